@@ -1,0 +1,83 @@
+"""Content-keyed files: finished layers and measurements, so that nothing is computed twice and nothing is lost.
+
+A key is a chain: it hashes everything that determines a result, including the key of what came before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+
+def chain_key(*parts: Any) -> str:
+    """32 hex digits of a SHA-256 over the parts: bytes as they are, everything else as canonical JSON."""
+    digest = hashlib.sha256()
+    for part in parts:
+        payload = bytes(part) if isinstance(part, bytes | memoryview) else json.dumps(part, sort_keys=True).encode()
+        digest.update(len(payload).to_bytes(8, "little"))
+        digest.update(payload)
+    return digest.hexdigest()[:32]
+
+
+class ArtefactStore:
+    """A folder of immutable files ``<key[:2]>/<key><suffix>``, each written whole or not at all.
+
+    The file's last bytes are a SHA-256 of what precedes them, so a file damaged on disk is recognised, removed and
+    made again. Use counts as a touch: ``trim`` removes what was not used for longest.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path(self, key: str, suffix: str) -> Path:
+        return self.root / key[:2] / f"{key}{suffix}"
+
+    def has(self, key: str, suffix: str) -> bool:
+        return self.path(key, suffix).is_file()
+
+    def read(self, key: str, suffix: str) -> bytes | None:
+        """The payload, or None where there is none or it is damaged (then it is removed)."""
+        path = self.path(key, suffix)
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        payload, checksum = content[:-32], content[-32:]
+        if hashlib.sha256(payload).digest() != checksum:
+            path.unlink(missing_ok=True)
+            return None
+        os.utime(path)
+        return payload
+
+    def write(self, key: str, suffix: str, payload: bytes) -> Path:
+        """Stores a payload under a key; atomic, and harmless when two processes write the same."""
+        path = self.path(key, suffix)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=".partial-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(payload)
+                file.write(hashlib.sha256(payload).digest())
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, path)
+        except BaseException:
+            Path(partial).unlink(missing_ok=True)
+            raise
+        return path
+
+    def trim(self, quota_bytes: int) -> int:
+        """Removes the files unused for longest until the rest fits in the quota; returns the bytes removed."""
+        files = [(file.stat(), file) for file in self.root.glob("*/*") if file.is_file()]
+        excess = sum(stat.st_size for stat, _ in files) - quota_bytes
+        removed = 0
+        for stat, file in sorted(files, key=lambda entry: entry[0].st_mtime):
+            if removed >= excess:
+                break
+            file.unlink(missing_ok=True)
+            removed += stat.st_size
+        return removed

@@ -1,0 +1,72 @@
+"""Every error a person can meet says what is wrong, where, and what to do about it.
+
+    SarqcError
+    ├── Refused            bad input, seen before any work          exit 2   HTTP 422
+    │   ├── NotFound       no such run, study, model, file          exit 2   HTTP 404
+    │   └── Unreachable    a hub or mirror that does not answer     exit 2   HTTP 503
+    ├── NumericalError     NaN or infinity met in the mathematics   exit 1   HTTP 500
+    └── WorkerLost         the process doing the work is gone       exit 1   HTTP 500
+
+The page, the REST interface and the command line all print the same three parts.
+"""
+
+from __future__ import annotations
+
+
+class SarqcError(Exception):
+    """What happened, where, and the remedy: three plain sentences or phrases without markup."""
+
+    kind = "error"
+    exit_code = 1
+    http_status = 500
+
+    def __init__(self, what: str, where: str = "", remedy: str = "") -> None:
+        self.what, self.where, self.remedy = what, where, remedy
+        super().__init__(what, where, remedy)
+
+    def __str__(self) -> str:
+        head = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{head} {self.remedy}".strip()
+
+    def to_json(self) -> dict[str, str]:
+        """The one JSON body of an error: kind, what, where, remedy."""
+        return {"kind": self.kind, "what": self.what, "where": self.where, "remedy": self.remedy}
+
+    def at(self, where: str) -> SarqcError:
+        """The same error seen from one floor up: ``where`` is put before the place it already names."""
+        inner = f"{where}: {self.where}" if self.where else where
+        return type(self)(self.what, inner, self.remedy)
+
+
+class Refused(SarqcError):
+    """Input that is turned down before any work was done."""
+
+    kind = "refused"
+    exit_code = 2
+    http_status = 422
+
+
+class NotFound(Refused):
+    """A name that leads nowhere."""
+
+    kind = "not_found"
+    http_status = 404
+
+
+class Unreachable(Refused):
+    """A hub or mirror that does not answer."""
+
+    kind = "unreachable"
+    http_status = 503
+
+
+class NumericalError(SarqcError):
+    """A NaN, an infinity, or a matrix that cannot be what it must be."""
+
+    kind = "numerical"
+
+
+class WorkerLost(SarqcError):
+    """The process that did the work ended without saying so."""
+
+    kind = "worker_lost"

@@ -1,0 +1,130 @@
+"""What a run says while it goes: a closed set of frozen event types with one JSON form each.
+
+``execute`` yields these; the command line prints them, the supervisor stores and relays them, the page draws them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True)
+class Event:
+    """Base of all events. ``type`` is the name used in JSON and in the SSE stream."""
+
+    type: ClassVar[str] = "event"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": self.type, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class Started(Event):
+    """The model is loaded and the work is known."""
+
+    type: ClassVar[str] = "started"
+    model: str
+    device: str
+    layers: list[dict[str, Any]]  # study.LayerInfo as dicts, in the order in which they will be solved
+    share_quantized: float  # 0..1, parameters of the quantized linears over all parameters
+    finished_layers: int = 0  # linears already on disk from an earlier attempt or an identical request
+
+
+@dataclass(frozen=True)
+class Stage(Event):
+    """A new phase: loading, statistics, solving, evaluating, saving."""
+
+    type: ClassVar[str] = "stage"
+    name: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class LayerDone(Event):
+    """One linear is solved (or was found on disk)."""
+
+    type: ClassVar[str] = "layer_done"
+    name: str
+    index: int  # position in Started.layers
+    total: int
+    report: dict[str, Any]  # quantization.LayerReport as dict
+    seconds: float
+    from_cache: bool = False
+
+
+@dataclass(frozen=True)
+class Measured(Event):
+    """One number of the whole model, with the protocol that produced it."""
+
+    type: ClassVar[str] = "measured"
+    quantity: str  # "perplexity", "accuracy"
+    which: str  # "float" or "quantized"
+    value: float
+    standard_error: float | None = None
+    protocol: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Saved(Event):
+    """Something durable was written: a study or a checkpoint."""
+
+    type: ClassVar[str] = "saved"
+    what: str  # "study", "checkpoint"
+    path: str
+
+
+@dataclass(frozen=True)
+class Warned(Event):
+    """Something was done otherwise than asked, or deserves a second look. Never silent."""
+
+    type: ClassVar[str] = "warned"
+    what: str
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class Finished(Event):
+    """The end of a run that succeeded; ``summary`` is what ``--json`` prints."""
+
+    type: ClassVar[str] = "finished"
+    summary: dict[str, Any]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Failed(Event):
+    """The end of a run that did not; the three parts of a SarqcError."""
+
+    type: ClassVar[str] = "failed"
+    kind: str
+    what: str
+    where: str = ""
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Cancelled(Event):
+    """The end of a run that somebody stopped."""
+
+    type: ClassVar[str] = "cancelled"
+
+
+@dataclass(frozen=True)
+class Interrupted(Event):
+    """The process was lost; finished layers are kept and the run can be continued."""
+
+    type: ClassVar[str] = "interrupted"
+    what: str
+
+
+EVENT_TYPES: dict[str, type[Event]] = {
+    cls.type: cls
+    for cls in (Started, Stage, LayerDone, Measured, Saved, Warned, Finished, Failed, Cancelled, Interrupted)
+}
+
+
+def from_json(document: dict[str, Any]) -> Event:
+    """The event that ``to_json`` wrote; an unknown type or field is an error."""
+    fields = dict(document)
+    return EVENT_TYPES[fields.pop("type")](**fields)

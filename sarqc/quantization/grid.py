@@ -1,0 +1,117 @@
+"""The integer grids: which levels a group of weights may take, and the codes that name them.
+
+Axes at the ends of lines: O out_features, I in_features, G groups of a row, K channels of a group; ... any leading ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from sarqc.errors import Refused
+
+Kind = Literal["symmetric", "full_range", "asymmetric"]
+KINDS: tuple[Kind, ...] = ("symmetric", "full_range", "asymmetric")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """2^bits levels for each group of ``group_size`` consecutive input channels of a row; None: the whole row.
+
+    | kind | scale | codes |
+    |---|---|---|
+    | symmetric | absmax / (2^(b-1) - 1) | -2^(b-1) … 2^(b-1)-1 |
+    | full_range | absmax / ((2^b - 1)/2) | -2^(b-1) … 2^(b-1)-1 |
+    | asymmetric | (max - min)/(2^b - 1), the range always holds 0 | 0 … 2^b - 1, zero point round(-min/scale) |
+    """
+
+    bits: int
+    group_size: int | None
+    kind: Kind
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.bits <= 8:
+            raise Refused(f"{self.bits} bits", "grid", "Choose 2 to 8 bits.")
+        if self.kind not in KINDS:
+            raise Refused(f"there is no grid “{self.kind}”", "grid", f"Choose one of {', '.join(KINDS)}.")
+        if self.group_size is not None and self.group_size < 1:
+            raise Refused(f"a group of {self.group_size} channels", "grid", "Choose a group size of 1 or more.")
+
+    @property
+    def lowest(self) -> int:
+        """Smallest code."""
+        return 0 if self.kind == "asymmetric" else -(2 ** (self.bits - 1))
+
+    @property
+    def highest(self) -> int:
+        """Largest code."""
+        return self.lowest + 2**self.bits - 1
+
+    def group_size_for(self, in_features: int) -> int:
+        """Channels of a group in a layer of this width. Raises ``Refused`` where groups do not fit."""
+        if self.group_size is None:
+            return in_features
+        if in_features % self.group_size:
+            fitting = [size for size in (256, 128, 64, 32, 16, 8, 4, 2) if in_features % size == 0]
+            sizes = f"{', '.join(map(str, fitting))} divide it; or" if fitting else "No usual size divides it;"
+            raise Refused(
+                f"groups of {self.group_size} do not divide {in_features} input channels",
+                "group size",
+                f"{sizes} take per_channel.",
+            )
+        return self.group_size
+
+
+def scales_and_zero_points(groups: Tensor, grid: Grid, storage: torch.dtype) -> tuple[Tensor, Tensor]:
+    """The scale and zero point of each group, from its extremes along the last axis.
+
+    groups (..., K) -> scales (...), zero_points (...), both in the dtype of ``groups``. Scales are rounded to the
+    ``storage`` dtype first, so that what is stored dequantizes to exactly what was evaluated; a scale that would
+    round to 0 or overflow is clamped to the dtype's smallest or largest number. A group of zeros gets 1.
+    """
+    levels = 2**grid.bits - 1
+    if grid.kind == "asymmetric":
+        low = groups.amin(dim=-1).clamp(max=0)  # (...)
+        span = groups.amax(dim=-1).clamp(min=0) - low
+        scales = span / levels
+    else:
+        span = groups.abs().amax(dim=-1)
+        scales = span / (levels / 2 if grid.kind == "full_range" else (levels - 1) // 2)
+    limits = torch.finfo(storage)
+    stored = scales.clamp(limits.tiny * limits.eps, limits.max).to(storage).to(groups.dtype)
+    scales = torch.where(span == 0, torch.ones_like(stored), stored)
+    if grid.kind != "asymmetric":
+        return scales, torch.zeros_like(scales)
+    return scales, torch.round(-low / scales).clamp(grid.lowest, grid.highest)
+
+
+def nearest_codes(values: Tensor, scales: Tensor, zero_points: Tensor, grid: Grid) -> Tensor:
+    """Codes of the nearest levels, ties to even, as floating-point integers; all arguments broadcast."""
+    return torch.round(values / scales).add_(zero_points).clamp_(grid.lowest, grid.highest)
+
+
+def dequantize(codes: Tensor, scales: Tensor, zero_points: Tensor) -> Tensor:
+    """The levels that the codes name: (codes - zero_points) · scales; all arguments broadcast."""
+    return (codes - zero_points) * scales
+
+
+def split_groups(weight: Tensor, group_size: int) -> Tensor:
+    """A view of the last axis as groups: (..., O, I) -> (..., O, G, K)."""
+    return weight.unflatten(-1, (-1, group_size))
+
+
+def round_to_grid(weight: Tensor, grid: Grid, storage: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """Round to nearest: (..., O, I) -> codes (..., O, I), scales (..., O, G), zero_points (..., O, G)."""
+    groups = split_groups(weight, grid.group_size_for(weight.shape[-1]))  # (..., O, G, K)
+    scales, zero_points = scales_and_zero_points(groups, grid, storage)  # (..., O, G)
+    codes = nearest_codes(groups, scales.unsqueeze(-1), zero_points.unsqueeze(-1), grid)  # (..., O, G, K)
+    return codes.flatten(-2), scales, zero_points
+
+
+def dequantize_groups(codes: Tensor, scales: Tensor, zero_points: Tensor) -> Tensor:
+    """codes (..., O, I), scales and zero_points (..., O, G) -> levels (..., O, I)."""
+    groups = split_groups(codes, codes.shape[-1] // scales.shape[-1])
+    return dequantize(groups, scales.unsqueeze(-1), zero_points.unsqueeze(-1)).flatten(-2)

@@ -1,0 +1,240 @@
+"""Recipe: exactly what the form, the flags, the REST call and the batch run mean, as one flat document."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from sarqc.errors import Refused
+from sarqc.quantization.methods import METHODS, Method, method
+
+
+def _group_size(value: Any) -> Any:
+    return None if value in ("per_channel", "per-channel", "none", 0, "0") and value is not False else value
+
+
+def _describe(section: str, title: str, help: str, *, unit: str = "", advanced: bool = False) -> dict[str, Any]:
+    return {
+        "title": title,
+        "description": help,
+        "json_schema_extra": {"section": section, "unit": unit, "advanced": advanced},
+    }
+
+
+class Recipe(BaseModel):
+    """One quantization of one model: model, grid, method, calibration, evaluation.
+
+    Flags, form labels and the reference page are generated from the fields below. ``lambda`` is the public spelling
+    of ``lam``. A recipe knows nothing of the host: what can't be had there is refused by ``preflight.plan``.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
+
+    model: str = Field(
+        **_describe("model", "Model", "An embedded model, a name on the Hub, or the path of a local checkpoint."),
+        min_length=1,
+    )
+    revision: str | None = Field(
+        None, **_describe("model", "Revision", "Commit, tag or branch of a Hub model.", advanced=True)
+    )
+    bits: int = Field(3, ge=2, le=4, **_describe("size", "Bits", "Bits per weight, 2 to 4.", unit="bit"))
+    grid: Literal["symmetric", "full_range", "asymmetric"] = Field(
+        "asymmetric", **_describe("size", "Grid", "How the levels of a group of weights are laid out.")
+    )
+    group_size: Annotated[int | None, BeforeValidator(_group_size)] = Field(
+        128,
+        ge=1,
+        **_describe(
+            "size",
+            "Group size",
+            "Consecutive input channels that share a scale; per_channel gives each output row one scale.",
+            unit="channels",
+        ),
+    )
+    indivisible: Literal["refuse", "per_channel"] = Field(
+        "refuse",
+        **_describe(
+            "size", "Indivisible layers", "What to do with a layer whose width the group size does not divide.",
+            advanced=True,
+        ),
+    )  # fmt: skip
+    method: str = Field("sarqc-gbs", **_describe("method", "Method", "How the integer weights are chosen."))
+    lam: float | None = Field(
+        None,
+        alias="lambda",
+        ge=0,
+        **_describe("method", "λ", "Weight of the drift penalty; empty takes the method's own default."),
+    )
+    gamma: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        **_describe(
+            "method", "γ", "How saliency mixes activations (1) and weights (0); empty takes the method's own default."
+        ),
+    )
+    include_identity: bool = Field(
+        True,
+        **_describe(
+            "method", "Try no scaling too", "Scale searches also consider plain rounding, unlike the paper's grid.",
+            advanced=True,
+        ),
+    )  # fmt: skip
+    static_groups: bool = Field(
+        False,
+        **_describe(
+            "method", "Static groups", "Column solvers take each group's scale from the original weights.",
+            advanced=True,
+        ),
+    )  # fmt: skip
+    calibration: str = Field(
+        **_describe("text", "Calibration text", "A named corpus or the path of a UTF-8 text file."), min_length=1
+    )
+    samples: int = Field(32, ge=1, **_describe("text", "Samples", "Calibration sequences.", unit="sequences"))
+    length: int = Field(256, ge=2, **_describe("text", "Length", "Tokens in each sequence.", unit="tokens"))
+    sampling: Literal["sequential", "random"] = Field(
+        "sequential",
+        **_describe("text", "Sampling", "Sequences from the beginning of the text, or drawn by the seed."),
+    )
+    held_out_samples: int = Field(
+        0,
+        ge=0,
+        **_describe(
+            "text",
+            "Held-out samples",
+            "Further sequences of the same text on which the error is measured but nothing is fitted.",
+            unit="sequences",
+        ),
+    )
+    inputs_from: Literal["quantized", "float"] = Field(
+        "quantized",
+        **_describe(
+            "text", "Inputs from", "Each block sees the quantized blocks before it, or (to explore) the float ones.",
+            advanced=True,
+        ),
+    )  # fmt: skip
+    seed: int = Field(0, ge=0, **_describe("text", "Seed", "Decides every random choice.", advanced=True))
+    test: str | None = Field(
+        None, **_describe("measure", "Test text", "Perplexity is measured on this corpus or text file.")
+    )
+    window: int | None = Field(
+        None,
+        ge=2,
+        **_describe(
+            "measure", "Window", "Tokens a model sees at once when perplexity is measured; empty: 2048 or its maximum.",
+            unit="tokens", advanced=True,
+        ),
+    )  # fmt: skip
+    test_tokens: int | None = Field(
+        None,
+        ge=2,
+        **_describe(
+            "measure", "Test tokens", "Only the first tokens of the test text; empty: all.", unit="tokens",
+            advanced=True,
+        ),
+    )  # fmt: skip
+    tasks: tuple[str, ...] = Field(
+        (), **_describe("measure", "Tasks", "lm-eval tasks on which accuracy is measured, float and quantized.")
+    )
+    task_limit: int | None = Field(
+        None, ge=1, **_describe("measure", "Task limit", "Items per task; empty: all.", unit="items", advanced=True)
+    )
+    sweep: tuple[Annotated[float, Field(ge=0)], ...] = Field(
+        (),
+        **_describe(
+            "measure", "λ curve", "Further values of λ for which every layer is solved along the way, for the curves.",
+            advanced=True,
+        ),
+    )  # fmt: skip
+
+    @field_validator("tasks", "sweep", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        """“a, b” means two entries, so that a flag and a text field can say it."""
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @model_validator(mode="after")
+    def _method_is_complete(self) -> Recipe:
+        self.to_method()
+        return self
+
+    def to_method(self) -> Method:
+        """The method object: what is empty here takes the method's own default; see ``ignored`` for the rest."""
+        entry = METHODS.get(self.method)
+        choices: dict[str, Any] = {}
+        if entry is not None:
+            given = {name: getattr(self, name) for name in ("lam", "gamma")}
+            choices = {name: value for name, value in given.items() if value is not None and name in entry.tunes}
+            choices |= {name: getattr(self, name) for name in entry.options}
+        return method(self.method, **choices)
+
+    def ignored(self) -> list[str]:
+        """One sentence for each number that was given but means nothing to the chosen method."""
+        entry = METHODS[self.method]
+        return [
+            f"{sign} = {getattr(self, name):g} has no effect on {self.method}"
+            for name, sign in (("lam", "λ"), ("gamma", "γ"))
+            if getattr(self, name) is not None and name not in entry.tunes
+        ]
+
+    @classmethod
+    def parse(cls, document: dict[str, Any]) -> Recipe:
+        """A recipe from plain data. Raises ``Refused`` naming the first wrong field and what it accepts."""
+        try:
+            return cls.model_validate(document)
+        except ValidationError as error:
+            raise _refusal(cls, error) from None
+
+    @classmethod
+    def from_file(cls, path: Path) -> Recipe:
+        """A recipe from a YAML or JSON file (JSON is YAML)."""
+        try:
+            document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            reason = str(error).splitlines()[0]
+            raise Refused(f"the recipe can't be read: {reason}", str(path), "Give a YAML or JSON file.") from None
+        if not isinstance(document, dict):
+            raise Refused("the recipe is not a list of names and values", str(path), "Write lines like “bits: 3”.")
+        return cls.parse(document)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data under the public names; ``Recipe.parse`` of it gives an equal recipe."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    def to_yaml(self) -> str:
+        """The recipe as a file that ``python -m sarqc run`` takes, without the fields left at their defaults."""
+        return yaml.safe_dump(self.to_json_without_defaults(), allow_unicode=True, sort_keys=False)
+
+    def to_json_without_defaults(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+    def fingerprint(self) -> str:
+        """16 hex digits that are equal for equal recipes."""
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def public_name(field: str) -> str:
+    """The name of a field in documents: its alias where it has one (lam → lambda)."""
+    return Recipe.model_fields[field].alias or field
+
+
+def _refusal(model: type[BaseModel], error: ValidationError) -> Refused:
+    """The first complaint of pydantic in the three parts that people read."""
+    first = error.errors()[0]
+    name = str(first["loc"][0]) if first["loc"] else "recipe"
+    by_public = {public_name(field): info for field, info in model.model_fields.items()}
+    info = by_public.get(name) or model.model_fields.get(name)
+    if first["type"] == "extra_forbidden":
+        return Refused(f"“{name}” is not a field of a recipe", "recipe", f"Fields are {', '.join(by_public)}.")
+    if first["type"] == "missing":
+        return Refused(f"“{name}” is missing", "recipe", f"Give {name}: {info.description if info else ''}")
+    message = first["msg"][0].lower() + first["msg"][1:]
+    help_text = info.description if info and info.description else ""
+    return Refused(f"{name} is {first['input']!r}: {message}", f"recipe, {name}", help_text)

@@ -1,0 +1,46 @@
+"""The only reader of the environment. Each field is ``SARQC_<NAME>`` in upper case."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+class Settings(BaseSettings):
+    """What the host decides, as opposed to what a recipe decides. Nothing is created on disk by reading it."""
+
+    model_config = SettingsConfigDict(env_prefix="SARQC_", frozen=True, extra="ignore")
+
+    host: str = Field("127.0.0.1", description="Address that the web server listens on.")
+    port: int = Field(7860, description="Port of the web server.")
+    state_dir: Path = Field(
+        Path("~/.local/share/sarqc"), description="Database of runs, finished layers and studies of this host."
+    )
+    assets_dir: Path = Field(REPOSITORY / "assets", description="Embedded models and studies, styles and scripts.")
+    data_dir: Path | None = Field(
+        None, description="Mirror of the Hub for an air-gapped host, laid out as <dataset id>/<config>/<split>."
+    )
+    model_dirs: str = Field("", description="Folders whose sub-folders are offered as local models, separated by ':'.")
+    device: str = Field("auto", description="auto, cpu, cuda or cuda:N; auto takes CUDA where there is one.")
+    hub_timeout: float = Field(8.0, gt=0, description="Seconds to wait for the Hub before saying that it is away.")
+    max_queued: int = Field(50, ge=1, description="Runs that may wait; one more is refused.")
+    cache_gib: float = Field(20.0, gt=0, description="Finished layers and results kept on disk, in GiB.")
+    cancel_seconds: float = Field(20.0, gt=0, description="How long a cancelled worker may take before it is ended.")
+
+    def resolved_state_dir(self) -> Path:
+        """``state_dir`` with ``~`` expanded, as an absolute path."""
+        return self.state_dir.expanduser().resolve()
+
+    def database(self) -> Path:
+        return self.resolved_state_dir() / "runs.sqlite3"
+
+    def artefacts_dir(self) -> Path:
+        return self.resolved_state_dir() / "artefacts"
+
+    def studies_dir(self) -> Path:
+        """Studies left by runs on this host; the shipped ones are under ``assets_dir / "studies"``."""
+        return self.resolved_state_dir() / "studies"
