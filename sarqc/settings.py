@@ -29,6 +29,10 @@ class Settings(BaseSettings):
     hub_timeout: float = Field(8.0, gt=0, description="Seconds to wait for the Hub before saying that it is away.")
     max_queued: int = Field(50, ge=1, description="Runs that may wait; one more is refused.")
     cache_gib: float = Field(20.0, gt=0, description="Finished layers and results kept on disk, in GiB.")
+    frame_ancestors: str = Field(
+        "'self' https://huggingface.co",
+        description="Sites that may show the pages in a frame, as in Content-Security-Policy.",
+    )
     cancel_seconds: float = Field(20.0, gt=0, description="How long a cancelled worker may take before it is ended.")
 
     def resolved_state_dir(self) -> Path:

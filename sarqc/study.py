@@ -33,6 +33,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from sarqc.errors import NotFound, Refused
+from sarqc.models.structure import LayerInfo
 
 SCHEMA_VERSION = 1
 
@@ -48,15 +49,6 @@ class ArrayRef(_Document):
     dtype: Literal["float32", "uint8"]
     shape: tuple[int, ...]
     axes: tuple[str, ...]
-
-
-class LayerInfo(_Document):
-    """One quantized linear of the model."""
-
-    name: str  # full module path, e.g. model.layers.3.mlp.down_proj
-    block: int
-    module: str  # short name within the block, e.g. down_proj
-    shape: tuple[int, int]  # (out_features, in_features)
 
 
 class ModelFacts(_Document):

@@ -1,6 +1,6 @@
 """The integer grids: which levels a group of weights may take, and the codes that name them.
 
-Axes at the ends of lines: O out_features, I in_features, G groups of a row, K channels of a group; ... any leading ones.
+Axes at the ends of lines: O out_features, I in_features, G groups of a row, K channels of a group; ... leading ones.
 """
 
 from __future__ import annotations

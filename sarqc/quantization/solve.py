@@ -38,7 +38,7 @@ class LayerReport:
 
     recon_loss: tr(ΔW gram ΔWᵀ); sar_loss: ‖ΔW S‖² with the method's own S; drift: ‖ΔW‖²;
     relative_recon and relative_sar: over tr(W gram Wᵀ); relative_drift: ‖ΔW‖/‖W‖; held_out_*: on unseen inputs.
-    chosen: the method with the values it settled on; diagonal_floor: what had to be added to the diagonal, 0 if nothing.
+    chosen: the method with the values it settled on; diagonal_floor: what had to be added to the diagonal of G.
     """
 
     recon_loss: float
@@ -332,4 +332,4 @@ def _check(weight: Tensor, statistics: LayerStatistics, held_out: LayerStatistic
 
 
 def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole > 0 else 0.0 if part == 0 else math.inf
+    return part / whole if whole > 0 else 0.0  # no inputs or no weight to compare with

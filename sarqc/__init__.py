@@ -1,0 +1,27 @@
+"""sarqc: see the trade-off between reconstruction and weight drift when a language model is quantized.
+
+The public names below are imported when they are used: importing sarqc loads neither torch nor gradio.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_WHERE = {
+    "Grid": "sarqc.quantization.grid",
+    "LayerStatistics": "sarqc.quantization.layer_statistics",
+    "method": "sarqc.quantization.methods",
+    "quantize_layer": "sarqc.quantization.solve",
+    "sweep_layer": "sarqc.quantization.solve",
+    "Recipe": "sarqc.recipe",
+    "execute": "sarqc.execution",
+}
+__all__ = list(_WHERE)
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module “sarqc” has no attribute “{name}”")
+    return getattr(importlib.import_module(_WHERE[name]), name)

@@ -1,0 +1,228 @@
+"""Command line: quantize (flags) · run (a recipe file) · plan · survey · methods · doctor.
+
+Exit codes: 0 done, 2 refused before any work, 1 failed, 130 interrupted. Progress and words go to stderr; with
+--json stdout is exactly one JSON object.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sarqc.errors import Refused, SarqcError
+from sarqc.recipe import Recipe, public_name
+from sarqc.settings import Settings
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
+
+Output = Annotated[Path | None, typer.Option("--output", help="New folder for the study and the quantized model.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+
+
+def _flag(field: str) -> str:
+    return "--" + public_name(field).replace("_", "-")
+
+
+def _recipe_command(name: str, help: str, run: Any) -> None:
+    """A command with one flag for each field of a recipe, beside the parameters of ``run`` after the first."""
+    parameters = []
+    for field, info in Recipe.model_fields.items():
+        default = info.default if not info.is_required() else None
+        is_flag = info.annotation is bool
+        option = typer.Option(
+            *([f"{_flag(field)}/--no-{_flag(field)[2:]}"] if is_flag else [_flag(field)]),
+            help=f"{info.title}. {info.description}",
+            show_default=str(default) if default not in (None, ()) else False,
+        )
+        kind = bool | None if is_flag else str | None  # text: the recipe itself reads and judges values
+        parameters.append(
+            inspect.Parameter(field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
+        )
+    own = list(inspect.signature(run, eval_str=True).parameters.values())[1:]
+
+    def command(**values: Any) -> None:
+        given = {public_name(field): values.pop(field) for field in Recipe.model_fields}
+        document = {name: _number(value) for name, value in given.items() if value is not None}
+        run(_guarded(lambda: Recipe.parse(document), values.get("as_json", False)), **values)
+
+    keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+    command.__signature__ = inspect.Signature(parameters + keyword_only)
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters + keyword_only}
+    app.command(name, help=help)(command)
+
+
+def _number(text: Any) -> Any:
+    """Numbers as numbers, everything else as it was written; pydantic judges both."""
+    if not isinstance(text, str):
+        return text
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _guarded(work: Any, as_json: bool) -> Any:
+    """The result of ``work``; a SarqcError is printed in its three parts and ends the process with its exit code."""
+    try:
+        return work()
+    except SarqcError as error:
+        if as_json:
+            print(json.dumps({"error": error.to_json()}, ensure_ascii=False))
+        typer.echo(f"sarqc: {error}", err=True)
+        raise SystemExit(error.exit_code) from None
+    except KeyboardInterrupt:
+        typer.echo("sarqc: interrupted; finished layers are kept, the same command continues from them", err=True)
+        raise SystemExit(130) from None
+
+
+def _quantize(recipe: Recipe, output: Output = None, as_json: AsJson = False) -> None:
+    summary = _guarded(lambda: _execute(recipe, output), as_json)
+    if as_json:
+        print(json.dumps(summary, ensure_ascii=False))
+    else:
+        _print_summary(summary)
+
+
+def _execute(recipe: Recipe, output: Path | None) -> dict[str, Any]:
+    from tqdm import tqdm
+
+    from sarqc.events import Finished, LayerDone, Saved, Stage, Started, Warned
+    from sarqc.preflight import output_is_free, plan
+
+    settings = Settings()
+    plan(recipe, settings)  # refusals come before torch is loaded
+    if output is not None:
+        output_is_free(output)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite end, like Ctrl-C
+    from sarqc.execution import execute
+
+    summary: dict[str, Any] = {}
+    with tqdm(total=0, unit="layer", file=sys.stderr, dynamic_ncols=True) as bar:
+        for event in execute(
+            recipe, settings,
+            study_dir=output, study_id="study" if output else None,
+            checkpoint_dir=output / "model" if output else None,
+        ):  # fmt: skip
+            match event:
+                case Started():
+                    bar.total = len(event.layers)
+                    bar.refresh()
+                case Stage():
+                    bar.set_description(f"{event.name} {event.detail}".strip())
+                case LayerDone():
+                    bar.update()
+                case Warned():
+                    bar.write(f"note: {event.what}" + (f" ({event.where})" if event.where else ""), file=sys.stderr)
+                case Saved():
+                    bar.write(f"saved {event.what}: {event.path}", file=sys.stderr)
+                case Finished():
+                    summary = event.summary | {"seconds": round(event.seconds, 2)}
+    return summary
+
+
+def _print_summary(summary: dict[str, Any]) -> None:
+    def line(name: str, value: str) -> None:
+        typer.echo(f"{name:<22}{value}")
+
+    line("share quantized", f"{summary['share_quantized']:.1%} of the parameters")
+    if summary["perplexity"] is not None:
+        test = summary["protocol"]["test"]
+        line("perplexity", f"{summary['perplexity']:.4g}, float {summary['perplexity_float']:.4g}")
+        line("", f"{test['corpus']}, windows of {test['window']}, {test['predicted_tokens']:,} predicted tokens")
+    for name, task in summary["tasks"].items():
+        quantized, original = task["quantized"], task["float"]
+        line(
+            f"accuracy, {name}",
+            f"{quantized['accuracy']:.1%} ± {quantized['standard_error']:.1%}, float {original['accuracy']:.1%}",
+        )
+    recon = [layer["report"]["relative_recon"] for layer in summary["layers"]]
+    line("reconstruction error", f"{sum(recon) / len(recon):.4g} relative, mean over {len(recon)} layers")
+
+
+_recipe_command("quantize", "Quantize a model with one method: one flag for each field of a recipe.", _quantize)
+
+
+def _plan(recipe: Recipe, as_json: AsJson = False) -> None:
+    from sarqc.preflight import plan
+
+    planned = _guarded(lambda: plan(recipe, Settings()), as_json).model_dump(mode="json")
+    if as_json:
+        print(json.dumps(planned, ensure_ascii=False))
+    else:
+        for name, value in planned.items():
+            typer.echo(f"{name.replace('_', ' '):<22}{value}")
+
+
+_recipe_command("plan", "Check a recipe against this host and print what it will cost; nothing is run.", _plan)
+
+
+@app.command()
+def run(recipe: Path, output: Output = None, as_json: AsJson = False) -> None:
+    """Run a recipe from a YAML or JSON file."""
+    _quantize(_guarded(lambda: Recipe.from_file(recipe), as_json), output, as_json)
+
+
+@app.command()
+def survey(
+    file: Path,
+    output: Annotated[Path, typer.Option("--output", help="Folder of the study; its name is the study's id.")],
+) -> None:
+    """Make a study over method × bits × λ × γ × calibration draws from a YAML file."""
+
+    def work() -> None:
+        from sarqc.survey import Survey, conduct
+
+        wanted = Survey.from_file(file)
+        for line in conduct(wanted, Settings(), output):
+            typer.echo(line, err=True)
+
+    _guarded(work, as_json=False)
+
+
+@app.command()
+def methods() -> None:
+    """List the methods with what each lets you choose."""
+    from sarqc.quantization.methods import METHODS
+
+    for name, entry in METHODS.items():
+        chooses = ", ".join({"lam": "λ", "gamma": "γ"}[parameter] for parameter in entry.tunes) or "–"
+        typer.echo(f"{name:<12}{entry.title:<24}{chooses}")
+
+
+@app.command()
+def doctor() -> None:
+    """Say what this host has: devices, folders, settings."""
+    from sarqc.models.catalogue import embedded_models
+
+    settings = Settings()
+    for name, value in settings.model_dump().items():
+        typer.echo(f"SARQC_{name.upper():<20}{value}")
+    import torch
+
+    cuda = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    typer.echo(f"{'CUDA devices':<26}{', '.join(cuda) or 'none, the CPU is used'}")
+    typer.echo(f"{'embedded models':<26}{', '.join(embedded_models(settings)) or 'none'}")
+
+
+def main() -> None:
+    # Threads that spin while they wait starve each other on a busy host: measured ten times slower with two processes
+    # on two cores. It must be set before torch loads its thread pool.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    try:
+        app()
+    except Refused as error:
+        typer.echo(f"sarqc: {error}", err=True)
+        raise SystemExit(error.exit_code) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""What every figure shares: colours by role, the λ axis, honest ranges, and the form that a figure travels in.
+
+A figure is a plain dict: ``data`` and ``layout`` for plotly, and ``bindings`` that say what changes with γ and λ, so
+that the browser only indexes. Colours are written ``var(--role)`` and resolved where the theme is known.
+
+A binding is ``{"path": "data.3.y", "over": ["gamma", "lambda"], "values": nested lists}``; or, for an array of the
+study, ``{"path": "data.0.z", "array": "surface", "lambda": 0}`` where a missing "lambda" means the shown λ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sarqc.sentence import lam_text
+
+Figure = dict[str, Any]
+
+# One colour, one dash and one marker for each quantity, everywhere.
+QUALITY = {"color": "var(--quality)", "dash": "dashdot", "symbol": "diamond"}
+RECON = {"color": "var(--recon)", "dash": "solid", "symbol": "circle"}
+HELD_OUT = {"color": "var(--held-out)", "dash": "dot", "symbol": "circle"}
+DRIFT = {"color": "var(--drift)", "dash": "dash", "symbol": "square"}
+
+FONT = {
+    "family": "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif",
+    "size": 12,
+    "color": "var(--ink-2)",
+}
+
+
+def plain_numbers(values: Any) -> Any:
+    """Nested lists of Python numbers; what was not measured is None, because JSON has no NaN."""
+    if isinstance(values, np.ndarray):
+        return plain_numbers(values.tolist())
+    if isinstance(values, list | tuple):
+        return [plain_numbers(value) for value in values]
+    if isinstance(values, float):
+        return values if math.isfinite(values) else None
+    return values
+
+
+def lam_axis(lams: Sequence[float]) -> dict[str, Any]:
+    """An ordinal λ axis with 0 on it: equal steps between the values that were tried."""
+    names = [lam_text(lam) for lam in lams]
+    return {
+        "type": "category",
+        "categoryorder": "array",
+        "categoryarray": names,
+        "range": [-0.45, len(names) - 0.55],
+        "tickvals": names,
+        "ticktext": names,
+        "tickangle": 0,
+        "fixedrange": True,
+        "showgrid": True,
+        "gridcolor": "var(--grid)",
+        "zeroline": False,
+        "ticks": "",
+        "unifiedhovertitle": {"text": "λ = %{x}"},
+    }
+
+
+def value_axis(domain: tuple[float, float], span: tuple[float, float], *, ticks: int = 4) -> dict[str, Any]:
+    return {
+        "domain": list(domain),
+        "range": list(span),
+        "fixedrange": True,
+        "nticks": ticks,
+        "showgrid": True,
+        "gridcolor": "var(--grid)",
+        "zeroline": False,
+        "showline": False,
+        "ticks": "",
+        "anchor": "x",
+    }
+
+
+def base_layout(*, left: int = 48, right: int = 16, top: int = 24, bottom: int = 36) -> dict[str, Any]:
+    """A quiet page: no frame, no legend, no title, no drag; the caller adds axes."""
+    return {
+        "autosize": True,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": FONT,
+        "margin": {"l": left, "r": right, "t": top, "b": bottom, "pad": 0},
+        "showlegend": False,
+        "dragmode": False,
+        "hovermode": "closest",
+        "hoverlabel": {
+            "bgcolor": "var(--surface)",
+            "bordercolor": "var(--line)",
+            "font": {**FONT, "color": "var(--ink)"},
+        },
+        "shapes": [],
+        "annotations": [],
+    }
+
+
+def note(text: str, **place: Any) -> dict[str, Any]:
+    """A piece of text on a figure; ``place`` are plotly's annotation fields."""
+    return {"text": text, "showarrow": False, "font": {"size": 12}, "xanchor": "left", "yanchor": "bottom", **place}
+
+
+def bind(path: str, values: Any, *over: str) -> dict[str, Any]:
+    """``values`` is nested by the axes in ``over``, and each entry is what belongs at ``path``."""
+    return {"path": path, "over": list(over), "values": plain_numbers(values)}
+
+
+def position(lam: float, lams: Sequence[float]) -> float | None:
+    """Where a λ lies on the ordinal axis; between two ticks in proportion, None beyond the ends."""
+    if not lams or lam < lams[0] - 1e-12 or lam > lams[-1] + 1e-12:
+        return None
+    return float(np.interp(lam, lams, range(len(lams))))
+
+
+def honest_range(
+    inner: np.ndarray, outer: np.ndarray, *, always: Sequence[float] = (), pad: float = 0.12
+) -> tuple[float, float]:
+    """Range of an axis: all ``inner`` values, and those of ``outer`` (λ = 0) that do not flatten the rest.
+
+    What stays outside is marked at the edge with its value (see ``clamp``), never dropped silently.
+    """
+    inside = np.concatenate([inner[np.isfinite(inner)].ravel(), [v for v in always if v is not None]])
+    outside = outer[np.isfinite(outer)].ravel()
+    if not inside.size:
+        inside = outside
+    if not inside.size:
+        return 0.0, 1.0
+    low, high = float(inside.min()), float(inside.max())
+    # A curve whose last points run away must not flatten the others either.
+    middle_low, middle_high = np.percentile(inside, [10, 85])
+    reach = 6 * max(float(middle_high - middle_low), 0.01 * abs(float(middle_high)), 1e-9)
+    low, high = max(low, float(middle_low) - reach), min(high, float(middle_high) + reach)
+    span = max(high - low, 0.02 * max(abs(high), 1e-9), 1e-9)
+    for value in outside.tolist():
+        if low - 0.8 * span <= value <= high + 0.8 * span:
+            low, high = min(low, value), max(high, value)
+    span = max(high - low, 0.02 * max(abs(high), 1e-9), 1e-9)
+    return low - pad * span, high + pad * span
+
+
+def clamp(values: np.ndarray, span: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+    """Values brought to the edge of the range, and +1 / -1 / 0 for above, below, inside."""
+    side = np.where(values > span[1], 1, np.where(values < span[0], -1, 0))
+    inset = 0.07 * (span[1] - span[0])
+    return np.where(side > 0, span[1] - inset, np.where(side < 0, span[0] + inset, values)), side
+
+
+def line_trace(name: str, style: dict[str, str], x: Sequence[str], axis: str, **more: Any) -> dict[str, Any]:
+    """A curve over λ in the colour, dash and marker of its quantity."""
+    width = more.pop("width", 2)
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": name,
+        "x": list(x),
+        "y": [],
+        "yaxis": axis,
+        "connectgaps": True,
+        "cliponaxis": False,
+        "line": {"color": style["color"], "dash": style["dash"], "width": width},
+        "marker": {"color": style["color"], "symbol": style["symbol"], "size": 7},
+        "hovertemplate": "%{text}",
+        **more,
+    }
+
+
+def ring_trace(style: dict[str, str], axis: str) -> dict[str, Any]:
+    """The marker of the shown λ on one curve; its x and y are bound."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [],
+        "y": [],
+        "yaxis": axis,
+        "cliponaxis": False,
+        "hoverinfo": "skip",
+        "marker": {
+            "symbol": style["symbol"],
+            "size": 13,
+            "color": style["color"],
+            "line": {"color": "var(--surface)", "width": 2.5},
+        },
+    }
+
+
+def edge_trace(axis: str) -> dict[str, Any]:
+    """Points that lie off the scale, shown at its edge with their value."""
+    return {
+        "type": "scatter",
+        "mode": "markers+text",
+        "x": [],
+        "y": [],
+        "text": [],
+        "yaxis": axis,
+        "cliponaxis": False,
+        "hoverinfo": "skip",
+        "textposition": "middle right",
+        "textfont": {"size": 12, "color": "var(--ink-2)"},
+        "marker": {"size": 9, "symbol": [], "color": "var(--ink-2)"},
+    }

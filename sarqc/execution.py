@@ -1,0 +1,312 @@
+"""execute(recipe): one run from recipe to study, as a generator of events. No database, no web, no clock in results."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+import math
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sarqc.artefacts import ArtefactStore, chain_key
+from sarqc.calibration.corpora import draw_sequences, read_corpus, token_ids
+from sarqc.calibration.pipeline import CalibrationPlan, LayerCurve, SolvedLayer, calibrate, fingerprint, layer_keys
+from sarqc.evaluation.perplexity import measure_perplexity
+from sarqc.evaluation.tasks import measure_accuracy
+from sarqc.events import Event, Finished, LayerDone, Measured, Saved, Stage, Started, Warned
+from sarqc.export.checkpoint import save_plain
+from sarqc.models.catalogue import fetch
+from sarqc.models.checkpoint import Checkpoint, read_checkpoint
+from sarqc.models.loading import LoadedModel, choose_device, load
+from sarqc.preflight import indivisible_layers, output_is_free, plan, window_for
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.methods import METHODS
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from sarqc.study import ArrayRef, Line, ModelFacts, Study, StudyWriter
+
+MEASUREMENT_FORMAT = 1  # part of the key of every measurement
+
+
+def execute(
+    recipe: Recipe,
+    settings: Settings,
+    *,
+    study_dir: Path | None = None,
+    study_id: str | None = None,
+    checkpoint_dir: Path | None = None,
+) -> Iterator[Event]:
+    """Runs a recipe and yields what happens; the last event is ``Finished`` with the summary.
+
+    Refusals of ``preflight.plan`` are raised before any work, other errors as ``SarqcError``. Finished layers and
+    measurements are kept under ``settings.artefacts_dir()``: the same recipe again costs nothing, and one that was
+    stopped anywhere continues to bit-identical weights. With ``study_dir`` a study named ``study_id`` is written
+    there; with ``checkpoint_dir`` (a new folder) the quantized model as a plain checkpoint.
+    """
+    started = time.perf_counter()
+    planned = plan(recipe, settings)
+    if checkpoint_dir is not None:
+        output_is_free(checkpoint_dir)
+    for warning in planned.warnings:
+        yield Warned(warning, "plan")
+    yield Stage("loading", recipe.model)
+    run = _Run(recipe, settings)
+    yield run.started()
+    for name, what in run.float_measurements():
+        yield Stage("measuring the float model", name)
+        yield from what
+    yield Stage("quantizing", f"{recipe.method}, {recipe.bits} bits")
+    yield from run.layers()
+    for name, what in run.quantized_measurements():
+        yield Stage("measuring the quantized model", name)
+        yield from what
+    if study_dir is not None:
+        name = study_id or recipe.fingerprint()
+        yield Stage("saving", "study")
+        run.save_study(study_dir / name, name)
+        yield Saved("study", str(study_dir / name))
+    if checkpoint_dir is not None:
+        yield Stage("saving", "checkpoint")
+        save_plain(run.loaded, checkpoint_dir)
+        yield Saved("checkpoint", str(checkpoint_dir))
+    run.store.trim(int(settings.cache_gib * 2**30))
+    yield Finished(run.summary(), time.perf_counter() - started)
+
+
+class _Run:
+    """The state of one execution: the loaded model, what was solved and what was measured."""
+
+    def __init__(self, recipe: Recipe, settings: Settings) -> None:
+        self.recipe, self.settings = recipe, settings
+        self.store = ArtefactStore(settings.artefacts_dir())
+        self.checkpoint: Checkpoint = read_checkpoint(fetch(recipe.model, recipe.revision, settings, download=True))
+        self.loaded: LoadedModel = load(self.checkpoint, choose_device(settings.device))
+        self.calibration = calibration_plan(recipe, self.checkpoint, settings)
+        self.keys = layer_keys(self.loaded, self.calibration)
+        self.model_key = chain_key(
+            str(self.loaded.device.type), str(self.loaded.compute_dtype), fingerprint(self.loaded.model)
+        )
+        self.solved: list[SolvedLayer] = []
+        self.measured: dict[tuple[str, str], Measured] = {}
+        self.correct: dict[str, list[int]] = {}
+
+    def started(self) -> Started:
+        return Started(
+            model=self.recipe.model,
+            device=str(self.loaded.device),
+            layers=[layer.model_dump(mode="json") for layer in self.checkpoint.layers],
+            share_quantized=self.checkpoint.share_quantized,
+            finished_layers=sum(self.store.has(key, ".layer") for key in self.keys.values()),
+        )
+
+    def layers(self) -> Iterator[Event]:
+        solving = calibrate(self.loaded, self.calibration, self.store, self.keys)
+        for index, solved in enumerate(solving):
+            self.solved.append(solved)
+            report = solved.quantized.report
+            yield LayerDone(
+                name=solved.info.name,
+                index=index,
+                total=len(self.keys),
+                report=report.to_json(),
+                seconds=solved.seconds,
+                from_cache=solved.from_cache,
+            )
+            if report.diagonal_floor > 0:
+                yield Warned(f"{report.diagonal_floor:.3g} was added to the Gram's diagonal", solved.info.name)
+
+    def float_measurements(self) -> Iterator[tuple[str, Iterator[Event]]]:
+        yield from self._measurements("float", self.model_key)
+
+    def quantized_measurements(self) -> Iterator[tuple[str, Iterator[Event]]]:
+        yield from self._measurements("quantized", chain_key(self.model_key, [*self.keys.values()]))
+
+    def _measurements(self, which: str, weights_key: str) -> Iterator[tuple[str, Iterator[Event]]]:
+        recipe = self.recipe
+        if recipe.test:
+            yield "perplexity", self._perplexity(which, weights_key)
+        for task in recipe.tasks:
+            yield task, self._accuracy(which, weights_key, task)
+
+    def _perplexity(self, which: str, weights_key: str) -> Iterator[Event]:
+        recipe, folder = self.recipe, self.checkpoint.folder
+        ids = token_ids(read_corpus(recipe.test, self.settings), folder)[: recipe.test_tokens]
+        window = window_for(self.checkpoint.max_positions, recipe.window)
+
+        def measure() -> dict[str, Any]:
+            found = measure_perplexity(self.loaded, ids, recipe.test, window)
+            return {"value": found.value, "protocol": found.protocol | {"limited": recipe.test_tokens is not None}}
+
+        key = chain_key("perplexity", MEASUREMENT_FORMAT, weights_key, ids.tobytes(), window, recipe.test)
+        document = self._kept(key, measure)
+        yield self._note(Measured("perplexity", which, document["value"], None, document["protocol"]))
+
+    def _accuracy(self, which: str, weights_key: str, task: str) -> Iterator[Event]:
+        def measure() -> dict[str, Any]:
+            return dataclasses.asdict(measure_accuracy(self.loaded, task, self.settings, limit=self.recipe.task_limit))
+
+        key = chain_key("accuracy", MEASUREMENT_FORMAT, weights_key, task, self.recipe.task_limit)
+        document = self._kept(key, measure)
+        self.correct[which] = self.correct.get(which, []) + list(document["correct"])
+        yield self._note(
+            Measured("accuracy", which, document["value"], document["standard_error"], document["protocol"])
+        )
+
+    def _kept(self, key: str, measure: Any) -> dict[str, Any]:
+        payload = self.store.read(key, ".json")
+        if payload is None:
+            payload = json.dumps(measure()).encode()
+            self.store.write(key, ".json", payload)
+        return json.loads(payload)
+
+    def _note(self, event: Measured) -> Measured:
+        name = event.quantity if event.quantity == "perplexity" else f"accuracy on {event.protocol['task']}"
+        self.measured[(name, event.which)] = event
+        return event
+
+    def _mean_accuracy(self, which: str) -> tuple[float, float] | None:
+        """Mean over the tasks and its standard error, tasks being independent."""
+        found = [event for (_, of), event in self.measured.items() if of == which and event.quantity == "accuracy"]
+        if not found:
+            return None
+        error = math.sqrt(sum(event.standard_error**2 for event in found)) / len(found)
+        return sum(event.value for event in found) / len(found), error
+
+    def summary(self) -> dict[str, Any]:
+        """What ``--json`` prints."""
+        summary: dict[str, Any] = {
+            "recipe": self.recipe.to_json(),
+            "device": str(self.loaded.device),
+            "share_quantized": self.checkpoint.share_quantized,
+            "perplexity": self._value("perplexity", "quantized"),
+            "perplexity_float": self._value("perplexity", "float"),
+            "protocol": {
+                "calibration": self.calibration.sequences.protocol,
+                "test": self._protocol("perplexity"),
+                "versions": versions(),
+            },
+        }
+        tasks = {}
+        for (_, which), event in self.measured.items():
+            if event.quantity == "accuracy":
+                task = tasks.setdefault(event.protocol["task"], {})
+                task[which] = {"accuracy": event.value, "standard_error": event.standard_error}
+                task["protocol"] = event.protocol
+        summary["tasks"] = tasks
+        for which, suffix in (("quantized", ""), ("float", "_float")):
+            accuracy = self._mean_accuracy(which)
+            summary[f"accuracy{suffix}"] = None if accuracy is None else accuracy[0]
+            summary[f"accuracy_standard_error{suffix}"] = None if accuracy is None else accuracy[1]
+        summary["layers"] = [
+            {"name": solved.info.name, "report": solved.quantized.report.to_json()} for solved in self.solved
+        ]
+        return summary
+
+    def _value(self, name: str, which: str) -> float | None:
+        event = self.measured.get((name, which))
+        return None if event is None else event.value
+
+    def _protocol(self, name: str) -> dict[str, Any] | None:
+        event = self.measured.get((name, "quantized"))
+        return None if event is None else event.protocol
+
+    def save_study(self, folder: Path, study_id: str) -> Study:
+        """The study of this one run: one line with one draw, measured at the chosen point only."""
+        recipe, entry = self.recipe, METHODS[self.recipe.method]
+        lams = self.calibration.curve_lams()
+        chosen = lams.index(getattr(self.calibration.method, "lam", 0.0))
+        writer = StudyWriter(folder)
+        try:
+            arrays = curve_arrays(writer, [[[solved.curve] for solved in self.solved]])
+            perplexity, accuracy = np.full((1, 1, len(lams)), np.nan), np.full((1, 1, len(lams)), np.nan)
+            if self._value("perplexity", "quantized") is not None:
+                perplexity[0, 0, chosen] = self._value("perplexity", "quantized")
+            mean_accuracy = self._mean_accuracy("quantized")
+            if mean_accuracy is not None:
+                accuracy[0, 0, chosen] = mean_accuracy[0]
+                correct = np.full((1, 1, len(lams), len(self.correct["quantized"])), 255, dtype=np.uint8)
+                correct[0, 0, chosen] = self.correct["quantized"]
+                arrays["correct"] = writer.add(correct, ("draw", "gamma", "lambda", "item"))
+            axes = ("draw", "gamma", "lambda")
+            arrays |= {"perplexity": writer.add(perplexity, axes), "accuracy": writer.add(accuracy, axes)}
+            line = Line(
+                method=recipe.method, title=entry.title, baseline=entry.baseline, bits=recipe.bits, grid=recipe.grid,
+                group_size=recipe.group_size, lams=lams, gammas=(getattr(self.calibration.method, "gamma", None),),
+                draws=(recipe.seed,), chosen=(0, chosen), arrays=arrays,
+            )  # fmt: skip
+            accuracy_float = self._mean_accuracy("float")
+            study = Study(
+                id=study_id,
+                title=f"{Path(recipe.model).name}, {recipe.bits} bits, {entry.title}",
+                created=now(),
+                prefix=recipe.inputs_from,
+                model=ModelFacts(
+                    name=recipe.model, parameters=self.checkpoint.parameters,
+                    share_quantized=self.checkpoint.share_quantized,
+                    perplexity=self._value("perplexity", "float"),
+                    accuracy=None if accuracy_float is None else accuracy_float[0],
+                    accuracy_standard_error=None if accuracy_float is None else accuracy_float[1],
+                ),
+                protocol=self.summary()["protocol"] | {"device": str(self.loaded.device), "tasks": list(recipe.tasks)},
+                recipe=recipe.to_json(),
+                layers=tuple(self.checkpoint.layers),
+                lines=(line,),
+                layer_reports={solved.info.name: solved.quantized.report.to_json() for solved in self.solved},
+                flags=tuple(sorted({flag for solved in self.solved for flag in solved.quantized.report.flags})),
+            )  # fmt: skip
+            return writer.finish(study)
+        finally:
+            writer.discard()
+
+
+def calibration_plan(recipe: Recipe, checkpoint: Checkpoint, settings: Settings) -> CalibrationPlan:
+    """The recipe's sequences, grids and method for one checkpoint."""
+    per_channel = set(indivisible_layers(recipe, checkpoint))
+    sequences = draw_sequences(
+        token_ids(read_corpus(recipe.calibration, settings), checkpoint.folder),
+        recipe.calibration,
+        samples=recipe.samples,
+        length=recipe.length,
+        held_out_samples=recipe.held_out_samples,
+        sampling=recipe.sampling,
+        seed=recipe.seed,
+    )
+    grids = {
+        layer.name: Grid(recipe.bits, None if layer.name in per_channel else recipe.group_size, recipe.grid)
+        for layer in checkpoint.layers
+    }
+    return CalibrationPlan(grids, recipe.to_method(), recipe.inputs_from, sequences, recipe.sweep)
+
+
+def curve_arrays(writer: StudyWriter, curves: list[list[list[LayerCurve]]]) -> dict[str, ArrayRef]:
+    """The layer arrays of a line from its curves, indexed [draw][layer][gamma]; pictures are of the first draw."""
+    axes = ("draw", "layer", "gamma", "lambda")
+    arrays = {
+        name: writer.add(
+            np.array([[[getattr(curve, name) for curve in layer] for layer in draw] for draw in curves]), axes
+        )
+        for name in ("recon", "held_out", "sar", "drift")
+    }
+    surface = np.array([[curve.surface for curve in layer] for layer in curves[0]])  # layer, gamma, lambda, row, column
+    scale = np.maximum(surface.max(axis=(1, 2, 3, 4)), np.finfo(np.float32).tiny)  # layer
+    cells = np.rint(surface / scale[:, None, None, None, None] * 255).astype(np.uint8)
+    deciles = np.array([[curve.deciles for curve in layer] for layer in curves[0]])
+    arrays["surface"] = writer.add(cells, (*axes[1:], "row", "column"))
+    arrays["surface_scale"] = writer.add(scale, ("layer",))
+    arrays["deciles"] = writer.add(deciles, (*axes[1:], "decile"))
+    return arrays
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def versions() -> dict[str, str]:
+    """The libraries that a number depends on."""
+    return {name: importlib.metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")}

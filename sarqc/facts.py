@@ -1,0 +1,331 @@
+"""Facts: what a study says about one line, as plain numbers. Numpy only; no drawing and no words.
+
+Every comparison is *paired*: the same calibration draws for both sides, the difference per draw, then its mean and its
+standard error over draws. Two draws differ by more than two neighbouring λ, so unpaired means would hide what is there.
+
+Axes in comments: D calibration draws, L layers, G γ values, M λ values, T test items.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from sarqc.errors import NotFound
+from sarqc.study import ArrayRef, Line, Study, read_array
+
+# A difference counts as seen when it is larger than this many standard errors; the sweet-spot band uses the same.
+CLEAR = 2.0
+
+# The scale searches' λ=0 is AWQ and the column solvers' identity λ=0.01 is GPTQ: the same computation, so a study
+# need not hold those lines a second time. (public name, λ, lines that hold it, how people call it)
+BASELINE_POINTS: dict[str, tuple[float, tuple[str, ...], str]] = {
+    "gptq": (0.01, ("rqc-gbs",), "GPTQ 1 %"),
+    "awq": (0.0, ("sarqc-gs", "rqc-gs"), "AWQ"),
+}
+IDENTITY_OF = {"sarqc-gbs": "rqc-gbs", "sarqc-gs": "rqc-gs", "sarqc-gptaq": "gptaq"}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Mean and standard error of a paired difference, elementwise; ``error`` is NaN where one draw was paired."""
+
+    mean: np.ndarray
+    error: np.ndarray
+    draws: np.ndarray  # how many draws were paired
+
+    def verdict(self, at: tuple[int, ...]) -> int:
+        """-1 clearly lower, +1 clearly higher, 0 not to be told apart (or a single draw)."""
+        mean, error = float(self.mean[at]), float(self.error[at])
+        if not np.isfinite(mean) or not np.isfinite(error) or abs(mean) <= CLEAR * error or mean == 0:
+            return 0
+        return 1 if mean > 0 else -1
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The named point that a line is compared with; arrays over that point's own draws."""
+
+    method: str
+    label: str
+    lam: float
+    draws: tuple[int, ...]
+    perplexity: np.ndarray | None  # D
+    accuracy: np.ndarray | None  # D
+    correct: np.ndarray | None  # D T
+    recon: np.ndarray | None  # D, of the selected layer or the mean over layers
+    held_out: np.ndarray | None  # D
+    drift: np.ndarray | None  # D
+
+
+@dataclass(frozen=True)
+class Quality:
+    """A whole-model quantity of one line: means and what is known about differences."""
+
+    mean: np.ndarray  # G M
+    to_baseline: Difference | None  # G M
+    baseline_mean: float | None
+    best: tuple[int | None, ...]  # per γ, the λ position with the best mean
+    band: np.ndarray  # G M, True where the paired difference to the best λ is within two standard errors
+    values: np.ndarray = field(repr=False)  # D G M
+
+
+@dataclass(frozen=True)
+class LineFacts:
+    """All that the Lab says about one line and one layer (or the mean of all layers)."""
+
+    study: Study
+    line: Line
+    layer: int | None
+    baseline: Baseline | None
+    perplexity: Quality | None
+    accuracy: Quality | None
+    recon: np.ndarray | None  # G M, relative reconstruction error on calibration text
+    held_out: np.ndarray | None  # G M, the same on unseen text
+    sar: np.ndarray | None  # G M
+    drift: np.ndarray | None  # G M, ‖ΔW‖/‖W‖
+    change: dict[str, np.ndarray]  # "recon", "held_out", "drift": relative change to the baseline, G M
+    identity: LineFacts | None  # the same line without saliency, for the faint curves
+    to_identity: Difference | None  # perplexity, saliency minus identity at equal λ, G M
+
+    @property
+    def n_draws(self) -> int:
+        return len(self.line.draws)
+
+    @property
+    def baseline_position(self) -> int | None:
+        """Where on this line's own λ axis the baseline lies, if it is a point of this very line."""
+        if self.baseline is None:
+            return None
+        if self.line.method == self.baseline.method:
+            return 0
+        holders = BASELINE_POINTS.get(self.baseline.method, (0.0, (), ""))[1]
+        if self.line.method not in holders:
+            return None
+        return lam_index(self.line, self.baseline.lam)
+
+
+def lam_index(line: Line, lam: float) -> int | None:
+    """Position of a λ on a line's axis, or None."""
+    for index, value in enumerate(line.lams):
+        if np.isclose(value, lam, rtol=1e-6, atol=1e-9):
+            return index
+    return None
+
+
+def mean_over_draws(values: np.ndarray) -> np.ndarray:
+    """Mean over the first axis of what was measured; NaN where nothing was."""
+    counts = np.isfinite(values).sum(axis=0)
+    total = np.nansum(values, axis=0)
+    return np.divide(total, counts, out=np.full(total.shape, np.nan), where=counts > 0)
+
+
+def paired_difference(values: np.ndarray, reference: np.ndarray) -> Difference:
+    """``values - reference`` over the draws (first axis) in which both were measured.
+
+    ``reference`` broadcasts against ``values``. The standard error is the sample deviation of the per-draw
+    differences over √draws, NaN for fewer than two draws.
+    """
+    per_draw = values.astype(np.float64) - reference
+    seen = np.isfinite(per_draw)
+    draws = seen.sum(axis=0)
+    mean = mean_over_draws(per_draw)
+    squares = np.where(seen, (per_draw - mean) ** 2, 0.0).sum(axis=0)
+    enough = draws >= 2
+    variance = np.divide(squares, draws - 1, out=np.full(mean.shape, np.nan), where=enough)
+    error = np.sqrt(np.divide(variance, draws, out=np.full(mean.shape, np.nan), where=enough))
+    return Difference(mean, error, draws)
+
+
+def paired_items(correct: np.ndarray, reference: np.ndarray) -> Difference:
+    """Difference of two accuracies answered on the same test items in the same draws; arrays are D … T.
+
+    Items are a sample as much as draws are. With both crossed, the variance of the mean is the draws' part plus the
+    items' part minus the residual that both contain; it is kept at least as large as either part alone.
+    """
+    per_cell = correct.astype(np.float64) - reference  # D … T
+    n_draws, n_items = per_cell.shape[0], per_cell.shape[-1]
+    mean = per_cell.mean(axis=(0, -1))
+    by_draw = per_cell.mean(axis=-1)  # D …
+    by_item = per_cell.mean(axis=0)  # … T
+    of_items = by_item.var(axis=-1, ddof=1) / n_items if n_items > 1 else np.full(mean.shape, np.nan)
+    count = np.full(mean.shape, n_draws)
+    if n_draws < 2:
+        return Difference(mean, np.sqrt(of_items), count)
+    of_draws = by_draw.var(axis=0, ddof=1) / n_draws
+    residual = per_cell - by_draw[..., None] - by_item[None] + mean[None, ..., None]
+    freedom = max(1, (n_draws - 1) * (n_items - 1))
+    of_both = (residual**2).sum(axis=(0, -1)) / freedom / (n_draws * n_items)
+    error = np.sqrt(np.maximum(of_draws + of_items - of_both, np.maximum(of_draws, of_items)))
+    return Difference(mean, error, count)
+
+
+def sweet_spot(values: np.ndarray, *, lower_is_better: bool = True) -> tuple[int | None, np.ndarray]:
+    """The best λ of one curve and the mask of those that can't be told from it. ``values`` is D M.
+
+    A single draw has no band: the mask is then empty, because one draw can't say what is as good as the best.
+    """
+    mean = mean_over_draws(values)
+    band = np.zeros(mean.shape, dtype=bool)
+    if not np.isfinite(mean).any():
+        return None, band
+    best = int(np.nanargmin(mean) if lower_is_better else np.nanargmax(mean))
+    difference = paired_difference(values, values[:, best : best + 1])
+    known = np.isfinite(difference.error)
+    band[known] = np.abs(difference.mean[known]) <= CLEAR * difference.error[known]
+    band[best] = bool(difference.draws[best] >= 2)
+    return best, band
+
+
+def spans(band: np.ndarray) -> list[tuple[int, int]]:
+    """First and last position of each run of True."""
+    runs: list[tuple[int, int]] = []
+    for index in np.flatnonzero(band).tolist():
+        if runs and runs[-1][1] == index - 1:
+            runs[-1] = (runs[-1][0], index)
+        else:
+            runs.append((index, index))
+    return runs
+
+
+def read(folder: Path, line: Line, name: str) -> np.ndarray | None:
+    """An array of a line as float64, or None where the study has none. Bytes 255 of ``correct`` become NaN."""
+    ref = line.arrays.get(name)
+    if ref is None:
+        return None
+    array = np.asarray(read_array(folder, ref))
+    if name == "correct":
+        return np.where(array == 255, np.nan, array.astype(np.float64))
+    return array.astype(np.float64)
+
+
+def select_layer(array: np.ndarray | None, layer: int | None) -> np.ndarray | None:
+    """D L G M → D G M: one layer, or the mean of the relative errors of all layers."""
+    if array is None:
+        return None
+    chosen = mean_over_draws(np.moveaxis(array, 1, 0)) if layer is None else array[:, layer]
+    return chosen if np.isfinite(chosen).any() else None
+
+
+def find_baseline(study: Study, folder: Path, line: Line, layer: int | None) -> Baseline | None:
+    """The point that ``line`` is compared with, wherever the study holds it."""
+    lam, holders, label = BASELINE_POINTS.get(line.baseline, (0.0, (), line.baseline))
+    for method in (line.baseline, *holders):
+        held = next((one for one in study.lines if one.method == method and one.bits == line.bits), None)
+        if held is None:
+            continue
+        index = 0 if method == line.baseline else lam_index(held, lam)
+        if index is None:
+            continue
+
+        def point(name: str, held: Line = held, index: int = index) -> np.ndarray | None:
+            array = read(folder, held, name)
+            if array is None:
+                return None
+            if name in ("recon", "held_out", "drift"):
+                array = select_layer(array, layer)
+            return None if array is None else array[:, 0, index]
+
+        names = ("perplexity", "accuracy", "correct", "recon", "held_out", "drift")
+        found = {name: point(name) for name in names}
+        return Baseline(line.baseline, label or held.title, lam, held.draws, **found)
+    return None
+
+
+def _aligned(values: np.ndarray, draws: tuple[int, ...], other: tuple[int, ...]) -> np.ndarray:
+    """Rows of ``values`` (over ``draws``) in the order of ``other``; NaN for a draw that it lacks."""
+    rows = [values[draws.index(seed)] if seed in draws else np.full(values.shape[1:], np.nan) for seed in other]
+    return np.stack(rows)
+
+
+def _quality(
+    values: np.ndarray, line: Line, base: np.ndarray | None, base_draws: tuple[int, ...], lower: bool
+) -> Quality:
+    difference = baseline_mean = None
+    if base is not None and np.isfinite(base).any():
+        difference = paired_difference(values, _aligned(base, base_draws, line.draws)[:, None, None])
+        baseline_mean = float(np.nanmean(base))
+    spots = [sweet_spot(values[:, g], lower_is_better=lower) for g in range(values.shape[1])]
+    return Quality(
+        mean_over_draws(values),
+        difference,
+        baseline_mean,
+        tuple(best for best, _ in spots),
+        np.stack([band for _, band in spots]),
+        values,
+    )
+
+
+def line_facts(
+    study: Study, folder: Path, *, method: str, bits: int, layer: int | None, with_identity: bool = True
+) -> LineFacts:
+    """Everything the Lab says about one line. ``layer`` None means the mean over all layers.
+
+    Raises ``NotFound`` for a line or a layer that the study does not have.
+    """
+    line = study.line(method, bits)
+    if layer is not None and not 0 <= layer < len(study.layers):
+        raise NotFound(f"there is no layer {layer}", f"study {study.id}", f"It has {len(study.layers)} layers, from 0.")
+    base = find_baseline(study, folder, line, layer)
+    base_draws = base.draws if base else ()
+    arrays = {name: select_layer(read(folder, line, name), layer) for name in ("recon", "held_out", "sar", "drift")}
+
+    perplexity = read(folder, line, "perplexity")
+    accuracy = read(folder, line, "accuracy")
+    quality: dict[str, Quality | None] = {"perplexity": None, "accuracy": None}
+    if perplexity is not None and np.isfinite(perplexity).any():
+        quality["perplexity"] = _quality(perplexity, line, base.perplexity if base else None, base_draws, True)
+    if accuracy is not None and np.isfinite(accuracy).any():
+        quality["accuracy"] = _accuracy(accuracy, read(folder, line, "correct"), line, base)
+
+    change: dict[str, np.ndarray] = {}
+    for name in ("recon", "held_out", "drift"):
+        ours, theirs = arrays[name], getattr(base, name, None)
+        if ours is not None and theirs is not None:
+            reference = _aligned(theirs, base_draws, line.draws)[:, None, None]
+            both = np.isfinite(ours) & np.isfinite(reference)
+            above = mean_over_draws(np.where(both, ours, np.nan))
+            below = mean_over_draws(np.where(both, reference, np.nan))
+            change[name] = above / np.where(below > 0, below, np.nan) - 1
+
+    identity = to_identity = None
+    twin = IDENTITY_OF.get(method)
+    if with_identity and any(one.method == twin and one.bits == bits for one in study.lines):
+        identity = line_facts(study, folder, method=str(twin), bits=bits, layer=layer, with_identity=False)
+        to_identity = _against_identity(line, quality["perplexity"], identity)
+    means = {name: None if array is None else mean_over_draws(array) for name, array in arrays.items()}
+    return LineFacts(
+        study, line, layer, base, **quality, **means, change=change, identity=identity, to_identity=to_identity
+    )
+
+
+def _accuracy(accuracy: np.ndarray, correct: np.ndarray | None, line: Line, base: Baseline | None) -> Quality:
+    theirs = base.accuracy if base else None
+    quality = _quality(accuracy, line, theirs, base.draws if base else (), False)
+    if correct is None or base is None or base.correct is None or correct.shape[-1] != base.correct.shape[-1]:
+        return quality
+    reference = _aligned(base.correct, base.draws, line.draws)  # D T
+    shared = np.isfinite(reference).all(axis=-1) & np.isfinite(correct).all(axis=-1).any(axis=(1, 2))  # D
+    if not shared.any():
+        return quality
+    difference = paired_items(correct[shared], reference[shared][:, None, None])
+    return Quality(quality.mean, difference, quality.baseline_mean, quality.best, quality.band, quality.values)
+
+
+def _against_identity(line: Line, perplexity: Quality | None, identity: LineFacts) -> Difference | None:
+    """Saliency minus identity at equal λ and in equal draws; NaN where the identity line has no such λ."""
+    if perplexity is None or identity.perplexity is None:
+        return None
+    theirs = _aligned(identity.perplexity.values, identity.line.draws, line.draws)[:, 0]  # D M'
+    columns = [lam_index(identity.line, lam) for lam in line.lams]
+    nothing = np.full(theirs.shape[0], np.nan)
+    matched = np.stack([nothing if column is None else theirs[:, column] for column in columns], axis=-1)  # D M
+    return paired_difference(perplexity.values, matched[:, None])
+
+
+def layer_slice(ref: ArrayRef, layer: int) -> tuple[int, int]:
+    """Offset and length in bytes of one layer of a per-layer array whose first axis is the layer."""
+    size = int(np.prod(ref.shape[1:], dtype=np.int64)) * np.dtype(ref.dtype).itemsize
+    return layer * size, size

@@ -1,0 +1,183 @@
+"""What a worker process does: ``python -m sarqc.jobs.child FD MODULE:FUNCTION``.
+
+It reads one line of JSON from its standard input, the job, runs it, writes each event as a line of JSON to the file
+descriptor FD, and ends. It never opens the database. Three things end it early:
+
+* SIGTERM raises ``Stop`` in the main thread, wherever that is: also in the middle of a layer. It is no ``Exception``,
+  so no handler on the way takes it for an error; ``finally`` clauses run, and the last line says ``cancelled``.
+* Its standard input closes when the app is gone, however it went. A thread waits for that and ends the whole process
+  group, so that nothing is left behind that nobody listens to.
+* SIGKILL, after which there is no last line; the app draws its conclusion from that.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import math
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from sarqc.errors import SarqcError
+from sarqc.events import Cancelled, Event, Failed, Finished
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+
+Execute = Callable[..., Iterator[Event]]
+
+
+class Stop(BaseException):
+    """Somebody asked for the end of this run."""
+
+
+class Switch:
+    """Turns the first SIGTERM into ``Stop``; later ones change nothing, so that cleaning up is not interrupted."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._held = False
+        signal.signal(signal.SIGTERM, self._handle)
+
+    def _handle(self, number: int, frame: object) -> None:
+        first, self.asked = not self.asked, True
+        if first and not self._held:
+            raise Stop
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No ``Stop`` within: what is written in here is written whole. ``check`` afterwards catches up."""
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+
+    def check(self) -> None:
+        """Raises ``Stop`` if it was asked for: while held, or inside a finaliser, where Python drops exceptions."""
+        if self.asked:
+            raise Stop
+
+
+class Channel:
+    """The way back to the app: one JSON line per event."""
+
+    def __init__(self, descriptor: int, switch: Switch) -> None:
+        os.set_inheritable(descriptor, False)  # a process started by the run must not keep the channel open
+        self._file: BinaryIO = os.fdopen(descriptor, "wb")
+        self._switch = switch
+
+    def send(self, event: Event) -> None:
+        line = json.dumps(finite(event.to_json()), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        with self._switch.held():
+            self._file.write(line)
+            self._file.flush()
+
+
+def finite(value: Any) -> Any:
+    """Plain data for browsers, whose JSON knows neither NaN nor infinity: what was not measured becomes null."""
+    if isinstance(value, Mapping):
+        return {str(key): finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def main() -> None:
+    """Entry of the process. It leaves through ``os._exit``: tearing down CUDA may hang, and all is said by then."""
+    switch = Switch()
+    channel = Channel(int(sys.argv[1]), switch)
+    lifeline = os.dup(0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # nothing in a run may read the lifeline, nor wait for a keyboard
+    try:
+        try:
+            function = _load(sys.argv[2])  # heavy imports happen now, perhaps before there is a job
+            job = _read_job(lifeline)
+            if job is None:
+                os._exit(0)
+            threading.Thread(target=_end_with_the_app, args=(lifeline,), daemon=True).start()
+            _write_log_to(Path(job["log"]))
+            _run(function, job, channel, switch)
+        except Stop:
+            channel.send(Cancelled())
+        except SarqcError as error:
+            traceback.print_exc()
+            channel.send(Failed(**error.to_json()))
+        except Exception as error:  # the boundary of the process: whatever it is, the app must hear of it
+            traceback.print_exc()
+            what = f"{type(error).__name__}: {error}"[:500]
+            channel.send(Failed("error", what, "worker", "The log of this run has the details."))
+    except BrokenPipeError:
+        os._exit(1)  # the app is gone
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _run(function: Execute | ImportError, job: dict[str, Any], channel: Channel, switch: Switch) -> None:
+    """Relays what the generator yields. ``Finished`` must be among it."""
+    if isinstance(function, ImportError):
+        raise function
+    settings = Settings(**job["settings"])
+    events = function(Recipe.parse(job["recipe"]), settings, study_dir=settings.studies_dir(), study_id=job["run_id"])
+    finished = False
+    try:
+        for event in events:
+            channel.send(event)
+            finished = finished or isinstance(event, Finished)
+            if not finished:
+                switch.check()
+    finally:
+        events.close()
+    if not finished:
+        raise RuntimeError("the run ended without a result")
+
+
+def _load(path: str) -> Execute | ImportError:
+    """The function behind “module:name”. A failing import is kept for the job to report: nobody listens yet."""
+    module, _, name = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        traceback.print_exc()
+        return error
+
+
+def _read_job(lifeline: int) -> dict[str, Any] | None:
+    """The job, or None when the app closed the pipe without one. Nothing follows the line."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        chunk = os.read(lifeline, 65536)
+        if not chunk:
+            return None
+        line += chunk
+    return json.loads(line)
+
+
+def _end_with_the_app(lifeline: int) -> None:
+    while os.read(lifeline, 1):
+        pass
+    if os.getpgrp() == os.getpid():  # else it was started by hand and the group is somebody's shell
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def _write_log_to(path: Path) -> None:
+    """From now on whatever is printed goes to the log of the run; a further attempt writes below the earlier one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for stream in (1, 2):
+        os.dup2(descriptor, stream)
+    os.close(descriptor)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Run: a recipe with an id, an owner and a state; the states, and which may follow which.
+
+queued ──> running ──> finished
+  ^  │        ├──────> failed ───────┐
+  │  │        ├──────> interrupted ──┤  the worker was lost; waits for a person
+  │  │        └> cancelling          │
+  │  └────> cancelled <─┘            │  (cancelling may still end as finished or failed)
+  └──────────────────────────────────┘  continue: finished layers are kept
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from sarqc.errors import Refused
+
+LANES = ("preview", "batch")
+
+
+class State(StrEnum):
+    """Where a run stands. ``interrupted`` waits for a person; ``queued`` goes on by itself."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    CANCELLING = "cancelling"
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+    FINISHED = "finished"
+
+
+AT_REST = frozenset({State.CANCELLED, State.INTERRUPTED, State.FAILED, State.FINISHED})
+
+ALLOWED: Mapping[State, frozenset[State]] = {
+    State.QUEUED: frozenset({State.RUNNING, State.CANCELLED}),
+    State.RUNNING: frozenset({State.CANCELLING, State.FINISHED, State.FAILED, State.INTERRUPTED}),
+    State.CANCELLING: frozenset({State.CANCELLED, State.FINISHED, State.FAILED}),
+    State.CANCELLED: frozenset({State.QUEUED}),
+    State.INTERRUPTED: frozenset({State.QUEUED}),
+    State.FAILED: frozenset({State.QUEUED}),
+    State.FINISHED: frozenset(),
+}
+
+
+class Conflict(Refused):
+    """The run is in a state in which this can't be done."""
+
+    kind = "conflict"
+    http_status = 409
+
+
+class QueueFull(Refused):
+    """As many runs wait as this host accepts."""
+
+    http_status = 429
+
+
+@dataclass(frozen=True)
+class Run:
+    """One row: a recipe with its owner, its state and what is known of it so far. Times are seconds since 1970."""
+
+    id: str
+    recipe: dict[str, Any]
+    fingerprint: str
+    owner: str
+    lane: str
+    state: State
+    attempt: int  # 1 for the first; each time it is queued again counts
+    created: float
+    queued: float  # since when it waits for a device; what the order of the queue goes by
+    started: float | None
+    ended: float | None
+    done: int  # linears solved in this attempt, those found on disk included
+    total: int
+    device: str | None
+    pid: int | None
+    study_id: str | None
+    summary: dict[str, Any] | None
+    error: dict[str, str] | None
+    revision: int
+
+    @property
+    def at_rest(self) -> bool:
+        return self.state in AT_REST
+
+    def to_json(self) -> dict[str, Any]:
+        """The public form: times in ISO 8601 (UTC), progress as one object, no process id."""
+        return {
+            "id": self.id,
+            "state": self.state.value,
+            "recipe": self.recipe,
+            "fingerprint": self.fingerprint,
+            "owner": self.owner,
+            "lane": self.lane,
+            "attempt": self.attempt,
+            "created": iso_time(self.created),
+            "queued": iso_time(self.queued),
+            "started": iso_time(self.started),
+            "ended": iso_time(self.ended),
+            "progress": {"done": self.done, "total": self.total},
+            "device": self.device,
+            "study_id": self.study_id,
+            "summary": self.summary,
+            "error": self.error,
+            "revision": self.revision,
+        }
+
+
+@dataclass(frozen=True)
+class StoredEvent:
+    """One line of a run's log. ``seq`` counts from 1 within the run, over all its attempts."""
+
+    seq: int
+    at: float
+    payload: dict[str, Any]  # Event.to_json()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"seq": self.seq, "at": iso_time(self.at), **self.payload}
+
+
+def iso_time(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def advice(state: State) -> str:
+    """What can be done about a run in this state."""
+    return {
+        State.QUEUED: "It waits for a device; cancel it or let it start.",
+        State.RUNNING: "Cancel it, or wait for its end.",
+        State.CANCELLING: "It is about to end; try again in a moment.",
+        State.FINISHED: "It is complete; submit its recipe again for a new run.",
+    }.get(state, "It has ended; continue it or delete it.")

@@ -1,0 +1,69 @@
+"""Who is next: a pure function from what waits and what is free to what starts.
+
+One run at a time per device. Within an owner and a lane, first come, first served. Between owners, turns: next is the
+owner whose claim is oldest, and a claim is as old as the owner's last use of a device or as its oldest waiting run,
+whichever is later. So an owner with a hundred runs does not keep out one with a single run, and once an owner has
+given its device back, nobody who comes later goes before it. A preview (seconds) goes before a batch run (hours), but
+never twice in a row past one that waits. Hence nothing starves as long as runs end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A queued run, as far as its turn is concerned."""
+
+    run_id: str
+    owner: str
+    queued: float
+    lane: str = "batch"
+
+
+@dataclass(frozen=True)
+class Start:
+    """A decision: this run, now, on this device."""
+
+    run_id: str
+    device: str
+
+
+def decide(
+    waiting: Iterable[Waiting],
+    free: Iterable[str],
+    now: float,
+    last_held: Mapping[str, float],
+    last_lane: str | None = None,
+) -> list[Start]:
+    """The runs to start on the free devices, in the order in which they should be started.
+
+    ``last_held`` says when each owner last had a device (``now`` for one that has one), ``last_lane`` from which lane
+    the latest run was started. Nothing is changed; the same question gets the same answer.
+    """
+    left = sorted(waiting, key=lambda run: (run.queued, run.run_id))
+    held, lane = dict(last_held), last_lane
+    starts = []
+    for device in free:
+        if not left:
+            break
+        chosen = _next(left, held, lane)
+        left.remove(chosen)
+        held[chosen.owner], lane = now, chosen.lane
+        starts.append(Start(chosen.run_id, device))
+    return starts
+
+
+def _next(left: list[Waiting], held: Mapping[str, float], lane: str | None) -> Waiting:
+    """The run whose turn it is; ``left`` is in order of arrival and not empty."""
+    previews = [run for run in left if run.lane == "preview"]
+    others = [run for run in left if run.lane != "preview"]
+    candidates = previews if previews and (lane != "preview" or not others) else others
+    heads: dict[str, Waiting] = {}
+    for run in candidates:
+        heads.setdefault(run.owner, run)
+    return min(
+        heads.values(), key=lambda run: (max(held.get(run.owner, run.queued), run.queued), run.queued, run.run_id)
+    )

@@ -1,0 +1,121 @@
+"""Server-sent events: the log of one run, and the changes of all runs, replayed from the store and then live.
+
+What a listener gets is read from the store each time; a bell only says that there is news. So nothing is lost between
+replay and live, a listener that is slow costs no memory, and any number of them may listen. A browser that comes back
+sends ``Last-Event-ID`` and goes on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from fastapi.concurrency import run_in_threadpool
+from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+
+from sarqc.errors import NotFound
+from sarqc.jobs.store import Store
+
+HEARTBEAT_SECONDS = 15.0
+BATCH = 500  # events read at once
+COALESCE_SECONDS = 0.05  # news within this time are one message: a storm of events is no storm of queries
+RECONNECT_MILLISECONDS = 2000
+
+
+class Bell:
+    """Wakes coroutines that listen to a topic. Rung from any thread; a ring in between is not lost."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._listeners: dict[str, set[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
+        self.closed = False
+
+    @contextmanager
+    def listen(self, topic: str) -> Iterator[asyncio.Event]:
+        """An event that is set when the topic rings; for the running loop."""
+        listener = (asyncio.get_running_loop(), asyncio.Event())
+        with self._mutex:
+            self._listeners.setdefault(topic, set()).add(listener)
+        try:
+            yield listener[1]
+        finally:
+            with self._mutex:
+                listeners = self._listeners[topic]
+                listeners.discard(listener)
+                if not listeners:
+                    del self._listeners[topic]
+
+    def ring(self, *topics: str) -> None:
+        with self._mutex:
+            found = [listener for topic in topics for listener in self._listeners.get(topic, ())]
+        for loop, event in found:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(event.set)
+
+    def close(self) -> None:
+        """Ends all streams: the app goes down, and would otherwise wait for its listeners."""
+        self.closed = True
+        with self._mutex:
+            topics = list(self._listeners)
+        self.ring(*topics)
+
+
+ALL_RUNS = "all runs"  # the topic of the changes of any run; a run's own topic is its id
+
+
+async def run_events(store: Store, bell: Bell, run_id: str, after: int) -> AsyncIterator[bytes]:
+    """The events of a run after a sequence number, until it is at rest. ``id`` is the sequence number."""
+    yield _first_line()
+    with bell.listen(run_id) as news:
+        while not bell.closed:
+            news.clear()
+            try:
+                events, complete = await run_in_threadpool(store.tail, run_id, after, BATCH)
+            except NotFound:  # deleted while somebody listens
+                return
+            for event in events:
+                after = event.seq
+                yield _message(event.to_json(), after)
+            if complete:
+                return
+            if len(events) < BATCH and not await _ring(news):
+                yield KEEPALIVE_COMMENT
+
+
+async def run_changes(store: Store, bell: Bell, after: int) -> AsyncIterator[bytes]:
+    """Each run as it is after a change, and each run that was removed. ``id`` is the revision. Never ends."""
+    yield _first_line()
+    with bell.listen(ALL_RUNS) as news:
+        while not bell.closed:
+            news.clear()
+            runs, removed, revision = await run_in_threadpool(store.changed_since, after)
+            for run in runs:
+                yield _message({"type": "run", "run": run.to_json()}, run.revision)
+            for run_id in removed:
+                yield _message({"type": "removed", "id": run_id}, revision)
+            after = revision
+            if not await _ring(news):
+                yield KEEPALIVE_COMMENT
+
+
+async def _ring(news: asyncio.Event) -> bool:
+    """Waits for the bell; False when it stayed silent for a heartbeat."""
+    try:
+        await asyncio.wait_for(news.wait(), HEARTBEAT_SECONDS)
+    except TimeoutError:
+        return False
+    await asyncio.sleep(COALESCE_SECONDS)
+    return True
+
+
+def _first_line() -> bytes:
+    """Tells the browser when to come back, and gets the headers out before there is news."""
+    return f"retry: {RECONNECT_MILLISECONDS}\n\n".encode()
+
+
+def _message(data: dict[str, Any], number: int) -> bytes:
+    return format_sse_event(data_str=json.dumps(data, ensure_ascii=False, separators=(",", ":")), id=str(number))

@@ -1,0 +1,397 @@
+"""The truth about runs: one SQLite database, opened by one process, the web app.
+
+A run is a row; what it says while it goes is appended to ``events`` and never changed. What the row knows of the
+events (progress, summary, error) is written in the same transaction as the events themselves, so the two can't
+disagree. Every change of a row takes the next number of one counter, its ``revision``: “what changed since 17” is a
+plain query. All methods may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from sarqc.errors import NotFound, Refused
+from sarqc.events import Cancelled, Event, Failed, Finished, Interrupted, LayerDone, Saved, Started
+from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Conflict, QueueFull, Run, State, StoredEvent, advice
+from sarqc.recipe import Recipe
+
+BUSY_SECONDS = 10.0
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE runs (
+        id                 TEXT PRIMARY KEY,
+        recipe_json        TEXT NOT NULL,
+        recipe_fingerprint TEXT NOT NULL,
+        owner              TEXT NOT NULL,
+        lane               TEXT NOT NULL,
+        state              TEXT NOT NULL,
+        attempt            INTEGER NOT NULL DEFAULT 1,
+        created            REAL NOT NULL,
+        queued             REAL NOT NULL,
+        started            REAL,
+        ended              REAL,
+        done               INTEGER NOT NULL DEFAULT 0,
+        total              INTEGER NOT NULL DEFAULT 0,
+        device             TEXT,
+        pid                INTEGER,
+        study_id           TEXT,
+        summary_json       TEXT,
+        error_json         TEXT,
+        revision           INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX runs_by_state ON runs (state, queued);
+    CREATE INDEX runs_by_revision ON runs (revision);
+    CREATE TABLE events (
+        run_id  TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+        seq     INTEGER NOT NULL,
+        at      REAL NOT NULL,
+        type    TEXT NOT NULL,
+        payload TEXT NOT NULL,
+        PRIMARY KEY (run_id, seq)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TRIGGER events_are_append_only BEFORE UPDATE ON events
+        BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+    CREATE TABLE removed (id TEXT PRIMARY KEY, revision INTEGER NOT NULL) STRICT;
+    CREATE INDEX removed_by_revision ON removed (revision);
+    CREATE TABLE counter (revision INTEGER NOT NULL) STRICT;
+    INSERT INTO counter VALUES (0);
+    """,
+)
+
+
+def migrate(connection: sqlite3.Connection, steps: Sequence[str] = MIGRATIONS) -> None:
+    """Brings the database up to the last step. A step and its record in ``user_version`` are one transaction.
+
+    Raises ``Refused`` for a database that a newer sarqc wrote.
+    """
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > len(steps):
+        raise Refused(
+            f"it has schema version {version}, this sarqc knows up to {len(steps)}",
+            "database of runs",
+            "Update sarqc, or give it another SARQC_STATE_DIR.",
+        )
+    for number, step in enumerate(steps[version:], start=version + 1):
+        try:
+            connection.executescript(f"BEGIN IMMEDIATE; {step}; PRAGMA user_version = {number}; COMMIT;")
+        except sqlite3.Error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+class Store:
+    """The database. Opening it takes a lock on the file beside it, which a killed process leaves free.
+
+    Raises ``Refused`` when another process has it open, or when it can't be read or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._mutex = threading.RLock()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise _unusable(path, error) from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise Refused(
+                "another sarqc app has this database open",
+                str(path),
+                "Stop that one, or give this one another SARQC_STATE_DIR.",
+            ) from None
+        try:
+            self._connection = sqlite3.connect(
+                path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            self._connection.row_factory = sqlite3.Row
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+            self._connection.execute("PRAGMA foreign_keys = ON")
+            migrate(self._connection)
+        except (sqlite3.Error, Refused) as error:
+            os.close(self._lock)
+            raise (error.at(str(path)) if isinstance(error, Refused) else _unusable(path, error)) from None
+        newest = self._connection.execute("SELECT MAX(id) FROM runs").fetchone()[0]
+        self._last_millisecond = _millisecond_of(newest) if newest else 0
+
+    def close(self) -> None:
+        """Closes the database and frees the lock; harmless when done twice."""
+        with self._mutex, suppress(OSError):
+            self._connection.close()
+            os.close(self._lock)
+
+    # Changes. Each is one transaction.
+
+    def create(self, recipe: Recipe, owner: str, lane: str = "batch", *, at_most: int | None = None) -> Run:
+        """A new queued run. Raises ``QueueFull`` when ``at_most`` runs wait already."""
+        if lane not in LANES:
+            raise Refused(f"there is no lane “{lane}”", "run", f"Lanes are {' and '.join(LANES)}.")
+        now = time.time()
+        with self.transaction() as connection:
+            waiting = connection.execute("SELECT COUNT(*) FROM runs WHERE state = 'queued'").fetchone()[0]
+            if at_most is not None and waiting >= at_most:
+                raise QueueFull(
+                    f"{waiting} runs are waiting, which is as many as this host accepts",
+                    "queue",
+                    "Wait until one has started, or cancel one of yours.",
+                )
+            run_id = self._new_id(now)
+            connection.execute(
+                "INSERT INTO runs (id, recipe_json, recipe_fingerprint, owner, lane, state, created, queued, revision)"
+                " VALUES (?, ?, ?, ?, ?, 'queued', ?, ?, ?)",
+                (run_id, _dump(recipe.to_json()), recipe.fingerprint(), owner, lane, now, now, self._next(connection)),
+            )
+            return self.get(run_id)
+
+    def move(
+        self, run_id: str, to: State, event: Event | None = None, *, device: str | None = None, keep_place: bool = False
+    ) -> Run:
+        """Puts a run into another state, together with the event that says why.
+
+        Raises ``NotFound``, and ``Conflict`` for a transition that is not in ``ALLOWED``. A run that is queued again
+        goes to the end of the queue, unless ``keep_place``.
+        """
+        now = time.time()
+        with self.transaction() as connection:
+            run = self.get(run_id)
+            if to not in ALLOWED[run.state]:
+                raise Conflict(f"a run that is {run.state} can't become {to}", f"run {run_id}", advice(run.state))
+            changes: dict[str, Any] = {"state": to.value}
+            if to is State.RUNNING:
+                changes |= {"started": now, "device": device, "done": 0}
+            elif to is State.QUEUED:
+                changes |= {"attempt": run.attempt + 1, "ended": None, "error_json": None}
+                changes |= {} if keep_place else {"queued": now}
+            elif to in AT_REST:
+                changes |= {"ended": now, "pid": None}
+            if event is not None:
+                changes |= self._append(connection, run, [event], now)
+            return self._update(connection, run_id, changes)
+
+    def requeue(self, run_id: str, why: Interrupted) -> Run:
+        """running → interrupted → queued at once, in its old place: nobody has to press a button."""
+        with self.transaction():
+            self.move(run_id, State.INTERRUPTED, why)
+            return self.move(run_id, State.QUEUED, keep_place=True)
+
+    def cancel(self, run_id: str) -> Run:
+        """Asks for the end of a run: a waiting one is cancelled, a running one is cancelling.
+
+        Harmless on one that is cancelling already; ``Conflict`` on one at rest.
+        """
+        with self.transaction():
+            run = self.get(run_id)
+            if run.state is State.QUEUED:
+                return self.move(run_id, State.CANCELLED, Cancelled())
+            return run if run.state is State.CANCELLING else self.move(run_id, State.CANCELLING)
+
+    def append(self, run_id: str, events: Sequence[Event]) -> None:
+        """Adds events to a run's log and what they say to its row. Events that end a run go with ``move``."""
+        with self.transaction() as connection:
+            run = self.get(run_id)
+            self._update(connection, run_id, self._append(connection, run, events, time.time()))
+
+    def set_process(self, run_id: str, pid: int) -> None:
+        with self.transaction() as connection:
+            self._update(connection, run_id, {"pid": pid})
+
+    def delete(self, run_id: str) -> Run:
+        """Removes a run at rest and its events; returns what it was. Raises ``NotFound`` or ``Conflict``."""
+        with self.transaction() as connection:
+            run = self.get(run_id)
+            if not run.at_rest:
+                raise Conflict(f"a run that is {run.state} can't be deleted", f"run {run_id}", "Cancel it first.")
+            connection.execute("DELETE FROM runs WHERE id = ?", (run_id,))
+            connection.execute("INSERT INTO removed VALUES (?, ?)", (run_id, self._next(connection)))
+            return run
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All changes made within are made together or not at all; one within another is part of it."""
+        with self._mutex:
+            if self._connection.in_transaction:
+                yield self._connection
+                return
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    # Questions.
+
+    def get(self, run_id: str) -> Run:
+        """The run of an id. Raises ``NotFound``."""
+        rows = self._rows("SELECT * FROM runs WHERE id = ?", run_id)
+        if not rows:
+            raise NotFound(f"there is no run “{run_id}”", "runs", "It may have been deleted; Runs lists what there is.")
+        return _run(rows[0])
+
+    def newest(self, limit: int, before: str | None = None) -> list[Run]:
+        """Runs from the newest backwards, older than ``before`` where that is given."""
+        where, values = ("WHERE id < ?", (before,)) if before else ("", ())
+        return [_run(row) for row in self._rows(f"SELECT * FROM runs {where} ORDER BY id DESC LIMIT ?", *values, limit)]
+
+    def in_state(self, *states: State) -> list[Run]:
+        """Runs in any of the states, those that wait for longest first."""
+        marks = ", ".join("?" * len(states))
+        return [
+            _run(row) for row in self._rows(f"SELECT * FROM runs WHERE state IN ({marks}) ORDER BY queued, id", *states)
+        ]
+
+    def counts(self) -> dict[str, int]:
+        """How many runs are in each state, the empty states included."""
+        found = {row["state"]: row["n"] for row in self._rows("SELECT state, COUNT(*) AS n FROM runs GROUP BY state")}
+        return {state.value: found.get(state.value, 0) for state in State}
+
+    def last_held(self) -> dict[str, float]:
+        """When each owner last had a device: the end of its last run, or its start while that goes on."""
+        return {
+            row["owner"]: row["held"]
+            for row in self._rows(
+                "SELECT owner, MAX(MAX(started, COALESCE(ended, started))) AS held FROM runs"
+                " WHERE started IS NOT NULL GROUP BY owner"
+            )
+        }
+
+    def last_lane(self) -> str | None:
+        """The lane from which a run was started most recently."""
+        rows = self._rows("SELECT lane FROM runs WHERE started IS NOT NULL ORDER BY started DESC LIMIT 1")
+        return rows[0]["lane"] if rows else None
+
+    def tail(self, run_id: str, after: int, limit: int) -> tuple[list[StoredEvent], bool]:
+        """Events after a sequence number, at most ``limit``; and whether the run is at rest with no more to come."""
+        with self._mutex:
+            run = self.get(run_id)
+            rows = self._rows(
+                "SELECT seq, at, payload FROM events WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?",
+                run_id,
+                after,
+                limit + 1,
+            )
+        events = [StoredEvent(row["seq"], row["at"], json.loads(row["payload"])) for row in rows[:limit]]
+        return events, run.at_rest and len(rows) <= limit
+
+    def events(self, run_id: str, after: int = 0) -> list[StoredEvent]:
+        """All events of a run after a sequence number."""
+        return self.tail(run_id, after, 1_000_000)[0]
+
+    def revision(self) -> int:
+        """The number of the latest change of any run."""
+        return self._rows("SELECT revision FROM counter")[0]["revision"]
+
+    def changed_since(self, revision: int) -> tuple[list[Run], list[str], int]:
+        """Runs that changed, ids that were removed, and the revision up to which this answer goes."""
+        with self._mutex:
+            runs = self._rows("SELECT * FROM runs WHERE revision > ? ORDER BY revision", revision)
+            removed = self._rows("SELECT id FROM removed WHERE revision > ? ORDER BY revision", revision)
+            return [_run(row) for row in runs], [row["id"] for row in removed], self.revision()
+
+    # Inside.
+
+    def _rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
+        with self._mutex:
+            return self._connection.execute(query, values).fetchall()
+
+    def _next(self, connection: sqlite3.Connection) -> int:
+        return connection.execute("UPDATE counter SET revision = revision + 1 RETURNING revision").fetchone()[0]
+
+    def _update(self, connection: sqlite3.Connection, run_id: str, changes: dict[str, Any]) -> Run:
+        changes = changes | {"revision": self._next(connection)}
+        names = ", ".join(f"{name} = ?" for name in changes)
+        connection.execute(f"UPDATE runs SET {names} WHERE id = ?", (*changes.values(), run_id))
+        return self.get(run_id)
+
+    def _append(self, connection: sqlite3.Connection, run: Run, events: Sequence[Event], now: float) -> dict[str, Any]:
+        """Writes events behind the last one; returns the columns of the run that they change."""
+        last = connection.execute("SELECT COALESCE(MAX(seq), 0) FROM events WHERE run_id = ?", (run.id,)).fetchone()[0]
+        connection.executemany(
+            "INSERT INTO events VALUES (?, ?, ?, ?, ?)",
+            [
+                (run.id, seq, now, event.type, _dump(event.to_json()))
+                for seq, event in enumerate(events, start=last + 1)
+            ],
+        )
+        return _columns(run, events)
+
+    def _new_id(self, now: float) -> str:
+        """26 digits like a ULID: sorts by time (strictly, within one database), and 80 bits nobody can guess."""
+        self._last_millisecond = max(int(now * 1000), self._last_millisecond + 1)
+        return _base32(self._last_millisecond, 10) + _base32(secrets.randbits(80), 16)
+
+
+def _columns(run: Run, events: Sequence[Event]) -> dict[str, Any]:
+    """What a run's row has to say after these events."""
+    columns: dict[str, Any] = {}
+    for event in events:
+        match event:
+            case Started():
+                columns |= {"done": 0, "total": len(event.layers)}
+            case LayerDone():
+                columns |= {"done": columns.get("done", run.done) + 1, "total": event.total}
+            case Saved(what="study"):
+                columns["study_id"] = run.id  # the name it was asked to give it
+            case Finished():
+                columns["summary_json"] = _dump(event.summary)
+            case Failed():
+                error = {"kind": event.kind, "what": event.what, "where": event.where, "remedy": event.remedy}
+                columns["error_json"] = _dump(error)
+            case Interrupted():
+                error = {"kind": "worker_lost", "what": event.what, "where": "worker", "remedy": "Continue the run."}
+                columns["error_json"] = _dump(error)
+    return columns
+
+
+def _run(row: sqlite3.Row) -> Run:
+    fields = dict(row)
+    summary, error = fields.pop("summary_json"), fields.pop("error_json")
+    return Run(
+        recipe=json.loads(fields.pop("recipe_json")),
+        fingerprint=fields.pop("recipe_fingerprint"),
+        state=State(fields.pop("state")),
+        summary=json.loads(summary) if summary else None,
+        error=json.loads(error) if error else None,
+        **fields,
+    )
+
+
+def _dump(value: Any) -> str:
+    """JSON that a browser can read: NaN and infinities are refused here, the worker sends null instead."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+_DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: sorts like the numbers, no I, L, O, U
+
+
+def _base32(number: int, digits: int) -> str:
+    return "".join(_DIGITS[number >> 5 * place & 31] for place in reversed(range(digits)))
+
+
+def _millisecond_of(run_id: str) -> int:
+    return sum(_DIGITS.index(digit) << 5 * place for place, digit in enumerate(reversed(run_id[:10])))
+
+
+def _unusable(path: Path, error: Exception) -> Refused:
+    return Refused(
+        f"the database of runs can't be opened: {error}",
+        str(path),
+        "Give SARQC_STATE_DIR a folder that can be written.",
+    )

@@ -1,0 +1,171 @@
+"""Studies over REST: found by id in the shipped ones and in those of this host, served so that browsers keep them.
+
+Arrays are named by their content and never change, so they may be kept for ever; everything else is asked for again
+and answered with 304 as long as it is the same.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import zipfile
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import FileResponse
+from pydantic import ValidationError
+from starlette.background import BackgroundTask
+
+from sarqc.errors import NotFound, Refused
+from sarqc.jobs.responses import FOR_EVER, ApiRoute, accepts_gzip, body_response, json_body
+from sarqc.settings import Settings
+from sarqc.study import Study
+
+STUDY_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+ARRAY_FILE = re.compile(r"[0-9a-f]{32}\.bin")
+AT_MOST = 8  # studies in one comparison
+
+
+class Library:
+    """The studies that can be seen here. Shipped ones come first, also where a name occurs twice."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._shipped, self._own = settings.assets_dir / "studies", settings.studies_dir()
+
+    def folder(self, study_id: str) -> Path:
+        """Where a study is. Raises ``NotFound``, also for anything that is no plain name."""
+        if STUDY_ID.fullmatch(study_id):
+            for root in (self._shipped, self._own):
+                if (root / study_id / "study.json").is_file():
+                    return root / study_id
+        raise NotFound(f"there is no study “{study_id}”", "studies", "GET /api/studies lists what there is.")
+
+    def open(self, study_id: str) -> tuple[Study, Path]:
+        """The study and its folder. Raises ``NotFound``, or ``Refused`` for a damaged or newer one."""
+        folder = self.folder(study_id)
+        stat = (folder / "study.json").stat()
+        return _open(folder, stat.st_mtime_ns, stat.st_size), folder
+
+    def array(self, study_id: str, file: str) -> Path:
+        """The file of an array. Raises ``NotFound``, also for anything that is no content name."""
+        path = self.folder(study_id) / "arrays" / file
+        if not ARRAY_FILE.fullmatch(file) or not path.is_file():
+            raise NotFound(f"study {study_id} has no array “{file}”", "studies", "Its study.json names its arrays.")
+        return path
+
+    def listing(self) -> dict[str, list[dict[str, Any]]]:
+        """What there is, newest first, in short; and what there is but can't be read, with the reason."""
+        studies, damaged = [], []
+        for root, shipped in ((self._shipped, True), (self._own, False)):
+            for folder in sorted(root.iterdir()) if root.is_dir() else []:
+                if not STUDY_ID.fullmatch(folder.name) or not (folder / "study.json").is_file():
+                    continue
+                try:
+                    study, _ = self.open(folder.name)
+                except Refused as error:
+                    damaged.append({"id": folder.name, "error": error.to_json()})
+                else:
+                    studies.append(_summary(study, folder.name, shipped))
+        studies.sort(key=lambda study: study["created"], reverse=True)
+        return {"studies": studies, "damaged": damaged}
+
+
+@lru_cache(maxsize=64)
+def _open(folder: Path, modified: int, size: int) -> Study:
+    """Read once as long as the file is the same."""
+    try:
+        return Study.open(folder)
+    except (ValidationError, UnicodeDecodeError) as error:
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise Refused(f"study.json is damaged: {reason}", folder.name, "Make or download it again.") from None
+
+
+def _summary(study: Study, study_id: str, shipped: bool) -> dict[str, Any]:
+    return {
+        "id": study_id,
+        "title": study.title,
+        "created": study.created,
+        "shipped": shipped,
+        "prefix": study.prefix,
+        "model": study.model.name,
+        "layers": len(study.layers),
+        "lines": [
+            {"method": line.method, "bits": line.bits, "grid": line.grid, "group_size": line.group_size}
+            for line in study.lines
+        ],
+    }
+
+
+def studies_router(settings: Settings) -> APIRouter:
+    """The routes under ``/studies`` and ``/compare``."""
+    library = Library(settings)
+    router = APIRouter(route_class=ApiRoute, tags=["studies"])
+
+    @router.get("/studies")
+    def list_studies(request: Request) -> Response:
+        """Studies of this host and the shipped ones, newest first."""
+        return json_body(request, library.listing())
+
+    @router.get("/studies/{study_id}")
+    def get_study(request: Request, study_id: str) -> Response:
+        """A whole study.json, in the current schema."""
+        study, _ = library.open(study_id)
+        return json_body(request, study.model_dump(mode="json"))
+
+    @router.get("/studies/{study_id}/arrays/{file}")
+    def get_array(request: Request, study_id: str, file: str) -> Response:
+        """The raw bytes of an array: little-endian, C order; its reference in study.json says dtype and shape."""
+        path = library.array(study_id, file)
+        kind = "application/octet-stream"
+        if "range" in request.headers or not accepts_gzip(request):
+            headers = {"Cache-Control": FOR_EVER, "Vary": "Accept-Encoding"}
+            return FileResponse(path, media_type=kind, headers=headers)
+        return body_response(request, path.read_bytes(), kind, cache=FOR_EVER, etag=path.stem)
+
+    @router.get("/studies/{study_id}/view")
+    def get_view(
+        request: Request, study_id: str, method: str | None = None, bits: int | None = None, layer: str | None = None
+    ) -> Response:
+        """The facts and figures of the Lab for one line (none: the one that tells most) and one layer (none: all)."""
+        from sarqc.figures import lab_view
+
+        study, folder = library.open(study_id)
+        return json_body(request, lab_view(study, folder, method=method, bits=bits, layer=layer))
+
+    @router.get("/studies/{study_id}/download")
+    def download(study_id: str) -> Response:
+        """The study as a zip file that unpacks into a folder of its name."""
+        study, folder = library.open(study_id)
+        with tempfile.NamedTemporaryFile(suffix=".zip", delete=False) as file:
+            archive = Path(file.name)
+            try:
+                _pack(study, folder, study_id, file)
+            except BaseException:
+                archive.unlink()
+                raise
+        return FileResponse(
+            archive, media_type="application/zip", filename=f"{study_id}.zip", background=BackgroundTask(archive.unlink)
+        )
+
+    @router.get("/compare")
+    def compare(request: Request, ids: str) -> Response:
+        """Two or more studies side by side; ``ids`` are separated by commas."""
+        from sarqc.figures import compare_view
+
+        names = list(dict.fromkeys(part.strip() for part in ids.split(",") if part.strip()))
+        if not 2 <= len(names) <= AT_MOST:
+            raise Refused(f"{len(names)} studies can't be compared", "compare", f"Give 2 to {AT_MOST} different ids.")
+        return json_body(request, compare_view([library.open(name) for name in names]))
+
+    return router
+
+
+def _pack(study: Study, folder: Path, study_id: str, file: Any) -> None:
+    """study.json and the arrays it names, nothing else that may lie in the folder."""
+    names = sorted({ref.file for line in study.lines for ref in line.arrays.values()})
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        archive.write(folder / "study.json", f"{study_id}/study.json")
+        for name in names:
+            archive.write(folder / "arrays" / name, f"{study_id}/arrays/{name}")

@@ -1,0 +1,288 @@
+"""The loop that keeps runs going: one thread that starts them, stores what they say, stops them and picks up pieces.
+
+The store is the truth. A request only changes the store and wakes the loop, which then does what the state asks for;
+what the loop keeps in memory is no more than which processes are alive. Cancelling is a ladder: SIGTERM, then after
+``settings.cancel_seconds`` SIGKILL; either way the run ends as cancelled.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+
+from sarqc.errors import Refused
+from sarqc.events import Cancelled, Failed, Finished, Interrupted
+from sarqc.jobs import schedule
+from sarqc.jobs.run import Run, State
+from sarqc.jobs.sse import ALL_RUNS, Bell
+from sarqc.jobs.store import Store
+from sarqc.jobs.workers import EXECUTE, Gone, LocalWorkers, Message, Said, Workers, log_path
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+
+STOP_SECONDS = 5.0  # what a worker gets when the app goes down: less than the ten seconds that containers are given
+TICK_SECONDS = 30.0
+INBOX = 10_000  # messages; when it is full the workers' pipes fill, and the workers wait
+BATCH = 1_000
+ATTEMPTS = 10  # how often a run is put back by itself: one that takes the host down must not do so for ever
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Job:
+    """A worker process and what it works on."""
+
+    run_id: str
+    owner: str
+    device: str
+    ended: bool = False  # it has said its last word; the process may still be there
+    kill_at: float | None = None  # set when it was asked to stop
+
+
+class Supervisor:
+    """Owns the workers. ``start`` and ``stop`` belong to the app's lifespan; the rest is for requests, any thread.
+
+    ``workers`` makes the workers from settings and the callback they deliver to. Raises ``Refused`` where the
+    settings ask for a device that is not there.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        *,
+        workers: Callable[[Settings, Callable[[Message], None]], Workers] | None = None,
+        execute: str = EXECUTE,
+    ) -> None:
+        self.store, self.settings, self.bell = store, settings, Bell()
+        self.trouble: str | None = None  # what keeps the loop from working, for people
+        self._inbox: queue.Queue[Message | None] = queue.Queue(INBOX)
+        self._pending: list[Message] = []
+        self._jobs: dict[int, _Job] = {}
+        self._stopping = threading.Event()
+        make = workers or partial(LocalWorkers, execute=execute)
+        self.workers = make(settings, self._inbox.put)
+        self._thread = threading.Thread(target=self._loop, name="supervisor", daemon=True)
+
+    # Life.
+
+    def start(self) -> None:
+        """Recovers what an earlier app left, and begins."""
+        self._reconcile()
+        self.wake()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends all workers; their runs are queued again and go on at the next start. Returns within seconds."""
+        self._stopping.set()
+        self.wake()
+        self._thread.join()
+        self.bell.close()
+
+    def wake(self) -> None:
+        """There may be something to do. Never blocks: a full inbox wakes the loop anyway."""
+        with suppress(queue.Full):
+            self._inbox.put_nowait(None)
+
+    # Requests.
+
+    def submit(self, recipe: Recipe, owner: str, lane: str = "batch") -> Run:
+        """Queues a recipe. Raises ``QueueFull``."""
+        return self._changed(self.store.create(recipe, owner, lane, at_most=self.settings.max_queued))
+
+    def cancel(self, run_id: str) -> Run:
+        """Asks a run to end; returns it as cancelled (it waited) or cancelling. Raises ``NotFound``, ``Conflict``."""
+        return self._changed(self.store.cancel(run_id))
+
+    def resume(self, run_id: str) -> Run:
+        """Queues a run again that was cancelled, interrupted or failed. Raises ``NotFound``, ``Conflict``."""
+        return self._changed(self.store.move(run_id, State.QUEUED))
+
+    def delete(self, run_id: str) -> Run:
+        """Removes a run at rest, its study and its log; returns what it was. Raises ``NotFound``, ``Conflict``."""
+        with self.store.transaction():  # nobody continues it meanwhile, and it stays if its files can't be removed
+            run = self.store.delete(run_id)
+            log_path(self.settings, run_id).unlink(missing_ok=True)
+            if run.study_id is not None:
+                with suppress(FileNotFoundError):
+                    shutil.rmtree(self.settings.studies_dir() / run.study_id)
+        return self._changed(run)
+
+    def expect(self) -> None:
+        """Somebody is filling in a recipe: a worker may begin with what takes seconds to import."""
+        self.workers.warm_up()
+
+    def devices(self) -> list[dict[str, str | None]]:
+        """Each device with the run that is on it, or None."""
+        busy = {job.device: job.run_id for job in list(self._jobs.values())}
+        return [{"id": device.id, "name": device.name, "run": busy.get(device.id)} for device in self.workers.devices]
+
+    def _changed(self, run: Run) -> Run:
+        self.bell.ring(run.id, ALL_RUNS)
+        self.wake()
+        return run
+
+    # The loop.
+
+    def _loop(self) -> None:
+        deadline = None
+        while True:
+            self._collect()
+            try:
+                self._relay()
+                if self._stopping.is_set():
+                    deadline = deadline or time.monotonic() + STOP_SECONDS
+                    if self._wind_down(deadline):
+                        break
+                else:
+                    self._reconcile()
+                    self._start_due()
+                    self.workers.cool_down()
+                self.trouble = None
+            except Exception as error:
+                # A full disk must not end the loop: it is said on the page, and tried again until it works.
+                log.exception("the supervisor could not do its work")
+                self.trouble = f"{type(error).__name__}: {error}"
+                if self._stopping.is_set():
+                    break
+                time.sleep(1.0)
+        self.workers.close()
+
+    def _collect(self) -> None:
+        """Waits for messages, a wake-up or the next deadline, then takes what is there, up to a batch."""
+        waits = [job.kill_at - time.monotonic() for job in self._jobs.values() if job.kill_at is not None]
+        timeout = 0.05 if self._stopping.is_set() else max(0.0, min([TICK_SECONDS, *waits]))
+        with suppress(queue.Empty):
+            message = self._inbox.get(timeout=0 if self._pending else timeout)
+            while True:
+                if message is not None:
+                    self._pending.append(message)
+                if len(self._pending) >= BATCH:
+                    break
+                message = self._inbox.get_nowait()
+
+    def _relay(self) -> None:
+        """Stores the pending messages, those of a worker in one transaction; a message leaves when it is stored."""
+        for token, group in groupby(list(self._pending), key=lambda message: message.token):
+            job, messages = self._jobs[token], list(group)
+            with self.store.transaction():
+                ended = job.ended or self._store(job, messages)
+            job.ended = ended
+            if isinstance(messages[-1], Gone):
+                del self._jobs[token]
+            del self._pending[: len(messages)]
+            self.bell.ring(job.run_id, ALL_RUNS)
+
+    def _store(self, job: _Job, messages: list[Message]) -> bool:
+        """Stores what a worker said, up to its last word; returns whether that is among it."""
+        events = [message.event for message in messages if isinstance(message, Said)]
+        last = next((event for event in events if isinstance(event, Finished | Failed | Cancelled)), None)
+        said = events[: events.index(last)] if last else events
+        if said:
+            self.store.append(job.run_id, said)
+        run = self.store.get(job.run_id)
+        match last or messages[-1]:
+            case Finished():
+                self.store.move(run.id, State.FINISHED, last)
+            case Failed():
+                self.store.move(run.id, State.FAILED, last)
+            case Cancelled() | Gone() if run.state is State.CANCELLING:
+                self.store.move(run.id, State.CANCELLED, Cancelled())
+            case Cancelled() | Gone() if self._stopping.is_set():
+                self._put_back(run)
+            case Cancelled():
+                self._interrupt(run, "Somebody outside the app ended the worker (SIGTERM).")
+            case Gone() as gone:
+                self._interrupt(run, f"The worker process ended with {gone.words()} before the run did.")
+            case _:
+                return False
+        return True
+
+    def _interrupt(self, run: Run, why: str) -> None:
+        self.store.move(run.id, State.INTERRUPTED, Interrupted(f"{why} {_kept(run)} Continue the run to go on."))
+
+    def _put_back(self, run: Run) -> None:
+        """Interrupted through no fault of its own: it goes on by itself, unless that was tried often enough."""
+        if run.attempt < ATTEMPTS:
+            self.store.requeue(run.id, Interrupted(f"The app was stopped. {_kept(run)} The run goes on by itself."))
+        else:
+            self._interrupt(run, f"The app was stopped during attempt {run.attempt}.")
+
+    def _reconcile(self) -> None:
+        """Does what the states ask for: SIGTERM for what is cancelling, SIGKILL for what was given its time.
+
+        A run without a worker is one that an earlier app left behind: it goes on, or is cancelled if that was asked.
+        """
+        now = time.monotonic()
+        jobs = {job.run_id: (token, job) for token, job in self._jobs.items() if not job.ended}
+        for run in self.store.in_state(State.RUNNING, State.CANCELLING):
+            token, job = jobs.get(run.id, (0, None))
+            if job is None:
+                if run.state is State.RUNNING:
+                    self._put_back(run)
+                else:
+                    self.store.move(run.id, State.CANCELLED, Cancelled())
+            elif run.state is State.CANCELLING and job.kill_at is None:
+                job.kill_at = now + self.settings.cancel_seconds
+                self.workers.ask_to_stop(token)
+            elif run.state is State.CANCELLING and now >= job.kill_at:
+                job.kill_at = now + TICK_SECONDS
+                self.workers.kill(token)
+
+    def _start_due(self) -> None:
+        """Starts what the schedule says on the devices that are free."""
+        busy = {job.device for job in self._jobs.values()}
+        free = [device.id for device in self.workers.devices if device.id not in busy]
+        queued = self.store.in_state(State.QUEUED) if free else []
+        if not queued:
+            return
+        now = time.time()
+        held = self.store.last_held() | {job.owner: now for job in self._jobs.values()}
+        leaving = {job.run_id for job in self._jobs.values()}  # continued before its old process was gone
+        waiting = [schedule.Waiting(run.id, run.owner, run.queued, run.lane) for run in queued if run.id not in leaving]
+        for start in schedule.decide(waiting, free, now, held, self.store.last_lane()):
+            self._start(start)
+
+    def _start(self, start: schedule.Start) -> None:
+        try:
+            run = self.store.move(start.run_id, State.RUNNING, device=start.device)
+        except Refused:  # cancelled, perhaps deleted, since the question was asked
+            return
+        try:
+            token, pid = self.workers.start(run, start.device)
+        except (OSError, RuntimeError) as error:  # no memory, no process, no thread left
+            log.exception("no worker for run %s", run.id)
+            failed = Failed("worker_lost", f"no worker process could be started: {error}", start.device, "Try again.")
+            self.store.move(run.id, State.FAILED, failed)
+        else:
+            self._jobs[token] = _Job(run.id, run.owner, start.device)
+            self.store.set_process(run.id, pid)
+        self.bell.ring(run.id, ALL_RUNS)
+
+    def _wind_down(self, deadline: float) -> bool:
+        """Asks all workers to stop, kills the slow ones at the deadline; True when none is left."""
+        now = time.monotonic()
+        for token, job in self._jobs.items():
+            if job.kill_at is None:
+                job.kill_at = deadline
+                if not job.ended:
+                    self.workers.ask_to_stop(token)
+            elif now >= deadline:
+                self.workers.kill(token)
+        return not self._jobs
+
+
+def _kept(run: Run) -> str:
+    """What is not lost, in words."""
+    if not run.total:
+        return "It had not solved a layer yet."
+    return f"{run.done} of {run.total} layers are kept."

@@ -1,0 +1,310 @@
+"""Workers: the processes that own a device and do the work. One run, one process; one process at a time per device.
+
+A process is a plain ``python -m sarqc.jobs.child`` and not a ``multiprocessing`` one, because that would import the
+app's own main module again in each child, with all of Gradio. It has a session of its own, so that Ctrl-C in the
+terminal does not reach it and SIGKILL reaches whatever it started. Job and events are JSON lines: nothing that could
+be executed crosses the boundary.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from sarqc.errors import Refused
+from sarqc.events import Event, Warned, from_json
+from sarqc.jobs.run import Run
+from sarqc.settings import Settings
+
+EXECUTE = "sarqc.execution:execute"
+EXIT_SECONDS = 5.0  # how long a process may take to end after its last word
+WARM_SECONDS = 600.0  # how long a process waits, imports done, for a run that doesn't come
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Device:
+    """What a worker can be given: ``id`` is what PyTorch calls it, ``name`` what people do."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Said:
+    """A worker yielded an event. ``token`` is what ``start`` returned."""
+
+    token: int
+    event: Event
+
+
+@dataclass(frozen=True)
+class Gone:
+    """The last message of a worker: its process has ended."""
+
+    token: int
+    returncode: int
+
+    def words(self) -> str:
+        if self.returncode >= 0:
+            return f"exit code {self.returncode}"
+        with suppress(ValueError):
+            return f"signal {-self.returncode} ({signal.Signals(-self.returncode).name})"
+        return f"signal {-self.returncode}"
+
+
+Message = Said | Gone
+
+
+class Workers(Protocol):
+    """What the supervisor needs of workers, wherever they are.
+
+    ``deliver`` is called from any thread, for each worker in the order of its events; ``Gone`` comes exactly once,
+    after everything else, and only then is the device free.
+    """
+
+    devices: tuple[Device, ...]
+
+    def start(self, run: Run, device: str) -> tuple[int, int]:
+        """Begins a run on a free device; returns its token and its process id. Raises ``OSError``."""
+
+    def ask_to_stop(self, token: int) -> None:
+        """SIGTERM: the run ends with ``Cancelled`` as soon as Python gets a word in. Harmless on one that is gone."""
+
+    def kill(self, token: int) -> None:
+        """SIGKILL for the process and everything it started. Harmless on one that is gone."""
+
+    def warm_up(self) -> None:
+        """A run is likely to come soon."""
+
+    def cool_down(self) -> None:
+        """Frees what was kept warm in vain; called now and then."""
+
+    def close(self) -> None:
+        """Kills what is left and waits for it."""
+
+
+class _Process:
+    """One worker process and the thread that reads what it says."""
+
+    def __init__(self, device: str, execute: str) -> None:
+        self.device = device
+        self.born = time.monotonic()
+        read_end, write_end = os.pipe()
+        try:
+            self._popen = subprocess.Popen(
+                [sys.executable, "-P", "-u", "-m", "sarqc.jobs.child", str(write_end), execute],
+                stdin=subprocess.PIPE,
+                pass_fds=(write_end,),
+                start_new_session=True,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            )
+        except OSError:
+            os.close(read_end)
+            raise
+        finally:
+            os.close(write_end)
+        self.pid = self._popen.pid
+        self._channel = os.fdopen(read_end, "rb")
+
+    def run(self, token: int, job: dict[str, Any], deliver: Callable[[Message], None]) -> None:
+        """Hands over the job and begins to listen."""
+        threading.Thread(target=self._listen, args=(token, deliver), name=f"worker-{token}", daemon=True).start()
+        with suppress(BrokenPipeError):  # it died while it waited: the listener will say so
+            assert self._popen.stdin is not None
+            self._popen.stdin.write(json.dumps(job).encode() + b"\n")
+            self._popen.stdin.flush()
+
+    def alive(self) -> bool:
+        return self._popen.poll() is None
+
+    def ask_to_stop(self) -> None:
+        self._popen.send_signal(signal.SIGTERM)  # does nothing once the process has been waited for
+
+    def kill(self) -> None:
+        if self.alive():
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def end(self) -> int:
+        """Waits for the end a little while, then enforces it; returns the exit code."""
+        try:
+            return self._popen.wait(EXIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return self._popen.wait()
+
+    def dismiss(self) -> None:
+        """Ends a process that was given no job: its pipe closes, which it takes for the end."""
+        self._close_pipes()
+        self.end()
+
+    def _listen(self, token: int, deliver: Callable[[Message], None]) -> None:
+        for line in self._channel:
+            try:
+                event = from_json(json.loads(line))
+            except (ValueError, KeyError, TypeError) as error:  # half a line from a killed process, or a strange event
+                log.warning("worker %s: unreadable line %r (%r)", token, line[:200], error)
+                event = Warned(f"the worker said something unreadable: {type(error).__name__}", "worker")
+            deliver(Said(token, event))
+        returncode = self.end()
+        self._close_pipes()
+        deliver(Gone(token, returncode))
+
+    def _close_pipes(self) -> None:
+        self._channel.close()
+        with suppress(BrokenPipeError):
+            assert self._popen.stdin is not None
+            self._popen.stdin.close()
+
+
+class LocalWorkers:
+    """Workers on this host: one device, one process. See ``Workers`` for the contract.
+
+    ``execute`` names the function that does the work as “module:name”; tests put a short one there.
+    """
+
+    def __init__(self, settings: Settings, deliver: Callable[[Message], None], *, execute: str = EXECUTE) -> None:
+        self._settings, self._deliver, self._execute = settings, deliver, execute
+        self._tokens = itertools.count(1)
+        self._running: dict[int, _Process] = {}
+        self._warm: dict[str, _Process] = {}
+        self._mutex = threading.Lock()
+        self.devices = find_devices(settings)
+
+    def start(self, run: Run, device: str) -> tuple[int, int]:
+        with self._mutex:
+            process = self._warm.pop(device, None)
+            if process is None or not process.alive():
+                process = _Process(device, self._execute)
+            token = next(self._tokens)
+            self._running[token] = process
+        settings = self._settings.model_copy(update={"device": device})
+        job = {
+            "run_id": run.id,
+            "recipe": run.recipe,
+            "settings": settings.model_dump(mode="json"),
+            "log": str(log_path(self._settings, run.id)),
+        }
+        process.run(token, job, self._on_message)
+        return token, process.pid
+
+    def ask_to_stop(self, token: int) -> None:
+        if process := self._running.get(token):
+            process.ask_to_stop()
+
+    def kill(self, token: int) -> None:
+        if process := self._running.get(token):
+            process.kill()
+
+    def warm_up(self) -> None:
+        """Lets a process import what takes seconds to import on the first device that has none."""
+        with self._mutex:
+            busy = {process.device for process in self._running.values()} | self._warm.keys()
+            for device in self.devices:
+                if device.id not in busy:
+                    self._warm[device.id] = _Process(device.id, self._execute)
+                    return
+
+    def cool_down(self) -> None:
+        with self._mutex:
+            old = [key for key, process in self._warm.items() if time.monotonic() - process.born > WARM_SECONDS]
+            processes = [self._warm.pop(key) for key in old]
+        for process in processes:
+            process.dismiss()
+
+    def close(self) -> None:
+        with self._mutex:
+            warm, self._warm = list(self._warm.values()), {}
+            running = list(self._running.values())
+        for process in warm:
+            process.dismiss()
+        for process in running:
+            process.kill()
+        for process in running:
+            process.end()
+
+    def _on_message(self, message: Message) -> None:
+        if isinstance(message, Gone):
+            with self._mutex:
+                self._running.pop(message.token, None)
+        self._deliver(message)
+
+
+def log_path(settings: Settings, run_id: str) -> Path:
+    """Where a run's worker prints to."""
+    return settings.resolved_state_dir() / "logs" / f"{run_id}.log"
+
+
+def find_devices(settings: Settings) -> tuple[Device, ...]:
+    """The devices that ``settings.device`` means on this host, without importing torch in this process.
+
+    Raises ``Refused`` when it asks for CUDA and there is none.
+    """
+    wanted = settings.device
+    if wanted == "cpu" or (wanted == "auto" and not _may_have_cuda()):
+        return (Device("cpu", _processor()),)
+    found = _ask_torch()
+    if wanted.startswith("cuda:"):
+        found = tuple(device for device in found if device.id == wanted)
+    if found:
+        return found
+    if wanted == "auto":
+        return (Device("cpu", _processor()),)
+    raise Refused(
+        f"PyTorch sees no {wanted} device" if wanted.startswith("cuda") else f"there is no device “{wanted}”",
+        "SARQC_DEVICE",
+        "Set it to auto or cpu, or install a driver and a PyTorch with CUDA.",
+    )
+
+
+def _may_have_cuda() -> bool:
+    """Whether it is worth seconds to ask: drivers leave one of these behind (NVIDIA, WSL, AMD)."""
+    return any(Path(node).exists() for node in ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")) or bool(
+        shutil.which("nvidia-smi")
+    )
+
+
+_QUESTION = (
+    "import json, torch; c = torch.cuda;"
+    "print(json.dumps([c.get_device_name(i) for i in range(c.device_count())] if c.is_available() else []))"
+)
+
+
+def _ask_torch() -> tuple[Device, ...]:
+    """The CUDA devices, asked in a process of its own: this one never gets a CUDA context."""
+    try:
+        answer = subprocess.run(
+            [sys.executable, "-c", _QUESTION], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL
+        )
+        names = json.loads(answer.stdout.strip().splitlines()[-1]) if answer.returncode == 0 else []
+        if answer.returncode:
+            log.warning("asking PyTorch for devices failed: %s", answer.stderr.strip()[-500:])
+    except (subprocess.TimeoutExpired, OSError, ValueError, IndexError) as error:
+        log.warning("asking PyTorch for devices failed: %r", error)
+        names = []
+    return tuple(Device(f"cuda:{index}", name) for index, name in enumerate(names))
+
+
+def _processor() -> str:
+    """What the CPU calls itself."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

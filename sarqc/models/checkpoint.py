@@ -1,0 +1,145 @@
+"""A checkpoint on disk, read without loading it: its configuration and the shapes in its safetensors headers.
+
+Everything that would be dangerous or hopeless to load is refused here, from bytes alone: pickled weights, remote
+code, truncated files, unknown families, missing linears. No torch.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from sarqc.errors import Refused
+from sarqc.models.structure import Family, LayerInfo, family_of
+
+_MAX_HEADER = 100_000_000  # bytes; the format's own limit
+_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Configuration and tensor shapes of a model folder."""
+
+    folder: Path
+    config: dict[str, Any]
+    shapes: dict[str, tuple[int, ...]]
+    dtypes: dict[str, str]  # as safetensors spells them
+
+    @cached_property
+    def family(self) -> Family:
+        return family_of(str(self.config.get("model_type")), str(self.folder))
+
+    @property
+    def n_blocks(self) -> int:
+        return int(self.config["num_hidden_layers"])
+
+    @property
+    def max_positions(self) -> int:
+        return int(self.config.get("max_position_embeddings", 2048))
+
+    @property
+    def parameters(self) -> int:
+        """All parameters; tied embeddings count once, as they are stored once."""
+        return sum(prod(shape) for shape in self.shapes.values())
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(prod(shape) * _BYTES.get(self.dtypes[name], 4) for name, shape in self.shapes.items())
+
+    @cached_property
+    def layers(self) -> list[LayerInfo]:
+        """The linears that will be quantized. Raises ``Refused`` when one that the family must have is missing."""
+        found = []
+        for name in self.family.linear_names(self.n_blocks):
+            shape = self.shapes.get(f"{name}.weight")
+            if shape is None or len(shape) != 2:
+                raise Refused(
+                    f"the linear {name} was expected and is not in the checkpoint",
+                    str(self.folder),
+                    f"A {self.family.title} model with {self.n_blocks} blocks has it: download the checkpoint again.",
+                )
+            block = int(name.removeprefix(f"{self.family.blocks}.").split(".")[0])
+            found.append(LayerInfo(name=name, block=block, module=name.rsplit(".", 1)[-1], shape=(shape[0], shape[1])))
+        return found
+
+    @property
+    def share_quantized(self) -> float:
+        """Parameters of the quantized linears over all parameters."""
+        return sum(prod(layer.shape) for layer in self.layers) / self.parameters
+
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """The checkpoint in a folder. Raises ``Refused`` where it can't or must not be loaded."""
+    where = str(folder)
+    config_path = folder / "config.json"
+    if not config_path.is_file():
+        raise Refused("there is no config.json", where, "Give the folder of a transformers checkpoint.")
+    try:
+        config = json.loads(config_path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise Refused(f"config.json is damaged: {error}", where, "Download the checkpoint again.") from None
+    if not isinstance(config, dict):
+        raise Refused("config.json is not a JSON object", where, "Download the checkpoint again.")
+    if "auto_map" in config:
+        raise Refused(
+            "its configuration asks for code from the checkpoint to be run",
+            where,
+            "Such models are never loaded; convert it to an architecture that transformers has.",
+        )
+    if "quantization_config" in config:
+        raise Refused("the model is quantized already", where, "Give the float checkpoint it was made from.")
+    shapes: dict[str, tuple[int, ...]] = {}
+    dtypes: dict[str, str] = {}
+    for path in _weight_files(folder):
+        for name, entry in _read_header(path).items():
+            shapes[name], dtypes[name] = tuple(entry["shape"]), entry["dtype"]
+    checkpoint = Checkpoint(folder, config, shapes, dtypes)
+    _ = checkpoint.layers  # refuses unknown families and missing linears
+    return checkpoint
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+    elif (folder / "model.safetensors").is_file():
+        names = ["model.safetensors"]
+    else:
+        pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern))
+        if pickled:
+            raise Refused(
+                f"the weights are pickled ({pickled[0]}), which can run code when they are read",
+                str(folder),
+                "Convert them to safetensors; pickles are never opened.",
+            )
+        raise Refused("there is no model.safetensors", str(folder), "Download the checkpoint again.")
+    for name in names:
+        if Path(name).name != name or not (folder / name).is_file():
+            raise Refused(f"the weight file {name} is missing", str(folder), "Download the checkpoint again.")
+    return [folder / name for name in names]
+
+
+def _read_header(path: Path) -> dict[str, dict[str, Any]]:
+    """The tensors of a safetensors file by name; the file must be as long as its header says."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        start = file.read(8)
+        length = struct.unpack("<Q", start)[0] if len(start) == 8 else _MAX_HEADER + 1
+        if length > min(_MAX_HEADER, size - 8):
+            raise Refused("it is not a whole safetensors file", str(path), "Download it again.")
+        try:
+            header = json.loads(file.read(length))
+            header.pop("__metadata__", None)
+            end = max((entry["data_offsets"][1] for entry in header.values()), default=0)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise Refused("the header of the safetensors file is damaged", str(path), "Download it again.") from None
+    if 8 + length + end != size:
+        raise Refused(
+            f"the file has {size} bytes, its header promises {8 + length + end}", str(path), "Download it again."
+        )
+    return header

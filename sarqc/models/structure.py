@@ -1,0 +1,73 @@
+"""What a model looks like from outside: one declarative entry for each family, no code.
+
+Nothing here imports torch: the web process reads it to plan a run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict
+
+from sarqc.errors import Refused
+
+
+class LayerInfo(BaseModel):
+    """One quantized linear of a model."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str  # full module path, e.g. model.layers.3.mlp.down_proj
+    block: int
+    module: str  # short name within the block, e.g. down_proj
+    shape: tuple[int, int]  # (out_features, in_features)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Where the parts of a decoder are. Paths are module paths as in ``named_modules``.
+
+    ``inputs`` groups the linears of a block by the tensor that they read: linears of one group share a Gram.
+    """
+
+    title: str
+    model_types: tuple[str, ...]  # config.json's model_type
+    embedding: str
+    rotary: str
+    blocks: str
+    inputs: tuple[tuple[str, ...], ...]
+
+    @property
+    def linears(self) -> tuple[str, ...]:
+        """Paths of a block's quantized linears within the block, in the order in which they are solved."""
+        return tuple(path for group in self.inputs for path in group)
+
+    def linear_names(self, n_blocks: int) -> list[str]:
+        """Full paths of every quantized linear of a model with ``n_blocks`` blocks."""
+        return [f"{self.blocks}.{block}.{path}" for block in range(n_blocks) for path in self.linears]
+
+
+FAMILIES: tuple[Family, ...] = (
+    Family(
+        title="LLaMA, dense",
+        model_types=("llama",),
+        embedding="model.embed_tokens",
+        rotary="model.rotary_emb",
+        blocks="model.layers",
+        inputs=(
+            ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+            ("self_attn.o_proj",),
+            ("mlp.gate_proj", "mlp.up_proj"),
+            ("mlp.down_proj",),
+        ),
+    ),
+)
+
+
+def family_of(model_type: str, where: str) -> Family:
+    """The family of a ``model_type``. Raises ``Refused`` naming those that are known."""
+    for family in FAMILIES:
+        if model_type in family.model_types:
+            return family
+    known = ", ".join(name for family in FAMILIES for name in family.model_types)
+    raise Refused(f"models of type “{model_type}” are not known here", where, f"Known types: {known}.")

@@ -1,0 +1,169 @@
+"""plan(recipe, settings): everything that can be refused or estimated before any work. No torch."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from sarqc.calibration.corpora import draw_sequences, read_corpus, token_ids
+from sarqc.errors import Refused
+from sarqc.evaluation.tasks import known_task
+from sarqc.models.catalogue import checkpoint_of
+from sarqc.models.checkpoint import Checkpoint
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+
+DEFAULT_WINDOW = 2048
+USUAL_GROUP_SIZES = (256, 128, 64, 32, 16, 8)
+
+
+class Plan(BaseModel):
+    """What a run will do and cost. ``None``: can't be known before the model is on this host."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str
+    family: str | None = None
+    parameters: int | None = None
+    share_quantized: float | None = None  # 0..1
+    layers: int | None = None
+    per_channel_layers: tuple[str, ...] = ()  # module names that take per channel where the group size does not fit
+    bits_per_weight: float | None = None  # of the quantized linears, scales and zero points included
+    bytes_before: int | None = None
+    bytes_after: int | None = None
+    memory_bytes: int | None = None
+    calibration_tokens: int
+    test_tokens: int | None = None
+    minutes: float | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def plan(recipe: Recipe, settings: Settings) -> Plan:
+    """Checks a recipe against this host and says what it will cost.
+
+    Raises ``Refused``, ``NotFound`` or ``Unreachable``: a model, text or task that is not there, a group size that
+    does not divide, a text that is too short, a window that is too long.
+    """
+    checkpoint = checkpoint_of(recipe.model, recipe.revision, settings)
+    for task in recipe.tasks:
+        known_task(task, settings)
+    calibration = read_corpus(recipe.calibration, settings)
+    test = read_corpus(recipe.test, settings) if recipe.test else None
+    if checkpoint is None:
+        note = "the model is not on this host yet: it will be downloaded, and sizes are known after that"
+        tokens = recipe.samples * recipe.length
+        return Plan(model=recipe.model, calibration_tokens=tokens, warnings=(*recipe.ignored(), note))
+    if recipe.length > checkpoint.max_positions:
+        raise Refused(
+            f"sequences of {recipe.length} tokens are longer than the model's {checkpoint.max_positions}",
+            "recipe, length",
+            f"Take {checkpoint.max_positions} or less.",
+        )
+    window_for(checkpoint.max_positions, recipe.window)
+    per_channel = indivisible_layers(recipe, checkpoint)
+    draw_sequences(
+        token_ids(calibration, checkpoint.folder),
+        recipe.calibration,
+        samples=recipe.samples,
+        length=recipe.length,
+        held_out_samples=recipe.held_out_samples,
+        sampling=recipe.sampling,
+        seed=recipe.seed,
+    )
+    test_tokens = None
+    if test is not None:
+        test_tokens = min(len(token_ids(test, checkpoint.folder)), recipe.test_tokens or math.inf)
+        if test_tokens < 2:
+            raise Refused("the text has fewer than two tokens", f"test text {recipe.test}", "Give a longer text.")
+    return _estimate(recipe, checkpoint, per_channel, test_tokens)
+
+
+def window_for(max_positions: int, window: int | None) -> int:
+    """The tokens a model sees at once: as asked, at most its maximum; else 2048 or its maximum. May raise Refused."""
+    if window is not None and window > max_positions:
+        raise Refused(
+            f"a window of {window} tokens is longer than the model's {max_positions}",
+            "window",
+            f"Take {max_positions} or less.",
+        )
+    return window or min(DEFAULT_WINDOW, max_positions)
+
+
+def indivisible_layers(recipe: Recipe, checkpoint: Checkpoint) -> tuple[str, ...]:
+    """Names of the layers whose width the group size does not divide; refuses them unless the recipe allows."""
+    if recipe.group_size is None:
+        return ()
+    odd = [layer for layer in checkpoint.layers if layer.shape[1] % recipe.group_size]
+    if odd and recipe.indivisible == "refuse":
+        widths = sorted({layer.shape[1] for layer in checkpoint.layers})
+        fitting = [str(size) for size in USUAL_GROUP_SIZES if all(width % size == 0 for width in widths)]
+        choices = f"{', '.join(fitting)} divide every layer" if fitting else "no usual size divides every layer"
+        raise Refused(
+            f"groups of {recipe.group_size} do not divide the {odd[0].shape[1]} input channels of {odd[0].name}",
+            f"group size, {len(odd)} of {len(checkpoint.layers)} layers",
+            f"Here {choices}; or set indivisible to per_channel.",
+        )
+    return tuple(layer.name for layer in odd)
+
+
+def _estimate(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ...], test_tokens: float | None) -> Plan:
+    quantized = sum(math.prod(layer.shape) for layer in checkpoint.layers)
+    groups = 0
+    for layer in checkpoint.layers:
+        whole_rows = recipe.group_size is None or layer.name in per_channel
+        groups += layer.shape[0] * (1 if whole_rows else layer.shape[1] // recipe.group_size)
+    per_group = 16 + (recipe.bits if recipe.grid == "asymmetric" else 0)  # a 16-bit scale and a packed zero point
+    packed_bits = quantized * recipe.bits + groups * per_group
+    stored = checkpoint.size_bytes / checkpoint.parameters  # bytes a float parameter
+    tokens = (recipe.samples + recipe.held_out_samples) * recipe.length
+    hidden = int(checkpoint.config["hidden_size"])
+    widest = max(layer.shape[1] for layer in checkpoint.layers)
+    curve = len({*recipe.sweep, -1.0})
+    points = 1 if recipe.method == "rtn" else curve
+    return Plan(
+        model=recipe.model,
+        family=checkpoint.family.title,
+        parameters=checkpoint.parameters,
+        share_quantized=checkpoint.share_quantized,
+        layers=len(checkpoint.layers),
+        per_channel_layers=per_channel,
+        bits_per_weight=packed_bits / quantized,
+        bytes_before=checkpoint.size_bytes,
+        bytes_after=round(checkpoint.size_bytes - quantized * stored + packed_bits / 8),
+        memory_bytes=4 * checkpoint.parameters + 8 * tokens * hidden + 8 * widest * widest + (1 << 29),
+        calibration_tokens=recipe.samples * recipe.length,
+        test_tokens=None if test_tokens is None else int(test_tokens),
+        minutes=_minutes(checkpoint, quantized, tokens, points, test_tokens or 0),
+        warnings=tuple(_warnings(recipe, per_channel)),
+    )
+
+
+def _warnings(recipe: Recipe, per_channel: tuple[str, ...]) -> list[str]:
+    warnings = recipe.ignored()
+    if per_channel:
+        warnings.append(f"{len(per_channel)} layers are quantized per channel: the group size does not divide them")
+    if recipe.inputs_from == "float":
+        warnings.append("float prefix: an exploring run, the final one will differ slightly")
+    return warnings
+
+
+# Sustained operations a second of two ordinary cores, measured on the embedded model; a GPU is faster by far.
+_OPERATIONS_PER_SECOND = 3e10
+
+
+def _minutes(checkpoint: Checkpoint, quantized: int, tokens: int, points: int, test_tokens: float) -> float:
+    """A rough upper bound for two CPU cores: passes over the text, Grams, and n³/3 + m n² for each solve."""
+    passes = 2 * quantized * (2 * tokens + 2 * test_tokens) + 2 * checkpoint.parameters * 2 * test_tokens
+    grams = sum(2 * tokens * layer.shape[1] ** 2 for layer in checkpoint.layers) / 2
+    solves = points * sum(
+        layer.shape[1] ** 3 / 3 + 3 * layer.shape[0] * layer.shape[1] ** 2 for layer in checkpoint.layers
+    )
+    return (passes + grams + solves) / _OPERATIONS_PER_SECOND / 60
+
+
+def output_is_free(folder: Path) -> None:
+    """Returns when a folder can be written as a run's output; raises ``Refused`` when it holds something already."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise Refused("the output folder is not empty", str(folder), "Give a new folder; nothing is overwritten.")

@@ -1,0 +1,310 @@
+"""The one sentence that the Lab says about a point (γ, λ), made from facts, and the small print under it.
+
+A sentence is a list of pieces ``{"text": …, "role": …}``; a role names the colour of what it speaks of ("quality",
+"recon", "drift", "lambda"), or is empty. Joined, the texts are what is copied, read aloud and tested.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sarqc.facts import CLEAR, Baseline, Difference, LineFacts, Quality, spans
+
+Piece = dict[str, str]
+_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+NBSP = "\u00a0"
+
+
+def number(value: float, decimals: int) -> str:
+    """A number for people: fixed decimals, a true minus sign, and never “−0”."""
+    text = f"{value:.{decimals}f}"
+    if float(text) == 0:
+        text = text.lstrip("-")
+    return text.replace("-", "\u2212")
+
+
+def lam_text(value: float) -> str:
+    """λ and γ as the axis writes them."""
+    return f"{value:g}".replace("-", "\u2212")
+
+
+def decimals_for(value: float) -> int:
+    """Decimals that leave a perplexity about three digits."""
+    size = abs(value)
+    return 2 if size < 10 else 1 if size < 1000 else 0
+
+
+def draws_text(count: int) -> str:
+    word = _WORDS[count] if count < len(_WORDS) else str(count)
+    return f"{word} draw" if count == 1 else f"{word} draws"
+
+
+def plain(pieces: list[Piece]) -> str:
+    """The sentence as text."""
+    return "".join(piece["text"] for piece in pieces)
+
+
+def sentence(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
+    """The pieces of the sentence for one point of a line."""
+    parts = [_quality_part(facts, gamma, lam), _layer_part(facts, gamma, lam), _band_part(facts, gamma)]
+    pieces: list[Piece] = []
+    for part in (part for part in parts if part):
+        if pieces:
+            pieces.append(_p(" "))
+        pieces += part
+    return pieces
+
+
+def small_print(facts: LineFacts, gamma: int, lam: int) -> list[str]:
+    """Further facts of the point, one plain sentence each: accuracy, and what saliency adds to identity."""
+    lines: list[str] = []
+    at = (gamma, lam)
+    accuracy = facts.accuracy
+    if accuracy is not None and math.isfinite(accuracy.mean[at]):
+        text = f"Accuracy {percent(accuracy.mean[at], 1)}"
+        if facts.study.model.accuracy is not None:
+            text += f" (float model {percent(facts.study.model.accuracy, 1)})"
+        if facts.baseline is not None and accuracy.to_baseline is not None and not _is_baseline(facts, lam):
+            text += f": {_points(accuracy.to_baseline, at, _name(facts.baseline))}"
+        lines.append(text + ".")
+    if facts.to_identity is not None and math.isfinite(facts.to_identity.mean[at]):
+        lines.append(_identity_text(facts.to_identity, at))
+    return lines
+
+
+def percent(value: float, decimals: int = 0) -> str:
+    return f"{number(100 * value, decimals)}{NBSP}%"
+
+
+def difference_decimals(error: float, value: float) -> int:
+    """Decimals that show the standard error with one digit (two where it begins with 1), at least as many as a
+    perplexity of this size has, and at most three."""
+    base = decimals_for(value)
+    if not math.isfinite(error) or error <= 0:
+        return base
+    exponent = math.floor(math.log10(error))
+    lead = error / 10**exponent
+    return int(min(3, max(base, -exponent + (1 if lead < 2 else 0), 0)))
+
+
+def plus_minus(mean: float, error: float, value: float) -> str:
+    """“2.9 ± 0.5”, or only “2.9” where the error is not known."""
+    decimals = difference_decimals(error, value)
+    text = number(mean, decimals)
+    return f"{text}{NBSP}±{NBSP}{number(error, decimals)}" if math.isfinite(error) else text
+
+
+def _p(text: str, role: str = "") -> Piece:
+    return {"text": text, "role": role}
+
+
+def _name(baseline: Baseline) -> str:
+    return {"gptq": "plain GPTQ", "rtn": "plain rounding"}.get(baseline.method, baseline.label)
+
+
+def _is_baseline(facts: LineFacts, lam: int) -> bool:
+    return facts.baseline_position == lam
+
+
+def _where(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
+    """“At λ = 0.1, γ = 0.5 the 2-bit model”."""
+    value = facts.line.gammas[gamma]
+    point = f"λ = {lam_text(facts.line.lams[lam])}".replace(" ", NBSP)
+    if value is not None and len(facts.line.gammas) > 1:
+        point += f", γ = {lam_text(value)}".replace(" ", NBSP).replace(f",{NBSP}", ", ")
+    if len(facts.line.lams) == 1:
+        return [_p("With "), _p(facts.line.title, "lambda"), _p(f" the {facts.line.bits}-bit model")]
+    return [_p("At "), _p(point, "lambda"), _p(f" the {facts.line.bits}-bit model")]
+
+
+def _quality_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
+    quality, at, base = facts.perplexity, (gamma, lam), facts.baseline
+    start = _where(facts, gamma, lam)
+    if quality is None or not math.isfinite(quality.mean[at]):
+        return [*start, _p(" has no measured perplexity.")]
+    value = float(quality.mean[at])
+    shown = _p(number(value, decimals_for(value)), "quality")
+    if base is not None and _is_baseline(facts, lam):
+        pieces = [*start, _p(f" is {_name(base)}: perplexity "), shown, _p(" on unseen text")]
+        if facts.study.model.perplexity is not None:
+            reference = facts.study.model.perplexity
+            pieces.append(_p(f", where the float model has {number(reference, decimals_for(reference))}"))
+        rest = _best_of_curve(facts, quality, gamma)
+        return [*pieces, _p(". "), *rest] if rest else [*pieces, _p(".")]
+    pieces = [*start, _p(" has perplexity "), shown, _p(" on unseen text")]
+    if base is None or quality.to_baseline is None or not math.isfinite(quality.to_baseline.mean[at]):
+        return [*pieces, _p(".")]
+    return pieces + _against(quality.to_baseline, at, quality.baseline_mean or math.nan, _name(base))
+
+
+def _against(difference: Difference, at: tuple[int, int], reference: float, name: str) -> list[Piece]:
+    mean, error, draws = float(difference.mean[at]), float(difference.error[at]), int(difference.draws[at])
+    base = number(reference, decimals_for(reference))
+    if not math.isfinite(error):
+        if mean == 0:
+            return [_p(f", as much as {name} ({base}), on the one draw measured.")]
+        word = "better" if mean < 0 else "worse"
+        size = plus_minus(abs(mean), error, reference)
+        return [
+            _p(": "),
+            _p(f"{size} {word}", "quality"),
+            _p(f" than {name} ({base}) on the one draw measured, which can't say how sure that is."),
+        ]
+    verdict = difference.verdict(at)
+    if verdict == 0:
+        size = plus_minus(mean, error, reference)
+        return [
+            _p(f", not to be told from {name} ({base}) with {draws_text(draws)}: the difference is "),
+            _p(size, "quality"),
+            _p("."),
+        ]
+    word = "better" if verdict < 0 else "worse"
+    size = plus_minus(abs(mean), error, reference)
+    return [_p(": "), _p(f"{size} {word}", "quality"), _p(f" than {name} ({base}).")]
+
+
+def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int) -> list[Piece]:
+    """What the rest of the curve offers, said at the baseline itself."""
+    best = quality.best[gamma]
+    if best is None or quality.to_baseline is None or len(facts.line.lams) < 2:
+        return []
+    at = (gamma, best)
+    mean, error = float(quality.to_baseline.mean[at]), float(quality.to_baseline.error[at])
+    lam = f"λ = {lam_text(facts.line.lams[best])}".replace(" ", NBSP)
+    if best == facts.baseline_position:
+        return [_p("No other λ tried has a lower perplexity.")]
+    if not math.isfinite(error):
+        lower = plus_minus(-mean, error, quality.baseline_mean or 1.0)
+        return [
+            _p("The lowest on this curve, "),
+            _p(lam, "lambda"),
+            _p(f", is {lower} lower on the one draw measured."),
+        ]
+    if quality.to_baseline.verdict(at) < 0:
+        lower = plus_minus(-mean, error, quality.baseline_mean or 1.0)
+        return [
+            _p("The lowest on this curve, "),
+            _p(lam, "lambda"),
+            _p(", is "),
+            _p(f"{lower} better", "quality"),
+            _p("."),
+        ]
+    return [_p(f"No λ tried is better, as far as {draws_text(facts.n_draws)} can tell.")]
+
+
+def _compared(change: float, less: str, more: str) -> str:
+    """“31 % less”; a change below half a percent is “the same”."""
+    if abs(change) < 0.005:
+        return ""
+    return f"{percent(abs(change))} {less if change < 0 else more}"
+
+
+def _layer_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
+    """What happens in the chosen layer, relative to the baseline, or in absolute numbers at the baseline."""
+    at = (gamma, lam)
+    where = "Over all layers" if facts.layer is None else "In this layer"
+    shares = {name: float(change[at]) for name, change in facts.change.items() if math.isfinite(change[at])}
+    if not shares or _is_baseline(facts, lam):
+        return _absolute_part(facts, at, where)
+    phrases: list[list[Piece]] = []
+    if "drift" in shares:
+        text = _compared(shares["drift"], "less", "more")
+        phrases.append([_p("the weights drift "), _p(text or "just as far", "drift")])
+    texts: list[Piece] = []
+    for name, what in (("recon", "calibration text"), ("held_out", "unseen text")):
+        if name not in shares:
+            continue
+        text = _compared(shares[name], "better", "worse") or "just as well"
+        texts += [_p(" and "), _p(f"{what} ")] if texts else [_p(f"{what} is reproduced ")]
+        texts.append(_p(text, "recon" if name == "recon" else "held_out"))
+    if texts:
+        phrases.append(texts)
+    pieces = [_p(f"{where} ")]
+    for index, phrase in enumerate(phrases):
+        pieces += ([_p("; ")] if index else []) + phrase
+    return [*pieces, _p(".")]
+
+
+def _absolute_part(facts: LineFacts, at: tuple[int, int], where: str) -> list[Piece]:
+    phrases: list[list[Piece]] = []
+    if facts.drift is not None and math.isfinite(facts.drift[at]):
+        phrases.append([_p("the weights drift by "), _p(percent(facts.drift[at]), "drift"), _p(" of their size")])
+    errors = [
+        (what, role, array)
+        for what, role, array in (
+            ("calibration text", "recon", facts.recon),
+            ("unseen text", "held_out", facts.held_out),
+        )
+        if array is not None and math.isfinite(array[at])
+    ]
+    if errors:
+        phrase: list[Piece] = [_p("the output error is ")]
+        for index, (what, role, array) in enumerate(errors):
+            phrase += ([_p(" and ")] if index else []) + [_p(percent(array[at]), role), _p(f" on {what}")]
+        phrases.append(phrase)
+    if not phrases:
+        return []
+    pieces = [_p(f"{where} ")]
+    for index, phrase in enumerate(phrases):
+        pieces += ([_p("; ")] if index else []) + phrase
+    return [*pieces, _p(".")]
+
+
+def _band_part(facts: LineFacts, gamma: int) -> list[Piece]:
+    """The sweet spot at this γ, with its doubt; and plainly, when no λ beats the baseline."""
+    quality = facts.perplexity
+    if quality is None or len(facts.line.lams) < 2 or quality.best[gamma] is None:
+        return []
+    runs = spans(quality.band[gamma])
+    if not runs:
+        return [_p("One calibration draw can't tell which other λ are as good.")]
+    lams = facts.line.lams
+    told = draws_text(facts.n_draws)
+    best = quality.best[gamma]
+    help_text = _no_help(facts, quality, gamma)
+    if runs == [(0, len(lams) - 1)]:
+        return [_p(f"No λ on this axis stands out, as far as {told} can tell."), *help_text]
+    if len(runs) == 1 and runs[0][0] == runs[0][1]:
+        only = f"λ = {lam_text(lams[best])}".replace(" ", NBSP)
+        return [_p(only, "lambda"), _p(" is the best of those tried; the others are clearly worse."), *help_text]
+    words = [lam_text(lams[a]) if a == b else f"{lam_text(lams[a])} to {lam_text(lams[b])}" for a, b in runs]
+    joined = words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
+    lead = "Anything from " if len(runs) == 1 else "Each of λ "
+    joined = joined.replace(" to ", f"{NBSP}to{NBSP}")
+    return [_p(lead), _p(joined, "lambda"), _p(f" is as good as the best, as far as {told} can tell."), *help_text]
+
+
+def _no_help(facts: LineFacts, quality: Quality, gamma: int) -> list[Piece]:
+    """Said only where the regulariser does not help: no λ of this curve is clearly better than the baseline."""
+    difference, base = quality.to_baseline, facts.baseline
+    if difference is None or base is None:
+        return []
+    verdicts = [difference.verdict((gamma, lam)) for lam in range(len(facts.line.lams))]
+    measured = np.isfinite(difference.error[gamma])
+    if -1 in verdicts or not measured.any():
+        return []
+    return [_p(f" None is better than {_name(base)}.")]
+
+
+def _points(difference: Difference, at: tuple[int, int], name: str) -> str:
+    mean, error = 100 * float(difference.mean[at]), 100 * float(difference.error[at])
+    size = plus_minus(abs(mean), error, 50.0)
+    if not math.isfinite(error):
+        return f"{size} points {'above' if mean >= 0 else 'below'} {name} on one draw"
+    if abs(mean) <= CLEAR * error:
+        return f"not to be told from {name} ({plus_minus(mean, error, 50.0)} points)"
+    return f"{size} points {'above' if mean > 0 else 'below'} {name}"
+
+
+def _identity_text(difference: Difference, at: tuple[int, int]) -> str:
+    mean, error, draws = float(difference.mean[at]), float(difference.error[at]), int(difference.draws[at])
+    size = plus_minus(mean, error, 50.0)
+    lead = "Saliency against identity at this λ: "
+    if not math.isfinite(error):
+        return f"{lead}{size} in perplexity, on one draw."
+    if difference.verdict(at) == 0:
+        return f"{lead}not to be told apart with {draws_text(draws)} ({size} in perplexity)."
+    word = "lower" if mean < 0 else "higher"
+    return f"{lead}perplexity {plus_minus(abs(mean), error, 50.0)} {word}."
