@@ -37,11 +37,12 @@ def factorise(gram: Tensor) -> Factor:
     """F for one G (I, I), computed in float64 and returned in G's dtype.
 
     A channel whose diagonal is 0 carries no weight in the loss: it gets 1 and so is rounded to nearest. Where G is
-    not positive definite, the smallest of 1e-6, 1e-5, … times the largest diagonal entry that works is added and
-    reported. Raises ``NumericalError`` when none works.
+    not positive definite, the smallest of 1e-6, 1e-5, … times the Gram's own largest diagonal entry that works is added
+    and reported. Raises ``NumericalError`` when none works.
     """
     matrix = gram.to(torch.float64).flip(0, 1)  # a lower factor of the flipped G is an upper factor of G
     diagonal = matrix.diagonal()
+    largest = float(diagonal.max())
     diagonal.copy_(torch.where(diagonal == 0, torch.ones_like(diagonal), diagonal))
     lower, failed = torch.linalg.cholesky_ex(matrix)
     relative = _FIRST_FLOOR
@@ -53,8 +54,8 @@ def factorise(gram: Tensor) -> Factor:
                 "column solver",
                 "Look at the calibration inputs: the Gram must be symmetric and positive.",
             )
-        floor = relative * float(diagonal.max())
-        lower, failed = torch.linalg.cholesky_ex(matrix + floor * torch.eye(len(matrix), device=matrix.device))
+        floor = relative * largest
+        lower, failed = torch.linalg.cholesky_ex(matrix + torch.diag_embed(torch.full_like(diagonal, floor)))
         relative *= 10
     upper = lower.flip(0, 1)  # (I, I), G = upper @ upper.mT
     return Factor((upper / upper.diagonal()).to(gram.dtype), floor)

@@ -52,6 +52,12 @@ class LayerStatistics:
         return cls(tokens.mT @ tokens, tokens.abs().sum(dim=0), tokens.shape[0])
 
     def __add__(self, other: LayerStatistics) -> LayerStatistics:
+        if self.gram.shape != other.gram.shape:
+            raise Refused(
+                f"statistics of {len(self.abs_sum)} and of {len(other.abs_sum)} channels do not add",
+                "layer statistics",
+                "Add statistics of the same layer's inputs.",
+            )
         return LayerStatistics(self.gram + other.gram, self.abs_sum + other.abs_sum, self.n_tokens + other.n_tokens)
 
     @property

@@ -27,7 +27,7 @@ from sarqc.quantization.objective import (
     saliency,
     sar_loss,
 )
-from sarqc.quantization.scale_search import candidates, choose, quantize_scaled
+from sarqc.quantization.scale_search import Candidate, candidates, choose, quantize_scaled
 
 SWEEP_BYTES = 1 << 30  # what the candidates solved at once may take; more are solved in turns
 
@@ -286,6 +286,8 @@ class _Layer:
 
     def _search(self, points: list[ScaleSearch]) -> Iterator[_Solved]:
         found = candidates(self.abs_mean, self.weight, self.storage, include_identity=points[0].include_identity)
+        if self.n_tokens == 0:  # nothing to judge by: round to nearest
+            found = [Candidate(None, torch.ones_like(self.abs_mean))]
         drift_scale = None
         if points[0].saliency == "saliency":
             drift_scale = floored(self.abs_mean) / floored(column_means(self.weight))  # (I,)

@@ -1,0 +1,204 @@
+"""GPTQ, RQC-GBS and SARQC-GBS against Algorithm 2 with an explicit inverse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.layer_statistics import LayerStatistics
+from sarqc.quantization.methods import ColumnSolver, method
+from sarqc.quantization.solve import quantize_layer
+from tests import oracles
+
+ROWS, COLUMNS, TOKENS = 8, 128, 320
+X = oracles.correlated_inputs(21, TOKENS, COLUMNS)
+X_VAL = oracles.correlated_inputs(22, TOKENS, COLUMNS)
+W = oracles.uneven_weight(23, ROWS, COLUMNS)
+GRAM = oracles.gram_by_token(X)
+ABS_MEAN = np.abs(X).mean(axis=0)
+STATISTICS = LayerStatistics.from_inputs(torch.from_numpy(X))
+KINDS = ("symmetric", "full_range", "asymmetric")
+
+
+def solver(lam: float, gamma: float | None) -> ColumnSolver:
+    if gamma is None:
+        return ColumnSolver(lam=lam)
+    return ColumnSolver(lam=lam, gamma=gamma, saliency="saliency")
+
+
+def oracle_g(lam: float, gamma: float | None) -> tuple[oracles.Array, oracles.Array | None]:
+    s = None if gamma is None else oracles.saliency(ABS_MEAN, W, gamma)
+    return oracles.regularised_gram(GRAM, s, lam), s
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.01, 1.0])
+@pytest.mark.parametrize("group_size", [32, 64, None])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("bits", [2, 3, 4])
+def test_codes_and_losses_equal_the_oracle(bits: int, kind: str, group_size: int | None, lam: float) -> None:
+    for gamma in (None, 0.1, 0.5):
+        g, s = oracle_g(lam, gamma)
+        expected = oracles.algorithm_2(W, g, bits, group_size, kind)
+        layer = quantize_layer(
+            torch.from_numpy(W),
+            STATISTICS,
+            Grid(bits, group_size, kind),
+            solver(lam, gamma),
+            held_out=LayerStatistics.from_inputs(torch.from_numpy(X_VAL)),
+        )
+        # Only in full_range is the end of the range itself a tie.
+        oracles.assert_same_codes(layer.codes.numpy(), expected, share=0.5 if kind == "full_range" else 1.0)
+        free = expected.margin > 1e-7
+        assert np.array_equal(layer.zero_points.numpy()[free], expected.zero_points[free])
+        assert np.allclose(layer.scales.numpy()[free], expected.scales[free], rtol=1e-8, atol=0)
+        assert np.allclose(layer.dequantized.numpy()[free], expected.dequantized[free], rtol=1e-8, atol=1e-15)
+        assert layer.channel_scale is None
+
+        delta, report = layer.dequantized.numpy() - W, layer.report
+        recon = oracles.recon_from_inputs(delta, X)
+        held_out = oracles.recon_from_inputs(delta, X_VAL)
+        drift = oracles.sar_by_channel(delta, None)
+        assert report.recon_loss == pytest.approx(recon, rel=1e-6)
+        assert report.sar_loss == pytest.approx(
+            oracles.sar_by_channel(delta, oracles.column_solver_s(GRAM, s)), rel=1e-6
+        )
+        assert report.drift == pytest.approx(drift, rel=1e-6)
+        assert report.relative_recon == pytest.approx(recon / oracles.recon_from_inputs(W, X), rel=1e-6)
+        assert report.relative_drift == pytest.approx((drift / oracles.sar_by_channel(W, None)) ** 0.5, rel=1e-6)
+        assert report.held_out_loss == pytest.approx(held_out, rel=1e-6)
+        assert report.relative_held_out == pytest.approx(held_out / oracles.recon_from_inputs(W, X_VAL), rel=1e-6)
+        assert report.diagonal_floor == 0.0
+        assert report.n_tokens == TOKENS
+        assert report.chosen["lam"] == lam
+        assert report.chosen["gamma"] == gamma
+
+
+@pytest.mark.parametrize("gamma", [None, 0.5])
+@pytest.mark.parametrize("lam", [0.0, 0.01, 0.6])
+def test_reported_losses_are_the_objective(lam: float, gamma: float | None) -> None:
+    """recon + λ sar = tr(ΔW G ΔWᵀ) of the returned weights, summed entry by entry."""
+    columns, rows = 24, 3
+    x, weight = X[:, :columns], W[:rows, :columns]
+    gram = oracles.gram_by_token(x)
+    s = None if gamma is None else oracles.saliency(np.abs(x).mean(axis=0), weight, gamma)
+    layer = quantize_layer(
+        torch.from_numpy(weight.copy()),
+        LayerStatistics.from_inputs(torch.from_numpy(x.copy())),
+        Grid(2, 8, "asymmetric"),
+        solver(lam, gamma),
+    )
+    objective = oracles.quadratic_form(layer.dequantized.numpy() - weight, oracles.regularised_gram(gram, s, lam))
+    assert layer.report.recon_loss + lam * layer.report.sar_loss == pytest.approx(objective, rel=1e-6)
+
+
+def test_the_solver_beats_rounding_on_its_own_objective() -> None:
+    for kind in KINDS:
+        for lam, gamma in ((0.01, None), (0.25, 0.1)):
+            grid = Grid(3, 32, kind)
+            g, _ = oracle_g(lam, gamma)
+            solved = quantize_layer(torch.from_numpy(W), STATISTICS, grid, solver(lam, gamma)).dequantized.numpy()
+            rounded = oracles.round_to_nearest(W, 3, 32, kind).dequantized
+            assert np.trace((solved - W) @ g @ (solved - W).T) < 0.9 * np.trace((rounded - W) @ g @ (rounded - W).T)
+
+
+@pytest.mark.parametrize("kind", ["symmetric", "asymmetric"])
+@pytest.mark.parametrize("group_size", [8, 32, None])
+def test_block_size_never_changes_a_result(group_size: int | None, kind: str) -> None:
+    """Also where several groups share a block, and where a block ends inside a group."""
+    for method_ in (ColumnSolver(lam=0.01), ColumnSolver(lam=0.25, gamma=0.35, saliency="saliency")):
+        layers = [
+            quantize_layer(
+                torch.from_numpy(W), STATISTICS, Grid(3, group_size, kind), replace(method_, block_size=block_size)
+            )
+            for block_size in (1, 7, 32, 128, 4096)
+        ]
+        for layer in layers[1:]:
+            assert torch.equal(layer.codes, layers[0].codes)
+            assert torch.equal(layer.zero_points, layers[0].zero_points)
+            assert torch.allclose(layer.scales, layers[0].scales, rtol=1e-9, atol=0)
+            assert layer.report.recon_loss == pytest.approx(layers[0].report.recon_loss, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["symmetric", "asymmetric"])
+@pytest.mark.parametrize("group_size", [32, None])
+def test_static_groups(group_size: int | None, kind: str) -> None:
+    """Scales from the original weights, so they are those of plain rounding; only the codes are compensated."""
+    g, _ = oracle_g(0.01, None)
+    expected = oracles.algorithm_2(W, g, 3, group_size, kind, static_groups=True)
+    layer = quantize_layer(
+        torch.from_numpy(W), STATISTICS, Grid(3, group_size, kind), method("gptq", static_groups=True)
+    )
+    oracles.assert_same_codes(layer.codes.numpy(), expected)
+    assert np.allclose(layer.scales.numpy(), oracles.round_to_nearest(W, 3, group_size, kind).scales, rtol=1e-14)
+
+
+def test_dynamic_groups_read_the_compensated_weights() -> None:
+    """The two options differ, first group apart: a test that could not tell them apart would prove nothing."""
+    dynamic = quantize_layer(torch.from_numpy(W), STATISTICS, Grid(3, 32, "symmetric"), method("gptq"))
+    original = oracles.round_to_nearest(W, 3, 32, "symmetric").scales
+    assert np.allclose(dynamic.scales[:, 0].numpy(), original[:, 0], rtol=1e-14)
+    assert (np.abs(dynamic.scales[:, 1:].numpy() / original[:, 1:] - 1) > 1e-3).mean() > 0.9
+
+
+def test_gptq_is_identity_at_one_percent() -> None:
+    grid = Grid(3, 32, "asymmetric")
+    one = quantize_layer(torch.from_numpy(W), STATISTICS, grid, method("gptq"))
+    other = quantize_layer(torch.from_numpy(W), STATISTICS, grid, method("rqc-gbs", lam=0.01))
+    assert torch.equal(one.codes, other.codes)
+    assert torch.equal(one.dequantized, other.dequantized)
+    damped = GRAM + 0.01 * np.mean(np.diag(GRAM)) * np.eye(COLUMNS)  # GPTQ's percdamp
+    oracles.assert_same_codes(one.codes.numpy(), oracles.algorithm_2(W, damped, 3, 32, "asymmetric"))
+
+
+@pytest.mark.parametrize("gamma", [None, 0.35])
+@pytest.mark.parametrize("kind", KINDS)
+def test_single_precision_follows_the_oracle(kind: str, gamma: float | None) -> None:
+    x = oracles.correlated_inputs(41, 640, COLUMNS).astype(np.float32)
+    weight = oracles.uneven_weight(42, 32, COLUMNS).astype(np.float32)
+    gram = oracles.gram_by_token(x.astype(np.float64))
+    exact = weight.astype(np.float64)
+    s = None if gamma is None else oracles.saliency(np.abs(x.astype(np.float64)).mean(axis=0), exact, gamma)
+    for lam in (0.01, 1.0):
+        g = oracles.regularised_gram(gram, s, lam)
+        expected = oracles.algorithm_2(exact, g, 3, 32, kind, store=lambda value: float(np.float32(value)))
+        layer = quantize_layer(
+            torch.from_numpy(weight),
+            LayerStatistics.from_inputs(torch.from_numpy(x)),
+            Grid(3, 32, kind),
+            solver(lam, gamma),
+        )
+        assert layer.dequantized.dtype == torch.float32
+        free = expected.margin > 1e-12 if kind == "full_range" else np.ones(len(weight), dtype=bool)
+        assert free.mean() >= 0.5
+        assert (layer.codes.numpy() == expected.codes)[free].mean() >= 0.995
+        delta = layer.dequantized.double().numpy() - exact
+        assert layer.report.recon_loss == pytest.approx(
+            oracles.recon_from_inputs(delta, x.astype(np.float64)), rel=1e-3
+        )
+        ours = oracles.recon_from_inputs(delta[free], x.astype(np.float64))
+        theirs = oracles.recon_from_inputs((expected.dequantized - exact)[free], x.astype(np.float64))
+        assert ours == pytest.approx(theirs, rel=0.01)
+
+
+def test_single_precision_undamped() -> None:
+    """λ = 0 on a Gram of full rank needs no floor in float32 either, and loses no more than one per cent."""
+    x = oracles.correlated_inputs(43, 2048, 64).astype(np.float32)
+    weight = oracles.uneven_weight(44, 16, 64).astype(np.float32)
+    gram = oracles.gram_by_token(x.astype(np.float64))
+    expected = oracles.algorithm_2(
+        weight.astype(np.float64), gram, 3, 32, "asymmetric", store=lambda value: float(np.float32(value))
+    )
+    layer = quantize_layer(
+        torch.from_numpy(weight),
+        LayerStatistics.from_inputs(torch.from_numpy(x)),
+        Grid(3, 32, "asymmetric"),
+        ColumnSolver(lam=0.0),
+    )
+    assert layer.report.diagonal_floor == 0.0
+    assert (layer.codes.numpy() == expected.codes).mean() >= 0.995
+    theirs = oracles.recon_from_inputs(expected.dequantized - weight.astype(np.float64), x.astype(np.float64))
+    assert layer.report.recon_loss == pytest.approx(theirs, rel=0.01)

@@ -1,0 +1,141 @@
+"""The three integer grids, through plain rounding: levels worked by hand, the oracle, brute force over all codes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.layer_statistics import LayerStatistics
+from sarqc.quantization.methods import method
+from sarqc.quantization.solve import QuantizedLayer, quantize_layer
+from tests import oracles
+
+KINDS = ("symmetric", "full_range", "asymmetric")
+
+
+def rounded(weight: torch.Tensor, grid: Grid) -> QuantizedLayer:
+    columns = weight.shape[1]
+    dtype = torch.float64 if weight.dtype == torch.float64 else torch.float32
+    x = torch.from_numpy(oracles.correlated_inputs(5, 2 * columns, columns)).to(dtype)
+    return quantize_layer(weight, LayerStatistics.from_inputs(x), grid, method("rtn"))
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4])
+def test_code_bounds(bits: int) -> None:
+    for kind in ("symmetric", "full_range"):
+        grid = Grid(bits, None, kind)
+        assert (grid.lowest, grid.highest) == (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    grid = Grid(bits, None, "asymmetric")
+    assert (grid.lowest, grid.highest) == (0, 2**bits - 1)
+
+
+def test_grid_is_frozen_and_comparable() -> None:
+    grid = Grid(4, 32, "symmetric")
+    assert grid == Grid(4, 32, "symmetric")
+    assert hash(grid) == hash(Grid(4, 32, "symmetric"))
+    with pytest.raises(AttributeError):
+        grid.bits = 3  # type: ignore[misc]
+
+
+def test_levels_by_hand() -> None:
+    weight = torch.tensor([[1.4, -0.65, 0.3, -0.05]], dtype=torch.float64)
+    layer = rounded(weight, Grid(2, None, "symmetric"))
+    assert layer.scales.tolist() == [[1.4]]
+    assert layer.codes.tolist() == [[1, 0, 0, 0]]
+    layer = rounded(weight, Grid(2, None, "full_range"))
+    assert layer.scales.tolist() == [[pytest.approx(1.4 / 1.5)]]
+    assert layer.codes.tolist() == [[1, -1, 0, 0]]
+    layer = rounded(weight, Grid(2, None, "asymmetric"))  # scale 2.05/3 = 0.683, zero = round(0.951) = 1
+    assert layer.scales.tolist() == [[pytest.approx(2.05 / 3)]]
+    assert layer.zero_points.tolist() == [[1]]
+    assert layer.codes.tolist() == [[3, 0, 1, 1]]
+
+
+def test_ties_go_to_the_even_code() -> None:
+    """Scale exactly 1, so that every half is a tie in floating point too."""
+    weight = torch.tensor([[7.0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, -6.5]], dtype=torch.float64)
+    assert rounded(weight, Grid(4, None, "symmetric")).codes.tolist() == [[7, 0, 2, 2, 0, -2, -2, -6]]
+    weight = torch.tensor([[7.5, 0.5, 1.5, -0.5, -1.5, -7.5]], dtype=torch.float64)
+    assert rounded(weight, Grid(4, None, "full_range")).codes.tolist() == [[7, 0, 2, 0, -2, -8]]
+    weight = torch.tensor([[12.0, 0.5, 1.5, 2.5, -0.5, -1.5, -3.0]], dtype=torch.float64)
+    assert rounded(weight, Grid(4, None, "asymmetric")).codes.tolist() == [[15, 3, 5, 5, 3, 1, 0]]
+
+
+@pytest.mark.parametrize("group_size", [8, 24, None])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("bits", [2, 3, 4])
+def test_rounding_equals_the_oracle(bits: int, kind: str, group_size: int | None) -> None:
+    """Ties included: with equal weights and equal scales both round half to even."""
+    weight = oracles.uneven_weight(10 + bits, 9, 48)
+    expected = oracles.round_to_nearest(weight, bits, group_size, kind)
+    layer = rounded(torch.from_numpy(weight), Grid(bits, group_size, kind))
+    assert np.array_equal(layer.codes.numpy(), expected.codes)
+    assert np.array_equal(layer.zero_points.numpy(), expected.zero_points)
+    assert np.allclose(layer.scales.numpy(), expected.scales, rtol=1e-15, atol=0)
+    assert np.allclose(layer.dequantized.numpy(), expected.dequantized, rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_scales_are_stored_before_codes_are_chosen(dtype: torch.dtype, kind: str) -> None:
+    """Scales are exact in the weight's dtype, near the formula, and every code is a nearest level *of those scales*."""
+    bits, size = 3, 16
+    grid = Grid(bits, size, kind)
+    weight = torch.from_numpy(oracles.uneven_weight(31, 8, 64)).to(dtype)
+    layer = rounded(weight, grid)
+    scales = layer.scales.double()
+    assert torch.equal(scales.to(dtype).double(), scales)
+
+    exact = weight.double().numpy()
+    wanted = np.array(
+        [[oracles.group_parameters(row[g : g + size], bits, kind)[0] for g in range(0, 64, size)] for row in exact]
+    )
+    ulp = torch.finfo(dtype).eps
+    assert np.allclose(scales.numpy(), wanted, rtol=ulp, atol=0)
+
+    codes = np.arange(grid.lowest, grid.highest + 1)
+    for row in range(8):
+        for column in range(64):
+            scale = float(scales[row, column // size])
+            zero = int(layer.zero_points[row, column // size])
+            errors = np.abs((codes - zero) * scale - exact[row, column])
+            taken = abs((int(layer.codes[row, column]) - zero) * scale - exact[row, column])
+            assert taken <= errors.min() + 1e-6 * scale
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_asymmetric_range_contains_zero_and_zero_is_a_level(kind: str) -> None:
+    """Groups of one sign only, and constant groups: zero stays exactly representable, codes stay in range."""
+    weight = torch.tensor(
+        [[0.5, 0.6, 0.7, 0.55], [-0.5, -0.6, -0.7, -0.55], [0.25] * 4, [-0.25] * 4], dtype=torch.float64
+    )
+    grid = Grid(2, None, kind)
+    layer = rounded(weight, grid)
+    assert (layer.zero_points >= grid.lowest).all()
+    assert (layer.zero_points <= grid.highest).all()
+    if kind == "asymmetric":
+        assert layer.zero_points.flatten().tolist() == [0, 3, 0, 3]
+        assert torch.allclose(layer.scales.flatten(), torch.tensor([0.7, 0.7, 0.25, 0.25]).double() / 3)
+        assert torch.allclose(layer.dequantized[2:], weight[2:])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_group_of_zeros(kind: str) -> None:
+    weight = torch.from_numpy(oracles.uneven_weight(8, 3, 24))
+    weight[1, 8:16] = 0.0
+    layer = rounded(weight, Grid(3, 8, kind))
+    assert layer.scales[1, 1] == 1.0
+    assert (layer.dequantized[1, 8:16] == 0).all()
+    assert torch.isfinite(layer.dequantized).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_subnormal_half_weights_stay_finite(kind: str) -> None:
+    """A scale that underflows to zero in the stored dtype must not divide anything by zero."""
+    weight = torch.full((2, 16), 6e-8, dtype=torch.float16)
+    weight[1] = torch.linspace(-1, 1, 16)
+    layer = rounded(weight, Grid(4, 16, kind))
+    assert torch.isfinite(layer.dequantized).all()
+    assert (layer.dequantized[0].abs() <= 2e-7).all()

@@ -1,0 +1,90 @@
+"""Statistics of a layer's inputs: sums over tokens, additive, never changed by anything."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from sarqc.errors import Refused
+from sarqc.quantization.layer_statistics import LayerStatistics
+from tests import oracles
+
+
+def test_sums_over_tokens() -> None:
+    x = oracles.correlated_inputs(1, 50, 12)
+    statistics = LayerStatistics.from_inputs(torch.from_numpy(x))
+    assert statistics.n_tokens == 50
+    assert np.allclose(statistics.gram.numpy(), oracles.gram_by_token(x), rtol=1e-12)
+    assert np.allclose(statistics.abs_sum.numpy(), np.abs(x).sum(axis=0), rtol=1e-12)
+    assert np.allclose(statistics.abs_mean.numpy(), np.abs(x).mean(axis=0), rtol=1e-12)
+
+
+def test_dtypes() -> None:
+    x = torch.from_numpy(oracles.correlated_inputs(2, 20, 8))
+    assert LayerStatistics.from_inputs(x).gram.dtype == torch.float64
+    assert LayerStatistics.from_inputs(x).abs_sum.dtype == torch.float64
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        statistics = LayerStatistics.from_inputs(x.to(dtype))
+        assert statistics.gram.dtype == torch.float32
+        assert statistics.abs_sum.dtype == torch.float32
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_inputs_are_summed_in_single_precision(dtype: torch.dtype) -> None:
+    """Squares of 300 overflow float16, and 4096 additions lose bfloat16's eight bits."""
+    x = torch.from_numpy(300 * oracles.correlated_inputs(3, 4096, 6)).clamp(-60000, 60000).to(dtype)
+    statistics = LayerStatistics.from_inputs(x)
+    exact = x.double().numpy()
+    scale = np.sqrt(np.outer(np.diag(exact.T @ exact), np.diag(exact.T @ exact)))
+    assert (np.abs(statistics.gram.double().numpy() - exact.T @ exact) <= 1e-5 * scale).all()
+    assert np.allclose(statistics.abs_sum.double().numpy(), np.abs(exact).sum(axis=0), rtol=1e-5)
+
+
+def test_leading_dimensions_are_tokens() -> None:
+    x = torch.from_numpy(oracles.correlated_inputs(4, 24, 7))
+    flat, shaped = LayerStatistics.from_inputs(x), LayerStatistics.from_inputs(x.reshape(2, 3, 4, 7))
+    assert shaped.n_tokens == 24
+    assert torch.allclose(flat.gram, shaped.gram, rtol=1e-12)
+    assert torch.allclose(flat.abs_sum, shaped.abs_sum, rtol=1e-12)
+
+
+def test_additive_over_batches() -> None:
+    x = torch.from_numpy(oracles.correlated_inputs(5, 60, 10))
+    whole = LayerStatistics.from_inputs(x)
+    parts = [LayerStatistics.from_inputs(part) for part in x.split([1, 17, 42])]
+    kept = [(part.gram.clone(), part.abs_sum.clone(), part.n_tokens) for part in parts]
+    total = parts[0] + parts[1] + parts[2]
+    assert total.n_tokens == 60
+    assert torch.allclose(total.gram, whole.gram, rtol=1e-12, atol=1e-12)
+    assert torch.allclose(total.abs_mean, whole.abs_mean, rtol=1e-12)
+    for part, (gram, abs_sum, n_tokens) in zip(parts, kept, strict=True):
+        assert torch.equal(part.gram, gram)
+        assert torch.equal(part.abs_sum, abs_sum)
+        assert part.n_tokens == n_tokens
+
+
+def test_no_tokens_is_the_neutral_element() -> None:
+    x = torch.from_numpy(oracles.correlated_inputs(6, 9, 5))
+    empty = LayerStatistics.from_inputs(x[:0])
+    assert empty.n_tokens == 0
+    assert torch.equal(empty.abs_mean, torch.zeros(5, dtype=torch.float64))
+    total = LayerStatistics.from_inputs(x) + empty
+    assert torch.equal(total.gram, LayerStatistics.from_inputs(x).gram)
+    assert total.n_tokens == 9
+
+
+def test_inputs_are_not_touched() -> None:
+    x = torch.from_numpy(oracles.correlated_inputs(7, 30, 6))
+    before = x.clone()
+    statistics = LayerStatistics.from_inputs(x)
+    assert torch.equal(x, before)
+    gram = statistics.gram.clone()
+    x.zero_()
+    assert torch.equal(statistics.gram, gram)
+
+
+def test_different_widths_do_not_add() -> None:
+    narrow, wide = (LayerStatistics.from_inputs(torch.ones(3, width)) for width in (4, 8))
+    with pytest.raises(Refused):
+        narrow + wide

@@ -1,0 +1,167 @@
+"""AWQ, RQC-GS and SARQC-GS against Algorithm 1 as printed."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.layer_statistics import LayerStatistics
+from sarqc.quantization.methods import ScaleSearch, method
+from sarqc.quantization.solve import QuantizedLayer, quantize_layer
+from tests import oracles
+
+ROWS, COLUMNS, TOKENS = 8, 64, 160
+X = oracles.correlated_inputs(51, TOKENS, COLUMNS)
+STATISTICS = LayerStatistics.from_inputs(torch.from_numpy(X))
+ABS_MEAN = np.abs(X).mean(axis=0)
+_MIXED = oracles.uneven_weight(52, ROWS, COLUMNS)
+# In full_range the negative end of a group is exactly a tie, so its groups end on the positive side.
+WEIGHTS = {
+    "symmetric": _MIXED,
+    "asymmetric": _MIXED,
+    "full_range": np.where(_MIXED < 0, 0.05 * _MIXED, _MIXED),
+}
+
+
+@cache
+def candidates(bits: int, kind: str, group_size: int | None, salient: bool) -> list[oracles.Candidate]:
+    """The 21 candidates of the paper and s̃ = 1 as the last."""
+    return oracles.algorithm_1_candidates(
+        WEIGHTS[kind], X, bits, group_size, kind, salient=salient, include_identity=True
+    )
+
+
+def channel_scale(layer: QuantizedLayer) -> oracles.Array:
+    return np.ones(COLUMNS) if layer.channel_scale is None else layer.channel_scale.double().numpy()
+
+
+@pytest.mark.parametrize("group_size", [32, None])
+@pytest.mark.parametrize("kind", ["symmetric", "full_range", "asymmetric"])
+@pytest.mark.parametrize("bits", [2, 3, 4])
+def test_choice_codes_and_losses_equal_the_oracle(bits: int, kind: str, group_size: int | None) -> None:
+    weight = WEIGHTS[kind]
+    for salient in (True, False):
+        for include_identity in (True, False):
+            found = candidates(bits, kind, group_size, salient)
+            for lam in (0.0, 0.01, 0.3, 1.0):
+                best, lead = oracles.algorithm_1_choice(found if include_identity else found[:-1], lam)
+                assert lead > 1e-9  # otherwise the choice is left to rounding and the material is badly chosen
+                layer = quantize_layer(
+                    torch.from_numpy(weight),
+                    STATISTICS,
+                    Grid(bits, group_size, kind),
+                    ScaleSearch(
+                        lam=lam, saliency="saliency" if salient else "identity", include_identity=include_identity
+                    ),
+                )
+                chosen = layer.report.chosen
+                assert chosen["alpha"] == (None if best.alpha is None else pytest.approx(best.alpha, abs=1e-12))
+                assert chosen["lam"] == lam
+                assert np.allclose(channel_scale(layer), best.channel_scale, rtol=1e-10, atol=0)
+                oracles.assert_same_codes(layer.codes.numpy(), best.rounded, share=0.5 if kind == "full_range" else 1.0)
+                free = best.rounded.margin > 1e-7
+                assert np.allclose(layer.dequantized.numpy()[free], best.dequantized[free], rtol=1e-9, atol=1e-15)
+
+                delta, report = layer.dequantized.numpy() - weight, layer.report
+                s = oracles.drift_saliency(ABS_MEAN, weight) if salient else None
+                assert report.recon_loss == pytest.approx(oracles.recon_from_inputs(delta, X), rel=1e-6)
+                assert report.sar_loss == pytest.approx(oracles.sar_by_channel(delta, s), rel=1e-6)
+                assert report.drift == pytest.approx(oracles.sar_by_channel(delta, None), rel=1e-6)
+                assert report.diagonal_floor == 0.0
+
+
+def test_search_scale_spans_one() -> None:
+    """The geometric mean of the extrema of s̃ is 1."""
+    layer = quantize_layer(
+        torch.from_numpy(_MIXED), STATISTICS, Grid(3, 32, "symmetric"), ScaleSearch(include_identity=False)
+    )
+    scale = channel_scale(layer)
+    assert scale.max() * scale.min() == pytest.approx(1.0, rel=1e-9)
+    assert scale.max() > 1.01
+
+
+def test_awq_is_the_search_without_drift() -> None:
+    grid = Grid(3, 32, "asymmetric")
+    awq = quantize_layer(torch.from_numpy(_MIXED), STATISTICS, grid, method("awq"))
+    for name in ("sarqc-gs", "rqc-gs"):
+        other = quantize_layer(torch.from_numpy(_MIXED), STATISTICS, grid, method(name, lam=0.0))
+        assert torch.equal(awq.codes, other.codes)
+        assert torch.equal(awq.dequantized, other.dequantized)
+    least = min(candidate.recon for candidate in candidates(3, "asymmetric", 32, True))
+    assert awq.report.recon_loss == pytest.approx(least, rel=1e-9)
+
+
+def test_identity_is_one_candidate_more() -> None:
+    """With s̃ = 1 among the candidates AWQ is never worse than rounding; the paper's grid does not contain it."""
+    for bits, kind in ((2, "symmetric"), (3, "asymmetric"), (4, "full_range")):
+        grid = Grid(bits, 32, kind)
+        weight = torch.from_numpy(WEIGHTS[kind])
+        rounded = quantize_layer(weight, STATISTICS, grid, method("rtn"))
+        searched = quantize_layer(weight, STATISTICS, grid, method("awq"))
+        assert searched.report.recon_loss <= rounded.report.recon_loss * (1 + 1e-12)
+
+
+def test_identity_wins_when_every_channel_weighs_the_same() -> None:
+    """Equal |x| and equal mean|W| make s̃ = 1 for every α: a tie of all 22, and the smallest α takes it."""
+    rng = np.random.default_rng(7)
+    weight = rng.permuted(np.tile(np.linspace(0.1, 0.9, 8), (16, 1)).T, axis=0)  # each column the same eight sizes
+    weight *= rng.choice([-1.0, 1.0], size=weight.shape)
+    x = rng.choice([-1.0, 1.0], size=(64, 16))
+    layer = quantize_layer(
+        torch.from_numpy(weight),
+        LayerStatistics.from_inputs(torch.from_numpy(x)),
+        Grid(3, 8, "symmetric"),
+        method("sarqc-gs"),
+    )
+    assert np.allclose(np.ones(16) if layer.channel_scale is None else layer.channel_scale.numpy(), 1.0)
+    expected = oracles.round_to_nearest(weight, 3, 8, "symmetric")
+    free = expected.margin > 1e-7
+    assert np.array_equal(layer.codes.numpy()[free], expected.codes[free])
+
+
+def test_single_precision_follows_the_oracle() -> None:
+    x = oracles.correlated_inputs(61, 512, COLUMNS).astype(np.float32)
+    weight = oracles.uneven_weight(62, 24, COLUMNS).astype(np.float32)
+    exact, inputs = weight.astype(np.float64), x.astype(np.float64)
+    for kind in ("symmetric", "asymmetric"):
+        found = oracles.algorithm_1_candidates(exact, inputs, 3, 32, kind, salient=True, include_identity=True)
+        for lam in (0.0, 0.3):
+            best, lead = oracles.algorithm_1_choice(found, lam)
+            assert lead > 1e-4
+            layer = quantize_layer(
+                torch.from_numpy(weight),
+                LayerStatistics.from_inputs(torch.from_numpy(x)),
+                Grid(3, 32, kind),
+                ScaleSearch(lam=lam),
+            )
+            assert layer.report.chosen["alpha"] == (None if best.alpha is None else pytest.approx(best.alpha))
+            assert (layer.codes.numpy() == best.rounded.codes).mean() >= 0.995
+            assert layer.report.recon_loss == pytest.approx(best.recon, rel=0.01)
+            assert layer.report.sar_loss == pytest.approx(best.sar, rel=0.01)
+
+
+@pytest.mark.parametrize("dead", ["channel", "column", "both"])
+def test_dead_channels_and_columns(dead: str) -> None:
+    """The floors keep s̃ finite, so the search equals the oracle there too."""
+    x, weight = X.copy(), _MIXED.copy()
+    if dead != "column":
+        x[:, 5] = 0.0
+    if dead != "channel":
+        weight[:, 40] = 0.0
+    found = oracles.algorithm_1_candidates(weight, x, 3, 32, "asymmetric", salient=True, include_identity=False)
+    best, lead = oracles.algorithm_1_choice(found, 0.3)
+    assert lead > 1e-9
+    layer = quantize_layer(
+        torch.from_numpy(weight),
+        LayerStatistics.from_inputs(torch.from_numpy(x)),
+        Grid(3, 32, "asymmetric"),
+        ScaleSearch(lam=0.3, include_identity=False),
+    )
+    assert layer.report.chosen["alpha"] == pytest.approx(best.alpha)
+    oracles.assert_same_codes(layer.codes.numpy(), best.rounded, share=0.8)
+    assert layer.report.recon_loss == pytest.approx(best.recon, rel=1e-6)
+    assert layer.report.sar_loss == pytest.approx(best.sar, rel=1e-6)

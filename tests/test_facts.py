@@ -1,0 +1,228 @@
+"""Facts against oracles written another way: loops, textbook formulas, and studies whose numbers are known."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+import numpy as np
+import pytest
+
+from sarqc.errors import NotFound
+from sarqc.facts import (
+    lam_index,
+    layer_slice,
+    line_facts,
+    mean_over_draws,
+    paired_difference,
+    paired_items,
+    spans,
+    sweet_spot,
+)
+from sarqc.sentence import difference_decimals, number, plain, plus_minus, sentence, small_print
+from sarqc.study import ArrayRef
+from tests.synthetic_study import CURVE, GAMMAS, LAMS, write_study
+
+
+@pytest.fixture
+def study(tmp_path):
+    return write_study(tmp_path / "toy"), tmp_path / "toy"
+
+
+def text_at(study, method: str, gamma: int, lam: int, layer: int | None = None) -> str:
+    facts = line_facts(study[0], study[1], method=method, bits=2, layer=layer)
+    return plain(sentence(facts, gamma, lam)).replace("\u00a0", " ")
+
+
+class TestPairedDifference:
+    def test_is_mean_and_standard_error_of_per_draw_differences(self):
+        rng = np.random.default_rng(1)
+        values, reference = rng.normal(80, 5, (5, 2, 3)), rng.normal(80, 5, (5, 1, 1))
+        found = paired_difference(values, reference)
+        for g in range(2):
+            for m in range(3):
+                each = [values[d, g, m] - reference[d, 0, 0] for d in range(5)]
+                assert found.mean[g, m] == pytest.approx(statistics.mean(each))
+                assert found.error[g, m] == pytest.approx(statistics.stdev(each) / math.sqrt(5))
+
+    def test_what_all_draws_share_cancels(self):
+        level = np.array([0.0, 10.0, 100.0])[:, None]
+        found = paired_difference(level + np.array([[3.0]]), level)
+        assert found.mean == pytest.approx([3.0])
+        assert found.error == pytest.approx([0.0])
+
+    def test_a_draw_measured_on_one_side_only_does_not_count(self):
+        values, reference = np.array([[1.0], [5.0], [np.nan]]), np.array([[0.0], [1.0], [7.0]])
+        found = paired_difference(values, reference)
+        assert found.draws.tolist() == [2]
+        assert found.mean == pytest.approx([2.5])
+        assert found.error == pytest.approx([statistics.stdev([1.0, 4.0]) / math.sqrt(2)])
+
+    def test_one_draw_has_a_difference_but_no_error(self):
+        found = paired_difference(np.array([[3.0]]), np.array([[1.0]]))
+        assert found.mean.tolist() == [2.0]
+        assert math.isnan(found.error[0])
+        assert found.verdict((0,)) == 0
+
+    @pytest.mark.parametrize(("shift", "verdict"), [(-5.0, -1), (0.01, 0), (5.0, 1)])
+    def test_verdict_needs_two_standard_errors(self, shift, verdict):
+        noise = np.array([-0.3, 0.1, 0.2, 0.0])[:, None]
+        assert paired_difference(noise + shift, np.zeros((4, 1))).verdict((0,)) == verdict
+
+
+class TestPairedItems:
+    def test_equal_answers_differ_by_nothing(self):
+        answers = np.random.default_rng(0).integers(0, 2, (3, 50))
+        found = paired_items(answers, answers)
+        assert found.mean == 0
+        assert found.error == 0
+
+    def test_error_covers_draws_and_items(self):
+        """On answers made with known variances, the error is near the deviation of the mean over many repetitions."""
+        rng = np.random.default_rng(3)
+        means, errors = [], []
+        for _ in range(300):
+            draw, item = rng.normal(0, 0.05, (6, 1)), rng.normal(0, 0.3, (1, 40))
+            found = paired_items(draw + item + rng.normal(0, 0.1, (6, 40)), np.zeros((6, 40)))
+            means.append(float(found.mean))
+            errors.append(float(found.error))
+        assert np.mean(errors) == pytest.approx(np.std(means), rel=0.15)
+
+    def test_one_draw_still_has_the_items(self):
+        difference = np.array([[1.0, 0.0, 0.0, -1.0, 1.0]])
+        found = paired_items(difference, np.zeros((1, 5)))
+        assert found.error == pytest.approx(statistics.stdev(difference[0]) / math.sqrt(5))
+
+
+class TestSweetSpot:
+    def test_band_holds_what_two_errors_cannot_tell_from_the_best(self):
+        draws = np.array([[5.0, 3.0, 3.1, 9.0], [6.0, 4.0, 3.9, 10.0], [7.0, 5.0, 5.1, 11.0]])
+        best, band = sweet_spot(draws)
+        assert best == 1
+        assert band.tolist() == [False, True, True, False]
+
+    def test_one_draw_has_a_best_and_no_band(self):
+        best, band = sweet_spot(np.array([[5.0, 3.0, 3.1]]))
+        assert best == 1
+        assert not band.any()
+
+    def test_unmeasured_points_are_never_inside(self):
+        best, band = sweet_spot(np.array([[np.nan, 3.0], [np.nan, 4.0]]))
+        assert (best, band.tolist()) == (1, [False, True])
+        assert sweet_spot(np.full((2, 3), np.nan))[0] is None
+
+    def test_more_can_be_better(self):
+        assert sweet_spot(np.array([[0.1, 0.9], [0.2, 0.8]]), lower_is_better=False)[0] == 1
+
+
+def test_spans_are_the_runs():
+    assert spans(np.array([False, True, True, False, True])) == [(1, 2), (4, 4)]
+    assert spans(np.zeros(3, dtype=bool)) == []
+
+
+def test_mean_over_draws_skips_what_was_not_measured():
+    assert mean_over_draws(np.array([[1.0, np.nan], [3.0, np.nan]])).tolist()[0] == 2.0
+    assert np.isnan(mean_over_draws(np.array([[np.nan], [np.nan]]))[0])
+
+
+class TestLineFacts:
+    def test_gptq_is_the_identity_line_at_one_percent(self, study):
+        facts = line_facts(*study, method="sarqc-gbs", bits=2, layer=None)
+        assert facts.baseline.label == "GPTQ 1 %"
+        assert facts.baseline_position is None
+        own = line_facts(*study, method="rqc-gbs", bits=2, layer=None)
+        assert own.baseline_position == lam_index(own.line, 0.01) == 1
+        assert own.perplexity.to_baseline.mean[0, 1] == 0
+
+    def test_awq_is_the_start_of_the_scale_search(self, study):
+        facts = line_facts(*study, method="rqc-gs", bits=2, layer=None)
+        assert facts.baseline.label == "AWQ"
+        assert facts.baseline_position == 0
+
+    def test_differences_are_those_of_the_curve(self, study):
+        facts = line_facts(*study, method="rqc-gbs", bits=2, layer=None)
+        # The alternating wobble cancels over an even number of draws, the level of each draw in pairs.
+        assert facts.perplexity.to_baseline.mean[0] == pytest.approx(CURVE - CURVE[1])
+        assert facts.perplexity.best == (3,)
+
+    def test_all_layers_is_the_mean_of_the_relative_errors(self, study):
+        each = [line_facts(*study, method="rqc-gbs", bits=2, layer=i).held_out for i in range(4)]
+        together = line_facts(*study, method="rqc-gbs", bits=2, layer=None).held_out
+        assert together == pytest.approx(np.mean(each, axis=0))
+
+    def test_change_is_relative_to_the_baseline(self, study):
+        facts = line_facts(*study, method="rqc-gbs", bits=2, layer=2)
+        assert facts.change["held_out"][0] == pytest.approx(facts.held_out[0] / facts.held_out[0, 1] - 1)
+
+    def test_saliency_is_compared_at_equal_lambda(self, study):
+        facts = line_facts(*study, method="sarqc-gbs", bits=2, layer=None)
+        assert facts.to_identity.mean[0, 1:] == pytest.approx([-1.0] * 4)
+        assert facts.to_identity.mean[1, 1:] == pytest.approx([-0.5] * 4)
+
+    def test_unknown_line_and_layer_are_refused_by_name(self, study):
+        with pytest.raises(NotFound, match="no line for gptaq"):
+            line_facts(*study, method="gptaq", bits=2, layer=None)
+        with pytest.raises(NotFound, match="no layer 9"):
+            line_facts(*study, method="rtn", bits=2, layer=9)
+
+
+class TestSentence:
+    def test_names_the_gain_with_its_error(self, study):
+        text = text_at(study, "rqc-gbs", 0, 3, layer=0)
+        assert text.startswith("At λ = 0.3 the 2-bit model has perplexity 87.5 on unseen text: 3.0 ± ")
+        assert "better than plain GPTQ (90.5)" in text
+        assert "In this layer the weights drift" in text
+
+    def test_at_the_baseline_it_says_so(self, study):
+        text = text_at(study, "rqc-gbs", 0, 1)
+        assert "is plain GPTQ: perplexity 90.5" in text
+        assert "float model has 60.0" in text
+        assert "λ = 0.3" in text
+
+    def test_says_plainly_when_worse(self, study):
+        assert "worse than plain GPTQ" in text_at(study, "rqc-gbs", 0, 0)
+
+    def test_says_plainly_when_it_can_not_be_told(self, tmp_path):
+        study = write_study(tmp_path / "toy"), tmp_path / "toy"
+        facts = line_facts(*study, method="sarqc-gs", bits=2, layer=None)
+        # Every λ > 0 of this line lies clearly below λ=0 except none: compare γ-less points near each other instead.
+        assert facts.to_identity.verdict((0, 2)) == 0
+        assert "not to be told apart" in small_print(facts, 0, 2)[-1]
+
+    def test_one_draw_claims_nothing(self, tmp_path):
+        study = write_study(tmp_path / "one", draws=1), tmp_path / "one"
+        text = text_at(study, "rqc-gbs", 0, 3)
+        assert "on the one draw measured" in text
+        assert "One calibration draw can't tell" in text
+        assert "±" not in text
+
+    def test_every_point_has_a_whole_sentence(self, study):
+        for line in study[0].lines:
+            for layer in (None, 0):
+                facts = line_facts(*study, method=line.method, bits=2, layer=layer)
+                for g in range(len(line.gammas)):
+                    for m in range(len(line.lams)):
+                        text = plain(sentence(facts, g, m))
+                        assert text.endswith(".")
+                        assert "nan" not in text.lower()
+                        assert "  " not in text
+                        assert "!" not in text
+
+    def test_gamma_is_named_where_there_are_several(self, study):
+        assert text_at(study, "sarqc-gbs", 1, 2).startswith("At λ = 0.1, γ = 0.5 the 2-bit model")
+        assert len(GAMMAS) == 2
+        assert len(LAMS) == 5
+
+
+def test_numbers_are_written_like_people_write_them():
+    assert number(-0.04, 1) == "0.0"
+    assert number(-2.94, 1) == "\u22122.9"
+    assert plus_minus(2.94, 0.52, 83.6) == "2.9\u00a0±\u00a00.5"
+    assert plus_minus(2.94, math.nan, 83.6) == "2.9"
+    assert difference_decimals(0.14, 83.6) == 2
+    assert difference_decimals(12.0, 83.6) == 1
+
+
+def test_a_layer_is_one_stretch_of_bytes():
+    ref = ArrayRef(file="0" * 32 + ".bin", dtype="float32", shape=(3, 2, 5), axes=("layer", "gamma", "lambda"))
+    assert layer_slice(ref, 2) == (80, 40)
