@@ -37,7 +37,8 @@ class ArtefactStore:
         return self.root / key[:2] / f"{key}{suffix}"
 
     def has(self, key: str, suffix: str) -> bool:
-        return self.path(key, suffix).is_file()
+        """Whether there is an undamaged file; reading it is the only way to know."""
+        return self.read(key, suffix) is not None
 
     def read(self, key: str, suffix: str) -> bytes | None:
         """The payload, or None where there is none or it is damaged (then it is removed)."""

@@ -35,3 +35,41 @@ def one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def random_llama(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> Path:
+    """A LLaMA with random weights and odd sizes: 3 blocks, hidden 32, intermediate 48, 4 heads over 2 KV heads."""
+    import shutil
+
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=4096, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=128, tie_word_embeddings=True,
+    )  # fmt: skip
+    folder = tmp_path_factory.mktemp("models") / "random-llama"
+    model = LlamaForCausalLM(config)
+    for parameter in model.parameters():
+        if parameter.ndim == 2:
+            parameter.data.normal_(std=0.2)
+    model.save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(tiny_llama / name, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def text_file(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> Path:
+    """About 3,000 tokens of text."""
+    path = tmp_path_factory.mktemp("texts") / "text.txt"
+    path.write_text((tiny_llama / "test.txt").read_text(encoding="utf-8")[:12_000], encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def fresh_settings(settings: Settings, tmp_path: Path) -> Settings:
+    """Settings whose finished layers nobody else has."""
+    return settings.model_copy(update={"state_dir": tmp_path / "state"})

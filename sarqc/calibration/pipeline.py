@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from sarqc.artefacts import ArtefactStore, chain_key
 from sarqc.calibration.capture import BlockWalk
 from sarqc.calibration.corpora import Sequences
-from sarqc.errors import SarqcError
+from sarqc.errors import NumericalError, SarqcError
 from sarqc.models.loading import LoadedModel
 from sarqc.models.structure import LayerInfo
 from sarqc.quantization.drift import drift_by_saliency, drift_surface
@@ -119,8 +119,12 @@ def calibrate(
         )
         statistics = unseen_statistics = None
         if needs_statistics:
-            statistics, outputs = walk.collect(block)
-            unseen_statistics, unseen_outputs = unseen.collect(block)
+            _check_weights(loaded, layers)
+            try:
+                statistics, outputs = walk.collect(block)
+                unseen_statistics, unseen_outputs = unseen.collect(block)
+            except SarqcError as error:
+                raise error.at(f"{loaded.family.blocks}.{index}") from None
         solved_layers = []
         for layer in layers:
             solved = kept[layer.name]
@@ -191,6 +195,13 @@ def _solve(
     except SarqcError as error:
         raise error.at(layer.name) from None
     return SolvedLayer(layer, solved[lams.index(own)], curve, time.perf_counter() - started, from_cache=False)
+
+
+def _check_weights(loaded: LoadedModel, layers: list[LayerInfo]) -> None:
+    """Raises before the walk carries a bad weight into the statistics of layers that are sound."""
+    for layer in layers:
+        if not torch.isfinite(loaded.linear(layer.name).weight).all():
+            raise NumericalError("the weight is not finite", layer.name, "Repair or re-download the checkpoint.")
 
 
 def _by_block(layers: list[LayerInfo]) -> dict[int, list[LayerInfo]]:

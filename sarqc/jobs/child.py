@@ -31,6 +31,8 @@ from sarqc.events import Cancelled, Event, Failed, Finished
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
+NICENESS = 5  # the pages answer first: on a small host both share the same two cores
+
 Execute = Callable[..., Iterator[Event]]
 
 
@@ -92,6 +94,7 @@ def finite(value: Any) -> Any:
 
 def main() -> None:
     """Entry of the process. It leaves through ``os._exit``: tearing down CUDA may hang, and all is said by then."""
+    os.nice(NICENESS)
     switch = Switch()
     channel = Channel(int(sys.argv[1]), switch)
     lifeline = os.dup(0)
@@ -141,10 +144,16 @@ def _run(function: Execute | ImportError, job: dict[str, Any], channel: Channel,
 
 
 def _load(path: str) -> Execute | ImportError:
-    """The function behind “module:name”. A failing import is kept for the job to report: nobody listens yet."""
-    module, _, name = path.partition(":")
+    """The function behind “module:name”, after the module's ``warm_up()`` if it has one: imports that it puts off.
+
+    A failing import is kept for the job to report: nobody listens yet.
+    """
+    name, _, function = path.partition(":")
     try:
-        return getattr(importlib.import_module(module), name)
+        module = importlib.import_module(name)
+        if hasattr(module, "warm_up"):
+            module.warm_up()
+        return getattr(module, function)
     except ImportError as error:
         traceback.print_exc()
         return error

@@ -23,7 +23,6 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable
-from importlib import metadata
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
@@ -31,6 +30,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, PlainTextResponse
 from fastapi.sse import EventSourceResponse
 
+import sarqc
 from sarqc.errors import NotFound, Refused
 from sarqc.jobs import sse
 from sarqc.jobs.responses import ApiRoute, json_body, refuse_other_sites
@@ -46,6 +46,7 @@ from sarqc.settings import Settings
 OWNER = re.compile(r"[\w .@+-]{1,40}")
 OWNER_COOKIE = "sarqc_owner"
 LOG_BYTES = 65_536
+METHODS_OF_HTTP = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter for nginx
 
 Planner = Callable[[Recipe, Settings], Any]
@@ -62,7 +63,8 @@ def api_router(supervisor: Supervisor, settings: Settings, *, plan: Planner | No
     router.include_router(_streams_router(supervisor))
     router.include_router(studies_router(settings))
 
-    @router.api_route("/{path:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"], include_in_schema=False)
+    @router.api_route("", methods=METHODS_OF_HTTP, include_in_schema=False)
+    @router.api_route("/{path:path}", methods=METHODS_OF_HTTP, include_in_schema=False)
     def nothing_here(request: Request) -> None:
         where = f"{request.method} {request.url.path}"
         raise NotFound("there is no such route", where, "GET /api/openapi.json lists the routes.")
@@ -83,7 +85,7 @@ def _offer_router(supervisor: Supervisor, settings: Settings, plan: Planner) -> 
     def health() -> dict[str, Any]:
         """Whether the app works, on what, and how busy it is."""
         return {
-            "version": _version(),
+            "version": sarqc.__version__,
             "trouble": supervisor.trouble,
             "devices": supervisor.devices(),
             "runs": supervisor.store.counts(),
@@ -141,12 +143,15 @@ def _runs_router(supervisor: Supervisor, settings: Settings, plan: Planner) -> A
         return answer
 
     @router.get("")
-    def list_runs(limit: Annotated[int, Query(ge=1, le=500)] = 100, before: str | None = None) -> dict[str, Any]:
+    def list_runs(
+        request: Request, limit: Annotated[int, Query(ge=1, le=500)] = 100, before: str | None = None
+    ) -> Response:
         """Runs, newest first. ``next`` is the ``before`` of the following page, or null."""
         revision = store.revision()  # first: a change after it is told once more rather than never
         runs = store.newest(limit + 1, before)
         following = runs[limit - 1].id if len(runs) > limit else None
-        return {"runs": [run.to_json() for run in runs[:limit]], "revision": revision, "next": following}
+        document = {"runs": [run.to_json() for run in runs[:limit]], "revision": revision, "next": following}
+        return json_body(request, document)
 
     @router.get("/{run_id}")
     def get_run(run_id: str) -> dict[str, Any]:
@@ -241,10 +246,3 @@ def _tail(run: Run, settings: Settings) -> str:
             return file.read().decode("utf-8", "replace")
     except FileNotFoundError:
         return ""
-
-
-def _version() -> str:
-    try:
-        return metadata.version("sarqc")
-    except metadata.PackageNotFoundError:  # run from a checkout that was never installed
-        return "unreleased"

@@ -14,14 +14,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from fastapi import HTTPException, Request, Response
+from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.types import Message, Receive
 
 from sarqc.errors import Refused, SarqcError
 
+BODY_BYTES = 65_536  # a recipe has a few hundred
 COMPRESS_FROM = 1024  # bytes; below that gzip gains nothing
 COMPRESS_LEVEL = 5
 FOR_EVER = "public, max-age=31536000, immutable"
@@ -45,14 +47,14 @@ class ApiRoute(APIRoute):
 
         async def answer(request: Request) -> Response:
             try:
-                return await handler(request)
+                return await handler(Request(request.scope, _limited(request.receive)))
             except SarqcError as error:
                 if error.http_status >= 500:
                     log.warning("%s %s: %s", request.method, request.url.path, error)
                 return error_response(error)
             except RequestValidationError as error:
                 return error_response(_invalid(request, error))
-            except (StarletteHTTPException, HTTPException) as error:
+            except StarletteHTTPException as error:
                 return error_response(Refused(str(error.detail), _where(request)), error.status_code)
             except Exception:
                 # What went wrong is for the log of the app, not for whoever is on the other side.
@@ -61,6 +63,21 @@ class ApiRoute(APIRoute):
                 return error_response(unexpected)
 
         return answer
+
+
+def _limited(receive: Receive) -> Receive:
+    """The same body, but not more of it than a request to this interface ever has."""
+    total = 0
+
+    async def limited() -> Message:
+        nonlocal total
+        message = await receive()
+        total += len(message.get("body", b""))
+        if total > BODY_BYTES:
+            raise StarletteHTTPException(413, f"the body has more than {BODY_BYTES} bytes")
+        return message
+
+    return limited
 
 
 def error_response(error: SarqcError, status: int | None = None) -> JSONResponse:

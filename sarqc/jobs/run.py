@@ -111,6 +111,14 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Removed:
+    """A run that was deleted, for those who follow the changes."""
+
+    id: str
+    revision: int
+
+
+@dataclass(frozen=True)
 class StoredEvent:
     """One line of a run's log. ``seq`` counts from 1 within the run, over all its attempts."""
 

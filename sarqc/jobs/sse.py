@@ -18,6 +18,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from sarqc.errors import NotFound
+from sarqc.jobs.run import Removed
 from sarqc.jobs.store import Store
 
 HEARTBEAT_SECONDS = 15.0
@@ -92,12 +93,12 @@ async def run_changes(store: Store, bell: Bell, after: int) -> AsyncIterator[byt
     with bell.listen(ALL_RUNS) as news:
         while not bell.closed:
             news.clear()
-            runs, removed, revision = await run_in_threadpool(store.changed_since, after)
-            for run in runs:
-                yield _message({"type": "run", "run": run.to_json()}, run.revision)
-            for run_id in removed:
-                yield _message({"type": "removed", "id": run_id}, revision)
-            after = revision
+            for change in await run_in_threadpool(store.changed_since, after):
+                after = change.revision
+                if isinstance(change, Removed):
+                    yield _message({"type": "removed", "id": change.id}, after)
+                else:
+                    yield _message({"type": "run", "run": change.to_json()}, after)
             if not await _ring(news):
                 yield KEEPALIVE_COMMENT
 

@@ -16,13 +16,13 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sarqc.errors import NotFound, Refused
 from sarqc.events import Cancelled, Event, Failed, Finished, Interrupted, LayerDone, Saved, Started
-from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Conflict, QueueFull, Run, State, StoredEvent, advice
+from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Conflict, QueueFull, Removed, Run, State, StoredEvent, advice
 from sarqc.recipe import Recipe
 
 BUSY_SECONDS = 10.0
@@ -102,7 +102,7 @@ class Store:
         self._mutex = threading.RLock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+            self._lock: int | None = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise _unusable(path, error) from None
         try:
@@ -131,9 +131,11 @@ class Store:
 
     def close(self) -> None:
         """Closes the database and frees the lock; harmless when done twice."""
-        with self._mutex, suppress(OSError):
+        with self._mutex:
             self._connection.close()
-            os.close(self._lock)
+            if self._lock is not None:
+                os.close(self._lock)
+            self._lock = None
 
     # Changes. Each is one transaction.
 
@@ -298,12 +300,13 @@ class Store:
         """The number of the latest change of any run."""
         return self._rows("SELECT revision FROM counter")[0]["revision"]
 
-    def changed_since(self, revision: int) -> tuple[list[Run], list[str], int]:
-        """Runs that changed, ids that were removed, and the revision up to which this answer goes."""
+    def changed_since(self, revision: int) -> list[Run | Removed]:
+        """What changed, each run once and as it is now, in the order of the (latest) changes."""
         with self._mutex:
-            runs = self._rows("SELECT * FROM runs WHERE revision > ? ORDER BY revision", revision)
-            removed = self._rows("SELECT id FROM removed WHERE revision > ? ORDER BY revision", revision)
-            return [_run(row) for row in runs], [row["id"] for row in removed], self.revision()
+            runs = self._rows("SELECT * FROM runs WHERE revision > ?", revision)
+            removed = self._rows("SELECT id, revision FROM removed WHERE revision > ?", revision)
+        changes = [*map(_run, runs), *(Removed(**row) for row in removed)]
+        return sorted(changes, key=lambda change: change.revision)
 
     # Inside.
 
@@ -350,7 +353,9 @@ def _columns(run: Run, events: Sequence[Event]) -> dict[str, Any]:
             case Saved(what="study"):
                 columns["study_id"] = run.id  # the name it was asked to give it
             case Finished():
-                columns["summary_json"] = _dump(event.summary)
+                # For tables. Layer by layer it is in the events and in the study, and the recipe is in the row.
+                short = {name: value for name, value in event.summary.items() if name not in ("layers", "recipe")}
+                columns["summary_json"] = _dump(short)
             case Failed():
                 error = {"kind": event.kind, "what": event.what, "where": event.where, "remedy": event.remedy}
                 columns["error_json"] = _dump(error)

@@ -70,7 +70,7 @@ class Supervisor:
         self._jobs: dict[int, _Job] = {}
         self._stopping = threading.Event()
         make = workers or partial(LocalWorkers, execute=execute)
-        self.workers = make(settings, self._inbox.put)
+        self.workers: Workers = make(settings, self._inbox.put)
         self._thread = threading.Thread(target=self._loop, name="supervisor", daemon=True)
 
     # Life.
@@ -208,7 +208,7 @@ class Supervisor:
         return True
 
     def _interrupt(self, run: Run, why: str) -> None:
-        self.store.move(run.id, State.INTERRUPTED, Interrupted(f"{why} {_kept(run)} Continue the run to go on."))
+        self.store.move(run.id, State.INTERRUPTED, Interrupted(f"{why} {_kept(run)}"))
 
     def _put_back(self, run: Run) -> None:
         """Interrupted through no fault of its own: it goes on by itself, unless that was tried often enough."""

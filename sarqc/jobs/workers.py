@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import platform
+import re
 import shutil
 import signal
 import subprocess
@@ -112,7 +113,7 @@ class _Process:
                 stdin=subprocess.PIPE,
                 pass_fds=(write_end,),
                 start_new_session=True,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path)},
             )
         except OSError:
             os.close(read_end)
@@ -150,9 +151,10 @@ class _Process:
             return self._popen.wait()
 
     def dismiss(self) -> None:
-        """Ends a process that was given no job: its pipe closes, which it takes for the end."""
-        self._close_pipes()
+        """Ends a process that was given no job, and has nothing to clean up."""
+        self.kill()
         self.end()
+        self._close_pipes()
 
     def _listen(self, token: int, deliver: Callable[[Message], None]) -> None:
         for line in self._channel:
@@ -257,20 +259,17 @@ def find_devices(settings: Settings) -> tuple[Device, ...]:
     Raises ``Refused`` when it asks for CUDA and there is none.
     """
     wanted = settings.device
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", wanted):
+        raise Refused(f"there is no device “{wanted}”", "SARQC_DEVICE", "Set it to auto, cpu, cuda or cuda:N.")
     if wanted == "cpu" or (wanted == "auto" and not _may_have_cuda()):
         return (Device("cpu", _processor()),)
-    found = _ask_torch()
-    if wanted.startswith("cuda:"):
-        found = tuple(device for device in found if device.id == wanted)
-    if found:
-        return found
-    if wanted == "auto":
+    found = tuple(device for device in _ask_torch() if wanted in ("auto", "cuda", device.id))
+    if not found and wanted == "auto":
         return (Device("cpu", _processor()),)
-    raise Refused(
-        f"PyTorch sees no {wanted} device" if wanted.startswith("cuda") else f"there is no device “{wanted}”",
-        "SARQC_DEVICE",
-        "Set it to auto or cpu, or install a driver and a PyTorch with CUDA.",
-    )
+    if not found:
+        remedy = "Set it to auto or cpu, or install a driver and a PyTorch with CUDA."
+        raise Refused(f"PyTorch sees no {wanted} device", "SARQC_DEVICE", remedy)
+    return found
 
 
 def _may_have_cuda() -> bool:

@@ -1,0 +1,48 @@
+# make app    open the web app on http://127.0.0.1:7860
+# make test   run the whole suite
+# make check  style, and whether the generated pages are current
+# make bench  speed, as ratios within one run
+# Each does all of its own set-up in .venv.
+
+PYTHON ?= python3
+BIN := .venv/bin
+export HF_HUB_DISABLE_TELEMETRY := 1
+export GRADIO_ANALYTICS_ENABLED := False
+# Threads that spin while they wait starve each other on a busy host.
+export OMP_WAIT_POLICY := PASSIVE
+
+.PHONY: app test check bench chromium
+
+app: .venv/app.done
+	$(BIN)/python app.py
+
+test: .venv/dev.done chromium
+	$(BIN)/ruff check .
+	$(BIN)/python -m pytest
+
+check: .venv/dev.done
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python docs/make_reference.py --check
+
+bench: .venv/dev.done
+	$(BIN)/python -m tests.benchmarks.bench
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/app.done: requirements.txt | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	touch $@
+
+.venv/dev.done: requirements.txt requirements-dev.txt .venv/app.done | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	touch $@
+
+# The browser tests drive a real Chromium; without one they are skipped and say so.
+chromium: .venv/dev.done
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \
+	|| if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; \
+	   then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium fonts-dejavu-core >/dev/null; \
+	   else $(BIN)/playwright install chromium; fi \
+	|| echo "Chromium could not be installed: the browser tests will be skipped."

@@ -1,0 +1,217 @@
+"""The web app: the pages at ``/``, the REST interface under ``/api``, scripts and styles under ``/assets``.
+
+``python app.py`` serves it. Start and end of the workers belong to the app's lifespan; SIGTERM ends both, and runs
+that were under way go on at the next start.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+import warnings
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib import metadata, util
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.staticfiles import StaticFiles
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sarqc.errors import Refused, SarqcError
+from sarqc.jobs.http import Planner, api_router
+from sarqc.jobs.responses import ASK_AGAIN, FOR_EVER, file_response
+from sarqc.jobs.store import Store
+from sarqc.jobs.supervisor import Supervisor
+from sarqc.jobs.workers import EXECUTE
+from sarqc.settings import Settings
+
+PAGE_BODY_BYTES = 1 << 20  # what a page may send to Gradio; the REST interface has its own limit
+GRACE_SECONDS = 3  # for open connections when the app is asked to end
+EVENTS_WAITING = 64  # of Gradio's own, which here are short
+PUBLIC_FILES = {"app.css": "text/css", "tour.json": "application/json"}  # of the assets, beside the scripts
+
+# Gradio starts from an inline script, compiles its templates and plotly draws with inline styles and blobs.
+# What matters is that no page can load from, or send to, another origin.
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'self'",
+        "script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:",
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data: blob:",
+        "font-src 'self' data:",
+        "media-src 'self' data: blob:",
+        "worker-src 'self' blob:",
+        "connect-src 'self' data: blob:",
+        "object-src 'none'",
+        "base-uri 'self'",
+        "form-action 'self'",
+    )
+)
+
+
+class SecurityHeaders:
+    """Adds the headers that tell a browser what this app does not do. Plain ASGI, so that streams stay streams."""
+
+    def __init__(self, app: ASGIApp, frame_ancestors: str) -> None:
+        self.app = app
+        self.headers = {
+            "Content-Security-Policy": f"{CONTENT_SECURITY_POLICY}; frame-ancestors {frame_ancestors}",
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "same-origin",
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in self.headers.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self.app(scope, receive, send_with_headers if scope["type"] == "http" else send)
+
+
+class Scripts(StaticFiles):
+    """Files that browsers may keep but must ask about: an edit shows at the next load."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers["Cache-Control"] = ASK_AGAIN
+        return response
+
+
+def create_app(
+    settings: Settings | None = None,
+    *,
+    execute: str = EXECUTE,
+    plan: Planner | None = None,
+    with_pages: bool = True,
+) -> FastAPI:
+    """The whole app, not yet running; its store is open until the end of its lifespan.
+
+    ``execute`` and ``plan`` stand in for the real ones in tests, which mostly do without the pages. Raises ``Refused``
+    when the state folder is in use or can't be written, and when the settings ask for a device that is not there.
+    """
+    settings = settings or Settings()
+    store = Store(settings.database())
+    try:
+        supervisor = Supervisor(store, settings, execute=execute)
+    except BaseException:
+        store.close()
+        raise
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await run_in_threadpool(supervisor.start)
+        try:
+            yield
+        finally:
+            await run_in_threadpool(supervisor.stop)
+            store.close()
+
+    app = FastAPI(
+        title="sarqc",
+        lifespan=lifespan,
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # the documentation pages load scripts from a CDN
+        redoc_url=None,
+    )
+    app.state.supervisor = supervisor
+    app.add_middleware(SecurityHeaders, frame_ancestors=settings.frame_ancestors)
+    app.include_router(api_router(supervisor, settings, plan=plan))
+    _add_assets(app, settings.assets_dir)
+    if with_pages:
+        _add_pages(app, settings)
+    return app
+
+
+def _add_assets(app: FastAPI, folder: Path) -> None:
+    """Our own files, one by one: Gradio keeps its files under ``/assets`` too, and the models must not show."""
+    plotly, version = _plotly_file(), metadata.version("plotly")
+
+    @app.get("/assets/plotly.min.js", include_in_schema=False)
+    def plotly_script(request: Request, v: str | None = None) -> Response:
+        """The script that plotly brings along; to be kept for ever when the address names its version."""
+        return file_response(request, plotly, "text/javascript", cache=FOR_EVER if v == version else ASK_AGAIN)
+
+    app.mount("/assets/js", Scripts(directory=folder / "js", check_dir=False))
+    for name, media_type in PUBLIC_FILES.items():
+        app.add_api_route(f"/assets/{name}", partial(_public_file, folder / name, media_type), include_in_schema=False)
+
+
+def _public_file(path: Path, media_type: str, request: Request) -> Response:
+    if not path.is_file():
+        return Response(status_code=404)
+    return file_response(request, path, media_type)
+
+
+def _plotly_file() -> Path:
+    """plotly.min.js of the installed package, found without importing it, which would take a second."""
+    spec = util.find_spec("plotly")
+    if spec is None or spec.origin is None:
+        raise Refused("plotly is not installed", "app", "pip install 'sarqc[app]'")
+    return Path(spec.origin).parent / "package_data" / "plotly.min.js"
+
+
+def _add_pages(app: FastAPI, settings: Settings) -> None:
+    """Gradio at ``/``, behind everything else. It is imported here: it takes seconds, and reads its switch then."""
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+    import gradio
+
+    import pages
+
+    blocks = pages.build(settings).queue(max_size=EVENTS_WAITING, api_open=False)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "SSR mode is not supported")  # nobody asked for it
+        gradio.mount_gradio_app(
+            app,
+            blocks,
+            path="/",
+            mcp_server=False,
+            max_file_size=PAGE_BODY_BYTES,
+            app_kwargs={"max_body_size": PAGE_BODY_BYTES},
+            **pages.mount_options(),
+        )
+    app.state.gradio = app.router.routes[-1].app
+
+
+class Server(uvicorn.Server):
+    """Ends the streams when the app is asked to end: it waits for open connections before its lifespan is over."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        state = self.config.app.state
+        state.supervisor.bell.close()
+        if hasattr(state, "gradio"):
+            state.gradio.stop_event.set()
+        await super().shutdown(sockets)
+
+
+def main() -> None:
+    """Serves until SIGTERM or Ctrl-C. What keeps the app from starting is said in one line, with exit code 2."""
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s:     %(name)s: %(message)s")
+    settings = Settings()
+    try:
+        app = create_app(settings)
+    except SarqcError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+    serve(app, settings)
+
+
+def serve(app: FastAPI, settings: Settings) -> None:
+    """Runs the server in this thread until it is asked to end."""
+    config = uvicorn.Config(
+        app, host=settings.host, port=settings.port, timeout_graceful_shutdown=GRACE_SECONDS, access_log=False
+    )
+    Server(config).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""The walk from block to block is the model's own forward pass, and its statistics are sums over its inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from sarqc.calibration import capture
+from sarqc.calibration.capture import BlockWalk
+from sarqc.models.checkpoint import read_checkpoint
+from sarqc.models.loading import LoadedModel, load
+
+
+@pytest.fixture(scope="module")
+def loaded(random_llama: Path) -> LoadedModel:
+    return load(read_checkpoint(random_llama), torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def sequences() -> torch.Tensor:
+    return torch.randint(0, 4096, (5, 24), generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 50, 100_000])
+def test_the_walk_ends_where_the_model_does(
+    loaded: LoadedModel, sequences: torch.Tensor, monkeypatch: pytest.MonkeyPatch, batch_tokens: int
+) -> None:
+    monkeypatch.setattr(capture, "BATCH_TOKENS", batch_tokens)
+    walk = BlockWalk(loaded, sequences)
+    for block in loaded.blocks():
+        walk.advance(walk.outputs(block))
+    with torch.no_grad():
+        logits = loaded.model.lm_head(loaded.model.model.norm(torch.cat(walk.hidden)))
+        expected = loaded.model(sequences).logits
+    torch.testing.assert_close(logits, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_statistics_are_those_of_every_linear(loaded: LoadedModel, sequences: torch.Tensor) -> None:
+    seen: dict[str, list[torch.Tensor]] = {}
+    hooks = [
+        loaded.linear(layer.name).register_forward_hook(
+            lambda _module, inputs, _output, name=layer.name: seen.setdefault(name, []).append(inputs[0].double())
+        )
+        for layer in loaded.checkpoint.layers
+    ]
+    with torch.no_grad():
+        loaded.model(sequences)
+    for hook in hooks:
+        hook.remove()
+    walk = BlockWalk(loaded, sequences)
+    for index, block in enumerate(loaded.blocks()):
+        statistics, outputs = walk.collect(block)
+        assert set(statistics) == set(loaded.family.linears)
+        for path, found in statistics.items():
+            tokens = torch.cat(seen[f"model.layers.{index}.{path}"]).flatten(0, 1)  # (N, I)
+            gram = sum(torch.outer(token, token) for token in tokens)
+            torch.testing.assert_close(found.gram.double(), gram, rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(found.abs_mean.double(), tokens.abs().mean(0), rtol=1e-5, atol=1e-6)
+            assert found.n_tokens == 5 * 24
+        assert statistics["self_attn.q_proj"] is statistics["self_attn.v_proj"]
+        walk.advance(outputs)
+
+
+def test_no_sequences_walk_nowhere(loaded: LoadedModel) -> None:
+    walk = BlockWalk(loaded, torch.empty((0, 24), dtype=torch.long))
+    assert walk.collect(loaded.blocks()[0]) == ({}, [])

@@ -1,0 +1,176 @@
+"""The whole model against a plain loop over forward passes, and resuming to the same bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sarqc.artefacts import ArtefactStore
+from sarqc.calibration.corpora import draw_sequences
+from sarqc.calibration.pipeline import CalibrationPlan, SolvedLayer, calibrate, layer_keys
+from sarqc.errors import NumericalError
+from sarqc.models.checkpoint import read_checkpoint
+from sarqc.models.loading import LoadedModel, load
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.layer_statistics import LayerStatistics
+from sarqc.quantization.methods import METHODS, method
+from sarqc.quantization.solve import quantize_layer
+
+
+def fresh(folder: Path) -> LoadedModel:
+    return load(read_checkpoint(folder), torch.device("cpu"))
+
+
+def a_plan(
+    loaded: LoadedModel, name: str = "sarqc-gbs", inputs_from: str = "quantized", **changes: object
+) -> CalibrationPlan:
+    ids = np.random.default_rng(3).integers(0, 4096, 2000)
+    sequences = draw_sequences(
+        ids, "noise", samples=6, length=32, held_out_samples=2, sampling="sequential", seed=0
+    )  # fmt: skip
+    grids = {layer.name: Grid(3, 16, "asymmetric") for layer in loaded.checkpoint.layers}
+    return CalibrationPlan(grids, method(name), inputs_from, sequences, **changes)
+
+
+def run(folder: Path, store: Path, **changes: object) -> tuple[LoadedModel, list[SolvedLayer]]:
+    loaded = fresh(folder)
+    plan = a_plan(loaded, **changes)
+    return loaded, list(calibrate(loaded, plan, ArtefactStore(store), layer_keys(loaded, plan)))
+
+
+def weights(loaded: LoadedModel) -> dict[str, torch.Tensor]:
+    return {layer.name: loaded.linear(layer.name).weight.clone() for layer in loaded.checkpoint.layers}
+
+
+def inputs_of(loaded: LoadedModel, names: list[str], tokens: torch.Tensor) -> dict[str, torch.Tensor]:
+    """What reaches the linears in one forward pass of the whole model."""
+    inputs: dict[str, torch.Tensor] = {}
+
+    def keep(path: str) -> object:
+        return lambda _module, arguments: inputs.update({path: arguments[0]})
+
+    hooks = [loaded.linear(path).register_forward_pre_hook(keep(path)) for path in names]
+    with torch.no_grad():
+        loaded.model(tokens)
+    for hook in hooks:
+        hook.remove()
+    return inputs
+
+
+@pytest.mark.parametrize("inputs_from", ["quantized", "float"])
+@pytest.mark.parametrize("name", ["rtn", "awq", "gptq", "sarqc-gbs"])
+def test_equals_a_loop_over_whole_forward_passes(
+    random_llama: Path, tmp_path: Path, name: str, inputs_from: str
+) -> None:
+    loaded, solved = run(random_llama, tmp_path, name=name, inputs_from=inputs_from)
+    reference, original = fresh(random_llama), fresh(random_llama)
+    plan = a_plan(reference, name, inputs_from)
+    tokens = torch.from_numpy(plan.sequences.calibration.copy())
+    for block in range(3):
+        source = reference if inputs_from == "quantized" else original
+        names = [layer.name for layer in source.checkpoint.layers if layer.block == block]
+        inputs = inputs_of(source, names, tokens)
+        for path in names:
+            statistics = LayerStatistics.from_inputs(inputs[path])
+            linear = reference.linear(path)
+            linear.weight.data = quantize_layer(linear.weight, statistics, plan.grids[path], plan.method).dequantized
+    assert [layer.info.name for layer in solved] == [layer.name for layer in loaded.checkpoint.layers]
+    found, expected = weights(loaded), weights(reference)
+    for path in found:  # a rounding tie may fall otherwise when sums run in another order, and moves what follows
+        same = torch.isclose(found[path], expected[path], rtol=1e-4, atol=1e-5).float().mean()
+        assert same > 0.97, path
+    with torch.no_grad():
+        difference = (loaded.model(tokens).logits - reference.model(tokens).logits).square().mean()
+        error = (loaded.model(tokens).logits - original.model(tokens).logits).square().mean()
+    assert difference < 0.05 * error
+
+
+def test_the_float_model_is_only_read_through_its_weights(random_llama: Path, tmp_path: Path) -> None:
+    loaded, _ = run(random_llama, tmp_path)
+    original = fresh(random_llama)
+    changed = {
+        name
+        for (name, new), (_, old) in zip(
+            loaded.model.named_parameters(), original.model.named_parameters(), strict=True
+        )
+        if not torch.equal(new, old)
+    }
+    assert changed == {f"{layer.name}.weight" for layer in loaded.checkpoint.layers}
+
+
+@pytest.mark.parametrize("inputs_from", ["quantized", "float"])
+@pytest.mark.parametrize("stop_after", [1, 7, 10, 20])
+def test_a_stopped_run_continues_to_the_same_bits(
+    random_llama: Path, tmp_path: Path, stop_after: int, inputs_from: str
+) -> None:
+    undisturbed, whole = run(random_llama, tmp_path / "a", inputs_from=inputs_from)
+    loaded = fresh(random_llama)
+    plan = a_plan(loaded, inputs_from=inputs_from)
+    store = ArtefactStore(tmp_path / "b")
+    stopped = calibrate(loaded, plan, store, layer_keys(loaded, plan))
+    for _ in range(stop_after):
+        next(stopped)
+    stopped.close()
+    continued, solved = run(random_llama, tmp_path / "b", inputs_from=inputs_from)
+    assert [layer.from_cache for layer in solved] == [index < stop_after for index in range(21)]
+    for path, weight in weights(continued).items():
+        assert torch.equal(weight, weights(undisturbed)[path]), path
+    for before, after in zip(whole, solved, strict=True):
+        assert before.quantized.report == after.quantized.report
+        assert np.array_equal(before.curve.surface, after.curve.surface)
+
+
+def test_an_identical_request_solves_nothing(random_llama: Path, tmp_path: Path) -> None:
+    first, _ = run(random_llama, tmp_path)
+    second, solved = run(random_llama, tmp_path)
+    assert all(layer.from_cache for layer in solved)
+    assert all(torch.equal(a, b) for a, b in zip(weights(first).values(), weights(second).values(), strict=True))
+
+
+def test_a_damaged_file_is_made_again(random_llama: Path, tmp_path: Path) -> None:
+    first, _ = run(random_llama, tmp_path)
+    victim = sorted(tmp_path.glob("*/*.layer"))[5]
+    content = bytearray(victim.read_bytes())
+    content[len(content) // 2] ^= 1
+    victim.write_bytes(content)
+    second, solved = run(random_llama, tmp_path)
+    assert sum(not layer.from_cache for layer in solved) == 1
+    assert all(torch.equal(a, b) for a, b in zip(weights(first).values(), weights(second).values(), strict=True))
+
+
+def test_keys_change_with_all_that_matters(random_llama: Path) -> None:
+    loaded = fresh(random_llama)
+    base = a_plan(loaded)
+    keys = layer_keys(loaded, base)
+    assert layer_keys(loaded, base) == keys
+    for other in (a_plan(loaded, "rqc-gbs"), a_plan(loaded, inputs_from="float"), a_plan(loaded, sweep=(0.5,))):
+        assert set(layer_keys(loaded, other).values()).isdisjoint(keys.values())
+    last = loaded.checkpoint.layers[-1].name
+    loaded.linear(last).weight.data[0, 0] += 1
+    moved = layer_keys(loaded, base)
+    same = [name for name in keys if moved[name] == keys[name]]
+    assert same == [layer.name for layer in loaded.checkpoint.layers if layer.block < 2]
+
+
+def test_a_bad_weight_names_its_layer(random_llama: Path, tmp_path: Path) -> None:
+    loaded = fresh(random_llama)
+    loaded.linear("model.layers.1.mlp.up_proj").weight.data[3, 4] = float("nan")
+    plan = a_plan(loaded)
+    with pytest.raises(NumericalError, match=r"layers\.1\.mlp\.up_proj"):
+        list(calibrate(loaded, plan, ArtefactStore(tmp_path), layer_keys(loaded, plan)))
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_the_curve_has_the_chosen_point(random_llama: Path, tmp_path: Path, name: str) -> None:
+    _, solved = run(random_llama, tmp_path, name=name, sweep=(0.0, 0.3, 1.0))
+    for layer in solved:
+        own = getattr(method(name), "lam", 0.0)
+        position = layer.curve.lams.index(own)
+        report = layer.quantized.report
+        assert layer.curve.recon[position] == np.float32(report.relative_recon)
+        assert layer.curve.held_out[position] == np.float32(report.relative_held_out)
+        assert layer.curve.drift[position] == np.float32(report.relative_drift)
+        assert layer.curve.surface.shape == (len(layer.curve.lams), 40, 40)

@@ -1,0 +1,38 @@
+"""The app with fake runs and no pages, on a port of its own: ``python -m tests.http.fake_app STATE PORT NAME``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from app import create_app, serve
+from sarqc.errors import Refused
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+
+
+class FakePlan(BaseModel):
+    minutes: float
+
+
+def plan(recipe: Recipe, settings: Settings) -> FakePlan:
+    """Refuses a recipe of 99 layers, has a bug for 98, and says yes to all others."""
+    if recipe.seed == 99:
+        raise Refused("99 layers are too many", "recipe, seed", "Take fewer.")
+    if recipe.seed == 98:
+        raise ZeroDivisionError("secret detail")
+    return FakePlan(minutes=0.5)
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    settings = Settings(
+        state_dir=folder / "state",
+        assets_dir=folder / "assets",
+        device="cpu",
+        port=int(sys.argv[2]),
+        cancel_seconds=0.5,
+    )
+    serve(create_app(settings, execute=f"tests.jobs.fake_runs:{sys.argv[3]}", plan=plan, with_pages=False), settings)

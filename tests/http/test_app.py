@@ -1,0 +1,107 @@
+"""The app around the interface: headers, files, one app per state folder, and the pages under its policy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import plotly
+import pytest
+from fastapi.testclient import TestClient
+
+from app import create_app
+from sarqc.errors import Refused
+from sarqc.settings import Settings
+
+
+def test_headers_on_every_answer(client: TestClient, settings: Settings) -> None:
+    (settings.assets_dir / "js").mkdir(parents=True)
+    for path in ("/api/health", "/api/nothing", "/assets/js/none.js", "/nowhere"):
+        headers = client.get(path).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        policy = dict(part.split(" ", 1) for part in headers["content-security-policy"].split("; "))
+        assert policy["default-src"] == "'self'"
+        assert policy["object-src"] == "'none'"
+        assert "frame-ancestors" in policy
+        for name, sources in policy.items():
+            assert name == "frame-ancestors" or not any("://" in source or "*" in source for source in sources.split())
+
+
+def test_scripts_and_styles_show_edits(client: TestClient, settings: Settings) -> None:
+    (settings.assets_dir / "js").mkdir(parents=True)
+    for path in ("js/one.js", "app.css"):
+        file = settings.assets_dir / path
+        file.write_text("first")
+        answer = client.get(f"/assets/{path}")
+        assert answer.text == "first"
+        assert answer.headers["cache-control"] == "no-cache"
+        tag = {"If-None-Match": answer.headers["etag"]}
+        assert client.get(f"/assets/{path}", headers=tag).status_code == 304
+        file.write_text("second edit")
+        assert client.get(f"/assets/{path}", headers=tag).text == "second edit"
+
+
+def test_models_are_not_served(client: TestClient, settings: Settings) -> None:
+    for path in ("models/tiny/model.safetensors", "studies/x/study.json"):
+        (settings.assets_dir / path).parent.mkdir(parents=True)
+        (settings.assets_dir / path).write_text("weights")
+    (settings.assets_dir / "js").mkdir()
+    for path in ("models/tiny/model.safetensors", "studies/x/study.json", "js/%2e%2e/models/tiny/model.safetensors"):
+        assert client.get(f"/assets/{path}").status_code == 404
+
+
+def test_plotly_is_the_installed_one(client: TestClient) -> None:
+    script = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+    answer = client.get("/assets/plotly.min.js")
+    assert answer.content == script.read_bytes()
+    assert answer.headers["content-encoding"] == "gzip"
+    assert answer.headers["cache-control"] == "no-cache"
+    versioned = client.get(f"/assets/plotly.min.js?v={plotly.__version__}")
+    assert versioned.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert client.get("/assets/plotly.min.js?v=1").headers["cache-control"] == "no-cache"
+
+
+def test_two_apps_do_not_share_a_state_folder(client: TestClient, settings: Settings) -> None:
+    with pytest.raises(Refused, match="another sarqc app"):
+        create_app(settings, with_pages=False)
+
+
+def test_an_app_without_its_device_does_not_start(settings: Settings) -> None:
+    with pytest.raises(Refused, match="no device"):
+        create_app(settings.model_copy(update={"device": "abacus"}), with_pages=False)
+    create_app(settings, with_pages=False).state.supervisor.store.close()  # the store was not left open
+
+
+def test_main_says_in_one_line_why_it_can_not_start(settings: Settings) -> None:
+    environment = {"SARQC_STATE_DIR": str(settings.state_dir), "SARQC_DEVICE": "abacus", "PATH": ""}
+    answer = subprocess.run([sys.executable, "app.py"], capture_output=True, text=True, env=environment)
+    assert answer.returncode == 2
+    assert answer.stderr.splitlines() == [
+        "SARQC_DEVICE: there is no device “abacus” Set it to auto, cpu, cuda or cuda:N."
+    ]
+
+
+def test_the_whole_app_does_not_import_torch(settings: Settings) -> None:
+    code = (
+        "import sys; from app import create_app; from sarqc.settings import Settings; from pathlib import Path\n"
+        f"create_app(Settings(state_dir=Path({str(settings.state_dir)!r}), device='cpu'))\n"
+        "print({'torch', 'transformers', 'lm_eval'} & set(sys.modules))"
+    )
+    answer = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "set()"
+
+
+def test_pages_and_interface_live_together(settings: Settings) -> None:
+    app = create_app(settings.model_copy(update={"assets_dir": Path("assets").resolve()}))
+    with TestClient(app) as client:
+        page = client.get("/")
+        assert page.status_code == 200
+        assert "gradio" in page.text
+        assert client.get("/runs").status_code == 200
+        assert client.get("/api/nothing").json()["error"]["kind"] == "not_found"
+        config = client.get("/config").json()
+        assert config["run_history"] is False
+        assert config["analytics_enabled"] is False
+        assert config["show_error"] is False
+        assert config["footer_links"] == []

@@ -1,0 +1,132 @@
+"""Every way to be turned down has the same shape, says where, and gives nothing away."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi.testclient import TestClient
+
+from sarqc.settings import Settings
+from tests.http.conftest import assert_error
+from tests.jobs.fake_runs import recipe
+from tests.jobs.helpers import until
+
+JSON = {"Content-Type": "application/json"}
+UNKNOWN = "01M7WCKDAQX082AB2P2GYK66GK"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "kind", "what"),
+    [
+        ("GET", "/api/nothing", 404, "not_found", "no such route"),
+        ("GET", "/api", 404, "not_found", "no such route"),
+        ("PUT", "/api/runs", 404, "not_found", "no such route"),
+        ("GET", f"/api/runs/{UNKNOWN}", 404, "not_found", "no run"),
+        ("DELETE", f"/api/runs/{UNKNOWN}", 404, "not_found", "no run"),
+        ("POST", f"/api/runs/{UNKNOWN}/cancel", 404, "not_found", "no run"),
+        ("POST", f"/api/runs/{UNKNOWN}/continue", 404, "not_found", "no run"),
+        ("GET", f"/api/runs/{UNKNOWN}/events", 404, "not_found", "no run"),
+        ("GET", f"/api/runs/{UNKNOWN}/log", 404, "not_found", "no run"),
+        ("GET", "/api/runs?limit=0", 422, "refused", "limit"),
+        ("GET", "/api/runs?limit=many", 422, "refused", "limit"),
+        ("GET", f"/api/runs/{UNKNOWN}/events?after=-1", 422, "refused", "after"),
+        ("GET", "/api/events?after=x", 422, "refused", "after"),
+        ("GET", "/api/studies/unknown", 404, "not_found", "no study"),
+        ("GET", "/api/studies/unknown/view", 404, "not_found", "no study"),
+        ("GET", "/api/studies/unknown/download", 404, "not_found", "no study"),
+        ("GET", "/api/compare", 422, "refused", "ids"),
+        ("GET", "/api/compare?ids=one", 422, "refused", "1 studies"),
+        ("GET", "/api/compare?ids=one,two", 404, "not_found", "no study"),
+    ],
+)
+def test_requests_that_lead_nowhere(
+    client: TestClient, method: str, path: str, status: int, kind: str, what: str
+) -> None:
+    assert what in assert_error(client.request(method, path), status, kind)["what"]
+
+
+@pytest.mark.parametrize("path", ["/api/plan", "/api/runs"])
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        (b"", "body"),
+        (b"{bits", "not JSON"),
+        (b"[1, 2]", "dictionary"),
+        (b"null", "body"),
+        (b"{}", "missing"),
+        (b'{"model": "m", "calibration": "c", "bites": 3}', "bites"),
+        (b'{"model": "m", "calibration": "c", "bits": 9}', "bits"),
+        (b'{"model": "m", "calibration": "c", "lambda": NaN}', "lambda"),
+        (b'{"model": "m", "calibration": "c", "method": "magic"}', "magic"),
+    ],
+)
+def test_recipes_that_are_none(client: TestClient, path: str, body: bytes, what: str) -> None:
+    error = assert_error(client.post(path, content=body, headers=JSON), 422, "refused")
+    assert what in error["what"]
+    assert error["remedy"]
+
+
+def test_a_recipe_must_come_as_json(client: TestClient) -> None:
+    """A plain form, which any site may make a browser send, is not read as JSON."""
+    answer = client.post("/api/runs", content=recipe().model_dump_json(), headers={"Content-Type": "text/plain"})
+    assert "application/json" in assert_error(answer, 422, "refused")["remedy"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "http://elsewhere.example"},
+        {"Origin": "null"},
+    ],
+)
+def test_other_sites_change_nothing(client: TestClient, headers: dict[str, str]) -> None:
+    assert_error(client.post("/api/runs", json=recipe().to_json(), headers=headers), 403, "forbidden")
+    assert_error(client.delete(f"/api/runs/{UNKNOWN}", headers=headers), 403, "forbidden")
+    assert client.get("/api/health", headers=headers).is_success
+    own = {"Sec-Fetch-Site": "same-origin", "Origin": "http://testserver"}
+    assert client.post("/api/plan", json=recipe().to_json(), headers=own).is_success
+
+
+def test_what_the_plan_refuses_is_not_queued(client: TestClient) -> None:
+    error = assert_error(client.post("/api/runs", json=recipe(99).to_json()), 422, "refused")
+    assert error["what"] == "99 layers are too many"
+    assert client.get("/api/runs").json()["runs"] == []
+
+
+def test_a_bug_gives_nothing_away(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+    answer = client.post("/api/plan", json=recipe(98).to_json())
+    assert_error(answer, 500, "error")
+    assert "secret" not in answer.text
+    assert "Traceback" not in answer.text
+    assert "secret detail" in caplog.text  # but the log has it
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_too_much(client: TestClient, chunked: bool) -> None:
+    body = b'{"model": "' + b"x" * 100_000 + b'"}'
+    answer = client.post("/api/runs", content=iter([body]) if chunked else body, headers=JSON)
+    assert "65536 bytes" in assert_error(answer, 413, "refused")["what"]
+
+
+def test_full_queue(client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    supervisor = client.app.state.supervisor
+    monkeypatch.setattr(supervisor, "settings", settings.model_copy(update={"max_queued": 1}))
+    monkeypatch.setattr(supervisor, "_start_due", lambda: None)
+    assert client.post("/api/runs", json=recipe().to_json()).status_code == 201
+    assert_error(client.post("/api/runs", json=recipe().to_json()), 429, "refused")
+
+
+def test_strange_lanes_and_owners(client: TestClient) -> None:
+    assert_error(client.post("/api/runs?lane=express", json=recipe().to_json()), 422, "refused")
+    answer = client.post("/api/runs", json=recipe().to_json(), headers={"X-Sarqc-Owner": "<script>"})
+    assert_error(answer, 422, "refused")
+
+
+def test_wrong_state(client: TestClient) -> None:
+    run_id = client.post("/api/runs", json=recipe().to_json()).json()["id"]
+    until(lambda: client.get(f"/api/runs/{run_id}").json()["state"] == "finished")
+    for path in ("cancel", "continue"):
+        error = assert_error(client.post(f"/api/runs/{run_id}/{path}"), 409, "conflict")
+        assert "finished" in error["what"]
+        assert error["remedy"]

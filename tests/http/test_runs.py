@@ -1,0 +1,123 @@
+"""Runs over REST, in process: what is on offer, plans, submitting, listing, deleting."""
+
+from __future__ import annotations
+
+import logging
+
+from fastapi.testclient import TestClient
+
+from sarqc.quantization.methods import METHODS
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from tests.jobs.fake_runs import recipe
+from tests.jobs.helpers import until
+
+
+def submit(client: TestClient, layers: int = 2, **headers: str) -> dict:
+    answer = client.post("/api/runs", json=recipe(layers).to_json(), headers=headers)
+    assert answer.status_code == 201
+    assert answer.headers["location"] == f"/api/runs/{answer.json()['id']}"
+    return answer.json()
+
+
+def finished(client: TestClient, run_id: str) -> dict:
+    until(lambda: client.get(f"/api/runs/{run_id}").json()["state"] == "finished")
+    return client.get(f"/api/runs/{run_id}").json()
+
+
+def test_health(client: TestClient) -> None:
+    health = client.get("/api/health").json()
+    assert health["devices"][0]["id"] == "cpu"
+    assert health["devices"][0]["run"] is None
+    assert health["runs"] == dict.fromkeys(
+        ("queued", "running", "cancelling", "cancelled", "interrupted", "failed", "finished"), 0
+    )
+    assert health["trouble"] is None
+    assert health["version"]
+
+
+def test_what_a_recipe_may_name(client: TestClient) -> None:
+    methods = {entry["name"]: entry for entry in client.get("/api/methods").json()["methods"]}
+    assert list(methods) == list(METHODS)
+    assert methods["sarqc-gbs"]["defaults"]["lam"] == METHODS["sarqc-gbs"].make.lam
+    assert methods["sarqc-gbs"]["tunes"] == ["lam", "gamma"]
+    assert methods["gptq"]["tunes"] == []
+    assert client.get("/api/recipe-schema").json() == Recipe.model_json_schema()
+    assert {"name", "where"} <= client.get("/api/models").json()["models"][0].keys()
+    assert {"name", "role"} <= client.get("/api/corpora").json()["corpora"][0].keys()
+
+
+def test_plan_is_only_a_plan(client: TestClient) -> None:
+    assert client.post("/api/plan", json=recipe().to_json()).json() == {"minutes": 0.5}
+    assert client.get("/api/runs").json()["runs"] == []
+
+
+def test_a_plan_warms_a_worker_up(client: TestClient) -> None:
+    workers = client.app.state.supervisor.workers
+    assert not workers._warm
+    client.post("/api/plan", json=recipe().to_json())
+    assert list(workers._warm) == ["cpu"]
+    finished(client, submit(client)["id"])
+    assert not workers._warm
+
+
+def test_a_run(client: TestClient, settings: Settings) -> None:
+    run = submit(client, 2)
+    assert (run["state"], run["recipe"], run["attempt"]) == ("queued", recipe(2).to_json(), 1)
+    run = finished(client, run["id"])
+    assert run["progress"] == {"done": 2, "total": 2}
+    assert run["summary"]["perplexity"] == 12.5
+    assert run["device"] == "cpu"
+    assert "pid" not in run
+    assert client.get(f"/api/runs/{run['id']}/log").text == "this goes to the log\n"
+    events = client.get(f"/api/runs/{run['id']}/events", headers={"Accept": "application/json"}).json()["events"]
+    assert [event["seq"] for event in events] == list(range(1, 6))
+    assert events[-1]["type"] == "finished"
+    later = client.get(f"/api/runs/{run['id']}/events?after=4", headers={"Accept": "application/json"}).json()
+    assert later["events"] == events[4:]
+
+    assert client.delete(f"/api/runs/{run['id']}").status_code == 204
+    assert client.get(f"/api/runs/{run['id']}").status_code == 404
+    assert not (settings.studies_dir() / run["id"]).exists()
+
+
+def test_runs_come_in_pages_newest_first(client: TestClient) -> None:
+    ids = [submit(client)["id"] for _ in range(5)]
+    first = client.get("/api/runs?limit=3").json()
+    assert [run["id"] for run in first["runs"]] == ids[:1:-1]
+    assert first["next"] == ids[2]
+    second = client.get(f"/api/runs?limit=3&before={first['next']}").json()
+    assert [run["id"] for run in second["runs"]] == ids[1::-1]
+    assert second["next"] is None
+    assert client.get("/api/runs?limit=5").json()["next"] is None
+
+
+def test_owners(client: TestClient) -> None:
+    assert submit(client, **{"X-Sarqc-Owner": "Ann Other"})["owner"] == "Ann Other"
+    guest = submit(client)["owner"]
+    assert guest.startswith("guest-")
+    assert client.cookies["sarqc_owner"] == guest
+    assert submit(client)["owner"] == guest  # the cookie keeps it
+
+
+def test_cancel_and_continue(client: TestClient, monkeypatch) -> None:
+    supervisor = client.app.state.supervisor
+    start_due = supervisor._start_due
+    monkeypatch.setattr(supervisor, "_start_due", lambda: None)
+    run_id = submit(client)["id"]
+    assert client.post(f"/api/runs/{run_id}/cancel").json()["state"] == "cancelled"
+    monkeypatch.setattr(supervisor, "_start_due", start_due)
+    assert client.post(f"/api/runs/{run_id}/continue").json()["attempt"] == 2
+    assert finished(client, run_id)["error"] is None
+
+
+def test_lanes(client: TestClient) -> None:
+    answer = client.post("/api/runs?lane=preview", json=recipe().to_json())
+    assert answer.json()["lane"] == "preview"
+
+
+def test_the_interface_describes_itself(client: TestClient, caplog) -> None:
+    with caplog.at_level(logging.WARNING):
+        paths = client.get("/api/openapi.json").json()["paths"]
+    assert {"/api/health", "/api/runs/{run_id}/events", "/api/studies/{study_id}/arrays/{file}"} <= paths.keys()
+    assert client.get("/docs").status_code == 404  # its page would load from a CDN

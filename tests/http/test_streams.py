@@ -1,0 +1,228 @@
+"""Server-sent events through a real server: replay, live, several listeners, heartbeat, and the end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from sarqc.events import Finished, Stage
+from sarqc.jobs import sse
+from sarqc.jobs.run import State
+from sarqc.jobs.store import Store
+from tests.http.conftest import App
+from tests.jobs.fake_runs import recipe
+from tests.jobs.helpers import children_of, is_alive, until
+
+Serve = Callable[[str], App]
+
+
+def messages(answer: httpx.Response) -> Iterator[tuple[int, dict]]:
+    """(id, data) of each message of a stream, until it ends."""
+    data = number = None
+    for line in answer.iter_lines():
+        name, _, value = line.partition(": ")
+        if name == "data":
+            data = json.loads(value)
+        elif name == "id":
+            number = int(value)
+        elif not line and data is not None:
+            yield number, data
+            data = None
+
+
+def submit(app: App, layers: int) -> str:
+    return app.http.post("/api/runs", json=recipe(layers).to_json()).json()["id"]
+
+
+def test_a_run_is_followed_live_to_its_end(serve: Serve) -> None:
+    app = serve("slow")
+    run_id = submit(app, 4)
+    with app.http.stream("GET", f"/api/runs/{run_id}/events") as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert answer.headers["cache-control"] == "no-store"
+        got = list(messages(answer))
+    assert [number for number, _ in got] == list(range(1, 7))
+    assert [data["type"] for _, data in got] == ["started", *["layer_done"] * 4, "finished"]
+    assert all(data["seq"] == number and data["at"].endswith("Z") for number, data in got)
+
+    for headers, query in (({"Last-Event-ID": "3"}, ""), ({}, "?after=3"), ({"Last-Event-ID": "3"}, "?after=1")):
+        with app.http.stream("GET", f"/api/runs/{run_id}/events{query}", headers=headers) as answer:
+            assert [number for number, _ in messages(answer)] == [4, 5, 6]
+    # a browser that comes back after the end is told to stay away
+    assert app.http.get(f"/api/runs/{run_id}/events", headers={"Last-Event-ID": "6"}).status_code == 204
+
+
+def test_a_listener_that_comes_back_misses_nothing(serve: Serve) -> None:
+    app = serve("slow")
+    run_id = submit(app, 6)
+    with app.http.stream("GET", f"/api/runs/{run_id}/events") as answer:
+        first = [next(stream) for stream in [messages(answer)] for _ in range(2)]
+    last = first[-1][0]
+    with app.http.stream("GET", f"/api/runs/{run_id}/events", headers={"Last-Event-ID": str(last)}) as answer:
+        rest = list(messages(answer))
+    assert [number for number, _ in first + rest] == list(range(1, 9))
+
+
+def test_two_listeners_hear_the_same(serve: Serve) -> None:
+    app = serve("slow")
+    run_id = submit(app, 4)
+    heard: list[list] = [[], []]
+
+    def follow(index: int) -> None:
+        with httpx.stream("GET", f"http://127.0.0.1:{app.port}/api/runs/{run_id}/events", timeout=30) as answer:
+            heard[index].extend(messages(answer))
+
+    threads = [threading.Thread(target=follow, args=(index,)) for index in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(heard[0]) == 6
+    assert heard[0] == heard[1]
+
+
+def test_changes_of_all_runs(serve: Serve) -> None:
+    app = serve("quick")
+    revision = app.http.get("/api/runs").json()["revision"]
+    run_id = submit(app, 1)
+    with app.http.stream("GET", f"/api/events?after={revision}") as answer:
+        stream = messages(answer)
+        states = []
+        while "finished" not in states:
+            number, data = next(stream)
+            assert data["type"] == "run"
+            assert data["run"]["id"] == run_id
+            assert data["run"]["revision"] == number > revision
+            states.append(data["run"]["state"])
+        app.http.delete(f"/api/runs/{run_id}")
+        while data["type"] == "run":
+            number, data = next(stream)
+        assert data == {"type": "removed", "id": run_id}
+    with app.http.stream("GET", f"/api/events?after={revision}", headers={"Last-Event-ID": str(number - 1)}) as answer:
+        assert next(messages(answer)) == (number, data)
+
+
+def test_a_storm_does_not_hold_up_the_server(serve: Serve) -> None:
+    app = serve("storm")
+    run_id = submit(app, 10_000)
+    slowest, done = 0.0, False
+    while not done:
+        began = time.monotonic()
+        done = app.http.get(f"/api/runs/{run_id}").json()["state"] == "finished"
+        slowest = max(slowest, time.monotonic() - began)
+    assert slowest < 2.0
+    with app.http.stream("GET", f"/api/runs/{run_id}/events") as answer:
+        assert [number for number, _ in messages(answer)] == list(range(1, 10_003))
+
+
+def test_kill_of_the_app_and_its_return(serve: Serve) -> None:
+    """The whole story over REST: kill -9, no orphan, and the listener who comes back sees it go on."""
+    first = serve("slow")
+    run_id = submit(first, 8)
+    with first.http.stream("GET", f"/api/runs/{run_id}/events") as answer:
+        stream = messages(answer)
+        before = [next(stream) for _ in range(3)]
+        (worker,) = children_of(first.process.pid)
+        first.end(signal.SIGKILL)
+        assert len(list(_until_broken(stream))) <= 6
+    until(lambda: not is_alive(worker), seconds=5)
+    second = serve("slow")
+    last = before[-1][0]
+    with second.http.stream("GET", f"/api/runs/{run_id}/events", headers={"Last-Event-ID": str(last)}) as answer:
+        after = list(messages(answer))
+    types = [data["type"] for _, data in before + after]
+    assert types.count("interrupted") == 1
+    assert types.count("started") == 2
+    assert types[-1] == "finished"
+    assert [number for number, _ in before + after] == list(range(1, len(types) + 1))
+    assert second.http.get(f"/api/runs/{run_id}").json()["attempt"] == 2
+
+
+def test_sigterm_ends_streams_workers_and_app(serve: Serve, tmp_path: Path) -> None:
+    app = serve("long_layer")
+    run_id = submit(app, 1)
+    with (
+        app.http.stream("GET", f"/api/runs/{run_id}/events") as one,
+        httpx.stream("GET", f"http://127.0.0.1:{app.port}/api/events", timeout=30) as all_runs,
+    ):
+        assert next(messages(one))[1]["type"] == "started"
+        (worker,) = children_of(app.process.pid)
+        assert app.end(signal.SIGTERM) in (0, -signal.SIGTERM)
+        assert "timeout graceful shutdown exceeded" not in (tmp_path / "app.log").read_text()
+        list(messages(all_runs))
+    assert not is_alive(worker)
+    again = serve("quick")
+    until(lambda: again.http.get(f"/api/runs/{run_id}").json()["state"] == "finished")
+
+
+def _until_broken(stream: Iterator) -> Iterator:
+    try:
+        yield from stream
+    except httpx.TransportError:
+        return
+
+
+def collect(stream, count: int) -> list[bytes]:
+    async def take() -> list[bytes]:
+        got = []
+        async for chunk in stream:
+            got.append(chunk)
+            if len(got) == count:
+                break
+        await stream.aclose()
+        return got
+
+    return asyncio.run(take())
+
+
+def test_heartbeat(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "HEARTBEAT_SECONDS", 0.02)
+    run_id = store.create(recipe(), "ann").id
+    for stream in (sse.run_events(store, sse.Bell(), run_id, 0), sse.run_changes(store, sse.Bell(), store.revision())):
+        assert collect(stream, 3) == [b"retry: 2000\n\n", b": ping\n\n", b": ping\n\n"]
+
+
+def test_stream_ends_when_the_run_is_deleted_or_the_app_ends(store: Store) -> None:
+    run_id = store.create(recipe(), "ann").id
+    store.cancel(run_id)
+
+    async def follow() -> list[bytes]:
+        bell, got = sse.Bell(), []
+        stream = sse.run_changes(store, bell, store.revision())
+        async for chunk in stream:
+            got.append(chunk)
+            asyncio.get_running_loop().call_later(0.02, bell.close)
+        async for chunk in sse.run_events(store, sse.Bell(), "deleted meanwhile", 0):
+            got.append(chunk)
+        return got
+
+    assert asyncio.run(follow()) == [b"retry: 2000\n\n"] * 2
+
+
+def test_bell_rings_from_any_thread_and_forgets_who_left(store: Store) -> None:
+    bell = sse.Bell()
+    run_id = store.create(recipe(), "ann").id
+    store.move(run_id, State.RUNNING)
+
+    def work() -> None:
+        for number in range(20):
+            store.append(run_id, [Stage("x", str(number))])
+            bell.ring(run_id)
+        store.move(run_id, State.FINISHED, Finished({}, 1.0))
+        bell.ring(run_id)
+
+    async def follow() -> int:
+        threading.Thread(target=work).start()
+        return sum([chunk.count(b"data:") async for chunk in sse.run_events(store, bell, run_id, 0)])
+
+    assert asyncio.run(follow()) == 21
+    assert not bell._listeners
+    bell.ring(run_id)

@@ -1,0 +1,137 @@
+"""Stands in for ``sarqc.execution.execute``: named as “tests.jobs.fake_runs:slow” and imported by the worker process.
+
+``seed`` says how many layers there are. A finished layer leaves a file under the state folder, as in the real one, so
+that a run that goes on can be seen to skip it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from sarqc.errors import NumericalError
+from sarqc.events import Event, Finished, LayerDone, Saved, Stage, Started
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+
+
+def recipe(layers: int = 3, **changes: object) -> Recipe:
+    return Recipe.parse({"model": "fake", "calibration": "none", "seed": layers, **changes})
+
+
+warm = False
+
+
+def warm_up() -> None:
+    """Called by a worker before it has a job."""
+    global warm
+    warm = True
+
+
+def _begin(recipe: Recipe, settings: Settings) -> Started:
+    layers = [{"name": f"layer.{i}", "block": i, "module": "q_proj", "shape": [4, 4]} for i in range(recipe.seed)]
+    return Started("fake", settings.device, layers, 0.5)
+
+
+def _layer(index: int, total: int, cached: bool = False) -> LayerDone:
+    report = {"recon_loss": 0.5, "held_out_loss": float("nan")}
+    return LayerDone(f"layer.{index}", index, total, report, 0.01, cached)
+
+
+def quick(recipe: Recipe, settings: Settings, *, study_dir: Path, study_id: str, **_: object) -> Iterator[Event]:
+    """A few layers, a study, the end."""
+    print("this goes to the log")
+    yield _begin(recipe, settings)
+    for index in range(recipe.seed):
+        yield _layer(index, recipe.seed)
+    folder = study_dir / study_id
+    folder.mkdir(parents=True)
+    (folder / "study.json").write_text(json.dumps({"schema_version": 1, "id": study_id}))
+    yield Saved("study", str(folder))
+    yield Finished({"perplexity": 12.5, "seed": recipe.seed, "warm": warm}, 0.1)
+
+
+def slow(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
+    """One layer in 0.1 s; layers that were finished by an earlier attempt are found on disk."""
+    done = settings.artefacts_dir() / recipe.fingerprint()
+    done.mkdir(parents=True, exist_ok=True)
+    yield _begin(recipe, settings)
+    for index in range(recipe.seed):
+        cached = (done / str(index)).exists()
+        if not cached:
+            time.sleep(0.1)
+            (done / str(index)).touch()
+        yield _layer(index, recipe.seed, cached)
+    yield Finished({"found": 0}, 1.0)
+
+
+def long_layer(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
+    """A pure-Python loop of a minute, with the clean-up that a real one has."""
+    inside, cleaned = (settings.resolved_state_dir() / name for name in ("inside", "cleaned"))
+    yield _begin(recipe, settings)
+    try:
+        inside.touch()
+        end, total = time.monotonic() + 60, 0
+        while time.monotonic() < end:
+            try:
+                total += sum(range(1000))
+            except Exception:  # what a solver might do; a cancel must get past it
+                continue
+        yield _layer(0, recipe.seed)
+    finally:
+        cleaned.touch()
+
+
+def deaf(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
+    """Hears no SIGTERM: as if it were inside one long call into C. Has a child of its own."""
+    import signal
+
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    (settings.resolved_state_dir() / "grandchild").write_text(str(child.pid))
+    yield _begin(recipe, settings)
+    time.sleep(60)
+
+
+def dies(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
+    yield _begin(recipe, settings)
+    yield _layer(0, recipe.seed)
+    os._exit(7)
+
+
+def refuses(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
+    yield _begin(recipe, settings)
+    raise NumericalError("channel 3 of gram is not finite", "layer.0", "Take more calibration text.")
+
+
+def breaks(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
+    yield _begin(recipe, settings)
+    raise ValueError("a bug")
+
+
+def ends_early(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
+    yield _begin(recipe, settings)
+
+
+def storm(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
+    """``seed`` events as fast as they can be written."""
+    yield _begin(recipe, settings)
+    for index in range(recipe.seed):
+        yield Stage("storm", str(index))
+    yield Finished({}, 0.1)
+
+
+def device(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
+    """Tells on which device it thinks it is, and for how long."""
+    with (settings.resolved_state_dir() / "used.log").open("a") as file:
+        file.write(f"begin {settings.device} {recipe.seed}\n")
+        file.flush()
+        yield _begin(recipe, settings)
+        time.sleep(0.05)
+        file.write(f"end {settings.device} {recipe.seed}\n")
+    yield Finished({"device": settings.device}, 0.1)

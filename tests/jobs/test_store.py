@@ -1,0 +1,285 @@
+"""The store: transitions, projection of events, migrations, one opener, many threads."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from sarqc.errors import NotFound, Refused
+from sarqc.events import Cancelled, Failed, Finished, Interrupted, LayerDone, Saved, Stage, Started
+from sarqc.jobs import store as store_module
+from sarqc.jobs.run import ALLOWED, AT_REST, Conflict, QueueFull, Removed, State
+from sarqc.jobs.store import Store, migrate
+from tests.jobs.fake_runs import recipe
+
+PATHS = {  # how to get to a state, written down independently of ALLOWED
+    State.QUEUED: (),
+    State.RUNNING: (State.RUNNING,),
+    State.CANCELLING: (State.RUNNING, State.CANCELLING),
+    State.CANCELLED: (State.CANCELLED,),
+    State.INTERRUPTED: (State.RUNNING, State.INTERRUPTED),
+    State.FAILED: (State.RUNNING, State.FAILED),
+    State.FINISHED: (State.RUNNING, State.FINISHED),
+}
+LEGAL = {
+    "queued running", "queued cancelled", "running cancelling", "running finished", "running failed",
+    "running interrupted", "cancelling cancelled", "cancelling finished", "cancelling failed",
+    "cancelled queued", "interrupted queued", "failed queued",
+}  # fmt: skip
+
+
+def in_state(store: Store, state: State) -> str:
+    run_id = store.create(recipe(), "ann").id
+    for step in PATHS[state]:
+        store.move(run_id, step)
+    return run_id
+
+
+def started(layers: int) -> Started:
+    return Started("fake", "cpu", [{"name": str(i)} for i in range(layers)], 0.5)
+
+
+def layer(index: int) -> LayerDone:
+    return LayerDone(str(index), index, 3, {}, 0.1)
+
+
+def test_created_run_is_queued_and_keeps_its_recipe(store: Store) -> None:
+    run = store.create(recipe(5, method="sarqc-gbs", **{"lambda": 0.3}), "ann")
+    assert (run.state, run.owner, run.lane, run.attempt) == (State.QUEUED, "ann", "batch", 1)
+    assert run.recipe["lambda"] == 0.3
+    assert run.fingerprint == recipe(5, method="sarqc-gbs", **{"lambda": 0.3}).fingerprint()
+    assert run.to_json()["created"].endswith("Z")
+
+
+def test_ids_sort_by_time_and_differ_where_it_counts(store: Store) -> None:
+    ids = [store.create(recipe(), "ann").id for _ in range(50)]
+    assert ids == sorted(ids)
+    assert len({run_id[10:] for run_id in ids}) == 50
+    assert all(len(run_id) == 26 for run_id in ids)
+
+
+def test_ids_still_sort_when_the_clock_goes_back(settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(settings.database())
+    first = store.create(recipe(), "ann").id
+    store.close()
+    monkeypatch.setattr(store_module.time, "time", lambda: 1_000_000.0)
+    again = Store(settings.database())
+    assert again.create(recipe(), "ann").id > first
+    again.close()
+
+
+@pytest.mark.parametrize("to", list(State))
+@pytest.mark.parametrize("state", list(State))
+def test_only_the_listed_transitions(store: Store, state: State, to: State) -> None:
+    run_id = in_state(store, state)
+    if f"{state} {to}" in LEGAL:
+        assert store.move(run_id, to).state is to
+    else:
+        with pytest.raises(Conflict) as caught:
+            store.move(run_id, to)
+        assert caught.value.remedy
+        assert store.get(run_id).state is state
+    assert (to in ALLOWED[state]) == (f"{state} {to}" in LEGAL)
+
+
+def test_events_make_progress_summary_and_error(store: Store) -> None:
+    run_id = in_state(store, State.RUNNING)
+    store.append(run_id, [started(3), Stage("solving"), layer(0)])
+    store.append(run_id, [layer(1)])
+    run = store.get(run_id)
+    assert (run.done, run.total) == (2, 3)
+    store.append(run_id, [layer(2), Saved("study", "/somewhere/else")])
+    run = store.move(run_id, State.FINISHED, Finished({"perplexity": 7.0, "layers": [1, 2], "recipe": {}}, 2.0))
+    assert (run.done, run.study_id, run.summary) == (3, run_id, {"perplexity": 7.0})
+    assert [event.seq for event in store.events(run_id)] == list(range(1, 7 + 1))
+    assert store.events(run_id)[-1].to_json()["summary"]["layers"] == [1, 2]
+
+    other = in_state(store, State.RUNNING)
+    assert store.move(other, State.FAILED, Failed("numerical", "NaN", "layer", "more")).error == {
+        "kind": "numerical", "what": "NaN", "where": "layer", "remedy": "more",
+    }  # fmt: skip
+
+
+def test_queued_again_it_is_a_new_attempt_with_the_same_log(store: Store) -> None:
+    run_id = in_state(store, State.RUNNING)
+    store.append(run_id, [started(3), layer(0), layer(1)])
+    before = store.get(run_id)
+    run = store.requeue(run_id, Interrupted("gone"))
+    assert (run.state, run.attempt, run.error, run.ended) == (State.QUEUED, 2, None, None)
+    assert run.queued == before.queued  # it keeps its place
+    store.move(run_id, State.RUNNING)
+    store.append(run_id, [started(3), layer(0)])
+    assert store.get(run_id).done == 1
+    assert [event.payload["type"] for event in store.events(run_id, after=3)] == [
+        "interrupted",
+        "started",
+        "layer_done",
+    ]
+
+    failed = in_state(store, State.FAILED)
+    assert store.move(failed, State.QUEUED).queued > store.get(run_id).queued  # a person asked: the end of the queue
+
+
+def test_cancel_is_one_step_for_every_state(store: Store) -> None:
+    assert store.cancel(in_state(store, State.QUEUED)).state is State.CANCELLED
+    running = in_state(store, State.RUNNING)
+    assert store.cancel(running).state is State.CANCELLING
+    assert store.cancel(running).state is State.CANCELLING
+    for state in AT_REST:
+        with pytest.raises(Conflict):
+            store.cancel(in_state(store, state))
+
+
+def test_event_and_state_change_are_one_transaction(store: Store) -> None:
+    run_id = in_state(store, State.FINISHED)
+    with pytest.raises(Conflict):
+        store.move(run_id, State.CANCELLED, Cancelled())
+    run_id = in_state(store, State.RUNNING)
+    with pytest.raises(ValueError, match="JSON"):
+        store.move(run_id, State.FINISHED, Finished({"perplexity": float("nan")}, 1.0))
+    assert store.get(run_id).state is State.RUNNING
+    assert store.events(run_id) == []
+    with suppress(RuntimeError), store.transaction():
+        store.append(run_id, [started(1)])
+        raise RuntimeError
+    assert store.events(run_id) == []
+
+
+def test_events_cant_be_changed(store: Store) -> None:
+    run_id = in_state(store, State.RUNNING)
+    store.append(run_id, [started(1)])
+    with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        store._connection.execute("UPDATE events SET payload = '{}'")
+
+
+def test_only_runs_at_rest_can_be_deleted(store: Store) -> None:
+    for state in State:
+        run_id = in_state(store, state)
+        if state in AT_REST:
+            store.delete(run_id)
+            with pytest.raises(NotFound):
+                store.get(run_id)
+            assert store._rows("SELECT * FROM events WHERE run_id = ?", run_id) == []
+        else:
+            with pytest.raises(Conflict):
+                store.delete(run_id)
+
+
+def test_queue_has_an_end(store: Store) -> None:
+    for _ in range(2):
+        store.create(recipe(), "ann", at_most=2)
+    with pytest.raises(QueueFull) as caught:
+        store.create(recipe(), "ann", at_most=2)
+    assert caught.value.http_status == 429
+    assert store.counts()["queued"] == 2
+    with pytest.raises(Refused, match="lane"):
+        store.create(recipe(), "ann", "express")
+
+
+def test_pages_of_runs(store: Store) -> None:
+    ids = [store.create(recipe(), "ann").id for _ in range(5)]
+    first = store.newest(3)
+    assert [run.id for run in first] == ids[:1:-1]
+    assert [run.id for run in store.newest(3, before=first[-1].id)] == ids[1::-1]
+
+
+def test_what_changed_since(store: Store) -> None:
+    one, two = store.create(recipe(), "ann").id, store.create(recipe(), "bob").id
+    revision = store.revision()
+    store.cancel(one)
+    assert store.changed_since(revision) == [store.get(one)]
+    latest = store.revision()
+    store.delete(one)
+    store.cancel(two)
+    assert store.changed_since(latest) == [Removed(one, latest + 1), store.get(two)]
+    assert store.changed_since(0) == store.changed_since(latest)
+    assert store.changed_since(store.revision()) == []
+
+
+def test_tail_says_when_nothing_more_will_come(store: Store) -> None:
+    run_id = in_state(store, State.RUNNING)
+    store.append(run_id, [started(1), layer(0)])
+    assert store.tail(run_id, 0, 10)[1] is False
+    store.move(run_id, State.FINISHED, Finished({}, 1.0))
+    assert [len(store.tail(run_id, 0, 2)[0]), store.tail(run_id, 0, 2)[1]] == [2, False]
+    assert store.tail(run_id, 2, 2)[1] is True
+    assert store.tail(run_id, 3, 2) == ([], True)
+
+
+def test_turns_are_told_from_the_rows(store: Store) -> None:
+    assert (store.last_held(), store.last_lane()) == ({}, None)
+    store.create(recipe(), "waits")
+    run_id = store.create(recipe(), "ann", "preview").id
+    began = store.move(run_id, State.RUNNING).started
+    assert (store.last_held(), store.last_lane()) == ({"ann": began}, "preview")
+    ended = store.move(run_id, State.FINISHED, Finished({}, 1.0)).ended
+    assert store.last_held() == {"ann": ended}
+
+
+def test_one_process_at_a_time(settings) -> None:
+    store = Store(settings.database())
+    with pytest.raises(Refused, match="another sarqc app"):
+        Store(settings.database())
+    store.close()
+    store.close()
+    Store(settings.database()).close()
+
+
+def test_unusable_places_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Refused, match="can't be opened"):
+        Store(tmp_path / "file" / "runs.sqlite3")
+    (tmp_path / "runs.sqlite3").write_bytes(b"this is no database, but it is long enough to be taken for one" * 20)
+    with pytest.raises(Refused, match="can't be opened"):
+        Store(tmp_path / "runs.sqlite3")
+
+
+def test_migration_step_and_its_record_are_one_transaction() -> None:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    good, bad = "CREATE TABLE one (x)", "CREATE TABLE two (x); INSERT INTO nowhere VALUES (1)"
+    with pytest.raises(sqlite3.OperationalError):
+        migrate(connection, [good, bad])
+    assert connection.execute("PRAGMA user_version").fetchone()[0] == 1
+    assert [row[0] for row in connection.execute("SELECT name FROM sqlite_schema")] == ["one"]
+    migrate(connection, [good, "CREATE TABLE two (x)"])
+    assert connection.execute("PRAGMA user_version").fetchone()[0] == 2
+    with pytest.raises(Refused, match="schema version 2"):
+        migrate(connection, [good])
+
+
+def test_reopened_it_knows_everything(settings) -> None:
+    store = Store(settings.database())
+    run_id = in_state(store, State.RUNNING)
+    store.append(run_id, [started(2), layer(0)])
+    store.close()
+    again = Store(settings.database())
+    assert again.get(run_id).done == 1
+    assert len(again.events(run_id)) == 2
+    again.close()
+
+
+def test_many_threads(store: Store) -> None:
+    run_id = in_state(store, State.RUNNING)
+    trouble: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(25):
+                store.append(run_id, [Stage("x")])
+                store.create(recipe(), "ann")
+                store.tail(run_id, 0, 5)
+        except BaseException as error:
+            trouble.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not trouble
+    assert [event.seq for event in store.events(run_id)] == list(range(1, 151))
+    assert store.counts()["queued"] == 150

@@ -1,0 +1,315 @@
+"""The supervisor with a real database and real processes: every way in which a run can end, and go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sarqc.errors import NotFound
+from sarqc.jobs import supervisor as supervisor_module
+from sarqc.jobs import workers as workers_module
+from sarqc.jobs.run import Conflict, QueueFull, Run, State
+from sarqc.jobs.store import Store
+from sarqc.jobs.supervisor import Supervisor
+from sarqc.jobs.workers import Device, LocalWorkers
+from sarqc.settings import Settings
+from tests.jobs.fake_runs import recipe
+from tests.jobs.helpers import is_alive, until, until_state
+
+Supervise = Callable[[str], Supervisor]
+
+
+def types(store: Store, run_id: str) -> list[str]:
+    return [event.payload["type"] for event in store.events(run_id)]
+
+
+def test_a_run_from_its_queue_to_its_summary(supervise: Supervise, store: Store) -> None:
+    run_id = supervise("quick").submit(recipe(3), "ann").id
+    run = until_state(store, run_id, State.FINISHED)
+    assert types(store, run_id) == ["started", *["layer_done"] * 3, "saved", "finished"]
+    assert (run.done, run.total, run.device, run.study_id) == (3, 3, "cpu", run_id)
+    assert run.summary == {"perplexity": 12.5, "seed": 3, "warm": True}
+    assert run.created <= run.started <= run.ended
+
+
+def test_runs_queue_up_and_go_in_turn(supervise: Supervise, store: Store) -> None:
+    supervisor = supervise("quick")
+    ids = [supervisor.submit(recipe(1), owner).id for owner in ("ann", "ann", "bob")]
+    until(lambda: store.counts()["finished"] == 3)
+    by_start = sorted(ids, key=lambda run_id: store.get(run_id).started)
+    assert by_start == [ids[0], ids[2], ids[1]]
+
+
+def test_each_device_has_one_run_at_a_time(
+    supervise: Supervise, store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = (Device("cuda:0", "A"), Device("cuda:1", "B"))
+    monkeypatch.setattr(workers_module, "find_devices", lambda settings: two)
+    supervisor = supervise("device")
+    for number in range(6):
+        supervisor.submit(recipe(number), "ann")
+    until(lambda: store.counts()["finished"] == 6)
+    busy: dict[str, str] = {}
+    for line in (settings.resolved_state_dir() / "used.log").read_text().splitlines():
+        what, device, number = line.split()
+        if what == "begin":
+            assert device not in busy
+            busy[device] = number
+        else:
+            assert busy.pop(device) == number
+    assert {run.device for run in store.newest(9)} == {"cuda:0", "cuda:1"}
+
+
+def test_cancel_inside_a_layer(supervise: Supervise, store: Store, settings: Settings) -> None:
+    supervisor = supervise("long_layer")
+    run_id = supervisor.submit(recipe(1), "ann").id
+    until((settings.resolved_state_dir() / "inside").exists)
+    began = time.monotonic()
+    assert supervisor.cancel(run_id).state is State.CANCELLING
+    run = until_state(store, run_id, State.CANCELLED)
+    assert time.monotonic() - began < 5.0
+    assert (settings.resolved_state_dir() / "cleaned").exists()  # so it was not SIGKILL
+    assert types(store, run_id)[-1] == "cancelled"
+    assert run.pid is None
+    with pytest.raises(Conflict):
+        supervisor.cancel(run_id)
+
+
+def test_cancel_of_one_that_does_not_listen(supervise: Supervise, store: Store, settings: Settings) -> None:
+    supervisor = supervise("deaf")
+    run_id = supervisor.submit(recipe(1), "ann").id
+    until(lambda: types(store, run_id) == ["started"])
+    pid, began = store.get(run_id).pid, time.monotonic()
+    supervisor.cancel(run_id)
+    until_state(store, run_id, State.CANCELLED)
+    assert settings.cancel_seconds <= time.monotonic() - began < settings.cancel_seconds + 10
+    assert types(store, run_id)[-1] == "cancelled"
+    assert not is_alive(pid)
+
+
+def test_cancel_of_one_that_waits(supervise: Supervise, store: Store) -> None:
+    supervisor = supervise("long_layer")
+    running, waiting = (supervisor.submit(recipe(1), "ann").id for _ in range(2))
+    until_state(store, running, State.RUNNING)
+    assert supervisor.cancel(waiting).state is State.CANCELLED
+    assert types(store, waiting) == ["cancelled"]
+    supervisor.cancel(running)
+    until_state(store, running, State.CANCELLED)
+
+
+def test_killed_worker_is_interrupted_and_goes_on(supervise: Supervise, store: Store) -> None:
+    supervisor = supervise("slow")
+    run_id = supervisor.submit(recipe(8), "ann").id
+    until(lambda: store.get(run_id).done >= 2)
+    os.kill(store.get(run_id).pid, signal.SIGKILL)
+    run = until_state(store, run_id, State.INTERRUPTED)
+    assert run.error["kind"] == "worker_lost"
+    assert "signal 9 (SIGKILL)" in run.error["what"]
+    assert f"{run.done} of 8 layers are kept" in run.error["what"]
+    assert supervisor.resume(run_id).attempt == 2
+    until_state(store, run_id, State.FINISHED)
+    cached = [event.payload["from_cache"] for event in store.events(run_id) if event.payload["type"] == "layer_done"]
+    assert cached[run.done : run.done + 2] == [True, True]  # the second attempt begins with what the first finished
+    assert types(store, run_id).count("started") == 2
+
+
+def test_worker_that_somebody_else_stops_is_interrupted(supervise: Supervise, store: Store) -> None:
+    supervisor = supervise("long_layer")
+    run_id = supervisor.submit(recipe(1), "ann").id
+    until(lambda: types(store, run_id) == ["started"])
+    os.kill(store.get(run_id).pid, signal.SIGTERM)
+    assert "outside" in until_state(store, run_id, State.INTERRUPTED).error["what"]
+
+
+@pytest.mark.parametrize(("function", "state"), [("dies", State.INTERRUPTED), ("refuses", State.FAILED)])
+def test_ends_that_are_no_success_can_be_continued(
+    supervise: Supervise, store: Store, function: str, state: State
+) -> None:
+    supervisor = supervise(function)
+    run_id = supervisor.submit(recipe(2), "ann").id
+    first = until_state(store, run_id, state)
+    assert first.error["what"]
+    supervisor.resume(run_id)
+    until(lambda: store.get(run_id).attempt == 2 and store.get(run_id).at_rest)
+
+
+def test_a_storm_is_stored_whole_and_does_not_hold_up_a_cancel(supervise: Supervise, store: Store) -> None:
+    supervisor = supervise("storm")
+    run_id = supervisor.submit(recipe(20_000), "ann").id
+    until(lambda: store.tail(run_id, 1000, 1)[0])
+    waiting = supervisor.submit(recipe(1), "ann").id
+    began = time.monotonic()
+    supervisor.cancel(waiting)
+    assert time.monotonic() - began < 3.0
+    until_state(store, run_id, State.FINISHED)
+    assert [event.seq for event in store.events(run_id)] == list(range(1, 20_003))
+
+
+def test_stop_ends_workers_and_the_next_start_goes_on(store: Store, settings: Settings) -> None:
+    first = Supervisor(store, settings, execute="tests.jobs.fake_runs:slow")
+    first.start()
+    run_id = first.submit(recipe(8), "ann").id
+    waiting = first.submit(recipe(1), "ann").id
+    until(lambda: store.get(run_id).done >= 2)
+    pid, began = store.get(run_id).pid, time.monotonic()
+    first.stop()
+    assert time.monotonic() - began < supervisor_module.STOP_SECONDS
+    assert not is_alive(pid)
+    assert [store.get(one).state for one in (run_id, waiting)] == [State.QUEUED, State.QUEUED]
+    assert types(store, run_id)[-1] == "interrupted"
+    assert "The app was stopped." in store.events(run_id)[-1].payload["what"]
+
+    second = Supervisor(store, settings, execute="tests.jobs.fake_runs:slow")
+    second.start()
+    assert until_state(store, run_id, State.FINISHED).attempt == 2
+    until_state(store, waiting, State.FINISHED)
+    assert store.get(run_id).started < store.get(waiting).started  # it kept its place
+    second.stop()
+
+
+def test_stop_while_one_does_not_listen(store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor_module, "STOP_SECONDS", 0.3)
+    supervisor = Supervisor(store, settings, execute="tests.jobs.fake_runs:deaf")
+    supervisor.start()
+    run_id = supervisor.submit(recipe(1), "ann").id
+    until(lambda: types(store, run_id) == ["started"])
+    pid = store.get(run_id).pid
+    supervisor.stop()
+    assert not is_alive(pid)
+    assert store.get(run_id).state is State.QUEUED
+
+
+def test_killed_app(settings: Settings) -> None:
+    """kill -9 of the whole app: no worker stays, and the next start tells what happened and goes on."""
+    script = textwrap.dedent(
+        f"""
+        import time
+        from pathlib import Path
+        from sarqc.jobs.store import Store
+        from sarqc.jobs.supervisor import Supervisor
+        from sarqc.settings import Settings
+        from tests.jobs.fake_runs import recipe
+        settings = Settings(state_dir=Path({str(settings.state_dir)!r}), device="cpu")
+        store = Store(settings.database())
+        supervisor = Supervisor(store, settings, execute="tests.jobs.fake_runs:slow")
+        supervisor.start()
+        run = supervisor.submit(recipe(10), "ann").id
+        while store.get(run).done < 2:
+            time.sleep(0.01)
+        print(run, store.get(run).pid, flush=True)
+        time.sleep(60)
+        """
+    )
+    app = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    run_id, pid = app.stdout.readline().split()
+    app.kill()
+    app.wait()
+    app.stdout.close()
+    until(lambda: not is_alive(int(pid)), seconds=5)
+
+    store = Store(settings.database())
+    assert store.get(run_id).state is State.RUNNING
+    supervisor = Supervisor(store, settings, execute="tests.jobs.fake_runs:slow")
+    supervisor.start()
+    run = until_state(store, run_id, State.FINISHED)
+    assert (run.attempt, run.done) == (2, 10)
+    told = next(event.payload for event in store.events(run_id) if event.payload["type"] == "interrupted")
+    assert told["what"].startswith("The app was stopped.")
+    assert "of 10 layers are kept" in told["what"]
+    supervisor.stop()
+    store.close()
+
+
+def test_what_was_cancelling_when_the_app_died_is_cancelled(store: Store, settings: Settings) -> None:
+    run_id = store.create(recipe(), "ann").id
+    store.move(run_id, State.RUNNING)
+    store.cancel(run_id)
+    supervisor = Supervisor(store, settings, execute="tests.jobs.fake_runs:quick")
+    supervisor.start()
+    assert store.get(run_id).state is State.CANCELLED
+    supervisor.stop()
+
+
+def test_a_run_that_takes_the_app_down_does_not_do_so_for_ever(
+    store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor_module, "ATTEMPTS", 1)
+    run_id = store.create(recipe(), "ann").id
+    store.move(run_id, State.RUNNING)
+    supervisor = Supervisor(store, settings, execute="tests.jobs.fake_runs:quick")
+    supervisor.start()
+    assert store.get(run_id).state is State.INTERRUPTED
+    assert "attempt 1" in store.get(run_id).error["what"]
+    supervisor.stop()
+
+
+def test_deleting_takes_study_and_log_along(supervise: Supervise, store: Store, settings: Settings) -> None:
+    supervisor = supervise("quick")
+    run_id = supervisor.submit(recipe(1), "ann").id
+    until_state(store, run_id, State.FINISHED)
+    study, log = settings.studies_dir() / run_id, workers_module.log_path(settings, run_id)
+    assert study.is_dir()
+    assert log.is_file()
+    supervisor.delete(run_id)
+    assert not study.exists()
+    assert not log.exists()
+    with pytest.raises(NotFound):
+        supervisor.delete(run_id)
+
+
+def test_full_queue(store: Store, settings: Settings) -> None:
+    supervisor = Supervisor(store, settings.model_copy(update={"max_queued": 1}))
+    supervisor.submit(recipe(), "ann")
+    with pytest.raises(QueueFull):
+        supervisor.submit(recipe(), "ann")
+
+
+def test_trouble_with_the_disk_is_said_and_survived(
+    supervise: Supervise, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervisor = supervise("slow")
+    run_id = supervisor.submit(recipe(4), "ann").id
+    until(lambda: store.get(run_id).done >= 1)
+    append = store.append
+
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(store, "append", full)
+    until(lambda: supervisor.trouble)
+    assert "disk is full" in supervisor.trouble
+    monkeypatch.setattr(store, "append", append)
+    assert until_state(store, run_id, State.FINISHED).done == 4
+    assert types(store, run_id) == ["started", *["layer_done"] * 4, "finished"]  # nothing lost, nothing twice
+    until(lambda: supervisor.trouble is None)
+
+
+def test_no_process_to_be_had(store: Store, settings: Settings) -> None:
+    class NoWorkers(LocalWorkers):
+        def start(self, run: Run, device: str) -> tuple[int, int]:
+            raise OSError("no memory for a process")
+
+    supervisor = Supervisor(store, settings, workers=NoWorkers)
+    supervisor.start()
+    run_id = supervisor.submit(recipe(), "ann").id
+    assert "no memory" in until_state(store, run_id, State.FAILED).error["what"]
+    supervisor.stop()
+
+
+def test_devices_tell_which_run_they_have(supervise: Supervise, store: Store) -> None:
+    supervisor = supervise("long_layer")
+    assert [(one["id"], one["run"]) for one in supervisor.devices()] == [("cpu", None)]
+    run_id = supervisor.submit(recipe(1), "ann").id
+    until(lambda: supervisor.devices()[0]["run"] == run_id)
+    assert Path(f"/proc/{store.get(run_id).pid}").exists()
+    supervisor.cancel(run_id)
+    until(lambda: supervisor.devices()[0]["run"] is None)

@@ -1,0 +1,242 @@
+"""Real worker processes: what they say, how they stop, and that none outlives its app."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sarqc.errors import Refused
+from sarqc.events import Cancelled, Failed, Finished, LayerDone, Started
+from sarqc.jobs import workers as workers_module
+from sarqc.jobs.child import finite
+from sarqc.jobs.run import Run
+from sarqc.jobs.store import Store
+from sarqc.jobs.workers import Device, Gone, LocalWorkers, Said, find_devices, log_path
+from sarqc.settings import Settings
+from tests.jobs.fake_runs import recipe
+from tests.jobs.helpers import is_alive, until
+
+Start = Callable[..., tuple[LocalWorkers, "Inbox", Run, int, int]]
+
+
+class Inbox(queue.Queue):
+    """What the workers deliver."""
+
+    def next(self) -> Said | Gone:
+        return self.get(timeout=20)
+
+    def until_gone(self) -> tuple[list, Gone]:
+        events = []
+        while not isinstance(message := self.next(), Gone):
+            events.append(message.event)
+        return events, message
+
+
+@pytest.fixture
+def start(store: Store, settings: Settings) -> Iterator[Start]:
+    made: list[LocalWorkers] = []
+
+    def begin(function: str, layers: int = 3, warm: bool = False) -> tuple:
+        inbox = Inbox()
+        workers = LocalWorkers(settings, inbox.put, execute=f"tests.jobs.fake_runs:{function}")
+        made.append(workers)
+        if warm:
+            workers.warm_up()
+        run = store.create(recipe(layers), "ann")
+        token, pid = workers.start(run, "cpu")
+        return workers, inbox, run, token, pid
+
+    yield begin
+    for workers in made:
+        workers.close()
+
+
+def test_events_come_in_order_and_the_end_last(start: Start, settings: Settings) -> None:
+    _, inbox, run, token, pid = start("quick")
+    events, gone = inbox.until_gone()
+    assert [event.type for event in events] == ["started", *["layer_done"] * 3, "saved", "finished"]
+    assert events[0].device == "cpu"
+    assert events[1].report["held_out_loss"] is None  # NaN is not JSON
+    assert (gone.token, gone.returncode) == (token, 0)
+    assert not is_alive(pid)
+    assert log_path(settings, run.id).read_text() == "this goes to the log\n"
+
+
+def test_cancel_reaches_into_a_layer_within_moments(start: Start, settings: Settings) -> None:
+    workers, inbox, _, token, _ = start("long_layer")
+    assert isinstance(inbox.next().event, Started)
+    until((settings.resolved_state_dir() / "inside").exists)
+    began = time.monotonic()
+    workers.ask_to_stop(token)
+    workers.ask_to_stop(token)
+    events, gone = inbox.until_gone()
+    assert time.monotonic() - began < 5.0  # of the minute that the layer takes
+    assert events == [Cancelled()]
+    assert gone.returncode == 0
+    assert (settings.resolved_state_dir() / "cleaned").exists()
+
+
+def test_cancel_before_the_run_has_begun(start: Start) -> None:
+    workers, inbox, _, token, pid = start("long_layer")
+    workers.ask_to_stop(token)
+    events, gone = inbox.until_gone()
+    assert events in ([], [Cancelled()])  # depends on whether Python was up
+    assert gone.returncode in (0, -signal.SIGTERM)
+    assert not is_alive(pid)
+
+
+def test_kill_takes_what_the_run_has_started(start: Start, settings: Settings) -> None:
+    workers, inbox, _, token, pid = start("deaf")
+    inbox.next()
+    grandchild = int((settings.resolved_state_dir() / "grandchild").read_text())
+    workers.ask_to_stop(token)
+    workers.kill(token)
+    _, gone = inbox.until_gone()
+    assert gone.words() == "signal 9 (SIGKILL)"
+    until(lambda: not is_alive(pid) and not is_alive(grandchild))
+    workers.kill(token)
+    workers.ask_to_stop(token)
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "what"),
+    [
+        ("refuses", "numerical", "channel 3 of gram is not finite"),
+        ("breaks", "error", "ValueError: a bug"),
+        ("ends_early", "error", "RuntimeError: the run ended without a result"),
+    ],
+)
+def test_errors_are_said_in_three_parts(start: Start, settings: Settings, function: str, kind: str, what: str) -> None:
+    _, inbox, run, _, _ = start(function)
+    events, gone = inbox.until_gone()
+    assert isinstance(events[-1], Failed)
+    assert (events[-1].kind, events[-1].what) == (kind, what)
+    assert events[-1].remedy
+    assert gone.returncode == 0
+    assert "Traceback" in log_path(settings, run.id).read_text()
+
+
+def test_missing_execute_is_an_error_of_the_run(store: Store, settings: Settings) -> None:
+    inbox = Inbox()
+    workers = LocalWorkers(settings, inbox.put, execute="sarqc.no_such_module:execute")
+    workers.start(store.create(recipe(), "ann"), "cpu")
+    events, _ = inbox.until_gone()
+    assert "no_such_module" in events[-1].what
+    workers.close()
+
+
+def test_silent_death_is_told_with_its_cause(start: Start) -> None:
+    _, inbox, _, _, _ = start("dies")
+    events, gone = inbox.until_gone()
+    assert isinstance(events[-1], LayerDone)
+    assert gone.words() == "exit code 7"
+
+
+def test_a_storm_arrives_whole(start: Start) -> None:
+    _, inbox, _, _, _ = start("storm", layers=5000)
+    events, _ = inbox.until_gone()
+    assert len(events) == 5002
+    assert isinstance(events[-1], Finished)
+
+
+def test_a_warm_process_takes_the_run(start: Start, settings: Settings) -> None:
+    workers, inbox, _, _, pid = start("quick", warm=True)
+    events, _ = inbox.until_gone()
+    assert isinstance(events[-1], Finished)
+    assert not workers._warm
+    workers.warm_up()
+    workers.warm_up()
+    (waiting,) = workers._warm.values()
+    assert waiting.pid != pid
+    os.kill(waiting.pid, signal.SIGKILL)  # lost while it waits: nobody needs to know
+    until(lambda: not is_alive(waiting.pid))
+    workers.start(Run(**{**vars(start("quick")[2])}), "cpu")
+    assert inbox.until_gone()[1].returncode == 0
+
+
+def test_what_was_kept_warm_in_vain_is_let_go(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, store: Store
+) -> None:
+    workers = LocalWorkers(settings, print, execute="tests.jobs.fake_runs:quick")
+    workers.warm_up()
+    (process,) = workers._warm.values()
+    workers.cool_down()
+    assert process.alive()
+    monkeypatch.setattr(workers_module, "WARM_SECONDS", 0.0)
+    workers.cool_down()
+    assert not process.alive()
+    workers.close()
+
+
+def test_no_worker_outlives_an_app_that_was_killed(tmp_path: Path) -> None:
+    """kill -9 of the parent: both the busy worker, its own child, and the warm one end."""
+    script = textwrap.dedent(
+        f"""
+        import sys, time
+        from pathlib import Path
+        from sarqc.jobs.store import Store
+        from sarqc.jobs.workers import LocalWorkers
+        from sarqc.settings import Settings
+        from tests.jobs.fake_runs import recipe
+        settings = Settings(state_dir=Path({str(tmp_path)!r}), device="cpu")
+        workers = LocalWorkers(settings, lambda m: print(m, flush=True), execute="tests.jobs.fake_runs:deaf")
+        workers.warm_up()
+        (warm,) = workers._warm.values()
+        workers._warm.clear()
+        print(warm.pid, flush=True)
+        print(workers.start(Store(settings.database()).create(recipe(), "ann"), "cpu")[1], flush=True)
+        time.sleep(60)
+        """
+    )
+    app = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    warm, busy = int(app.stdout.readline()), int(app.stdout.readline())
+    assert "Started" in app.stdout.readline()
+    pids = [warm, busy, int((tmp_path / "grandchild").read_text())]
+    assert all(is_alive(pid) for pid in pids)
+    app.kill()
+    app.wait()
+    until(lambda: not any(is_alive(pid) for pid in pids), seconds=5)
+    app.stdout.close()
+
+
+def test_the_worker_does_not_know_the_database() -> None:
+    """Importing what a worker process runs brings in neither SQLite nor a web framework nor torch."""
+    code = "import sarqc.jobs.child, sys; print({'sqlite3', 'fastapi', 'torch', 'gradio'} & set(sys.modules))"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "set()"
+
+
+def test_numbers_that_json_lacks_become_null() -> None:
+    assert finite({"a": [float("nan"), 1.0, (float("inf"),)], "b": {"c": 2}}) == {
+        "a": [None, 1.0, [None]],
+        "b": {"c": 2},
+    }
+
+
+def test_devices(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    two = (Device("cuda:0", "H200"), Device("cuda:1", "H200"))
+    monkeypatch.setattr(workers_module, "_may_have_cuda", lambda: True)
+    monkeypatch.setattr(workers_module, "_ask_torch", lambda: two)
+
+    def found(device: str) -> list[str]:
+        return [one.id for one in find_devices(settings.model_copy(update={"device": device}))]
+
+    assert found("cpu") == ["cpu"]
+    assert found("auto") == ["cuda:0", "cuda:1"]
+    assert found("cuda") == ["cuda:0", "cuda:1"]
+    assert found("cuda:1") == ["cuda:1"]
+    monkeypatch.setattr(workers_module, "_ask_torch", lambda: ())
+    assert found("auto") == ["cpu"]
+    for device in ("cuda", "cuda:0", "tpu"):
+        with pytest.raises(Refused) as caught:
+            found(device)
+        assert caught.value.where == "SARQC_DEVICE"

@@ -1,0 +1,117 @@
+"""What must never be loaded is refused from bytes alone, and sizes are read without loading."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from sarqc.errors import NotFound, Refused, Unreachable
+from sarqc.models.catalogue import checkpoint_of, local_folder, offered
+from sarqc.models.checkpoint import read_checkpoint
+from sarqc.models.loading import load
+from sarqc.settings import Settings
+
+
+@pytest.fixture
+def copy(random_llama: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(random_llama, tmp_path / "copy"))
+
+
+def test_sizes_are_those_of_the_loaded_model(tiny_llama: Path) -> None:
+    checkpoint = read_checkpoint(tiny_llama)
+    model = AutoModelForCausalLM.from_pretrained(tiny_llama)
+    linears = {name: module for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
+    linears.pop("lm_head")
+    assert {layer.name: layer.shape for layer in checkpoint.layers} == {
+        name: tuple(module.weight.shape) for name, module in linears.items()
+    }
+    assert checkpoint.parameters == sum(parameter.numel() for parameter in model.parameters())
+    quantized = sum(module.weight.numel() for module in linears.values())
+    assert checkpoint.share_quantized == quantized / checkpoint.parameters
+
+
+def test_remote_code_is_refused(copy: Path) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | {"auto_map": {"AutoModel": "evil.Model"}}))
+    with pytest.raises(Refused, match="code"):
+        read_checkpoint(copy)
+
+
+def test_pickled_weights_are_refused_unopened(copy: Path) -> None:
+    (copy / "model.safetensors").unlink()
+    (copy / "pytorch_model.bin").write_bytes(b"this is never opened")
+    with pytest.raises(Refused, match="pickle"):
+        read_checkpoint(copy)
+
+
+@pytest.mark.parametrize("cut", [1, 1000, -4])
+def test_a_truncated_file_is_refused(copy: Path, cut: int) -> None:
+    path = copy / "model.safetensors"
+    content = path.read_bytes()
+    path.write_bytes(content[:-cut] if cut > 0 else content[:4])
+    with pytest.raises(Refused, match=r"[Dd]ownload"):
+        read_checkpoint(copy)
+
+
+def test_a_header_that_lies_is_refused(copy: Path) -> None:
+    path = copy / "model.safetensors"
+    path.write_bytes(struct.pack("<Q", 1 << 62) + path.read_bytes()[8:])
+    with pytest.raises(Refused):
+        read_checkpoint(copy)
+
+
+def test_an_unknown_family_names_the_known_ones(copy: Path) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | {"model_type": "mamba"}))
+    with pytest.raises(Refused, match="llama"):
+        read_checkpoint(copy)
+
+
+def test_a_missing_linear_is_an_error(copy: Path) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 4}))
+    with pytest.raises(Refused, match=r"model\.layers\.3\.self_attn\.q_proj"):
+        read_checkpoint(copy)
+
+
+def test_a_quantized_checkpoint_is_refused(copy: Path) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | {"quantization_config": {}}))
+    with pytest.raises(Refused, match="quantized already"):
+        read_checkpoint(copy)
+
+
+def test_names_resolve(settings: Settings, tiny_llama: Path, random_llama: Path) -> None:
+    assert local_folder("tiny-llama", settings) == tiny_llama
+    assert local_folder(str(random_llama), settings) == random_llama
+    assert local_folder("meta-llama/Llama-2-7b-hf", settings) is None
+    for wrong in ("no-such-model", "a/b/c", "https://example.org/a"):
+        with pytest.raises(NotFound):
+            local_folder(wrong, settings)
+
+
+def test_a_hub_that_is_away_is_said_at_once(settings: Settings) -> None:
+    with pytest.raises(Unreachable) as caught:
+        checkpoint_of("meta-llama/Llama-2-7b-hf", None, settings)
+    assert caught.value.remedy
+
+
+def test_local_models_are_offered(settings: Settings, random_llama: Path) -> None:
+    here = settings.model_copy(update={"model_dirs": str(random_llama.parent)})
+    entries = {entry.name: entry for entry in offered(here)}
+    assert entries["tiny-llama"].where == "embedded"
+    assert entries[str(random_llama)].parameters == read_checkpoint(random_llama).parameters
+
+
+def test_weights_keep_their_bits(tiny_llama: Path) -> None:
+    loaded = load(read_checkpoint(tiny_llama), torch.device("cpu"))
+    weight = loaded.linear("model.layers.0.mlp.down_proj").weight
+    assert loaded.storage_dtype == torch.float16
+    assert weight.dtype == torch.float32
+    assert torch.equal(weight.to(torch.float16).to(torch.float32), weight)
