@@ -79,6 +79,11 @@ def execute(
     yield Finished(run.summary(), time.perf_counter() - started)
 
 
+def warm_up() -> None:
+    """Imports what every run needs, so that a process that waits for work has done so before the work comes."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: F401
+
+
 class _Run:
     """The state of one execution: the loaded model, what was solved and what was measured."""
 

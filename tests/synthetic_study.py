@@ -22,7 +22,7 @@ def layers(blocks: int = 2) -> tuple[LayerInfo, ...]:
 
 
 def perplexity(draws: int, offset: float = 0.0, gammas: int = 1) -> np.ndarray:
-    """(draw, γ, λ): draws differ by whole units that cancel in pairs, and by a known alternating ± 0.2 that does not."""
+    """(draw, γ, λ): draws differ by whole units, which cancel in pairs, and by an alternating ± 0.2, which does not."""
     level = 3.0 * np.arange(draws)[:, None, None]
     wobble = 0.2 * np.where((np.arange(draws)[:, None] + np.arange(len(LAMS))[None]) % 2, 1.0, -1.0)[:, None, :]
     curve = CURVE + offset
@@ -42,10 +42,7 @@ def write_study(folder: Path, *, draws: int = 4, prefix: str = "quantized", gs: 
         plan += [("rqc-gs", "awq", LAMS, (None,), 20.0), ("sarqc-gs", "awq", LAMS, (None,), 20.0)]
     for name, baseline, lams, gammas, offset in plan:
         n_l, n_g, n_m = len(infos), len(gammas), len(lams)
-        if offset is None:
-            ppl = np.full((draws, 1, 1), 300.0)
-        else:
-            ppl = perplexity(draws, offset, n_g)
+        ppl = np.full((draws, 1, 1), 300.0) if offset is None else perplexity(draws, offset, n_g)
         base = np.linspace(0.4, 0.1, n_m)[None, None, None] * (1 + np.arange(n_l))[None, :, None, None] / n_l
         held = np.broadcast_to(base, (draws, n_l, n_g, n_m)) * (1 + 0.1 * np.arange(n_g)[None, None, :, None])
         correct = np.broadcast_to(np.arange(40) % 2, (draws, n_g, n_m, 40)).astype(np.uint8).copy()

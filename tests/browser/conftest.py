@@ -1,0 +1,187 @@
+"""The real app in a process of its own, and a real Chromium that is watched: every request, every complaint.
+
+``page`` fails its test when a request left this machine or when the console had an error, whatever the test looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+import pytest
+
+from tests.synthetic_study import write_study
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = os.environ.get("SARQC_CHROMIUM", "/usr/bin/chromium")
+ARGUMENTS = (
+    "--no-sandbox",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+START_SECONDS = 60
+SMALL_RUN = {
+    "model": "tiny-llama",
+    "bits": 2,
+    "method": "rqc-gbs",
+    "lambda": 0.1,
+    "calibration": "tiny-llama-calibration",
+    "samples": 2,
+    "length": 64,
+    "held_out_samples": 2,
+    "test": "tiny-llama-test",
+    "test_tokens": 1024,
+    "sweep": [0, 0.1, 1],
+}
+
+
+class App:
+    """Where the app is, and its REST interface from the outside."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def json(self, path: str, body: Any = None, method: str | None = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            f"{self.url}/api{path}", data, {"Content-Type": "application/json"}, method=method
+        )
+        with urllib.request.urlopen(request, timeout=30) as response:
+            text = response.read()
+        return json.loads(text) if text else None
+
+    def finished(self, run_id: str, seconds: float = 90) -> dict[str, Any]:
+        """The run once it is finished; any other ending fails the test."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            run = self.json(f"/runs/{run_id}")
+            if run["state"] == "finished":
+                return run
+            assert run["state"] in ("queued", "running"), run["error"]
+            time.sleep(0.3)
+        raise AssertionError(f"run {run_id} is not finished after {seconds} s")
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    """The app with an empty state folder that holds one made-up study, “toy”."""
+    state = tmp_path_factory.mktemp("state")
+    write_study(state / "studies" / "toy")
+    port = _free_port()
+    log = (state / "app.log").open("w")
+    environment = {**os.environ, "SARQC_PORT": str(port), "SARQC_STATE_DIR": str(state), "SARQC_HOST": "127.0.0.1"}
+    process = subprocess.Popen(
+        [sys.executable, "app.py"], cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT
+    )
+    found = App(f"http://127.0.0.1:{port}")
+    try:
+        end = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                found.json("/health")
+                break
+            except (urllib.error.URLError, ConnectionError):
+                if process.poll() is not None or time.monotonic() > end:
+                    pytest.fail(f"the app did not start:\n{(state / 'app.log').read_text()[-2000:]}")
+                time.sleep(0.2)
+        yield found
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        log.close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A headless Chromium with software WebGL; tests are skipped with the reason where none starts."""
+    playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not Path(CHROMIUM).exists():
+        pytest.skip(f"no Chromium at {CHROMIUM}; SARQC_CHROMIUM names another")
+    with playwright_api.sync_playwright() as playwright:
+        try:
+            chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        except playwright_api.Error as error:
+            pytest.skip(f"Chromium does not start: {str(error).splitlines()[0]}")
+        yield chromium
+        chromium.close()
+
+
+class Watch:
+    """What a page asked for and complained about."""
+
+    def __init__(self) -> None:
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        self.expected: list[str] = []  # parts of complaints that the test provokes
+
+    def attach(self, page: Any) -> None:
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("pageerror", lambda error: self.complaints.append(f"page error: {error}"))
+        page.on("console", lambda message: message.type == "error" and self.complaints.append(message.text))
+
+    def foreign(self, own: str) -> list[str]:
+        host = urlparse(own).netloc
+        return [
+            url for url in self.requests if urlparse(url).scheme.startswith("http") and urlparse(url).netloc != host
+        ]
+
+    def unexpected(self) -> list[str]:
+        return [text for text in self.complaints if not any(part in text for part in self.expected)]
+
+
+# Counts the contexts that were ever made, before any script of the page runs.
+COUNT_WEBGL = """
+window.madeContexts = new Set();
+const original = HTMLCanvasElement.prototype.getContext;
+HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
+  const context = original.call(this, kind, ...rest);
+  if (context && /webgl/.test(kind)) window.madeContexts.add(context);
+  return context;
+};
+"""
+
+
+@pytest.fixture
+def open_page(app: App, browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens watched pages, each in a context of its own; checks what they asked for and said at the end."""
+    opened: list[tuple[Any, Watch]] = []
+
+    def make(path: str = "/", *, width: int = 1280, height: int = 800, script: str = "", **options: Any) -> Any:
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        context.set_default_timeout(30_000)
+        context.add_init_script(COUNT_WEBGL + script)
+        page = context.new_page()
+        page.watch = Watch()
+        page.watch.attach(page)
+        opened.append((context, page.watch))
+        page.goto(app.url + path)
+        return page
+
+    yield make
+    for context, watch in opened:
+        context.close()
+        assert watch.foreign(app.url) == []
+        assert watch.unexpected() == []

@@ -1,0 +1,111 @@
+"""From the form to a finished run: refusals, a closed tab, a second browser, numbers that are the server's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import SMALL_RUN, App
+
+pytestmark = pytest.mark.browser
+
+
+def fill_small(page: Any) -> None:
+    """The form as it comes, made small by hand."""
+    page.wait_for_selector("[data-testid=plan] .facts")
+    page.fill("#field-samples input", "2")
+    page.fill("#field-length input", "64")
+    page.fill("#field-held-out-samples input", "2")
+    page.fill("#field-tasks textarea, #field-tasks input", "")
+    page.wait_for_function("document.querySelector('[data-testid=plan]').textContent.includes('128 tokens')")
+    page.wait_for_selector("[data-testid=start]:enabled")
+
+
+def shown_number(text: str) -> float:
+    return float(text.split("±")[0].replace("%", "").replace("\u00a0", "").replace("\u2212", "-").strip())
+
+
+def test_a_recipe_that_can_not_work_is_refused_with_its_remedy(open_page):
+    page = open_page("/calibrate")
+    page.watch.expected.append("422")
+    page.wait_for_selector("[data-testid=start]:enabled")
+    page.fill("#field-samples input", "1000000")
+    page.wait_for_selector("[data-testid=refusal]")
+    assert page.locator("[data-testid=refusal] p").count() == 3
+    assert page.locator("[data-testid=start]").is_disabled()
+    page.fill("#field-samples input", "2")
+    page.wait_for_selector("[data-testid=start]:enabled")
+    assert page.locator("[data-testid=refusal]").count() == 0
+
+
+def test_only_what_the_method_tunes_is_asked(open_page):
+    page = open_page("/calibrate")
+    page.wait_for_selector("[data-testid=start]:enabled")
+    assert page.locator("#field-gamma").is_visible()
+    page.click("#field-method input")
+    page.get_by_role("option", name="rtn").click()
+    page.locator("#field-gamma").wait_for(state="hidden")
+    assert page.locator("#field-lam").is_hidden()
+
+
+def test_a_run_outlives_its_tab_and_is_found_again(app: App, open_page):
+    first = open_page("/calibrate")
+    fill_small(first)
+    first.click("[data-testid=start]")
+    first.wait_for_function("location.search.startsWith('?run=')")
+    run_id = first.evaluate("new URLSearchParams(location.search).get('run')")
+    first.wait_for_selector("[data-testid=matrix] .cell", timeout=60_000)
+    first.close()
+
+    second = open_page(f"/calibrate?run={run_id}")
+    second.wait_for_selector("[data-testid=report]", timeout=90_000)
+    run = app.json(f"/runs/{run_id}")
+    assert run["state"] == "finished"
+    total = run["progress"]["total"]
+    filled = "cells => cells.filter(cell => cell.style.backgroundColor).length"
+    assert second.eval_on_selector_all("[data-testid=matrix] .cell", filled) == total
+    assert second.text_content("[data-testid=progress]").startswith(f"All {total} layers")
+    summary = run["summary"]
+    assert shown_number(second.text_content("[data-testid=perplexity]")) == pytest.approx(
+        summary["perplexity"], abs=0.06
+    )
+    assert shown_number(second.text_content("[data-testid=share]")) == pytest.approx(
+        100 * summary["share_quantized"], abs=0.06
+    )
+    second.wait_for_selector('[data-plot="run-hero"][data-drawn]')
+    assert second.get_attribute("[data-testid=open-lab]", "href") == f"/?study={run['study_id']}"
+
+
+def test_the_recipe_can_be_taken_elsewhere(app: App, open_page):
+    run = app.json("/runs", SMALL_RUN)
+    app.finished(run["id"])
+    page = open_page(f"/calibrate?run={run['id']}")
+    page.wait_for_selector("[data-testid=report]")
+    page.click("text=Recipe, to run again elsewhere")
+    assert "lambda: 0.1" in page.text_content("[data-testid=recipe-text]")
+    page.click(".copy-as button:has-text('REST')")
+    assert "/api/runs" in page.text_content("[data-testid=recipe-text]")
+    page.click("[data-testid=leave]")
+    page.wait_for_selector("[data-testid=start]")
+    assert "run=" not in page.url
+
+
+def test_cancel_keeps_what_is_done_and_continue_goes_on(app: App, open_page):
+    run = app.json("/runs", {**SMALL_RUN, "samples": 8, "length": 256, "lambda": 0.7, "seed": 3})
+    page = open_page(f"/calibrate?run={run['id']}")
+    page.wait_for_selector("[data-testid=matrix] .cell[style*=background]", timeout=60_000)
+    page.click("[data-testid=cancel]")
+    page.wait_for_selector("[data-testid=state][data-state=cancelled]", timeout=60_000)
+    assert "finished layers are kept" in page.text_content("[data-testid=progress]")
+    page.click("[data-testid=continue]")
+    page.wait_for_selector("[data-testid=report]", timeout=90_000)
+    assert "already on disk" in page.text_content("[data-testid=log]")
+
+
+def test_a_run_that_is_not_there(open_page):
+    page = open_page("/calibrate?run=01HZZZZZZZZZZZZZZZZZZZZZZZ")
+    page.watch.expected.append("404")
+    page.wait_for_selector("[data-testid=problem]")
+    page.click("[data-testid=leave]")
+    page.wait_for_selector("[data-testid=start]")

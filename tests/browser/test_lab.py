@@ -1,0 +1,193 @@
+"""The Lab as a person meets it: the sentence, λ by keyboard, the camera that stays, numbers that are the server's."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import pytest
+
+from tests.synthetic_study import LAMS
+
+pytestmark = pytest.mark.browser
+
+SURFACES = '[data-plot="lab-surfaces"]'
+READ_SURFACE = f"""() => {{
+  const canvas = document.querySelector('{SURFACES} .plot-canvas');
+  return {{
+    eyes: ["scene", "scene2"].map((name) => canvas._fullLayout[name]._scene.getCamera().eye),
+    left: canvas.data[0].z.map((row) => Array.from(row)),
+    right: canvas.data[1].z.map((row) => Array.from(row)),
+  }};
+}}"""
+READ_MARKERS = """() => {
+  const canvas = document.querySelector('[data-plot="lab-hero"] .plot-canvas');
+  return canvas.layout.shapes.filter((shape) => shape.line?.width === 1.5).map((shape) => shape.x0);
+}"""
+
+
+def lab(open_page: Any, query: str = "study=toy&method=sarqc-gbs&bits=2&lambda=0.1&gamma=0.1", **options: Any) -> Any:
+    page = open_page(f"/?{query}", **options)
+    page.wait_for_selector('[data-plot="lab-map"][data-drawn]')
+    return page
+
+
+def drawn_at(page: Any, gamma: int, lam: int, plot: str = SURFACES) -> None:
+    page.wait_for_selector(f'{plot}[data-drawn="{gamma},{lam}"]')
+
+
+def nonbreaking(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+def test_opens_with_the_sentence_and_every_figure_described(app, open_page):
+    page = lab(open_page)
+    view = app.json("/studies/toy/view?method=sarqc-gbs&bits=2")
+    at = LAMS.index(0.1)
+    assert page.text_content("[data-testid=sentence]") == "".join(p["text"] for p in view["sentences"][0][at])
+    labels = page.eval_on_selector_all(".plot-frame", "frames => frames.map(f => f.getAttribute('aria-label'))")
+    shown = [label for label in labels if label and len(label) > 40]
+    assert len(shown) >= 6
+    assert page.text_content("[data-testid=grid]") == "asymmetric, groups of 128"
+
+
+def test_lambda_by_keyboard_moves_marker_sentence_and_right_surface_and_asks_nobody(open_page):
+    page = lab(open_page)
+    drawn_at(page, 0, 2)
+    box = page.locator(f"{SURFACES} .plot-canvas").bounding_box()
+    x, y = box["x"] + 0.25 * box["width"], box["y"] + 0.6 * box["height"]
+    home = page.evaluate(READ_SURFACE)["eyes"]
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 60, y + 15, steps=6)
+    page.mouse.up()
+    page.wait_for_timeout(300)
+    before = page.evaluate(READ_SURFACE)
+    assert before["eyes"][0] != home[0]
+    assert before["eyes"][0] == pytest.approx(before["eyes"][1])
+    sentence = page.text_content("[data-testid=sentence]")
+    asked = len(page.watch.requests)
+
+    page.keyboard.press("ArrowRight")
+    drawn_at(page, 0, 3)
+
+    after = page.evaluate(READ_SURFACE)
+    assert page.evaluate(READ_MARKERS) == [3, 3, 3]
+    assert page.text_content("[data-testid=lambda-value]") == "0.3"
+    assert page.text_content("[data-testid=sentence]") != sentence
+    assert after["left"] == before["left"]
+    assert after["right"] != before["right"]
+    for eye, kept in zip(after["eyes"], before["eyes"], strict=True):
+        assert eye == pytest.approx(kept)
+    assert page.watch.requests[asked:] == []
+
+
+def test_two_contexts_after_fifty_steps(open_page):
+    page = lab(open_page)
+    for step in range(50):
+        page.keyboard.press("ArrowRight" if step % 8 < 4 else "ArrowLeft")
+        page.wait_for_timeout(20)
+    page.wait_for_timeout(500)
+    assert page.evaluate("window.madeContexts.size") <= 2
+
+
+def test_typing_is_not_stepping(open_page):
+    page = lab(open_page)
+    page.focus("[data-testid=pick-layer]")
+    page.keyboard.press("ArrowLeft")
+    assert page.text_content("[data-testid=lambda-value]") == "0.1"
+
+
+def test_every_number_of_the_table_is_the_servers(app, open_page):
+    page = lab(open_page)
+    table = app.json("/studies/toy/view?method=sarqc-gbs&bits=2")["table"]
+    shown = page.eval_on_selector_all(
+        "[data-testid=numbers] tbody tr",
+        "rows => rows.map(r => [...r.cells].map(c => [c.dataset.key, c.dataset.value]))",
+    )
+    assert len(shown) == len(table["rows"])
+    for cells, row in zip(shown, table["rows"], strict=True):
+        for key, text in cells:
+            value = row[key]
+            if isinstance(value, float) and not isinstance(value, bool):
+                assert float(text) == value
+    with page.expect_download() as download:
+        page.click("[data-testid=csv]")
+    rows = list(csv.DictReader(io.StringIO(download.value.path().read_text(encoding="utf-8"))))
+    assert [float(row["perplexity"]) for row in rows] == [row["perplexity"] for row in table["rows"]]
+
+
+def test_the_address_is_the_state(open_page):
+    page = lab(open_page, "study=toy&method=rqc-gbs&bits=2&layer=3&lambda=0.3")
+    drawn_at(page, 0, 3)
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("location.search.includes('lambda=1')")
+    page.reload()
+    page.wait_for_selector('[data-plot="lab-map"][data-drawn]')
+    assert page.text_content("[data-testid=lambda-value]") == "1"
+    assert page.input_value("[data-testid=pick-layer]") == "3"
+    assert page.input_value("[data-testid=pick-method]") == "rqc-gbs"
+
+
+def test_a_click_on_the_map_chooses_the_layer(open_page):
+    page = lab(open_page)
+    box = page.locator('[data-plot="lab-map"] .plot-canvas').bounding_box()
+    page.mouse.click(box["x"] + 0.25 * box["width"], box["y"] + 0.25 * box["height"])
+    page.wait_for_function("document.querySelector('[data-testid=pick-layer]').value !== 'all'")
+    page.wait_for_function("document.querySelector('[data-testid=sentence]').textContent.includes('In this layer')")
+
+
+def test_dragging_on_the_curves_moves_lambda(open_page):
+    page = lab(open_page)
+    box = page.locator('[data-plot="lab-hero"] .plot-canvas').bounding_box()
+    page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 0.5 * box["height"])
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.1 * box["width"], box["y"] + 0.5 * box["height"], steps=4)
+    page.mouse.up()
+    assert page.text_content("[data-testid=lambda-value]") == "0"
+
+
+def test_accuracy_takes_the_place_of_perplexity_and_back(open_page):
+    page = lab(open_page)
+    page.click("button[data-quality=accuracy]")
+    page.wait_for_function("location.search.includes('show=accuracy')")
+    titles = "() => [...document.querySelectorAll('[data-plot=lab-hero] .annotation-text')].map(t => t.textContent)"
+    page.wait_for_function(f"({titles})().some(text => text.startsWith('Accuracy'))")
+
+
+def test_without_webgl_the_surfaces_are_flat(open_page):
+    script = """
+    const given = HTMLCanvasElement.prototype.getContext;
+    HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
+      return /webgl/.test(kind) ? null : given.call(this, kind, ...rest);
+    };
+    """
+    page = open_page("/?study=toy&method=sarqc-gbs&bits=2", script=script)
+    page.watch.expected += ["WebGL", "webgl"]
+    page.wait_for_selector('[data-plot="lab-surfaces_flat"][data-drawn]')
+    assert page.locator(SURFACES).is_hidden()
+
+
+def test_the_theme_is_kept(open_page):
+    page = lab(open_page, color_scheme="light")
+    page.click("[data-testid=theme]")
+    page.reload()
+    page.wait_for_selector('[data-plot="lab-hero"][data-drawn]')
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert page.evaluate("document.body.classList.contains('dark')")
+
+
+@pytest.mark.parametrize("path", ["/?study=toy", "/calibrate", "/runs"])
+def test_a_phone_scrolls_in_one_direction_only(open_page, path):
+    page = open_page(path, width=390, height=844)
+    page.wait_for_selector(".page")
+    page.wait_for_timeout(1500)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_a_study_that_is_not_there_is_said_in_three_parts(open_page):
+    page = open_page("/?study=nowhere")
+    text = page.text_content("[data-testid=problem]")
+    assert "nowhere" in text
+    assert page.locator("[data-testid=problem] p").count() == 3

@@ -1,0 +1,45 @@
+"""The pictures of the README, taken from the running app: SARQC_SCREENSHOTS=1 python -m pytest tests/browser -k pictures"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import App
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not os.environ.get("SARQC_SCREENSHOTS"), reason="SARQC_SCREENSHOTS=1 writes docs/images"),
+]
+IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
+
+
+def picture(page: Any, name: str, *, full: bool = False) -> None:
+    page.wait_for_timeout(1500)
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=IMAGES / f"{name}.png", full_page=full)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pictures_of_the_lab(open_page, scheme):
+    page = open_page("/", height=830, color_scheme=scheme)
+    page.wait_for_selector('[data-plot="lab-map"][data-drawn]')
+    picture(page, f"lab-{scheme}")
+
+
+def test_pictures_of_a_phone(open_page):
+    page = open_page("/", width=390, height=844, color_scheme="light", device_scale_factor=2)
+    page.wait_for_selector('[data-plot="lab-map"][data-drawn]')
+    picture(page, "phone")
+
+
+def test_pictures_of_a_finished_calibration(app: App, open_page):
+    entry = next(model for model in app.json("/models")["models"] if model["where"] == "embedded")
+    run = app.json("/runs", entry["suggested"])
+    app.finished(run["id"], seconds=170)
+    page = open_page(f"/calibrate?run={run['id']}", height=1000, color_scheme="light")
+    page.wait_for_selector('[data-plot="run-hero"][data-drawn]')
+    picture(page, "calibrate")

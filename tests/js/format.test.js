@@ -1,0 +1,43 @@
+/** Numbers are written as Python writes them. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { bytes, count, csv, duration, format, number, percent, plain, when } from "../../assets/js/format.js";
+
+const golden = JSON.parse(readFileSync(new URL("../golden/format.json", import.meta.url), "utf8"));
+
+test("numbers look as in the sentence", () => {
+  for (const [value, decimals, text] of golden.number) assert.equal(number(value, decimals), text);
+  for (const [value, text] of golden.perplexity) assert.equal(format(value, "perplexity"), text);
+  for (const [value, text] of golden.percent) assert.equal(percent(value, 1), text);
+  for (const [value, text] of golden.plain) assert.equal(plain(value), text);
+});
+
+test("what was not measured is a dash", () => {
+  assert.equal(format(null, "perplexity"), "–");
+  assert.equal(format(undefined, "error"), "–");
+});
+
+test("units", () => {
+  assert.equal(count(6291456), "6,291,456");
+  assert.equal(bytes(null), "unknown");
+  assert.equal(bytes(23 * 1024 * 1024).replace("\u00a0", " "), "23.0 MiB");
+  assert.equal(duration(3).replace("\u00a0", " "), "3.0 s");
+  assert.equal(duration(62).replaceAll("\u00a0", " "), "1 min 2 s");
+  assert.equal(duration(3600).replaceAll("\u00a0", " "), "1 h");
+  assert.equal(duration(7500).replaceAll("\u00a0", " "), "2 h 5 min");
+  assert.equal(duration(Number.NaN), "unknown");
+});
+
+test("a time is short today and has its date otherwise", () => {
+  const now = new Date(2026, 4, 6, 12, 0);
+  assert.equal(when(new Date(2026, 4, 6, 9, 5).toISOString(), now), "09:05");
+  assert.equal(when(new Date(2026, 4, 5, 9, 5).toISOString(), now), "2026-05-05 09:05");
+  assert.equal(when(null), "");
+});
+
+test("a CSV keeps full precision and quotes what must be quoted", () => {
+  const columns = [{ key: "lambda" }, { key: "note" }];
+  const rows = [{ lambda: 0.1, note: 'a "b", c' }, { lambda: 83.12345678901234, note: null }];
+  assert.equal(csv(columns, rows), 'lambda,note\r\n0.1,"a ""b"", c"\r\n83.12345678901234,\r\n');
+});

@@ -1,0 +1,158 @@
+"""One run from recipe to study: its events, its numbers, its files, and that nothing is computed twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from sarqc.errors import NotFound, Refused, Unreachable
+from sarqc.events import Event, Finished, LayerDone, Measured, Saved, Started, Warned, from_json
+from sarqc.execution import execute
+from sarqc.preflight import plan
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from sarqc.study import Study, read_array
+
+
+@pytest.fixture
+def document(random_llama: Path, text_file: Path) -> dict[str, object]:
+    return {
+        "model": str(random_llama), "bits": 3, "group_size": 16, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5,
+        "calibration": str(text_file), "samples": 6, "length": 32, "held_out_samples": 2, "test": str(text_file),
+        "window": 64, "test_tokens": 1000, "sweep": [0, 0.1, 1],
+    }  # fmt: skip
+
+
+def of_type(events: list[Event], kind: type) -> list:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def test_a_run_says_all_it_does(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+    events = list(
+        execute(
+            Recipe.parse(document), fresh_settings, study_dir=tmp_path / "studies", study_id="one",
+            checkpoint_dir=tmp_path / "model",
+        )
+    )  # fmt: skip
+    started, finished = of_type(events, Started)[0], events[-1]
+    assert isinstance(finished, Finished)
+    assert [event.name for event in of_type(events, LayerDone)] == [layer["name"] for layer in started.layers]
+    assert len(started.layers) == 21
+    for event in events:  # what is stored and sent is the event
+        assert from_json(json.loads(json.dumps(event.to_json()))).to_json() == json.loads(json.dumps(event.to_json()))
+
+    summary = finished.summary
+    measured = {event.which: event for event in of_type(events, Measured)}
+    assert summary["perplexity"] == measured["quantized"].value != measured["float"].value
+    assert summary["perplexity_float"] == measured["float"].value
+    assert 0 < summary["share_quantized"] < 1
+    assert measured["quantized"].protocol["predicted_tokens"] == 15 * 63
+    assert measured["quantized"].protocol["limited"]
+
+    study = Study.open(tmp_path / "studies" / "one")
+    line = study.line("sarqc-gbs", 3)
+    assert line.lams == (0.0, 0.1, 0.3, 1.0)
+    assert line.chosen == (0, 2)
+    arrays = {name: read_array(tmp_path / "studies" / "one", ref) for name, ref in line.arrays.items()}
+    assert arrays["perplexity"][0, 0, 2] == np.float32(summary["perplexity"])
+    assert np.isnan(arrays["perplexity"][0, 0, [0, 1, 3]]).all()
+    for index, layer in enumerate(summary["layers"]):
+        report = layer["report"]
+        assert study.layers[index].name == layer["name"]
+        assert arrays["recon"][0, index, 0, 2] == np.float32(report["relative_recon"])
+        assert arrays["held_out"][0, index, 0, 2] == np.float32(report["relative_held_out"])
+        assert arrays["surface"][index].max() == 255
+    assert [saved.what for saved in of_type(events, Saved)] == ["study", "checkpoint"]
+
+    # The checkpoint has the evaluated weights: an independent perplexity of it is the reported one.
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.float64)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    ids = tokenizer(Path(str(document["test"])).read_text(encoding="utf-8"))["input_ids"][:1000]
+    with torch.no_grad():
+        losses = [
+            float(model(window, labels=window).loss)
+            for window in torch.tensor(ids[: 15 * 64]).reshape(15, 1, 64)
+        ]  # fmt: skip
+    assert np.exp(np.mean(losses)) == pytest.approx(summary["perplexity"], rel=1e-4)
+
+
+def test_the_same_recipe_again_costs_nothing(document: dict, fresh_settings: Settings) -> None:
+    first = list(execute(Recipe.parse(document), fresh_settings))
+    again = list(execute(Recipe.parse(document), fresh_settings))
+    assert of_type(again, Started)[0].finished_layers == 21
+    assert all(event.from_cache for event in of_type(again, LayerDone))
+    assert again[-1].summary == first[-1].summary
+
+
+def test_a_run_stopped_anywhere_ends_the_same(document: dict, settings: Settings, tmp_path: Path) -> None:
+    def settled(state: str) -> Settings:
+        return settings.model_copy(update={"state_dir": tmp_path / state})
+
+    whole = list(execute(Recipe.parse(document), settled("a")))
+    for stop in (3, 9, 20):  # events into the run
+        stopped = execute(Recipe.parse(document), settled("b"))
+        for _ in range(stop):
+            next(stopped)
+        stopped.close()
+    continued = list(execute(Recipe.parse(document), settled("b")))
+    assert 0 < of_type(continued, Started)[0].finished_layers < 21
+    assert continued[-1].summary == whole[-1].summary
+
+
+def test_notes_are_not_silent(document: dict, fresh_settings: Settings) -> None:
+    recipe = Recipe.parse(
+        document | {"method": "gptq", "inputs_from": "float", "group_size": 32, "indivisible": "per_channel"}
+    )
+    words = " ".join(event.what for event in of_type(list(execute(recipe, fresh_settings)), Warned))
+    assert "λ = 0.3 has no effect on gptq" in words
+    assert "per channel" in words
+    assert "float prefix" in words
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "words"),
+    [
+        ({"group_size": 32}, Refused, "per_channel"),
+        ({"length": 500}, Refused, "128"),
+        ({"window": 500}, Refused, "128"),
+        ({"samples": 5000}, Refused, "tokens"),
+        ({"model": "nobody/nothing"}, Unreachable, "Hub"),
+        ({"model": "nothing"}, NotFound, "tiny-llama"),
+        ({"calibration": "nothing"}, NotFound, "tiny-llama-calibration"),
+        ({"test": "nothing"}, NotFound, "text"),
+        ({"tasks": ["nothing"]}, Refused, "task"),
+    ],
+)
+def test_refusals_come_before_any_work(
+    document: dict, fresh_settings: Settings, change: dict, kind: type, words: str
+) -> None:
+    with pytest.raises(kind, match=words) as caught:
+        next(execute(Recipe.parse(document | change), fresh_settings))
+    assert caught.value.remedy
+    assert not fresh_settings.resolved_state_dir().exists()
+
+
+def test_an_output_that_is_not_empty_is_refused(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(Refused, match="not empty"):
+        list(execute(Recipe.parse(document), fresh_settings, checkpoint_dir=tmp_path))
+
+
+def test_the_plan_counts(document: dict, settings: Settings, random_llama: Path) -> None:
+    planned = plan(Recipe.parse(document), settings)
+    model = AutoModelForCausalLM.from_pretrained(random_llama)
+    linears = [
+        module.weight.numel()
+        for name, module in model.named_modules()
+        if isinstance(module, torch.nn.Linear) and name != "lm_head"
+    ]
+    assert planned.parameters == sum(parameter.numel() for parameter in model.parameters())
+    assert planned.layers == len(linears) == 21
+    assert planned.share_quantized == sum(linears) / planned.parameters
+    assert planned.bits_per_weight == 3 + (16 + 3) / 16
+    assert planned.test_tokens == 1000

@@ -1,0 +1,110 @@
+"""One document for form, flags, REST and files: it round-trips, and wrong ones are refused in plain words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sarqc.errors import Refused
+from sarqc.quantization.methods import METHODS, ColumnSolver, ScaleSearch, method
+from sarqc.recipe import Recipe
+
+LEAST = {"model": "tiny-llama", "calibration": "tiny-llama-calibration"}
+
+recipes = st.fixed_dictionaries(
+    {"model": st.just("tiny-llama"), "calibration": st.just("text.txt")},
+    optional={
+        "bits": st.integers(2, 4),
+        "grid": st.sampled_from(["symmetric", "full_range", "asymmetric"]),
+        "group_size": st.sampled_from([None, 32, 128]),
+        "method": st.sampled_from(sorted(METHODS)),
+        "lambda": st.floats(0, 10),
+        "gamma": st.floats(0, 1),
+        "sweep": st.lists(st.floats(0, 2), max_size=4),
+        "tasks": st.lists(st.sampled_from(["piqa", "boolq"]), max_size=2),
+        "test": st.none() | st.just("text.txt"),
+        "seed": st.integers(0, 2**31),
+    },
+)
+
+
+@given(recipes)
+def test_round_trips(document: dict[str, Any]) -> None:
+    recipe = Recipe.parse(document)
+    assert Recipe.parse(recipe.to_json()) == recipe
+    assert Recipe.parse(recipe.to_json_without_defaults()) == recipe
+    assert recipe.fingerprint() == Recipe.parse(recipe.to_json()).fingerprint()
+
+
+@given(recipes)
+def test_round_trips_through_a_file(tmp_path_factory: pytest.TempPathFactory, document: dict[str, Any]) -> None:
+    recipe = Recipe.parse(document)
+    path = tmp_path_factory.mktemp("recipes") / "recipe.yaml"
+    path.write_text(recipe.to_yaml(), encoding="utf-8")
+    assert Recipe.from_file(path) == recipe
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"bits": 1}, "bits"),
+        ({"bits": 5}, "bits"),
+        ({"bits": "three"}, "bits"),
+        ({"lambda": float("nan")}, "lambda"),
+        ({"lambda": float("inf")}, "lambda"),
+        ({"lambda": -0.1}, "lambda"),
+        ({"gamma": 1.5}, "gamma"),
+        ({"gamma": float("nan")}, "gamma"),
+        ({"group_size": 0.5}, "group_size"),
+        ({"group_size": -1}, "group_size"),
+        ({"group_size": False}, "group_size"),
+        ({"grid": "ternary"}, "grid"),
+        ({"method": "magic"}, "magic"),
+        ({"samples": 0}, "samples"),
+        ({"length": 1}, "length"),
+        ({"sweep": [0.1, -1]}, "sweep"),
+        ({"lamda": 1}, "lamda"),
+        ({"model": ""}, "model"),
+        ({"inputs_from": "both"}, "inputs_from"),
+    ],
+)
+def test_wrong_ones_are_refused_by_name(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(Refused) as caught:
+        Recipe.parse(LEAST | change)
+    assert words in f"{caught.value.what} {caught.value.where}"
+    assert caught.value.remedy
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(Refused, match="calibration"):
+        Recipe.parse({"model": "tiny-llama"})
+
+
+def test_methods_get_what_they_know() -> None:
+    recipe = Recipe.parse(LEAST | {"method": "gptq", "lambda": 0.7, "gamma": 0.2})
+    assert recipe.to_method() == method("gptq")
+    assert len(recipe.ignored()) == 2
+    assert Recipe.parse(LEAST | {"method": "sarqc-gbs", "lambda": 0.7}).to_method() == ColumnSolver(
+        lam=0.7, gamma=0.1, saliency="saliency"
+    )
+    assert Recipe.parse(LEAST | {"method": "awq", "include_identity": False}).to_method() == ScaleSearch(
+        include_identity=False
+    )
+
+
+def test_lists_may_be_written_with_commas() -> None:
+    recipe = Recipe.parse(LEAST | {"tasks": "piqa, boolq", "sweep": "0, 0.1"})
+    assert recipe.tasks == ("piqa", "boolq")
+    assert recipe.sweep == (0.0, 0.1)
+
+
+@pytest.mark.parametrize("content", ["", "- a\n- b\n", "bits: [", "\x00"])
+def test_a_file_that_is_no_recipe(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(Refused, match=r"recipe\.yaml"):
+        Recipe.from_file(path)
