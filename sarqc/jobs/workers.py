@@ -113,7 +113,10 @@ class _Process:
                 stdin=subprocess.PIPE,
                 pass_fds=(write_end,),
                 start_new_session=True,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path)},
+                # Threads that spin while they wait would starve the pages, and each other, on a small host.
+                env={"OMP_WAIT_POLICY": "PASSIVE"}
+                | os.environ
+                | {"PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path)},
             )
         except OSError:
             os.close(read_end)

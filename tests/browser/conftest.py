@@ -115,6 +115,12 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
 
 
 @pytest.fixture(scope="session")
+def small_run(app: App) -> dict[str, Any]:
+    """A finished run of ``SMALL_RUN``."""
+    return app.finished(app.json("/runs", SMALL_RUN)["id"])
+
+
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """A headless Chromium with software WebGL; tests are skipped with the reason where none starts."""
     playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -18,7 +18,11 @@ def fill_small(page: Any) -> None:
     page.fill("#field-length input", "64")
     page.fill("#field-held-out-samples input", "2")
     page.fill("#field-tasks textarea, #field-tasks input", "")
+    page.click("text=Advanced")
+    page.fill("#field-sweep textarea, #field-sweep input", "0, 0.1")
+    page.fill("#field-test-tokens input", "1024")
     page.wait_for_function("document.querySelector('[data-testid=plan]').textContent.includes('128 tokens')")
+    page.wait_for_function("document.querySelector('[data-testid=plan]').textContent.includes('1,024 tokens')")
     page.wait_for_selector("[data-testid=start]:enabled")
 
 
@@ -77,10 +81,8 @@ def test_a_run_outlives_its_tab_and_is_found_again(app: App, open_page):
     assert second.get_attribute("[data-testid=open-lab]", "href") == f"/?study={run['study_id']}"
 
 
-def test_the_recipe_can_be_taken_elsewhere(app: App, open_page):
-    run = app.json("/runs", SMALL_RUN)
-    app.finished(run["id"])
-    page = open_page(f"/calibrate?run={run['id']}")
+def test_the_recipe_can_be_taken_elsewhere(small_run, open_page):
+    page = open_page(f"/calibrate?run={small_run['id']}")
     page.wait_for_selector("[data-testid=report]")
     page.click("text=Recipe, to run again elsewhere")
     assert "lambda: 0.1" in page.text_content("[data-testid=recipe-text]")

@@ -87,7 +87,7 @@ def test_two_contexts_after_fifty_steps(open_page):
     page = lab(open_page)
     for step in range(50):
         page.keyboard.press("ArrowRight" if step % 8 < 4 else "ArrowLeft")
-        page.wait_for_timeout(20)
+        page.wait_for_timeout(5)
     page.wait_for_timeout(500)
     assert page.evaluate("window.madeContexts.size") <= 2
 

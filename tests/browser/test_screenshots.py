@@ -1,4 +1,4 @@
-"""The pictures of the README, taken from the running app: SARQC_SCREENSHOTS=1 python -m pytest tests/browser -k pictures"""
+"""The pictures of the README, from the running app: SARQC_SCREENSHOTS=1 python -m pytest tests/browser -k pictures"""
 
 from __future__ import annotations
 

@@ -1,0 +1,83 @@
+"""Writes docs/reference.md from the code: recipe fields, methods, settings, events. ``--check`` only compares."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from sarqc.events import EVENT_TYPES
+from sarqc.quantization.methods import METHODS
+from sarqc.recipe import Recipe, public_name
+from sarqc.settings import Settings
+
+PAGE = Path(__file__).parent / "reference.md"
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def page() -> str:
+    fields = []
+    for name, info in Recipe.model_fields.items():
+        default = "required" if info.is_required() else repr(info.default).replace("'", "")
+        unit = info.json_schema_extra["unit"]
+        text = f"{info.description}" + (f" Unit: {unit}." if unit else "")
+        fields.append([f"`{public_name(name)}`", f"`--{public_name(name).replace('_', '-')}`", default, text])
+    methods = [
+        [
+            f"`{name}`",
+            entry.title,
+            ", ".join({"lam": "λ", "gamma": "γ"}[parameter] for parameter in entry.tunes) or "–",
+            ", ".join(f"`{option}`" for option in entry.options) or "–",
+            f"`{entry.baseline}`",
+            entry.make.unit,
+            ", ".join(sorted(entry.make.needs)) or "–",
+        ]
+        for name, entry in METHODS.items()
+    ]
+    settings = [
+        [f"`SARQC_{name.upper()}`", "" if info.default is None else str(_relative(info.default)), info.description]
+        for name, info in Settings.model_fields.items()
+    ]
+    events = [
+        [f"`{name}`", ", ".join(f"`{field.name}`" for field in dataclasses.fields(kind)) or "–",
+         (kind.__doc__ or "").split("\n")[0]]
+        for name, kind in EVENT_TYPES.items()
+    ]  # fmt: skip
+    return "\n\n".join(
+        [
+            "# Reference",
+            "Written by `python docs/make_reference.py`; `make check` compares it with the code.",
+            "## Recipe",
+            "The fields of a recipe file, which are also the flags of `python -m sarqc quantize` and the body of "
+            "`POST /api/runs`.",
+            table(["field", "flag", "default", "meaning"], fields),
+            "## Methods",
+            table(["name", "", "chooses", "options", "compared with", "works on a", "needs"], methods),
+            "## Settings",
+            "Read from the environment when the app or the command line starts.",
+            table(["variable", "default", "meaning"], settings),
+            "## Events",
+            "What a run says, in `GET /api/runs/{id}/events` and in the log of a run.",
+            table(["type", "fields", "meaning"], events),
+        ]
+    ) + "\n"  # fmt: skip
+
+
+def _relative(default: object) -> object:
+    root = Path(__file__).resolve().parent.parent
+    return default.relative_to(root) if isinstance(default, Path) and default.is_relative_to(root) else default
+
+
+if __name__ == "__main__":
+    text = page()
+    if "--check" in sys.argv:
+        if PAGE.read_text(encoding="utf-8") != text:
+            sys.exit("docs/reference.md is not current: run python docs/make_reference.py")
+    else:
+        PAGE.write_text(text, encoding="utf-8")
