@@ -146,7 +146,8 @@ class _Run:
 
         def measure() -> dict[str, Any]:
             found = measure_perplexity(self.loaded, ids, recipe.test, window)
-            return {"value": found.value, "protocol": found.protocol | {"limited": recipe.test_tokens is not None}}
+            limit = {} if recipe.test_tokens is None else {"only_the_first_tokens": recipe.test_tokens}
+            return {"value": found.value, "protocol": found.protocol | limit}
 
         key = chain_key("perplexity", MEASUREMENT_FORMAT, weights_key, ids.tobytes(), window, recipe.test)
         document = self._kept(key, measure)

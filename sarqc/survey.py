@@ -100,10 +100,9 @@ def conduct(survey: Survey, settings: Settings, folder: Path) -> Iterator[str]:
                 measured[number]["accuracy"][(draw, *point)] = np.mean(correct)
                 measured[number]["correct"][(draw, *point)] = correct
                 done += 1
-                yield (
-                    f"{done}/{total} {time.perf_counter() - started:.0f} s: draw {seed}, {line.bits} bits, {line.method}, "
-                    f"γ {line.gammas[point[0]]}, λ {line.lams[point[1]]}: perplexity {perplexity:.3f}"
-                )
+                values = f"γ {line.gammas[point[0]]}, λ {line.lams[point[1]]}"
+                where = f"draw {seed}, {line.bits} bits, {line.method}, {values}"
+                yield f"{done}/{total} {time.perf_counter() - started:.0f} s: {where}: perplexity {perplexity:.3f}"
     writer = StudyWriter(folder)
     try:
         lines = []

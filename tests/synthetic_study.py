@@ -21,16 +21,17 @@ def layers(blocks: int = 2) -> tuple[LayerInfo, ...]:
     )
 
 
-def perplexity(draws: int, offset: float = 0.0, gammas: int = 1) -> np.ndarray:
+def perplexity(draws: int, offset: float = 0.0, gammas: int = 1, base: np.ndarray = CURVE) -> np.ndarray:
     """(draw, γ, λ): draws differ by whole units, which cancel in pairs, and by an alternating ± 0.2, which does not."""
     level = 3.0 * np.arange(draws)[:, None, None]
     wobble = 0.2 * np.where((np.arange(draws)[:, None] + np.arange(len(LAMS))[None]) % 2, 1.0, -1.0)[:, None, :]
-    curve = CURVE + offset
-    curve = np.where(np.array(LAMS) > 0, curve, CURVE)
+    curve = np.where(np.array(LAMS) > 0, base + offset, base)
     return curve + level + wobble + 0.5 * np.arange(gammas)[None, :, None]
 
 
-def write_study(folder: Path, *, draws: int = 4, prefix: str = "quantized", gs: bool = True) -> Study:
+def write_study(
+    folder: Path, *, draws: int = 4, prefix: str = "quantized", gs: bool = True, curve: np.ndarray = CURVE
+) -> Study:
     """Writes the study to ``folder`` and returns it: rtn, rqc-gbs, sarqc-gbs and the scale searches at 2 bits."""
     writer = StudyWriter(folder)
     rng = np.random.default_rng(0)
@@ -42,7 +43,7 @@ def write_study(folder: Path, *, draws: int = 4, prefix: str = "quantized", gs: 
         plan += [("rqc-gs", "awq", LAMS, (None,), 20.0), ("sarqc-gs", "awq", LAMS, (None,), 20.0)]
     for name, baseline, lams, gammas, offset in plan:
         n_l, n_g, n_m = len(infos), len(gammas), len(lams)
-        ppl = np.full((draws, 1, 1), 300.0) if offset is None else perplexity(draws, offset, n_g)
+        ppl = np.full((draws, 1, 1), 300.0) if offset is None else perplexity(draws, offset, n_g, curve)
         base = np.linspace(0.4, 0.1, n_m)[None, None, None] * (1 + np.arange(n_l))[None, :, None, None] / n_l
         held = np.broadcast_to(base, (draws, n_l, n_g, n_m)) * (1 + 0.1 * np.arange(n_g)[None, None, :, None])
         correct = np.broadcast_to(np.arange(40) % 2, (draws, n_g, n_m, 40)).astype(np.uint8).copy()

@@ -52,7 +52,7 @@ def test_a_run_says_all_it_does(document: dict, fresh_settings: Settings, tmp_pa
     assert summary["perplexity_float"] == measured["float"].value
     assert 0 < summary["share_quantized"] < 1
     assert measured["quantized"].protocol["predicted_tokens"] == 15 * 63
-    assert measured["quantized"].protocol["limited"]
+    assert measured["quantized"].protocol["only_the_first_tokens"] == 1000
 
     study = Study.open(tmp_path / "studies" / "one")
     line = study.line("sarqc-gbs", 3)

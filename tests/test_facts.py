@@ -19,7 +19,7 @@ from sarqc.facts import (
     spans,
     sweet_spot,
 )
-from sarqc.sentence import difference_decimals, number, plain, plus_minus, sentence, small_print
+from sarqc.figures.sentence import difference_decimals, number, plain, plus_minus, sentence, small_print
 from sarqc.study import ArrayRef
 from tests.synthetic_study import CURVE, GAMMAS, LAMS, write_study
 
@@ -182,10 +182,15 @@ class TestSentence:
     def test_says_plainly_when_worse(self, study):
         assert "worse than plain GPTQ" in text_at(study, "rqc-gbs", 0, 0)
 
+    def test_says_plainly_when_regularisation_does_not_help(self, tmp_path):
+        curve = np.array([90.0, 86.0, 87.0, 88.0, 89.0])
+        study = write_study(tmp_path / "toy", curve=curve, gs=False), tmp_path / "toy"
+        assert "No other λ tried has a lower perplexity." in text_at(study, "rqc-gbs", 0, 1)
+        assert "None is better than plain GPTQ." in text_at(study, "rqc-gbs", 0, 3)
+
     def test_says_plainly_when_it_can_not_be_told(self, tmp_path):
         study = write_study(tmp_path / "toy"), tmp_path / "toy"
         facts = line_facts(*study, method="sarqc-gs", bits=2, layer=None)
-        # Every λ > 0 of this line lies clearly below λ=0 except none: compare γ-less points near each other instead.
         assert facts.to_identity.verdict((0, 2)) == 0
         assert "not to be told apart" in small_print(facts, 0, 2)[-1]
 

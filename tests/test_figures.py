@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sarqc.curves import hero
-from sarqc.drawing import clamp, honest_range, position
 from sarqc.errors import NotFound, Refused
 from sarqc.facts import line_facts
-from sarqc.figures import COLUMNS, compare_view, grid_text, lab_view
-from sarqc.sentence import decimals_for, lam_text, number, percent
+from sarqc.figures import compare_view, lab_view
+from sarqc.figures.drawing import clamp, honest_range, position
+from sarqc.figures.hero import hero
+from sarqc.figures.lab import COLUMNS, grid_text
+from sarqc.figures.sentence import decimals_for, lam_text, number, percent
 from sarqc.study import read_array
 from tests.synthetic_study import LAMS, write_study
 
@@ -83,8 +84,8 @@ class TestHero:
     def test_marker_stands_at_the_shown_lambda_in_every_panel(self, study):
         facts = line_facts(*study, method="rqc-gbs", bits=2, layer=None)
         made = at(hero(facts), 0, 3)
-        lines = [s for s in made["layout"]["shapes"] if s.get("line", {}).get("width") == 1.5]
-        assert [shape["x0"] for shape in lines] == [3, 3, 3]
+        lines = [trace["x"] for trace in made["data"] if trace["name"] == "marker"]
+        assert lines == [["0.3", "0.3"]] * 3
         rings = [trace for trace in made["data"] if trace.get("marker", {}).get("size") == 13]
         assert [trace["x"] for trace in rings] == [["0.3"]] * 4
 
@@ -190,8 +191,8 @@ class TestMap:
         figure = at(view["figures"]["map"], 0, 2)
         trace = figure["data"][0]
         facts = line_facts(*study, method="sarqc-gbs", bits=2, layer=3)
-        assert trace["customdata"] == [[0, 1], [2, 3]]
-        assert trace["z"][1][1] == pytest.approx(math.log10(facts.held_out[0, 2]))
+        assert [[cell[0] for cell in row] for row in trace["customdata"]] == [[0, 1], [2, 3]]
+        assert trace["z"][1][1] == pytest.approx(math.log10(facts.held_out[0, 2]), rel=1e-5)
 
     def test_chosen_layer_is_framed(self, study):
         shapes = lab_view(*study, method="rqc-gbs", bits=2, layer=3)["figures"]["map"]["layout"]["shapes"]

@@ -64,7 +64,14 @@ def measure_accuracy(
     from lm_eval.tasks import TaskManager
 
     files = embedded_tasks(settings)
-    wrapped = HFLM(
+
+    class Quiet(HFLM):
+        """lm-eval's model without its own progress bar: progress is ours to tell, in events."""
+
+        def loglikelihood(self, requests: list[Any], disable_tqdm: bool = True) -> list[Any]:
+            return super().loglikelihood(requests, disable_tqdm=True)
+
+    wrapped = Quiet(
         pretrained=loaded.model,
         tokenizer=loaded.tokenizer,
         batch_size=batch_size,

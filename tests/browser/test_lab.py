@@ -23,7 +23,7 @@ READ_SURFACE = f"""() => {{
 }}"""
 READ_MARKERS = """() => {
   const canvas = document.querySelector('[data-plot="lab-hero"] .plot-canvas');
-  return canvas.layout.shapes.filter((shape) => shape.line?.width === 1.5).map((shape) => shape.x0);
+  return canvas.data.filter((trace) => trace.name === "marker").map((trace) => trace.x[0]);
 }"""
 
 
@@ -73,7 +73,7 @@ def test_lambda_by_keyboard_moves_marker_sentence_and_right_surface_and_asks_nob
     drawn_at(page, 0, 3)
 
     after = page.evaluate(READ_SURFACE)
-    assert page.evaluate(READ_MARKERS) == [3, 3, 3]
+    assert page.evaluate(READ_MARKERS) == ["0.3"] * 3
     assert page.text_content("[data-testid=lambda-value]") == "0.3"
     assert page.text_content("[data-testid=sentence]") != sentence
     assert after["left"] == before["left"]
@@ -146,6 +146,17 @@ def test_dragging_on_the_curves_moves_lambda(open_page):
     page.mouse.move(box["x"] + 0.1 * box["width"], box["y"] + 0.5 * box["height"], steps=4)
     page.mouse.up()
     assert page.text_content("[data-testid=lambda-value]") == "0"
+
+
+def test_play_steps_until_it_is_paused(open_page):
+    page = lab(open_page)
+    page.click("[data-testid=play]")
+    page.wait_for_function("document.querySelector('[data-testid=lambda-value]').textContent === '0.3'")
+    page.click("[data-testid=play]")
+    assert page.get_attribute("[data-testid=play]", "aria-pressed") == "false"
+    paused_at = page.text_content("[data-testid=lambda-value]")
+    page.wait_for_timeout(1200)
+    assert page.text_content("[data-testid=lambda-value]") == paused_at
 
 
 def test_accuracy_takes_the_place_of_perplexity_and_back(open_page):

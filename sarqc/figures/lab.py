@@ -1,7 +1,4 @@
-"""Facts → what a page draws: figures, the sentence of every point, the table, and how it was measured. Pure.
-
-``lab_view`` and ``compare_view`` are what the REST interface returns; the browser only indexes into them.
-"""
+"""The view of one line and layer: figures, the sentence of every point, the table, and how it was measured."""
 
 from __future__ import annotations
 
@@ -10,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from sarqc import panels
-from sarqc.curves import Curve, Panel, error_text, hero, perplexity_text, stack
-from sarqc.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure, plain_numbers
 from sarqc.errors import NotFound, Refused
 from sarqc.facts import LineFacts, lam_index, line_facts
-from sarqc.sentence import lam_text, percent, sentence, small_print
+from sarqc.figures import maps, weights
+from sarqc.figures.drawing import Figure
+from sarqc.figures.hero import hero
+from sarqc.figures.sentence import lam_text, percent, sentence, small_print
 from sarqc.study import Line, Study
 
 GRID_WORDS = {"symmetric": "symmetric", "full_range": "full-range symmetric", "asymmetric": "asymmetric"}
@@ -51,11 +46,11 @@ def lab_view(
     ``layer`` is a position in ``study.layers``; None, "" or "all" mean all layers. Without ``method`` or ``bits`` the
     line is the one that tells most. Raises ``NotFound`` for what the study does not have.
     """
-    line = _default_line(study, method or None, _whole(bits, "bits"))
+    line = default_line(study, method or None, _whole(bits, "bits"))
     at = None if layer in (None, "", "all") else _whole(layer, "layer")
     facts = line_facts(study, folder, method=line.method, bits=line.bits, layer=at)
-    shown = panels.surface_layer(facts, folder)
-    array = panels.surface_array(facts, folder, shown)
+    shown = weights.surface_layer(facts, folder)
+    array = weights.surface_array(facts, folder, shown)
     n_g, n_m = len(line.gammas), len(line.lams)
     grid = [(g, m) for g in range(n_g) for m in range(n_m)]
     return {
@@ -68,7 +63,7 @@ def lab_view(
         "gammas": list(line.gammas),
         "lam_texts": [lam_text(lam) for lam in line.lams],
         "gamma_texts": ["" if value is None else lam_text(value) for value in line.gammas],
-        "start": _start(facts),
+        "start": start_of(facts),
         "band": (facts.perplexity.band.tolist() if facts.perplexity else [[False] * n_m] * n_g),
         "sentences": [[sentence(facts, g, m) for m in range(n_m)] for g in range(n_g)],
         "small_print": [[small_print(facts, g, m) for m in range(n_m)] for g in range(n_g)],
@@ -85,13 +80,13 @@ def _figures(facts: LineFacts, folder: Path, array: dict[str, Any] | None, shown
     return {
         "hero": hero(facts),
         "hero_accuracy": hero(facts, "accuracy") if facts.accuracy is not None else None,
-        "surfaces": None if array is None else panels.surfaces(facts, array, shown, flat=False),
-        "surfaces_flat": None if array is None else panels.surfaces(facts, array, shown, flat=True),
-        "deciles": panels.deciles(facts, folder),
-        "map": panels.layer_map(facts, folder),
-        "plane": panels.plane(facts),
-        "gamma_grid": panels.gamma_grid(facts),
-        "methods": panels.methods(facts, folder),
+        "surfaces": None if array is None else weights.surfaces(facts, array, shown, flat=False),
+        "surfaces_flat": None if array is None else weights.surfaces(facts, array, shown, flat=True),
+        "deciles": weights.deciles(facts, folder),
+        "map": maps.layer_map(facts, folder),
+        "plane": maps.plane(facts),
+        "gamma_grid": maps.gamma_grid(facts),
+        "methods": maps.methods(facts, folder),
     }
 
 
@@ -104,7 +99,7 @@ def _whole(value: int | str | None, name: str) -> int | None:
         raise Refused(f"{name} is “{value}”", "view", f"Give {name} as a whole number.") from None
 
 
-def _default_line(study: Study, method: str | None, bits: int | None) -> Line:
+def default_line(study: Study, method: str | None, bits: int | None) -> Line:
     """The line asked for; with a part of it left open, the one with most to show."""
     fitting = [one for one in study.lines if method in (None, one.method) and bits in (None, one.bits)]
     if not fitting:
@@ -115,7 +110,7 @@ def _default_line(study: Study, method: str | None, bits: int | None) -> Line:
     return max(fitting, key=lambda one: (len(one.lams) > 1, one.method == "sarqc-gbs", len(one.lams), -one.bits))
 
 
-def _start(facts: LineFacts) -> dict[str, int]:
+def start_of(facts: LineFacts) -> dict[str, int]:
     """Where the marker stands first: the point a run was asked for, else 0.1, else the best."""
     line = facts.line
     if line.chosen is not None:
@@ -225,114 +220,10 @@ def how_measured(facts: LineFacts) -> list[dict[str, str]]:
 
 def _plain_text(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{str(key).replace('_', ' ')} {_plain_text(item)}" for key, item in value.items())
+        known = {key: item for key, item in value.items() if item is not None}
+        return ", ".join(f"{str(key).replace('_', ' ')} {_plain_text(item)}" for key, item in known.items())
     if isinstance(value, list | tuple):
-        return ", ".join(_plain_text(item) for item in value)
-    return "not set" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def compare_view(studies: Sequence[tuple[Study, Path]]) -> dict[str, Any]:
-    """Two or more studies side by side: first where their recipes differ, then numbers, then curves overlaid."""
-    if len(studies) < 2:
-        raise Refused("a comparison needs at least two studies", "compare", "Choose two or more.")
-    facts = [_chosen_facts(study, folder) for study, folder in studies]
-    names = [f"{'ABCDEFGH'[i % 8]}: {one.study.title}" for i, one in enumerate(facts)]
-    return {
-        "studies": [{"id": one.study.id, "name": name} for one, name in zip(facts, names, strict=True)],
-        "differences": _recipe_differences(facts),
-        "numbers": _numbers(facts),
-        "figure": _overlay(facts),
-    }
-
-
-def _chosen_facts(study: Study, folder: Path) -> LineFacts:
-    line = next((one for one in study.lines if one.chosen is not None), None) or _default_line(study, None, None)
-    return line_facts(study, folder, method=line.method, bits=line.bits, layer=None, with_identity=False)
-
-
-def _recipe_differences(facts: Sequence[LineFacts]) -> list[dict[str, Any]]:
-    """Fields in which the recipes (or, for shipped studies, the facts of the line) are not equal."""
-    described = []
-    for one in facts:
-        line = one.line
-        start = _start(one)
-        known = {
-            "model": one.study.model.name,
-            "bits": line.bits,
-            "grid": line.grid,
-            "group_size": line.group_size,
-            "method": line.method,
-            "lambda": line.lams[start["lambda"]],
-            "gamma": line.gammas[start["gamma"]],
-            "draws": len(line.draws),
-        }
-        described.append(
-            {**known, **{k: v for k, v in (one.study.recipe or {}).items() if k not in ("lambda", "gamma")}}
-        )
-    fields = dict.fromkeys(key for one in described for key in one)
-    rows = [{"field": key, "values": [one.get(key) for one in described]} for key in fields]
-    return [row for row in rows if any(value != row["values"][0] for value in row["values"][1:])]
-
-
-def _numbers(facts: Sequence[LineFacts]) -> list[dict[str, Any]]:
-    def at(one: LineFacts, values: np.ndarray | None) -> float | None:
-        if values is None:
-            return None
-        start = _start(one)
-        value = float(values[start["gamma"], start["lambda"]])
-        return value if math.isfinite(value) else None
-
-    rows = [
-        ("Perplexity, unseen text", "perplexity", [at(o, o.perplexity.mean if o.perplexity else None) for o in facts]),
-        ("Perplexity, float model", "perplexity", [one.study.model.perplexity for one in facts]),
-        ("Accuracy", "share", [at(one, one.accuracy.mean if one.accuracy else None) for one in facts]),
-        ("Reconstruction error, calibration text", "error", [at(one, one.recon) for one in facts]),
-        ("Reconstruction error, unseen text", "error", [at(one, one.held_out) for one in facts]),
-        ("Weight drift", "error", [at(one, one.drift) for one in facts]),
-        ("Share of parameters quantized", "share", [one.study.model.share_quantized for one in facts]),
-    ]
-    return [
-        {"title": title, "kind": kind, "values": values}
-        for title, kind, values in rows
-        if any(value is not None for value in values)
-    ]
-
-
-def _overlay(facts: Sequence[LineFacts]) -> Figure:
-    """The studies' curves over the union of their λ; one colour per study, one panel per quantity."""
-    lams = sorted({float(lam) for one in facts for lam in one.line.lams})
-    quantities = (
-        ("Perplexity on unseen text, lower is better", perplexity_text, QUALITY,
-         [one.perplexity.mean if one.perplexity else None for one in facts]),
-        ("Reconstruction error on calibration text", error_text, RECON, [one.recon for one in facts]),
-        ("Reconstruction error on unseen text", error_text, HELD_OUT, [one.held_out for one in facts]),
-        ("Weight drift, relative", error_text, DRIFT, [one.drift for one in facts]),
-    )  # fmt: skip
-    stacked = []
-    for title, show, _, values in quantities:
-        curves = tuple(
-            Curve("ABCDEFGH"[i % 8], _series(i), _on_axis(one, array, lams), label="ABCDEFGH"[i % 8])
-            for i, (one, array) in enumerate(zip(facts, values, strict=True))
-            if array is not None
-        )
-        if curves:
-            stacked.append(Panel(title, show, curves, 1.0))
-    figure = stack(lams, stacked, ring=False)
-    figure["aria"] = f"Curves over λ of {len(facts)} studies: {', '.join(one.study.title for one in facts)}."
-    return figure
-
-
-def _series(index: int) -> dict[str, str]:
-    dash, symbol = (("solid", "circle"), ("dash", "square"), ("dot", "diamond"), ("dashdot", "cross"))[index % 4]
-    return {"color": f"var(--series-{index % 4 + 1})", "dash": dash, "symbol": symbol}
-
-
-def _on_axis(facts: LineFacts, values: np.ndarray, lams: Sequence[float]) -> np.ndarray:
-    """The line's γ of its chosen point, laid on the common λ axis."""
-    row = np.full(len(lams), np.nan)
-    for index, lam in enumerate(facts.line.lams):
-        row[list(lams).index(float(lam))] = values[_start(facts)["gamma"], index]
-    return row[None]
-
-
-__all__ = ["compare_view", "grid_text", "how_measured", "lab_view", "plain_numbers", "table"]
+        return ", ".join(_plain_text(item) for item in value) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)

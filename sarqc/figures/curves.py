@@ -1,4 +1,4 @@
-"""Stacked panels over one ordinal λ axis: the Lab's main figure and the comparison of studies.
+"""Stacked panels over one ordinal λ axis: how the Lab's main figure and the comparison of studies are drawn.
 
 A panel holds curves of one quantity; all panels share the axis, the marker of the shown λ and the sweet-spot band.
 """
@@ -13,11 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.drawing import (
-    DRIFT,
-    HELD_OUT,
-    QUALITY,
-    RECON,
+from sarqc.figures.drawing import (
     Figure,
     base_layout,
     bind,
@@ -27,13 +23,10 @@ from sarqc.drawing import (
     lam_axis,
     line_trace,
     note,
-    plain_numbers,
-    position,
     ring_trace,
     value_axis,
 )
-from sarqc.facts import LineFacts, Quality, lam_index, spans
-from sarqc.sentence import decimals_for, draws_text, lam_text, number, percent
+from sarqc.figures.sentence import decimals_for, lam_text, number, percent
 
 Format = Callable[[float], str]
 LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share of their panel
@@ -49,6 +42,7 @@ class Curve:
     error: np.ndarray | None = None
     label: str = ""  # written at the line's end
     faint: bool = False  # a comparison in the background: thin, no markers, no ring
+    short: str = ""  # its name on a narrow screen, where it stands in the title instead of at the line's end
 
 
 @dataclass(frozen=True)
@@ -59,6 +53,7 @@ class Panel:
     show: Format
     curves: tuple[Curve, ...]
     weight: float
+    short: str = ""  # the title on a narrow screen
     reference: float | None = None  # the float model's value, drawn as a thin line
     pinned: tuple[float, ...] = field(default=())  # values that must be inside the range
     points: tuple[tuple[str, float, float], ...] = field(default=())  # named single points (label, λ, value)
@@ -77,99 +72,62 @@ def accuracy_text(value: float) -> str:
     return percent(value, 1)
 
 
-def hero(facts: LineFacts, quality_name: str = "perplexity") -> Figure:
-    """Quality, reconstruction error and weight drift over λ, with the marker, the band and the named tick."""
-    quality = facts.accuracy if quality_name == "accuracy" else facts.perplexity
-    panels: list[Panel] = []
-    if quality is not None:
-        panels.append(_quality_panel(facts, quality, quality_name))
-    if facts.recon is not None or facts.held_out is not None:
-        panels.append(_error_panel(facts))
-    if facts.drift is not None:
-        panels.append(_drift_panel(facts))
-    figure = stack(facts.line.lams, panels, ring=True)
-    _add_band(figure, facts, quality)
-    _add_baseline_tick(figure, facts)
-    figure["bindings"].append(bind("aria", [_aria(facts, quality, quality_name, g) for g in _gammas(facts)], "gamma"))
-    return figure
-
-
-def _gammas(facts: LineFacts) -> range:
-    return range(len(facts.line.gammas))
-
-
-def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
-    error = quality.to_baseline.error if quality.to_baseline is not None else None
-    what = "saliency" if facts.identity is not None else ""
-    curves = [Curve("perplexity" if name == "perplexity" else "accuracy", QUALITY, quality.mean, error, label=what)]
-    twin = facts.identity
-    twin_quality = None if twin is None else (twin.accuracy if name == "accuracy" else twin.perplexity)
-    if twin is not None and twin_quality is not None:
-        curves.append(_ghost(facts, twin, twin_quality.mean, QUALITY, "identity"))
-    base = facts.baseline
-    points: tuple[tuple[str, float, float], ...] = ()
-    if base is not None and quality.baseline_mean is not None and facts.baseline_position is None:
-        points = ((base.label, base.lam, quality.baseline_mean),)
-    pinned = () if quality.baseline_mean is None else (quality.baseline_mean,)
-    model = facts.study.model
-    if name == "accuracy":
-        return Panel("Accuracy", accuracy_text, tuple(curves), 1.35, model.accuracy, pinned, points)
-    title = "Perplexity on unseen text, lower is better"
-    return Panel(title, perplexity_text, tuple(curves), 1.35, model.perplexity, pinned, points)
-
-
-def _error_panel(facts: LineFacts) -> Panel:
-    curves: list[Curve] = []
-    if facts.held_out is not None:
-        curves.append(Curve("unseen text", HELD_OUT, facts.held_out, label="unseen text"))
-    if facts.recon is not None:
-        curves.append(Curve("calibration text", RECON, facts.recon, label="calibration text"))
-    twin = facts.identity
-    if twin is not None and twin.held_out is not None and facts.held_out is not None:
-        curves.append(_ghost(facts, twin, twin.held_out, HELD_OUT, ""))
-    return Panel("Reconstruction error, relative", error_text, tuple(curves), 1.1)
-
-
-def _drift_panel(facts: LineFacts) -> Panel:
-    assert facts.drift is not None
-    curves = [Curve("weight drift", DRIFT, facts.drift)]
-    if facts.identity is not None and facts.identity.drift is not None:
-        curves.append(_ghost(facts, facts.identity, facts.identity.drift, DRIFT, ""))
-    return Panel("Weight drift, relative", error_text, tuple(curves), 0.95)
-
-
-def _ghost(facts: LineFacts, twin: LineFacts, values: np.ndarray, style: dict[str, str], label: str) -> Curve:
-    """The identity curve on this line's axis, equal for every γ; NaN where it has no such λ."""
-    columns = [lam_index(twin.line, lam) for lam in facts.line.lams]
-    row = np.array([np.nan if column is None else values[0, column] for column in columns])
-    faded = {**style, "color": style["color"].replace(")", "-faint)"), "dash": "solid"}
-    return Curve("identity", faded, np.tile(row, (len(facts.line.gammas), 1)), label=label, faint=True)
-
-
 def stack(lams: Sequence[float], panels: Sequence[Panel], *, ring: bool) -> Figure:
     """Panels one above the other over one λ axis. With ``ring`` the shown λ is marked in each."""
     names = [lam_text(lam) for lam in lams]
     layout = base_layout(left=50, right=104, top=22, bottom=30)
     layout |= {"xaxis": lam_axis(lams), "hovermode": "x unified", "hoversubplots": "axis"}
-    figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {"layout.margin.r": 16}}
+    figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}, "narrow_bindings": []}
+    figure["narrow"] |= {"layout.margin.r": 16} if ring else {"layout.margin.r": 32}
     total, gap, top = sum(panel.weight for panel in panels), 0.085, 1.0
     room = 1.0 - gap * (len(panels) - 1)
     for index, panel in enumerate(panels):
         bottom = max(0.0, top - room * panel.weight / total)
-        axis = "y" if index == 0 else f"y{index + 1}"
+        axis = axis_name(index)
         _add_panel(figure, panel, axis, (bottom, top), names, lams, ring)
         top = bottom - gap
     layout["xaxis"]["anchor"] = "y" if len(panels) == 1 else f"y{len(panels)}"
     layout["annotations"].append(
         note("λ", xref="paper", yref="paper", x=1, y=0, xanchor="left", yanchor="top", xshift=8, yshift=-4)
     )
-    if ring:
-        marker = {"type": "line", "xref": "x", "yref": "paper", "y0": 0, "y1": 1, "x0": 0, "x1": 0, "layer": "between"}
-        layout["shapes"].append({**marker, "line": {"color": "var(--ink)", "width": 1.5}})
-        at = len(layout["shapes"]) - 1
-        for end in ("x0", "x1"):
-            figure["bindings"].append(bind(f"layout.shapes.{at}.{end}", list(range(len(lams))), "lambda"))
     return figure
+
+
+def upright(axis: str, x: float, line: dict[str, Any], layer: str) -> dict[str, Any]:
+    """A vertical line through one panel; the titles between the panels stay free of it."""
+    return {
+        "type": "line",
+        "xref": "x",
+        "yref": f"{axis} domain",
+        "x0": x,
+        "x1": x,
+        "y0": 0,
+        "y1": 1,
+        "layer": layer,
+        "line": line,
+    }
+
+
+def axis_name(index: int) -> str:
+    return "y" if index == 0 else f"y{index + 1}"
+
+
+def _add_marker(figure: Figure, axis: str, names: list[str], span: tuple[float, float]) -> None:
+    """The shown λ in one panel: a trace and not a shape, so that it lies above the grid and below the curves."""
+    at = len(figure["data"])
+    figure["data"].append(
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "marker",
+            "x": [],
+            "y": list(span),
+            "yaxis": axis,
+            "hoverinfo": "skip",
+            "line": {"color": "var(--ink)", "width": 1.5},
+        }
+    )
+    figure["bindings"].append(bind(f"data.{at}.x", [[name, name] for name in names], "lambda"))
 
 
 def _add_panel(
@@ -184,6 +142,8 @@ def _add_panel(
     layout, bindings = figure["layout"], figure["bindings"]
     span = _panel_range(panel, lams)
     layout["yaxis" + axis[1:]] = value_axis(domain, span, ticks=5 if panel.weight > 1.2 else 4)
+    if ring:
+        _add_marker(figure, axis, names, span)
     off: list[tuple[np.ndarray, np.ndarray]] = []
     ends: list[tuple[Curve, np.ndarray]] = []
     # Faint curves first, so that what is compared lies behind what is shown.
@@ -221,7 +181,7 @@ def _add_panel(
     _add_off_scale(figure, off, axis, names, span, panel.show)
     _add_reference(layout, panel, axis, span)
     _add_title(figure, panel, domain[1], ring)
-    _add_end_labels(figure, ends, axis, len(names), span)
+    _add_end_labels(figure, ends, axis, len(names), span, ring)
 
 
 def _panel_range(panel: Panel, lams: Sequence[float]) -> tuple[float, float]:
@@ -239,7 +199,8 @@ def _panel_range(panel: Panel, lams: Sequence[float]) -> tuple[float, float]:
     measured = inside[np.isfinite(inside)]
     if panel.reference is not None and measured.size:
         spread = max(float(measured.max() - measured.min()), 0.01 * abs(float(measured.max())))
-        if abs(panel.reference - float(measured.min())) < 0.6 * spread:
+        alone = np.unique(measured).size == 1  # a single point has no scale of its own; the float model gives it one
+        if alone or abs(panel.reference - float(measured.min())) < 0.6 * spread:
             always.append(panel.reference)
     return honest_range(inside, outer, always=always)
 
@@ -362,6 +323,8 @@ def _add_title(figure: Figure, panel: Panel, top: float, ring: bool) -> None:
     for row in range(curves[0].values.shape[0]):
         texts.append([_title_text(panel, curves, row, column) for column in range(curves[0].values.shape[1])])
     figure["bindings"].append(bind(f"layout.annotations.{at}.text", texts, "gamma", "lambda"))
+    named = [[_short_title(panel, row, column) for column in range(len(texts[0]))] for row in range(len(texts))]
+    figure["narrow_bindings"].append(bind(f"layout.annotations.{at}.text", named, "gamma", "lambda"))
 
 
 def _title_text(panel: Panel, curves: list[Curve], row: int, column: int) -> str:
@@ -374,8 +337,26 @@ def _title_text(panel: Panel, curves: list[Curve], row: int, column: int) -> str
     return f"{panel.title}   {'  ·  '.join(shown)}"
 
 
+def _short_title(panel: Panel, row: int, column: int) -> str:
+    """On a narrow screen the curves' names stand here, before their values; the line's end has no room."""
+    shown = []
+    for curve in sorted(panel.curves, key=lambda one: one.faint):
+        value = float(curve.values[row, column])
+        if not math.isfinite(value) or (curve.faint and not curve.short):
+            continue
+        ink = "var(--ink-2)" if curve.faint else curve.style["color"].replace(")", "-ink)")
+        name = f"{curve.short} " if curve.short else ""
+        shown.append(f'<span style="color:{ink}">{name}<b>{panel.show(value)}</b></span>')
+    return f"{panel.short or panel.title}  {' · '.join(shown)}"
+
+
 def _add_end_labels(
-    figure: Figure, ends: list[tuple[Curve, np.ndarray]], axis: str, n_lams: int, span: tuple[float, float]
+    figure: Figure,
+    ends: list[tuple[Curve, np.ndarray]],
+    axis: str,
+    n_lams: int,
+    span: tuple[float, float],
+    ring: bool,
 ) -> None:
     if not ends:
         return
@@ -384,8 +365,12 @@ def _add_end_labels(
     heights: list[list[float]] = [[] for _ in ends]
     for row in range(rows):
         raw = [_last(drawn[row], (span[0] + span[1]) / 2) for _, drawn in ends]
-        for one, value in zip(heights, _apart(raw, LABEL_GAP * (span[1] - span[0])), strict=True):
-            one.append(value)
+        room = span[1] - span[0]
+        placed = _apart(raw, LABEL_GAP * room)
+        # Labels pushed over an edge would not be drawn: the whole group moves back inside.
+        shift = max(0.0, span[0] + 0.06 * room - min(placed)) - max(0.0, max(placed) - span[1] + 0.06 * room)
+        for one, value in zip(heights, placed, strict=True):
+            one.append(value + shift)
     for offset, (curve, _) in enumerate(ends):
         at = first + offset
         ink = curve.style["color"].replace("-faint", "").replace(")", "-ink)")
@@ -393,11 +378,8 @@ def _add_end_labels(
         font = {"size": 12, "color": "var(--ink-2)" if curve.faint else ink}
         layout["annotations"].append(note(curve.label, xshift=12, **{**place, "font": font}))
         figure["bindings"].append(bind(f"layout.annotations.{at}.y", heights[offset], "gamma"))
-        figure["narrow"] |= {
-            f"layout.annotations.{at}.xanchor": "right",
-            f"layout.annotations.{at}.xshift": 8,
-            f"layout.annotations.{at}.yshift": 11 if not curve.faint else -11,
-        }
+        if ring:
+            figure["narrow"][f"layout.annotations.{at}.visible"] = False
 
 
 def _last(row: np.ndarray, otherwise: float) -> float:
@@ -414,94 +396,3 @@ def _apart(values: list[float], gap: float) -> list[float]:
             middle = (placed[after] + placed[before]) / 2
             placed[before], placed[after] = middle - gap / 2, middle + gap / 2
     return placed
-
-
-def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None:
-    """The sweet spot behind all panels. Its shapes are bound, because each γ has its own."""
-    if quality is None:
-        return
-    runs = [spans(quality.band[g]) for g in _gammas(facts)]
-    layout = figure["layout"]
-    for slot in range(max((len(run) for run in runs), default=0)):
-        at = len(layout["shapes"])
-        layout["shapes"].append(
-            {
-                "type": "rect",
-                "xref": "x",
-                "yref": "paper",
-                "x0": 0,
-                "x1": 0,
-                "y0": 0,
-                "y1": 1,
-                "layer": "below",
-                "line": {"width": 0},
-                "fillcolor": "var(--band)",
-            }
-        )
-        edges = [(run[slot][0] - 0.4, run[slot][1] + 0.4) if slot < len(run) else (0.0, 0.0) for run in runs]
-        figure["bindings"] += [
-            bind(f"layout.shapes.{at}.x0", [edge[0] for edge in edges], "gamma"),
-            bind(f"layout.shapes.{at}.x1", [edge[1] for edge in edges], "gamma"),
-        ]
-    if any(runs):
-        at = len(layout["annotations"])
-        font = {"size": 12, "color": "var(--quality-ink)"}
-        layout["annotations"].append(
-            note("as good as the best", xref="x", yref="paper", x=0, y=1, yanchor="top", yshift=-2, xshift=5, font=font)
-        )
-        starts = [run[0][0] - 0.4 if run else 0 for run in runs]
-        figure["bindings"] += [
-            bind(f"layout.annotations.{at}.x", starts, "gamma"),
-            bind(f"layout.annotations.{at}.visible", [bool(run) for run in runs], "gamma"),
-        ]
-
-
-def _add_baseline_tick(figure: Figure, facts: LineFacts) -> None:
-    base = facts.baseline
-    if base is None or len(facts.line.lams) < 2:
-        return
-    place = position(base.lam, facts.line.lams)
-    if place is None:
-        return
-    figure["layout"]["shapes"].append(
-        {
-            "type": "line",
-            "xref": "x",
-            "yref": "paper",
-            "x0": place,
-            "x1": place,
-            "y0": 0,
-            "y1": 1,
-            "layer": "below",
-            "line": {"color": "var(--ink-3)", "width": 1, "dash": "dot"},
-        }
-    )
-    text = {"xref": "x", "yref": "paper", "x": place, "y": 0, "yanchor": "bottom", "xshift": 4, "yshift": 1}
-    figure["layout"]["annotations"].append(note(base.label, **text, font={"size": 12, "color": "var(--ink-2)"}))
-
-
-def _aria(facts: LineFacts, quality: Quality | None, name: str, gamma: int) -> str:
-    """The curves in words: where each begins, where it is best or ends."""
-    lams = facts.line.lams
-    parts: list[str] = []
-    if quality is not None and quality.best[gamma] is not None:
-        best = quality.best[gamma]
-        show = accuracy_text if name == "accuracy" else perplexity_text
-        extreme = "highest" if name == "accuracy" else "lowest"
-        parts.append(f"{name} is {extreme}, {show(quality.mean[gamma, best])}, at λ = {lam_text(lams[best])}")
-    for values, what in (
-        (facts.recon, "reconstruction error on calibration text"),
-        (facts.held_out, "on unseen text"),
-        (facts.drift, "weight drift"),
-    ):
-        if values is not None and np.isfinite(values[gamma]).all() and len(lams) > 1:
-            first, last = float(values[gamma, 0]), float(values[gamma, -1])
-            parts.append(f"{what} goes from {error_text(first)} at λ = {lam_text(lams[0])} to {error_text(last)}")
-    where = "all layers" if facts.layer is None else facts.study.layers[facts.layer].name
-    text = "; ".join(parts) if parts else "nothing was measured"
-    return (
-        f"Curves over λ for {facts.line.title} at {facts.line.bits} bits, {where}, {draws_text(facts.n_draws)}: {text}."
-    )
-
-
-__all__ = ["Curve", "Panel", "accuracy_text", "error_text", "hero", "perplexity_text", "plain_numbers", "stack"]

@@ -1,4 +1,4 @@
-"""The Lab's smaller figures: surfaces of |Ŵ − W|, drift by saliency, the map of layers, planes and methods."""
+"""Figures of a whole study: the map of layers, reconstruction against drift, λ × γ, and the methods compared."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.curves import accuracy_text, error_text, perplexity_text
-from sarqc.drawing import (
-    DRIFT,
+from sarqc.facts import LineFacts, line_facts, mean_over_draws, read
+from sarqc.figures.curves import error_text, perplexity_text
+from sarqc.figures.drawing import (
     HELD_OUT,
+    PLAIN_AXIS,
     QUALITY,
     RECON,
+    SHADES,
     Figure,
     base_layout,
     bind,
@@ -23,196 +25,9 @@ from sarqc.drawing import (
     note,
     plain_numbers,
 )
-from sarqc.facts import LineFacts, layer_slice, line_facts, mean_over_draws, read
-from sarqc.sentence import draws_text, lam_text, number
+from sarqc.figures.sentence import draws_text, lam_text
 
-SHADES = "Cividis"
-CAMERA = {
-    "eye": {"x": 1.2, "y": -1.3, "z": 0.82},
-    "center": {"x": 0, "y": 0, "z": -0.16},
-    "up": {"x": 0, "y": 0, "z": 1},
-}
 MOST_MODULES = 14  # more columns than this (experts) are folded by their last name
-PLAIN_AXIS = {"fixedrange": True, "zeroline": False, "gridcolor": "var(--grid)", "ticks": ""}
-
-
-def surface_layer(facts: LineFacts, folder: Path) -> int:
-    """The layer whose surface is shown: the chosen one, or for all layers the one that drifts most."""
-    if facts.layer is not None:
-        return facts.layer
-    drift = read(folder, facts.line, "drift")
-    if drift is None:
-        return 0
-    by_layer = mean_over_draws(drift)  # L G M
-    return int(np.nanargmax(np.nan_to_num(by_layer).mean(axis=(1, 2))))
-
-
-def surface_array(facts: LineFacts, folder: Path, layer: int) -> dict[str, Any] | None:
-    """Where the browser finds |ΔW| of one layer: file, the bytes of that layer, shape, and the value of 255."""
-    ref, scales = facts.line.arrays.get("surface"), read(folder, facts.line, "surface_scale")
-    if ref is None or scales is None:
-        return None
-    offset, length = layer_slice(ref, layer)
-    return {
-        "file": ref.file,
-        "dtype": ref.dtype,
-        "axes": list(ref.axes[1:]),
-        "shape": list(ref.shape[1:]),
-        "offset": offset,
-        "length": length,
-        "scale": float(scales[layer]),
-    }
-
-
-def surfaces(facts: LineFacts, array: dict[str, Any], layer: int, *, flat: bool) -> Figure:
-    """|Ŵ − W| at the smallest λ and at the shown one: one scale, one camera. ``flat`` draws them as maps."""
-    lams, scale = facts.line.lams, array["scale"]
-    sides = 2 if len(lams) > 1 else 1
-    layout = base_layout(left=8, right=8, top=24, bottom=6)
-    figure: Figure = {"data": [], "layout": layout, "bindings": [], "camera": CAMERA}
-    gap = 0.06 if flat else 0.0
-    for side in range(sides):
-        x0, x1 = (side + gap * side / 2) / sides, (side + 1 - gap * (1 - side) / 2) / sides
-        trace: dict[str, Any] = {
-            "z": [],
-            "colorscale": SHADES,
-            "showscale": False,
-            "hovertemplate": "|Ŵ − W| %{z:.3f}<extra></extra>",
-        }
-        suffix = "" if side == 0 else "2"
-        if flat:
-            trace |= {"type": "heatmap", "zmin": 0, "zmax": scale, "xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
-            hidden = {"visible": False, "fixedrange": True}
-            layout[f"xaxis{suffix}"] = {**hidden, "domain": [x0, x1], "anchor": f"y{suffix}"}
-            layout[f"yaxis{suffix}"] = {**hidden, "anchor": f"x{suffix}"}
-        else:
-            trace |= {"type": "surface", "cmin": 0, "cmax": scale, "scene": f"scene{suffix}", **_lighting()}
-            layout[f"scene{suffix}"] = _scene((x0, x1), scale)
-        figure["data"].append(trace)
-        bound: dict[str, Any] = {"path": f"data.{side}.z", "array": "surface"}
-        if side == 0 and sides == 2:
-            bound["lambda"] = 0
-        figure["bindings"].append(bound)
-        place = {"xref": "paper", "yref": "paper", "x": (x0 + x1) / 2, "y": 1, "xanchor": "center", "yshift": 2}
-        fixed = f"λ = {lam_text(lams[0])}"
-        layout["annotations"].append(note(fixed, **place, font={"size": 12, "color": "var(--ink)"}))
-        if side == 1:
-            texts = [f"λ = {lam_text(lam)}" for lam in lams]
-            figure["bindings"].append(bind("layout.annotations.1.text", texts, "lambda"))
-    info = facts.study.layers[layer]
-    figure["bindings"].append(
-        bind("aria", [_surface_aria(facts, i, info.name, scale) for i in range(len(lams))], "lambda")
-    )
-    return figure
-
-
-def _lighting() -> dict[str, Any]:
-    return {
-        "lighting": {"ambient": 0.75, "diffuse": 0.55, "specular": 0.05, "roughness": 0.9, "fresnel": 0.05},
-        "contours": {axis: {"highlight": False} for axis in "xyz"},
-    }
-
-
-def _scene(domain: tuple[float, float], scale: float) -> dict[str, Any]:
-    quiet = {
-        "showgrid": True,
-        "gridcolor": "var(--line)",
-        "zeroline": False,
-        "showspikes": False,
-        "showbackground": False,
-        "showline": True,
-        "linecolor": "var(--ink-3)",
-        "ticks": "",
-        "tickfont": {"size": 10},
-    }
-    side = {**quiet, "showticklabels": False}
-    font = {"size": 11, "color": "var(--ink-2)"}
-    return {
-        "domain": {"x": list(domain), "y": [0, 1]},
-        "aspectmode": "manual",
-        "aspectratio": {"x": 1.15, "y": 1.15, "z": 0.62},
-        "dragmode": "turntable",
-        "camera": CAMERA,
-        "xaxis": {**side, "title": {"text": "input", "font": font}},
-        "yaxis": {**side, "title": {"text": "output", "font": font}},
-        "zaxis": {**quiet, "range": [0, scale * 1.02], "nticks": 4, "title": {"text": ""}},
-    }
-
-
-def _surface_aria(facts: LineFacts, lam: int, name: str, scale: float) -> str:
-    first = lam_text(facts.line.lams[0])
-    return (
-        f"Size of the weight changes in {name} at λ = {first} and at λ = {lam_text(facts.line.lams[lam])}, "
-        f"on one scale up to {number(scale, 3)}."
-    )
-
-
-def deciles(facts: LineFacts, folder: Path) -> Figure | None:
-    """Root-mean-square drift by decile of channel saliency: λ at its smallest against the shown λ, first draw."""
-    array = read(folder, facts.line, "deciles")  # L G M 10
-    if array is None:
-        return None
-    chosen = np.sqrt(np.nanmean(array**2, axis=0)) if facts.layer is None else array[facts.layer]  # G M 10
-    lams, count = facts.line.lams, chosen.shape[-1]
-    layout = base_layout(left=50, right=72, top=8, bottom=24)
-    high = float(np.nanmax(chosen)) * 1.08 or 1.0
-    ends = {"tickvals": [0, count - 1], "ticktext": ["least salient", "most salient"], "range": [-0.6, count - 0.4]}
-    layout["xaxis"] = {**PLAIN_AXIS, **ends, "showgrid": False, "ticks": "outside", "ticklen": 5, "tickcolor": "rgba(0,0,0,0)"}
-    layout["yaxis"] = {**PLAIN_AXIS, "range": [0, high], "nticks": 4}
-    grey = {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle"}
-    figure: Figure = {"data": [], "layout": layout, "bindings": []}
-    sides = (0, 1) if len(lams) > 1 else (1,)
-    heights = [_spread_labels(row[0, -1], row[:, -1], 0.18 * high) for row in chosen]
-    for at, side in enumerate(sides):
-        style = DRIFT if side else grey
-        figure["data"].append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "x": list(range(count)),
-                "y": [],
-                "line": {"color": style["color"], "dash": "solid" if side else "dot", "width": 2},
-                "marker": {"color": style["color"], "symbol": style["symbol"], "size": 6},
-                "hovertemplate": "decile %{x}: %{y:.4f}<extra></extra>",
-            }
-        )
-        color = "var(--drift-ink)" if side else "var(--ink-2)"
-        place = {"x": count - 1, "y": 0, "xshift": 10, "yanchor": "middle", "font": {"size": 12, "color": color}}
-        layout["annotations"].append(note(f"λ = {lam_text(lams[0])}", **place))
-        if side:
-            texts = [f"λ = {lam_text(lam)}" for lam in lams]
-            figure["bindings"] += [
-                bind(f"data.{at}.y", chosen, "gamma", "lambda"),
-                bind(f"layout.annotations.{at}.text", texts, "lambda"),
-                bind(f"layout.annotations.{at}.y", [[h[1] for h in row] for row in heights], "gamma", "lambda"),
-                bind(f"layout.annotations.{at}.visible", [i > 0 or len(lams) == 1 for i in range(len(lams))], "lambda"),
-            ]
-        else:
-            figure["bindings"] += [
-                bind(f"data.{at}.y", chosen[:, 0], "gamma"),
-                bind(f"layout.annotations.{at}.y", [[h[0] for h in row] for row in heights], "gamma", "lambda"),
-            ]
-    texts = [[_decile_aria(row[0], row[lam], lams, lam) for lam in range(len(lams))] for row in chosen]
-    figure["bindings"].append(bind("aria", texts, "gamma", "lambda"))
-    return figure
-
-
-def _spread_labels(fixed: float, moving: np.ndarray, gap: float) -> list[tuple[float, float]]:
-    """Heights of the two end labels for each λ, never nearer than ``gap``."""
-    places = []
-    for value in moving.tolist():
-        short = max(0.0, gap - abs(fixed - value)) / 2
-        up = 1 if fixed >= value else -1
-        places.append((fixed + up * short, value - up * short))
-    return places
-
-
-def _decile_aria(first: np.ndarray, shown: np.ndarray, lams: tuple[float, ...], lam: int) -> str:
-    return (
-        f"Root-mean-square weight change by saliency decile at λ = {lam_text(lams[lam])}: least salient "
-        f"{number(float(shown[0]), 4)}, most salient {number(float(shown[-1]), 4)}; at λ = {lam_text(lams[0])} "
-        f"{number(float(first[0]), 4)} and {number(float(first[-1]), 4)}."
-    )
 
 
 def layer_map(facts: LineFacts, folder: Path) -> Figure | None:
@@ -246,8 +61,11 @@ def layer_map(facts: LineFacts, folder: Path) -> Figure | None:
         "ticks": "",
     }
     layout["yaxis"] = {**PLAIN_AXIS, "showgrid": False, "nticks": 9, "range": [-0.5, len(rows) - 0.5]}
-    texts = [[[_cell_text(rows, columns, grid, r, c) for c in range(len(columns))] for r in range(len(rows))]
-             for grid in z.reshape(n_g * n_m, len(rows), len(columns))]  # fmt: skip
+    flat = [_cell_texts(grid) for grid in z.reshape(n_g * n_m, len(rows), len(columns))]
+    leads = [
+        [[int(pick[r, c]), f"block {rows[r]} · {columns[c]}"] for c in range(len(columns))] for r in range(len(rows))
+    ]
+    gap = 2 if len(rows) <= 12 else 1 if len(rows) <= 40 else 0
     trace = {
         "type": "heatmap",
         "x": list(range(len(columns))),
@@ -258,9 +76,9 @@ def layer_map(facts: LineFacts, folder: Path) -> Figure | None:
         "zmax": math.log10(max(high, low * 1.01)),
         "colorscale": SHADES,
         "xgap": 2,
-        "ygap": 2,
-        "customdata": pick.tolist(),
-        "hovertemplate": "%{text}<extra></extra>",
+        "ygap": gap,
+        "customdata": leads,
+        "hovertemplate": "%{customdata[1]}: %{text}<extra></extra>",
         "colorbar": _log_bar(low, high),
     }
     layout["yaxis"] |= {"range": [rows[0] - 0.5, rows[-1] + 0.5]}
@@ -268,7 +86,7 @@ def layer_map(facts: LineFacts, folder: Path) -> Figure | None:
         for (row, column), members in cells.items():
             if facts.layer in members:
                 layout["shapes"].append(_frame(column, rows[row]))
-    nested = [[texts[g * n_m + m] for m in range(n_m)] for g in range(n_g)]
+    nested = [[flat[g * n_m + m] for m in range(n_m)] for g in range(n_g)]
     figure: Figure = {"data": [trace], "layout": layout, "bindings": []}
     figure["bindings"] += [
         bind("data.0.z", logs, "gamma", "lambda"),
@@ -319,10 +137,8 @@ def _log_bar(low: float, high: float) -> dict[str, Any]:
     }
 
 
-def _cell_text(rows: list[int], columns: list[str], grid: np.ndarray, row: int, column: int) -> str:
-    value = float(grid[row, column])
-    shown = error_text(value) if math.isfinite(value) else "not measured"
-    return f"block {rows[row]} · {columns[column]}: {shown}"
+def _cell_texts(grid: np.ndarray) -> list[list[str]]:
+    return [[error_text(value) if math.isfinite(value) else "not measured" for value in row] for row in grid.tolist()]
 
 
 def _map_aria(facts: LineFacts, grid: np.ndarray, rows: list[int], columns: list[str], lam: int) -> str:
@@ -396,14 +212,21 @@ def plane(facts: LineFacts) -> Figure | None:
             bind(f"data.{at + 1}.y", y[..., None], "gamma", "lambda"),
         ]
     values, (_, style, _) = errors[0][2], errors[0]
-    for which, shift in ((0, -12), (len(lams) - 1, 12)):
+    for which, yanchor, yshift in ((0, "top", -8), (len(lams) - 1, "bottom", -2)):
         place_x = [float(row[which]) for row in x]
         place_y = [float(row[which]) for row in clamp(values, span_y)[0]]
         at = len(layout["annotations"])
         layout["annotations"].append(
-            note(names[which], x=0, y=0, xanchor="right" if which == 0 else "left", yanchor="middle", xshift=shift,
-                 yshift=0 if which == 0 else 8)
-        )  # fmt: skip
+            note(
+                names[which],
+                x=0,
+                y=0,
+                xanchor="left" if which else "center",
+                xshift=8 if which else 0,
+                yanchor=yanchor,
+                yshift=yshift,
+            )
+        )
         figure["bindings"] += [
             bind(f"layout.annotations.{at}.x", place_x, "gamma"),
             bind(f"layout.annotations.{at}.y", place_y, "gamma"),
@@ -442,7 +265,8 @@ def gamma_grid(facts: LineFacts) -> Figure | None:
     layout = base_layout(left=40, right=52, top=6, bottom=34)
     layout["xaxis"] = {**lam_axis(line.lams), "showgrid": False, "title": {"text": "λ", "standoff": 2}}
     layout["xaxis"] |= {"range": [-0.5, len(line.lams) - 0.5]}
-    layout["yaxis"] = {"type": "category", "fixedrange": True, "ticks": "", "title": {"text": "γ", "standoff": 2}}
+    layout["yaxis"] = {"type": "category", "fixedrange": True, "ticks": "", "showgrid": False}
+    layout["yaxis"] |= {"title": {"text": "γ", "standoff": 2}}
     bar = {"thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "nticks": 4, "ticks": "",
            "tickfont": {"size": 11}}  # fmt: skip
     names = [lam_text(lam) for lam in line.lams]
@@ -541,7 +365,3 @@ def methods(facts: LineFacts, folder: Path) -> Figure | None:
     words = "; ".join(f"{row[0]} {perplexity_text(row[1])}" for row in reversed(rows))
     aria = f"Perplexity of each method at {facts.line.bits} bits and its best λ, {draws_text(facts.n_draws)}: {words}."
     return {"data": [trace], "layout": layout, "bindings": [], "aria": aria, "narrow": {"layout.margin.r": 118}}
-
-
-__all__ = ["accuracy_text", "deciles", "gamma_grid", "layer_map", "methods", "plane", "surface_array", "surface_layer",
-           "surfaces"]  # fmt: skip

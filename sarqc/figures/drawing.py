@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.sentence import lam_text
+from sarqc.figures.sentence import lam_text
 
 Figure = dict[str, Any]
 
@@ -25,6 +25,8 @@ RECON = {"color": "var(--recon)", "dash": "solid", "symbol": "circle"}
 HELD_OUT = {"color": "var(--held-out)", "dash": "dot", "symbol": "circle"}
 DRIFT = {"color": "var(--drift)", "dash": "dash", "symbol": "square"}
 
+SHADES = "Cividis"
+PLAIN_AXIS = {"fixedrange": True, "zeroline": False, "gridcolor": "var(--grid)", "ticks": ""}
 FONT = {
     "family": "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif",
     "size": 12,
@@ -33,13 +35,13 @@ FONT = {
 
 
 def plain_numbers(values: Any) -> Any:
-    """Nested lists of Python numbers; what was not measured is None, because JSON has no NaN."""
+    """Nested lists of Python numbers for a drawing: six digits; None for what was not measured (JSON has no NaN)."""
     if isinstance(values, np.ndarray):
         return plain_numbers(values.tolist())
     if isinstance(values, list | tuple):
         return [plain_numbers(value) for value in values]
     if isinstance(values, float):
-        return values if math.isfinite(values) else None
+        return float(f"{values:.6g}") if math.isfinite(values) else None
     return values
 
 
@@ -173,6 +175,7 @@ def ring_trace(style: dict[str, str], axis: str) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "markers",
+        "name": "shown λ",
         "x": [],
         "y": [],
         "yaxis": axis,
@@ -192,6 +195,7 @@ def edge_trace(axis: str) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "markers+text",
+        "name": "off the scale",
         "x": [],
         "y": [],
         "text": [],

@@ -65,11 +65,12 @@ def small_print(facts: LineFacts, gamma: int, lam: int) -> list[str]:
     if accuracy is not None and math.isfinite(accuracy.mean[at]):
         text = f"Accuracy {percent(accuracy.mean[at], 1)}"
         if facts.study.model.accuracy is not None:
-            text += f" (float model {percent(facts.study.model.accuracy, 1)})"
+            text += f" (float {percent(facts.study.model.accuracy, 1)})"
         if facts.baseline is not None and accuracy.to_baseline is not None and not _is_baseline(facts, lam):
-            text += f": {_points(accuracy.to_baseline, at, _name(facts.baseline))}"
+            text += f", {_points(accuracy.to_baseline, at, _name(facts.baseline))}"
         lines.append(text + ".")
-    if facts.to_identity is not None and math.isfinite(facts.to_identity.mean[at]):
+    # At λ = 0 saliency and identity are one and the same computation: nothing to compare.
+    if facts.to_identity is not None and math.isfinite(facts.to_identity.mean[at]) and facts.line.lams[lam] > 0:
         lines.append(_identity_text(facts.to_identity, at))
     return lines
 
@@ -127,16 +128,20 @@ def _quality_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
     value = float(quality.mean[at])
     shown = _p(number(value, decimals_for(value)), "quality")
     if base is not None and _is_baseline(facts, lam):
-        pieces = [*start, _p(f" is {_name(base)}: perplexity "), shown, _p(" on unseen text")]
-        if facts.study.model.perplexity is not None:
-            reference = facts.study.model.perplexity
-            pieces.append(_p(f", where the float model has {number(reference, decimals_for(reference))}"))
+        pieces = [*start, _p(f" is {_name(base)}: perplexity "), shown, _p(" on unseen text"), *_float_part(facts)]
         rest = _best_of_curve(facts, quality, gamma)
         return [*pieces, _p(". "), *rest] if rest else [*pieces, _p(".")]
     pieces = [*start, _p(" has perplexity "), shown, _p(" on unseen text")]
     if base is None or quality.to_baseline is None or not math.isfinite(quality.to_baseline.mean[at]):
-        return [*pieces, _p(".")]
+        return [*pieces, *_float_part(facts), _p(".")]
     return pieces + _against(quality.to_baseline, at, quality.baseline_mean or math.nan, _name(base))
+
+
+def _float_part(facts: LineFacts) -> list[Piece]:
+    reference = facts.study.model.perplexity
+    if reference is None:
+        return []
+    return [_p(f", where the float model has {number(reference, decimals_for(reference))}")]
 
 
 def _against(difference: Difference, at: tuple[int, int], reference: float, name: str) -> list[Piece]:
@@ -301,10 +306,10 @@ def _points(difference: Difference, at: tuple[int, int], name: str) -> str:
 def _identity_text(difference: Difference, at: tuple[int, int]) -> str:
     mean, error, draws = float(difference.mean[at]), float(difference.error[at]), int(difference.draws[at])
     size = plus_minus(mean, error, 50.0)
-    lead = "Saliency against identity at this λ: "
+    lead = "Saliency against identity here: "
     if not math.isfinite(error):
         return f"{lead}{size} in perplexity, on one draw."
     if difference.verdict(at) == 0:
-        return f"{lead}not to be told apart with {draws_text(draws)} ({size} in perplexity)."
+        return f"{lead}not to be told apart with {draws_text(draws)} ({size})."
     word = "lower" if mean < 0 else "higher"
     return f"{lead}perplexity {plus_minus(abs(mean), error, 50.0)} {word}."

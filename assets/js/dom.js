@@ -1,0 +1,106 @@
+/**
+ * Making elements. Text always goes in as text: nothing here parses markup.
+ * @module dom
+ */
+
+/**
+ * An element with attributes and children. `class`, `dataset` and `on` (event → handler) are understood; attributes
+ * whose value is null, undefined or false are left out.
+ * @param {string} tag
+ * @param {Object<string, any>} [attributes]
+ * @param {...(Node|string|number|null|undefined|false|Array)} children
+ * @returns {HTMLElement}
+ */
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name === "on") for (const [event, handler] of Object.entries(value)) element.addEventListener(event, handler);
+    else if (name === "dataset") Object.assign(element.dataset, value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  fill(element, ...children);
+  return element;
+}
+
+/** Replaces all children of an element. */
+export function fill(element, ...children) {
+  element.replaceChildren(
+    ...children
+      .flat(Infinity)
+      .filter((child) => child !== null && child !== undefined && child !== false)
+      .map((child) => (child instanceof Node ? child : document.createTextNode(String(child)))),
+  );
+  return element;
+}
+
+/** Sets the text of an element only when it differs, so that screen readers are not told twice. */
+export function say(element, text) {
+  if (element && element.textContent !== text) element.textContent = text;
+}
+
+/**
+ * Waits for an element that another component renders.
+ * @param {string} selector
+ * @returns {Promise<HTMLElement>}
+ */
+export function ready(selector) {
+  const found = document.querySelector(selector);
+  if (found) return Promise.resolve(found);
+  return new Promise((resolve) => {
+    const observer = new MutationObserver(() => {
+      const element = document.querySelector(selector);
+      if (element) {
+        observer.disconnect();
+        resolve(element);
+      }
+    });
+    observer.observe(document.documentElement, { childList: true, subtree: true });
+  });
+}
+
+/** True while the person is typing somewhere, so that arrow keys belong to that field. */
+export function isTyping(target) {
+  if (!(target instanceof HTMLElement)) return false;
+  if (target.isContentEditable) return true;
+  const tag = target.tagName;
+  if (tag === "TEXTAREA" || tag === "SELECT") return true;
+  return tag === "INPUT" && !["range", "checkbox", "radio", "button"].includes(target.getAttribute("type") ?? "text");
+}
+
+/** Copies text; falls back to a hidden field where the clipboard needs a secure context. */
+export async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const field = h("textarea", { "aria-hidden": "true", style: "position:fixed;left:-9999px;top:0" });
+    field.value = text;
+    document.body.append(field);
+    field.select();
+    const done = document.execCommand("copy");
+    field.remove();
+    return done;
+  }
+}
+
+/** Offers a text as a file to save. */
+export function download(name, text, type = "text/csv;charset=utf-8") {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  const link = h("a", { href: url, download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
+/** An error in its three parts, as a block that every page shows alike. */
+export function problem({ what, where, remedy }, attributes = {}) {
+  return h(
+    "div",
+    { class: "problem", role: "alert", "data-testid": "problem", ...attributes },
+    h("p", { class: "problem-what" }, what || "Something went wrong"),
+    where ? h("p", { class: "problem-where" }, where) : null,
+    remedy ? h("p", { class: "problem-remedy" }, remedy) : null,
+  );
+}

@@ -1,0 +1,407 @@
+/**
+ * The explorer: one study's line with its sentence, curves, surfaces and table, and the λ and γ that move through all
+ * of it. Used by the Lab and by a finished run. Everything for a line is fetched once; moving λ asks nobody.
+ * @module explorer
+ */
+
+import { arrayBytes, asProblem, request } from "./api.js";
+import { openArray } from "./bind.js";
+import { copy, download, fill, h, isTyping, problem, say } from "./dom.js";
+import { csv, format } from "./format.js";
+import { plot } from "./plot_host.js";
+import { nearest } from "./state.js";
+
+const FIGURES = ["hero", "surfaces", "surfaces_flat", "deciles", "map", "plane", "gamma_grid", "methods"];
+const MISSING = {
+  hero: "Nothing was measured for this line.",
+  surfaces: "This study holds no surfaces of the weights.",
+  surfaces_flat: "This study holds no surfaces of the weights.",
+  deciles: "Drift by saliency was not recorded.",
+  map: "No layer was measured.",
+  plane: "Needs reconstruction error and drift.",
+};
+const STEP_MS = 900;
+const EXPLORE = "Inputs of each layer come from the float model; a final run, on quantized layers, differs slightly.";
+
+/** @returns {string} the pieces of a sentence as text */
+export const plainText = (pieces) => pieces.map((piece) => piece.text).join("");
+
+export class Explorer {
+  /**
+   * @param {{root: HTMLElement, prefix: string, figures?: string[], onChange?: Function}} options `prefix` is put before
+   * the names of the plots; `root` holds the parts marked data-part; `onChange` hears every new point or line
+   */
+  constructor({ root, prefix, figures = FIGURES, onChange = () => {} }) {
+    this.root = root;
+    this.prefix = prefix;
+    this.names = figures;
+    this.onChange = onChange;
+    this.view = null;
+    this.arrays = {};
+    this.at = { gamma: 0, lambda: 0 };
+    this.quality = "perplexity";
+    this.flat = matchMedia("(max-width: 760px)").matches;
+    this.playing = null;
+    this.request = 0;
+    this.hosts = {};
+    this.ready = Promise.all(
+      figures.map(async (name) => {
+        this.hosts[name] = await plot(`${prefix}${name}`);
+      }),
+    ).then(() => this.wire());
+  }
+
+  part(name) {
+    return this.root.querySelector(`[data-part="${name}"]`);
+  }
+
+  card(name) {
+    return this.hosts[name]?.root;
+  }
+
+  /** Listeners that live as long as the page. */
+  wire() {
+    const { hero, map, plane, methods, gamma_grid: grid } = this.hosts;
+    hero?.onScrub((position) => this.move({ lambda: position }));
+    map?.onClick((event) => {
+      const layer = event.points[0]?.customdata?.[0];
+      if (Number.isInteger(layer) && layer >= 0) this.pick({ layer });
+    });
+    plane?.onClick((event) => this.move({ lambda: event.points[0]?.pointNumber }));
+    grid?.onClick((event) => {
+      const [gamma, lambda] = event.points[0]?.pointNumber ?? [];
+      if (Number.isInteger(lambda)) this.move({ gamma, lambda });
+    });
+    methods?.onClick((event) => {
+      const method = event.points[0]?.y;
+      if (this.view?.choices.some((one) => one.method === method && one.bits === this.view.line.bits)) this.pick({ method });
+    });
+    this.part("lambda")?.addEventListener("input", (event) => this.move({ lambda: Number(event.target.value) }));
+    this.part("gamma")?.addEventListener("input", (event) => this.move({ gamma: Number(event.target.value) }));
+    this.part("play")?.addEventListener("click", () => (this.playing ? this.stop() : this.play()));
+    this.part("copy")?.addEventListener("click", async (event) => {
+      const button = event.currentTarget;
+      await copy(this.copyText());
+      button.textContent = "Copied";
+      setTimeout(() => (button.textContent = "Copy as text"), 1500);
+    });
+    this.part("csv")?.addEventListener("click", () => this.saveTable());
+    for (const button of document.querySelectorAll(`[data-drawing][data-for="${this.prefix}"]`)) {
+      button.addEventListener("click", () => this.setFlat(button.dataset.drawing === "flat"));
+    }
+    for (const button of document.querySelectorAll(`[data-quality][data-for="${this.prefix}"]`)) {
+      button.addEventListener("click", () => this.setQuality(button.dataset.quality));
+    }
+    document.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  /** ← and → move λ anywhere on the page, unless the person is typing or a modifier is held. */
+  key(event) {
+    if (!this.view || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    if (this.root.offsetParent === null || (event.key !== "ArrowLeft" && event.key !== "ArrowRight")) return;
+    if (isTyping(event.target) || event.target === this.part("gamma")) return;
+    event.preventDefault();
+    this.stop();
+    this.move({ lambda: this.at.lambda + (event.key === "ArrowLeft" ? -1 : 1) });
+  }
+
+  /** Asks for another line or layer; what the page does about it is `load` with its own state. */
+  pick(change) {
+    this.onChange({ ...this.state(), ...change }, true);
+  }
+
+  /** What the URL remembers. */
+  state() {
+    const { view } = this;
+    if (!view) return {};
+    return {
+      study: view.study.id,
+      method: view.line.method,
+      bits: view.line.bits,
+      layer: view.layer === null ? "all" : view.layer,
+      lambda: view.lams[this.at.lambda],
+      gamma: view.gammas[this.at.gamma] ?? undefined,
+      show: this.quality === "accuracy" ? "accuracy" : undefined,
+    };
+  }
+
+  /**
+   * Shows a line. The old picture stays, dimmed, until the new one is there.
+   * @param {{study: string, method?: string, bits?: number, layer?: string|number, lambda?: number, gamma?: number}} wanted
+   */
+  async load(wanted) {
+    const mine = ++this.request;
+    await this.ready;
+    this.root.classList.add("is-loading");
+    try {
+      const query = new URLSearchParams();
+      for (const name of ["method", "bits", "layer"]) {
+        if (wanted[name] !== undefined && wanted[name] !== null) query.set(name, wanted[name]);
+      }
+      const view = await request(`/studies/${encodeURIComponent(wanted.study)}/view?${query}`);
+      const arrays = {};
+      for (const [name, info] of Object.entries(view.arrays)) {
+        arrays[name] = openArray(await arrayBytes(view.study.id, info), info);
+      }
+      if (mine !== this.request) return;
+      this.view = view;
+      this.arrays = arrays;
+      this.at = {
+        gamma: nearest(view.gammas, wanted.gamma) ?? view.start.gamma,
+        lambda: nearest(view.lams, wanted.lambda) ?? view.start.lambda,
+      };
+      this.quality = wanted.show === "accuracy" && view.figures.hero_accuracy ? "accuracy" : "perplexity";
+      await this.showAll();
+      this.failed(null);
+      this.onChange(this.state(), false);
+    } catch (error) {
+      if (mine === this.request) this.failed(asProblem(error, `study ${wanted.study}`));
+      throw error;
+    } finally {
+      if (mine === this.request) this.root.classList.remove("is-loading");
+    }
+  }
+
+  failed(error) {
+    const place = this.part("problem");
+    if (place) fill(place, error ? problem(error) : null);
+  }
+
+  async showAll() {
+    const { view } = this;
+    this.controls();
+    this.card("gamma_grid")?.classList.toggle("is-off", !view.figures.gamma_grid);
+    this.card("methods")?.classList.toggle("is-off", !view.figures.methods);
+    this.surfaceTitle();
+    this.table();
+    this.measured();
+    this.words();
+    await this.draw("hero");
+    await this.drawSurfaces();
+    await Promise.all(this.names.filter((name) => name !== "hero" && !name.startsWith("surfaces")).map((name) => this.draw(name)));
+  }
+
+  draw(name) {
+    const figure = name === "hero" && this.quality === "accuracy" ? this.view.figures.hero_accuracy : this.view.figures[name];
+    return this.hosts[name]?.show(figure ?? null, this.at, this.arrays, MISSING[name] ?? "");
+  }
+
+  /** Surfaces in three dimensions, or flat where the person or the browser prefers; never both alive. */
+  async drawSurfaces() {
+    const { surfaces, surfaces_flat: flat } = this.hosts;
+    if (!surfaces) return;
+    surfaces.root.classList.toggle("is-off", this.flat);
+    flat.root.classList.toggle("is-off", !this.flat);
+    for (const button of document.querySelectorAll(`[data-drawing][data-for="${this.prefix}"]`)) {
+      button.setAttribute("aria-pressed", String((button.dataset.drawing === "flat") === this.flat));
+    }
+    await this.draw(this.flat ? "surfaces_flat" : "surfaces");
+    if (!this.flat && !surfaces.hasWebgl()) {
+      this.noWebgl = true;
+      await this.setFlat(true);
+      flat.say("This browser draws no three-dimensional figures, so the same numbers are shown flat.");
+    }
+  }
+
+  async setFlat(flat) {
+    this.flat = flat || this.noWebgl === true;
+    if (this.view) await this.drawSurfaces();
+  }
+
+  async setQuality(name) {
+    this.quality = name;
+    this.controls();
+    await this.draw("hero");
+    this.onChange(this.state(), false);
+  }
+
+  /** Moves to another λ or γ of the shown line: in the browser, from what is already here. */
+  move({ gamma = this.at.gamma, lambda = this.at.lambda }) {
+    const { view } = this;
+    if (!view) return;
+    const next = {
+      gamma: Math.min(Math.max(gamma, 0), view.gammas.length - 1),
+      lambda: Math.min(Math.max(lambda, 0), view.lams.length - 1),
+    };
+    if (next.gamma === this.at.gamma && next.lambda === this.at.lambda) return;
+    this.at = next;
+    this.controls();
+    this.words();
+    this.markRow();
+    this.redraw();
+    this.onChange(this.state(), false);
+  }
+
+  /**
+   * Brings every figure to the shown point: the curves at once, the others one per frame, so that a held arrow key
+   * never waits for the surfaces. While a round is under way the curves still follow each step.
+   */
+  async redraw() {
+    this.hosts.hero?.move(this.at);
+    if (this.redrawing) {
+      this.stale = true;
+      return;
+    }
+    this.redrawing = true;
+    const others = this.names.filter((name) => name !== "hero" && name !== (this.flat ? "surfaces" : "surfaces_flat"));
+    do {
+      this.stale = false;
+      for (const name of others) {
+        await new Promise(requestAnimationFrame);
+        await this.hosts[name]?.move(this.at);
+      }
+    } while (this.stale);
+    this.redrawing = false;
+  }
+
+  play() {
+    if (!this.view || this.view.lams.length < 2) return;
+    if (this.at.lambda === this.view.lams.length - 1) this.move({ lambda: 0 });
+    this.playing = setInterval(() => {
+      if (this.at.lambda >= this.view.lams.length - 1) this.stop();
+      else this.move({ lambda: this.at.lambda + 1 });
+    }, STEP_MS);
+    this.playLabel();
+  }
+
+  stop() {
+    clearInterval(this.playing);
+    this.playing = null;
+    this.playLabel();
+  }
+
+  playLabel() {
+    const button = this.part("play");
+    if (button) {
+      button.textContent = this.playing ? "❚❚ pause" : "▶ play";
+      button.setAttribute("aria-pressed", String(Boolean(this.playing)));
+    }
+  }
+
+  controls() {
+    const { view } = this;
+    this.slider("lambda", view.lams.length, this.at.lambda, view.lam_texts, "λ");
+    this.slider("gamma", view.gammas.length, this.at.gamma, view.gamma_texts, "γ");
+    const gammaBox = this.part("gamma-box");
+    if (gammaBox) gammaBox.hidden = view.gammas.length < 2;
+    const band = this.part("band");
+    if (band) fill(band, bandPieces(view.band[this.at.gamma]));
+    for (const button of document.querySelectorAll(`[data-quality][data-for="${this.prefix}"]`)) {
+      button.parentElement.hidden = !view.figures.hero_accuracy;
+      button.setAttribute("aria-pressed", String(button.dataset.quality === this.quality));
+    }
+  }
+
+  slider(name, count, position, texts, sign) {
+    const input = this.part(name);
+    if (!input) return;
+    input.max = String(count - 1);
+    input.value = String(position);
+    input.disabled = count < 2;
+    input.style.setProperty("--filled", count < 2 ? "0%" : `${(100 * position) / (count - 1)}%`);
+    input.setAttribute("aria-valuetext", `${sign} = ${texts[position]}`);
+    say(this.part(`${name}-value`), texts[position]);
+  }
+
+  words() {
+    const { view, at } = this;
+    const pieces = view.sentences[at.gamma][at.lambda];
+    const place = this.part("sentence");
+    if (place && place.textContent !== plainText(pieces)) {
+      fill(
+        place,
+        pieces.map((piece) => (piece.role ? h("strong", { class: `role-${piece.role}` }, piece.text) : piece.text)),
+      );
+    }
+    const small = this.part("small-print");
+    if (small) {
+      const lines = view.small_print[at.gamma][at.lambda];
+      fill(small, view.explore ? h("span", { class: "tag", "data-testid": "explore", title: EXPLORE }, "explore") : null, lines.join(" "));
+    }
+  }
+
+  copyText() {
+    const { view, at } = this;
+    const lines = [plainText(view.sentences[at.gamma][at.lambda]), ...view.small_print[at.gamma][at.lambda]];
+    const { model } = view.study;
+    lines.push(`${model.name}, ${view.line.title}, ${view.line.bits} bits, ${view.line.grid_text}. ${location.href}`);
+    return lines.join("\n");
+  }
+
+  surfaceTitle() {
+    const { view } = this;
+    const name = view.layers[view.surface_layer]?.label ?? "";
+    const shown = view.layer === null ? `${name}, largest drift` : name;
+    for (const host of [this.hosts.surfaces, this.hosts.surfaces_flat]) {
+      if (host?.heading) {
+        fill(host.heading, h("span", { class: "maths" }, "|Ŵ − W|"), h("span", { class: "card-note" }, `, ${shown}`));
+      }
+    }
+  }
+
+  table() {
+    const place = this.part("table");
+    if (!place) return;
+    const { columns, rows } = this.view.table;
+    fill(
+      place,
+      h(
+        "table",
+        { class: "numbers", "data-testid": "numbers" },
+        h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col" }, column.title)))),
+        h(
+          "tbody",
+          {},
+          rows.map((row) =>
+            h(
+              "tr",
+              { dataset: { at: row.at.join(",") }, on: { click: () => this.move({ gamma: row.at[0], lambda: row.at[1] }) } },
+              columns.map((column) =>
+                h("td", { dataset: { key: column.key, value: String(row[column.key]) } }, format(row[column.key], column.kind)),
+              ),
+            ),
+          ),
+        ),
+      ),
+    );
+    this.markRow();
+  }
+
+  markRow() {
+    const here = `${this.at.gamma},${this.at.lambda}`;
+    for (const row of this.part("table")?.querySelectorAll("tbody tr") ?? []) {
+      row.toggleAttribute("aria-current", row.dataset.at === here);
+    }
+  }
+
+  measured() {
+    const place = this.part("measured");
+    if (place) fill(place, this.view.measured.map(({ name, text }) => [h("dt", {}, name), h("dd", {}, text)]));
+  }
+
+  saveTable() {
+    const { view } = this;
+    if (!view) return;
+    const layer = view.layer === null ? "all-layers" : view.layers[view.layer].name;
+    download(`${view.study.id}-${view.line.method}-${view.line.bits}bit-${layer}.csv`, csv(view.table.columns, view.table.rows));
+  }
+}
+
+/** The sweet spot drawn on the slider's track, as shares of its length; neighbours make one stretch. */
+export function bandPieces(band) {
+  return stretches(band).map(([left, right]) => h("span", { style: `left:${100 * left}%;width:${100 * (right - left)}%` }));
+}
+
+/** Start and end of each run of true, from 0 to 1, reaching a little beyond its points. */
+export function stretches(band) {
+  const last = band.length - 1;
+  if (last < 1) return [];
+  const found = [];
+  band.forEach((inside, index) => {
+    if (!inside) return;
+    const right = Math.min(1, (index + 0.4) / last);
+    if (index > 0 && band[index - 1]) found[found.length - 1][1] = right;
+    else found.push([Math.max(0, (index - 0.4) / last), right]);
+  });
+  return found;
+}

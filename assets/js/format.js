@@ -1,0 +1,103 @@
+/**
+ * Numbers for people. The same rules as sarqc/figures/sentence.py, so that one number looks alike everywhere; the golden file
+ * tests/golden/format.json is read by both sides' tests.
+ * @module format
+ */
+
+const MINUS = "\u2212";
+const NBSP = "\u00a0";
+
+/** Fixed decimals, a true minus sign, never “−0”. */
+export function number(value, decimals) {
+  let text = Number(value).toFixed(decimals);
+  if (Number(text) === 0) text = text.replace("-", "");
+  return text.replace("-", MINUS);
+}
+
+/** λ and γ as the axis writes them: the shortest form, like Python's “g”. */
+export function plain(value) {
+  return String(Number(Number(value).toPrecision(6))).replace("-", MINUS);
+}
+
+/** Decimals that leave a perplexity about three digits. */
+export function decimalsFor(value) {
+  const size = Math.abs(value);
+  return size < 10 ? 2 : size < 1000 ? 1 : 0;
+}
+
+/** A share as per cent. */
+export function percent(value, decimals = 0) {
+  return `${number(100 * value, decimals)}${NBSP}%`;
+}
+
+/** Thousands separated by thin groups: 6,291,456. */
+export function count(value) {
+  return Math.round(value).toString().replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+}
+
+/** Bytes in binary units. */
+export function bytes(value) {
+  if (value === null || value === undefined) return "unknown";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  let size = value;
+  while (size >= 1024 && unit < units.length - 1) {
+    size /= 1024;
+    unit += 1;
+  }
+  return `${number(size, unit === 0 || size >= 100 ? 0 : 1)}${NBSP}${units[unit]}`;
+}
+
+/** Seconds as people say them: “8 s”, “3 min 20 s”, “2 h 5 min”. */
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "unknown";
+  if (seconds < 10) return `${number(seconds, 1)}${NBSP}s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole}${NBSP}s`;
+  const minutes = Math.floor(whole / 60);
+  if (minutes < 60) return whole % 60 ? `${minutes}${NBSP}min ${whole % 60}${NBSP}s` : `${minutes}${NBSP}min`;
+  return minutes % 60 ? `${Math.floor(minutes / 60)}${NBSP}h ${minutes % 60}${NBSP}min` : `${minutes / 60}${NBSP}h`;
+}
+
+/** A time of day today, a date otherwise. */
+export function when(value, now = new Date()) {
+  if (!value) return "";
+  const date = typeof value === "number" ? new Date(value * 1000) : new Date(value);
+  if (Number.isNaN(date.getTime())) return String(value);
+  const two = (part) => String(part).padStart(2, "0");
+  const time = `${two(date.getHours())}:${two(date.getMinutes())}`;
+  if (date.toDateString() === now.toDateString()) return time;
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${time}`;
+}
+
+const KINDS = {
+  plain,
+  perplexity: (value) => number(value, decimalsFor(value)),
+  difference: (value) => number(value, 2),
+  share: (value) => percent(value, 1),
+  points: (value) => number(100 * value, 1),
+  error: (value) => number(value, Math.abs(value) < 1 ? 3 : 2),
+  flag: (value) => (value ? "yes" : "no"),
+  text: (value) => String(value),
+};
+
+/**
+ * A value of a table as text; what was not measured is a dash.
+ * @param {any} value
+ * @param {string} kind one of perplexity, difference, share, points, error, flag, plain, text
+ */
+export function format(value, kind) {
+  if (value === null || value === undefined) return "–";
+  return (KINDS[kind] ?? KINDS.text)(value);
+}
+
+/** Rows as CSV (RFC 4180) with full precision. */
+export function csv(columns, rows) {
+  const cell = (value) => {
+    const text = value === null || value === undefined ? "" : String(value);
+    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  const lines = [columns.map((column) => cell(column.key))];
+  for (const row of rows) lines.push(columns.map((column) => cell(row[column.key])));
+  return `${lines.map((line) => line.join(",")).join("\r\n")}\r\n`;
+}

@@ -1,0 +1,187 @@
+/**
+ * What a run has said so far, folded into one state. Pure: the page draws it, the tests read it.
+ * @module run_state
+ */
+
+import { duration, format, number } from "./format.js";
+
+const RECENT = 8; // layers whose time decides the estimate
+
+/** The state before the first event. */
+export function initial() {
+  return {
+    seq: 0,
+    model: "",
+    device: "",
+    layers: [],
+    results: new Map(),
+    lastIndex: null,
+    seconds: [],
+    stage: "",
+    detail: "",
+    share: null,
+    measured: {},
+    warnings: [],
+    log: [],
+    summary: null,
+    took: null,
+    failure: null,
+    ended: null,
+  };
+}
+
+/**
+ * The state after one more event. Events that were already told (a stream that begins again) change nothing.
+ * @param {object} state
+ * @param {object} event JSON of sarqc/events.py, with seq and at
+ */
+export function reduce(state, event) {
+  const seq = Number(event.seq ?? 0);
+  if (seq && seq <= state.seq) return state;
+  const next = { ...state, seq: seq || state.seq };
+  const tell = (text, tone = "") => {
+    next.log = [...next.log, { at: event.at, text, tone }];
+  };
+  switch (event.type) {
+    case "started":
+      // A further attempt begins anew; what is on disk is told again, quickly.
+      Object.assign(next, {
+        model: event.model,
+        device: event.device,
+        layers: event.layers,
+        share: event.share_quantized,
+        results: new Map(),
+        lastIndex: null,
+        seconds: [],
+        ended: null,
+        failure: null,
+      });
+      tell(
+        event.finished_layers
+          ? `Started on ${event.device}; ${event.finished_layers} of ${event.layers.length} layers are already on disk`
+          : `Started on ${event.device}: ${event.layers.length} layers`,
+      );
+      break;
+    case "stage":
+      Object.assign(next, { stage: event.name, detail: event.detail ?? "" });
+      tell(event.detail ? `${sentence(event.name)}: ${event.detail}` : sentence(event.name));
+      break;
+    case "layer_done": {
+      next.results = new Map(state.results).set(event.index, {
+        name: event.name,
+        recon: event.report?.relative_recon ?? null,
+        heldOut: event.report?.relative_held_out ?? null,
+        drift: event.report?.relative_drift ?? null,
+        seconds: event.seconds,
+        cached: Boolean(event.from_cache),
+      });
+      next.lastIndex = event.index;
+      if (!event.from_cache) next.seconds = [...state.seconds, event.seconds].slice(-RECENT);
+      break;
+    }
+    case "measured": {
+      next.measured = { ...state.measured, [`${event.quantity}_${event.which}`]: event };
+      const kind = event.quantity === "perplexity" ? "perplexity" : "share";
+      const error = event.standard_error ? ` ± ${format(event.standard_error, kind)}` : "";
+      tell(`${sentence(event.quantity)} of the ${event.which} model: ${format(event.value, kind)}${error}`);
+      break;
+    }
+    case "saved":
+      tell(`Saved: ${event.what}`);
+      break;
+    case "warned":
+      next.warnings = [...state.warnings, event];
+      tell(event.where ? `${event.where}: ${event.what}` : event.what, "warn");
+      break;
+    case "finished":
+      Object.assign(next, { summary: event.summary, took: event.seconds, ended: "finished" });
+      tell(`Finished in ${duration(event.seconds)}`);
+      break;
+    case "failed":
+      Object.assign(next, { failure: event, ended: "failed" });
+      tell(event.what, "bad");
+      break;
+    case "cancelled":
+      next.ended = "cancelled";
+      tell("Cancelled; finished layers are kept");
+      break;
+    case "interrupted":
+      next.ended = "interrupted";
+      tell(event.what, "bad");
+      break;
+    default:
+      break;
+  }
+  return next;
+}
+
+function sentence(text) {
+  return text ? text[0].toUpperCase() + text.slice(1) : "";
+}
+
+/** Layers done, of all. */
+export function progress(state) {
+  return { done: state.results.size, total: state.layers.length };
+}
+
+/** Seconds a layer takes lately, or null before the first. */
+export function pace(state) {
+  if (!state.seconds.length) return null;
+  return state.seconds.reduce((sum, value) => sum + value, 0) / state.seconds.length;
+}
+
+/** Seconds until the last layer is solved, or null while nothing is known. Measuring comes after that. */
+export function remaining(state) {
+  const each = pace(state);
+  const { done, total } = progress(state);
+  return each === null || !total ? null : each * (total - done);
+}
+
+/** The layer that is being solved now, or null. */
+export function currentLayer(state) {
+  if (!state.layers.length || state.ended) return null;
+  return state.layers[state.results.size]?.name ?? null;
+}
+
+/** Rows (blocks) and columns (modules) of the layer matrix, with the layer's index in each cell or null. */
+export function matrix(layers) {
+  const columns = [...new Set(layers.map((layer) => layer.module))];
+  const rows = [...new Set(layers.map((layer) => layer.block))].sort((a, b) => a - b);
+  const cells = rows.map(() => columns.map(() => null));
+  layers.forEach((layer, index) => {
+    cells[rows.indexOf(layer.block)][columns.indexOf(layer.module)] = index;
+  });
+  return { rows, columns, cells };
+}
+
+// Cividis at five places; between them a straight line is near enough for a cell of a few pixels.
+const STOPS = [
+  [0, 34, 78],
+  [62, 76, 107],
+  [124, 123, 120],
+  [188, 174, 108],
+  [254, 232, 56],
+];
+
+/** Colour of a share from 0 to 1. */
+export function shade(share) {
+  const place = Math.min(1, Math.max(0, share)) * (STOPS.length - 1);
+  const low = Math.min(STOPS.length - 2, Math.floor(place));
+  const mixed = STOPS[low].map((value, i) => Math.round(value + (STOPS[low + 1][i] - value) * (place - low)));
+  return `rgb(${mixed.join(",")})`;
+}
+
+/** Where a relative error lies on a logarithmic scale from 0.001 to 1: the same for every run, so colours compare. */
+export function heat(error) {
+  return error === null || !(error > 0) ? 0 : (Math.log10(Math.min(1, Math.max(0.001, error))) + 3) / 3;
+}
+
+/** The matrix in words. */
+export function describeMatrix(state) {
+  const { done, total } = progress(state);
+  const errors = [...state.results.values()].map((result) => result.recon).filter((value) => value !== null);
+  if (!errors.length) return `${done} of ${total} layers solved.`;
+  const worst = Math.max(...errors);
+  const name = [...state.results.values()].find((result) => result.recon === worst)?.name;
+  return `${done} of ${total} layers solved; largest relative reconstruction error ${number(worst, 3)} in ${name}.`;
+}

@@ -1,0 +1,360 @@
+/**
+ * One run, drawn from its events: the matrix of layers filling up, where it stands, its log, and at the end the report
+ * card with the study's own figures.
+ * @module run_view
+ */
+
+import { asProblem, listen, request } from "./api.js";
+import { fill, h, problem, say } from "./dom.js";
+import { Explorer } from "./explorer.js";
+import { duration, format, when } from "./format.js";
+import { describe } from "./recipe.js";
+import { recipeCard, reportCard } from "./report.js";
+import * as State from "./run_state.js";
+
+const POLL_MS = 1500;
+const AT_REST = ["finished", "failed", "cancelled", "interrupted"];
+export const STATE_WORDS = {
+  queued: "waiting",
+  running: "running",
+  cancelling: "cancelling",
+  cancelled: "cancelled",
+  interrupted: "interrupted",
+  failed: "failed",
+  finished: "finished",
+};
+
+/** A state as a small label in its colour. */
+export const stateChip = (state) =>
+  h("span", { class: `chip chip-${state}`, "data-testid": "state", dataset: { state } }, STATE_WORDS[state] ?? state);
+
+export class RunView {
+  /**
+   * @param {{card: HTMLElement, recipeCard: HTMLElement, study: HTMLElement, fields: Array, leave: Function}} options
+   * `fields` are the form's [field, public name, kind, title, unit]; `leave` goes back to the plan
+   */
+  constructor({ card, recipeCard, study, fields, leave }) {
+    this.card = card;
+    this.recipeCard = recipeCard;
+    this.fields = fields;
+    this.study = study;
+    this.leave = leave;
+    this.id = null;
+    this.stream = null;
+    this.timer = null;
+    this.explorer = null;
+  }
+
+  /** Shows a run and follows it. `known` hears the run once it is there. */
+  async open(id, known = () => {}) {
+    this.close();
+    this.id = id;
+    this.state = State.initial();
+    this.run = null;
+    this.skeleton();
+    try {
+      this.run = await request(`/runs/${encodeURIComponent(id)}`);
+    } catch (error) {
+      if (this.id !== id) return;
+      fill(
+        this.card,
+        h("div", { class: "run-body" }, problem(asProblem(error)), this.button("Plan a run", "leave", () => this.leave())),
+      );
+      return;
+    }
+    if (this.id !== id) return;
+    known(this.run);
+    recipeCard(this.recipeCard, this.run.recipe, this.fields);
+    this.draw();
+    this.follow();
+  }
+
+  close() {
+    this.id = null;
+    this.stream?.close();
+    this.stream = null;
+    clearTimeout(this.timer);
+    this.study.classList.remove("is-shown");
+    this.explorer?.stop();
+  }
+
+  /** Events arrive by stream; the run's own state, which also changes while it waits, by asking now and then. */
+  follow() {
+    const { id } = this;
+    this.stream?.close();
+    this.stream = listen(`/runs/${encodeURIComponent(id)}/events`, {
+      message: (event) => {
+        this.state = State.reduce(this.state, event);
+        this.soon();
+        if (AT_REST.includes(event.type)) this.refresh();
+      },
+      state: (word) => {
+        this.lost = word === "lost" && !AT_REST.includes(this.run?.state);
+        this.soon();
+      },
+    });
+    this.poll();
+  }
+
+  poll() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(async () => {
+      if (!this.id || AT_REST.includes(this.run?.state)) return;
+      if (!document.hidden) await this.refresh();
+      this.poll();
+    }, POLL_MS);
+  }
+
+  async refresh() {
+    const { id } = this;
+    try {
+      const run = await request(`/runs/${encodeURIComponent(id)}`);
+      if (this.id !== id) return;
+      this.run = run;
+      this.waiting = run.state === "queued" ? await this.position(run) : null;
+      this.draw();
+      if (AT_REST.includes(run.state) && AT_REST.includes(this.state.ended)) this.stream?.close();
+    } catch (error) {
+      if (this.id === id) this.trouble(asProblem(error));
+    }
+  }
+
+  async position(run) {
+    const answer = await request("/runs?limit=200");
+    const before = (answer.runs ?? answer).filter((one) => one.state === "queued" && (one.queued ?? "") < (run.queued ?? ""));
+    return before.length + 1;
+  }
+
+  /** Many events at once become one drawing. */
+  soon() {
+    this.frame ??= requestAnimationFrame(() => {
+      this.frame = null;
+      if (this.run) this.draw();
+    });
+  }
+
+  part(name) {
+    return this.card.querySelector(`[data-part="${name}"]`);
+  }
+
+  button(text, name, handler, kind = "quiet") {
+    return h("button", { type: "button", class: kind, "data-testid": name, on: { click: handler } }, text);
+  }
+
+  skeleton() {
+    fill(
+      this.card,
+      h(
+        "header",
+        { class: "card-head run-head" },
+        h("h2", { class: "run-title", id: "run-title", "data-part": "title" }, "Run"),
+        h("span", { "data-part": "chip" }),
+      ),
+      h(
+        "div",
+        { class: "run-body" },
+        h("div", { "data-part": "trouble" }),
+        h("div", { "data-part": "report" }),
+        h(
+          "div",
+          { class: "run-progress" },
+          h("div", { class: "meter", role: "progressbar", "aria-valuemin": 0, "data-part": "meter" }, h("span", {})),
+          h("p", { class: "run-now", "data-part": "now", "data-testid": "progress" }),
+        ),
+        h("div", { class: "matrix", role: "img", "data-part": "matrix", "data-testid": "matrix" }),
+        h("p", { class: "legend" }, "Reconstruction error, calibration text: 0.001 ", h("span", { class: "ramp" }), " 1"),
+        h("dl", { class: "facts", "data-part": "facts" }),
+        h("div", { class: "run-buttons", "data-part": "buttons" }),
+        h("details", { class: "run-log", open: true }, h("summary", {}, "Log"), h("ol", { "data-part": "log", "data-testid": "log" })),
+      ),
+    );
+    this.drawn = {};
+  }
+
+  /** Builds a part anew only when what it shows has changed, so that buttons keep their focus. */
+  once(name, key, build) {
+    const text = JSON.stringify(key);
+    if (this.drawn[name] === text) return;
+    this.drawn[name] = text;
+    fill(this.part(name), build());
+  }
+
+  trouble(error) {
+    this.once("trouble", error && [error.what, error.where], () => (error ? problem(error) : null));
+  }
+
+  draw() {
+    const { run, state } = this;
+    say(this.part("title"), describe(run.recipe));
+    this.once("chip", run.state, () => stateChip(run.state));
+    this.drawTrouble();
+    this.drawProgress();
+    this.drawMatrix();
+    this.drawFacts();
+    this.once("buttons", [run.state, run.id], () => this.buttons());
+    this.once("log", [state.log.length, state.seq], () => this.logLines());
+    if (run.state === "finished") this.drawReport();
+    else this.once("report", null, () => null);
+  }
+
+  drawTrouble() {
+    const { run, state } = this;
+    if (this.lost) {
+      this.trouble({ what: "The server does not answer just now.", where: "", remedy: "The run goes on without this page; it will be shown again here." });
+    } else if (run.state === "failed") {
+      this.trouble(run.error ?? state.failure ?? { what: "The run failed.", where: "", remedy: "The log has more." });
+    } else if (run.state === "interrupted") {
+      this.trouble({
+        what: run.error?.what ?? "The process that did the work is gone.",
+        where: run.error?.where ?? "",
+        remedy: run.error?.remedy || "Finished layers are kept: Continue goes on from them and ends with the same weights.",
+      });
+    } else this.trouble(null);
+  }
+
+  drawProgress() {
+    const { run, state } = this;
+    const known = State.progress(state);
+    const total = known.total || run.progress?.total || 0;
+    const done = known.total ? known.done : (run.progress?.done ?? 0);
+    const meter = this.part("meter");
+    meter.setAttribute("aria-valuemax", String(total || 1));
+    meter.setAttribute("aria-valuenow", String(done));
+    meter.firstElementChild.style.width = total ? `${(100 * done) / total}%` : "0%";
+    meter.classList.toggle("is-done", run.state === "finished");
+    say(this.part("now"), this.nowText(done, total));
+  }
+
+  nowText(done, total) {
+    const { run, state } = this;
+    const layers = `${done} of ${total} layers`;
+    switch (run.state) {
+      case "queued":
+        return this.waiting > 1 ? `Waiting for a device, number ${this.waiting} in the queue` : "Waiting for a device, next in the queue";
+      case "running": {
+        if (!total) return state.stage ? `${state.stage}${state.detail ? `: ${state.detail}` : ""}` : "Starting the worker";
+        const current = State.currentLayer(state);
+        if (done >= total) return `${layers}, ${state.stage}${state.detail ? `: ${state.detail}` : ""}`;
+        return current && done > 0 ? `${layers}, now ${current.replace(/^model\./, "")}` : `${layers}, ${state.stage || "starting"}`;
+      }
+      case "cancelling":
+        return `${layers}, stopping after the current step`;
+      case "cancelled":
+        return `Cancelled at ${layers}; finished layers are kept`;
+      case "interrupted":
+        return `Interrupted at ${layers}`;
+      case "failed":
+        return total ? `Failed at ${layers}` : "Failed";
+      default:
+        return `All ${layers.replace(/^\d+ of /, "")} in ${duration(state.took ?? seconds(run))}`;
+    }
+  }
+
+  drawMatrix() {
+    const { state } = this;
+    const place = this.part("matrix");
+    if (this.drawn.layers !== state.layers) {
+      this.drawn.layers = state.layers;
+      const { rows, columns, cells } = State.matrix(state.layers);
+      this.cells = [];
+      place.style.setProperty("--columns", String(columns.length));
+      place.classList.toggle("is-wide", columns.length > 14);
+      fill(
+        place,
+        columns.length > 14 || !columns.length
+          ? null
+          : [h("span", {}), columns.map((name) => h("span", { class: "matrix-name" }, name.replace(/_proj$/, "")))],
+        rows.map((block, row) => [
+          columns.length ? h("span", { class: "matrix-block" }, block) : null,
+          cells[row].map((index) => {
+            const cell = h("span", { class: index === null ? "cell is-none" : "cell" });
+            if (index !== null) this.cells[index] = cell;
+            return cell;
+          }),
+        ]),
+      );
+    }
+    const current = State.currentLayer(state);
+    this.cells?.forEach((cell, index) => {
+      const result = state.results.get(index);
+      const colour = result ? State.shade(State.heat(result.recon)) : "";
+      if (cell.style.backgroundColor !== colour) cell.style.backgroundColor = colour;
+      cell.classList.toggle("is-now", !result && this.run.state === "running" && state.layers[index]?.name === current);
+      const title = result
+        ? `${result.name}: reconstruction error ${format(result.recon, "error")}${result.cached ? ", from disk" : `, ${duration(result.seconds)}`}`
+        : `${state.layers[index].name}: not yet`;
+      if (cell.title !== title) cell.title = title;
+    });
+    place.setAttribute("aria-label", State.describeMatrix(state));
+  }
+
+  drawFacts() {
+    const { run, state } = this;
+    const live = run.state === "running" || run.state === "cancelling";
+    const pace = State.pace(state);
+    const left = State.remaining(state);
+    const rows = [
+      ["Device", state.device || run.device],
+      ["Speed", live && pace !== null ? `${duration(pace)} a layer` : null],
+      ["Left", live && left !== null && left > 0 ? `about ${duration(left)}, then measuring` : null],
+      ["Begun", when(run.started)],
+    ].filter(([, text]) => text);
+    this.once("facts", rows, () => rows.map(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]));
+  }
+
+  buttons() {
+    const { run } = this;
+    const act = (verb) => async () => {
+      try {
+        this.run = await request(`/runs/${encodeURIComponent(run.id)}/${verb}`, { method: "POST" });
+        this.draw();
+        if (verb === "continue") this.follow();
+      } catch (error) {
+        this.trouble(asProblem(error));
+      }
+    };
+    const live = ["queued", "running"].includes(run.state);
+    const again = ["cancelled", "interrupted", "failed"].includes(run.state);
+    return [
+      live ? this.button("Cancel", "cancel", act("cancel"), "act-quiet") : null,
+      again ? this.button("Continue", "continue", act("continue"), "act") : null,
+      run.state === "finished" && run.study_id
+        ? h("a", { class: "act", href: `/?study=${encodeURIComponent(run.study_id)}`, "data-testid": "open-lab" }, "Open in Lab")
+        : null,
+      this.button(live ? "Plan another run" : "Change and run again", "leave", () => this.leave()),
+    ];
+  }
+
+  logLines() {
+    return this.state.log
+      .slice(-200)
+      .reverse()
+      .map((line) => h("li", { class: line.tone ? `log-${line.tone}` : null }, h("time", {}, when(line.at)), h("span", {}, line.text)));
+  }
+
+  drawReport() {
+    const { run } = this;
+    const summary = run.summary ?? this.state.summary;
+    if (!summary) return;
+    this.once("report", [run.id, summary.perplexity], () => reportCard(run, summary));
+    if (run.study_id && this.shownStudy !== run.study_id) {
+      this.shownStudy = run.study_id;
+      this.showStudy(run.study_id);
+    } else if (run.study_id) this.study.classList.add("is-shown");
+  }
+
+  async showStudy(id) {
+    this.study.classList.add("is-shown");
+    this.explorer ??= new Explorer({
+      root: this.study,
+      prefix: "run-",
+      figures: ["hero", "surfaces", "surfaces_flat", "deciles"],
+      onChange: (state, reload) => reload && this.explorer.load(state),
+    });
+    await this.explorer.load({ study: id }).catch(() => {});
+  }
+}
+
+function seconds(run) {
+  return run.started && run.ended ? (new Date(run.ended) - new Date(run.started)) / 1000 : null;
+}

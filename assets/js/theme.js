@@ -1,0 +1,63 @@
+/**
+ * Light and dark: the person's choice if there is one, else the system's. Gradio's `dark` class follows.
+ * @module theme
+ */
+
+const KEY = "sarqc-theme";
+const system = matchMedia("(prefers-color-scheme: dark)");
+const listeners = new Set();
+
+function chosen() {
+  try {
+    return localStorage.getItem(KEY);
+  } catch {
+    return null;
+  }
+}
+
+/** True while the page is dark. */
+export function isDark() {
+  const choice = chosen();
+  return choice ? choice === "dark" : system.matches;
+}
+
+/** Puts the theme on the document and tells those who draw with colours. */
+export function apply() {
+  const dark = isDark();
+  const changed = document.documentElement.dataset.theme !== (dark ? "dark" : "light");
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  document.body.classList.toggle("dark", dark);
+  if (changed) for (const listener of listeners) listener(dark);
+}
+
+/** Calls back after each change of theme. */
+export function onTheme(listener) {
+  listeners.add(listener);
+}
+
+/** The other theme, remembered. */
+export function toggle() {
+  try {
+    localStorage.setItem(KEY, isDark() ? "light" : "dark");
+  } catch {
+    // Without storage the choice holds for this page only.
+    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+  }
+  apply();
+}
+
+/** Value of a colour of app.css, e.g. colour("--quality"). */
+export function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim() || "#808080";
+}
+
+/** Wires the top bar's button; called once per page. */
+export function mount(element) {
+  apply();
+  system.addEventListener("change", apply);
+  // Gradio sets the class by itself once it has started; ours decides.
+  new MutationObserver(() => {
+    if (document.body.classList.contains("dark") !== isDark()) document.body.classList.toggle("dark", isDark());
+  }).observe(document.body, { attributes: true, attributeFilter: ["class"] });
+  element.querySelector("[data-action=theme]")?.addEventListener("click", toggle);
+}

@@ -1,0 +1,191 @@
+"""Calibrate: a form made from the recipe's fields, the live plan beside it, and the run that it becomes.
+
+The form's fields are Gradio components whose listeners run in the browser only: nothing here waits for the server
+but the plan itself, which the page asks for over REST like everybody else.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+from html import escape
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import gradio as gr
+from pydantic.fields import FieldInfo
+
+from pages.lab import MEASURED, NUMBERS, SLIDERS, explorer_plots
+from pages.layout import part, top_bar
+from sarqc.quantization.methods import METHODS
+from sarqc.recipe import Recipe, public_name
+from sarqc.settings import Settings
+
+SECTIONS = {
+    "model": "Model",
+    "size": "How small",
+    "method": "How",
+    "text": "On what text",
+    "measure": "What to measure",
+}
+SUGGESTIONS = {"group_size": ["32", "64", "128", "256", "per_channel"]}  # offered; any other value may be typed
+WIDE = ("model", "method", "grid", "calibration")  # fields that take a whole row
+OPEN_CHOICES = ("model", "calibration", "test")  # filled by the page from what this host offers
+
+_PLAN = """
+<section class="card plan" data-part="plan-card" aria-labelledby="plan-title">
+  <header class="card-head"><h2 class="card-title" id="plan-title">The plan</h2></header>
+  <div class="plan-body" data-part="plan" data-testid="plan" aria-live="polite"></div>
+  <div class="plan-foot">
+    <button type="button" class="act" data-part="start" data-testid="start" disabled>Start calibration</button>
+    <span class="plan-note" data-part="plan-note"></span>
+  </div>
+</section>
+<section class="card recipe-card" data-part="recipe-card" data-testid="recipe-card" hidden aria-label="Recipe">
+</section>
+<section class="card run" data-part="run-card" data-testid="run" hidden aria-labelledby="run-title"></section>
+"""
+
+_STUDY_HEAD = """
+<div data-part="problem"></div>
+<div class="study-words">
+  <p class="sentence" data-part="sentence" data-testid="sentence" aria-live="polite"></p>
+  <p class="small-print" data-part="small-print" data-testid="small-print"></p>
+</div>
+"""
+
+
+def build(settings: Settings) -> None:
+    """The page at “/calibrate”."""
+    top_bar("Calibrate")
+    fields = list(Recipe.model_fields)
+    components: dict[str, Any] = {}
+    with gr.Column(elem_classes=["page", "calibrate"]):
+        with gr.Column(elem_classes=["workbench"]):
+            with gr.Column(elem_classes=["recipe-form"]):
+                for section, title in SECTIONS.items():
+                    part(f'<h2 class="form-title">{escape(title)}</h2>')
+                    with gr.Column(elem_classes=["form-fields"]):
+                        for name in fields:
+                            info = Recipe.model_fields[name]
+                            if _extra(info)["section"] == section and not _extra(info)["advanced"]:
+                                components[name] = field(name, info)
+                with gr.Accordion("Advanced", open=False, elem_classes=["form-advanced"]):
+                    for name in fields:
+                        if _extra(Recipe.model_fields[name])["advanced"]:
+                            components[name] = field(name, Recipe.model_fields[name])
+            described = [
+                [name, public_name(name), _kind(info), str(info.title), _extra(info)["unit"]]
+                for name, info in Recipe.model_fields.items()
+            ]
+            names = json.dumps(sorted(described, key=lambda one: list(components).index(one[0])))
+            tunes = json.dumps({name: entry.tunes for name, entry in METHODS.items()})
+            part(
+                f'<div class="side" data-fields="{escape(names)}" data-tunes="{escape(tunes)}">{_PLAN}</div>',
+                script="calibrate.js",
+                classes="area-side",
+            )
+        with gr.Column(elem_classes=["run-study"]):
+            part(_STUDY_HEAD)
+            with gr.Column(elem_classes=["story"]):
+                explorer_plots("run-")
+            part(SLIDERS, classes="area-sliders")
+            with gr.Column(elem_classes=["below"]):
+                part(NUMBERS)
+                part(MEASURED)
+    _listen(components)
+
+
+def _listen(components: dict[str, Any]) -> None:
+    """Browser-only listeners: fill the form at the start and for a new model, and plan again after each change."""
+    every = list(components.values())
+    module = "import('/assets/js/calibrate.js')"
+    blocks = gr.context.Context.root_block
+    assert blocks is not None
+    blocks.load(None, None, every, js=f"async () => (await {module}).initialValues()", api_visibility="private")
+    components["model"].change(
+        None,
+        every,
+        every,
+        js=f"async (...values) => (await {module}).modelChanged(values)",
+        api_visibility="private",
+        show_progress="hidden",
+    )
+    for component in every:
+        event = component.input if isinstance(component, gr.Textbox | gr.Number) else component.change
+        event(
+            None,
+            every,
+            None,
+            js=f"(...values) => {{ {module}.then((page) => page.formChanged(values)); }}",
+            api_visibility="private",
+            show_progress="hidden",
+        )
+
+
+def field(name: str, info: FieldInfo) -> Any:
+    """The form component of one recipe field; everything it says comes from the field itself."""
+    label, help_text, unit = str(info.title), str(info.description), _extra(info)["unit"]
+    common = {
+        "label": f"{label} ({unit})" if unit and unit not in label.lower() else label,
+        "info": help_text,
+        "elem_id": f"field-{name.replace('_', '-')}",
+        "elem_classes": ["field", "field-wide"] if name in WIDE else ["field"],
+    }
+    kind, default = _kind(info), None if info.is_required() else info.default
+    if name == "method":
+        choices = [(f"{entry.title} · {key}", key) for key, entry in METHODS.items()]
+        return gr.Dropdown(choices, value=default, **common)
+    if name in OPEN_CHOICES:
+        return gr.Dropdown([], value=None, allow_custom_value=True, **common)
+    if name in SUGGESTIONS:
+        return gr.Dropdown(SUGGESTIONS[name], value=str(default), allow_custom_value=True, **common)
+    literal = _literal(info.annotation)
+    if literal:
+        return gr.Radio([(choice.replace("_", " "), choice) for choice in literal], value=default, **common)
+    if kind == "whole" and (span := _span(info)) is not None and span[1] - span[0] <= 4:
+        return gr.Radio(list(range(span[0], span[1] + 1)), value=default, **common)
+    if kind == "truth":
+        return gr.Checkbox(value=bool(default), **common)
+    if kind in ("whole", "number"):
+        return gr.Number(value=default, precision=0 if kind == "whole" else None, **common)
+    return gr.Textbox(value=default if isinstance(default, str) else "", max_lines=1, **common)
+
+
+def _extra(info: FieldInfo) -> dict[str, Any]:
+    extra = info.json_schema_extra
+    assert isinstance(extra, dict)
+    return {"section": "measure", "unit": "", "advanced": False, **extra}
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    """The types behind Annotated, Optional and unions, without None."""
+    if get_origin(annotation) is Annotated:
+        return _members(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return tuple(one for part in get_args(annotation) if part is not type(None) for one in _members(part))
+    return (annotation,)
+
+
+def _literal(annotation: Any) -> tuple[str, ...]:
+    for member in _members(annotation):
+        if get_origin(member) is Literal:
+            return get_args(member)
+    return ()
+
+
+def _span(info: FieldInfo) -> tuple[int, int] | None:
+    low = next((m.ge for m in info.metadata if getattr(m, "ge", None) is not None), None)
+    high = next((m.le for m in info.metadata if getattr(m, "le", None) is not None), None)
+    return None if low is None or high is None else (int(low), int(high))
+
+
+def _kind(info: FieldInfo) -> str:
+    """How the browser reads the field: truth, whole, number, list or text."""
+    members = _members(info.annotation)
+    if bool in members:
+        return "truth"
+    if any(get_origin(member) is tuple for member in members):
+        return "list"
+    if int in members:
+        return "whole"
+    return "number" if float in members else "text"

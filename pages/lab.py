@@ -1,0 +1,92 @@
+"""The Lab: one sentence, and everything on the page is evidence for it."""
+
+from __future__ import annotations
+
+import gradio as gr
+
+from pages.layout import part, top_bar
+from pages.plot import choice, plot
+
+_PICKS = """
+<div class="picks" data-testid="picks">
+  <label><select data-pick="study" data-testid="pick-study" aria-label="Study"></select></label>
+  <label><select data-pick="bits" data-testid="pick-bits" aria-label="Bits"></select></label>
+  <label><select data-pick="method" data-testid="pick-method" aria-label="Method"></select></label>
+  <label><select data-pick="layer" data-testid="pick-layer" aria-label="Layer"></select></label>
+  <span class="grid-name" data-part="grid" data-testid="grid"></span>
+  <span class="picks-end">
+    <button type="button" class="quiet" data-part="copy" data-testid="copy">Copy as text</button>
+    <button type="button" class="quiet" data-part="share" data-testid="share">Share</button>
+  </span>
+</div>
+<div data-part="problem"></div>
+<p class="sentence" data-part="sentence" data-testid="sentence" aria-live="polite"></p>
+<p class="small-print" data-part="small-print" data-testid="small-print"></p>
+"""
+
+SLIDERS = """
+<div class="card sliders" data-testid="sliders">
+  <label class="slider slider-lambda"><span class="sign">λ</span>
+    <span class="track"><span class="band" data-part="band"></span>
+      <input type="range" min="0" max="1" step="1" value="0" data-part="lambda" data-testid="lambda"
+             aria-label="λ, weight of the drift penalty"></span>
+    <output data-part="lambda-value" data-testid="lambda-value">0</output></label>
+  <label class="slider slider-gamma" data-part="gamma-box" hidden><span class="sign">γ</span>
+    <span class="track"><input type="range" min="0" max="1" step="1" value="0" data-part="gamma" data-testid="gamma"
+             aria-label="γ, how saliency mixes activations and weights"></span>
+    <output data-part="gamma-value" data-testid="gamma-value">0</output></label>
+  <span class="hint" aria-hidden="true">← → to step</span>
+  <button type="button" class="quiet play" data-part="play" data-testid="play" aria-pressed="false">▶ play</button>
+</div>
+"""
+
+NUMBERS = """
+<section class="card" aria-labelledby="numbers-title">
+  <header class="card-head"><h2 class="card-title" id="numbers-title">The numbers</h2>
+    <div class="card-tools">
+      <button type="button" class="quiet" data-part="csv" data-testid="csv">Download CSV</button>
+    </div>
+  </header>
+  <div class="table-scroll" data-part="table" tabindex="0" role="region" aria-label="Table of the numbers"></div>
+</section>
+"""
+
+MEASURED = """
+<section class="card" aria-labelledby="measured-title">
+  <header class="card-head"><h2 class="card-title" id="measured-title">How this was measured</h2></header>
+  <dl class="measured" data-part="measured" data-testid="measured"></dl>
+</section>
+"""
+
+
+def drawings(prefix: str) -> str:
+    """The switch between surfaces and flat maps."""
+    return choice("drawing", prefix, [("surface", "3-D"), ("flat", "flat")], "Drawing of the surfaces")
+
+
+def explorer_plots(prefix: str) -> None:
+    """The figures that the Lab and a finished run share, in the order of a narrow screen."""
+    quality = choice("quality", prefix, [("perplexity", "Perplexity"), ("accuracy", "Accuracy")], "Quality shown")
+    plot(f"{prefix}hero", "What λ changes", classes="plot-hero", tools=quality)
+    with gr.Column(elem_classes=["evidence"]):
+        plot(f"{prefix}surfaces", "|Ŵ − W|", classes="plot-surfaces", tools=drawings(prefix))
+        plot(f"{prefix}surfaces_flat", "|Ŵ − W|", classes="plot-surfaces", tools=drawings(prefix), hidden=True)
+        plot(f"{prefix}deciles", "Root-mean-square drift by saliency decile", classes="plot-deciles")
+
+
+def build() -> None:
+    """The page at “/”."""
+    top_bar("Lab")
+    with gr.Column(elem_classes=["lab", "page"]):
+        part(_PICKS, script="lab.js", classes="area-words")
+        with gr.Column(elem_classes=["story"]):
+            explorer_plots("lab-")
+        part(SLIDERS, classes="area-sliders")
+        with gr.Column(elem_classes=["planes"]):
+            plot("lab-map", "Every layer: reconstruction error", classes="plot-small")
+            plot("lab-plane", "Reconstruction error against weight drift", classes="plot-small")
+            plot("lab-gamma_grid", "λ × γ", classes="plot-small", hidden=True)
+        with gr.Column(elem_classes=["below"]):
+            plot("lab-methods", "Every method of this study, each at its best λ", classes="plot-methods", hidden=True)
+            part(MEASURED)
+        part(NUMBERS, classes="area-numbers")

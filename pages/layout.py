@@ -1,0 +1,118 @@
+"""What every page shares: the top bar, the head of the document, and the theme that Gradio's own fields take."""
+
+from __future__ import annotations
+
+import inspect
+from html import escape
+from importlib import metadata
+from typing import Any
+
+import gradio as gr
+
+PAGES = (("Lab", "/"), ("Calibrate", "/calibrate"), ("Runs", "/runs"))
+
+# Before the first paint: the chosen theme, so that a dark page never flashes white.
+HEAD = """
+<meta name="plotly" content="PLOTLY">
+<link rel="stylesheet" href="/assets/app.css">
+<link rel="icon" href="data:,">
+<script>
+(() => {
+  let choice = null;
+  try { choice = localStorage.getItem("sarqc-theme"); } catch {}
+  const dark = choice ? choice === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+})();
+</script>
+""".replace("PLOTLY", metadata.version("plotly"))
+
+_BAR = """
+<header class="bar">
+  <a class="brand" href="/">sarqc</a><span class="tagline">what a little regularisation buys</span>
+  <nav class="pages" aria-label="Pages">{links}</nav>
+  <button type="button" class="theme" data-action="theme" data-testid="theme" aria-label="Light or dark">◐</button>
+</header>
+"""
+
+
+def top_bar(current: str) -> gr.HTML:
+    """The bar with the page ``current`` marked."""
+    links = "".join(
+        f'<a href="{escape(path)}"{" aria-current=page" if name == current else ""}>{escape(name)}</a>'
+        for name, path in PAGES
+    )
+    return gr.HTML(
+        html_template=_BAR.format(links=links),
+        js_on_load="import('/assets/js/theme.js').then((module) => module.mount(element))",
+        apply_default_css=False,
+        elem_classes=["slot", "slot-bar"],
+    )
+
+
+def part(markup: str, *, script: str = "", classes: str = "") -> gr.HTML:
+    """A piece of our own markup; ``script`` is a module of assets/js whose ``mount`` is called with the element."""
+    call = f"import('/assets/js/{script}').then((module) => module.mount(element))" if script else None
+    return gr.HTML(
+        html_template=markup,
+        js_on_load=call,
+        apply_default_css=False,
+        elem_classes=["slot", *classes.split()],
+    )
+
+
+def theme() -> gr.themes.Base:
+    """Gradio's fields in our type and colours; the page itself is styled by assets/app.css."""
+    system = ["system-ui", "-apple-system", "Segoe UI", "DejaVu Sans", "sans-serif"]
+    mono = ["ui-monospace", "SFMono-Regular", "Menlo", "DejaVu Sans Mono", "monospace"]
+    base = gr.themes.Base(
+        font=system, font_mono=mono, text_size=gr.themes.sizes.text_md, radius_size=gr.themes.sizes.radius_md
+    )
+    both = {
+        "body_background_fill": "var(--ground)",
+        "body_text_color": "var(--ink)",
+        "body_text_color_subdued": "var(--ink-2)",
+        "background_fill_primary": "var(--surface)",
+        "background_fill_secondary": "var(--ground)",
+        "border_color_primary": "var(--line)",
+        "border_color_accent": "var(--accent)",
+        "block_background_fill": "transparent",
+        "block_border_width": "0px",
+        "block_shadow": "none",
+        "block_label_text_color": "var(--ink)",
+        "block_title_text_color": "var(--ink)",
+        "block_info_text_color": "var(--ink-2)",
+        "input_background_fill": "var(--surface)",
+        "input_border_color": "var(--line-2)",
+        "input_border_color_focus": "var(--accent)",
+        "input_placeholder_color": "var(--ink-3)",
+        "input_border_width": "1px",
+        "input_shadow": "none",
+        "input_shadow_focus": "0 0 0 2px var(--accent-soft)",
+        "checkbox_background_color_selected": "var(--accent)",
+        "checkbox_border_color_selected": "var(--accent)",
+        "color_accent": "var(--accent)",
+        "color_accent_soft": "var(--accent-soft)",
+        "link_text_color": "var(--accent-ink)",
+        "link_text_color_hover": "var(--accent-ink)",
+        "button_secondary_background_fill": "var(--surface)",
+        "button_secondary_border_color": "var(--line-2)",
+        "button_secondary_text_color": "var(--ink)",
+    }
+    # The colours are variables that know the theme themselves, so light and dark take the same.
+    known = inspect.signature(base.set).parameters
+    dark = {f"{name}_dark": value for name, value in both.items() if f"{name}_dark" in known}
+    return base.set(**both, **dark)
+
+
+def mount_options() -> dict[str, Any]:
+    """Keyword arguments for ``gr.mount_gradio_app``: our head and theme, none of Gradio's own furniture."""
+    return {
+        "head": HEAD,
+        "theme": theme(),
+        "footer_links": [],
+        "run_history": False,
+        "show_error": False,
+        "enable_monitoring": False,
+        "ssr_mode": False,
+        "pwa": False,
+    }

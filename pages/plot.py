@@ -1,0 +1,48 @@
+"""The one plot component: an element that lives as long as the page and is drawn by assets/js/plot_host.js.
+
+gr.Plot makes its element anew with every value: the camera is lost and each surface leaks a WebGL context. This one
+is an empty card; figures come from the REST interface and never pass through a component's value.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+import gradio as gr
+
+_TEMPLATE = """
+<section class="card plot-card {classes}" data-plot="{name}" data-testid="plot-{name}">
+  <header class="card-head"><h2 class="card-title">{title}</h2><div class="card-tools">{tools}</div></header>
+  <div class="plot-frame" role="img" aria-label="{title}"><div class="plot-canvas"></div></div>
+  <p class="plot-notice" role="status"></p>
+</section>
+"""
+
+
+def plot(name: str, title: str, *, classes: str = "", tools: str = "", hidden: bool = False) -> gr.HTML:
+    """A named place for a figure. ``tools`` is markup of ours for the card's right upper corner.
+
+    A function and not a subclass of gr.HTML: Gradio writes a stub file beside every module that subclasses it.
+    """
+    markup = _TEMPLATE.format(
+        name=escape(name),
+        title=escape(title),
+        tools=tools,
+        classes=escape(f"{classes} is-off" if hidden else classes),
+    )
+    return gr.HTML(
+        html_template=markup,
+        js_on_load="import('/assets/js/plot_host.js').then((module) => module.mount(element))",
+        apply_default_css=False,
+        elem_classes=["slot", f"slot-{name}"],
+    )
+
+
+def choice(kind: str, prefix: str, options: list[tuple[str, str]], label: str) -> str:
+    """Markup of a small two-way switch; ``kind`` is the data attribute that the scripts listen to."""
+    buttons = "".join(
+        f'<button type="button" data-{escape(kind)}="{escape(value)}" data-for="{escape(prefix)}" '
+        f'aria-pressed="{str(index == 0).lower()}">{escape(text)}</button>'
+        for index, (value, text) in enumerate(options)
+    )
+    return f'<div class="switch" role="group" aria-label="{escape(label)}">{buttons}</div>'

@@ -1,0 +1,47 @@
+"""Runs: every run of this host as a table that follows them, and a comparison of those that are picked."""
+
+from __future__ import annotations
+
+import gradio as gr
+
+from pages.layout import part, top_bar
+from pages.plot import plot
+
+_RUNS = """
+<div class="runs-head">
+  <input type="search" data-part="filter" data-testid="filter" placeholder="Filter by model, method, state"
+         aria-label="Filter runs">
+  <span class="runs-count" data-part="count" data-testid="count" role="status"></span>
+  <span class="runs-end">
+    <button type="button" class="act-quiet" data-part="compare" data-testid="compare" disabled>Compare</button>
+    <a class="act" href="/calibrate">New run</a>
+  </span>
+</div>
+<div data-part="problem"></div>
+<section class="card">
+  <div class="table-scroll" data-part="table" data-testid="runs" tabindex="0" role="region" aria-label="Runs"></div>
+</section>
+"""
+
+_COMPARE = """
+<div class="compare-tables">
+  <section class="card" aria-labelledby="differences-title">
+    <header class="card-head"><h2 class="card-title" id="differences-title">Where the recipes differ</h2></header>
+    <div class="table-scroll" data-part="differences" data-testid="differences"></div>
+  </section>
+  <section class="card" aria-labelledby="compared-title">
+    <header class="card-head"><h2 class="card-title" id="compared-title">The numbers</h2></header>
+    <div class="table-scroll" data-part="compared" data-testid="compared"></div>
+  </section>
+</div>
+"""
+
+
+def build() -> None:
+    """The page at “/runs”."""
+    top_bar("Runs")
+    with gr.Column(elem_classes=["page", "runs-page"]):
+        part(_RUNS, script="runs.js")
+        with gr.Column(elem_classes=["compare"]):
+            part(_COMPARE)
+            plot("compare", "Curves over λ", classes="plot-compare")

@@ -1,0 +1,121 @@
+"""Studies side by side: where their recipes differ, their numbers, and their curves overlaid."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sarqc.errors import Refused
+from sarqc.facts import LineFacts, line_facts
+from sarqc.figures.curves import Curve, Panel, error_text, perplexity_text, stack
+from sarqc.figures.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure
+from sarqc.figures.lab import default_line, start_of
+from sarqc.study import Study
+
+
+def compare_view(studies: Sequence[tuple[Study, Path]]) -> dict[str, Any]:
+    """Two or more studies side by side: first where their recipes differ, then numbers, then curves overlaid."""
+    if len(studies) < 2:
+        raise Refused("a comparison needs at least two studies", "compare", "Choose two or more.")
+    facts = [_chosen_facts(study, folder) for study, folder in studies]
+    names = [f"{'ABCDEFGH'[i % 8]}: {one.study.title}" for i, one in enumerate(facts)]
+    return {
+        "studies": [{"id": one.study.id, "name": name} for one, name in zip(facts, names, strict=True)],
+        "differences": _recipe_differences(facts),
+        "numbers": _numbers(facts),
+        "figure": _overlay(facts),
+    }
+
+
+def _chosen_facts(study: Study, folder: Path) -> LineFacts:
+    line = next((one for one in study.lines if one.chosen is not None), None) or default_line(study, None, None)
+    return line_facts(study, folder, method=line.method, bits=line.bits, layer=None, with_identity=False)
+
+
+def _recipe_differences(facts: Sequence[LineFacts]) -> list[dict[str, Any]]:
+    """Fields in which the recipes (or, for shipped studies, the facts of the line) are not equal."""
+    described = []
+    for one in facts:
+        line = one.line
+        start = start_of(one)
+        known = {
+            "model": one.study.model.name,
+            "bits": line.bits,
+            "grid": line.grid,
+            "group_size": line.group_size,
+            "method": line.method,
+            "lambda": line.lams[start["lambda"]],
+            "gamma": line.gammas[start["gamma"]],
+            "draws": len(line.draws),
+        }
+        described.append(
+            {**known, **{k: v for k, v in (one.study.recipe or {}).items() if k not in ("lambda", "gamma")}}
+        )
+    fields = dict.fromkeys(key for one in described for key in one)
+    rows = [{"field": key, "values": [one.get(key) for one in described]} for key in fields]
+    return [row for row in rows if any(value != row["values"][0] for value in row["values"][1:])]
+
+
+def _numbers(facts: Sequence[LineFacts]) -> list[dict[str, Any]]:
+    def at(one: LineFacts, values: np.ndarray | None) -> float | None:
+        if values is None:
+            return None
+        start = start_of(one)
+        value = float(values[start["gamma"], start["lambda"]])
+        return value if math.isfinite(value) else None
+
+    rows = [
+        ("Perplexity, unseen text", "perplexity", [at(o, o.perplexity.mean if o.perplexity else None) for o in facts]),
+        ("Perplexity, float model", "perplexity", [one.study.model.perplexity for one in facts]),
+        ("Accuracy", "share", [at(one, one.accuracy.mean if one.accuracy else None) for one in facts]),
+        ("Reconstruction error, calibration text", "error", [at(one, one.recon) for one in facts]),
+        ("Reconstruction error, unseen text", "error", [at(one, one.held_out) for one in facts]),
+        ("Weight drift", "error", [at(one, one.drift) for one in facts]),
+        ("Share of parameters quantized", "share", [one.study.model.share_quantized for one in facts]),
+    ]
+    return [
+        {"title": title, "kind": kind, "values": values}
+        for title, kind, values in rows
+        if any(value is not None for value in values)
+    ]
+
+
+def _overlay(facts: Sequence[LineFacts]) -> Figure:
+    """The studies' curves over the union of their λ; one colour per study, one panel per quantity."""
+    lams = sorted({float(lam) for one in facts for lam in one.line.lams})
+    quantities = (
+        ("Perplexity on unseen text, lower is better", perplexity_text, QUALITY,
+         [one.perplexity.mean if one.perplexity else None for one in facts]),
+        ("Reconstruction error on calibration text", error_text, RECON, [one.recon for one in facts]),
+        ("Reconstruction error on unseen text", error_text, HELD_OUT, [one.held_out for one in facts]),
+        ("Weight drift, relative", error_text, DRIFT, [one.drift for one in facts]),
+    )  # fmt: skip
+    stacked = []
+    for title, show, _, values in quantities:
+        curves = tuple(
+            Curve("ABCDEFGH"[i % 8], _series(i), _on_axis(one, array, lams), label="ABCDEFGH"[i % 8])
+            for i, (one, array) in enumerate(zip(facts, values, strict=True))
+            if array is not None
+        )
+        if curves:
+            stacked.append(Panel(title, show, curves, 1.0))
+    figure = stack(lams, stacked, ring=False)
+    figure["aria"] = f"Curves over λ of {len(facts)} studies: {', '.join(one.study.title for one in facts)}."
+    return figure
+
+
+def _series(index: int) -> dict[str, str]:
+    dash, symbol = (("solid", "circle"), ("dash", "square"), ("dot", "diamond"), ("dashdot", "cross"))[index % 4]
+    return {"color": f"var(--series-{index % 4 + 1})", "dash": dash, "symbol": symbol}
+
+
+def _on_axis(facts: LineFacts, values: np.ndarray, lams: Sequence[float]) -> np.ndarray:
+    """The line's γ of its chosen point, laid on the common λ axis."""
+    row = np.full(len(lams), np.nan)
+    for index, lam in enumerate(facts.line.lams):
+        row[list(lams).index(float(lam))] = values[start_of(facts)["gamma"], index]
+    return row[None]

@@ -1,0 +1,160 @@
+"""The Lab's main figure: quality, reconstruction error and weight drift over λ, with sweet spot and baseline."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sarqc.facts import LineFacts, Quality, lam_index, spans
+from sarqc.figures.curves import Curve, Panel, accuracy_text, axis_name, error_text, perplexity_text, stack, upright
+from sarqc.figures.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure, bind, note, position
+from sarqc.figures.sentence import draws_text, lam_text
+
+
+def hero(facts: LineFacts, quality_name: str = "perplexity") -> Figure:
+    """Quality, reconstruction error and weight drift over λ, with the marker, the band and the named tick."""
+    quality = facts.accuracy if quality_name == "accuracy" else facts.perplexity
+    panels: list[Panel] = []
+    if quality is not None:
+        panels.append(_quality_panel(facts, quality, quality_name))
+    if facts.recon is not None or facts.held_out is not None:
+        panels.append(_error_panel(facts))
+    if facts.drift is not None:
+        panels.append(_drift_panel(facts))
+    figure = stack(facts.line.lams, panels, ring=True)
+    _add_band(figure, facts, quality)
+    _add_baseline_tick(figure, facts)
+    figure["bindings"].append(bind("aria", [_aria(facts, quality, quality_name, g) for g in _gammas(facts)], "gamma"))
+    return figure
+
+
+def _gammas(facts: LineFacts) -> range:
+    return range(len(facts.line.gammas))
+
+
+def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
+    error = quality.to_baseline.error if quality.to_baseline is not None else None
+    what = "saliency" if facts.identity is not None else ""
+    curves = [Curve("perplexity" if name == "perplexity" else "accuracy", QUALITY, quality.mean, error, label=what)]
+    twin = facts.identity
+    twin_quality = None if twin is None else (twin.accuracy if name == "accuracy" else twin.perplexity)
+    if twin is not None and twin_quality is not None:
+        curves.append(_ghost(facts, twin, twin_quality.mean, QUALITY, "identity"))
+    base = facts.baseline
+    points: tuple[tuple[str, float, float], ...] = ()
+    if base is not None and quality.baseline_mean is not None and facts.baseline_position is None:
+        points = ((base.label, base.lam, quality.baseline_mean),)
+    pinned = () if quality.baseline_mean is None else (quality.baseline_mean,)
+    model = facts.study.model
+    if name == "accuracy":
+        return Panel("Accuracy", accuracy_text, tuple(curves), 1.35, "", model.accuracy, pinned, points)
+    title = "Perplexity on unseen text, lower is better"
+    short = "Perplexity, unseen text"
+    return Panel(title, perplexity_text, tuple(curves), 1.35, short, model.perplexity, pinned, points)
+
+
+def _error_panel(facts: LineFacts) -> Panel:
+    curves: list[Curve] = []
+    if facts.held_out is not None:
+        curves.append(Curve("unseen text", HELD_OUT, facts.held_out, label="unseen text", short="unseen"))
+    if facts.recon is not None:
+        curves.append(Curve("calibration text", RECON, facts.recon, label="calibration text", short="calibration"))
+    twin = facts.identity
+    if twin is not None and twin.held_out is not None and facts.held_out is not None:
+        curves.append(_ghost(facts, twin, twin.held_out, HELD_OUT, ""))
+    return Panel("Reconstruction error, relative", error_text, tuple(curves), 1.1, "Error:")
+
+
+def _drift_panel(facts: LineFacts) -> Panel:
+    assert facts.drift is not None
+    curves = [Curve("weight drift", DRIFT, facts.drift)]
+    if facts.identity is not None and facts.identity.drift is not None:
+        curves.append(_ghost(facts, facts.identity, facts.identity.drift, DRIFT, ""))
+    return Panel("Weight drift, relative", error_text, tuple(curves), 0.95)
+
+
+def _ghost(facts: LineFacts, twin: LineFacts, values: np.ndarray, style: dict[str, str], label: str) -> Curve:
+    """The identity curve on this line's axis, equal for every γ; NaN where it has no such λ."""
+    columns = [lam_index(twin.line, lam) for lam in facts.line.lams]
+    row = np.array([np.nan if column is None else values[0, column] for column in columns])
+    faded = {**style, "color": style["color"].replace(")", "-faint)"), "dash": "solid"}
+    tiled = np.tile(row, (len(facts.line.gammas), 1))
+    return Curve("identity", faded, tiled, label=label, faint=True, short=label)
+
+
+def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None:
+    """The sweet spot behind all panels. Its shapes are bound, because each γ has its own."""
+    if quality is None:
+        return
+    runs = [spans(quality.band[g]) for g in _gammas(facts)]
+    layout = figure["layout"]
+    for slot in range(max((len(run) for run in runs), default=0)):
+        at = len(layout["shapes"])
+        layout["shapes"].append(
+            {
+                "type": "rect",
+                "xref": "x",
+                "yref": "paper",
+                "x0": 0,
+                "x1": 0,
+                "y0": 0,
+                "y1": 1,
+                "layer": "below",
+                "line": {"width": 0},
+                "fillcolor": "var(--band)",
+            }
+        )
+        edges = [(run[slot][0] - 0.4, run[slot][1] + 0.4) if slot < len(run) else (0.0, 0.0) for run in runs]
+        figure["bindings"] += [
+            bind(f"layout.shapes.{at}.x0", [edge[0] for edge in edges], "gamma"),
+            bind(f"layout.shapes.{at}.x1", [edge[1] for edge in edges], "gamma"),
+        ]
+    if any(runs):
+        at = len(layout["annotations"])
+        font = {"size": 12, "color": "var(--quality-ink)"}
+        layout["annotations"].append(
+            note("as good as the best", xref="x", yref="paper", x=0, y=1, yanchor="top", yshift=-2, xshift=5, font=font)
+        )
+        figure["narrow"][f"layout.annotations.{at}.opacity"] = 0
+        starts = [run[0][0] - 0.4 if run else 0 for run in runs]
+        figure["bindings"] += [
+            bind(f"layout.annotations.{at}.x", starts, "gamma"),
+            bind(f"layout.annotations.{at}.visible", [bool(run) for run in runs], "gamma"),
+        ]
+
+
+def _add_baseline_tick(figure: Figure, facts: LineFacts) -> None:
+    base = facts.baseline
+    if base is None or len(facts.line.lams) < 2:
+        return
+    place = position(base.lam, facts.line.lams)
+    if place is None:
+        return
+    line = {"color": "var(--ink-3)", "width": 1, "dash": "dot"}
+    for index in range(sum(name.startswith("yaxis") for name in figure["layout"])):
+        figure["layout"]["shapes"].append(upright(axis_name(index), place, line, "below"))
+    text = {"xref": "x", "yref": "paper", "x": place, "y": 0, "yanchor": "bottom", "xshift": 4, "yshift": 1}
+    figure["layout"]["annotations"].append(note(base.label, **text, font={"size": 12, "color": "var(--ink-2)"}))
+
+
+def _aria(facts: LineFacts, quality: Quality | None, name: str, gamma: int) -> str:
+    """The curves in words: where each begins, where it is best or ends."""
+    lams = facts.line.lams
+    parts: list[str] = []
+    if quality is not None and quality.best[gamma] is not None:
+        best = quality.best[gamma]
+        show = accuracy_text if name == "accuracy" else perplexity_text
+        extreme = "highest" if name == "accuracy" else "lowest"
+        parts.append(f"{name} is {extreme}, {show(quality.mean[gamma, best])}, at λ = {lam_text(lams[best])}")
+    for values, what in (
+        (facts.recon, "reconstruction error on calibration text"),
+        (facts.held_out, "on unseen text"),
+        (facts.drift, "weight drift"),
+    ):
+        if values is not None and np.isfinite(values[gamma]).all() and len(lams) > 1:
+            first, last = float(values[gamma, 0]), float(values[gamma, -1])
+            parts.append(f"{what} goes from {error_text(first)} at λ = {lam_text(lams[0])} to {error_text(last)}")
+    where = "all layers" if facts.layer is None else facts.study.layers[facts.layer].name
+    text = "; ".join(parts) if parts else "nothing was measured"
+    return (
+        f"Curves over λ for {facts.line.title} at {facts.line.bits} bits, {where}, {draws_text(facts.n_draws)}: {text}."
+    )
