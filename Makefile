@@ -41,7 +41,7 @@ bench: .venv/dev.done
 
 # The browser tests drive a real Chromium; without one they are skipped and say so.
 chromium: .venv/dev.done
-	@command -v chromium >/dev/null || command -v google-chrome >/dev/null \
+	@command -v chromium >/dev/null \
 	|| if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; \
 	   then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium fonts-dejavu-core >/dev/null; \
 	   else $(BIN)/playwright install chromium; fi \
