@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sarqc.artefacts import ArtefactStore, chain_key
-from sarqc.calibration.corpora import draw_sequences, read_corpus, token_ids
+from sarqc.calibration.corpora import read_corpus, token_ids
 from sarqc.calibration.pipeline import CalibrationPlan, LayerCurve, SolvedLayer, calibrate, fingerprint, layer_keys
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.evaluation.tasks import measure_accuracy
@@ -24,7 +24,7 @@ from sarqc.export.checkpoint import save_plain
 from sarqc.models.catalogue import fetch
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
 from sarqc.models.loading import LoadedModel, choose_device, load
-from sarqc.preflight import indivisible_layers, output_is_free, plan, window_for
+from sarqc.preflight import drawn_sequences, indivisible_layers, output_is_free, plan, window_for
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe
@@ -274,15 +274,7 @@ class _Run:
 def calibration_plan(recipe: Recipe, checkpoint: Checkpoint, settings: Settings) -> CalibrationPlan:
     """The recipe's sequences, grids and method for one checkpoint."""
     per_channel = set(indivisible_layers(recipe, checkpoint))
-    sequences = draw_sequences(
-        token_ids(read_corpus(recipe.calibration, settings), checkpoint.folder),
-        recipe.calibration,
-        samples=recipe.samples,
-        length=recipe.length,
-        held_out_samples=recipe.held_out_samples,
-        sampling=recipe.sampling,
-        seed=recipe.seed,
-    )
+    sequences = drawn_sequences(recipe, checkpoint, settings)
     grids = {
         layer.name: Grid(recipe.bits, None if layer.name in per_channel else recipe.group_size, recipe.grid)
         for layer in checkpoint.layers

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from sarqc.calibration.corpora import draw_sequences, read_corpus, token_ids
+from sarqc.calibration.corpora import Sequences, draw_sequences, read_corpus, token_ids
 from sarqc.errors import Refused
 from sarqc.evaluation.tasks import known_task
 from sarqc.models.catalogue import checkpoint_of
@@ -49,7 +49,7 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
     checkpoint = checkpoint_of(recipe.model, recipe.revision, settings)
     for task in recipe.tasks:
         known_task(task, settings)
-    calibration = read_corpus(recipe.calibration, settings)
+    read_corpus(recipe.calibration, settings)
     test = read_corpus(recipe.test, settings) if recipe.test else None
     if checkpoint is None:
         note = "the model is not on this host yet: it will be downloaded, and sizes are known after that"
@@ -63,8 +63,19 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
         )
     window_for(checkpoint.max_positions, recipe.window)
     per_channel = indivisible_layers(recipe, checkpoint)
-    draw_sequences(
-        token_ids(calibration, checkpoint.folder),
+    drawn_sequences(recipe, checkpoint, settings)
+    test_tokens = None
+    if test is not None:
+        test_tokens = min(len(token_ids(test, checkpoint.folder)), recipe.test_tokens or math.inf)
+        if test_tokens < 2:
+            raise Refused("the text has fewer than two tokens", f"test text {recipe.test}", "Give a longer text.")
+    return _estimate(recipe, checkpoint, per_channel, test_tokens)
+
+
+def drawn_sequences(recipe: Recipe, checkpoint: Checkpoint, settings: Settings) -> Sequences:
+    """The recipe's calibration and held-out sequences. Raises ``Refused`` for a text that is too short."""
+    return draw_sequences(
+        token_ids(read_corpus(recipe.calibration, settings), checkpoint.folder),
         recipe.calibration,
         samples=recipe.samples,
         length=recipe.length,
@@ -72,12 +83,6 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
         sampling=recipe.sampling,
         seed=recipe.seed,
     )
-    test_tokens = None
-    if test is not None:
-        test_tokens = min(len(token_ids(test, checkpoint.folder)), recipe.test_tokens or math.inf)
-        if test_tokens < 2:
-            raise Refused("the text has fewer than two tokens", f"test text {recipe.test}", "Give a longer text.")
-    return _estimate(recipe, checkpoint, per_channel, test_tokens)
 
 
 def window_for(max_positions: int, window: int | None) -> int:

@@ -129,14 +129,7 @@ class PlotHost {
     this.canvas.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
       follow(event);
-      const stop = () => {
-        window.removeEventListener("pointermove", follow);
-        window.removeEventListener("pointerup", stop);
-        window.removeEventListener("pointercancel", stop);
-      };
-      window.addEventListener("pointermove", follow);
-      window.addEventListener("pointerup", stop);
-      window.addEventListener("pointercancel", stop);
+      whileDragging(follow);
     });
   }
 
@@ -236,14 +229,7 @@ class PlotHost {
         last = [moved.clientX, moved.clientY];
         turn(turned(this.camera ?? this.figure.camera, dx, dy));
       };
-      const stop = () => {
-        window.removeEventListener("pointermove", follow);
-        window.removeEventListener("pointerup", stop);
-        window.removeEventListener("pointercancel", stop);
-      };
-      window.addEventListener("pointermove", follow);
-      window.addEventListener("pointerup", stop);
-      window.addEventListener("pointercancel", stop);
+      whileDragging(follow);
     });
     this.canvas.addEventListener("dblclick", () => turn(structuredClone(this.figure.camera)));
   }
@@ -288,4 +274,16 @@ export function turned(camera, dx, dy) {
     ...structuredClone(camera),
     eye: { x: flat * Math.cos(around), y: flat * Math.sin(around), z: radius * Math.sin(up) },
   };
+}
+
+/** Calls ``follow`` for every move of the pointer until it is let go. */
+function whileDragging(follow) {
+  const stop = () => {
+    window.removeEventListener("pointermove", follow);
+    window.removeEventListener("pointerup", stop);
+    window.removeEventListener("pointercancel", stop);
+  };
+  window.addEventListener("pointermove", follow);
+  window.addEventListener("pointerup", stop);
+  window.addEventListener("pointercancel", stop);
 }
