@@ -83,7 +83,7 @@ def _free_port() -> int:
         return listener.getsockname()[1]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     """The app with an empty state folder that holds one made-up study, “toy”."""
     state = tmp_path_factory.mktemp("state")
@@ -115,15 +115,18 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
         log.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def small_run(app: App) -> dict[str, Any]:
     """A finished run of ``SMALL_RUN``."""
     return app.finished(app.json("/runs", SMALL_RUN)["id"])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
-    """A headless Chromium with software WebGL; tests are skipped with the reason where none starts."""
+    """A headless Chromium with software WebGL; tests are skipped with the reason where none starts.
+
+    It ends with this folder: while it lives, Playwright keeps an event loop in the main thread, and no other can run.
+    """
     playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright_api.sync_playwright() as playwright:
         try:
