@@ -89,7 +89,8 @@ export class RunView {
         if (AT_REST.includes(event.type)) this.refresh();
       },
       state: (word) => {
-        this.lost = word === "lost" && !AT_REST.includes(this.run?.state);
+        const over = AT_REST.includes(this.run?.state) || AT_REST.includes(this.state.ended);
+        this.lost = word === "lost" && !over; // a stream that has said its last word is closed by the server
         this.soon();
       },
     });
@@ -111,6 +112,7 @@ export class RunView {
       const run = await request(`/runs/${encodeURIComponent(id)}`);
       if (this.id !== id) return;
       this.run = run;
+      this.lost = false;
       this.waiting = run.state === "queued" ? await this.position(run) : null;
       this.draw();
       if (AT_REST.includes(run.state) && AT_REST.includes(this.state.ended)) this.stream?.close();

@@ -66,6 +66,8 @@ def test_a_run_outlives_its_tab_and_is_found_again(app: App, open_page):
     second.wait_for_selector("[data-testid=report]", timeout=90_000)
     run = app.json(f"/runs/{run_id}")
     assert run["state"] == "finished"
+    second.wait_for_timeout(1500)  # the server has closed the stream by now, which is no trouble
+    assert "does not answer" not in second.text_content("[data-testid=run]")
     total = run["progress"]["total"]
     filled = "cells => cells.filter(cell => cell.style.backgroundColor).length"
     assert second.eval_on_selector_all("[data-testid=matrix] .cell", filled) == total
