@@ -36,7 +36,7 @@ MEASUREMENT_FORMAT = 1  # part of the key of every measurement
 
 def execute(
     recipe: Recipe,
-    settings: Settings,
+    settings: Settings | None = None,
     *,
     study_dir: Path | None = None,
     study_id: str | None = None,
@@ -47,8 +47,10 @@ def execute(
     Refusals of ``preflight.plan`` are raised before any work, other errors as ``SarqcError``. Finished layers and
     measurements are kept under ``settings.artefacts_dir()``: the same recipe again costs nothing, and one that was
     stopped anywhere continues to bit-identical weights. With ``study_dir`` a study named ``study_id`` is written
-    there; with ``checkpoint_dir`` (a new folder) the quantized model as a plain checkpoint.
+    there; with ``checkpoint_dir`` (a new folder) the quantized model as a plain checkpoint. Without ``settings`` those
+    of the environment count.
     """
+    settings = settings or Settings()
     started = time.perf_counter()
     planned = plan(recipe, settings)
     if checkpoint_dir is not None:
