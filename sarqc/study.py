@@ -9,7 +9,7 @@ array whose axes are named in its reference, always in this order: draw, layer, 
 | correct | draw, gamma, lambda, item | 1 where a test item was answered rightly, 0 otherwise, 255 not measured |
 | recon | draw, layer, gamma, lambda | relative reconstruction error on calibration text |
 | held_out | draw, layer, gamma, lambda | relative reconstruction error on unseen text; NaN where there is none |
-| sar | draw, layer, gamma, lambda | L_sar with the line's own S, over tr(W·gram·Wᵀ): comparable with recon |
+| sar | draw, layer, gamma, lambda | L_sar with the line's own S, over ‖W S‖² |
 | drift | draw, layer, gamma, lambda | ‖ΔW‖_F / ‖W‖_F |
 | surface | layer, gamma, lambda, row, column | |ΔW| of the first draw, max-pooled, as uint8 |
 | surface_scale | layer | value of 255 in ``surface``: one scale for all λ and γ of a layer |

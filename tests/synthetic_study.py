@@ -54,6 +54,7 @@ def write_study(
             "correct": writer.add(correct, ("draw", "gamma", "lambda", "item")),
             "recon": writer.add(0.5 * held, ("draw", "layer", "gamma", "lambda")),
             "held_out": writer.add(held, ("draw", "layer", "gamma", "lambda")),
+            "sar": writer.add(0.8 * held, ("draw", "layer", "gamma", "lambda")),
             "drift": writer.add(np.sqrt(held), ("draw", "layer", "gamma", "lambda")),
             "surface": writer.add(surface, ("layer", "gamma", "lambda", "row", "column")),
             "surface_scale": writer.add(np.linspace(0.5, 2.0, n_l), ("layer",)),

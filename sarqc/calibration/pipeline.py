@@ -31,7 +31,7 @@ from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import Method, RoundToNearest
 from sarqc.quantization.solve import LayerReport, QuantizedLayer, quantize_points, sweep_points
 
-LAYER_FORMAT = 1  # part of every key: raise it when the same inputs would give other bits
+LAYER_FORMAT = 2  # part of every key: raise it when the same inputs would give other bits
 
 
 @dataclass(frozen=True)

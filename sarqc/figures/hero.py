@@ -8,6 +8,7 @@ from sarqc.facts import LineFacts, Quality, lam_index, spans
 from sarqc.figures.curves import Curve, Panel, accuracy_text, axis_name, error_text, perplexity_text, stack, upright
 from sarqc.figures.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure, bind, note, position
 from sarqc.figures.sentence import draws_text, lam_text
+from sarqc.quantization.methods import METHODS
 
 
 def hero(facts: LineFacts, quality_name: str = "perplexity") -> Figure:
@@ -18,7 +19,7 @@ def hero(facts: LineFacts, quality_name: str = "perplexity") -> Figure:
         panels.append(_quality_panel(facts, quality, quality_name))
     if facts.recon is not None or facts.held_out is not None:
         panels.append(_error_panel(facts))
-    if facts.drift is not None:
+    if facts.sar is not None:
         panels.append(_drift_panel(facts))
     figure = stack(facts.line.lams, panels, ring=True)
     _add_band(figure, facts, quality)
@@ -61,15 +62,17 @@ def _error_panel(facts: LineFacts) -> Panel:
     twin = facts.identity
     if twin is not None and twin.held_out is not None and facts.held_out is not None:
         curves.append(_ghost(facts, twin, twin.held_out, HELD_OUT, ""))
-    return Panel("Reconstruction error, relative", error_text, tuple(curves), 1.1, "Error:")
+    return Panel("Reconstruction error (L_recon), relative", error_text, tuple(curves), 1.1, "Error:")
 
 
 def _drift_panel(facts: LineFacts) -> Panel:
-    assert facts.drift is not None
-    curves = [Curve("weight drift", DRIFT, facts.drift)]
-    if facts.identity is not None and facts.identity.drift is not None:
-        curves.append(_ghost(facts, facts.identity, facts.identity.drift, DRIFT, ""))
-    return Panel("Weight drift, relative", error_text, tuple(curves), 0.95)
+    assert facts.sar is not None
+    curves = [Curve("weight drift", DRIFT, facts.sar)]
+    if facts.identity is not None and facts.identity.sar is not None:
+        curves.append(_ghost(facts, facts.identity, facts.identity.sar, DRIFT, ""))
+    weighted = getattr(METHODS[facts.line.method].make, "saliency", "identity") == "saliency"
+    title = "Weight drift, saliency-weighted (L_sar), relative" if weighted else "Weight drift (L_sar, S = 1), relative"
+    return Panel(title, error_text, tuple(curves), 0.95, "Drift (L_sar)")
 
 
 def _ghost(facts: LineFacts, twin: LineFacts, values: np.ndarray, style: dict[str, str], label: str) -> Curve:
@@ -148,7 +151,7 @@ def _aria(facts: LineFacts, quality: Quality | None, name: str, gamma: int) -> s
     for values, what in (
         (facts.recon, "reconstruction error on calibration text"),
         (facts.held_out, "on unseen text"),
-        (facts.drift, "weight drift"),
+        (facts.sar, "weight drift, L_sar,"),
     ):
         if values is not None and np.isfinite(values[gamma]).all() and len(lams) > 1:
             first, last = float(values[gamma, 0]), float(values[gamma, -1])

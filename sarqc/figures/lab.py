@@ -29,7 +29,8 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("accuracy_error", "± standard error", "points"),
     ("recon", "Reconstruction error, calibration text", "error"),
     ("held_out", "Reconstruction error, unseen text", "error"),
-    ("drift", "Weight drift", "error"),
+    ("sar", "Weight drift, L_sar", "error"),
+    ("drift", "Weight drift, plain", "error"),
 )
 
 
@@ -182,7 +183,8 @@ def _row(facts: LineFacts, g: int, m: int) -> dict[str, Any]:
             row[f"{name}_error"] = float(quality.to_baseline.error[at])
     if facts.perplexity is not None and facts.perplexity.band.any():
         row["sweet_spot"] = bool(facts.perplexity.band[at])
-    for name, values in (("recon", facts.recon), ("held_out", facts.held_out), ("drift", facts.drift)):
+    for name in ("recon", "held_out", "sar", "drift"):
+        values = getattr(facts, name)
         if values is not None:
             row[name] = float(values[at])
     return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
@@ -209,7 +211,8 @@ def how_measured(facts: LineFacts) -> list[dict[str, str]]:
         pairs.append(("Error bars", "standard error of the paired difference to the baseline over calibration draws"))
         pairs.append(("Green band", "λ whose paired difference to the best λ is within two standard errors"))
     pairs.append(("Reconstruction error", "‖(Ŵ − W)X‖² / ‖WX‖² of a layer; all layers: their mean"))
-    pairs.append(("Weight drift", "‖Ŵ − W‖ / ‖W‖ of a layer; all layers: their mean"))
+    pairs.append(("Weight drift, L_sar", "‖(Ŵ − W)S‖² / ‖WS‖² of a layer with the method's S; all layers: their mean"))
+    pairs.append(("Weight drift, plain", "‖Ŵ − W‖ / ‖W‖ of a layer; all layers: their mean"))
     prefix = "inputs of each layer come from the quantized layers before it"
     if study.prefix == "float":
         prefix = "explore: inputs of each layer come from the float model, a final run differs slightly"

@@ -37,7 +37,7 @@ class LayerReport:
     """What happened to one layer. Losses are those of the stored weights; nothing here depends on the clock.
 
     recon_loss: tr(ΔW gram ΔWᵀ); sar_loss: ‖ΔW S‖² with the method's own S; drift: ‖ΔW‖²;
-    relative_recon and relative_sar: over tr(W gram Wᵀ); relative_drift: ‖ΔW‖/‖W‖; held_out_*: on unseen inputs.
+    relative_recon: over tr(W gram Wᵀ); relative_sar: over ‖W S‖²; relative_drift: ‖ΔW‖/‖W‖; held_out_*: unseen inputs.
     chosen: the method with the values it settled on; diagonal_floor: what had to be added to the diagonal of G.
     """
 
@@ -80,7 +80,7 @@ class LayerSweep:
     sar_loss: Tensor
     drift: Tensor
     relative_recon: Tensor
-    relative_sar: Tensor  # sar_loss / tr(W gram Wᵀ): on one scale with relative_recon
+    relative_sar: Tensor  # sar_loss / ‖W S‖², so that methods with another S can be compared
     relative_drift: Tensor
     held_out_loss: Tensor
     relative_held_out: Tensor
@@ -213,7 +213,7 @@ class _Solved:
             sar_loss=sar,
             drift=drift,
             relative_recon=_ratio(recon, layer.energy),
-            relative_sar=_ratio(sar, layer.energy),
+            relative_sar=_ratio(sar, float(sar_loss(layer.weight, self.drift_scales[position]))),
             relative_drift=math.sqrt(_ratio(drift, layer.norm)),
             held_out_loss=unseen,
             relative_held_out=None if unseen is None else _ratio(unseen, layer.unseen_energy),
