@@ -297,3 +297,14 @@ class TestGolden:
         points = [[0, 0], [1, 3]]
         made = [{"gamma": g, "lambda": m, **at(figure, g, m)} for g, m in points]
         self.check("bind.json", {"figure": figure, "made": made})
+
+
+def test_a_comparison_shows_every_chosen_point_within_its_panel(study):
+    opened, folder = study
+    rounded = opened.model_copy(update={"lines": (opened.line("rtn", 2),)})
+    solved = opened.model_copy(update={"lines": (opened.line("sarqc-gbs", 2),)})
+    view = compare_view([(rounded, folder), (solved, folder)])
+    shown = next(row for row in view["numbers"] if row["title"] == "Perplexity, unseen text")["values"]
+    low, high = view["figure"]["layout"]["yaxis"]["range"]
+    assert all(low < value < high for value in shown)
+    assert {row["title"] for row in view["differences"]} >= {"Method", "γ"}

@@ -237,7 +237,7 @@ async function compare(ids) {
     fill(
       section.querySelector('[data-part="differences"]'),
       view.differences.length
-        ? compareTable(heads(), view.differences.map((one) => [one.field.replaceAll("_", " "), one.values.map(valueText)]))
+        ? compareTable(heads(), view.differences.map((one) => [one.title, one.values.map(valueText)]))
         : h("p", { class: "empty" }, "The recipes are equal."),
     );
     fill(

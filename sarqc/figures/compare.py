@@ -14,6 +14,7 @@ from sarqc.facts import LineFacts, line_facts
 from sarqc.figures.curves import Curve, Panel, error_text, perplexity_text, stack
 from sarqc.figures.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure
 from sarqc.figures.lab import default_line, start_of
+from sarqc.recipe import Recipe, public_name
 from sarqc.study import Study
 
 
@@ -56,18 +57,25 @@ def _recipe_differences(facts: Sequence[LineFacts]) -> list[dict[str, Any]]:
             {**known, **{k: v for k, v in (one.study.recipe or {}).items() if k not in ("lambda", "gamma")}}
         )
     fields = dict.fromkeys(key for one in described for key in one)
-    rows = [{"field": key, "values": [one.get(key) for one in described]} for key in fields]
+    titles = {public_name(name): str(info.title) for name, info in Recipe.model_fields.items()}
+    rows = [
+        {"field": key, "title": titles.get(key, key.capitalize()), "values": [one.get(key) for one in described]}
+        for key in fields
+    ]
     return [row for row in rows if any(value != row["values"][0] for value in row["values"][1:])]
 
 
-def _numbers(facts: Sequence[LineFacts]) -> list[dict[str, Any]]:
-    def at(one: LineFacts, values: np.ndarray | None) -> float | None:
-        if values is None:
-            return None
-        start = start_of(one)
-        value = float(values[start["gamma"], start["lambda"]])
-        return value if math.isfinite(value) else None
+def _at_start(one: LineFacts, values: np.ndarray | None) -> float | None:
+    """The value at the chosen point, None where it was not measured."""
+    if values is None:
+        return None
+    start = start_of(one)
+    value = float(values[start["gamma"], start["lambda"]])
+    return value if math.isfinite(value) else None
 
+
+def _numbers(facts: Sequence[LineFacts]) -> list[dict[str, Any]]:
+    at = _at_start
     rows = [
         ("Perplexity, unseen text", "perplexity", [at(o, o.perplexity.mean if o.perplexity else None) for o in facts]),
         ("Perplexity, float model", "perplexity", [one.study.model.perplexity for one in facts]),
@@ -102,7 +110,9 @@ def _overlay(facts: Sequence[LineFacts]) -> Figure:
             if array is not None
         )
         if curves:
-            stacked.append(Panel(title, show, curves, 1.0))
+            chosen = [_at_start(one, array) for one, array in zip(facts, values, strict=True)]
+            pinned = tuple(value for value in chosen if value is not None)
+            stacked.append(Panel(title, show, curves, 1.0, pinned=pinned))
     figure = stack(lams, stacked, ring=False)
     figure["aria"] = f"Curves over λ of {len(facts)} studies: {', '.join(one.study.title for one in facts)}."
     return figure

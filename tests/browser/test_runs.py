@@ -42,7 +42,7 @@ def test_compare_shows_differences_first(app: App, two_runs, open_page):
     page.click("[data-testid=compare]")
     page.wait_for_selector('[data-plot="compare"][data-drawn]')
     rows = page.eval_on_selector_all("[data-testid=differences] tbody th", "cells => cells.map(c => c.textContent)")
-    assert rows == ["lambda"]
+    assert rows == ["λ"]
     assert "?compare=" in page.url
     view = app.json(f"/compare?ids={two_runs[0]['study_id']},{two_runs[1]['study_id']}")
     assert page.locator("[data-testid=compared] tbody tr").count() == len(view["numbers"])
