@@ -55,6 +55,10 @@ def execute(
     planned = plan(recipe, settings)
     if checkpoint_dir is not None:
         output_is_free(checkpoint_dir)
+    if planned.parameters is None:
+        yield Stage("downloading", recipe.model)
+        fetch(recipe.model, recipe.revision, settings, download=True)
+        planned = plan(recipe, settings)  # what could not be checked before the model was here
     for warning in planned.warnings:
         yield Warned(warning, "plan")
     yield Stage("loading", recipe.model)

@@ -156,3 +156,27 @@ def test_the_plan_counts(document: dict, settings: Settings, random_llama: Path)
     assert planned.share_quantized == sum(linears) / planned.parameters
     assert planned.bits_per_weight == 3 + (16 + 3) / 16
     assert planned.test_tokens == 1000
+
+
+def test_a_model_of_the_hub_is_checked_again_once_it_is_here(
+    document: dict, fresh_settings: Settings, random_llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Hub's part is played by the local folder: not on this host at first, there after the download."""
+    import sarqc.execution
+    from sarqc.models import catalogue
+
+    here: list[bool] = []
+
+    def fetch(model: str, revision: str | None, settings: Settings, *, download: bool) -> Path:
+        if download:
+            here.append(True)
+        if not here:
+            raise catalogue.NotCached(model)
+        return random_llama
+
+    monkeypatch.setattr(catalogue, "fetch", fetch)
+    monkeypatch.setattr(sarqc.execution, "fetch", fetch)
+    recipe = Recipe.parse(document | {"model": "somebody/llama", "length": 500})
+    with pytest.raises(Refused, match="longer than the model"):
+        list(execute(recipe, fresh_settings))
+    assert here
