@@ -50,10 +50,11 @@ def quantize_scaled(
 
 def choose(recon: Tensor, sar: Tensor, lam: float) -> int:
     """Position of the smallest recon̂ + λ · sar̂ after min–max over the candidates (0/0 := 0), the first of equals."""
-    return int((_min_max(recon) + lam * _min_max(sar)).argmin())
+    return int((min_max(recon) + lam * min_max(sar)).argmin())
 
 
-def _min_max(losses: Tensor) -> Tensor:
+def min_max(losses: Tensor) -> Tensor:
+    """(loss - least) / (largest - least) over the candidates (A,), zeros where all are equal."""
     low, high = losses.min(), losses.max()
     return (losses - low) / (high - low) if high > low else torch.zeros_like(losses)
 

@@ -1,6 +1,6 @@
 """The verbs: quantize one layer, or sweep its λ and γ. Everything a caller needs of this package.
 
-Axes: C candidates, O out_features, I in_features, G groups.
+Axes: C candidates, A values of α, O out_features, I in_features, G groups.
 """
 
 from __future__ import annotations
@@ -170,6 +170,28 @@ def sweep_points(method: Method, lams: Sequence[float], gammas: Sequence[float |
     ]
 
 
+def search_losses(
+    weight: Tensor, statistics: LayerStatistics, grid: Grid, method: ScaleSearch
+) -> tuple[tuple[float | None, ...], Tensor, Tensor]:
+    """What a scale search chooses from: α (None for s̃ = 1), recon_loss (A,) and sar_loss (A,), float64 on the CPU.
+
+    Arguments and errors as for ``quantize_layer``; the method's λ plays no part. Losses are those before Ŵ is
+    rounded to the dtype of the weight. A layer that saw no token has one candidate, s̃ = 1.
+    """
+    if not isinstance(method, ScaleSearch):
+        raise Refused(f"{type(method).__name__} has no candidates", "method", "Take awq, rqc-gs or sarqc-gs.")
+    losses = _Layer(weight, statistics, grid, None).search_losses(method)
+    return tuple(candidate.alpha for candidate in losses.found), losses.recon, losses.sar
+
+
+@dataclass(frozen=True)
+class _SearchLosses:
+    found: list[Candidate]
+    drift_scale: Tensor | None  # S (I,)
+    recon: Tensor  # (A,) float64
+    sar: Tensor  # (A,) float64
+
+
 @dataclass(frozen=True)
 class _Solved:
     """A batch of candidates with everything that their losses need."""
@@ -284,28 +306,33 @@ class _Layer:
         none = [None] * len(points)
         return _Solved(self, codes, scales, zero_points, none, dequantized, drift_scales, floors, chosen)
 
-    def _search(self, points: list[ScaleSearch]) -> Iterator[_Solved]:
-        found = candidates(self.abs_mean, self.weight, self.storage, include_identity=points[0].include_identity)
+    def search_losses(self, point: ScaleSearch) -> _SearchLosses:
+        """Every candidate of the search and its two losses; λ plays no part in them."""
+        found = candidates(self.abs_mean, self.weight, self.storage, include_identity=point.include_identity)
         if self.n_tokens == 0:  # nothing to judge by: round to nearest
             found = [Candidate(None, torch.ones_like(self.abs_mean))]
         drift_scale = None
-        if points[0].saliency == "saliency":
+        if point.saliency == "saliency":
             drift_scale = floored(self.abs_mean) / floored(column_means(self.weight))  # (I,)
         recon, sar = [], []
         for candidate in found:
             delta = quantize_scaled(self.weight, candidate.channel_scale, self.grid, self.storage)[-1] - self.weight
             recon.append(recon_loss(delta, self.gram))
             sar.append(sar_loss(delta, drift_scale))
-        recon_losses, sar_losses = torch.stack(recon), torch.stack(sar)
+        # Chosen among in float64, so that only the losses are rounded and not their comparison.
+        return _SearchLosses(found, drift_scale, torch.stack(recon).cpu().double(), torch.stack(sar).cpu().double())
+
+    def _search(self, points: list[ScaleSearch]) -> Iterator[_Solved]:
+        losses = self.search_losses(points[0])
         for point in points:
-            best = found[choose(recon_losses, sar_losses, point.lam)]
+            best = losses.found[choose(losses.recon, losses.sar, point.lam)]
             codes, scales, zero_points, dequantized = quantize_scaled(
                 self.weight, best.channel_scale, self.grid, self.storage
             )
             yield _Solved(
                 self, codes[None], scales[None], zero_points[None],
                 [None if best.alpha is None else best.channel_scale], dequantized.to(self.storage)[None],
-                [drift_scale], [0.0], [_settled(point) | {"alpha": best.alpha}],
+                [losses.drift_scale], [0.0], [_settled(point) | {"alpha": best.alpha}],
             )  # fmt: skip
 
 

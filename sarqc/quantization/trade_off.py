@@ -1,0 +1,200 @@
+"""Which λ selects which candidate of a finite set: supported candidates and their exact λ-intervals (Corollary 1).
+
+Axes: K candidates of a finite set, A values of α, O out_features, I in_features.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from sarqc.errors import NumericalError, Refused
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.layer_statistics import LayerStatistics
+from sarqc.quantization.methods import ScaleSearch
+from sarqc.quantization.scale_search import choose, min_max
+from sarqc.quantization.solve import LayerSweep, search_losses
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The closed interval lowest ≤ λ ≤ highest; empty where lowest > highest, without end where highest is inf."""
+
+    lowest: float
+    highest: float
+
+    @property
+    def is_empty(self) -> bool:
+        return self.lowest > self.highest
+
+    def __contains__(self, lam: float) -> bool:
+        return self.lowest <= lam <= self.highest
+
+
+@dataclass(frozen=True)
+class LambdaIntervals:
+    """Where each candidate minimises recon + λ · drift over λ ≥ 0; tensors have the shape of the set, float64.
+
+    An unsupported candidate, which no λ selects, has the empty interval from inf to -inf.
+    """
+
+    lowest: Tensor
+    highest: Tensor
+
+    @property
+    def supported(self) -> Tensor:
+        """True for the candidates that some λ ≥ 0 selects."""
+        return self.lowest <= self.highest
+
+    def interval(self, *position: int) -> Interval:
+        """The interval of one candidate."""
+        return Interval(float(self.lowest[position]), float(self.highest[position]))
+
+
+def lambda_intervals(drift: Tensor, recon: Tensor) -> LambdaIntervals:
+    """The closed λ-interval on which each candidate of a finite set minimises recon + λ · drift over λ ≥ 0.
+
+    drift and recon have one shape, that of the result. The supported candidates lie on the falling part of the lower
+    convex hull of the points (drift, recon); the ends of an interval are the steepnesses of the two edges beside its
+    vertex. The hull is found in rational arithmetic, so an end is the exact value rounded once.
+
+    Ties belong to everyone who takes part: neighbours share an end; a candidate inside an edge is supported on that
+    edge's λ alone; equal candidates have equal intervals; of equal drifts only the smallest recon is supported; a
+    candidate that ties for the smallest recon at a larger drift is supported at λ = 0 alone. The candidate of
+    smallest drift reaches infinity. A λ beyond the largest double is given as the largest double. Raises ``Refused``
+    for an empty set or different shapes, ``NumericalError`` for NaN or infinity.
+    """
+    points = _exact(drift, recon)
+    order = sorted(range(len(points)), key=points.__getitem__)
+    hull: list[tuple[Fraction, Fraction]] = []  # strict vertices, smallest drift first
+    for position in order:
+        point = points[position]
+        if hull and point[0] == hull[-1][0]:
+            continue  # same drift, no smaller recon
+        while len(hull) >= 2 and _turn(hull[-2], hull[-1], point) <= 0:
+            hull.pop()
+        hull.append(point)
+    edges = [(left[1] - right[1]) / (right[0] - left[0]) for left, right in pairwise(hull)]
+    falling = [edge for edge in edges if edge >= 0]  # the λ at which two neighbours tie, largest first
+    hull = hull[: len(falling) + 1]
+    lowest, highest = [math.inf] * len(points), [-math.inf] * len(points)
+    vertex = 0
+    for position in order:
+        point = points[position]
+        while vertex + 1 < len(hull) and hull[vertex + 1][0] <= point[0]:
+            vertex += 1
+        if point == hull[vertex]:
+            highest[position] = _rounded(falling[vertex - 1]) if vertex else math.inf
+            lowest[position] = _rounded(falling[vertex]) if vertex < len(falling) else 0.0
+        elif vertex < len(falling) and _turn(hull[vertex], hull[vertex + 1], point) == 0:
+            lowest[position] = highest[position] = _rounded(falling[vertex])
+    shape = drift.shape
+    return LambdaIntervals(
+        torch.tensor(lowest, dtype=torch.float64).reshape(shape),
+        torch.tensor(highest, dtype=torch.float64).reshape(shape),
+    )
+
+
+def multipliers(drift: Tensor, recon: Tensor, selected: int) -> Interval:
+    """λ_min and λ_max of one candidate by the definition of Corollary 1; an empty interval says that it is unsupported.
+
+    λ_min = max(0, sup of (recon_k - recon')/(drift' - drift_k) over the candidates with larger drift),
+    λ_max = inf of (recon' - recon_k)/(drift_k - drift') over those with smaller drift, inf where there are none.
+    drift and recon (K,); ``selected`` is the position k. λ has the unit of recon/drift: with recon_loss, a sum over
+    tokens, it is n_tokens times the λ_R of the paper, whose risk is a mean.
+
+    The corollary is about a minimiser of recon under a bound on drift. Such a one has no rival of its own drift and
+    smaller recon; for any other candidate the definition, which leaves equal drifts out, can give an interval where
+    ``lambda_intervals`` rightly has none. Everywhere else the two are equal. Errors as there.
+    """
+    points = _exact(drift, recon)
+    own_drift, own_recon = points[selected]
+    least, most = Fraction(0), None
+    for other_drift, other_recon in points:
+        if other_drift == own_drift:
+            continue
+        tie = (own_recon - other_recon) / (other_drift - own_drift)
+        if other_drift > own_drift:
+            least = max(least, tie)
+        else:
+            most = tie if most is None else min(most, tie)
+    lowest, highest = _rounded(least), math.inf if most is None else _rounded(most)
+    if most is not None and least > most and lowest == highest:  # empty by less than rounding can show
+        lowest = math.nextafter(lowest, math.inf)
+    return Interval(lowest, highest)
+
+
+@dataclass(frozen=True)
+class SearchPath:
+    """All that a scale search can choose for one layer, and the λ that choose it. Tensors are (A,) float64.
+
+    alphas: None for s̃ = 1; recon_loss and sar_loss: as the search sees them; recon_normalised and sar_normalised:
+    after min–max, the plane in which the search's λ acts; intervals: of λ in that plane. Neighbouring intervals share
+    an end, where ``select`` takes the first of the tied candidates, up to the last bit of the arithmetic.
+    """
+
+    alphas: tuple[float | None, ...]
+    recon_loss: Tensor
+    sar_loss: Tensor
+    recon_normalised: Tensor
+    sar_normalised: Tensor
+    intervals: LambdaIntervals
+
+    def select(self, lam: float) -> int:
+        """Position of the candidate that the search takes at this λ: the choice that ``quantize_layer`` makes."""
+        return choose(self.recon_loss, self.sar_loss, lam)
+
+
+def search_path(weight: Tensor, statistics: LayerStatistics, grid: Grid, method: ScaleSearch) -> SearchPath:
+    """The candidates of AWQ, RQC-GS or SARQC-GS on one layer with the λ-interval on which each of them wins.
+
+    Arguments and errors as for ``quantize_layer``, whose choice ``select`` repeats for every λ; the λ of ``method``
+    plays no part, its saliency and include_identity do.
+    """
+    alphas, recon, sar = search_losses(weight, statistics, grid, method)
+    recon_normalised, sar_normalised = min_max(recon), min_max(sar)
+    intervals = lambda_intervals(sar_normalised, recon_normalised)
+    return SearchPath(alphas, recon, sar, recon_normalised, sar_normalised, intervals)
+
+
+def sweep_intervals(sweep: LayerSweep) -> LambdaIntervals:
+    """The points of a finished sweep as one finite set in the plain plane (drift, recon_loss): (n_gamma, n_lambda).
+
+    λ has the unit of recon_loss/drift: for the column solver with identity it is the sweep's own λ times h̄, the mean
+    of the Gram's diagonal. A column solve is greedy, so its point need not be supported at the λ that made it.
+    """
+    return lambda_intervals(sweep.drift, sweep.recon_loss)
+
+
+def _exact(drift: Tensor, recon: Tensor) -> list[tuple[Fraction, Fraction]]:
+    drifts, recons = (part.detach().cpu().double() for part in (drift, recon))
+    if drifts.shape != recons.shape or drifts.numel() == 0:
+        raise Refused(
+            f"drift is {tuple(drifts.shape)} and recon {tuple(recons.shape)}",
+            "candidates",
+            "Give one drift and one reconstruction error for each of at least one candidate.",
+        )
+    for name, part in (("drift", drifts), ("recon", recons)):
+        if not torch.isfinite(part).all():
+            raise NumericalError(f"{name} is not finite", "candidates", "Leave out what was not measured.")
+    pairs = zip(drifts.flatten().tolist(), recons.flatten().tolist(), strict=True)
+    return [(Fraction(one), Fraction(other)) for one, other in pairs]
+
+
+def _turn(first: tuple[Fraction, Fraction], second: tuple[Fraction, Fraction], third: tuple[Fraction, Fraction]) -> int:
+    """1 where the way through three points bends upwards, 0 where it is straight, -1 where it bends downwards."""
+    area = (second[0] - first[0]) * (third[1] - first[1]) - (second[1] - first[1]) * (third[0] - first[0])
+    return (area > 0) - (area < 0)
+
+
+def _rounded(value: Fraction) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return sys.float_info.max if value > 0 else -sys.float_info.max
