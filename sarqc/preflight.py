@@ -104,11 +104,11 @@ def indivisible_layers(recipe: Recipe, checkpoint: Checkpoint) -> tuple[str, ...
     if odd and recipe.indivisible == "refuse":
         widths = sorted({layer.shape[1] for layer in checkpoint.layers})
         fitting = [str(size) for size in USUAL_GROUP_SIZES if all(width % size == 0 for width in widths)]
-        choices = f"{', '.join(fitting)} divide every layer" if fitting else "no usual size divides every layer"
+        choices = f"Here {', '.join(fitting)} fit every layer. Or" if fitting else "No usual size fits every layer:"
         raise Refused(
             f"groups of {recipe.group_size} do not divide the {odd[0].shape[1]} input channels of {odd[0].name}",
             f"group size, {len(odd)} of {len(checkpoint.layers)} layers",
-            f"Here {choices}; or set indivisible to per_channel.",
+            f"{choices} set indivisible to per_channel.",
         )
     return tuple(layer.name for layer in odd)
 
