@@ -156,3 +156,12 @@ def test_the_plan_counts(document: dict, settings: Settings, random_llama: Path)
     assert planned.share_quantized == sum(linears) / planned.parameters
     assert planned.bits_per_weight == 3 + (16 + 3) / 16
     assert planned.test_tokens == 1000
+
+
+def test_two_walks_cost_more(document: dict, settings: Settings) -> None:
+    plain, shifted = (
+        plan(Recipe.parse(document | {"method": name}), settings) for name in ("sarqc-gbs", "sarqc-gptaq")
+    )
+    assert shifted.minutes > plain.minutes
+    assert shifted.memory_bytes > plain.memory_bytes
+    assert shifted.calibration_tokens == plain.calibration_tokens
