@@ -127,6 +127,8 @@ def _estimate(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ..
     widest = max(layer.shape[1] for layer in checkpoint.layers)
     curve = len({*recipe.sweep, -1.0})
     points = 1 if recipe.method == "rtn" else curve
+    two_walks = "cross" in recipe.to_method().needs  # the float model's inputs beside the quantized prefix's
+    kept = tokens + (recipe.samples * recipe.length if two_walks else 0)  # tokens whose states are held
     return Plan(
         model=recipe.model,
         family=checkpoint.family.title,
@@ -137,10 +139,13 @@ def _estimate(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ..
         bits_per_weight=packed_bits / quantized,
         bytes_before=checkpoint.size_bytes,
         bytes_after=round(checkpoint.size_bytes - quantized * stored + packed_bits / 8),
-        memory_bytes=4 * checkpoint.parameters + 8 * tokens * hidden + 8 * widest * widest + (1 << 29),
+        memory_bytes=4 * checkpoint.parameters
+        + 8 * kept * hidden
+        + (16 if two_walks else 8) * widest * widest
+        + (1 << 29),
         calibration_tokens=recipe.samples * recipe.length,
         test_tokens=None if test_tokens is None else int(test_tokens),
-        minutes=_minutes(checkpoint, quantized, tokens, points, test_tokens or 0),
+        minutes=_minutes(checkpoint, quantized, tokens, points, test_tokens or 0, two_walks),
         warnings=tuple(_warnings(recipe, per_channel)),
     )
 
@@ -158,12 +163,15 @@ def _warnings(recipe: Recipe, per_channel: tuple[str, ...]) -> list[str]:
 _OPERATIONS_PER_SECOND = 3e10
 
 
-def _minutes(checkpoint: Checkpoint, quantized: int, tokens: int, points: int, test_tokens: float) -> float:
+def _minutes(
+    checkpoint: Checkpoint, quantized: int, tokens: int, points: int, test_tokens: float, two_walks: bool
+) -> float:
     """A rough upper bound for two CPU cores: passes over the text, Grams, and n³/3 + m n² for each solve."""
-    passes = 2 * quantized * (2 * tokens + 2 * test_tokens) + 2 * checkpoint.parameters * 2 * test_tokens
-    grams = sum(2 * tokens * layer.shape[1] ** 2 for layer in checkpoint.layers) / 2
+    walks = 2 if two_walks else 1
+    passes = 2 * quantized * ((1 + walks) * tokens + 2 * test_tokens) + 2 * checkpoint.parameters * 2 * test_tokens
+    grams = walks * sum(2 * tokens * layer.shape[1] ** 2 for layer in checkpoint.layers) / 2
     solves = points * sum(
-        layer.shape[1] ** 3 / 3 + 3 * layer.shape[0] * layer.shape[1] ** 2 for layer in checkpoint.layers
+        layer.shape[1] ** 3 / 3 + (1 + 2 * walks) * layer.shape[0] * layer.shape[1] ** 2 for layer in checkpoint.layers
     )
     return (passes + grams + solves) / _OPERATIONS_PER_SECOND / 60
 

@@ -162,7 +162,13 @@ class Recipe(BaseModel):
 
     @model_validator(mode="after")
     def _method_is_complete(self) -> Recipe:
-        self.to_method()
+        if "cross" in self.to_method().needs and self.inputs_from == "float":
+            raise Refused(
+                f"{self.method} corrects what the quantized blocks before a layer did to its inputs, and with inputs "
+                "from the float model there is nothing to correct",
+                "recipe, inputs_from",
+                "Set inputs_from to quantized, or take a method without this correction, such as gptq.",
+            )
         return self
 
     def to_method(self) -> Method:

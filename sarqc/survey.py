@@ -81,8 +81,17 @@ class Survey(BaseModel):
 def conduct(survey: Survey, settings: Settings, folder: Path) -> Iterator[str]:
     """Makes the study in ``folder`` and yields a line of progress for each point.
 
-    Measurements are kept as artefacts: a survey that was stopped continues where it was.
+    Measurements are kept as artefacts: a survey that was stopped continues where it was. Raises ``Refused`` for methods
+    that the float model's statistics can't serve.
     """
+    for line in survey.lines:
+        if "cross" in method(line.method).needs:
+            raise Refused(
+                f"{line.method} corrects what the quantized blocks before a layer did to its inputs, but a survey "
+                "takes every layer's inputs from the float model, where there is nothing to correct",
+                f"survey “{survey.title}”",
+                "Leave the line out, and run a recipe for this method.",
+            )
     work = _Work(survey, settings)
     yield f"float model: perplexity {work.float_perplexity:.4f}, accuracy {work.float_accuracy:.4f}"
     measured = [work.empty(line) for line in survey.lines]

@@ -240,6 +240,69 @@ def algorithm_2(
     return out
 
 
+def without_dead_channels(g: Array) -> Array:
+    """G with 1 where its diagonal is 0."""
+    return g + np.diag([1.0 if g[j, j] == 0.0 else 0.0 for j in range(len(g))])
+
+
+def gptaq(
+    weight: Array,
+    g: Array,
+    cross: Array,
+    alpha: float,
+    bits: int,
+    group_size: int | None,
+    kind: str,
+    *,
+    static_groups: bool = False,
+    store: Store = float,
+) -> Rounded:
+    """GPTAQ as published but for one thing: w_j is column j's value before rounding everywhere, so blocks don't matter.
+
+    H⁻¹ = Uᵀ U from an explicit inverse, P = α triu(cross Uᵀ, 1) U; after column j every later one loses the error's
+    share and gains w_j P_j. Scales as in ``algorithm_2``.
+    """
+    rows, columns = weight.shape
+    size = group_size or columns
+    upper = np.linalg.cholesky(np.linalg.inv(without_dead_channels(g))).T
+    p = alpha * np.triu(cross @ upper.T, 1) @ upper
+    working = weight.astype(np.float64).copy()
+    out = _empty(weight, size)
+    for j in range(columns):
+        for row in range(rows):
+            if j % size == 0:
+                source = weight if static_groups else working
+                _open_group(out, row, j // size, source[row, j : j + size], bits, kind, store)
+            _commit(out, row, j, j // size, float(working[row, j]), bits, kind)
+        value = working[:, j].copy()
+        error = (value - out.dequantized[:, j]) / upper[j, j]
+        for k in range(j + 1, columns):
+            working[:, k] += value * p[j, k] - error * upper[j, k]
+    return out
+
+
+def cross_by_token(x_float: Array, x: Array) -> Array:
+    """Σ over tokens of (x_float - x) xᵀ, one token at a time."""
+    cross = np.zeros((x.shape[1], x.shape[1]))
+    for wanted, token in zip(x_float, x, strict=True):
+        cross += np.outer(wanted - token, token)
+    return cross
+
+
+def shifted_target(weight: Array, g: Array, cross: Array, strength: float = 1.0) -> Array:
+    """W* = W + strength · W cross G⁻¹, by an explicit inverse."""
+    return weight + strength * weight @ cross @ np.linalg.inv(without_dead_channels(g))
+
+
+def asymmetric_loss(dequantized: Array, x: Array, weight: Array, x_float: Array) -> float:
+    """‖Ŵ X - W X_float‖²: what the layer says on its own inputs against what the float layer said on the float ones."""
+    total = 0.0
+    for token, wanted in zip(x, x_float, strict=True):
+        error = dequantized @ token - weight @ wanted
+        total += float(error @ error)
+    return total
+
+
 def columns_by_least_squares(weight: Array, g: Array, bits: int, group_size: int | None, kind: str) -> Rounded:
     """The same solver from its meaning, for positive definite G: no Cholesky factor anywhere.
 

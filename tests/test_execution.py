@@ -180,3 +180,12 @@ def test_a_model_of_the_hub_is_checked_again_once_it_is_here(
     with pytest.raises(Refused, match="longer than the model"):
         list(execute(recipe, fresh_settings))
     assert here
+
+
+def test_two_walks_cost_more(document: dict, settings: Settings) -> None:
+    plain, shifted = (
+        plan(Recipe.parse(document | {"method": name}), settings) for name in ("sarqc-gbs", "sarqc-gptaq")
+    )
+    assert shifted.minutes > plain.minutes
+    assert shifted.memory_bytes > plain.memory_bytes
+    assert shifted.calibration_tokens == plain.calibration_tokens

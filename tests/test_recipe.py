@@ -108,3 +108,12 @@ def test_a_file_that_is_no_recipe(tmp_path: Path, content: str) -> None:
     path.write_text(content, encoding="utf-8")
     with pytest.raises(Refused, match=r"recipe\.yaml"):
         Recipe.from_file(path)
+
+
+@pytest.mark.parametrize("name", [name for name, entry in METHODS.items() if "cross" in entry.make.needs])
+def test_a_correction_of_the_prefix_needs_a_quantized_prefix(name: str) -> None:
+    Recipe.parse(LEAST | {"method": name})
+    with pytest.raises(Refused, match=name) as refused:
+        Recipe.parse(LEAST | {"method": name, "inputs_from": "float"})
+    assert refused.value.where == "recipe, inputs_from"
+    assert "quantized" in refused.value.remedy

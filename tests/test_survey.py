@@ -71,3 +71,14 @@ def test_a_wrong_survey_is_refused(tmp_path: Path) -> None:
     (tmp_path / "survey.yaml").write_text("title: no more than this")
     with pytest.raises(Refused, match="survey"):
         Survey.from_file(tmp_path / "survey.yaml")
+
+
+def test_methods_that_look_at_the_quantized_prefix_are_refused(
+    survey_file: Path, fresh_settings: Settings, tmp_path: Path
+) -> None:
+    document = yaml.safe_load(survey_file.read_text())
+    document["lines"].append({"method": "gptaq", "bits": 2})
+    with pytest.raises(Refused, match="gptaq") as refused:
+        next(conduct(Survey.model_validate(document), fresh_settings, tmp_path / "refused"))
+    assert refused.value.remedy
+    assert not (tmp_path / "refused").exists()

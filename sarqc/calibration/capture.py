@@ -5,7 +5,8 @@ Axes: B sequences of a batch, T tokens of a sequence, D hidden size, N tokens, I
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -51,27 +52,58 @@ class BlockWalk:
         """The outputs of a block become the states of the next."""
         self.hidden = outputs
 
-    def collect(self, block: nn.Module) -> tuple[dict[str, LayerStatistics], list[Tensor]]:
+    def collect(
+        self, block: nn.Module, float_walk: BlockWalk | None = None
+    ) -> tuple[dict[str, LayerStatistics], list[Tensor]]:
         """Statistics of every input group of the block, and the block's outputs, from one pass.
 
         Keys are the paths of linears within the block; linears that read the same tensor share one object.
+        ``float_walk`` walks the same sequences through float blocks: with it the statistics have a cross term, and it
+        is moved on past the block, whose weights must still be float. Both inputs are held for one batch at a time.
         """
         groups = self._loaded.family.inputs
         collected: dict[str, LayerStatistics] = {}
-        hooks = [block.get_submodule(group[0]).register_forward_pre_hook(_adder(collected, group)) for group in groups]
-        try:
-            outputs = self.outputs(block)
-        finally:
-            for hook in hooks:
-                hook.remove()
+        float_inputs: dict[str, Tensor] = {}  # of the batch at hand, by the first path of a group
+        add = {group[0]: _adder(collected, float_inputs, group) for group in groups}
+        keep = {group[0]: _keeper(float_inputs, group[0]) for group in groups}
+        outputs = []
+        with torch.no_grad():
+            for batch, hidden in enumerate(self.hidden):
+                if float_walk is not None:
+                    with _hooked(block, keep):
+                        float_walk.hidden[batch] = block(float_walk.hidden[batch], **float_walk._arguments)
+                with _hooked(block, add):
+                    outputs.append(block(hidden, **self._arguments))
         return collected, outputs
 
 
-def _adder(collected: dict[str, LayerStatistics], group: Sequence[str]) -> Callable[..., None]:
+@contextmanager
+def _hooked(block: nn.Module, hooks: dict[str, Callable[..., None]]) -> Iterator[None]:
+    """Hooks before the forward pass of some linears of the block, by path, and none of them afterwards."""
+    handles = [block.get_submodule(path).register_forward_pre_hook(hook) for path, hook in hooks.items()]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _keeper(float_inputs: dict[str, Tensor], path: str) -> Callable[..., None]:
+    """A hook that keeps a linear's inputs until the next batch."""
+
+    def keep(_module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
+        float_inputs[path] = arguments[0]
+
+    return keep
+
+
+def _adder(
+    collected: dict[str, LayerStatistics], float_inputs: dict[str, Tensor], group: Sequence[str]
+) -> Callable[..., None]:
     """A hook that adds a linear's inputs to the statistics of its whole input group."""
 
     def add(_module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
-        seen = LayerStatistics.from_inputs(arguments[0])
+        seen = LayerStatistics.from_inputs(arguments[0], float_inputs.pop(group[0], None))
         total = collected[group[0]] + seen if group[0] in collected else seen
         for path in group:
             collected[path] = total

@@ -107,9 +107,11 @@ def calibrate(
     by_block = _by_block(loaded.checkpoint.layers)
     missing = {name for name, key in keys.items() if not store.has(key, ".layer")}
     last_missing = max((layer.block for layer in loaded.checkpoint.layers if layer.name in missing), default=-1)
-    walk = unseen = None
+    walk = unseen = float_walk = None
     if last_missing >= 0:
         walk = BlockWalk(loaded, torch.from_numpy(plan.sequences.calibration.copy()))
+        if plan.inputs_from == "quantized" and "cross" in plan.method.needs:
+            float_walk = BlockWalk(loaded, torch.from_numpy(plan.sequences.calibration.copy()))
         unseen = BlockWalk(loaded, torch.from_numpy(plan.sequences.held_out.copy()))
     for index, block in enumerate(loaded.blocks()):
         layers = by_block[index]
@@ -121,10 +123,12 @@ def calibrate(
         if needs_statistics:
             _check_weights(loaded, layers)
             try:
-                statistics, outputs = walk.collect(block)
+                statistics, outputs = walk.collect(block, float_walk)
                 unseen_statistics, unseen_outputs = unseen.collect(block)
             except SarqcError as error:
                 raise error.at(f"{loaded.family.blocks}.{index}") from None
+        elif float_walk is not None and index < last_missing:
+            float_walk.advance(float_walk.outputs(block))  # while the block is float: its layers are all kept
         solved_layers = []
         for layer in layers:
             solved = kept[layer.name]

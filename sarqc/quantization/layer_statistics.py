@@ -18,11 +18,13 @@ class LayerStatistics:
     """Sums over the tokens that reached a linear. Never mutated: adding makes a new object.
 
     gram: (I, I), Σ x xᵀ, a sum and not a mean; abs_sum: (I,), Σ |x|; n_tokens: how many.
+    cross: (I, I), Σ (x_float - x) xᵀ with the inputs that the same tokens have under the float prefix, or None.
     """
 
     gram: Tensor
     abs_sum: Tensor
     n_tokens: int
+    cross: Tensor | None = None
 
     def __post_init__(self) -> None:
         width = self.abs_sum.shape[-1] if self.abs_sum.ndim == 1 else -1
@@ -32,8 +34,14 @@ class LayerStatistics:
                 "layer statistics",
                 "They must be (I, I) and (I,) for one I.",
             )
-        for name, tensor in (("gram", self.gram), ("abs_sum", self.abs_sum)):
-            if not torch.isfinite(tensor).all():
+        if self.cross is not None and self.cross.shape != self.gram.shape:
+            raise Refused(
+                f"cross is {tuple(self.cross.shape)} and gram {tuple(self.gram.shape)}",
+                "layer statistics",
+                "They must both be (I, I).",
+            )
+        for name, tensor in (("gram", self.gram), ("abs_sum", self.abs_sum), ("cross", self.cross)):
+            if tensor is not None and not torch.isfinite(tensor).all():
                 channel = int((~torch.isfinite(tensor)).nonzero()[0, -1])
                 raise NumericalError(
                     f"{name} is not finite at channel {channel}",
@@ -42,14 +50,24 @@ class LayerStatistics:
                 )
 
     @classmethod
-    def from_inputs(cls, inputs: Tensor) -> LayerStatistics:
+    def from_inputs(cls, inputs: Tensor, float_inputs: Tensor | None = None) -> LayerStatistics:
         """Statistics of inputs (..., I), every leading axis counting as tokens.
 
-        Sums run in float32, in float64 for float64 inputs.
+        float_inputs, of the same shape: what the same tokens bring under the float prefix; with them there is a cross
+        term. Sums run in float32, in float64 for float64 inputs.
         """
+        if float_inputs is not None and float_inputs.shape != inputs.shape:
+            raise Refused(
+                f"inputs are {tuple(inputs.shape)} and float_inputs {tuple(float_inputs.shape)}",
+                "layer statistics",
+                "Give both inputs of the same tokens.",
+            )
         tokens = inputs.reshape(-1, inputs.shape[-1])  # (N, I)
         tokens = tokens.to(torch.promote_types(tokens.dtype, torch.float32))
-        return cls(tokens.mT @ tokens, tokens.abs().sum(dim=0), tokens.shape[0])
+        cross = None
+        if float_inputs is not None:
+            cross = (float_inputs.reshape(tokens.shape).to(tokens.dtype) - tokens).mT @ tokens  # (I, I)
+        return cls(tokens.mT @ tokens, tokens.abs().sum(dim=0), tokens.shape[0], cross)
 
     def __add__(self, other: LayerStatistics) -> LayerStatistics:
         if self.gram.shape != other.gram.shape:
@@ -58,7 +76,16 @@ class LayerStatistics:
                 "layer statistics",
                 "Add statistics of the same layer's inputs.",
             )
-        return LayerStatistics(self.gram + other.gram, self.abs_sum + other.abs_sum, self.n_tokens + other.n_tokens)
+        if (self.cross is None) != (other.cross is None):
+            raise Refused(
+                "statistics with a cross term and statistics without one do not add",
+                "layer statistics",
+                "Give float_inputs for every batch or for none.",
+            )
+        cross = None if self.cross is None else self.cross + other.cross
+        return LayerStatistics(
+            self.gram + other.gram, self.abs_sum + other.abs_sum, self.n_tokens + other.n_tokens, cross
+        )
 
     @property
     def abs_mean(self) -> Tensor:
@@ -67,4 +94,5 @@ class LayerStatistics:
 
     def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> LayerStatistics:
         """The same sums elsewhere or in another dtype."""
-        return LayerStatistics(self.gram.to(device, dtype), self.abs_sum.to(device, dtype), self.n_tokens)
+        cross = None if self.cross is None else self.cross.to(device, dtype)
+        return LayerStatistics(self.gram.to(device, dtype), self.abs_sum.to(device, dtype), self.n_tokens, cross)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 from sarqc.errors import Refused
 
 Saliency = Literal["identity", "saliency"]
+Shift = Literal["none", "published", "full"]
 
 
 def _check_number(name: str, value: float | None, highest: float = math.inf) -> None:
@@ -35,14 +36,19 @@ class ColumnSolver:
 
     G = gram + lam · h̄ · diag(s²/mean s²). ``saliency="identity"`` takes s = 1, which is GPTQ with a damping of
     ``lam``; ``"saliency"`` takes s = abs_mean^gamma / mean|W|^(1-gamma).
+
+    ``shift`` aims at the float layer's output on the float model's inputs, ‖Ŵ X - W X_float‖: ``"published"`` is
+    GPTAQ's sequential form, in which each column passes part of the shift on to the later ones; ``"full"`` solves the
+    plain problem for W* = W + shift_strength · W cross G⁻¹, which at strength 1 is that aim's own least squares.
     """
 
     unit: ClassVar[str] = "layer"
-    needs: ClassVar[frozenset[str]] = frozenset({"gram", "abs_mean"})
 
     lam: float = 0.01
     gamma: float | None = None
     saliency: Saliency = "identity"
+    shift: Shift = "none"
+    shift_strength: float = 0.25  # α of GPTAQ
     static_groups: bool = False  # scales from the original weights instead of the compensated working copy
     block_size: int = 64  # columns between two trailing updates: speed only, never the result
 
@@ -52,6 +58,12 @@ class ColumnSolver:
             _check_number("γ", self.gamma, highest=1.0)
         elif self.gamma is not None:
             raise Refused("γ has no meaning without saliency", "method", "Leave γ out, or take sarqc-gbs.")
+        _check_number("the shift's strength", self.shift_strength)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        always = frozenset({"gram", "abs_mean"})
+        return always if self.shift == "none" else always | {"cross"}
 
 
 @dataclass(frozen=True)
@@ -102,6 +114,17 @@ METHODS: dict[str, MethodEntry] = {
         ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency"),
         ("lam", "gamma"),
         "gptq",
+        ("static_groups",),
+    ),
+    "gptaq": MethodEntry("GPTAQ", ColumnSolver(lam=0.01, shift="published"), (), "gptq", ("static_groups",)),
+    "gptaq-full": MethodEntry(
+        "GPTAQ, full shift", ColumnSolver(lam=0.01, shift="full", shift_strength=1.0), (), "gptq", ("static_groups",)
+    ),
+    "sarqc-gptaq": MethodEntry(
+        "SARQC with GPTAQ",
+        ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency", shift="published"),
+        ("lam", "gamma"),
+        "gptaq",
         ("static_groups",),
     ),
 }

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sarqc.errors import NumericalError, Refused
-from sarqc.quantization.column_solver import factorise, solve_columns
+from sarqc.quantization.column_solver import column_shift, factorise, shifted_weight, solve_columns
 from sarqc.quantization.grid import Grid, dequantize_groups, round_to_grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import ColumnSolver, Method, RoundToNearest, ScaleSearch
@@ -103,8 +103,8 @@ def quantize_layer(
 
     weight: (O, I), any floating dtype, which is also the dtype in which scales are stored; the mathematics runs in
     float32, in float64 for a float64 weight. statistics: of the calibration inputs; held_out: of inputs that nothing
-    is fitted to. No argument is changed. Raises ``Refused`` for shapes or groups that do not fit and
-    ``NumericalError`` for NaN or infinity.
+    is fitted to. No argument is changed. Raises ``Refused`` for shapes or groups that do not fit and for statistics
+    without what the method ``needs``, ``NumericalError`` for NaN or infinity.
     """
     return next(quantize_points(weight, statistics, grid, [method], held_out=held_out))
 
@@ -257,6 +257,7 @@ class _Layer:
         self.weight = weight.detach().to(dtype)  # (O, I)
         self.gram = statistics.gram.to(weight.device, dtype)  # (I, I)
         self.abs_mean = statistics.abs_mean.to(weight.device, dtype)  # (I,)
+        self.cross = None if statistics.cross is None else statistics.cross.to(weight.device, dtype)  # (I, I)
         self.n_tokens = statistics.n_tokens
         self.unseen_gram = None if held_out is None else held_out.gram.to(weight.device, dtype)
         self.energy = float(recon_loss(self.weight, self.gram))
@@ -265,6 +266,12 @@ class _Layer:
 
     def solve(self, points: list[Method]) -> Iterator[_Solved]:
         """The points in batches that fit the budget."""
+        if "cross" in points[0].needs and self.cross is None:
+            raise Refused(
+                "the method aims at the float model's inputs, of which these statistics know nothing",
+                "layer statistics",
+                "Give LayerStatistics.from_inputs(inputs, float_inputs); in a recipe set inputs_from to quantized.",
+            )
         if isinstance(points[0], RoundToNearest):
             yield from (self._round() for _ in points)
         elif isinstance(points[0], ScaleSearch):
@@ -272,6 +279,8 @@ class _Layer:
         else:
             rows, width = self.weight.shape
             each = (4 * rows * width + 2 * width * width) * self.weight.element_size()
+            if points[0].shift != "none":  # its own targets or working values, and one more matrix
+                each += (2 * rows * width + width * width) * self.weight.element_size()
             size = max(1, SWEEP_BYTES // each)
             yield from (self._columns(points[start : start + size]) for start in range(0, len(points), size))
 
@@ -284,25 +293,36 @@ class _Layer:
         )  # fmt: skip
 
     def _columns(self, points: list[ColumnSolver]) -> _Solved:
-        factors, floors, drift_scales, chosen = [], [], [], []
+        factors, shifts, targets, floors, drift_scales, chosen = [], [], [], [], [], []
         for point in points:
             s_squared = None
             if point.saliency == "saliency":
                 s_squared = saliency(self.abs_mean, self.weight, point.gamma).square()  # (I,)
             factor = factorise(regularised_gram(self.gram, s_squared, point.lam))
             factors.append(factor.unit_upper)
+            if point.shift == "published":
+                shifts.append(column_shift(factor.upper, self.cross, point.shift_strength))
+            elif point.shift == "full":
+                targets.append(shifted_weight(self.weight, factor.upper, self.cross, point.shift_strength))
             floors.append(factor.diagonal_floor)
             drift_scales.append(drift_weights(self.gram, s_squared).sqrt())
             chosen.append(_settled(point))
         codes, scales, zero_points = solve_columns(
-            self.weight,
+            torch.stack(targets) if targets else self.weight,
             torch.stack(factors),
             self.grid,
             self.storage,
             block_size=points[0].block_size,
             static_groups=points[0].static_groups,
+            shifts=torch.stack(shifts) if shifts else None,
         )
         dequantized = dequantize_groups(codes, scales, zero_points).to(self.storage)
+        if points[0].shift != "none" and not torch.isfinite(dequantized).all():
+            raise NumericalError(
+                "the shift towards the float model's inputs is too large to be represented",
+                "column solver",
+                "Take a larger λ or more calibration text.",
+            )
         none = [None] * len(points)
         return _Solved(self, codes, scales, zero_points, none, dequantized, drift_scales, floors, chosen)
 
@@ -337,7 +357,9 @@ class _Layer:
 
 
 def _settled(point: Method) -> dict[str, Any]:
-    names = ("lam", "gamma", "saliency", "mode", "include_identity", "static_groups")
+    names = ["lam", "gamma", "saliency", "mode", "include_identity", "static_groups"]
+    if getattr(point, "shift", "none") != "none":
+        names += ["shift", "shift_strength"]
     return {"method": type(point).__name__} | {name: getattr(point, name) for name in names if hasattr(point, name)}
 
 

@@ -66,3 +66,46 @@ def test_statistics_are_those_of_every_linear(loaded: LoadedModel, sequences: to
 def test_no_sequences_walk_nowhere(loaded: LoadedModel) -> None:
     walk = BlockWalk(loaded, torch.empty((0, 24), dtype=torch.long))
     assert walk.collect(loaded.blocks()[0]) == ({}, [])
+
+
+@pytest.mark.parametrize("batch_tokens", [24, 50, 100_000])
+def test_cross_terms_beside_a_float_walk(
+    random_llama: Path, sequences: torch.Tensor, monkeypatch: pytest.MonkeyPatch, batch_tokens: int
+) -> None:
+    """Block by block with damaged weights behind, against the inputs of two whole models."""
+    monkeypatch.setattr(capture, "BATCH_TOKENS", batch_tokens)
+    walked, original = (load(read_checkpoint(random_llama), torch.device("cpu")) for _ in range(2))
+    walk, float_walk = BlockWalk(walked, sequences), BlockWalk(walked, sequences)
+    for index, block in enumerate(walked.blocks()):
+        plain, _ = walk.collect(block)
+        statistics, outputs = walk.collect(block, float_walk)
+        inputs = [_inputs(model, sequences) for model in (walked, original)]
+        for path, found in statistics.items():
+            x, x_float = (of_model[f"model.layers.{index}.{path}"].double().flatten(0, 1) for of_model in inputs)
+            torch.testing.assert_close(found.cross.double(), (x_float - x).T @ x, rtol=1e-4, atol=1e-3)
+            assert torch.equal(found.gram, plain[path].gram)
+            assert found.cross.any() == (index > 0)  # the first block's inputs are the same
+        assert all(torch.equal(one, other) for one, other in zip(outputs, walk.outputs(block), strict=True))
+        for path in walked.family.linears:
+            block.get_submodule(path).weight.data.mul_(0.9)
+        walk.advance(walk.outputs(block))
+        assert not any(module._forward_pre_hooks for module in block.modules())
+    with torch.no_grad():
+        logits = original.model.lm_head(original.model.model.norm(torch.cat(float_walk.hidden)))
+        torch.testing.assert_close(logits, original.model(sequences).logits, rtol=1e-5, atol=1e-5)
+
+
+def _inputs(model: LoadedModel, sequences: torch.Tensor) -> dict[str, torch.Tensor]:
+    """What reaches every linear in one forward pass of the whole model."""
+    seen: dict[str, torch.Tensor] = {}
+    hooks = [
+        model.linear(layer.name).register_forward_pre_hook(
+            lambda _module, inputs, name=layer.name: seen.update({name: inputs[0]})
+        )
+        for layer in model.checkpoint.layers
+    ]
+    with torch.no_grad():
+        model.model(sequences)
+    for hook in hooks:
+        hook.remove()
+    return seen

@@ -11,7 +11,7 @@ import torch
 from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.corpora import draw_sequences
 from sarqc.calibration.pipeline import CalibrationPlan, SolvedLayer, calibrate, layer_keys
-from sarqc.errors import NumericalError
+from sarqc.errors import NumericalError, Refused
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
 from sarqc.quantization.grid import Grid
@@ -60,8 +60,11 @@ def inputs_of(loaded: LoadedModel, names: list[str], tokens: torch.Tensor) -> di
     return inputs
 
 
-@pytest.mark.parametrize("inputs_from", ["quantized", "float"])
-@pytest.mark.parametrize("name", ["rtn", "awq", "gptq", "sarqc-gbs"])
+PREFIXES = [(name, prefix) for name in ("rtn", "awq", "gptq", "sarqc-gbs") for prefix in ("quantized", "float")]
+SHIFTED = [name for name, entry in METHODS.items() if "cross" in entry.make.needs]  # only with a quantized prefix
+
+
+@pytest.mark.parametrize(("name", "inputs_from"), [*PREFIXES, *((name, "quantized") for name in SHIFTED)])
 def test_equals_a_loop_over_whole_forward_passes(
     random_llama: Path, tmp_path: Path, name: str, inputs_from: str
 ) -> None:
@@ -73,8 +76,9 @@ def test_equals_a_loop_over_whole_forward_passes(
         source = reference if inputs_from == "quantized" else original
         names = [layer.name for layer in source.checkpoint.layers if layer.block == block]
         inputs = inputs_of(source, names, tokens)
+        float_inputs = inputs_of(original, names, tokens) if name in SHIFTED else {}
         for path in names:
-            statistics = LayerStatistics.from_inputs(inputs[path])
+            statistics = LayerStatistics.from_inputs(inputs[path], float_inputs.get(path))
             linear = reference.linear(path)
             linear.weight.data = quantize_layer(linear.weight, statistics, plan.grids[path], plan.method).dequantized
     assert [layer.info.name for layer in solved] == [layer.name for layer in loaded.checkpoint.layers]
@@ -101,26 +105,42 @@ def test_the_float_model_is_only_read_through_its_weights(random_llama: Path, tm
     assert changed == {f"{layer.name}.weight" for layer in loaded.checkpoint.layers}
 
 
-@pytest.mark.parametrize("inputs_from", ["quantized", "float"])
-@pytest.mark.parametrize("stop_after", [1, 7, 10, 20])
+@pytest.mark.parametrize(
+    ("name", "inputs_from"),
+    [("sarqc-gbs", "quantized"), ("sarqc-gbs", "float"), ("sarqc-gptaq", "quantized"), ("gptaq-full", "quantized")],
+)
+@pytest.mark.parametrize("stop_after", [1, 7, 10, 14, 20])
 def test_a_stopped_run_continues_to_the_same_bits(
-    random_llama: Path, tmp_path: Path, stop_after: int, inputs_from: str
+    random_llama: Path, tmp_path: Path, stop_after: int, name: str, inputs_from: str
 ) -> None:
-    undisturbed, whole = run(random_llama, tmp_path / "a", inputs_from=inputs_from)
+    undisturbed, whole = run(random_llama, tmp_path / "a", name=name, inputs_from=inputs_from)
     loaded = fresh(random_llama)
-    plan = a_plan(loaded, inputs_from=inputs_from)
+    plan = a_plan(loaded, name, inputs_from)
     store = ArtefactStore(tmp_path / "b")
     stopped = calibrate(loaded, plan, store, layer_keys(loaded, plan))
     for _ in range(stop_after):
         next(stopped)
     stopped.close()
-    continued, solved = run(random_llama, tmp_path / "b", inputs_from=inputs_from)
+    continued, solved = run(random_llama, tmp_path / "b", name=name, inputs_from=inputs_from)
     assert [layer.from_cache for layer in solved] == [index < stop_after for index in range(21)]
     for path, weight in weights(continued).items():
         assert torch.equal(weight, weights(undisturbed)[path]), path
     for before, after in zip(whole, solved, strict=True):
         assert before.quantized.report == after.quantized.report
         assert np.array_equal(before.curve.surface, after.curve.surface)
+
+
+def test_the_shift_acts_from_the_second_block_on(random_llama: Path, tmp_path: Path) -> None:
+    plain, shifted = (weights(run(random_llama, tmp_path / name, name=name)[0]) for name in ("gptq", "gptaq"))
+    same = {path for path in plain if torch.equal(plain[path], shifted[path])}
+    assert same == {path for path in plain if ".layers.0." in path}
+
+
+@pytest.mark.parametrize("name", SHIFTED)
+def test_a_float_prefix_leaves_nothing_to_shift(random_llama: Path, tmp_path: Path, name: str) -> None:
+    with pytest.raises(Refused, match=r"layers\.0\.") as refused:
+        run(random_llama, tmp_path, name=name, inputs_from="float")
+    assert "quantized" in refused.value.remedy
 
 
 def test_an_identical_request_solves_nothing(random_llama: Path, tmp_path: Path) -> None:

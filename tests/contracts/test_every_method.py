@@ -29,8 +29,11 @@ ROWS, COLUMNS = 12, 48
 
 
 def layer_of(dtype: torch.dtype) -> tuple[torch.Tensor, LayerStatistics, LayerStatistics, torch.Tensor]:
-    """Weight, statistics, held-out statistics and the held-out inputs, with one dead channel and one dead column."""
-    x, x_val = (torch.from_numpy(oracles.correlated_inputs(seed, 150, COLUMNS)) for seed in (101, 102))
+    """Weight, statistics, held-out statistics and the held-out inputs, with one dead channel and one dead column.
+
+    Under the float prefix the inputs are a little different, and the dead channel is not dead.
+    """
+    x, x_val, other = (torch.from_numpy(oracles.correlated_inputs(seed, 150, COLUMNS)) for seed in (101, 102, 104))
     x[:, 11] = 0.0
     weight = torch.from_numpy(oracles.uneven_weight(103, ROWS, COLUMNS))
     weight[:, 30] = 0.0
@@ -38,7 +41,7 @@ def layer_of(dtype: torch.dtype) -> tuple[torch.Tensor, LayerStatistics, LayerSt
     inputs = torch.float64 if dtype == torch.float64 else torch.float32
     return (
         weight.to(dtype),
-        LayerStatistics.from_inputs(x.to(inputs)),
+        LayerStatistics.from_inputs(x.to(inputs), (x + 0.05 * other).to(inputs)),
         LayerStatistics.from_inputs(x_val.to(inputs)),
         x_val.to(inputs),
     )
@@ -67,8 +70,8 @@ def assert_finite(report: LayerReport) -> None:
 
 
 def test_there_are_methods_to_test() -> None:
-    assert len(LAYER_METHODS) >= 7
-    assert len(TUNED) >= 4
+    assert len(LAYER_METHODS) >= 10
+    assert len(TUNED) >= 5
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -145,6 +148,7 @@ def test_inputs_are_not_mutated_and_results_repeat(name: str, dtype: torch.dtype
         assert torch.equal(now.gram, then.gram)
         assert torch.equal(now.abs_sum, then.abs_sum)
         assert now.n_tokens == then.n_tokens
+        assert now.cross is then.cross or torch.equal(now.cross, then.cross)
     assert torch.equal(first.codes, again.codes)
     assert torch.equal(first.scales, again.scales)
     assert torch.equal(first.dequantized, again.dequantized)
@@ -187,10 +191,11 @@ def test_units_do_not_matter(name: str) -> None:
     for grid in [grid for grid in GRIDS if grid.kind != "full_range"]:
         plain = quantize_layer(weight, statistics, grid, method(name))
         for x_unit, w_unit in ((2.0**-20, 1.0), (2.0**14, 2.0**9), (1.0, 2.0**-12)):
-            gram, abs_sum = statistics.gram * x_unit**2, statistics.abs_sum * x_unit
-            other = quantize_layer(
-                weight * w_unit, LayerStatistics(gram, abs_sum, statistics.n_tokens), grid, method(name)
-            )
+            in_units = LayerStatistics(
+                statistics.gram * x_unit**2, statistics.abs_sum * x_unit, statistics.n_tokens,
+                statistics.cross * x_unit**2,
+            )  # fmt: skip
+            other = quantize_layer(weight * w_unit, in_units, grid, method(name))
             assert torch.equal(other.codes, plain.codes)
             assert torch.allclose(other.dequantized, plain.dequantized * w_unit, rtol=1e-9, atol=0)
             assert other.report.relative_recon == pytest.approx(plain.report.relative_recon, rel=1e-9)
@@ -223,7 +228,7 @@ def test_not_finite_is_refused(name: str, poison: float) -> None:
     gram = statistics.gram.clone()
     gram[7, 7] = poison
     with pytest.raises(NumericalError):
-        quantize_layer(weight, LayerStatistics(gram, statistics.abs_sum, statistics.n_tokens), GRIDS[0], method(name))
+        quantize_layer(weight, dataclasses.replace(statistics, gram=gram), GRIDS[0], method(name))
 
 
 @pytest.mark.parametrize("name", LAYER_METHODS)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sarqc.errors import Refused
+from sarqc.errors import NumericalError, Refused
 from sarqc.quantization.layer_statistics import LayerStatistics
 from tests import oracles
 
@@ -88,3 +88,37 @@ def test_different_widths_do_not_add() -> None:
     narrow, wide = (LayerStatistics.from_inputs(torch.ones(3, width)) for width in (4, 8))
     with pytest.raises(Refused):
         narrow + wide
+
+
+def test_cross_term() -> None:
+    x, x_float = oracles.correlated_inputs(8, 40, 9), oracles.correlated_inputs(9, 40, 9)
+    a, b = torch.from_numpy(x), torch.from_numpy(x_float)
+    whole = LayerStatistics.from_inputs(a.reshape(4, 10, 9), b.reshape(4, 10, 9))
+    assert np.allclose(whole.cross.numpy(), oracles.cross_by_token(x_float, x), rtol=1e-12)
+    assert torch.equal(whole.gram, LayerStatistics.from_inputs(a).gram)
+    total = LayerStatistics.from_inputs(a[:13], b[:13]) + LayerStatistics.from_inputs(a[13:], b[13:])
+    assert torch.allclose(total.cross, whole.cross, rtol=1e-12, atol=1e-12)
+    assert total.to("cpu", torch.float32).cross.dtype == torch.float32
+    assert torch.equal(total.to("cpu").cross, total.cross)
+    assert LayerStatistics.from_inputs(a).cross is None
+    assert LayerStatistics.from_inputs(a).to("cpu").cross is None
+    half = LayerStatistics.from_inputs(a.half(), b.half())
+    assert half.cross.dtype == torch.float32
+    exact = oracles.cross_by_token(b.half().double().numpy(), a.half().double().numpy())
+    assert np.allclose(half.cross.numpy(), exact, rtol=1e-4, atol=1e-3)
+
+
+def test_cross_terms_that_do_not_fit_are_refused() -> None:
+    x = torch.ones(3, 4)
+    plain, crossed = LayerStatistics.from_inputs(x), LayerStatistics.from_inputs(x, 2 * x)
+    for one, other in ((plain, crossed), (crossed, plain)):
+        with pytest.raises(Refused, match="cross"):
+            one + other
+    with pytest.raises(Refused, match="float_inputs"):
+        LayerStatistics.from_inputs(x, torch.ones(2, 4))
+    with pytest.raises(Refused, match="cross"):
+        LayerStatistics(crossed.gram, crossed.abs_sum, 3, torch.ones(4))
+    broken = crossed.cross.clone()
+    broken[1, 2] = float("nan")
+    with pytest.raises(NumericalError, match="cross is not finite at channel 2"):
+        LayerStatistics(crossed.gram, crossed.abs_sum, 3, broken)
