@@ -13,7 +13,6 @@ import sys
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from importlib import metadata, util
 from pathlib import Path
 
@@ -35,7 +34,7 @@ from sarqc.settings import Settings
 PAGE_BODY_BYTES = 1 << 20  # what a page may send to Gradio; the REST interface has its own limit
 GRACE_SECONDS = 3  # for open connections when the app is asked to end
 EVENTS_WAITING = 64  # of Gradio's own, which here are short
-PUBLIC_FILES = {"app.css": "text/css", "tour.json": "application/json"}  # of the assets, beside the scripts
+PUBLIC_FOLDERS = ("js", "css")  # of the assets
 
 # Gradio starts from an inline script, compiles its templates and plotly draws with inline styles and blobs.
 # What matters is that no page can load from, or send to, another origin.
@@ -78,7 +77,7 @@ class SecurityHeaders:
         await self.app(scope, receive, send_with_headers if scope["type"] == "http" else send)
 
 
-class Scripts(StaticFiles):
+class Edited(StaticFiles):
     """Files that browsers may keep but must ask about: an edit shows at the next load."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
@@ -133,7 +132,7 @@ def create_app(
 
 
 def _add_assets(app: FastAPI, folder: Path) -> None:
-    """Our own files, one by one: Gradio keeps its files under ``/assets`` too, and the models must not show."""
+    """Our own folders, one by one: Gradio keeps its files under ``/assets`` too, and the models must not show."""
     plotly, version = _plotly_file(), metadata.version("plotly")
 
     @app.get("/assets/plotly.min.js", include_in_schema=False)
@@ -141,15 +140,8 @@ def _add_assets(app: FastAPI, folder: Path) -> None:
         """The script that plotly brings along; to be kept for ever when the address names its version."""
         return file_response(request, plotly, "text/javascript", cache=FOR_EVER if v == version else ASK_AGAIN)
 
-    app.mount("/assets/js", Scripts(directory=folder / "js", check_dir=False))
-    for name, media_type in PUBLIC_FILES.items():
-        app.add_api_route(f"/assets/{name}", partial(_public_file, folder / name, media_type), include_in_schema=False)
-
-
-def _public_file(path: Path, media_type: str, request: Request) -> Response:
-    if not path.is_file():
-        return Response(status_code=404)
-    return file_response(request, path, media_type)
+    for name in PUBLIC_FOLDERS:
+        app.mount(f"/assets/{name}", Edited(directory=folder / name, check_dir=False))
 
 
 def _plotly_file() -> Path:

@@ -9,12 +9,13 @@ from typing import Any
 
 import gradio as gr
 
+STYLES = ("base", "lab", "states", "calibrate", "runs")  # in this order: later ones refine earlier ones
 PAGES = (("Lab", "/"), ("Calibrate", "/calibrate"), ("Runs", "/runs"))
 
 # Before the first paint: the chosen theme, so that a dark page never flashes white.
 HEAD = """
 <meta name="plotly" content="PLOTLY">
-<link rel="stylesheet" href="/assets/app.css">
+STYLES
 <link rel="icon" href="data:,">
 <script>
 (() => {
@@ -24,7 +25,9 @@ HEAD = """
   document.documentElement.dataset.theme = dark ? "dark" : "light";
 })();
 </script>
-""".replace("PLOTLY", metadata.version("plotly"))
+""".replace("PLOTLY", metadata.version("plotly")).replace(
+    "STYLES", "\n".join(f'<link rel="stylesheet" href="/assets/css/{name}.css">' for name in STYLES)
+)
 
 _BAR = """
 <header class="bar">
@@ -61,7 +64,7 @@ def part(markup: str, *, script: str = "", classes: str = "") -> gr.HTML:
 
 
 def theme() -> gr.themes.Base:
-    """Gradio's fields in our type and colours; the page itself is styled by assets/app.css."""
+    """Gradio's fields in our type and colours; the page itself is styled by assets/css."""
     system = ["system-ui", "-apple-system", "Segoe UI", "DejaVu Sans", "sans-serif"]
     mono = ["ui-monospace", "SFMono-Regular", "Menlo", "DejaVu Sans Mono", "monospace"]
     base = gr.themes.Base(

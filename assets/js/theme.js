@@ -46,7 +46,7 @@ export function toggle() {
   apply();
 }
 
-/** Value of a colour of app.css, e.g. colour("--quality"). */
+/** Value of a colour of base.css, e.g. colour("--quality"). */
 export function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim() || "#808080";
 }

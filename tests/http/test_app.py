@@ -29,9 +29,9 @@ def test_headers_on_every_answer(client: TestClient, settings: Settings) -> None
 
 
 def test_scripts_and_styles_show_edits(client: TestClient, settings: Settings) -> None:
-    (settings.assets_dir / "js").mkdir(parents=True)
-    for path in ("js/one.js", "app.css"):
+    for path in ("js/one.js", "css/one.css"):
         file = settings.assets_dir / path
+        file.parent.mkdir(parents=True)
         file.write_text("first")
         answer = client.get(f"/assets/{path}")
         assert answer.text == "first"
