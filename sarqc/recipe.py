@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from sarqc.errors import Refused
 from sarqc.quantization.methods import METHODS, Method, method
@@ -160,6 +169,11 @@ class Recipe(BaseModel):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
 
+    @field_serializer("group_size", when_used="json")
+    def _say_per_channel(self, value: int | None) -> int | str:
+        """In documents the word, not null: what is null there is what was left open."""
+        return "per_channel" if value is None else value
+
     @model_validator(mode="after")
     def _method_is_complete(self) -> Recipe:
         if "cross" in self.to_method().needs and self.inputs_from == "float":
@@ -213,13 +227,6 @@ class Recipe(BaseModel):
     def to_json(self) -> dict[str, Any]:
         """Plain data under the public names; ``Recipe.parse`` of it gives an equal recipe."""
         return self.model_dump(mode="json", by_alias=True)
-
-    def to_yaml(self) -> str:
-        """The recipe as a file that ``python -m sarqc run`` takes, without the fields left at their defaults."""
-        return yaml.safe_dump(self.to_json_without_defaults(), allow_unicode=True, sort_keys=False)
-
-    def to_json_without_defaults(self) -> dict[str, Any]:
-        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
     def fingerprint(self) -> str:
         """16 hex digits that are equal for equal recipes."""

@@ -45,7 +45,7 @@ function facts(document) {
 
 /** What was asked for, field by field in the words of the form, and ways to take it elsewhere. */
 export function recipeCard(place, recipe, fields) {
-  const said = (value) => (Array.isArray(value) ? value.join(", ") : value === true ? "yes" : value === false ? "no" : String(value));
+  const said = (value) => (Array.isArray(value) ? value.join(", ") : value === true ? "yes" : value === false ? "no" : String(value).replace("per_channel", "per channel"));
   const rows = fields
     .map(([, key, , title, unit]) => [title, recipe[key], unit])
     .filter(([, value]) => value !== null && value !== undefined && value !== "" && !(Array.isArray(value) && !value.length));
@@ -55,7 +55,7 @@ export function recipeCard(place, recipe, fields) {
     h(
       "div",
       { class: "run-body" },
-      h("dl", { class: "facts recipe-facts" }, rows.map(([title, value, unit]) => [h("dt", {}, title), h("dd", {}, unit && unit !== "bit" ? `${said(value)} ${unit}` : said(value))])),
+      h("dl", { class: "facts recipe-facts" }, rows.map(([title, value, unit]) => [h("dt", {}, title), h("dd", {}, typeof value === "number" && unit && unit !== "bit" ? `${said(value)} ${unit}` : said(value))])),
       copyAs(recipe),
     ),
   );

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
+import yaml
 
+from sarqc.recipe import Recipe
 from tests.browser.conftest import SMALL_RUN, App
 
 pytestmark = pytest.mark.browser
@@ -24,6 +27,22 @@ def fill_small(page: Any) -> None:
     page.wait_for_function("document.querySelector('[data-testid=plan]').textContent.includes('128 tokens')")
     page.wait_for_function("document.querySelector('[data-testid=plan]').textContent.includes('1,024 tokens')")
     page.wait_for_selector("[data-testid=start]:enabled")
+
+
+def recipe_of_flags(command: str) -> Recipe:
+    """What the copied command line means."""
+    words = shlex.split(command.replace("\\\n", " "))
+    flags = iter(words[words.index("quantize") + 1 :])
+    document = {}
+    for flag in flags:
+        name = flag.removeprefix("--").replace("-", "_")
+        if name in ("include_identity", "static_groups"):
+            document[name] = True
+        elif name.startswith("no_"):
+            document[name.removeprefix("no_")] = False
+        else:
+            document[name] = next(flags)
+    return Recipe.parse(document)
 
 
 def shown_number(text: str) -> float:
@@ -87,7 +106,10 @@ def test_the_recipe_can_be_taken_elsewhere(small_run, open_page):
     page = open_page(f"/calibrate?run={small_run['id']}")
     page.wait_for_selector("[data-testid=report]")
     page.click("text=Recipe, to run again elsewhere")
-    assert "lambda: 0.1" in page.text_content("[data-testid=recipe-text]")
+    wanted = Recipe.parse(small_run["recipe"])
+    assert Recipe.parse(yaml.safe_load(page.text_content("[data-testid=recipe-text]"))) == wanted
+    page.click(".copy-as button:has-text('CLI')")
+    assert recipe_of_flags(page.text_content("[data-testid=recipe-text]")) == wanted
     page.click(".copy-as button:has-text('REST')")
     assert "/api/runs" in page.text_content("[data-testid=recipe-text]")
     page.click("[data-testid=leave]")
