@@ -7,7 +7,7 @@ import importlib.metadata
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,10 @@ def execute(
 
 def warm_up() -> None:
     """Imports what every run needs, so that a process that waits for work has done so before the work comes."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: F401
+    import transformers
+
+    for name in ("AutoModelForCausalLM", "AutoTokenizer"):  # transformers imports its parts when they are touched
+        getattr(transformers, name)
 
 
 class _Run:
@@ -170,7 +173,7 @@ class _Run:
             Measured("accuracy", which, document["value"], document["standard_error"], document["protocol"])
         )
 
-    def _kept(self, key: str, measure: Any) -> dict[str, Any]:
+    def _kept(self, key: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         payload = self.store.read(key, ".json")
         if payload is None:
             payload = json.dumps(measure()).encode()

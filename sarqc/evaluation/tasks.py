@@ -41,12 +41,12 @@ def embedded_tasks(settings: Settings) -> dict[str, Path]:
 
 
 def known_task(name: str, settings: Settings) -> None:
-    """Returns when the task exists; raises ``Refused`` naming the embedded ones when it does not."""
+    """Returns when it is a single task that exists; raises ``Refused`` naming the embedded ones when it is not."""
     if name in embedded_tasks(settings):
         return
     if name not in _published_tasks():
         raise Refused(
-            f"there is no task “{name}”",
+            f"there is no single task “{name}”",
             "tasks",
             f"Give one of {', '.join(embedded_tasks(settings))}, or a task of lm-eval such as piqa.",
         )
@@ -87,6 +87,8 @@ def measure_accuracy(
         task_manager=_Shared.get(TaskManager),
     )
     samples = sorted(results["samples"][name], key=lambda sample: sample["doc_id"])
+    if not samples or "acc" not in samples[0]:
+        raise Refused(f"the task “{name}” has no accuracy for single items", "tasks", "Take a multiple-choice task.")
     correct = tuple(int(sample["acc"]) for sample in samples)
     value = sum(correct) / len(correct)
     return Accuracy(
@@ -114,7 +116,7 @@ class _Shared:
 def _published_tasks() -> set[str]:
     from lm_eval.tasks import TaskManager
 
-    return set(_Shared.get(TaskManager).all_tasks)
+    return set(_Shared.get(TaskManager).all_subtasks)  # single tasks; groups have no items of their own
 
 
 def _task_config(name: str, file: Path) -> dict[str, Any]:

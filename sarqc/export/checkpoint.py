@@ -16,7 +16,9 @@ def save_plain(loaded: LoadedModel, folder: Path) -> None:
     folder appears whole or not at all.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as partial:
+    with tempfile.TemporaryDirectory(
+        dir=folder.parent, prefix=f".{folder.name}-", ignore_cleanup_errors=True
+    ) as partial:
         loaded.model.to(loaded.storage_dtype)
         try:
             loaded.model.save_pretrained(partial)
@@ -26,5 +28,4 @@ def save_plain(loaded: LoadedModel, folder: Path) -> None:
         if folder.is_dir():
             folder.rmdir()  # an empty one; a full one was refused in the plan
         os.chmod(partial, 0o755)
-        os.rename(partial, folder)
-        os.mkdir(partial)  # for the context manager to remove
+        os.rename(partial, folder)  # nothing is left to clean up then

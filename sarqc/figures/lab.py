@@ -92,10 +92,10 @@ def _figures(facts: LineFacts, folder: Path, array: dict[str, Any] | None, shown
 
 
 def _whole(value: int | str | None, name: str) -> int | None:
-    if value in (None, ""):
+    if value is None or value == "":
         return None
     try:
-        return int(value)  # type: ignore[arg-type]
+        return int(value)
     except ValueError:
         raise Refused(f"{name} is “{value}”", "view", f"Give {name} as a whole number.") from None
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
-from sarqc.errors import Refused
+from sarqc.errors import Refused, WorkerLost
 from sarqc.events import Cancelled, Failed, Finished, Interrupted
 from sarqc.jobs import schedule
 from sarqc.jobs.run import Run, State
@@ -261,7 +261,8 @@ class Supervisor:
             token, pid = self.workers.start(run, start.device)
         except (OSError, RuntimeError) as error:  # no memory, no process, no thread left
             log.exception("no worker for run %s", run.id)
-            failed = Failed("worker_lost", f"no worker process could be started: {error}", start.device, "Try again.")
+            lost = WorkerLost(f"no worker process could be started: {error}", start.device, "Try again.")
+            failed = Failed(**lost.to_json())
             self.store.move(run.id, State.FAILED, failed)
         else:
             self._jobs[token] = _Job(run.id, run.owner, start.device)

@@ -50,5 +50,6 @@ def test_items_are_sound(settings: Settings) -> None:
 def test_an_unknown_task_names_ours(settings: Settings) -> None:
     known_task(TASK, settings)
     known_task("piqa", settings)
-    with pytest.raises(Refused, match=TASK):
-        known_task("no-such-task", settings)
+    for name in ("no-such-task", "mmlu"):  # the latter is a group of tasks
+        with pytest.raises(Refused, match=TASK):
+            known_task(name, settings)

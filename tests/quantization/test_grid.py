@@ -36,7 +36,7 @@ def test_grid_is_frozen_and_comparable() -> None:
     assert grid == Grid(4, 32, "symmetric")
     assert hash(grid) == hash(Grid(4, 32, "symmetric"))
     with pytest.raises(AttributeError):
-        grid.bits = 3  # type: ignore[misc]
+        grid.bits = 3
 
 
 def test_levels_by_hand() -> None:
