@@ -54,6 +54,30 @@ class LayerDone(Event):
 
 
 @dataclass(frozen=True)
+class EpochDone(Event):
+    """One pass of a method that learns over the calibration sequences of a block."""
+
+    type: ClassVar[str] = "epoch_done"
+    block: int
+    epoch: int  # 0: before the first step
+    epochs: int
+    objective: float  # what is minimised
+    recon: float  # mean squared error of the block's outputs
+    sar: float  # drift term before its factor
+
+
+@dataclass(frozen=True)
+class CandidateDone(Event):
+    """One candidate of “auto” for the whole model was judged."""
+
+    type: ClassVar[str] = "candidate_done"
+    lam: float
+    index: int
+    total: int
+    perplexity: float  # on the calibration sequences kept for judging
+
+
+@dataclass(frozen=True)
 class Measured(Event):
     """One number of the whole model, with the protocol that produced it."""
 
@@ -120,7 +144,20 @@ class Interrupted(Event):
 
 EVENT_TYPES: dict[str, type[Event]] = {
     cls.type: cls
-    for cls in (Started, Stage, LayerDone, Measured, Saved, Warned, Finished, Failed, Cancelled, Interrupted)
+    for cls in (
+        Started,
+        Stage,
+        LayerDone,
+        EpochDone,
+        CandidateDone,
+        Measured,
+        Saved,
+        Warned,
+        Finished,
+        Failed,
+        Cancelled,
+        Interrupted,
+    )
 }
 
 

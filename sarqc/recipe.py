@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -73,20 +74,69 @@ class Recipe(BaseModel):
         ),
     )  # fmt: skip
     method: str = Field("sarqc-gbs", **_describe("method", "Method", "How the integer weights are chosen."))
-    lam: float | None = Field(
+    lam: Annotated[float, Field(ge=0)] | Literal["auto"] | None = Field(
         None,
         alias="lambda",
-        ge=0,
-        **_describe("method", "λ", "Weight of the drift penalty; empty takes the method's own default."),
-    )
-    gamma: float | None = Field(
+        **_describe(
+            "method", "λ",
+            "Weight of the drift penalty: a number, “auto” to choose it on a part of the calibration text; empty takes "
+            "the method's own default.",
+        ),
+    )  # fmt: skip
+    gamma: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] | None = Field(
         None,
-        ge=0,
+        **_describe(
+            "method", "γ",
+            "How saliency mixes activations (1) and weights (0): a number or “auto”; empty takes the method's own "
+            "default.",
+        ),
+    )  # fmt: skip
+    validation_share: float = Field(
+        0.25,
+        gt=0,
+        lt=1,
+        **_describe(
+            "method", "Validation share",
+            "Part of the calibration sequences, the last ones, on which “auto” judges; the final solve uses all.",
+            advanced=True,
+        ),
+    )  # fmt: skip
+    channel_fraction: float = Field(
+        1.0,
+        gt=0,
         le=1,
         **_describe(
-            "method", "γ", "How saliency mixes activations (1) and weights (0); empty takes the method's own default."
+            "method", "Channel fraction",
+            "Part of the input channels, in whole groups, on which “auto” compares a layer's candidates.",
+            advanced=True,
         ),
-    )
+    )  # fmt: skip
+    mode: Literal["per_linear", "foldable"] = Field(
+        "per_linear",
+        **_describe(
+            "method", "Scale search mode",
+            "Each linear its own scales, or scales that linears reading the same tensor share, so that the operation "
+            "before can take them up.",
+            advanced=True,
+        ),
+    )  # fmt: skip
+    epochs: int | None = Field(
+        None,
+        ge=1,
+        **_describe(
+            "method", "Epochs", "Passes of learned clipping over the calibration text; empty: 20, at 2 bits 40.",
+            advanced=True,
+        ),
+    )  # fmt: skip
+    normalise: Literal["initial", "none"] = Field(
+        "initial",
+        **_describe(
+            "method", "Balance of the two terms",
+            "Learned clipping divides reconstruction and drift by their values before the first step, or takes both as "
+            "they are.",
+            advanced=True,
+        ),
+    )  # fmt: skip
     include_identity: bool = Field(
         True,
         **_describe(
@@ -183,23 +233,55 @@ class Recipe(BaseModel):
                 "recipe, inputs_from",
                 "Set inputs_from to quantized, or take a method without this correction, such as gptq.",
             )
+        if self.candidates():
+            if self.samples < 2:
+                raise Refused(
+                    "“auto” judges on a part of the calibration sequences, and there is only one",
+                    "recipe, samples",
+                    "Take at least two samples, or give λ and γ as numbers.",
+                )
+            if self.sweep:
+                raise Refused(
+                    "a λ curve is drawn beside one λ, and “auto” chooses among its own",
+                    "recipe, sweep",
+                    "Leave the curve out, or give λ and γ as numbers.",
+                )
         return self
 
     def to_method(self) -> Method:
-        """The method object: what is empty here takes the method's own default; see ``ignored`` for the rest."""
+        """The method object: what is empty or “auto” here takes the method's own default; see ``ignored``."""
         entry = METHODS.get(self.method)
         choices: dict[str, Any] = {}
         if entry is not None:
-            given = {name: getattr(self, name) for name in ("lam", "gamma")}
-            choices = {name: value for name, value in given.items() if value is not None and name in entry.tunes}
+            given = {name: getattr(self, name) for name in ("lam", "gamma") if name in entry.tunes}
+            choices = {name: value for name, value in given.items() if value not in (None, "auto")}
             choices |= {name: getattr(self, name) for name in entry.options}
         return method(self.method, **choices)
+
+    def candidates(self) -> tuple[Method, ...]:
+        """The methods among which “auto” chooses, γ outer and λ inner; none where nothing is left to choose."""
+        entry, base = METHODS[self.method], self.to_method()
+        tuned = [name for name in entry.tunes if getattr(self, name) == "auto"]
+        if entry.auto is None or not tuned:
+            return ()
+        gammas = entry.auto.gammas if "gamma" in tuned else (getattr(base, "gamma", None),)
+        lams = entry.auto.lams if "lam" in tuned else (base.lam,)
+        has_gamma = "gamma" in entry.tunes
+        return tuple(
+            replace(base, lam=lam, gamma=gamma) if has_gamma else replace(base, lam=lam)
+            for gamma in gammas
+            for lam in lams
+        )
+
+    def validation_samples(self) -> int:
+        """How many of the calibration sequences, the last ones, “auto” judges on: at least one, and one is left."""
+        return min(max(1, round(self.validation_share * self.samples)), self.samples - 1)
 
     def ignored(self) -> list[str]:
         """One sentence for each number that was given but means nothing to the chosen method."""
         entry = METHODS[self.method]
         return [
-            f"{sign} = {getattr(self, name):g} has no effect on {self.method}"
+            f"{sign} = {getattr(self, name)} has no effect on {self.method}"
             for name, sign in (("lam", "λ"), ("gamma", "γ"))
             if getattr(self, name) is not None and name not in entry.tunes
         ]

@@ -14,6 +14,13 @@ array whose axes are named in its reference, always in this order: draw, layer, 
 | surface | layer, gamma, lambda, row, column | |ΔW| of the first draw, max-pooled, as uint8 |
 | surface_scale | layer | value of 255 in ``surface``: one scale for all λ and γ of a layer |
 | deciles | layer, gamma, lambda, decile | root-mean-square ΔW by decile of channel saliency, first draw |
+| recon_by_size, held_out_by_size | draw, layer, size, gamma, lambda | the same errors, solved on ``sizes`` sequences |
+| selected_lambda, selected_gamma | draw, layer | what “auto” chose; NaN where there is no γ |
+| candidate_train, candidate_validation | draw, layer, candidate_gamma, candidate_lambda | recon of what “auto” chose \
+among, on the sequences it was solved on and on those it was judged on |
+| candidate_perplexity | draw, candidate_lambda | on the sequences that one λ for the whole model was judged on |
+
+A line with ``selected`` has one point, at lams (0,) and gammas (None,): every layer there has what was chosen for it.
 
 Every schema version that was ever written can be opened: ``Study.open`` migrates older ones.
 """
@@ -35,7 +42,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sarqc.errors import NotFound, Refused
 from sarqc.models.structure import LayerInfo
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class _Document(BaseModel):
@@ -75,6 +82,10 @@ class Line(_Document):
     gammas: tuple[float | None, ...]
     draws: tuple[int, ...]  # seeds of the calibration draws
     chosen: tuple[int, int] | None = None  # (gamma, lambda) position of the point that a run was asked for
+    selected: Literal["layer", "model"] | None = None  # “auto”: λ and γ chosen for each layer, or λ for the model
+    candidate_lams: tuple[float, ...] = ()
+    candidate_gammas: tuple[float | None, ...] = ()
+    sizes: tuple[int, ...] = ()  # numbers of calibration sequences of the arrays “by size”
     arrays: dict[str, ArrayRef]
 
 
@@ -178,5 +189,8 @@ def _plain(value: Any) -> Any:
 
 
 def _migrated(document: dict[str, Any]) -> dict[str, Any]:
-    """Older documents brought to ``SCHEMA_VERSION``; there is only one version so far."""
-    return document
+    """Older documents brought to ``SCHEMA_VERSION``.
+
+    Version 1 knew neither “auto” nor sizes; the defaults say just that.
+    """
+    return document | {"schema_version": SCHEMA_VERSION}

@@ -29,7 +29,8 @@ from sarqc.quantization.drift import drift_by_saliency, drift_surface
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import Method, RoundToNearest
-from sarqc.quantization.solve import LayerReport, QuantizedLayer, quantize_points, sweep_points
+from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
+from sarqc.quantization.solve import quantize_points, sweep_points
 
 LAYER_FORMAT = 2  # part of every key: raise it when the same inputs would give other bits
 

@@ -15,7 +15,8 @@ from sarqc.errors import Refused
 from sarqc.quantization.grid import Grid, dequantize_groups
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.objective import recon_loss
-from sarqc.quantization.solve import LayerSweep, QuantizedLayer
+from sarqc.quantization.quantized_layer import QuantizedLayer
+from sarqc.quantization.solve import LayerSweep
 
 _CHUNK = 1 << 22  # distances looked at together
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -27,47 +26,10 @@ from sarqc.quantization.objective import (
     saliency,
     sar_loss,
 )
+from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer, settled
 from sarqc.quantization.scale_search import Candidate, candidates, choose, quantize_scaled
 
-SWEEP_BYTES = 1 << 30  # what the candidates solved at once may take; more are solved in turns
-
-
-@dataclass(frozen=True)
-class LayerReport:
-    """What happened to one layer. Losses are those of the stored weights; nothing here depends on the clock.
-
-    recon_loss: tr(ΔW gram ΔWᵀ); sar_loss: ‖ΔW S‖² with the method's own S; drift: ‖ΔW‖²;
-    relative_recon: over tr(W gram Wᵀ); relative_sar: over ‖W S‖²; relative_drift: ‖ΔW‖/‖W‖; held_out_*: unseen inputs.
-    chosen: the method with the values it settled on; diagonal_floor: what had to be added to the diagonal of G.
-    """
-
-    recon_loss: float
-    sar_loss: float
-    drift: float
-    relative_recon: float
-    relative_sar: float
-    relative_drift: float
-    held_out_loss: float | None
-    relative_held_out: float | None
-    chosen: dict[str, Any]
-    diagonal_floor: float
-    n_tokens: int
-    flags: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class QuantizedLayer:
-    """Integer weights and what turns them back: dequantized = ((codes - zero_points) · scales) / channel_scale."""
-
-    codes: Tensor  # (O, I) int8 (uint8 at 8 asymmetric bits)
-    scales: Tensor  # (O, G) in the dtype of the weight
-    zero_points: Tensor  # (O, G) int16
-    channel_scale: Tensor | None  # (I,) in the dtype of the weight
-    dequantized: Tensor  # (O, I) in the dtype of the weight
-    report: LayerReport
+BUDGET_BYTES = 1 << 30  # what the candidates solved at once may take by default; more are solved in turns
 
 
 @dataclass(frozen=True)
@@ -116,16 +78,15 @@ def quantize_points(
     points: Sequence[Method],
     *,
     held_out: LayerStatistics | None = None,
+    budget_bytes: int = BUDGET_BYTES,
 ) -> Iterator[QuantizedLayer]:
     """One quantized layer for each point, in order: methods of one family that differ in λ, γ or nothing.
 
-    What does not depend on λ and γ is shared, and column solves run as a batch within ``SWEEP_BYTES``. Each result
-    equals that of ``quantize_layer``, whose arguments and errors these are.
+    What does not depend on λ and γ is shared, and column solves run as batches whose working memory stays within
+    ``budget_bytes``, but for one that alone needs more. Each result equals that of ``quantize_layer``, whose other
+    arguments and errors these are.
     """
-    layer = _Layer(weight, statistics, grid, held_out)
-    for solved in layer.solve(list(points)):
-        for position in range(len(solved.chosen)):
-            yield solved.quantized(position)
+    return _Layer(weight, statistics, grid, held_out).solve(list(points), budget_bytes)
 
 
 def sweep_layer(
@@ -137,14 +98,16 @@ def sweep_layer(
     lams: Sequence[float],
     gammas: Sequence[float | None] = (None,),
     held_out: LayerStatistics | None = None,
+    budget_bytes: int = BUDGET_BYTES,
 ) -> LayerSweep:
     """The losses of one linear for every λ and γ.
 
-    Arguments as for ``quantize_layer``; ``method`` gives what is not swept. γ must be (None,) for a method without
+    Arguments as for ``quantize_points``; ``method`` gives what is not swept. γ must be (None,) for a method without
     it. The point (γ, λ) has the losses of ``quantize_layer`` with these values.
     """
     points = sweep_points(method, lams, gammas)
-    reports = [layer.report for layer in quantize_points(weight, statistics, grid, points, held_out=held_out)]
+    solved = quantize_points(weight, statistics, grid, points, held_out=held_out, budget_bytes=budget_bytes)
+    reports = [layer.report for layer in solved]
 
     def table(name: str) -> Tensor:
         values = [math.nan if (value := getattr(report, name)) is None else value for report in reports]
@@ -192,80 +155,12 @@ class _SearchLosses:
     sar: Tensor  # (A,) float64
 
 
-@dataclass(frozen=True)
-class _Solved:
-    """A batch of candidates with everything that their losses need."""
+class _Layer(CheckedLayer):
+    """The one place that knows which solver serves which method."""
 
-    layer: _Layer
-    codes: Tensor  # (C, O, I)
-    scales: Tensor  # (C, O, G)
-    zero_points: Tensor  # (C, O, G)
-    channel_scales: list[Tensor | None]  # C of (I,)
-    dequantized: Tensor  # (C, O, I) in the dtype of the stored weight
-    drift_scales: list[Tensor | None]  # C of S (I,)
-    floors: list[float]
-    chosen: list[dict[str, Any]]
+    def solve(self, points: list[Method], budget_bytes: int) -> Iterator[QuantizedLayer]:
+        """The points in order, column solves in batches that fit the budget."""
 
-    def quantized(self, position: int) -> QuantizedLayer:
-        layer = self.layer
-        channel_scale = self.channel_scales[position]
-        return QuantizedLayer(
-            codes=self.codes[position].to(torch.uint8 if layer.grid.highest > 127 else torch.int8),
-            scales=self.scales[position].to(layer.storage),
-            zero_points=self.zero_points[position].to(torch.int16),
-            channel_scale=None if channel_scale is None else channel_scale.to(layer.storage),
-            dequantized=self.dequantized[position],
-            report=self._report(position),
-        )
-
-    def _report(self, position: int) -> LayerReport:
-        layer = self.layer
-        delta = self.dequantized[position].to(layer.weight.dtype) - layer.weight  # (O, I)
-        recon = float(recon_loss(delta, layer.gram))
-        sar = float(sar_loss(delta, self.drift_scales[position]))
-        drift = float(sar_loss(delta))
-        unseen = None if layer.unseen_gram is None else float(recon_loss(delta, layer.unseen_gram))
-        raised = {
-            "diagonal_floor": self.floors[position] > 0,
-            "no_tokens": layer.n_tokens == 0,
-            "fewer_tokens_than_channels": 0 < layer.n_tokens < layer.weight.shape[-1],
-        }
-        return LayerReport(
-            recon_loss=recon,
-            sar_loss=sar,
-            drift=drift,
-            relative_recon=_ratio(recon, layer.energy),
-            relative_sar=_ratio(sar, float(sar_loss(layer.weight, self.drift_scales[position]))),
-            relative_drift=math.sqrt(_ratio(drift, layer.norm)),
-            held_out_loss=unseen,
-            relative_held_out=None if unseen is None else _ratio(unseen, layer.unseen_energy),
-            chosen=self.chosen[position],
-            diagonal_floor=self.floors[position],
-            n_tokens=layer.n_tokens,
-            flags=tuple(flag for flag, is_raised in raised.items() if is_raised),
-        )
-
-
-class _Layer:
-    """A checked layer in working precision, and the one place that knows which solver serves which method."""
-
-    def __init__(self, weight: Tensor, statistics: LayerStatistics, grid: Grid, held_out: LayerStatistics | None):
-        _check(weight, statistics, held_out)
-        grid.group_size_for(weight.shape[-1])
-        dtype = torch.promote_types(weight.dtype, torch.float32)
-        self.storage, self.grid = weight.dtype, grid
-        self.weight = weight.detach().to(dtype)  # (O, I)
-        self.gram = statistics.gram.to(weight.device, dtype)  # (I, I)
-        self.abs_mean = statistics.abs_mean.to(weight.device, dtype)  # (I,)
-        self.cross = None if statistics.cross is None else statistics.cross.to(weight.device, dtype)  # (I, I)
-        self.n_tokens = statistics.n_tokens
-        self.unseen_gram = None if held_out is None else held_out.gram.to(weight.device, dtype)
-        self.energy = float(recon_loss(self.weight, self.gram))
-        self.norm = float(sar_loss(self.weight))
-        self.unseen_energy = 0.0 if self.unseen_gram is None else float(recon_loss(self.weight, self.unseen_gram))
-
-    def solve(self, points: list[Method]) -> Iterator[_Solved]:
-        """The points in batches that fit the budget."""
         if "cross" in points[0].needs and self.cross is None:
             raise Refused(
                 "the method aims at the float model's inputs, of which these statistics know nothing",
@@ -276,24 +171,28 @@ class _Layer:
             yield from (self._round() for _ in points)
         elif isinstance(points[0], ScaleSearch):
             yield from self._search(points)
-        else:
+        elif isinstance(points[0], ColumnSolver):
             rows, width = self.weight.shape
             each = (4 * rows * width + 2 * width * width) * self.weight.element_size()
             if points[0].shift != "none":  # its own targets or working values, and one more matrix
                 each += (2 * rows * width + width * width) * self.weight.element_size()
-            size = max(1, SWEEP_BYTES // each)
-            yield from (self._columns(points[start : start + size]) for start in range(0, len(points), size))
+            size = max(1, budget_bytes // each)
+            for start in range(0, len(points), size):
+                yield from self._columns(points[start : start + size])
+        else:
+            raise Refused(
+                f"{type(points[0]).__name__} works on a {points[0].unit}, not on a single layer",
+                "method",
+                "Call quantize_block, or run a recipe.",
+            )
 
-    def _round(self) -> _Solved:
+    def _round(self) -> QuantizedLayer:
         codes, scales, zero_points = round_to_grid(self.weight, self.grid, self.storage)
         dequantized = dequantize_groups(codes, scales, zero_points).to(self.storage)
-        return _Solved(
-            self, codes[None], scales[None], zero_points[None], [None], dequantized[None], [None], [0.0],
-            [{"method": "RoundToNearest"}],
-        )  # fmt: skip
+        return self.quantized(codes, scales, zero_points, dequantized, chosen={"method": "RoundToNearest"})
 
-    def _columns(self, points: list[ColumnSolver]) -> _Solved:
-        factors, shifts, targets, floors, drift_scales, chosen = [], [], [], [], [], []
+    def _columns(self, points: list[ColumnSolver]) -> Iterator[QuantizedLayer]:
+        factors, shifts, targets, floors, drift_scales = [], [], [], [], []
         for point in points:
             s_squared = None
             if point.saliency == "saliency":
@@ -306,7 +205,6 @@ class _Layer:
                 targets.append(shifted_weight(self.weight, factor.upper, self.cross, point.shift_strength))
             floors.append(factor.diagonal_floor)
             drift_scales.append(drift_weights(self.gram, s_squared).sqrt())
-            chosen.append(_settled(point))
         codes, scales, zero_points = solve_columns(
             torch.stack(targets) if targets else self.weight,
             torch.stack(factors),
@@ -323,8 +221,11 @@ class _Layer:
                 "column solver",
                 "Take a larger λ or more calibration text.",
             )
-        none = [None] * len(points)
-        return _Solved(self, codes, scales, zero_points, none, dequantized, drift_scales, floors, chosen)
+        for position, point in enumerate(points):
+            yield self.quantized(
+                codes[position], scales[position], zero_points[position], dequantized[position],
+                drift_scale=drift_scales[position], diagonal_floor=floors[position], chosen=settled(point),
+            )  # fmt: skip
 
     def search_losses(self, point: ScaleSearch) -> _SearchLosses:
         """Every candidate of the search and its two losses; λ plays no part in them."""
@@ -342,45 +243,15 @@ class _Layer:
         # Chosen among in float64, so that only the losses are rounded and not their comparison.
         return _SearchLosses(found, drift_scale, torch.stack(recon).cpu().double(), torch.stack(sar).cpu().double())
 
-    def _search(self, points: list[ScaleSearch]) -> Iterator[_Solved]:
+    def _search(self, points: list[ScaleSearch]) -> Iterator[QuantizedLayer]:
         losses = self.search_losses(points[0])
         for point in points:
             best = losses.found[choose(losses.recon, losses.sar, point.lam)]
             codes, scales, zero_points, dequantized = quantize_scaled(
                 self.weight, best.channel_scale, self.grid, self.storage
             )
-            yield _Solved(
-                self, codes[None], scales[None], zero_points[None],
-                [None if best.alpha is None else best.channel_scale], dequantized.to(self.storage)[None],
-                [losses.drift_scale], [0.0], [_settled(point) | {"alpha": best.alpha}],
+            yield self.quantized(
+                codes, scales, zero_points, dequantized.to(self.storage),
+                channel_scale=None if best.alpha is None else best.channel_scale,
+                drift_scale=losses.drift_scale, chosen=settled(point) | {"alpha": best.alpha},
             )  # fmt: skip
-
-
-def _settled(point: Method) -> dict[str, Any]:
-    names = ["lam", "gamma", "saliency", "mode", "include_identity", "static_groups"]
-    if getattr(point, "shift", "none") != "none":
-        names += ["shift", "shift_strength"]
-    return {"method": type(point).__name__} | {name: getattr(point, name) for name in names if hasattr(point, name)}
-
-
-def _check(weight: Tensor, statistics: LayerStatistics, held_out: LayerStatistics | None) -> None:
-    if weight.ndim != 2 or not weight.is_floating_point() or 0 in weight.shape:
-        raise Refused(
-            f"weight is {tuple(weight.shape)} {weight.dtype}", "weight", "Give a floating-point (out, in) matrix."
-        )
-    for name, part in (("statistics", statistics), ("held_out", held_out)):
-        if part is not None and part.gram.shape[-1] != weight.shape[-1]:
-            raise Refused(
-                f"{name} are of {part.gram.shape[-1]} channels, the weight has {weight.shape[-1]}",
-                name,
-                "Give the statistics of this layer's inputs.",
-            )
-    if not torch.isfinite(weight).all():
-        row, column = (int(index) for index in (~torch.isfinite(weight)).nonzero()[0])
-        raise NumericalError(
-            f"the weight is not finite at row {row}, column {column}", "weight", "Repair or re-download the checkpoint."
-        )
-
-
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole > 0 else 0.0  # no inputs or no weight to compare with

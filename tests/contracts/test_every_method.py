@@ -13,7 +13,8 @@ from sarqc.errors import NumericalError, Refused
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import METHODS, method
-from sarqc.quantization.solve import LayerReport, QuantizedLayer, quantize_layer, sweep_layer
+from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
+from sarqc.quantization.solve import quantize_layer, sweep_layer
 from tests import oracles
 
 LAYER_METHODS = [name for name, entry in METHODS.items() if entry.make.unit == "layer"]

@@ -9,7 +9,8 @@ import torch
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import method
-from sarqc.quantization.solve import QuantizedLayer, quantize_layer
+from sarqc.quantization.quantized_layer import QuantizedLayer
+from sarqc.quantization.solve import quantize_layer
 from tests import oracles
 
 KINDS = ("symmetric", "full_range", "asymmetric")

@@ -11,7 +11,8 @@ import torch
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import ScaleSearch, method
-from sarqc.quantization.solve import QuantizedLayer, quantize_layer
+from sarqc.quantization.quantized_layer import QuantizedLayer
+from sarqc.quantization.solve import quantize_layer
 from tests import oracles
 
 ROWS, COLUMNS, TOKENS = 8, 64, 160

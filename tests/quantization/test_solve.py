@@ -17,7 +17,8 @@ from sarqc.errors import NumericalError, Refused
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import METHODS, ColumnSolver, Method, ScaleSearch, method
-from sarqc.quantization.solve import LayerReport, QuantizedLayer, quantize_layer, sweep_layer
+from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
+from sarqc.quantization.solve import quantize_layer, sweep_layer
 from tests import oracles
 
 KINDS = ("symmetric", "full_range", "asymmetric")

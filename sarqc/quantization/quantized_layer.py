@@ -1,0 +1,167 @@
+"""A quantized layer with its report, and the checked layer that both are measured against.
+
+Axes: O out_features, I in_features, G groups.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sarqc.errors import NumericalError, Refused
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.layer_statistics import LayerStatistics
+from sarqc.quantization.methods import Method
+from sarqc.quantization.objective import recon_loss, sar_loss
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """What happened to one layer. Losses are those of the stored weights; nothing here depends on the clock.
+
+    recon_loss: tr(ΔW gram ΔWᵀ); sar_loss: ‖ΔW S‖² with the method's own S; drift: ‖ΔW‖²;
+    relative_recon: over tr(W gram Wᵀ); relative_sar: over ‖W S‖²; relative_drift: ‖ΔW‖/‖W‖; held_out_*: unseen inputs.
+    chosen: the method with the values it settled on; diagonal_floor: what had to be added to the diagonal of G.
+    candidates: what “auto” chose from, in the candidates' order: lam, gamma, train and validation (relative
+    reconstruction error on the inputs it was solved on and on those it was judged on), relative_drift.
+    """
+
+    recon_loss: float
+    sar_loss: float
+    drift: float
+    relative_recon: float
+    relative_sar: float
+    relative_drift: float
+    held_out_loss: float | None
+    relative_held_out: float | None
+    chosen: dict[str, Any]
+    diagonal_floor: float
+    n_tokens: int
+    flags: tuple[str, ...]
+    candidates: tuple[dict[str, float | None], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class QuantizedLayer:
+    """Integer weights and what turns them back: dequantized = ((codes - zero_points) · scales) / channel_scale."""
+
+    codes: Tensor  # (O, I) int8 (uint8 at 8 asymmetric bits)
+    scales: Tensor  # (O, G) in the dtype of the weight
+    zero_points: Tensor  # (O, G) int16
+    channel_scale: Tensor | None  # (I,) in the dtype of the weight
+    dequantized: Tensor  # (O, I) in the dtype of the weight
+    report: LayerReport
+
+
+class CheckedLayer:
+    """A layer's weight and statistics in working precision, and the report of any weights that may stand for it.
+
+    Raises ``Refused`` for shapes or groups that do not fit, ``NumericalError`` for a weight that is not finite.
+    """
+
+    def __init__(self, weight: Tensor, statistics: LayerStatistics, grid: Grid, held_out: LayerStatistics | None):
+        _check(weight, statistics, held_out)
+        grid.group_size_for(weight.shape[-1])
+        dtype = torch.promote_types(weight.dtype, torch.float32)
+        self.storage, self.grid = weight.dtype, grid
+        self.weight = weight.detach().to(dtype)  # (O, I)
+        self.gram = statistics.gram.to(weight.device, dtype)  # (I, I)
+        self.abs_mean = statistics.abs_mean.to(weight.device, dtype)  # (I,)
+        self.cross = None if statistics.cross is None else statistics.cross.to(weight.device, dtype)  # (I, I)
+        self.n_tokens = statistics.n_tokens
+        self.unseen_gram = None if held_out is None else held_out.gram.to(weight.device, dtype)
+        self.energy = float(recon_loss(self.weight, self.gram))
+        self.norm = float(sar_loss(self.weight))
+        self.unseen_energy = 0.0 if self.unseen_gram is None else float(recon_loss(self.weight, self.unseen_gram))
+
+    def quantized(
+        self,
+        codes: Tensor,
+        scales: Tensor,
+        zero_points: Tensor,
+        dequantized: Tensor,
+        *,
+        channel_scale: Tensor | None = None,
+        drift_scale: Tensor | None = None,
+        diagonal_floor: float = 0.0,
+        chosen: dict[str, Any],
+    ) -> QuantizedLayer:
+        """The layer in the types in which it is kept, with its report.
+
+        codes (O, I), scales and zero_points (O, G), dequantized (O, I) in the dtype of the stored weight,
+        channel_scale (I,) or None, drift_scale: S (I,) of the method, None for 1.
+        """
+        return QuantizedLayer(
+            codes=codes.to(torch.uint8 if self.grid.highest > 127 else torch.int8),
+            scales=scales.to(self.storage),
+            zero_points=zero_points.to(torch.int16),
+            channel_scale=None if channel_scale is None else channel_scale.to(self.storage),
+            dequantized=dequantized,
+            report=self._report(dequantized, drift_scale, diagonal_floor, chosen),
+        )
+
+    def _report(
+        self, dequantized: Tensor, drift_scale: Tensor | None, diagonal_floor: float, chosen: dict[str, Any]
+    ) -> LayerReport:
+        delta = dequantized.to(self.weight.dtype) - self.weight  # (O, I)
+        recon = float(recon_loss(delta, self.gram))
+        sar = float(sar_loss(delta, drift_scale))
+        drift = float(sar_loss(delta))
+        unseen = None if self.unseen_gram is None else float(recon_loss(delta, self.unseen_gram))
+        raised = {
+            "diagonal_floor": diagonal_floor > 0,
+            "no_tokens": self.n_tokens == 0,
+            "fewer_tokens_than_channels": 0 < self.n_tokens < self.weight.shape[-1],
+        }
+        return LayerReport(
+            recon_loss=recon,
+            sar_loss=sar,
+            drift=drift,
+            relative_recon=_ratio(recon, self.energy),
+            relative_sar=_ratio(sar, float(sar_loss(self.weight, drift_scale))),
+            relative_drift=math.sqrt(_ratio(drift, self.norm)),
+            held_out_loss=unseen,
+            relative_held_out=None if unseen is None else _ratio(unseen, self.unseen_energy),
+            chosen=chosen,
+            diagonal_floor=diagonal_floor,
+            n_tokens=self.n_tokens,
+            flags=tuple(flag for flag, is_raised in raised.items() if is_raised),
+        )
+
+
+def _check(weight: Tensor, statistics: LayerStatistics, held_out: LayerStatistics | None) -> None:
+    if weight.ndim != 2 or not weight.is_floating_point() or 0 in weight.shape:
+        raise Refused(
+            f"weight is {tuple(weight.shape)} {weight.dtype}", "weight", "Give a floating-point (out, in) matrix."
+        )
+    for name, part in (("statistics", statistics), ("held_out", held_out)):
+        if part is not None and part.gram.shape[-1] != weight.shape[-1]:
+            raise Refused(
+                f"{name} are of {part.gram.shape[-1]} channels, the weight has {weight.shape[-1]}",
+                name,
+                "Give the statistics of this layer's inputs.",
+            )
+    if not torch.isfinite(weight).all():
+        row, column = (int(index) for index in (~torch.isfinite(weight)).nonzero()[0])
+        raise NumericalError(
+            f"the weight is not finite at row {row}, column {column}", "weight", "Repair or re-download the checkpoint."
+        )
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 0.0  # no inputs or no weight to compare with
+
+
+def settled(point: Method) -> dict[str, Any]:
+    """The method with its values, as a report's ``chosen`` says it: what only speed depends on is left out."""
+    names = ["lam", "gamma", "saliency", "mode", "include_identity", "static_groups", "epochs", "normalise"]
+    if getattr(point, "shift", "none") != "none":
+        names += ["shift", "shift_strength"]
+    return {"method": type(point).__name__} | {name: getattr(point, name) for name in names if hasattr(point, name)}
