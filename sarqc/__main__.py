@@ -179,7 +179,8 @@ def survey(
     """Make a study over method × bits × λ × γ × calibration draws from a YAML file."""
 
     def work() -> None:
-        from sarqc.survey import Survey, conduct
+        from sarqc.survey import Survey
+        from sarqc.surveying import conduct
 
         wanted = Survey.from_file(file)
         for line in conduct(wanted, Settings(), output):

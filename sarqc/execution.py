@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 import json
 import math
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +14,14 @@ import numpy as np
 
 from sarqc.artefacts import ArtefactStore, chain_key
 from sarqc.calibration.corpora import read_corpus, token_ids
-from sarqc.calibration.pipeline import CalibrationPlan, LayerCurve, SolvedLayer, calibrate, fingerprint, layer_keys
+from sarqc.calibration.layer_file import SUFFIX
+from sarqc.calibration.pipeline import calibrate, fingerprint, layer_keys
+from sarqc.calibration.plan import CalibrationPlan, SolvedLayer
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.evaluation.tasks import measure_accuracy
 from sarqc.events import Event, Finished, LayerDone, Measured, Saved, Stage, Started, Warned
 from sarqc.export.checkpoint import save_plain
+from sarqc.model_selection import ModelSelection, select_for_model
 from sarqc.models.catalogue import fetch
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
 from sarqc.models.loading import LoadedModel, choose_device, load
@@ -29,7 +30,8 @@ from sarqc.quantization.grid import Grid
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
-from sarqc.study import ArrayRef, Line, ModelFacts, Study, StudyWriter
+from sarqc.study import ModelFacts, Study, StudyWriter
+from sarqc.study_lines import AXES, UNMEASURED, auto_fields, curve_arrays, now, study_line, versions
 
 MEASUREMENT_FORMAT = 1  # part of the key of every measurement
 
@@ -67,6 +69,7 @@ def execute(
     for name, what in run.float_measurements():
         yield Stage("measuring the float model", name)
         yield from what
+    yield from run.choose_lambda()
     yield Stage("quantizing", f"{recipe.method}, {recipe.bits} bits")
     yield from run.layers()
     for name, what in run.quantized_measurements():
@@ -103,6 +106,7 @@ class _Run:
         self.loaded: LoadedModel = load(self.checkpoint, choose_device(settings.device))
         self.calibration = calibration_plan(recipe, self.checkpoint, settings)
         self.keys = layer_keys(self.loaded, self.calibration)
+        self.selection: ModelSelection | None = None
         self.model_key = chain_key(
             str(self.loaded.device.type), str(self.loaded.compute_dtype), fingerprint(self.loaded.model)
         )
@@ -116,12 +120,37 @@ class _Run:
             device=str(self.loaded.device),
             layers=[layer.model_dump(mode="json") for layer in self.checkpoint.layers],
             share_quantized=self.checkpoint.share_quantized,
-            finished_layers=sum(self.store.has(key, ".layer") for key in self.keys.values()),
+            finished_layers=sum(self.store.has(key, SUFFIX) for key in self.keys.values()),
         )
 
+    @property
+    def budget_bytes(self) -> int:
+        return int(self.settings.sweep_gib * 2**30)
+
+    def choose_lambda(self) -> Iterator[Event]:
+        """Settles on one λ where the recipe leaves that to the whole model; otherwise nothing happens."""
+        recipe, candidates = self.recipe, self.recipe.candidates()
+        if not candidates or METHODS[recipe.method].auto.by != "model":
+            return
+        samples = recipe.validation_samples()
+        yield Stage("choosing λ", f"{len(candidates)} candidates, judged on {samples} of {recipe.samples} sequences")
+        for step in select_for_model(
+            self.loaded, self.calibration, candidates, samples, self.store, budget_bytes=self.budget_bytes
+        ):
+            if isinstance(step, ModelSelection):
+                self.selection = step
+                chosen = candidates[step.best]
+                self.calibration = dataclasses.replace(self.calibration, method=chosen)
+                self.keys = layer_keys(self.loaded, self.calibration)
+            else:
+                yield step
+
     def layers(self) -> Iterator[Event]:
-        solving = calibrate(self.loaded, self.calibration, self.store, self.keys)
-        for index, solved in enumerate(solving):
+        for solved in calibrate(self.loaded, self.calibration, self.store, self.keys, budget_bytes=self.budget_bytes):
+            if not isinstance(solved, SolvedLayer):
+                yield solved
+                continue
+            index = len(self.solved)
             self.solved.append(solved)
             report = solved.quantized.report
             yield LayerDone(
@@ -199,6 +228,7 @@ class _Run:
             "recipe": self.recipe.to_json(),
             "device": str(self.loaded.device),
             "share_quantized": self.checkpoint.share_quantized,
+            "selection": self._selection(),
             "perplexity": self._value("perplexity", "quantized"),
             "perplexity_float": self._value("perplexity", "float"),
             "protocol": {
@@ -223,6 +253,12 @@ class _Run:
         ]
         return summary
 
+    def _selection(self) -> dict[str, Any] | None:
+        """How “auto” chose; the candidates of layers are in their reports."""
+        if self.selection is not None:
+            return self.selection.to_json()
+        return {"by": "layer"} if self.calibration.candidates else None
+
     def _value(self, name: str, which: str) -> float | None:
         event = self.measured.get((name, which))
         return None if event is None else event.value
@@ -233,32 +269,34 @@ class _Run:
 
     def save_study(self, folder: Path, study_id: str) -> Study:
         """The study of this one run: one line with one draw, measured at the chosen point only."""
-        recipe, entry = self.recipe, METHODS[self.recipe.method]
-        lams = self.calibration.curve_lams()
-        chosen = lams.index(getattr(self.calibration.method, "lam", 0.0))
+        recipe, calibration = self.recipe, self.calibration
+        lams, own = calibration.curve_lams(), calibration.own_point()
+        reports = [solved.quantized.report for solved in self.solved]
         writer = StudyWriter(folder)
         try:
             arrays = curve_arrays(writer, [[[solved.curve] for solved in self.solved]])
             perplexity, accuracy = np.full((1, 1, len(lams)), np.nan), np.full((1, 1, len(lams)), np.nan)
             if self._value("perplexity", "quantized") is not None:
-                perplexity[0, 0, chosen] = self._value("perplexity", "quantized")
+                perplexity[0, 0, own] = self._value("perplexity", "quantized")
             mean_accuracy = self._mean_accuracy("quantized")
             if mean_accuracy is not None:
-                accuracy[0, 0, chosen] = mean_accuracy[0]
-                correct = np.full((1, 1, len(lams), len(self.correct["quantized"])), 255, dtype=np.uint8)
-                correct[0, 0, chosen] = self.correct["quantized"]
-                arrays["correct"] = writer.add(correct, ("draw", "gamma", "lambda", "item"))
-            axes = ("draw", "gamma", "lambda")
-            arrays |= {"perplexity": writer.add(perplexity, axes), "accuracy": writer.add(accuracy, axes)}
-            line = Line(
-                method=recipe.method, title=entry.title, baseline=entry.baseline, bits=recipe.bits, grid=recipe.grid,
-                group_size=recipe.group_size, lams=lams, gammas=(getattr(self.calibration.method, "gamma", None),),
-                draws=(recipe.seed,), chosen=(0, chosen), arrays=arrays,
+                accuracy[0, 0, own] = mean_accuracy[0]
+                correct = np.full((1, 1, len(lams), len(self.correct["quantized"])), UNMEASURED, dtype=np.uint8)
+                correct[0, 0, own] = self.correct["quantized"]
+                arrays["correct"] = writer.add(correct, (*AXES, "item"))
+            arrays |= {"perplexity": writer.add(perplexity, AXES), "accuracy": writer.add(accuracy, AXES)}
+            fields = {"lams": lams, "gammas": (getattr(calibration.method, "gamma", None),), "chosen": (0, own)}
+            if (selection := self._selection()) is not None:
+                fields, chosen = auto_fields(writer, selection["by"], recipe.candidates(), [reports], [self.selection])
+                arrays |= chosen
+            line = study_line(
+                recipe.method, bits=recipe.bits, grid=recipe.grid, group_size=recipe.group_size,
+                draws=(recipe.seed,), arrays=arrays, **fields,
             )  # fmt: skip
             accuracy_float = self._mean_accuracy("float")
             study = Study(
                 id=study_id,
-                title=f"{Path(recipe.model).name}, {recipe.bits} bits, {entry.title}",
+                title=f"{Path(recipe.model).name}, {recipe.bits} bits, {line.title}",
                 created=now(),
                 prefix=recipe.inputs_from,
                 model=ModelFacts(
@@ -273,7 +311,7 @@ class _Run:
                 layers=tuple(self.checkpoint.layers),
                 lines=(line,),
                 layer_reports={solved.info.name: solved.quantized.report.to_json() for solved in self.solved},
-                flags=tuple(sorted({flag for solved in self.solved for flag in solved.quantized.report.flags})),
+                flags=tuple(sorted({flag for report in reports for flag in report.flags})),
             )  # fmt: skip
             return writer.finish(study)
         finally:
@@ -288,32 +326,9 @@ def calibration_plan(recipe: Recipe, checkpoint: Checkpoint, settings: Settings)
         layer.name: Grid(recipe.bits, None if layer.name in per_channel else recipe.group_size, recipe.grid)
         for layer in checkpoint.layers
     }
-    return CalibrationPlan(grids, recipe.to_method(), recipe.inputs_from, sequences, recipe.sweep)
-
-
-def curve_arrays(writer: StudyWriter, curves: list[list[list[LayerCurve]]]) -> dict[str, ArrayRef]:
-    """The layer arrays of a line from its curves, indexed [draw][layer][gamma]; pictures are of the first draw."""
-    axes = ("draw", "layer", "gamma", "lambda")
-    arrays = {
-        name: writer.add(
-            np.array([[[getattr(curve, name) for curve in layer] for layer in draw] for draw in curves]), axes
-        )
-        for name in ("recon", "held_out", "sar", "drift")
-    }
-    surface = np.array([[curve.surface for curve in layer] for layer in curves[0]])  # layer, gamma, lambda, row, column
-    scale = np.maximum(surface.max(axis=(1, 2, 3, 4)), np.finfo(np.float32).tiny)  # layer
-    cells = np.rint(surface / scale[:, None, None, None, None] * 255).astype(np.uint8)
-    deciles = np.array([[curve.deciles for curve in layer] for layer in curves[0]])
-    arrays["surface"] = writer.add(cells, (*axes[1:], "row", "column"))
-    arrays["surface_scale"] = writer.add(scale, ("layer",))
-    arrays["deciles"] = writer.add(deciles, (*axes[1:], "decile"))
-    return arrays
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def versions() -> dict[str, str]:
-    """The libraries that a number depends on."""
-    return {name: importlib.metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")}
+    auto = METHODS[recipe.method].auto
+    candidates = recipe.candidates() if auto is not None and auto.by == "layer" else ()
+    return CalibrationPlan(
+        grids, recipe.to_method(), recipe.inputs_from, sequences, recipe.sweep, candidates,
+        recipe.validation_samples() if candidates else 0, recipe.channel_fraction,
+    )  # fmt: skip

@@ -28,6 +28,9 @@ class Settings(BaseSettings):
     device: str = Field("auto", description="auto, cpu, cuda or cuda:N; auto takes CUDA where there is one.")
     hub_timeout: float = Field(8.0, gt=0, description="Seconds to wait for the Hub before saying that it is away.")
     max_queued: int = Field(50, ge=1, description="Runs that may wait; one more is refused.")
+    sweep_gib: float = Field(
+        1.0, gt=0, description="Working memory for the λ and γ of a layer that are solved at once, in GiB."
+    )
     cache_gib: float = Field(20.0, gt=0, description="Finished layers and results kept on disk, in GiB.")
     frame_ancestors: str = Field(
         "'self' https://huggingface.co",

@@ -18,7 +18,16 @@ FLOORS: list[list[tuple[str, ...]]] = [
     [("sarqc.recipe",), ("sarqc.events",), ("sarqc.artefacts",), ("sarqc.study",)],
     [("sarqc.facts", "sarqc.figures")],
     [("sarqc.calibration",), ("sarqc.evaluation",), ("sarqc.export",)],
-    [("sarqc.preflight", "sarqc.execution", "sarqc.survey")],
+    [
+        (
+            "sarqc.preflight",
+            "sarqc.model_selection",
+            "sarqc.study_lines",
+            "sarqc.execution",
+            "sarqc.survey",
+            "sarqc.surveying",
+        ),
+    ],
     [("sarqc.jobs",)],
     [("pages",)],
     [("app",), ("sarqc.__main__",)],

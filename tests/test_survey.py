@@ -14,7 +14,8 @@ from sarqc.execution import execute
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study import Study, read_array
-from sarqc.survey import Survey, conduct
+from sarqc.survey import Survey
+from sarqc.surveying import conduct
 
 
 @pytest.fixture

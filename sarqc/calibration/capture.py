@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.layer_statistics import LayerStatistics
@@ -43,6 +44,15 @@ class BlockWalk:
                 "use_cache": False,
             }
 
+    def forward(self, block: nn.Module) -> Callable[[dict[str, Tensor], Tensor], Tensor]:
+        """The block as a function of its linears' weights, by path, and of states (B, T, D)."""
+
+        def call(weights: dict[str, Tensor], hidden: Tensor) -> Tensor:
+            parameters = {f"{path}.weight": weight for path, weight in weights.items()}
+            return functional_call(block, parameters, (hidden,), self._arguments)
+
+        return call
+
     def outputs(self, block: nn.Module) -> list[Tensor]:
         """What the block makes of the current states, which stay as they are."""
         with torch.no_grad():
@@ -61,7 +71,7 @@ class BlockWalk:
         ``float_walk`` walks the same sequences through float blocks: with it the statistics have a cross term, and it
         is moved on past the block, whose weights must still be float. Both inputs are held for one batch at a time.
         """
-        groups = self._loaded.family.inputs
+        groups = [group.linears for group in self._loaded.family.inputs]
         collected: dict[str, LayerStatistics] = {}
         float_inputs: dict[str, Tensor] = {}  # of the batch at hand, by the first path of a group
         add = {group[0]: _adder(collected, float_inputs, group) for group in groups}

@@ -8,72 +8,25 @@ known before anything is solved, and a run that was stopped continues from its f
 from __future__ import annotations
 
 import hashlib
-import json
-import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Literal
+from dataclasses import asdict
 
-import numpy as np
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
 from sarqc.artefacts import ArtefactStore, chain_key
 from sarqc.calibration.capture import BlockWalk
-from sarqc.calibration.corpora import Sequences
+from sarqc.calibration.layer_file import SUFFIX, read_layer, write_layer
+from sarqc.calibration.plan import CalibrationPlan, SolvedLayer
+from sarqc.calibration.solving import BlockData, solve_block
 from sarqc.errors import NumericalError, SarqcError
+from sarqc.events import EpochDone
+from sarqc.models.folding import write_folded
 from sarqc.models.loading import LoadedModel
 from sarqc.models.structure import LayerInfo
-from sarqc.quantization.drift import drift_by_saliency, drift_surface
-from sarqc.quantization.grid import Grid
-from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import Method, RoundToNearest
-from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
-from sarqc.quantization.solve import quantize_points, sweep_points
+from sarqc.quantization.solve import BUDGET_BYTES
 
-LAYER_FORMAT = 2  # part of every key: raise it when the same inputs would give other bits
-
-
-@dataclass(frozen=True)
-class LayerCurve:
-    """One layer at every λ of a curve, at the method's own γ. All float32, L values of λ."""
-
-    lams: tuple[float, ...]
-    recon: np.ndarray  # (L,) relative_recon
-    held_out: np.ndarray  # (L,) relative_held_out, NaN without held-out text
-    sar: np.ndarray  # (L,) relative_sar
-    drift: np.ndarray  # (L,) relative_drift
-    surface: np.ndarray  # (L, 40, 40) pooled |ΔW|
-    deciles: np.ndarray  # (L, 10)
-
-
-@dataclass(frozen=True)
-class SolvedLayer:
-    """What the pipeline yields for each linear, whose weight in the model is by then replaced."""
-
-    info: LayerInfo
-    quantized: QuantizedLayer
-    curve: LayerCurve
-    seconds: float
-    from_cache: bool
-
-
-@dataclass(frozen=True)
-class CalibrationPlan:
-    """Everything that determines the quantized weights, apart from the float model."""
-
-    grids: dict[str, Grid]  # by layer name
-    method: Method
-    inputs_from: Literal["quantized", "float"]
-    sequences: Sequences
-    sweep: tuple[float, ...] = ()
-
-    def curve_lams(self) -> tuple[float, ...]:
-        """λ of the curves: the method's own and those of the sweep, in order; (0,) for a method without λ."""
-        if isinstance(self.method, RoundToNearest):
-            return (0.0,)
-        return tuple(sorted({*self.sweep, self.method.lam}))
+LAYER_FORMAT = 3  # part of every key: raise it when the same inputs would give other bits
 
 
 def layer_keys(loaded: LoadedModel, plan: CalibrationPlan) -> dict[str, str]:
@@ -84,13 +37,16 @@ def layer_keys(loaded: LoadedModel, plan: CalibrationPlan) -> dict[str, str]:
         config, plan.sequences.protocol, plan.inputs_from,
         fingerprint(loaded.model.get_submodule(loaded.family.embedding)),
     )  # fmt: skip
-    method = [type(plan.method).__name__, asdict(plan.method)]
     keys: dict[str, str] = {}
     by_block = _by_block(loaded.checkpoint.layers)
     for index, block in enumerate(loaded.blocks()):
         chain = chain_key(chain, fingerprint(block))
         names = [layer.name for layer in by_block[index]]
-        block_keys = [chain_key(chain, name, asdict(plan.grids[name]), method, plan.sweep) for name in names]
+        grids = {name: asdict(plan.grids[name]) for name in names}
+        block_keys = [
+            chain_key(chain, name, grids[name] if plan.method.unit == "layer" else grids, plan.choices())
+            for name in names
+        ]
         keys.update(zip(names, block_keys, strict=True))
         if plan.inputs_from == "quantized":
             chain = chain_key(chain, block_keys)
@@ -98,108 +54,134 @@ def layer_keys(loaded: LoadedModel, plan: CalibrationPlan) -> dict[str, str]:
 
 
 def calibrate(
-    loaded: LoadedModel, plan: CalibrationPlan, store: ArtefactStore, keys: dict[str, str]
-) -> Iterator[SolvedLayer]:
-    """Quantizes the model in place and yields each linear as it is done.
-
-    Layers found in ``store`` are not solved again; the walk goes no further than the last block that has one
-    missing. Errors of the mathematics are raised with the layer's name in front.
-    """
-    by_block = _by_block(loaded.checkpoint.layers)
-    missing = {name for name, key in keys.items() if not store.has(key, ".layer")}
-    last_missing = max((layer.block for layer in loaded.checkpoint.layers if layer.name in missing), default=-1)
-    walk = unseen = float_walk = None
-    if last_missing >= 0:
-        walk = BlockWalk(loaded, torch.from_numpy(plan.sequences.calibration.copy()))
-        if plan.inputs_from == "quantized" and "cross" in plan.method.needs:
-            float_walk = BlockWalk(loaded, torch.from_numpy(plan.sequences.calibration.copy()))
-        unseen = BlockWalk(loaded, torch.from_numpy(plan.sequences.held_out.copy()))
-    for index, block in enumerate(loaded.blocks()):
-        layers = by_block[index]
-        kept = {layer.name: _load(store, keys[layer.name], loaded, layer) for layer in layers}
-        needs_statistics = index <= last_missing and (
-            plan.inputs_from == "float" or any(solved is None for solved in kept.values())
-        )
-        statistics = unseen_statistics = None
-        if needs_statistics:
-            _check_weights(loaded, layers)
-            try:
-                statistics, outputs = walk.collect(block, float_walk)
-                unseen_statistics, unseen_outputs = unseen.collect(block)
-            except SarqcError as error:
-                raise error.at(f"{loaded.family.blocks}.{index}") from None
-        elif float_walk is not None and index < last_missing:
-            float_walk.advance(float_walk.outputs(block))  # while the block is float: its layers are all kept
-        solved_layers = []
-        for layer in layers:
-            solved = kept[layer.name]
-            if solved is None:
-                path = layer.name.removeprefix(f"{loaded.family.blocks}.{index}.")
-                held_out = unseen_statistics[path] if len(plan.sequences.held_out) else None
-                solved = _solve(loaded, plan, layer, statistics[path], held_out)
-                store.write(keys[layer.name], ".layer", _serialise(solved))
-            solved_layers.append(solved)
-            yield solved
-        for solved in solved_layers:  # after all of the block's linears were solved on its float outputs
-            linear = loaded.linear(solved.info.name)
-            linear.weight.data.copy_(solved.quantized.dequantized)
-        if index < last_missing:
-            if plan.inputs_from == "quantized":
-                outputs, unseen_outputs = walk.outputs(block), unseen.outputs(block)
-            walk.advance(outputs)
-            unseen.advance(unseen_outputs)
-
-
-def solve_curve(
-    weight: Tensor,
-    statistics: LayerStatistics,
-    held_out: LayerStatistics | None,
-    grid: Grid,
-    method: Method,
-    lams: tuple[float, ...],
-) -> tuple[list[QuantizedLayer], LayerCurve]:
-    """One layer at every λ, as quantized layers and as the curve that is drawn of them."""
-    solved = list(quantize_points(weight, statistics, grid, sweep_points(method, lams), held_out=held_out))
-    reports = [layer.report for layer in solved]
-    deltas = [layer.dequantized.float() - weight.float() for layer in solved]
-
-    def numbers(name: str) -> np.ndarray:
-        values = [getattr(report, name) for report in reports]
-        return np.array([np.nan if value is None else value for value in values], dtype=np.float32)
-
-    curve = LayerCurve(
-        lams=lams,
-        recon=numbers("relative_recon"),
-        held_out=numbers("relative_held_out"),
-        sar=numbers("relative_sar"),
-        drift=numbers("relative_drift"),
-        surface=np.stack([drift_surface(delta).cpu().numpy() for delta in deltas]),
-        deciles=np.stack(
-            [
-                drift_by_saliency(delta, statistics.abs_mean.to(delta.device), weight.float()).cpu().numpy()
-                for delta in deltas
-            ]
-        ),
-    )
-    return solved, curve
-
-
-def _solve(
     loaded: LoadedModel,
     plan: CalibrationPlan,
-    layer: LayerInfo,
-    statistics: LayerStatistics,
-    held_out: LayerStatistics | None,
-) -> SolvedLayer:
-    started = time.perf_counter()
-    weight = loaded.linear(layer.name).weight.to(loaded.storage_dtype)  # (O, I), exact: it was loaded from there
-    lams = plan.curve_lams()
-    own = getattr(plan.method, "lam", 0.0)
-    try:
-        solved, curve = solve_curve(weight, statistics, held_out, plan.grids[layer.name], plan.method, lams)
-    except SarqcError as error:
-        raise error.at(layer.name) from None
-    return SolvedLayer(layer, solved[lams.index(own)], curve, time.perf_counter() - started, from_cache=False)
+    store: ArtefactStore | None,
+    keys: dict[str, str],
+    *,
+    budget_bytes: int = BUDGET_BYTES,
+) -> Iterator[SolvedLayer | EpochDone]:
+    """Quantizes the model in place and yields each linear as it is done, and what a method that learns says.
+
+    Layers found in ``store`` are not solved again; the walk goes no further than the last block that has one
+    missing. Without a store everything is solved and nothing kept. Errors of the mathematics are raised with the
+    layer's or the block's name in front.
+    """
+    by_block = _by_block(loaded.checkpoint.layers)
+    missing = {name for name, key in keys.items() if store is None or not store.has(key, SUFFIX)}
+    last_missing = max((layer.block for layer in loaded.checkpoint.layers if layer.name in missing), default=-1)
+    walks = _Walks(loaded, plan) if last_missing >= 0 else None
+    for index, block in enumerate(loaded.blocks()):
+        layers = by_block[index]
+        kept = {layer.name: None if store is None else read_layer(store, keys[layer.name], layer) for layer in layers}
+        data = None
+        if walks is not None and index <= last_missing:
+            if plan.inputs_from == "float" or any(solved is None for solved in kept.values()):
+                _check_weights(loaded, layers)
+                try:
+                    data = walks.collect(block)
+                except SarqcError as error:
+                    raise error.at(f"{loaded.family.blocks}.{index}") from None
+            else:
+                walks.pass_float(block)  # while the block is float: its layers are all kept
+        solved_layers = []
+        for solved in _solved(loaded, plan, index, layers, kept, data, budget_bytes):
+            if isinstance(solved, SolvedLayer):
+                if not solved.from_cache and store is not None:
+                    write_layer(store, keys[solved.info.name], solved)
+                solved_layers.append(solved)
+            yield solved
+        write_back(loaded, plan, index, solved_layers)  # after all of them were solved on the block's float outputs
+        if walks is not None and index < last_missing:
+            walks.advance(block)
+
+
+def _solved(
+    loaded: LoadedModel,
+    plan: CalibrationPlan,
+    index: int,
+    layers: list[LayerInfo],
+    kept: dict[str, SolvedLayer | None],
+    data: BlockData | None,
+    budget_bytes: int,
+) -> Iterator[SolvedLayer | EpochDone]:
+    """The block's layers in order, from the store where they are there; linears that depend on each other only all."""
+    whole = plan.method.unit != "layer" and any(solved is None for solved in kept.values())
+    wanted = {_path(loaded, layer): layer for layer in layers if whole or kept[layer.name] is None}
+    fresh = solve_block(loaded, plan, wanted, data, budget_bytes) if wanted and data is not None else iter(())
+    for layer in layers:
+        solved = None if whole else kept[layer.name]
+        while solved is None:
+            step = next(fresh)
+            if isinstance(step, SolvedLayer):
+                solved = step
+            else:
+                yield step
+        yield solved
+
+
+def write_back(loaded: LoadedModel, plan: CalibrationPlan, index: int, solved: list[SolvedLayer]) -> None:
+    """Puts a block's quantized weights into the model, and their scales into the operations before where that is so."""
+    if plan.method.unit == "group":
+        by_path = {_path(loaded, one.info): one.quantized for one in solved}
+        write_folded(loaded.blocks()[index], loaded.family, by_path, loaded.storage_dtype)
+        return
+    for one in solved:
+        loaded.linear(one.info.name).weight.data.copy_(one.quantized.dequantized)
+
+
+class _Walks:
+    """The calibration sequences in their parts, the held-out ones, and where the method asks, the float model's states.
+
+    After ``collect`` the states still are the block's inputs; ``advance`` moves them past it.
+    """
+
+    def __init__(self, loaded: LoadedModel, plan: CalibrationPlan) -> None:
+        self._plan, needs = plan, plan.method.needs
+        sequences = torch.from_numpy(plan.sequences.calibration.copy())
+        self._parts = [BlockWalk(loaded, part) for part in sequences.split(plan.parts())]
+        self._unseen = BlockWalk(loaded, torch.from_numpy(plan.sequences.held_out.copy()))
+        self._wants_targets = "block" in needs
+        self._floats: list[BlockWalk] = []
+        if plan.inputs_from == "quantized" and needs & {"cross", "block"}:
+            self._floats = [BlockWalk(loaded, part) for part in sequences.split(plan.parts())]
+        self._outputs: list[list[Tensor]] = []  # of the float block, by walk; empty after a block that was passed
+
+    def collect(self, block: nn.Module) -> BlockData:
+        """What the block's layers are solved on; the float states are moved past the block."""
+        has_cross = bool(self._floats) and not self._wants_targets
+        collected = [
+            walk.collect(block, self._floats[number] if has_cross else None) for number, walk in enumerate(self._parts)
+        ]
+        unseen, unseen_outputs = self._unseen.collect(block)
+        self._outputs = [outputs for _, outputs in collected] + [unseen_outputs]
+        targets: list[Tensor] = []
+        if self._wants_targets:
+            if self._floats:
+                self.pass_float(block)
+            targets = self._floats[0].hidden if self._floats else self._outputs[0]
+        return BlockData(
+            parts=tuple(statistics for statistics, _ in collected),
+            held_out=unseen if len(self._plan.sequences.held_out) else None,
+            forward=self._parts[0].forward(block),
+            inputs=self._parts[0].hidden,
+            targets=targets,
+        )
+
+    def pass_float(self, block: nn.Module) -> None:
+        """Moves the float states past a block that is still float."""
+        for walk in self._floats:
+            walk.advance(walk.outputs(block))
+
+    def advance(self, block: nn.Module) -> None:
+        """Moves the states past the block, whose weights are quantized by now, as the plan says."""
+        for number, walk in enumerate([*self._parts, self._unseen]):
+            walk.advance(walk.outputs(block) if self._plan.inputs_from == "quantized" else self._outputs[number])
+
+
+def _path(loaded: LoadedModel, layer: LayerInfo) -> str:
+    """A layer's path within its block."""
+    return layer.name.removeprefix(f"{loaded.family.blocks}.{layer.block}.")
 
 
 def _check_weights(loaded: LoadedModel, layers: list[LayerInfo]) -> None:
@@ -223,42 +205,3 @@ def fingerprint(module: nn.Module) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-_CURVE_ARRAYS = ("recon", "held_out", "sar", "drift", "surface", "deciles")
-
-
-def _serialise(solved: SolvedLayer) -> bytes:
-    quantized, curve = solved.quantized, solved.curve
-    document = {"report": quantized.report.to_json(), "lams": curve.lams, "seconds": solved.seconds}
-    tensors = {
-        "codes": quantized.codes,
-        "scales": quantized.scales,
-        "zero_points": quantized.zero_points,
-        "dequantized": quantized.dequantized,
-        "document": torch.frombuffer(bytearray(json.dumps(document).encode()), dtype=torch.uint8),
-    }
-    if quantized.channel_scale is not None:
-        tensors["channel_scale"] = quantized.channel_scale
-    tensors |= {f"curve.{name}": torch.from_numpy(getattr(curve, name)) for name in _CURVE_ARRAYS}
-    return safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
-
-
-def _load(store: ArtefactStore, key: str, loaded: LoadedModel, layer: LayerInfo) -> SolvedLayer | None:
-    payload = store.read(key, ".layer")
-    if payload is None:
-        return None
-    tensors = safetensors.torch.load(payload)
-    document = json.loads(bytes(tensors["document"].numpy()))
-    report = document["report"] | {"flags": tuple(document["report"]["flags"])}
-    quantized = QuantizedLayer(
-        codes=tensors["codes"],
-        scales=tensors["scales"],
-        zero_points=tensors["zero_points"],
-        channel_scale=tensors.get("channel_scale"),
-        dequantized=tensors["dequantized"],
-        report=LayerReport(**report),
-    )
-    arrays = {name: tensors[f"curve.{name}"].numpy() for name in _CURVE_ARRAYS}
-    curve = LayerCurve(lams=tuple(document["lams"]), **arrays)
-    return SolvedLayer(layer, quantized, curve, document["seconds"], from_cache=True)

@@ -37,6 +37,14 @@ class LoadedModel:
     def blocks(self) -> nn.ModuleList:
         return self.model.get_submodule(self.family.blocks)
 
+    def weights(self) -> dict[str, torch.Tensor]:
+        """A copy of everything in the blocks that quantization may change, for ``restore``."""
+        return {name: tensor.detach().clone() for name, tensor in self.blocks().state_dict().items()}
+
+    def restore(self, weights: dict[str, torch.Tensor]) -> None:
+        """Puts the blocks back as they were when ``weights`` was called."""
+        self.blocks().load_state_dict(weights)
+
 
 def choose_device(wanted: str) -> torch.device:
     """The device of a setting: auto takes CUDA where there is one. Raises ``Refused`` for CUDA that isn't there."""

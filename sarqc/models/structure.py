@@ -24,10 +24,23 @@ class LayerInfo(BaseModel):
 
 
 @dataclass(frozen=True)
+class InputGroup:
+    """The linears of a block that read one tensor, so that they share a Gram, and the operation that it comes from.
+
+    ``source`` can take up a scale for each channel of that tensor, because nothing else reads it: a norm that
+    multiplies by its weight, or a linear of an earlier group between which and this one everything is linear in its
+    rows (values under attention, the factor beside a gate). None: there is no such operation. Paths within the block.
+    """
+
+    linears: tuple[str, ...]
+    source: str | None
+
+
+@dataclass(frozen=True)
 class Family:
     """Where the parts of a decoder are. Paths are module paths as in ``named_modules``.
 
-    ``inputs`` groups the linears of a block by the tensor that they read: linears of one group share a Gram.
+    ``inputs`` groups the linears of a block by the tensor that they read, in the order of the forward pass.
     """
 
     title: str
@@ -35,12 +48,12 @@ class Family:
     embedding: str
     rotary: str
     blocks: str
-    inputs: tuple[tuple[str, ...], ...]
+    inputs: tuple[InputGroup, ...]
 
     @property
     def linears(self) -> tuple[str, ...]:
         """Paths of a block's quantized linears within the block, in the order in which they are solved."""
-        return tuple(path for group in self.inputs for path in group)
+        return tuple(path for group in self.inputs for path in group.linears)
 
     def linear_names(self, n_blocks: int) -> list[str]:
         """Full paths of every quantized linear of a model with ``n_blocks`` blocks."""
@@ -55,10 +68,10 @@ FAMILIES: tuple[Family, ...] = (
         rotary="model.rotary_emb",
         blocks="model.layers",
         inputs=(
-            ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-            ("self_attn.o_proj",),
-            ("mlp.gate_proj", "mlp.up_proj"),
-            ("mlp.down_proj",),
+            InputGroup(("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"), "input_layernorm"),
+            InputGroup(("self_attn.o_proj",), "self_attn.v_proj"),
+            InputGroup(("mlp.gate_proj", "mlp.up_proj"), "post_attention_layernorm"),
+            InputGroup(("mlp.down_proj",), "mlp.up_proj"),
         ),
     ),
 )

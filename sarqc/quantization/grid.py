@@ -50,6 +50,12 @@ class Grid:
         """Largest code."""
         return self.lowest + 2**self.bits - 1
 
+    @property
+    def steps(self) -> float:
+        """Scales that fit in the span of a group's weights: absmax, or max - min of the asymmetric grid."""
+        levels = 2**self.bits - 1
+        return {"symmetric": (levels - 1) // 2, "full_range": levels / 2, "asymmetric": levels}[self.kind]
+
     def group_size_for(self, in_features: int) -> int:
         """Channels of a group in a layer of this width. Raises ``Refused`` where groups do not fit."""
         if self.group_size is None:
@@ -68,29 +74,47 @@ class Grid:
 def scales_and_zero_points(groups: Tensor, grid: Grid, storage: torch.dtype) -> tuple[Tensor, Tensor]:
     """The scale and zero point of each group, from its extremes along the last axis.
 
-    groups (..., K) -> scales (...), zero_points (...), both in the dtype of ``groups``. Scales are rounded to the
-    ``storage`` dtype first, so that what is stored dequantizes to exactly what was evaluated; a scale that would
-    round to 0 or overflow is clamped to the dtype's smallest or largest number. A group of zeros gets 1.
+    groups (..., K) -> scales (...), zero_points (...), both in the dtype of ``groups``.
     """
-    levels = 2**grid.bits - 1
-    if grid.kind == "asymmetric":
-        low = groups.amin(dim=-1).clamp(max=0)  # (...)
-        span = groups.amax(dim=-1).clamp(min=0) - low
-        scales = span / levels
-    else:
-        span = groups.abs().amax(dim=-1)
-        scales = span / (levels / 2 if grid.kind == "full_range" else (levels - 1) // 2)
-    limits = torch.finfo(storage)
-    stored = scales.clamp(limits.tiny * limits.eps, limits.max).to(storage).to(groups.dtype)
+    return parameters_of_range(groups.amin(dim=-1), groups.amax(dim=-1), grid, storage)
+
+
+def parameters_of_range(low: Tensor, high: Tensor, grid: Grid, storage: torch.dtype) -> tuple[Tensor, Tensor]:
+    """The scale and zero point that span from ``low`` to ``high``: (...), (...) -> scales (...), zero_points (...).
+
+    Scales are rounded to the ``storage`` dtype first, so that what is stored dequantizes to exactly what was
+    evaluated; a scale that would round to 0 or overflow is clamped to the dtype's smallest or largest number. A group
+    of zeros gets 1.
+    """
+    span = span_of_range(low, high, grid)  # (...)
+    stored = (span / grid.steps).clamp(*scale_limits(storage)).to(storage).to(span.dtype)
     scales = torch.where(span == 0, torch.ones_like(stored), stored)
     if grid.kind != "asymmetric":
         return scales, torch.zeros_like(scales)
-    return scales, torch.round(-low / scales).clamp(grid.lowest, grid.highest)
+    return scales, torch.round(-low.clamp(max=0) / scales).clamp(grid.lowest, grid.highest)
+
+
+def span_of_range(low: Tensor, high: Tensor, grid: Grid) -> Tensor:
+    """What ``grid.steps`` scales cover: absmax, or max - min of the range with 0 in it; (...), (...) -> (...)."""
+    if grid.kind == "asymmetric":
+        return high.clamp(min=0) - low.clamp(max=0)
+    return torch.maximum(low.abs(), high.abs())
+
+
+def scale_limits(storage: torch.dtype) -> tuple[float, float]:
+    """The smallest and the largest scale that a dtype can hold."""
+    limits = torch.finfo(storage)
+    return limits.tiny * limits.eps, limits.max
 
 
 def nearest_codes(values: Tensor, scales: Tensor, zero_points: Tensor, grid: Grid) -> Tensor:
     """Codes of the nearest levels, ties to even, as floating-point integers; all arguments broadcast."""
-    return torch.round(values / scales).add_(zero_points).clamp_(grid.lowest, grid.highest)
+    return unbounded_codes(values, scales, zero_points).clamp_(grid.lowest, grid.highest)
+
+
+def unbounded_codes(values: Tensor, scales: Tensor, zero_points: Tensor) -> Tensor:
+    """The codes that ``nearest_codes`` would give if the grid had no ends."""
+    return (values / scales).round_().add_(zero_points)
 
 
 def dequantize(codes: Tensor, scales: Tensor, zero_points: Tensor) -> Tensor:

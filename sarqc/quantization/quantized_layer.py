@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from sarqc.errors import NumericalError, Refused
-from sarqc.quantization.grid import Grid
+from sarqc.quantization.grid import Grid, dequantize_groups
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import Method
 from sarqc.quantization.objective import recon_loss, sar_loss
@@ -25,7 +25,8 @@ class LayerReport:
 
     recon_loss: tr(ΔW gram ΔWᵀ); sar_loss: ‖ΔW S‖² with the method's own S; drift: ‖ΔW‖²;
     relative_recon: over tr(W gram Wᵀ); relative_sar: over ‖W S‖²; relative_drift: ‖ΔW‖/‖W‖; held_out_*: unseen inputs.
-    chosen: the method with the values it settled on; diagonal_floor: what had to be added to the diagonal of G.
+    chosen: the method with the values it settled on; a scale search adds alpha and lam_interval, the first and the last
+    λ (None: without end) at which that candidate wins. diagonal_floor: what had to be added to the diagonal of G.
     candidates: what “auto” chose from, in the candidates' order: lam, gamma, train and validation (relative
     reconstruction error on the inputs it was solved on and on those it was judged on), relative_drift.
     """
@@ -50,7 +51,11 @@ class LayerReport:
 
 @dataclass(frozen=True)
 class QuantizedLayer:
-    """Integer weights and what turns them back: dequantized = ((codes - zero_points) · scales) / channel_scale."""
+    """Integer weights and what turns them back: ((codes - zero_points) · scales) · row_scale / channel_scale.
+
+    ``dequantized`` is that product, comparable with the original weight. A model in which the operation before has
+    taken up 1/channel_scale, and the one after row_scale, holds ``stored()`` instead.
+    """
 
     codes: Tensor  # (O, I) int8 (uint8 at 8 asymmetric bits)
     scales: Tensor  # (O, G) in the dtype of the weight
@@ -58,16 +63,31 @@ class QuantizedLayer:
     channel_scale: Tensor | None  # (I,) in the dtype of the weight
     dequantized: Tensor  # (O, I) in the dtype of the weight
     report: LayerReport
+    row_scale: Tensor | None = None  # (O,) in the dtype of the weight
+
+    def stored(self) -> Tensor:
+        """(codes - zero_points) · scales, (O, I) in the dtype of the weight: with both scales taken up elsewhere."""
+        work = torch.promote_types(self.scales.dtype, torch.float32)
+        levels = dequantize_groups(self.codes.to(work), self.scales.to(work), self.zero_points.to(work))
+        return levels.to(self.scales.dtype)
 
 
 class CheckedLayer:
     """A layer's weight and statistics in working precision, and the report of any weights that may stand for it.
 
+    ``row_scale`` (O,): what the operation after multiplies each output by, which a scale search then divides out.
     Raises ``Refused`` for shapes or groups that do not fit, ``NumericalError`` for a weight that is not finite.
     """
 
-    def __init__(self, weight: Tensor, statistics: LayerStatistics, grid: Grid, held_out: LayerStatistics | None):
-        _check(weight, statistics, held_out)
+    def __init__(
+        self,
+        weight: Tensor,
+        statistics: LayerStatistics,
+        grid: Grid,
+        held_out: LayerStatistics | None,
+        row_scale: Tensor | None = None,
+    ):
+        _check(weight, statistics, held_out, row_scale)
         grid.group_size_for(weight.shape[-1])
         dtype = torch.promote_types(weight.dtype, torch.float32)
         self.storage, self.grid = weight.dtype, grid
@@ -75,6 +95,7 @@ class CheckedLayer:
         self.gram = statistics.gram.to(weight.device, dtype)  # (I, I)
         self.abs_mean = statistics.abs_mean.to(weight.device, dtype)  # (I,)
         self.cross = None if statistics.cross is None else statistics.cross.to(weight.device, dtype)  # (I, I)
+        self.row_scale = None if row_scale is None else row_scale.to(weight.device, dtype)  # (O,)
         self.n_tokens = statistics.n_tokens
         self.unseen_gram = None if held_out is None else held_out.gram.to(weight.device, dtype)
         self.energy = float(recon_loss(self.weight, self.gram))
@@ -103,6 +124,7 @@ class CheckedLayer:
             scales=scales.to(self.storage),
             zero_points=zero_points.to(torch.int16),
             channel_scale=None if channel_scale is None else channel_scale.to(self.storage),
+            row_scale=None if self.row_scale is None else self.row_scale.to(self.storage),
             dequantized=dequantized,
             report=self._report(dequantized, drift_scale, diagonal_floor, chosen),
         )
@@ -136,7 +158,9 @@ class CheckedLayer:
         )
 
 
-def _check(weight: Tensor, statistics: LayerStatistics, held_out: LayerStatistics | None) -> None:
+def _check(
+    weight: Tensor, statistics: LayerStatistics, held_out: LayerStatistics | None, row_scale: Tensor | None
+) -> None:
     if weight.ndim != 2 or not weight.is_floating_point() or 0 in weight.shape:
         raise Refused(
             f"weight is {tuple(weight.shape)} {weight.dtype}", "weight", "Give a floating-point (out, in) matrix."
@@ -153,6 +177,19 @@ def _check(weight: Tensor, statistics: LayerStatistics, held_out: LayerStatistic
         raise NumericalError(
             f"the weight is not finite at row {row}, column {column}", "weight", "Repair or re-download the checkpoint."
         )
+    if row_scale is not None and not _is_row_scale(row_scale, weight):
+        raise Refused(
+            f"the row scale is {tuple(row_scale.shape)} {row_scale.dtype}",
+            "row scale",
+            f"Give {weight.shape[0]} positive numbers that {weight.dtype} can represent.",
+        )
+
+
+def _is_row_scale(scale: Tensor, weight: Tensor) -> bool:
+    if scale.shape != weight.shape[:1]:
+        return False
+    representable = torch.equal(scale.to(weight.dtype).double(), scale.double())
+    return representable and bool(((scale > 0) & torch.isfinite(scale)).all())
 
 
 def _ratio(part: float, whole: float) -> float:

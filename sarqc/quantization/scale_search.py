@@ -1,17 +1,24 @@
 """The one search for per-channel scales: AWQ, RQC-GS and SARQC-GS (paper, Algorithm 1).
 
-Axes: A candidates for α, O out_features, I in_features.
+A search serves a group of linears that read one tensor and share one s̃; a linear by itself is a group of one.
+
+Axes: A candidates for α, O out_features of a linear, R of all linears of a group, I in_features.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from sarqc.quantization.grid import Grid, dequantize_groups, round_to_grid
-from sarqc.quantization.objective import column_means, floored
+from sarqc.quantization.methods import ScaleSearch
+from sarqc.quantization.objective import column_means, floored, recon_loss, sar_loss
+from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer, settled
+from sarqc.quantization.trade_off import LambdaIntervals, lambda_intervals
 
 ALPHAS: tuple[float, ...] = tuple(step / 20 for step in range(21))
 
@@ -24,28 +31,121 @@ class Candidate:
     channel_scale: Tensor  # (I,)
 
 
-def candidates(abs_mean: Tensor, weight: Tensor, storage: torch.dtype, *, include_identity: bool) -> list[Candidate]:
+@dataclass(frozen=True)
+class SearchLosses:
+    """What a search chooses from: every candidate and its two losses, summed over the linears of the group.
+
+    Losses are those before Ŵ is rounded to the dtype of the weight; the method's λ plays no part in them.
+    """
+
+    found: list[Candidate]
+    drift_scales: list[Tensor | None]  # S (I,) of each linear, None for 1
+    recon: Tensor  # (A,) float64 on the CPU
+    sar: Tensor  # (A,) float64 on the CPU
+
+    def intervals(self) -> LambdaIntervals:
+        """Where each candidate wins, in the plane after min–max, in which the search's λ acts."""
+        return lambda_intervals(min_max(self.sar), min_max(self.recon))
+
+
+def candidates(
+    abs_mean: Tensor, weight: Tensor, storage: torch.dtype, *, include_identity: bool, ties: Tensor | None = None
+) -> list[Candidate]:
     """s̃(α) = abs_mean^α / mean|W|^(1-α), divided by √(max · min), for α = 0, 1/20, …, 1 (and s̃ = 1 last).
 
-    abs_mean (I,), weight (O, I). Scales are rounded to the ``storage`` dtype, as they would be stored.
+    abs_mean (I,), weight (R, I), ties (I,): channels with equal numbers get the geometric mean of their s̃ before the
+    division. Scales are rounded to the ``storage`` dtype, as they would be stored. Where all channels are tied, s̃ = 1
+    is all that is left.
     """
-    inputs, columns = floored(abs_mean), floored(column_means(weight))  # (I,), (I,)
+    identity = Candidate(None, torch.ones_like(abs_mean))
+    if ties is not None and bool((ties == ties[0]).all()):
+        return [identity]
+    # The mean of logarithms is linear, so tying the two factors ties s̃(α) for every α.
+    inputs, columns = (_tied(floored(means).log(), ties) for means in (abs_mean, column_means(weight)))  # (I,), (I,)
     found = []
     for alpha in ALPHAS:
-        scale = (alpha * inputs.log() - (1 - alpha) * columns.log()).to(weight.dtype)
+        scale = (alpha * inputs - (1 - alpha) * columns).to(weight.dtype)
         scale = (scale - (scale.max() + scale.min()) / 2).exp()  # √(max · min) is the middle of the logarithms
         found.append(Candidate(alpha, _stored(scale, storage)))
-    if include_identity:
-        found.append(Candidate(None, torch.ones_like(inputs)))
-    return found
+    return [*found, identity] if include_identity else found
 
 
 def quantize_scaled(
-    weight: Tensor, channel_scale: Tensor, grid: Grid, storage: torch.dtype
+    weight: Tensor, channel_scale: Tensor, row_scale: Tensor | None, grid: Grid, storage: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Ŵ = Q(W · s̃)/s̃: weight (O, I), channel_scale (I,) -> codes, scales, zero_points, dequantized (O, I)."""
-    codes, scales, zero_points = round_to_grid(weight * channel_scale, grid, storage)
-    return codes, scales, zero_points, dequantize_groups(codes, scales, zero_points) / channel_scale
+    """Ŵ = Q(W · s̃ / t) · t/s̃ with s̃ for the columns and t, None for 1, for the rows.
+
+    weight (O, I), channel_scale (I,), row_scale (O,) -> codes, scales, zero_points, dequantized (O, I).
+    """
+    scaled = weight * channel_scale
+    codes, scales, zero_points = round_to_grid(
+        scaled if row_scale is None else scaled / row_scale.unsqueeze(-1), grid, storage
+    )
+    dequantized = dequantize_groups(codes, scales, zero_points)
+    if row_scale is not None:
+        dequantized = dequantized * row_scale.unsqueeze(-1)
+    return codes, scales, zero_points, dequantized / channel_scale
+
+
+def search_losses(layers: Sequence[CheckedLayer], method: ScaleSearch, ties: Tensor | None = None) -> SearchLosses:
+    """Every candidate for linears that read the same tensor. Without tokens to judge by, s̃ = 1 is the only one."""
+    first = layers[0]
+    if first.n_tokens == 0:
+        ties = torch.zeros_like(first.abs_mean)
+    found = candidates(
+        first.abs_mean,
+        torch.cat([layer.weight for layer in layers]),  # (R, I)
+        first.storage,
+        include_identity=method.include_identity,
+        ties=ties,
+    )
+    drift_scales: list[Tensor | None] = [None] * len(layers)
+    if method.saliency == "saliency":
+        drift_scales = [floored(layer.abs_mean) / floored(column_means(layer.weight)) for layer in layers]  # (I,) each
+    recon, sar = [], []
+    for candidate in found:
+        for layer, drift_scale in zip(layers, drift_scales, strict=True):
+            dequantized = quantize_scaled(
+                layer.weight, candidate.channel_scale, layer.row_scale, layer.grid, layer.storage
+            )[-1]
+            delta = dequantized - layer.weight
+            recon.append(recon_loss(delta, layer.gram))
+            sar.append(sar_loss(delta, drift_scale))
+    # Added up and chosen among in float64, so that only the losses are rounded and not their comparison.
+    recon_sums, sar_sums = (
+        torch.stack(losses).cpu().double().reshape(len(found), len(layers)).sum(dim=1) for losses in (recon, sar)
+    )
+    return SearchLosses(found, drift_scales, recon_sums, sar_sums)
+
+
+def search_points(
+    layers: Sequence[CheckedLayer], points: Sequence[ScaleSearch], ties: Tensor | None = None
+) -> Iterator[list[QuantizedLayer]]:
+    """The linears of a group with the s̃ that wins at each point, in order; points differ in λ only."""
+    losses = search_losses(layers, points[0], ties)
+    intervals = losses.intervals()
+    for point in points:
+        position = choose(losses.recon, losses.sar, point.lam)
+        best, interval = losses.found[position], intervals.interval(position)
+        # Between neighbours that are equal up to the last bit the choice may lie that bit outside its exact interval.
+        lowest, highest = min(interval.lowest, point.lam), max(interval.highest, point.lam)
+        chosen = settled(point) | {
+            "alpha": best.alpha,
+            "lam_interval": [lowest, None if math.isinf(highest) else highest],
+        }
+        solved = []
+        for layer, drift_scale in zip(layers, losses.drift_scales, strict=True):
+            codes, scales, zero_points, dequantized = quantize_scaled(
+                layer.weight, best.channel_scale, layer.row_scale, layer.grid, layer.storage
+            )
+            solved.append(
+                layer.quantized(
+                    codes, scales, zero_points, dequantized.to(layer.storage),
+                    channel_scale=None if best.alpha is None else best.channel_scale,
+                    drift_scale=drift_scale, chosen=chosen,
+                )
+            )  # fmt: skip
+        yield solved
 
 
 def choose(recon: Tensor, sar: Tensor, lam: float) -> int:
@@ -57,6 +157,19 @@ def min_max(losses: Tensor) -> Tensor:
     """(loss - least) / (largest - least) over the candidates (A,), zeros where all are equal."""
     low, high = losses.min(), losses.max()
     return (losses - low) / (high - low) if high > low else torch.zeros_like(losses)
+
+
+def _tied(values: Tensor, ties: Tensor | None) -> Tensor:
+    """Each value's mean over those with the same number: values (I,), ties (I,) or None for themselves -> (I,).
+
+    On the CPU, where a sum has one order, and in float64.
+    """
+    if ties is None:
+        return values
+    _, classes = ties.cpu().unique(return_inverse=True)  # (I,)
+    counts = classes.bincount()
+    sums = torch.zeros(len(counts), dtype=torch.float64).index_add_(0, classes, values.cpu().double())
+    return (sums / counts)[classes].to(values)
 
 
 def _stored(scale: Tensor, storage: torch.dtype) -> Tensor:

@@ -1,6 +1,6 @@
-"""The verbs: quantize one layer, or sweep its λ and γ. Everything a caller needs of this package.
+"""The verbs: quantize one layer or a group of them, or sweep λ and γ. Everything a caller needs of this package.
 
-Axes: C candidates, A values of α, O out_features, I in_features, G groups.
+Axes: C candidates, O out_features, I in_features, G groups.
 """
 
 from __future__ import annotations
@@ -12,22 +12,14 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
-from sarqc.errors import NumericalError, Refused
+from sarqc.errors import NumericalError, Refused, SarqcError
 from sarqc.quantization.column_solver import column_shift, factorise, shifted_weight, solve_columns
 from sarqc.quantization.grid import Grid, dequantize_groups, round_to_grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import ColumnSolver, Method, RoundToNearest, ScaleSearch
-from sarqc.quantization.objective import (
-    column_means,
-    drift_weights,
-    floored,
-    recon_loss,
-    regularised_gram,
-    saliency,
-    sar_loss,
-)
+from sarqc.quantization.objective import drift_weights, regularised_gram, saliency
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer, settled
-from sarqc.quantization.scale_search import Candidate, candidates, choose, quantize_scaled
+from sarqc.quantization.scale_search import search_points
 
 BUDGET_BYTES = 1 << 30  # what the candidates solved at once may take by default; more are solved in turns
 
@@ -89,6 +81,54 @@ def quantize_points(
     return _Layer(weight, statistics, grid, held_out).solve(list(points), budget_bytes)
 
 
+def quantize_group(
+    weights: dict[str, Tensor],
+    statistics: LayerStatistics,
+    grid: Grid,
+    method: ScaleSearch,
+    *,
+    held_out: LayerStatistics | None = None,
+    ties: Tensor | None = None,
+    row_scales: dict[str, Tensor] | None = None,
+) -> dict[str, QuantizedLayer]:
+    """Integer weights for linears that read the same tensor, with one channel scale s̃ for all of them.
+
+    weights: (O, I) each, of one dtype, by name; statistics: of the tensor that they read. s̃ is made of the column
+    means over the rows of all of them together and judged by the sums of their losses, so that the operation before
+    can take up 1/s̃. ties: (I,) integers, channels with equal numbers get one scale: where several channels come from
+    one row of a linear before. With all channels tied s̃ is 1. row_scales: (O,) for some of the weights, the channel
+    scales by which the operation after multiplies their outputs; the rows are divided by exactly these numbers.
+    Losses and ``dequantized`` are in the coordinates of the given weights. Errors are those of ``quantize_layer``,
+    naming the linear, and ``Refused`` for a method whose ``unit`` is not the group.
+    """
+    points = quantize_group_points(
+        weights, statistics, grid, [method], held_out=held_out, ties=ties, row_scales=row_scales
+    )
+    return next(points)
+
+
+def quantize_group_points(
+    weights: dict[str, Tensor],
+    statistics: LayerStatistics,
+    grid: Grid,
+    points: Sequence[ScaleSearch],
+    *,
+    held_out: LayerStatistics | None = None,
+    ties: Tensor | None = None,
+    row_scales: dict[str, Tensor] | None = None,
+) -> Iterator[dict[str, QuantizedLayer]]:
+    """``quantize_group`` at several points, in order, which differ in λ only: the candidates are made once."""
+    row_scales = row_scales or {}
+    _check_group(weights, points, len(statistics.abs_sum), ties, row_scales)
+    layers = []
+    for name, weight in weights.items():
+        try:
+            layers.append(CheckedLayer(weight, statistics, grid, held_out, row_scales.get(name)))
+        except SarqcError as error:
+            raise error.at(name) from None
+    yield from (dict(zip(weights, solved, strict=True)) for solved in search_points(layers, points, ties))
+
+
 def sweep_layer(
     weight: Tensor,
     statistics: LayerStatistics,
@@ -133,26 +173,27 @@ def sweep_points(method: Method, lams: Sequence[float], gammas: Sequence[float |
     ]
 
 
-def search_losses(
-    weight: Tensor, statistics: LayerStatistics, grid: Grid, method: ScaleSearch
-) -> tuple[tuple[float | None, ...], Tensor, Tensor]:
-    """What a scale search chooses from: α (None for s̃ = 1), recon_loss (A,) and sar_loss (A,), float64 on the CPU.
-
-    Arguments and errors as for ``quantize_layer``; the method's λ plays no part. Losses are those before Ŵ is
-    rounded to the dtype of the weight. A layer that saw no token has one candidate, s̃ = 1.
-    """
-    if not isinstance(method, ScaleSearch):
-        raise Refused(f"{type(method).__name__} has no candidates", "method", "Take awq, rqc-gs or sarqc-gs.")
-    losses = _Layer(weight, statistics, grid, None).search_losses(method)
-    return tuple(candidate.alpha for candidate in losses.found), losses.recon, losses.sar
-
-
-@dataclass(frozen=True)
-class _SearchLosses:
-    found: list[Candidate]
-    drift_scale: Tensor | None  # S (I,)
-    recon: Tensor  # (A,) float64
-    sar: Tensor  # (A,) float64
+def _check_group(
+    weights: dict[str, Tensor],
+    points: Sequence[ScaleSearch],
+    width: int,
+    ties: Tensor | None,
+    row_scales: dict[str, Tensor],
+) -> None:
+    if points[0].unit != "group":
+        raise Refused(
+            f"{type(points[0]).__name__} works on a {points[0].unit}, not on a group of linears",
+            "method",
+            "Take a scale search with mode foldable.",
+        )
+    if len({weight.dtype for weight in weights.values()}) != 1:
+        raise Refused(
+            "the weights of a group are of several dtypes, or there are none", ", ".join(weights), "Give them in one."
+        )
+    if ties is not None and (tuple(ties.shape) != (width,) or ties.is_floating_point()):
+        raise Refused(f"ties are {tuple(ties.shape)} {ties.dtype}", "ties", f"Give {width} integers.")
+    if unknown := row_scales.keys() - weights.keys():
+        raise Refused("row scales for linears that are not here", ", ".join(sorted(unknown)), "Give their weights too.")
 
 
 class _Layer(CheckedLayer):
@@ -170,7 +211,7 @@ class _Layer(CheckedLayer):
         if isinstance(points[0], RoundToNearest):
             yield from (self._round() for _ in points)
         elif isinstance(points[0], ScaleSearch):
-            yield from self._search(points)
+            yield from (solved for (solved,) in search_points([self], points))
         elif isinstance(points[0], ColumnSolver):
             rows, width = self.weight.shape
             each = (4 * rows * width + 2 * width * width) * self.weight.element_size()
@@ -225,33 +266,4 @@ class _Layer(CheckedLayer):
             yield self.quantized(
                 codes[position], scales[position], zero_points[position], dequantized[position],
                 drift_scale=drift_scales[position], diagonal_floor=floors[position], chosen=settled(point),
-            )  # fmt: skip
-
-    def search_losses(self, point: ScaleSearch) -> _SearchLosses:
-        """Every candidate of the search and its two losses; λ plays no part in them."""
-        found = candidates(self.abs_mean, self.weight, self.storage, include_identity=point.include_identity)
-        if self.n_tokens == 0:  # nothing to judge by: round to nearest
-            found = [Candidate(None, torch.ones_like(self.abs_mean))]
-        drift_scale = None
-        if point.saliency == "saliency":
-            drift_scale = floored(self.abs_mean) / floored(column_means(self.weight))  # (I,)
-        recon, sar = [], []
-        for candidate in found:
-            delta = quantize_scaled(self.weight, candidate.channel_scale, self.grid, self.storage)[-1] - self.weight
-            recon.append(recon_loss(delta, self.gram))
-            sar.append(sar_loss(delta, drift_scale))
-        # Chosen among in float64, so that only the losses are rounded and not their comparison.
-        return _SearchLosses(found, drift_scale, torch.stack(recon).cpu().double(), torch.stack(sar).cpu().double())
-
-    def _search(self, points: list[ScaleSearch]) -> Iterator[QuantizedLayer]:
-        losses = self.search_losses(points[0])
-        for point in points:
-            best = losses.found[choose(losses.recon, losses.sar, point.lam)]
-            codes, scales, zero_points, dequantized = quantize_scaled(
-                self.weight, best.channel_scale, self.grid, self.storage
-            )
-            yield self.quantized(
-                codes, scales, zero_points, dequantized.to(self.storage),
-                channel_scale=None if best.alpha is None else best.channel_scale,
-                drift_scale=losses.drift_scale, chosen=settled(point) | {"alpha": best.alpha},
             )  # fmt: skip

@@ -1,6 +1,6 @@
 """Which λ selects which candidate of a finite set: supported candidates and their exact λ-intervals (Corollary 1).
 
-Axes: K candidates of a finite set, A values of α, O out_features, I in_features.
+Axes: K candidates of a finite set.
 """
 
 from __future__ import annotations
@@ -15,11 +15,6 @@ import torch
 from torch import Tensor
 
 from sarqc.errors import NumericalError, Refused
-from sarqc.quantization.grid import Grid
-from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import ScaleSearch
-from sarqc.quantization.scale_search import choose, min_max
-from sarqc.quantization.solve import LayerSweep, search_losses
 
 
 @dataclass(frozen=True)
@@ -128,48 +123,6 @@ def multipliers(drift: Tensor, recon: Tensor, selected: int) -> Interval:
     if most is not None and least > most and lowest == highest:  # empty by less than rounding can show
         lowest = math.nextafter(lowest, math.inf)
     return Interval(lowest, highest)
-
-
-@dataclass(frozen=True)
-class SearchPath:
-    """All that a scale search can choose for one layer, and the λ that choose it. Tensors are (A,) float64.
-
-    alphas: None for s̃ = 1; recon_loss and sar_loss: as the search sees them; recon_normalised and sar_normalised:
-    after min–max, the plane in which the search's λ acts; intervals: of λ in that plane. Neighbouring intervals share
-    an end, where ``select`` takes the first of the tied candidates, up to the last bit of the arithmetic.
-    """
-
-    alphas: tuple[float | None, ...]
-    recon_loss: Tensor
-    sar_loss: Tensor
-    recon_normalised: Tensor
-    sar_normalised: Tensor
-    intervals: LambdaIntervals
-
-    def select(self, lam: float) -> int:
-        """Position of the candidate that the search takes at this λ: the choice that ``quantize_layer`` makes."""
-        return choose(self.recon_loss, self.sar_loss, lam)
-
-
-def search_path(weight: Tensor, statistics: LayerStatistics, grid: Grid, method: ScaleSearch) -> SearchPath:
-    """The candidates of AWQ, RQC-GS or SARQC-GS on one layer with the λ-interval on which each of them wins.
-
-    Arguments and errors as for ``quantize_layer``, whose choice ``select`` repeats for every λ; the λ of ``method``
-    plays no part, its saliency and include_identity do.
-    """
-    alphas, recon, sar = search_losses(weight, statistics, grid, method)
-    recon_normalised, sar_normalised = min_max(recon), min_max(sar)
-    intervals = lambda_intervals(sar_normalised, recon_normalised)
-    return SearchPath(alphas, recon, sar, recon_normalised, sar_normalised, intervals)
-
-
-def sweep_intervals(sweep: LayerSweep) -> LambdaIntervals:
-    """The points of a finished sweep as one finite set in the plain plane (drift, recon_loss): (n_gamma, n_lambda).
-
-    λ has the unit of recon_loss/drift: for the column solver with identity it is the sweep's own λ times h̄, the mean
-    of the Gram's diagonal. A column solve is greedy, so its point need not be supported at the λ that made it.
-    """
-    return lambda_intervals(sweep.drift, sweep.recon_loss)
 
 
 def _exact(drift: Tensor, recon: Tensor) -> list[tuple[Fraction, Fraction]]:

@@ -10,7 +10,8 @@ import torch
 
 from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.corpora import draw_sequences
-from sarqc.calibration.pipeline import CalibrationPlan, SolvedLayer, calibrate, layer_keys
+from sarqc.calibration.pipeline import calibrate, layer_keys
+from sarqc.calibration.plan import CalibrationPlan, SolvedLayer
 from sarqc.errors import NumericalError, Refused
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
@@ -38,7 +39,8 @@ def a_plan(
 def run(folder: Path, store: Path, **changes: object) -> tuple[LoadedModel, list[SolvedLayer]]:
     loaded = fresh(folder)
     plan = a_plan(loaded, **changes)
-    return loaded, list(calibrate(loaded, plan, ArtefactStore(store), layer_keys(loaded, plan)))
+    steps = calibrate(loaded, plan, ArtefactStore(store), layer_keys(loaded, plan))
+    return loaded, [step for step in steps if isinstance(step, SolvedLayer)]
 
 
 def weights(loaded: LoadedModel) -> dict[str, torch.Tensor]:

@@ -1,0 +1,41 @@
+"""A finished layer as one safetensors file, so that a run that was stopped continues to the same bits."""
+
+from __future__ import annotations
+
+import json
+
+import safetensors.torch
+import torch
+
+from sarqc.artefacts import ArtefactStore
+from sarqc.calibration.plan import CURVE_ARRAYS, LayerCurve, SolvedLayer
+from sarqc.models.structure import LayerInfo
+from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
+
+SUFFIX = ".layer"
+_TENSORS = ("codes", "scales", "zero_points", "dequantized", "channel_scale", "row_scale")  # None: not in the file
+
+
+def write_layer(store: ArtefactStore, key: str, solved: SolvedLayer) -> None:
+    """Keeps a solved layer under its key."""
+    quantized, curve = solved.quantized, solved.curve
+    document = {"report": quantized.report.to_json(), "lams": curve.lams, "seconds": solved.seconds}
+    tensors = {"document": torch.frombuffer(bytearray(json.dumps(document).encode()), dtype=torch.uint8)}
+    tensors |= {name: part for name in _TENSORS if (part := getattr(quantized, name)) is not None}
+    tensors |= {f"curve.{name}": torch.from_numpy(getattr(curve, name)) for name in CURVE_ARRAYS}
+    payload = safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
+    store.write(key, SUFFIX, payload)
+
+
+def read_layer(store: ArtefactStore, key: str, info: LayerInfo) -> SolvedLayer | None:
+    """The layer kept under a key, or None."""
+    payload = store.read(key, SUFFIX)
+    if payload is None:
+        return None
+    tensors = safetensors.torch.load(payload)
+    document = json.loads(bytes(tensors["document"].numpy()))
+    report = document["report"] | {name: tuple(document["report"][name]) for name in ("flags", "candidates")}
+    quantized = QuantizedLayer(**{name: tensors.get(name) for name in _TENSORS}, report=LayerReport(**report))
+    arrays = {name: tensors[f"curve.{name}"].numpy() for name in CURVE_ARRAYS}
+    curve = LayerCurve(lams=tuple(document["lams"]), **arrays)
+    return SolvedLayer(info, quantized, curve, document["seconds"], from_cache=True)

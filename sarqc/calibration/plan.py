@@ -1,0 +1,107 @@
+"""The nouns of a calibration: what determines it, and what it leaves for each linear.
+
+Axes: L values of λ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from torch import Tensor
+
+from sarqc.calibration.corpora import Sequences
+from sarqc.models.structure import LayerInfo
+from sarqc.quantization.drift import drift_by_saliency, drift_surface
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.methods import Method, RoundToNearest
+from sarqc.quantization.quantized_layer import QuantizedLayer
+
+
+@dataclass(frozen=True)
+class CalibrationPlan:
+    """Everything that determines the quantized weights, apart from the float model.
+
+    With ``candidates`` each layer takes the best of them, judged on the last ``validation_samples`` calibration
+    sequences; ``method`` then only says what they have in common.
+    """
+
+    grids: dict[str, Grid]  # by layer name
+    method: Method
+    inputs_from: Literal["quantized", "float"]
+    sequences: Sequences
+    sweep: tuple[float, ...] = ()
+    candidates: tuple[Method, ...] = ()
+    validation_samples: int = 0
+    channel_fraction: float = 1.0
+
+    def curve_lams(self) -> tuple[float, ...]:
+        """λ of the curves: the method's own and those of the sweep, in order; (0,) where there is not one λ."""
+        if self.candidates or isinstance(self.method, RoundToNearest):
+            return (0.0,)
+        return tuple(sorted({*self.sweep, self.method.lam}))
+
+    def own_point(self) -> int:
+        """Position in ``curve_lams`` of the point whose weights the model gets."""
+        lams = self.curve_lams()
+        return lams.index(self.method.lam) if len(lams) > 1 else 0
+
+    def parts(self) -> list[int]:
+        """Sizes of the parts of the calibration sequences that are walked apart: all, or train and validation."""
+        samples = len(self.sequences.calibration)
+        return [samples - self.validation_samples, self.validation_samples] if self.candidates else [samples]
+
+    def choices(self) -> list[Any]:
+        """Methods and their values as plain data, for keys."""
+        points = [[type(point).__name__, asdict(point)] for point in (self.method, *self.candidates)]
+        return [points, self.sweep, self.validation_samples, self.channel_fraction]
+
+
+@dataclass(frozen=True)
+class LayerCurve:
+    """One layer at every λ of a curve, at the method's own γ. All float32, L values of λ."""
+
+    lams: tuple[float, ...]
+    recon: np.ndarray  # (L,) relative_recon
+    held_out: np.ndarray  # (L,) relative_held_out, NaN without held-out text
+    sar: np.ndarray  # (L,) relative_sar
+    drift: np.ndarray  # (L,) relative_drift
+    surface: np.ndarray  # (L, 40, 40) pooled |ΔW|
+    deciles: np.ndarray  # (L, 10)
+
+
+CURVE_ARRAYS = ("recon", "held_out", "sar", "drift", "surface", "deciles")
+
+
+@dataclass(frozen=True)
+class SolvedLayer:
+    """What the pipeline yields for each linear, whose weight in the model is by then replaced."""
+
+    info: LayerInfo
+    quantized: QuantizedLayer
+    curve: LayerCurve
+    seconds: float
+    from_cache: bool
+
+
+def curve_of(lams: tuple[float, ...], solved: Sequence[QuantizedLayer], weight: Tensor, abs_mean: Tensor) -> LayerCurve:
+    """What is drawn of one layer: solved (one for each λ), weight (O, I), abs_mean (I,)."""
+    reports = [layer.report for layer in solved]
+    deltas = [layer.dequantized.float() - weight.float() for layer in solved]
+    inputs = abs_mean.to(weight.device)
+
+    def numbers(name: str) -> np.ndarray:
+        values = [getattr(report, name) for report in reports]
+        return np.array([np.nan if value is None else value for value in values], dtype=np.float32)
+
+    return LayerCurve(
+        lams=lams,
+        recon=numbers("relative_recon"),
+        held_out=numbers("relative_held_out"),
+        sar=numbers("relative_sar"),
+        drift=numbers("relative_drift"),
+        surface=np.stack([drift_surface(delta).cpu().numpy() for delta in deltas]),
+        deciles=np.stack([drift_by_saliency(delta, inputs, weight.float()).cpu().numpy() for delta in deltas]),
+    )

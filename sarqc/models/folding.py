@@ -1,0 +1,169 @@
+"""Channel scales that the operation before takes up: who can, for which channels, and the modules afterwards.
+
+Linears that read x get W · s̃ in place of W, and what makes x is divided by s̃: the same model, up to rounding.
+
+Axes: O out_features, I channels of the tensor that a group reads, R rows of the operation that makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from sarqc.errors import NumericalError, Refused
+from sarqc.models.structure import Family, InputGroup
+
+
+class ScaledLayer(Protocol):
+    """What is written back of a quantized linear."""
+
+    @property
+    def channel_scale(self) -> Tensor | None:
+        """s̃ (I,) that its columns were multiplied by, None for 1."""
+
+    @property
+    def row_scale(self) -> Tensor | None:
+        """(O,) that its rows were divided by, None for 1."""
+
+    def stored(self) -> Tensor:
+        """The weight (O, I) with both scales taken up by others."""
+
+
+@dataclass(frozen=True)
+class Fold:
+    """An input group with the operation that takes up its channel scale.
+
+    ``ties`` (I,): the row of the source that each channel comes from, so that channels with one row must share one
+    scale. Where ``source`` is None nothing can take up a scale, and all channels are tied: what is left is s̃ = 1.
+    """
+
+    linears: tuple[str, ...]
+    source: str | None
+    ties: Tensor
+
+    def source_scale(self, channel_scale: Tensor) -> Tensor:
+        """What the rows of the source are to be divided by: channel_scale (I,), equal where tied -> (R,)."""
+        scale = channel_scale.new_empty(int(self.ties.max()) + 1)
+        scale[self.ties.to(scale.device)] = channel_scale
+        return scale
+
+
+def folds(block: nn.Module, family: Family, config: Mapping[str, Any]) -> list[Fold]:
+    """The groups of a block in the order in which a foldable search solves them: readers before what they read.
+
+    So ``source_scale`` of one step is known as the row scale of its source when that is solved. ``config``:
+    config.json of the checkpoint.
+    """
+    head_dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    return [_fold(block, group, head_dim) for group in reversed(family.inputs)]
+
+
+def channel_ties(rows: int, channels: int, head_dim: int) -> Tensor | None:
+    """The row of a linear that each channel of its readers comes from, (I,); None where the sizes do not fit.
+
+    Under grouped-query attention several query heads read one head of values: channel (h, d) comes from row
+    (h // repeats) · head_dim + d.
+    """
+    if rows == channels:
+        return torch.arange(channels)
+    if not 0 < rows < channels or channels % rows or rows % head_dim:
+        return None
+    heads = torch.arange(channels // head_dim) // (channels // rows)  # (H,) of values, for each query head
+    return (heads.unsqueeze(-1) * head_dim + torch.arange(head_dim)).flatten()
+
+
+def take_up(module: nn.Module, scale: Tensor, storage_dtype: torch.dtype) -> None:
+    """Divides what a norm or a linear puts out by scale (R,), in place: its weight and bias, rounded to a dtype.
+
+    Raises ``NumericalError`` where that dtype is too narrow.
+    """
+    for name in ("weight", "bias"):
+        parameter = getattr(module, name, None)
+        if parameter is not None:
+            _write(parameter, _divided(parameter, scale, storage_dtype), name)
+
+
+def write_folded(
+    block: nn.Module, family: Family, layers: Mapping[str, ScaledLayer], storage_dtype: torch.dtype
+) -> None:
+    """Replaces the weights of a float block by quantized ones, whose scales its norms and biases take up, in place.
+
+    layers: every linear of the block by its path, each group with one s̃ and the rows of a source divided by it.
+    Raises ``Refused`` where they do not belong together, ``NumericalError`` where ``storage_dtype`` is too narrow.
+    """
+    norms = [(group.source, _shared_scale(group, layers)) for group in family.inputs if group.source not in layers]
+    for group in family.inputs:
+        if group.source in layers:
+            _check_source(group, layers)
+    for path, layer in layers.items():
+        linear = block.get_submodule(path)
+        _write(linear.weight, layer.stored(), f"{path}.weight")
+        if layer.row_scale is not None and linear.bias is not None:
+            _write(linear.bias, _divided(linear.bias, layer.row_scale, storage_dtype), f"{path}.bias")
+    for path, scale in norms:
+        if scale is not None:
+            try:
+                take_up(block.get_submodule(path), scale, storage_dtype)
+            except NumericalError as error:
+                raise error.at(path) from None
+
+
+def _fold(block: nn.Module, group: InputGroup, head_dim: int) -> Fold:
+    channels = block.get_submodule(group.linears[0]).weight.shape[-1]
+    ties = None
+    if group.source is not None:
+        weight = getattr(block.get_submodule(group.source), "weight", None)  # a norm may have none
+        if weight is not None and (weight.ndim == 2 or len(weight) == channels):
+            ties = channel_ties(len(weight), channels, head_dim)
+    if ties is None:
+        return Fold(group.linears, None, torch.zeros(channels, dtype=torch.long))
+    return Fold(group.linears, group.source, ties)
+
+
+def _shared_scale(group: InputGroup, layers: Mapping[str, ScaledLayer]) -> Tensor | None:
+    """The one s̃ of a group. Raises ``Refused`` where its linears differ, or where nothing could take it up."""
+    scales = [layers[path].channel_scale for path in group.linears]
+    if all(scale is None for scale in scales):
+        return None
+    if group.source is None or not all(scale is not None and torch.equal(scale, scales[0]) for scale in scales):
+        raise Refused(
+            "the channel scales cannot be taken up by the operation before",
+            ", ".join(group.linears),
+            "Quantize them as one group, with the ties of the block.",
+        )
+    return scales[0]
+
+
+def _check_source(group: InputGroup, layers: Mapping[str, ScaledLayer]) -> None:
+    """Raises ``Refused`` unless the rows of a linear were divided by what its readers' columns were multiplied by."""
+    scale, row_scale = _shared_scale(group, layers), layers[group.source].row_scale
+    both = scale is not None and row_scale is not None
+    if both and torch.equal(scale.unique(), row_scale.unique()):  # one number for each tie class
+        return
+    if scale is not None or row_scale is not None:
+        raise Refused(
+            f"its row scale is not the channel scale of {', '.join(group.linears)}",
+            group.source,
+            "Quantize the readers first and give their scale as row scale.",
+        )
+
+
+def _divided(parameter: Tensor, scale: Tensor, storage_dtype: torch.dtype) -> Tensor:
+    work = torch.promote_types(storage_dtype, torch.float32)
+    rows = scale.to(parameter.device, work).reshape(-1, *[1] * (parameter.ndim - 1))
+    return (parameter.detach().to(work) / rows).to(storage_dtype)
+
+
+def _write(parameter: Tensor, values: Tensor, where: str) -> None:
+    if not torch.isfinite(values).all():
+        raise NumericalError(
+            f"with the channel scale taken up it does not fit into {values.dtype}",
+            where,
+            "Take mode per_linear, or a checkpoint of a wider dtype.",
+        )
+    with torch.no_grad():
+        parameter.copy_(values)

@@ -1,0 +1,131 @@
+"""“auto” in a whole model: each layer by layer statistics, one λ by perplexity, and resuming to the same bits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sarqc.artefacts import ArtefactStore
+from sarqc.calibration.corpora import Sequences
+from sarqc.calibration.pipeline import calibrate, layer_keys
+from sarqc.calibration.plan import CalibrationPlan, SolvedLayer
+from sarqc.events import CandidateDone
+from sarqc.model_selection import ModelSelection, select_for_model
+from sarqc.models.loading import LoadedModel
+from sarqc.quantization.layer_statistics import LayerStatistics
+from sarqc.quantization.methods import METHODS, Method, method
+from sarqc.quantization.selection import quantize_selected
+from tests.calibration.test_pipeline import a_plan, fresh, inputs_of, weights
+
+
+def candidates(name: str) -> tuple[Method, ...]:
+    auto = METHODS[name].auto
+    assert auto is not None
+    return tuple(
+        method(name, lam=lam, **({} if gamma is None else {"gamma": gamma}))
+        for gamma in auto.gammas
+        for lam in auto.lams
+    )
+
+
+def auto_plan(loaded: LoadedModel, name: str) -> CalibrationPlan:
+    return replace(a_plan(loaded, name), candidates=candidates(name), validation_samples=2)
+
+
+def solved_layers(loaded: LoadedModel, plan: CalibrationPlan, store: Path) -> list[SolvedLayer]:
+    steps = calibrate(loaded, plan, ArtefactStore(store), layer_keys(loaded, plan))
+    return [step for step in steps if isinstance(step, SolvedLayer)]
+
+
+@pytest.mark.parametrize("name", ["sarqc-gbs", "sarqc-gptaq"])
+def test_each_layer_takes_its_best_on_the_kept_sequences(random_llama: Path, tmp_path: Path, name: str) -> None:
+    loaded = fresh(random_llama)
+    plan = auto_plan(loaded, name)
+    solved = solved_layers(loaded, plan, tmp_path)
+    reference, original = fresh(random_llama), fresh(random_llama)
+    tokens = torch.from_numpy(plan.sequences.calibration.copy())
+    for block in range(3):
+        names = [layer.name for layer in reference.checkpoint.layers if layer.block == block]
+        inputs, floats = inputs_of(reference, names, tokens), inputs_of(original, names, tokens)
+        for path in names:
+            twin = floats[path] if name == "sarqc-gptaq" else None
+            train, validation = (
+                LayerStatistics.from_inputs(inputs[path][part], None if twin is None else twin[part])
+                for part in (slice(0, 4), slice(4, 6))
+            )
+            expected = quantize_selected(
+                reference.linear(path).weight, train, validation, plan.grids[path], plan.candidates
+            )
+            found = next(one.quantized for one in solved if one.info.name == path)
+            assert found.report.chosen["lam"] == expected.report.chosen["lam"]
+            assert found.report.chosen["gamma"] == expected.report.chosen["gamma"]
+            assert (found.codes != expected.codes).float().mean() < 0.02  # sums in another order: a rounding tie moves
+            table, other = (report.candidates for report in (found.report, expected.report))
+            assert len(table) == 12
+            for row, twin_row in zip(table, other, strict=True):
+                assert row == pytest.approx(twin_row, rel=2e-2)
+        for path in names:
+            reference.linear(path).weight.data.copy_(loaded.linear(path).weight)
+    assert len({(one.quantized.report.chosen["lam"], one.quantized.report.chosen["gamma"]) for one in solved}) > 1
+
+
+def test_a_stopped_run_continues_to_the_same_bits(random_llama: Path, tmp_path: Path) -> None:
+    whole = fresh(random_llama)
+    layers = solved_layers(whole, auto_plan(whole, "sarqc-gbs"), tmp_path / "whole")
+    stopped = fresh(random_llama)
+    plan = auto_plan(stopped, "sarqc-gbs")
+    steps = calibrate(stopped, plan, ArtefactStore(tmp_path / "stopped"), layer_keys(stopped, plan))
+    for _ in range(10):
+        next(steps)
+    again = fresh(random_llama)
+    resumed = solved_layers(again, auto_plan(again, "sarqc-gbs"), tmp_path / "stopped")
+    assert sum(one.from_cache for one in resumed) == 10
+    assert [one.quantized.report for one in resumed] == [one.quantized.report for one in layers]
+    assert all(
+        torch.equal(one, other) for one, other in zip(weights(whole).values(), weights(again).values(), strict=True)
+    )
+
+
+def test_keys_know_the_candidates_and_the_split(random_llama: Path) -> None:
+    loaded = fresh(random_llama)
+    plan = auto_plan(loaded, "sarqc-gbs")
+    others = [
+        replace(plan, validation_samples=3),
+        replace(plan, channel_fraction=0.5),
+        replace(plan, candidates=plan.candidates[1:]),
+    ]
+    first = [next(iter(layer_keys(loaded, one).values())) for one in (plan, *others)]
+    assert len(set(first)) == 4
+
+
+@pytest.mark.parametrize("name", ["sarqc-gs", "rqc-gs"])
+def test_one_lambda_by_the_perplexity_of_the_kept_sequences(random_llama: Path, tmp_path: Path, name: str) -> None:
+    loaded = fresh(random_llama)
+    before = weights(loaded)
+    plan, points = a_plan(loaded, name), candidates(name)[::3]
+    store = ArtefactStore(tmp_path)
+    *steps, selection = select_for_model(loaded, plan, points, 2, store, budget_bytes=1 << 30)
+    assert isinstance(selection, ModelSelection)
+    assert all(torch.equal(one, other) for one, other in zip(before.values(), weights(loaded).values(), strict=True))
+    assert [step.lam for step in steps if isinstance(step, CandidateDone)] == [point.lam for point in points]
+
+    train, kept = plan.sequences.calibration[:4], torch.from_numpy(plan.sequences.calibration[4:].copy())
+    expected = []
+    for point in points:
+        model = fresh(random_llama)
+        trial = replace(plan, method=point, sequences=Sequences(train, plan.sequences.held_out, {"of": "the test"}))
+        solved_layers(model, trial, tmp_path / f"{point.lam}")
+        with torch.no_grad():
+            log_probabilities = model.model(kept).logits.double().log_softmax(-1)
+        picked = log_probabilities[:, :-1].gather(-1, kept[:, 1:].unsqueeze(-1))
+        expected.append(math.exp(-float(picked.mean())))
+    assert selection.perplexities == pytest.approx(expected, rel=1e-4)
+    assert selection.lam == points[int(np.argmin(expected))].lam
+
+    again = list(select_for_model(loaded, plan, points, 2, store, budget_bytes=1 << 30))[-1]
+    assert again == selection
