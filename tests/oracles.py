@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -369,13 +370,69 @@ def algorithm_1_candidates(
     return candidates
 
 
+@dataclass
+class GroupCandidate:
+    """One s̃ for linears that read the same tensor, losses summed over them; dicts are by linear."""
+
+    alpha: float | None
+    channel_scale: Array
+    rounded: dict[str, Rounded]  # of W s̃ / t
+    dequantized: dict[str, Array]  # Q(W s̃ / t) t / s̃
+    recon: float
+    sar: float
+
+
+def foldable_candidates(
+    weights: dict[str, Array],
+    x: Array,
+    bits: int,
+    group_size: int | None,
+    kind: str,
+    *,
+    salient: bool,
+    ties: list[int],
+    row_scales: dict[str, Array],
+) -> list[GroupCandidate]:
+    """Every α's shared s̃ and s̃ = 1 last: mean|W| row by row over all linears, ties by k-th roots of products."""
+    channels = x.shape[1]
+    abs_mean = floored(np.array([float(np.mean(np.abs(x[:, j]))) for j in range(channels)]))
+    all_rows = [row for weight in weights.values() for row in weight]
+    means = floored(np.array([sum(abs(float(row[j])) for row in all_rows) / len(all_rows) for j in range(channels)]))
+    scales: list[tuple[float | None, Array]] = []
+    for alpha in ALPHAS:
+        raw = [abs_mean[j] ** alpha / means[j] ** (1.0 - alpha) for j in range(channels)]
+        tied = []
+        for j in range(channels):
+            members = [raw[k] for k in range(channels) if ties[k] == ties[j]]
+            tied.append(math.prod(members) ** (1.0 / len(members)))
+        scales.append((alpha, np.array(tied) / math.sqrt(max(tied) * min(tied))))
+    scales.append((None, np.ones(channels)))
+    candidates = []
+    for alpha, scale in scales:
+        found = GroupCandidate(alpha, scale, {}, {}, 0.0, 0.0)
+        for name, weight in weights.items():
+            rows = row_scales.get(name, np.ones(len(weight)))
+            moved = np.array([[weight[o, j] * scale[j] / rows[o] for j in range(channels)] for o in range(len(rows))])
+            rounded = round_to_nearest(moved, bits, group_size, kind)
+            back = rounded.dequantized * rows[:, None] / scale
+            found.rounded[name], found.dequantized[name] = rounded, back
+            found.recon += recon_from_inputs(back - weight, x)
+            own = np.array([abs_mean[j] / value for j, value in enumerate(floored(mean_abs_columns(weight)))])
+            found.sar += sar_by_channel(back - weight, own if salient else None)
+        candidates.append(found)
+    return candidates
+
+
 def normalised(values: list[float]) -> list[float]:
     """(v - min)/(max - min), with 0/0 := 0."""
     low, high = min(values), max(values)
     return [0.0 if high == low else (value - low) / (high - low) for value in values]
 
 
-def algorithm_1_choice(candidates: list[Candidate], lam: float) -> tuple[Candidate, float]:
+AnyCandidate = TypeVar("AnyCandidate", Candidate, GroupCandidate)
+
+
+def algorithm_1_choice(candidates: list[AnyCandidate], lam: float) -> tuple[AnyCandidate, float]:
     """The second loop of SARQC-GS: the first strict minimum of recon~ + λ sar~, and its lead over the runner-up."""
     recon = normalised([candidate.recon for candidate in candidates])
     sar = normalised([candidate.sar for candidate in candidates])

@@ -1,0 +1,321 @@
+"""Folding changes how a model is written and not what it says, in floating point and after quantization."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load, save
+from torch import nn
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+
+from sarqc.errors import NumericalError, Refused
+from sarqc.models.folding import Fold, channel_ties, folds, take_up, write_folded
+from sarqc.models.structure import FAMILIES, family_of
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.layer_statistics import LayerStatistics
+from sarqc.quantization.methods import ScaleSearch, method
+from sarqc.quantization.quantized_layer import QuantizedLayer
+from sarqc.quantization.solve import quantize_group, quantize_layer
+from tests import oracles
+
+FAMILY = family_of("llama", "tests")
+TOKENS = torch.randint(0, 64, (2, 12), generator=torch.Generator().manual_seed(3))
+SEARCH = ScaleSearch(lam=0.3, mode="foldable", include_identity=False)
+GRID = Grid(3, 16, "asymmetric")
+
+
+def llama(kv_heads: int, *, biases: bool = False, head_dim: int = 8, dtype: torch.dtype = torch.float64) -> nn.Module:
+    """2 blocks, hidden 32, 4 heads; everything is random, the norms and biases too."""
+    torch.manual_seed(kv_heads)
+    config = LlamaConfig(
+        vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=kv_heads, head_dim=head_dim, attention_bias=biases, mlp_bias=biases,
+        max_position_embeddings=64,
+    )  # fmt: skip
+    model = LlamaForCausalLM(config).to(dtype)
+    for parameter in model.parameters():
+        if parameter.ndim == 2:
+            parameter.data.normal_(std=0.3)
+        else:
+            parameter.data.uniform_(0.5, 1.5)
+    return model.eval().requires_grad_(False)
+
+
+def logits(model: nn.Module) -> torch.Tensor:
+    with torch.no_grad():
+        return model(TOKENS).logits.double()
+
+
+def distance(one: nn.Module, other: nn.Module) -> float:
+    """Largest difference of the logits, relative to the largest logit."""
+    expected = logits(other)
+    return float((logits(one) - expected).abs().max() / expected.abs().max())
+
+
+def blocks(model: nn.Module) -> nn.ModuleList:
+    return model.get_submodule(FAMILY.blocks)
+
+
+def fold(block: nn.Module, step: Fold, scale: torch.Tensor, dtype: torch.dtype) -> None:
+    """The readers' columns times a scale, and the source takes it up: nothing is quantized."""
+    for path in step.linears:
+        block.get_submodule(path).weight.mul_(scale)
+    take_up(block.get_submodule(step.source), step.source_scale(scale), dtype)
+
+
+def random_scale(step: Fold, dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty(int(step.ties.max()) + 1, dtype=dtype).uniform_(-1.5, 1.5).exp()[step.ties]
+
+
+def quantize(
+    block: nn.Module, config: dict, dtype: torch.dtype, search: ScaleSearch = SEARCH
+) -> dict[str, QuantizedLayer]:
+    """All of a block's linears, readers first, on made-up inputs."""
+    layers, taken = {}, {}
+    for step in folds(block, FAMILY, config):
+        weights = {path: block.get_submodule(path).weight.to(dtype) for path in step.linears}
+        width = next(iter(weights.values())).shape[-1]
+        inputs = torch.from_numpy(oracles.correlated_inputs(width, 80, width))
+        layers |= quantize_group(
+            weights, LayerStatistics.from_inputs(inputs), GRID, search, ties=step.ties,
+            row_scales={path: taken[path] for path in step.linears if path in taken},
+        )  # fmt: skip
+        scale = layers[step.linears[0]].channel_scale
+        if scale is not None:
+            taken[step.source] = step.source_scale(scale)
+    return layers
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.title)
+def test_a_linear_that_takes_up_a_scale_is_solved_after_its_readers(family: object) -> None:
+    for position, group in enumerate(family.inputs):
+        earlier = [path for before in family.inputs[:position] for path in before.linears]
+        later = [path for after in family.inputs[position:] for path in after.linears]
+        assert group.source in earlier or group.source not in later
+    assert len(set(family.linears)) == len(family.linears)
+
+
+class TestTies:
+    @pytest.mark.parametrize(("kv_heads", "head_dim"), [(4, 8), (2, 8), (1, 8), (2, 16), (1, 4)])
+    def test_are_the_channels_that_a_row_of_values_reaches(self, kv_heads: int, head_dim: int) -> None:
+        """One row of v_proj at a time; whatever then reaches o_proj comes from it."""
+        model = llama(kv_heads, head_dim=head_dim)
+        attention = blocks(model)[0].self_attn
+        step = folds(blocks(model)[0], FAMILY, model.config.to_dict())[-2]
+        assert step.linears == ("self_attn.o_proj",)
+        weight = attention.v_proj.weight.clone()
+        seen = {}
+        attention.o_proj.register_forward_pre_hook(lambda _module, inputs: seen.update(x=inputs[0]))
+        for row in range(len(weight)):
+            attention.v_proj.weight.zero_()
+            attention.v_proj.weight[row] = weight[row]
+            logits(model)
+            reached = seen["x"].abs().amax(dim=(0, 1)) > 0
+            assert torch.equal(reached, step.ties == row)
+            assert int(reached.sum()) == 4 // kv_heads
+
+    @pytest.mark.parametrize(
+        ("rows", "channels", "head_dim"), [(12, 32, 8), (24, 32, 8), (4, 32, 8), (64, 32, 8), (0, 32, 8)]
+    )
+    def test_sizes_that_do_not_fit(self, rows: int, channels: int, head_dim: int) -> None:
+        assert channel_ties(rows, channels, head_dim) is None
+
+    def test_head_size_of_older_configurations(self) -> None:
+        model = llama(2)
+        block, config = blocks(model)[0], model.config.to_dict()
+        expected = folds(block, FAMILY, config)
+        for older in (config | {"head_dim": None}, {name: config[name] for name in config if name != "head_dim"}):
+            assert all(
+                torch.equal(one.ties, two.ties) for one, two in zip(folds(block, FAMILY, older), expected, strict=True)
+            )
+
+    def test_steps_and_their_sources(self) -> None:
+        steps = folds(blocks(llama(2))[0], FAMILY, llama(2).config.to_dict())
+        assert [step.source for step in steps] == [
+            "mlp.up_proj", "post_attention_layernorm", "self_attn.v_proj", "input_layernorm",
+        ]  # fmt: skip
+        for step in (steps[0], steps[1], steps[3]):
+            assert torch.equal(step.ties, torch.arange(len(step.ties)))
+        scale = random_scale(steps[2], torch.float32)
+        source = steps[2].source_scale(scale)
+        assert source.shape == (16,)
+        assert torch.equal(source[steps[2].ties], scale)
+
+
+@pytest.mark.parametrize(("dtype", "least"), [(torch.float64, 1e-9), (torch.float32, 1e-4)], ids=str)
+@pytest.mark.parametrize("biases", [False, True])
+@pytest.mark.parametrize("kv_heads", [4, 2, 1])
+def test_folding_changes_logits_by_rounding_only(kv_heads: int, biases: bool, dtype: torch.dtype, least: float) -> None:
+    model = llama(kv_heads, biases=biases, dtype=dtype)
+    folded = copy.deepcopy(model)
+    for block in blocks(folded):
+        for step in folds(block, FAMILY, model.config.to_dict()):
+            fold(block, step, random_scale(step, dtype), dtype)
+    assert distance(folded, model) < least
+    for name, tensor in blocks(folded).state_dict().items():
+        moved = name.endswith(("weight", "v_proj.bias", "up_proj.bias"))
+        assert torch.equal(tensor, blocks(model).state_dict()[name]) != moved, name
+
+
+def test_folding_a_checkpoint(random_llama: Path) -> None:
+    for dtype, least in ((torch.float64, 1e-9), (torch.float32, 1e-4)):
+        model = AutoModelForCausalLM.from_pretrained(random_llama, dtype=dtype).requires_grad_(False)
+        folded = copy.deepcopy(model)
+        for block in blocks(folded):
+            for step in folds(block, FAMILY, model.config.to_dict()):
+                fold(block, step, random_scale(step, dtype), dtype)
+        assert distance(folded, model) < least
+
+
+def test_one_scale_in_the_wrong_place_is_seen() -> None:
+    """What the tests above measure is not small by itself."""
+    model = llama(2)
+    folded = copy.deepcopy(model)
+    step = folds(blocks(folded)[0], FAMILY, model.config.to_dict())[2]
+    scale = torch.rand(32, dtype=torch.float64) + 0.5  # of query heads that are not tied
+    fold(blocks(folded)[0], step, scale, torch.float64)
+    assert distance(folded, model) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("storage", "compute", "least"),
+    [
+        (torch.float64, torch.float64, 1e-9),
+        (torch.float32, torch.float32, 1e-4),
+        (torch.bfloat16, torch.float32, 0.05),
+        (torch.float16, torch.float32, 0.01),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(("kv_heads", "biases"), [(4, False), (2, True), (1, False)])
+def test_a_folded_quantized_model_says_what_its_dequantized_weights_say(
+    kv_heads: int, biases: bool, storage: torch.dtype, compute: torch.dtype, least: float
+) -> None:
+    model = llama(kv_heads, biases=biases, dtype=storage).to(compute)
+    folded, spelt_out, resumed = (copy.deepcopy(model) for _ in range(3))
+    for index, block in enumerate(blocks(model)):
+        layers = quantize(block, model.config.to_dict(), storage)
+        write_folded(blocks(folded)[index], FAMILY, layers, storage)
+        write_folded(
+            blocks(resumed)[index], FAMILY, {path: from_disk(layers[path]) for path in FAMILY.linears}, storage
+        )
+        for path, layer in layers.items():
+            blocks(spelt_out)[index].get_submodule(path).weight.copy_(layer.dequantized)
+            assert torch.equal(blocks(folded)[index].get_submodule(path).weight, layer.stored().to(compute))
+            assert layer.channel_scale is not None
+            assert len(layer.channel_scale.unique()) > 1
+            assert (layer.row_scale is None) == (path not in ("self_attn.v_proj", "mlp.up_proj"))
+    assert distance(folded, spelt_out) < least
+    assert distance(spelt_out, model) > 0.05
+    for name, tensor in folded.state_dict().items():
+        assert torch.equal(tensor, tensor.to(storage).to(compute)), name  # a checkpoint can hold it
+        assert torch.equal(tensor, resumed.state_dict()[name]), name
+
+
+def from_disk(layer: QuantizedLayer) -> QuantizedLayer:
+    """What is left of a layer after it was written and read."""
+    names = ("codes", "scales", "zero_points", "dequantized", "channel_scale", "row_scale")
+    tensors = load(save({name: getattr(layer, name) for name in names if getattr(layer, name) is not None}))
+    return QuantizedLayer(**{name: tensors.get(name) for name in names}, report=layer.report)
+
+
+def test_losses_are_those_of_the_model_as_written() -> None:
+    """ΔW of the report, from the folded modules alone: columns back by the norm, rows by what the reader has."""
+    model = llama(2)
+    block = blocks(model)[0]
+    layers = quantize(block, model.config.to_dict(), torch.float64)
+    folded = copy.deepcopy(block)
+    write_folded(folded, FAMILY, layers, torch.float64)
+    taken = block.input_layernorm.weight / folded.input_layernorm.weight  # s̃ of q, k and v
+    repeats = layers["self_attn.o_proj"].channel_scale.reshape(4, 8)[::2].flatten()
+    back = folded.self_attn.v_proj.weight * repeats.unsqueeze(-1) / taken
+    drift = float((back - block.self_attn.v_proj.weight).square().sum())
+    assert layers["self_attn.v_proj"].report.drift == pytest.approx(drift, rel=1e-9)
+
+
+class TestSourcesThatDoNotFit:
+    def test_values_of_another_size(self) -> None:
+        block = blocks(llama(2))[0]
+        block.self_attn.v_proj = nn.Linear(32, 12, bias=False, dtype=torch.float64).requires_grad_(False)
+        steps = folds(block, FAMILY, llama(2).config.to_dict())
+        assert steps[2] == Fold(("self_attn.o_proj",), None, steps[2].ties)
+        assert torch.equal(steps[2].ties, torch.zeros(32, dtype=torch.long))
+        layers = quantize(block, llama(2).config.to_dict(), torch.float64)
+        assert layers["self_attn.o_proj"].channel_scale is None
+        assert layers["self_attn.v_proj"].row_scale is None
+        assert layers["self_attn.v_proj"].channel_scale is not None
+        write_folded(block, FAMILY, layers, torch.float64)
+
+    def test_a_norm_without_weight(self) -> None:
+        """Its readers are not scaled, and the others' scales are still taken up."""
+        model = llama(2)
+        for block in blocks(model):
+            block.input_layernorm = nn.LayerNorm(32, elementwise_affine=False)
+        folded, spelt_out = copy.deepcopy(model), copy.deepcopy(model)
+        for index, block in enumerate(blocks(model)):
+            layers = quantize(block, model.config.to_dict(), torch.float64)
+            assert layers["self_attn.q_proj"].channel_scale is None
+            assert layers["self_attn.v_proj"].row_scale is not None
+            write_folded(blocks(folded)[index], FAMILY, layers, torch.float64)
+            for path, layer in layers.items():
+                blocks(spelt_out)[index].get_submodule(path).weight.copy_(layer.dequantized)
+        assert distance(folded, spelt_out) < 1e-9
+
+
+class TestTakeUp:
+    def test_a_norm_with_a_bias_and_a_linear(self) -> None:
+        torch.manual_seed(5)
+        x, scale = torch.randn(7, 6, dtype=torch.float64), torch.rand(6, dtype=torch.float64) + 0.5
+        for module in (nn.LayerNorm(6), nn.Linear(6, 6), nn.Linear(6, 6, bias=False), nn.RMSNorm(6)):
+            for parameter in module.double().parameters():
+                parameter.data.uniform_(0.5, 1.5)
+            expected = module(x) / scale
+            take_up(module, scale, torch.float64)
+            torch.testing.assert_close(module(x), expected, rtol=1e-12, atol=1e-12)
+            assert all(parameter.requires_grad for parameter in module.parameters())
+
+    def test_is_rounded_to_the_storage_dtype(self) -> None:
+        norm = nn.RMSNorm(3)
+        take_up(norm, torch.tensor([3.0, 7.0, 1.0]).bfloat16(), torch.bfloat16)
+        assert norm.weight.dtype == torch.float32
+        assert torch.equal(norm.weight, torch.tensor([1 / 3, 1 / 7, 1.0]).bfloat16().float())
+
+    def test_what_a_dtype_cannot_hold(self) -> None:
+        norm = nn.RMSNorm(2).half()
+        norm.weight.data.fill_(20.0)
+        with pytest.raises(NumericalError, match="float16"):
+            take_up(norm, torch.tensor([1.0, 2.0**-14]).half(), torch.float16)
+
+
+class TestLayersThatDoNotBelongTogether:
+    @pytest.fixture
+    def block(self) -> nn.Module:
+        return blocks(llama(2))[0]
+
+    @pytest.fixture
+    def layers(self, block: nn.Module) -> dict[str, QuantizedLayer]:
+        return quantize(block, llama(2).config.to_dict(), torch.float64)
+
+    @pytest.mark.parametrize("path", ["self_attn.q_proj", "self_attn.v_proj", "mlp.up_proj"])
+    @pytest.mark.parametrize("name", ["rtn", "sarqc-gs"])
+    def test_one_was_quantized_by_itself(
+        self, block: nn.Module, layers: dict[str, QuantizedLayer], path: str, name: str
+    ) -> None:
+        before = copy.deepcopy(block.state_dict())
+        inputs = torch.from_numpy(oracles.correlated_inputs(9, 80, 32))
+        alone = quantize_layer(
+            block.get_submodule(path).weight, LayerStatistics.from_inputs(inputs), GRID, method(name)
+        )
+        with pytest.raises(Refused):
+            write_folded(block, FAMILY, layers | {path: alone}, torch.float64)
+        assert all(torch.equal(tensor, before[key]) for key, tensor in block.state_dict().items())
+
+    def test_rows_divided_by_another_scale(self, block: nn.Module, layers: dict[str, QuantizedLayer]) -> None:
+        down = layers["mlp.down_proj"]
+        readers = {"mlp.down_proj": replace(down, channel_scale=2 * down.channel_scale)}
+        with pytest.raises(Refused, match=r"^mlp\.up_proj: "):
+            write_folded(block, FAMILY, layers | readers, torch.float64)

@@ -1,0 +1,349 @@
+"""One s̃ for linears that read the same tensor, against loops, and in the coordinates of the weights it was given."""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sarqc.errors import NumericalError, Refused
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.layer_statistics import LayerStatistics
+from sarqc.quantization.methods import ScaleSearch, method
+from sarqc.quantization.quantized_layer import QuantizedLayer
+from sarqc.quantization.search_path import search_path
+from sarqc.quantization.solve import quantize_group, quantize_group_points, quantize_layer, sweep_layer
+from tests import oracles
+
+COLUMNS, TOKENS = 32, 120
+X = oracles.correlated_inputs(71, TOKENS, COLUMNS)
+STATISTICS = LayerStatistics.from_inputs(torch.from_numpy(X))
+HELD_OUT = LayerStatistics.from_inputs(torch.from_numpy(oracles.correlated_inputs(72, 80, COLUMNS)))
+ARRAYS = {
+    "q": oracles.uneven_weight(73, 6, COLUMNS),
+    "k": 3.0 * oracles.uneven_weight(74, 3, COLUMNS),
+    "v": 0.2 * oracles.uneven_weight(75, 3, COLUMNS),
+}
+WEIGHTS = {name: torch.from_numpy(array) for name, array in ARRAYS.items()}
+# 4 query heads over 2 heads of values, 8 channels each: channel j comes from row TIES[j].
+TIES = torch.tensor([head // 2 * 8 + channel for head in range(4) for channel in range(8)])
+ROW_SCALES = {"v": torch.tensor([0.25, 1.7, 6.0], dtype=torch.float64)}
+KINDS = ("symmetric", "asymmetric", "full_range")
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def foldable(lam: float = 0.3, saliency: str = "saliency", include_identity: bool = True) -> ScaleSearch:
+    return ScaleSearch(lam=lam, saliency=saliency, mode="foldable", include_identity=include_identity)
+
+
+def same(one: QuantizedLayer, other: QuantizedLayer) -> bool:
+    """Bit for bit, but for the mode that the report names."""
+    scales = [layer.channel_scale for layer in (one, other)]
+    reports = [layer.report.to_json() for layer in (one, other)]
+    for report in reports:
+        del report["chosen"]["mode"]
+    return (
+        torch.equal(one.codes, other.codes)
+        and torch.equal(one.scales, other.scales)
+        and torch.equal(one.zero_points, other.zero_points)
+        and torch.equal(one.dequantized, other.dequantized)
+        and (scales[0] is scales[1] is None or torch.equal(*scales))
+        and reports[0] == reports[1]
+    )
+
+
+@cache
+def oracle(kind: str, bits: int, salient: bool, tied: bool, scaled: bool) -> list[oracles.GroupCandidate]:
+    arrays = {name: np.where(array < 0, 0.05 * array, array) for name, array in ARRAYS.items()}
+    return oracles.foldable_candidates(
+        arrays if kind == "full_range" else ARRAYS, X, bits, 16, kind, salient=salient,
+        ties=TIES.tolist() if tied else list(range(COLUMNS)),
+        row_scales={name: scale.numpy() for name, scale in ROW_SCALES.items()} if scaled else {},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("tied", "scaled"), [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize(("kind", "bits"), [("symmetric", 3), ("asymmetric", 2), ("asymmetric", 4), ("full_range", 3)])
+def test_choice_codes_and_losses_equal_the_oracle(kind: str, bits: int, tied: bool, scaled: bool) -> None:
+    # In full_range the negative end of a group is exactly a tie, so its groups end on the positive side.
+    weights = {
+        name: torch.where(weight < 0, 0.05 * weight, weight) if kind == "full_range" else weight
+        for name, weight in WEIGHTS.items()
+    }
+    for salient in (True, False):
+        found = oracle(kind, bits, salient, tied, scaled)
+        lams = (0.0, 0.3, 2.0)
+        solved = quantize_group_points(
+            weights, STATISTICS, Grid(bits, 16, kind),
+            [foldable(lam, "saliency" if salient else "identity") for lam in lams],
+            held_out=HELD_OUT, ties=TIES if tied else None, row_scales=ROW_SCALES if scaled else None,
+        )  # fmt: skip
+        for lam, layers in zip(lams, solved, strict=True):
+            best, lead = oracles.algorithm_1_choice(found, lam)
+            assert lead > 1e-9  # otherwise the choice is left to rounding and the material is badly chosen
+            assert list(layers) == list(WEIGHTS)
+            for name, layer in layers.items():
+                assert layer.report.chosen["alpha"] == (None if best.alpha is None else pytest.approx(best.alpha))
+                scale = np.ones(COLUMNS) if layer.channel_scale is None else layer.channel_scale.numpy()
+                assert np.allclose(scale, best.channel_scale, rtol=1e-10, atol=0)
+                oracles.assert_same_codes(
+                    layer.codes.numpy(), best.rounded[name], share=0.5 if kind == "full_range" else 1.0
+                )
+                free = best.rounded[name].margin > 1e-7
+                assert np.allclose(layer.dequantized.numpy()[free], best.dequantized[name][free], rtol=1e-9, atol=1e-15)
+            if kind != "full_range":
+                reports = [layer.report for layer in layers.values()]
+                assert sum(report.recon_loss for report in reports) == pytest.approx(best.recon, rel=1e-9)
+                assert sum(report.sar_loss for report in reports) == pytest.approx(best.sar, rel=1e-9)
+
+
+def test_the_group_does_not_just_follow_one_of_its_linears() -> None:
+    """Alone each linear takes another s̃ than together, and together the sum is the least that one s̃ can give."""
+    grid = Grid(2, 16, "asymmetric")
+    together = quantize_group(WEIGHTS, STATISTICS, grid, foldable(0.0))
+    alone = {name: quantize_layer(weight, STATISTICS, grid, foldable(0.0)) for name, weight in WEIGHTS.items()}
+    scale = together["q"].channel_scale
+    for name, layer in together.items():
+        assert torch.equal(layer.channel_scale, scale)
+        assert not torch.equal(alone[name].channel_scale, scale)
+    total = sum(layer.report.recon_loss for layer in together.values())
+    assert total == pytest.approx(min(one.recon for one in oracle("asymmetric", 2, True, False, False)), rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_group_of_one_is_the_paper_bit_for_bit(kind: str, dtype: torch.dtype) -> None:
+    statistics = STATISTICS if dtype == torch.float64 else STATISTICS.to("cpu", torch.float32)
+    weight = WEIGHTS["q"].to(dtype)
+    for grid in (Grid(2, 16, kind), Grid(3, None, kind), Grid(4, 8, kind)):
+        for lam in (0.0, 0.3):
+            paper = quantize_layer(weight, statistics, grid, ScaleSearch(lam=lam), held_out=HELD_OUT)
+            single = quantize_layer(weight, statistics, grid, foldable(lam), held_out=HELD_OUT)
+            group = quantize_group({"one": weight}, statistics, grid, foldable(lam), held_out=HELD_OUT)["one"]
+            own = quantize_group(
+                {"one": weight}, statistics, grid, foldable(lam), held_out=HELD_OUT, ties=torch.arange(COLUMNS).flip(0)
+            )["one"]
+            assert same(single, paper)
+            assert same(group, paper)
+            assert same(own, paper)  # every channel tied to itself alone
+            assert single.report.chosen["mode"] == "foldable"
+    sweep = sweep_layer(weight, statistics, grid, foldable(), lams=(0.0, 0.3))
+    assert torch.equal(sweep.dequantized(0, 1).codes, single.codes)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_result_is_exactly_what_its_codes_say(kind: str, dtype: torch.dtype) -> None:
+    work = torch.float64 if dtype == torch.float64 else torch.float32
+    row_scales = {"v": ROW_SCALES["v"].to(dtype), "k": torch.tensor([0.011, 3.0, 900.0]).to(dtype)}
+    layers = quantize_group(
+        {name: weight.to(dtype) for name, weight in WEIGHTS.items()}, STATISTICS.to("cpu", work), Grid(3, 16, kind),
+        foldable(include_identity=False), ties=TIES, row_scales=row_scales,
+    )  # fmt: skip
+    for name, layer in layers.items():
+        levels = torch.empty(layer.codes.shape, dtype=work)
+        original = torch.empty(layer.codes.shape, dtype=work)
+        for row in range(levels.shape[0]):
+            for column in range(levels.shape[1]):
+                code, zero = layer.codes[row, column].to(work), layer.zero_points[row, column // 16].to(work)
+                levels[row, column] = (code - zero) * layer.scales[row, column // 16].to(work)
+                value = levels[row, column]
+                if name in row_scales:
+                    value = value * row_scales[name][row].to(work)
+                original[row, column] = value / layer.channel_scale[column].to(work)
+        for part in (layer.dequantized, layer.stored(), layer.scales, layer.channel_scale):
+            assert part.dtype == dtype
+        assert torch.equal(layer.dequantized, original.to(dtype))
+        assert torch.equal(layer.stored(), levels.to(dtype))
+        if name in row_scales:
+            assert torch.equal(layer.row_scale, row_scales[name])  # exactly these numbers
+        else:
+            assert layer.row_scale is None
+        delta = layer.dequantized.double() - WEIGHTS[name].to(dtype).double()
+        assert layer.report.drift == pytest.approx(float(delta.square().sum()), rel=1e-3)
+
+
+def test_8_bits_fit_their_integers() -> None:
+    layer = quantize_group(WEIGHTS, STATISTICS, Grid(8, 16, "asymmetric"), foldable())["q"]
+    assert layer.codes.dtype == torch.uint8
+    assert torch.allclose(layer.stored() / layer.channel_scale, layer.dequantized, rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_ties_are_tied(dtype: torch.dtype) -> None:
+    statistics = STATISTICS.to("cpu", torch.float64 if dtype == torch.float64 else torch.float32)
+    weights = {name: weight.to(dtype) for name, weight in WEIGHTS.items()}
+    for ties in (TIES, torch.arange(COLUMNS) // 8, torch.arange(COLUMNS) % 2 * -7):
+        scale = quantize_group(
+            weights, statistics, Grid(3, 16, "symmetric"), foldable(include_identity=False), ties=ties
+        )["q"].channel_scale
+        for number in ties.unique():
+            assert len(scale[ties == number].unique()) == 1
+        assert ties is not TIES or len(scale.unique()) > 8  # and no more is tied than has to be
+        assert float(scale.double().max() * scale.double().min()) == pytest.approx(1.0, rel=0.01)
+
+
+def test_with_all_channels_tied_nothing_is_scaled() -> None:
+    ties = torch.full((COLUMNS,), 5)
+    layers = quantize_group(WEIGHTS, STATISTICS, Grid(3, 16, "asymmetric"), foldable(include_identity=False), ties=ties)
+    for name, layer in layers.items():
+        rounded = quantize_layer(WEIGHTS[name], STATISTICS, Grid(3, 16, "asymmetric"), method("rtn"))
+        assert layer.channel_scale is None
+        assert torch.equal(layer.codes, rounded.codes)
+        assert torch.equal(layer.stored(), layer.dequantized)
+        assert layer.report.chosen["alpha"] is None
+        assert layer.report.chosen["lam_interval"] == [0.0, None]
+
+
+def test_a_group_that_saw_no_token_keeps_its_row_scales() -> None:
+    nothing = LayerStatistics.from_inputs(torch.zeros(0, COLUMNS, dtype=torch.float64))
+    layers = quantize_group(WEIGHTS, nothing, Grid(3, 16, "symmetric"), foldable(), ties=TIES, row_scales=ROW_SCALES)
+    assert all(layer.channel_scale is None for layer in layers.values())
+    assert layers["q"].row_scale is None
+    assert torch.equal(layers["v"].row_scale, ROW_SCALES["v"])
+    rounded = quantize_layer(WEIGHTS["v"], nothing, Grid(3, 16, "symmetric"), method("rtn"))
+    assert torch.allclose(layers["v"].dequantized, rounded.dequantized, rtol=1e-12, atol=0)
+    assert layers["v"].report.flags == ("no_tokens",)
+
+
+def test_row_scales_of_powers_of_two_change_nothing_but_units() -> None:
+    row_scales = {"q": torch.tensor([0.25, 4.0, 1.0, 0.5, 2.0, 1024.0], dtype=torch.float64)}
+    grid = Grid(3, 16, "asymmetric")
+    plain = quantize_group(WEIGHTS, STATISTICS, grid, foldable(), ties=TIES)
+    scaled = quantize_group(WEIGHTS, STATISTICS, grid, foldable(), ties=TIES, row_scales=row_scales)
+    for name in WEIGHTS:
+        assert same(plain[name], scaled[name]) or name == "q"
+        assert torch.equal(plain[name].codes, scaled[name].codes)
+        assert torch.equal(plain[name].dequantized, scaled[name].dequantized)
+        assert plain[name].report == scaled[name].report
+    assert torch.equal(scaled["q"].stored() * row_scales["q"].unsqueeze(-1), plain["q"].stored())
+
+
+class TestLambdaInterval:
+    PATHS = (
+        ("sarqc-gs", Grid(3, 16, "symmetric")),
+        ("sarqc-gs", Grid(2, None, "asymmetric")),
+        ("rqc-gs", Grid(2, 16, "asymmetric")),
+    )
+
+    @settings(max_examples=40, deadline=None)
+    @given(st.sampled_from(PATHS), st.one_of(st.floats(0, 2), st.floats(0, 1e9)), st.sampled_from(("q", "k", "v")))
+    def test_holds_the_lambda_and_is_that_of_the_path(self, path: tuple[str, Grid], lam: float, which: str) -> None:
+        name, grid = path
+        weight, search = WEIGHTS[which], method(name, lam=lam)
+        found = search_path(weight, STATISTICS, grid, search)
+        for mode in ("per_linear", "foldable"):
+            chosen = quantize_layer(weight, STATISTICS, grid, method(name, lam=lam, mode=mode)).report.chosen
+            low, high = chosen["lam_interval"]
+            assert low <= lam <= (math.inf if high is None else high)
+            interval = found.intervals.interval(found.alphas.index(chosen["alpha"]))
+            assert low == pytest.approx(interval.lowest, rel=1e-12)
+            assert (math.inf if high is None else high) == pytest.approx(interval.highest, rel=1e-12)
+            json.dumps(chosen, allow_nan=False)
+
+    def test_holds_the_lambda_at_every_end(self) -> None:
+        """Where two candidates tie the last bit decides between them, and the interval still holds λ."""
+        for name, grid in self.PATHS:
+            intervals = search_path(WEIGHTS["q"], STATISTICS, grid, method(name)).intervals
+            for end in {*intervals.lowest[intervals.supported].tolist(), *intervals.highest.tolist()}:
+                if not 0 <= end < math.inf:
+                    continue
+                for lam in (math.nextafter(end, 0.0), end, math.nextafter(end, math.inf)):
+                    low, high = quantize_layer(WEIGHTS["q"], STATISTICS, grid, method(name, lam=lam)).report.chosen[
+                        "lam_interval"
+                    ]
+                    assert low <= lam <= (math.inf if high is None else high)
+
+    @pytest.mark.parametrize("include_identity", [True, False])
+    def test_of_a_group_separates_its_choices(self, include_identity: bool) -> None:
+        """Over many λ: the same candidate inside an interval, another one outside it."""
+        lams = [0.0, *torch.logspace(-3, 3, 60, dtype=torch.float64).tolist()]
+        layers = quantize_group_points(
+            WEIGHTS, STATISTICS, Grid(2, 16, "asymmetric"),
+            [foldable(lam, include_identity=include_identity) for lam in lams], ties=TIES, row_scales=ROW_SCALES,
+        )  # fmt: skip
+        chosen = [solved["k"].report.chosen for solved in layers]
+        assert len({one["alpha"] for one in chosen}) > 1
+        for one in chosen:
+            low, high = one["lam_interval"]
+            inside = [low < lam < (math.inf if high is None else high) for lam in lams]
+            outside = [not low <= lam <= (math.inf if high is None else high) for lam in lams]
+            for other, is_inside, is_outside in zip(chosen, inside, outside, strict=True):
+                assert not is_inside or other["alpha"] == one["alpha"]
+                assert not is_outside or other["alpha"] != one["alpha"]
+        assert chosen[0]["lam_interval"][0] == 0.0
+        assert chosen[-1]["lam_interval"][1] is None
+
+
+def test_points_are_single_calls() -> None:
+    grid, points = Grid(3, 16, "asymmetric"), [foldable(lam) for lam in (0.0, 0.5, 5.0)]
+    keywords = {"held_out": HELD_OUT, "ties": TIES, "row_scales": ROW_SCALES}
+    together = quantize_group_points(WEIGHTS, STATISTICS, grid, points, **keywords)
+    for point, layers in zip(points, together, strict=True):
+        single = quantize_group(WEIGHTS, STATISTICS, grid, point, **keywords)
+        assert all(same(layers[name], single[name]) for name in WEIGHTS)
+        assert all(layer.report.chosen["lam"] == point.lam for layer in layers.values())
+
+
+def test_arguments_are_not_changed() -> None:
+    before = {name: weight.clone() for name, weight in WEIGHTS.items()}
+    ties, scale = TIES.clone(), ROW_SCALES["v"].clone()
+    quantize_group(WEIGHTS, STATISTICS, Grid(3, 16, "symmetric"), foldable(), ties=TIES, row_scales=ROW_SCALES)
+    assert all(torch.equal(WEIGHTS[name], before[name]) for name in WEIGHTS)
+    assert torch.equal(ties, TIES)
+    assert torch.equal(scale, ROW_SCALES["v"])
+
+
+class TestRefused:
+    GRID = Grid(3, 16, "symmetric")
+
+    @pytest.mark.parametrize("name", ["gptq", "rtn", "sarqc-gs", "omniquant"])
+    def test_methods_of_another_unit(self, name: str) -> None:
+        with pytest.raises(Refused, match="group"):
+            quantize_group(WEIGHTS, STATISTICS, self.GRID, method(name))
+
+    def test_no_or_mixed_weights(self) -> None:
+        with pytest.raises(Refused):
+            quantize_group({}, STATISTICS, self.GRID, foldable())
+        with pytest.raises(Refused, match="dtypes"):
+            quantize_group(WEIGHTS | {"k": WEIGHTS["k"].half()}, STATISTICS, self.GRID, foldable())
+
+    def test_the_linear_is_named(self) -> None:
+        with pytest.raises(Refused, match=r"^k: "):
+            quantize_group(WEIGHTS | {"k": WEIGHTS["k"][:, :16]}, STATISTICS, self.GRID, foldable())
+        broken = WEIGHTS["v"].clone()
+        broken[1, 2] = math.nan
+        with pytest.raises(NumericalError, match=r"^v: .*row 1, column 2"):
+            quantize_group(WEIGHTS | {"v": broken}, STATISTICS, self.GRID, foldable())
+
+    @pytest.mark.parametrize("ties", [torch.arange(8), torch.zeros(COLUMNS), torch.zeros(COLUMNS, 1, dtype=torch.long)])
+    def test_ties(self, ties: torch.Tensor) -> None:
+        with pytest.raises(Refused, match="ties"):
+            quantize_group(WEIGHTS, STATISTICS, self.GRID, foldable(), ties=ties)
+
+    @pytest.mark.parametrize(
+        "scale", [[1.0, 2.0], [1.0, 0.0, 1.0], [1.0, -1.0, 1.0], [1.0, math.nan, 1.0], [1.0, math.inf, 1.0]]
+    )
+    def test_row_scales(self, scale: list[float]) -> None:
+        with pytest.raises(Refused, match=r"^v: row scale: "):
+            quantize_group(
+                WEIGHTS, STATISTICS, self.GRID, foldable(),
+                row_scales={"v": torch.tensor(scale, dtype=torch.float64)},
+            )  # fmt: skip
+
+    def test_row_scales_that_the_model_could_not_hold(self) -> None:
+        halves = {name: weight.half() for name, weight in WEIGHTS.items()}
+        with pytest.raises(Refused, match="row scale"):
+            quantize_group(
+                halves, STATISTICS, self.GRID, foldable(), row_scales={"v": torch.tensor([1.0, 1.0001, 1.0])}
+            )
+
+    def test_row_scales_of_strangers(self) -> None:
+        with pytest.raises(Refused, match="up_proj"):
+            quantize_group(WEIGHTS, STATISTICS, self.GRID, foldable(), row_scales={"up_proj": ROW_SCALES["v"]})
