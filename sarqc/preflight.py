@@ -12,6 +12,7 @@ from sarqc.errors import Refused
 from sarqc.evaluation.tasks import known_task
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint
+from sarqc.quantization.methods import METHODS, ColumnSolver, LearnedClipping, ScaleSearch
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -125,9 +126,9 @@ def _estimate(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ..
     tokens = (recipe.samples + recipe.held_out_samples) * recipe.length
     hidden = int(checkpoint.config["hidden_size"])
     widest = max(layer.shape[1] for layer in checkpoint.layers)
-    curve = len({*recipe.sweep, -1.0})
-    points = 1 if recipe.method == "rtn" else curve
-    two_walks = "cross" in recipe.to_method().needs  # the float model's inputs beside the quantized prefix's
+    needs = recipe.to_method().needs
+    # The float model's states beside the quantized prefix's.
+    two_walks = "cross" in needs or ("block" in needs and recipe.inputs_from == "quantized")
     kept = tokens + (recipe.samples * recipe.length if two_walks else 0)  # tokens whose states are held
     return Plan(
         model=recipe.model,
@@ -145,7 +146,7 @@ def _estimate(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ..
         + (1 << 29),
         calibration_tokens=recipe.samples * recipe.length,
         test_tokens=None if test_tokens is None else int(test_tokens),
-        minutes=_minutes(checkpoint, quantized, tokens, points, test_tokens or 0, two_walks),
+        minutes=_minutes(recipe, checkpoint, quantized, test_tokens or 0, two_walks),
         warnings=tuple(_warnings(recipe, per_channel)),
     )
 
@@ -160,22 +161,50 @@ def _warnings(recipe: Recipe, per_channel: tuple[str, ...]) -> list[str]:
 
 
 # Sustained operations a second, measured on the embedded model with two server cores: passes through the model and
-# Grams are large products, the column solver's are small. A GPU is faster by far.
+# Grams are large products, the column solver's are small, learned clipping looks at every weight in every step. A GPU
+# is faster by far.
 _PRODUCTS_PER_SECOND = 1.2e11
 _SOLVES_PER_SECOND = 2e10
+_CLIPPED_PER_SECOND = 1.5e8
 
 
-def _minutes(
-    checkpoint: Checkpoint, quantized: int, tokens: int, points: int, test_tokens: float, two_walks: bool
+def _minutes(recipe: Recipe, checkpoint: Checkpoint, quantized: int, test_tokens: float, two_walks: bool) -> float:
+    """A rough estimate for two CPU cores of all calibrations that the recipe asks for, and of its measurements."""
+    calibration = recipe.samples * recipe.length
+    seconds = _calibration_seconds(recipe, checkpoint, quantized, calibration, two_walks)
+    candidates = recipe.candidates()
+    if candidates and METHODS[recipe.method].auto.by == "model":
+        judged = recipe.validation_samples() * recipe.length
+        once = _calibration_seconds(recipe, checkpoint, quantized, calibration - judged, two_walks)
+        seconds += len(candidates) * (once + 2 * checkpoint.parameters * judged / _PRODUCTS_PER_SECOND)
+    measuring = 2 * 2 * (quantized + checkpoint.parameters) * test_tokens
+    return (seconds + measuring / _PRODUCTS_PER_SECOND) / 60
+
+
+def _calibration_seconds(
+    recipe: Recipe, checkpoint: Checkpoint, quantized: int, calibration: int, two_walks: bool
 ) -> float:
-    """A rough estimate for two CPU cores: passes over the text, Grams, and n³/3 + 3 m n² for each solve."""
-    walks = 2 if two_walks else 1
-    passes = 2 * quantized * ((1 + walks) * tokens + 2 * test_tokens) + 2 * checkpoint.parameters * 2 * test_tokens
+    """Passes over the text, Grams, and what the method does at each point: one, a curve, or what “auto” compares."""
+    chosen, walks = recipe.to_method(), 2 if two_walks else 1
+    tokens = calibration + recipe.held_out_samples * recipe.length
+    passes = 2 * quantized * (1 + walks) * tokens
     grams = walks * sum(2 * tokens * layer.shape[1] ** 2 for layer in checkpoint.layers) / 2
-    solves = points * sum(
-        layer.shape[1] ** 3 / 3 + (1 + 2 * walks) * layer.shape[0] * layer.shape[1] ** 2 for layer in checkpoint.layers
-    )
-    return ((passes + grams) / _PRODUCTS_PER_SECOND + solves / _SOLVES_PER_SECOND) / 60
+    seconds = (passes + grams) / _PRODUCTS_PER_SECOND
+    points = len({*recipe.sweep, -1.0})
+    if recipe.candidates() and METHODS[recipe.method].auto.by == "layer":
+        points = len(recipe.candidates()) + 1
+    squares = sum(layer.shape[0] * layer.shape[1] ** 2 for layer in checkpoint.layers)
+    match chosen:
+        case ColumnSolver():
+            cubes = sum(layer.shape[1] ** 3 / 3 for layer in checkpoint.layers)
+            seconds += points * (cubes + (1 + 2 * walks) * squares) / _SOLVES_PER_SECOND
+        case ScaleSearch():
+            seconds += 22 * 2 * squares / _PRODUCTS_PER_SECOND
+        case LearnedClipping():
+            epochs = points * chosen.epochs_at(recipe.bits)  # each a step forward and back, and a look at the whole
+            seconds += epochs * 8 * quantized * calibration / _PRODUCTS_PER_SECOND
+            seconds += epochs * quantized * (calibration / recipe.length) / _CLIPPED_PER_SECOND
+    return seconds
 
 
 def output_is_free(folder: Path) -> None:

@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sarqc.errors import NotFound, Refused, Unreachable
-from sarqc.events import Event, Finished, LayerDone, Measured, Saved, Started, Warned, from_json
+from sarqc.events import CandidateDone, Event, Finished, LayerDone, Measured, Saved, Started, Warned, from_json
 from sarqc.execution import execute
 from sarqc.preflight import plan
 from sarqc.recipe import Recipe
@@ -189,3 +189,85 @@ def test_two_walks_cost_more(document: dict, settings: Settings) -> None:
     assert shifted.minutes > plain.minutes
     assert shifted.memory_bytes > plain.memory_bytes
     assert shifted.calibration_tokens == plain.calibration_tokens
+
+
+def test_auto_for_layers_keeps_what_was_compared(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+    recipe = Recipe.parse(
+        {**document, "lambda": "auto", "gamma": "auto", "sweep": [], "samples": 8, "validation_share": 0.25}
+    )
+    events = list(execute(recipe, fresh_settings, study_dir=tmp_path, study_id="auto"))
+    summary = events[-1].summary
+    assert summary["selection"] == {"by": "layer"}
+    study = Study.open(tmp_path / "auto")
+    line = study.lines[0]
+    assert (line.selected, line.lams, line.gammas) == ("layer", (0.0,), (None,))
+    assert (line.candidate_lams, line.candidate_gammas) == ((0.25, 0.5, 0.75), (0.1, 0.15, 0.35, 0.5))
+    arrays = {name: read_array(tmp_path / "auto", ref) for name, ref in line.arrays.items()}
+    assert arrays["perplexity"].shape == (1, 1, 1)
+    assert arrays["perplexity"][0, 0, 0] == np.float32(summary["perplexity"])
+    for index, layer in enumerate(summary["layers"]):
+        report = layer["report"]
+        table = np.array([row["validation"] for row in report["candidates"]]).reshape(4, 3)
+        best = np.unravel_index(table.argmin(), table.shape)
+        assert report["chosen"]["gamma"] == line.candidate_gammas[best[0]]
+        assert report["chosen"]["lam"] == line.candidate_lams[best[1]]
+        np.testing.assert_allclose(arrays["candidate_validation"][0, index], table, rtol=1e-6)
+        assert arrays["selected_lambda"][0, index] == np.float32(report["chosen"]["lam"])
+        assert arrays["selected_gamma"][0, index] == np.float32(report["chosen"]["gamma"])
+    again = list(execute(recipe, fresh_settings))
+    assert again[-1].summary == summary
+    assert all(event.from_cache for event in of_type(again, LayerDone))
+
+
+def test_auto_for_the_model_settles_on_one_lambda(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+    changes = {"method": "sarqc-gs", "lambda": "auto", "gamma": None, "sweep": []}
+    recipe = Recipe.parse({**document, **changes})
+    events = list(execute(recipe, fresh_settings, study_dir=tmp_path, study_id="auto"))
+    judged = of_type(events, CandidateDone)
+    assert [event.lam for event in judged] == [step / 10 for step in range(1, 11)]
+    best = min(judged, key=lambda event: event.perplexity)
+    summary = events[-1].summary
+    assert summary["selection"]["lambda"] == best.lam
+    assert summary["selection"]["protocol"]["judged_on"] == 2  # of 6
+    assert [row["perplexity"] for row in summary["selection"]["candidates"]] == [event.perplexity for event in judged]
+    assert {layer["report"]["chosen"]["lam"] for layer in summary["layers"]} == {best.lam}
+    assert len(of_type(events, LayerDone)) == 21  # of the final solve alone
+    line = Study.open(tmp_path / "auto").lines[0]
+    assert line.selected == "model"
+    perplexities = read_array(tmp_path / "auto", line.arrays["candidate_perplexity"])
+    np.testing.assert_allclose(perplexities[0], [event.perplexity for event in judged], rtol=1e-6)
+
+    by_hand = Recipe.parse({**document, **changes, "lambda": best.lam})
+    expected = list(execute(by_hand, fresh_settings))[-1].summary
+    assert expected["perplexity"] == summary["perplexity"]
+    assert expected["selection"] is None
+
+
+def test_what_auto_costs_is_planned(document: dict, fresh_settings: Settings) -> None:
+    def minutes(**changes: object) -> float:
+        return plan(Recipe.parse({**document, "sweep": [], "test": None, **changes}), fresh_settings).minutes
+
+    assert minutes(**{"lambda": "auto"}) > minutes()
+    search = {"method": "sarqc-gs", "gamma": None}
+    assert minutes(**search, **{"lambda": "auto"}) > 3 * minutes(**search)
+    learned = {"method": "sarqc-omniquant", "gamma": None}
+    assert minutes(**learned) > minutes()
+    assert minutes(**learned, epochs=200) > 3 * minutes(**learned)
+
+
+def test_a_foldable_run_is_a_checkpoint_that_anyone_can_load(
+    document: dict, fresh_settings: Settings, tmp_path: Path
+) -> None:
+    changes = {"method": "sarqc-gs", "mode": "foldable", "gamma": None, "sweep": []}
+    recipe = Recipe.parse({**document, **changes})
+    events = list(execute(recipe, fresh_settings, checkpoint_dir=tmp_path / "model"))
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.float64)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    ids = tokenizer(Path(str(document["test"])).read_text(encoding="utf-8"))["input_ids"][:1000]
+    windows = torch.tensor(ids[: 15 * 64]).reshape(15, 1, 64)
+    with torch.no_grad():
+        losses = [float(model(window, labels=window).loss) for window in windows]
+    assert np.exp(np.mean(losses)) == pytest.approx(events[-1].summary["perplexity"], rel=1e-4)
+    float_model = AutoModelForCausalLM.from_pretrained(str(document["model"]), dtype=torch.float64)
+    norm, original = (one.model.layers[0].post_attention_layernorm.weight for one in (model, float_model))
+    assert not torch.equal(norm, original)

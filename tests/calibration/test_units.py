@@ -1,0 +1,187 @@
+"""Methods that work on an input group or on a whole block, in a whole model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sarqc.artefacts import ArtefactStore
+from sarqc.calibration.pipeline import calibrate, layer_keys
+from sarqc.calibration.plan import CalibrationPlan, SolvedLayer
+from sarqc.errors import NumericalError
+from sarqc.events import EpochDone
+from sarqc.models.loading import LoadedModel
+from sarqc.quantization.clipping import quantize_block
+from sarqc.quantization.layer_statistics import LayerStatistics
+from sarqc.quantization.methods import Method, method
+from tests.calibration.test_pipeline import a_plan, fresh, inputs_of, weights
+
+FOLDABLE = method("sarqc-gs", lam=0.3, mode="foldable")
+LEARNED = method("sarqc-omniquant", lam=0.1, epochs=2)
+
+
+def plan_of(loaded: LoadedModel, chosen: Method, inputs_from: str = "quantized", **changes: object) -> CalibrationPlan:
+    return replace(a_plan(loaded, inputs_from=inputs_from), method=chosen, **changes)
+
+
+def steps_of(loaded: LoadedModel, plan: CalibrationPlan, store: Path) -> list[SolvedLayer | EpochDone]:
+    return list(calibrate(loaded, plan, ArtefactStore(store), layer_keys(loaded, plan)))
+
+
+def layers_of(steps: list[SolvedLayer | EpochDone]) -> list[SolvedLayer]:
+    return [step for step in steps if isinstance(step, SolvedLayer)]
+
+
+def logits_of(loaded: LoadedModel, plan: CalibrationPlan) -> torch.Tensor:
+    with torch.no_grad():
+        return loaded.model(torch.from_numpy(plan.sequences.calibration.copy())).logits
+
+
+@pytest.mark.parametrize("inputs_from", ["quantized", "float"])
+def test_a_folded_model_is_the_one_with_scaled_weights(random_llama: Path, tmp_path: Path, inputs_from: str) -> None:
+    loaded = fresh(random_llama)
+    plan = plan_of(loaded, FOLDABLE, inputs_from)
+    solved = layers_of(steps_of(loaded, plan, tmp_path))
+    unfolded = fresh(random_llama)
+    for one in solved:
+        unfolded.linear(one.info.name).weight.data.copy_(one.quantized.dequantized)
+    folded, expected, original = (logits_of(model, plan) for model in (loaded, unfolded, fresh(random_llama)))
+    assert (folded - expected).abs().max() < 1e-4 * expected.abs().max()
+    assert (folded - original).abs().max() > 1e-2 * expected.abs().max()
+    by_name = {one.info.name: one.quantized for one in solved}
+    folded_norms = 0
+    for index, block in enumerate(loaded.blocks()):
+        q, k, v = (by_name[f"model.layers.{index}.self_attn.{name}_proj"].channel_scale for name in "qkv")
+        norm = unfolded.blocks()[index].input_layernorm.weight
+        if q is None:
+            assert k is None
+            assert v is None
+            assert torch.equal(block.input_layernorm.weight, norm)
+            continue
+        folded_norms += 1
+        assert torch.equal(q, k)
+        assert torch.equal(q, v)
+        assert torch.equal(block.input_layernorm.weight, norm / q)
+    assert folded_norms > 0
+
+
+@pytest.mark.parametrize("inputs_from", ["quantized", "float"])
+@pytest.mark.parametrize("chosen", [FOLDABLE, LEARNED], ids=["foldable", "learned"])
+@pytest.mark.parametrize("stop_after", [3, 12])
+def test_a_stopped_run_continues_to_the_same_bits(
+    random_llama: Path, tmp_path: Path, chosen: Method, inputs_from: str, stop_after: int
+) -> None:
+    whole = fresh(random_llama)
+    reports = [
+        one.quantized.report for one in layers_of(steps_of(whole, plan_of(whole, chosen, inputs_from), tmp_path / "a"))
+    ]
+    stopped = fresh(random_llama)
+    plan = plan_of(stopped, chosen, inputs_from)
+    running = calibrate(stopped, plan, ArtefactStore(tmp_path / "b"), layer_keys(stopped, plan))
+    done = 0
+    while done < stop_after:
+        done += isinstance(next(running), SolvedLayer)
+    running.close()
+    again = fresh(random_llama)
+    resumed = layers_of(steps_of(again, plan_of(again, chosen, inputs_from), tmp_path / "b"))
+    assert any(one.from_cache for one in resumed) == (stop_after > 7)  # a block is solved as a whole
+    assert [one.quantized.report for one in resumed] == reports
+    state = again.model.state_dict()
+    assert all(torch.equal(state[name], part) for name, part in whole.model.state_dict().items())
+    for one in resumed:
+        linear = again.linear(one.info.name).weight
+        assert torch.equal(linear, one.quantized.stored() if chosen is FOLDABLE else one.quantized.dequantized)
+
+
+def states_of(
+    quantized: LoadedModel, original: LoadedModel, block: int, tokens: torch.Tensor
+) -> tuple[list[torch.Tensor], dict[str, object]]:
+    """What enters the block on one prefix, what leaves it on the other, and how it is called."""
+    found: list[torch.Tensor] = []
+    arguments: dict[str, object] = {}
+
+    def before(_module: object, given: tuple, named: dict) -> None:
+        found.append(given[0])
+        arguments.update(named)
+
+    def after(_module: object, _given: object, made: torch.Tensor) -> None:
+        found.append(made)
+
+    hooks = [
+        quantized.blocks()[block].register_forward_pre_hook(before, with_kwargs=True),
+        original.blocks()[block].register_forward_hook(after),
+    ]
+    with torch.no_grad():
+        quantized.model(tokens, use_cache=False)
+        original.model(tokens, use_cache=False)
+    for hook in hooks:
+        hook.remove()
+    return found, arguments
+
+
+def test_learning_sees_the_quantized_prefix_and_aims_at_the_float_model(random_llama: Path, tmp_path: Path) -> None:
+    loaded = fresh(random_llama)
+    plan = plan_of(loaded, LEARNED)
+    solved = {one.info.name: one.quantized for one in layers_of(steps_of(loaded, plan, tmp_path))}
+    reference, original = fresh(random_llama), fresh(random_llama)
+    tokens = torch.from_numpy(plan.sequences.calibration.copy())
+    for block in range(3):
+        prefix = f"model.layers.{block}."
+        names = [layer.name for layer in reference.checkpoint.layers if layer.block == block]
+        states, arguments = states_of(reference, original, block, tokens)
+        inputs = inputs_of(reference, names, tokens)
+        module = reference.blocks()[block]
+        *_, expected = quantize_block(
+            {name.removeprefix(prefix): reference.linear(name).weight for name in names},
+            {name.removeprefix(prefix): LayerStatistics.from_inputs(inputs[name]) for name in names},
+            {name.removeprefix(prefix): plan.grids[name] for name in names},
+            LEARNED,
+            forward=lambda given, hidden, module=module, arguments=arguments: torch.func.functional_call(
+                module, {f"{path}.weight": part for path, part in given.items()}, (hidden,), dict(arguments)
+            ),
+            inputs=[states[0]],
+            targets=[states[1]],
+        )
+        for name in names:
+            found = solved[name]
+            assert (found.codes != expected[name.removeprefix(prefix)].codes).float().mean() < 0.02, name
+            reference.linear(name).weight.data.copy_(loaded.linear(name).weight)
+    with torch.no_grad():
+        error = (loaded.model(tokens).logits - original.model(tokens).logits).square().mean()
+    rounded = fresh(random_llama)
+    steps_of(rounded, plan_of(rounded, method("rtn")), tmp_path / "rtn")
+    with torch.no_grad():
+        assert error < (rounded.model(tokens).logits - original.model(tokens).logits).square().mean()
+
+
+def test_epochs_are_told(random_llama: Path, tmp_path: Path) -> None:
+    loaded = fresh(random_llama)
+    steps = steps_of(loaded, plan_of(loaded, LEARNED), tmp_path)
+    told = [(step.block, step.epoch, step.epochs) for step in steps if isinstance(step, EpochDone)]
+    assert told == [(block, epoch, 2) for block in range(3) for epoch in range(3)]
+    again = fresh(random_llama)
+    assert not any(isinstance(step, EpochDone) for step in steps_of(again, plan_of(again, LEARNED), tmp_path))
+
+
+def test_a_block_that_learns_nothing_finite_is_named(random_llama: Path, tmp_path: Path) -> None:
+    loaded = fresh(random_llama)
+    loaded.blocks()[1].input_layernorm.weight.data.fill_(1e30)  # overflows within the block
+    with pytest.raises(NumericalError, match=r"model\.layers\.1"):
+        steps_of(loaded, plan_of(loaded, LEARNED), tmp_path)
+
+
+@pytest.mark.parametrize("chosen", [FOLDABLE, LEARNED], ids=["foldable", "learned"])
+def test_a_curve_along_lambda(random_llama: Path, tmp_path: Path, chosen: Method) -> None:
+    loaded = fresh(random_llama)
+    layers = layers_of(steps_of(loaded, plan_of(loaded, chosen, sweep=(0.0, 2.0)), tmp_path / "a"))
+    alone = fresh(random_llama)
+    single = layers_of(steps_of(alone, plan_of(alone, chosen), tmp_path / "b"))
+    assert all(one.curve.lams == (0.0, chosen.lam, 2.0) for one in layers)
+    assert [one.quantized.report for one in layers] == [one.quantized.report for one in single]
+    assert all(torch.equal(a, b) for a, b in zip(weights(loaded).values(), weights(alone).values(), strict=True))
+    sar = np.sum([one.curve.sar for one in layers], axis=0)
+    assert sar[2] < sar[0]
