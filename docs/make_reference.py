@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from sarqc.events import EVENT_TYPES
-from sarqc.quantization.methods import METHODS
+from sarqc.quantization.methods import METHODS, Candidates
 from sarqc.recipe import Recipe, public_name
 from sarqc.settings import Settings
 
@@ -33,6 +33,7 @@ def page() -> str:
             f"`{name}`",
             entry.title,
             ", ".join({"lam": "λ", "gamma": "γ"}[parameter] for parameter in entry.tunes) or "–",
+            _tries(entry.auto),
             ", ".join(f"`{option}`" for option in entry.options) or "–",
             f"`{entry.baseline}`",
             entry.make.unit,
@@ -58,7 +59,7 @@ def page() -> str:
             "`POST /api/runs`.",
             table(["field", "flag", "default", "meaning"], fields),
             "## Methods",
-            table(["name", "", "chooses", "options", "compared with", "works on a", "needs"], methods),
+            table(["name", "", "chooses", "“auto” tries", "options", "compared with", "works on a", "needs"], methods),
             "## Settings",
             "Read from the environment when the app or the command line starts.",
             table(["variable", "default", "meaning"], settings),
@@ -67,6 +68,14 @@ def page() -> str:
             table(["type", "fields", "meaning"], events),
         ]
     ) + "\n"  # fmt: skip
+
+
+def _tries(auto: Candidates | None) -> str:
+    if auto is None:
+        return "–"
+    values = {"λ": auto.lams, "γ": tuple(gamma for gamma in auto.gammas if gamma is not None)}
+    said = "; ".join(f"{sign} {', '.join(f'{value:g}' for value in found)}" for sign, found in values.items() if found)
+    return f"for each layer: {said}" if auto.by == "layer" else f"for the whole model: {said}"
 
 
 def _relative(default: object) -> object:

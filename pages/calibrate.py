@@ -30,6 +30,8 @@ SECTIONS = {
 SUGGESTIONS = {"group_size": ["32", "64", "128", "256", "per_channel"]}  # offered; any other value may be typed
 WIDE = ("model", "method", "grid", "calibration")  # fields that take a whole row
 OPEN_CHOICES = ("model", "calibration", "test")  # filled by the page from what this host offers
+# Fields that depend on how λ and γ are found: by “auto” layer by layer, by “auto” for the whole model, or given.
+READ_WITH = {"validation_share": ["layer", "model"], "channel_fraction": ["layer"], "sweep": ["given"]}
 
 _PLAN = """
 <section class="card plan" data-part="plan-card" aria-labelledby="plan-title">
@@ -44,6 +46,9 @@ _PLAN = """
 </section>
 <section class="card run" data-part="run-card" data-testid="run" hidden aria-labelledby="run-title"></section>
 """
+
+# What “auto” will do, in the words that the page makes of the method and the form's values.
+_AUTO_NOTE = '<p class="auto-note is-off" data-testid="auto-note" aria-live="polite"></p>'
 
 _STUDY_HEAD = """
 <div data-part="problem"></div>
@@ -69,18 +74,19 @@ def build(settings: Settings) -> None:
                             info = Recipe.model_fields[name]
                             if _extra(info)["section"] == section and not _extra(info)["advanced"]:
                                 components[name] = field(name, info)
+                        if section == "method":
+                            part(_AUTO_NOTE, classes="field-wide")
                 with gr.Accordion("Advanced", open=False, elem_classes=["form-advanced"]):
                     for name in fields:
                         if _extra(Recipe.model_fields[name])["advanced"]:
                             components[name] = field(name, Recipe.model_fields[name])
             described = [
-                [name, public_name(name), _kind(info), str(info.title), _extra(info)["unit"]]
+                [name, public_name(name), _kind(info), str(info.title), _extra(info)["unit"], READ_WITH.get(name)]
                 for name, info in Recipe.model_fields.items()
             ]
             names = json.dumps(sorted(described, key=lambda one: list(components).index(one[0])))
-            tunes = json.dumps({name: entry.tunes for name, entry in METHODS.items()})
             part(
-                f'<div class="side" data-fields="{escape(names)}" data-tunes="{escape(tunes)}">{_PLAN}</div>',
+                f'<div class="side" data-fields="{escape(names)}">{_PLAN}</div>',
                 script="calibrate.js",
                 classes="area-side",
             )
@@ -110,8 +116,19 @@ def _listen(components: dict[str, Any]) -> None:
         api_visibility="private",
         show_progress="hidden",
     )
-    for component in every:
-        event = component.input if isinstance(component, gr.Textbox | gr.Number) else component.change
+    for name, component in components.items():
+        for button in getattr(component, "buttons", None) or ():
+            word = json.dumps(button.value)
+            button.click(
+                None,
+                component,
+                component,
+                js=f"(value) => (value === {word} ? '' : {word})",
+                api_visibility="private",
+                show_progress="hidden",
+            )
+        by_hand = isinstance(component, gr.Textbox | gr.Number) and not _words(Recipe.model_fields[name])
+        event = component.input if by_hand else component.change
         event(
             None,
             every,
@@ -139,6 +156,9 @@ def field(name: str, info: FieldInfo) -> Any:
         return gr.Dropdown([], value=None, allow_custom_value=True, **common)
     if name in SUGGESTIONS:
         return gr.Dropdown(SUGGESTIONS[name], value=str(default), allow_custom_value=True, **common)
+    if words := _words(info):  # a number, or a word that is a click away
+        buttons = [gr.Button(word) for word in words]
+        return gr.Textbox(value="", max_lines=1, buttons=buttons, **common)
     literal = _literal(info.annotation)
     if literal:
         return gr.Radio([(choice.replace("_", " "), choice) for choice in literal], value=default, **common)
@@ -173,6 +193,11 @@ def _literal(annotation: Any) -> tuple[str, ...]:
     return ()
 
 
+def _words(info: FieldInfo) -> tuple[str, ...]:
+    """The words that a field of numbers takes too."""
+    return _literal(info.annotation) if float in _members(info.annotation) else ()
+
+
 def _span(info: FieldInfo) -> tuple[int, int] | None:
     low = next((m.ge for m in info.metadata if getattr(m, "ge", None) is not None), None)
     high = next((m.le for m in info.metadata if getattr(m, "le", None) is not None), None)
@@ -180,7 +205,7 @@ def _span(info: FieldInfo) -> tuple[int, int] | None:
 
 
 def _kind(info: FieldInfo) -> str:
-    """How the browser reads the field: truth, whole, number, list or text."""
+    """How the browser reads the field: truth, whole, number, number or word, list or text."""
     members = _members(info.annotation)
     if bool in members:
         return "truth"
@@ -188,4 +213,6 @@ def _kind(info: FieldInfo) -> str:
         return "list"
     if int in members:
         return "whole"
-    return "number" if float in members else "text"
+    if float in members:
+        return "number or word" if _words(info) else "number"
+    return "text"

@@ -11,12 +11,15 @@ import json
 import os
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from sarqc.errors import Refused, SarqcError
+from sarqc.events import CandidateDone, EpochDone, Event, Finished, LayerDone, Saved, Stage, Started, Warned
+from sarqc.quantization.methods import METHODS, Candidates
 from sarqc.recipe import Recipe, public_name
 from sarqc.settings import Settings
 
@@ -95,7 +98,6 @@ def _quantize(recipe: Recipe, output: Output = None, as_json: AsJson = False) ->
 def _execute(recipe: Recipe, output: Path | None) -> dict[str, Any]:
     from tqdm import tqdm
 
-    from sarqc.events import Finished, LayerDone, Saved, Stage, Started, Warned
     from sarqc.preflight import output_is_free, plan
 
     settings = Settings()
@@ -116,17 +118,31 @@ def _execute(recipe: Recipe, output: Path | None) -> dict[str, Any]:
                 case Started():
                     bar.total = len(event.layers)
                     bar.refresh()
-                case Stage():
-                    bar.set_description(f"{event.name} {event.detail}".strip())
+                case Stage() | EpochDone():
+                    bar.set_description(words(event))
                 case LayerDone():
                     bar.update()
-                case Warned():
-                    bar.write(f"note: {event.what}" + (f" ({event.where})" if event.where else ""), file=sys.stderr)
-                case Saved():
-                    bar.write(f"saved {event.what}: {event.path}", file=sys.stderr)
+                case CandidateDone() | Warned() | Saved():
+                    bar.write(words(event), file=sys.stderr)
                 case Finished():
                     summary = event.summary | {"seconds": round(event.seconds, 2)}
     return summary
+
+
+def words(event: Event) -> str:
+    """What the progress bar says of an event."""
+    match event:
+        case Stage():
+            return f"{event.name} {event.detail}".strip()
+        case EpochDone():
+            return f"block {event.block}, epoch {event.epoch} of {event.epochs}, objective {event.objective:.3g}"
+        case CandidateDone():
+            return f"λ = {event.lam:g}: perplexity {event.perplexity:.4g} on the sequences kept for judging"
+        case Warned():
+            return f"note: {event.what}" + (f" ({event.where})" if event.where else "")
+        case Saved():
+            return f"saved {event.what}: {event.path}"
+    return event.type
 
 
 def _print_summary(summary: dict[str, Any]) -> None:
@@ -134,6 +150,8 @@ def _print_summary(summary: dict[str, Any]) -> None:
         typer.echo(f"{name:<22}{value}")
 
     line("share quantized", f"{summary['share_quantized']:.1%} of the parameters")
+    for number, (what, which) in enumerate(_what_was_chosen(summary)):
+        line("chosen by “auto”" if number == 0 else "", f"{what:<20}{which}")
     if summary["perplexity"] is not None:
         test = summary["protocol"]["test"]
         line("perplexity", f"{summary['perplexity']:.4g}, float {summary['perplexity_float']:.4g}")
@@ -146,6 +164,30 @@ def _print_summary(summary: dict[str, Any]) -> None:
         )
     recon = [layer["report"]["relative_recon"] for layer in summary["layers"]]
     line("reconstruction error", f"{sum(recon) / len(recon):.4g} relative, mean over {len(recon)} layers")
+
+
+def _what_was_chosen(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """What “auto” settled on: λ for the whole model with its rivals, or how many layers chose each pair."""
+    selection = summary.get("selection")
+    if selection and selection["by"] == "model":
+        return [
+            (
+                f"λ = {one['lambda']:g}",
+                f"perplexity {one['perplexity']:.4g}" + (", chosen" if one["lambda"] == selection["lambda"] else ""),
+            )
+            for one in selection["candidates"]
+        ]
+    reports = [layer["report"] for layer in summary["layers"] if layer["report"].get("candidates")]
+    pairs = Counter((report["chosen"]["lam"], report["chosen"].get("gamma")) for report in reports)
+    tried = dict.fromkeys((one["lam"], one["gamma"]) for report in reports for one in report["candidates"])
+    return [
+        (
+            f"λ = {lam:g}" + ("" if gamma is None else f", γ = {gamma:g}"),
+            f"{pairs[lam, gamma]} of {len(reports)} layers",
+        )
+        for lam, gamma in tried
+        if pairs[lam, gamma]
+    ]
 
 
 _recipe_command("quantize", "Quantize a model with one method: one flag for each field of a recipe.", _quantize)
@@ -191,12 +233,21 @@ def survey(
 
 @app.command()
 def methods() -> None:
-    """List the methods with what each lets you choose."""
-    from sarqc.quantization.methods import METHODS
-
+    """List the methods: what each lets you choose, what “auto” tries, and its further options."""
+    rows = [("method", "", "chooses", "auto", "options")]
     for name, entry in METHODS.items():
-        chooses = ", ".join({"lam": "λ", "gamma": "γ"}[parameter] for parameter in entry.tunes) or "–"
-        typer.echo(f"{name:<12}{entry.title:<24}{chooses}")
+        chooses = ", ".join({"lam": "λ", "gamma": "γ"}[parameter] for parameter in entry.tunes)
+        rows.append((name, entry.title, chooses or "–", _tries(entry.auto), ", ".join(entry.options) or "–"))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _tries(auto: Candidates | None) -> str:
+    if auto is None:
+        return "–"
+    counts = [f"{len(auto.lams)} λ"] + ([f"{len(auto.gammas)} γ"] if auto.gammas != (None,) else [])
+    return " × ".join(counts) + (" for each layer" if auto.by == "layer" else " for the whole model")
 
 
 @app.command()

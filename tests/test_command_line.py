@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from sarqc.__main__ import _print_summary, words
+from sarqc.events import CandidateDone, EpochDone, Saved, Stage, Warned
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -55,6 +58,8 @@ def test_flags_and_a_file_are_the_same_run(flags: list[str], tmp_path: Path) -> 
         (["--bits", "9"], "bits"),
         (["--lambda", "nan"], "lambda"),
         (["--lambda", "-1"], "lambda"),
+        (["--lambda", "abc"], "lambda"),
+        (["--gamma", "auto", "--samples", "1"], "samples"),
         (["--indivisible", "refuse"], "group"),
         (["--model", "no-such-model"], "no-such-model"),
         (["--calibration", "no-such-file.txt"], "no-such-file.txt"),
@@ -113,3 +118,53 @@ def test_help_names_every_field() -> None:
     for flag in ("--lambda", "--gamma", "--group-size", "--indivisible", "--inputs-from", "--held-out-samples"):
         assert flag in text
     assert "sarqc-gbs" in sarqc("methods").stdout
+
+
+def test_auto_is_a_value_of_lambda_and_gamma(flags: list[str]) -> None:
+    assert sarqc("plan", *flags, "--lambda", "auto", "--gamma", "auto", "--json").returncode == 0
+
+
+def test_methods_say_what_auto_tries() -> None:
+    lines = {line.split()[0]: line for line in sarqc("methods").stdout.splitlines()}
+    assert "3 λ × 4 γ for each layer" in lines["sarqc-gbs"]
+    assert "10 λ for the whole model" in lines["rqc-gs"]
+    assert lines["omniquant"].endswith("epochs, normalise")
+    assert "for" not in lines["rtn"]
+
+
+def test_words_of_the_progress_bar() -> None:
+    assert words(EpochDone(3, 12, 40, 0.8712, 1.0, 2.0)) == "block 3, epoch 12 of 40, objective 0.871"
+    assert words(CandidateDone(0.3, 2, 10, 41.23)) == "λ = 0.3: perplexity 41.23 on the sequences kept for judging"
+    assert words(Stage("choosing λ", "10 values")) == "choosing λ 10 values"
+    assert words(Warned("too short", "a")) == "note: too short (a)"
+    assert words(Saved("study", "here")) == "saved study: here"
+
+
+def printed(capsys: pytest.CaptureFixture[str], **more: object) -> str:
+    base = {"share_quantized": 0.5, "perplexity": None, "tasks": {}, "layers": [{"report": {"relative_recon": 0.1}}]}
+    _print_summary(base | more)
+    return capsys.readouterr().out
+
+
+def test_the_summary_says_what_each_layer_chose(capsys: pytest.CaptureFixture[str]) -> None:
+    candidates = [{"lam": lam, "gamma": gamma} for gamma in (0.1, 0.5) for lam in (0.25, 0.5)]
+    chosen = [(0.5, 0.1), (0.25, 0.1), (0.5, 0.1), (0.25, 0.5)]
+    layers = [
+        {"report": {"relative_recon": 0.1, "chosen": {"lam": lam, "gamma": gamma}, "candidates": candidates}}
+        for lam, gamma in chosen
+    ]
+    text = printed(capsys, layers=layers, selection={"by": "layer"})
+    found = [line for line in text.splitlines() if "of 4 layers" in line]
+    assert found == [
+        "chosen by “auto”      λ = 0.25, γ = 0.1   1 of 4 layers",
+        "                      λ = 0.5, γ = 0.1    2 of 4 layers",
+        "                      λ = 0.25, γ = 0.5   1 of 4 layers",
+    ]
+
+
+def test_the_summary_says_which_lambda_won(capsys: pytest.CaptureFixture[str]) -> None:
+    candidates = [{"lambda": 0.1, "perplexity": 41.7}, {"lambda": 0.3, "perplexity": 41.2}]
+    text = printed(capsys, selection={"by": "model", "lambda": 0.3, "candidates": candidates, "protocol": {}})
+    assert "λ = 0.1             perplexity 41.7\n" in text
+    assert "λ = 0.3             perplexity 41.2, chosen\n" in text
+    assert "auto" not in printed(capsys, selection=None)

@@ -83,6 +83,8 @@ export const EVENT_TYPES = [
   "started",
   "stage",
   "layer_done",
+  "epoch_done",
+  "candidate_done",
   "measured",
   "saved",
   "warned",

@@ -5,13 +5,15 @@
  */
 
 import { asProblem, request } from "./api.js";
-import { fill, h, problem } from "./dom.js";
-import { bytes, count, duration, number, percent } from "./format.js";
-import { describe, recipeOf, valuesOf } from "./recipe.js";
+import { fill, h, problem, say } from "./dom.js";
+import { bytes, count, duration, number, percent, plain } from "./format.js";
+import { autoWords, describe, idleFields, readForm, recipeOf, valuesOf } from "./recipe.js";
 import { RunView } from "./run_view.js";
 
 const PLAN_DELAY = 350;
-const side = { element: null, fields: [], tunes: {}, names: [] };
+const side = { element: null, fields: [], methods: {} };
+const offRule = new CSSStyleSheet();
+document.adoptedStyleSheets.push(offRule);
 let ready = null;
 let values = [];
 let models = [];
@@ -33,6 +35,7 @@ export async function mount(element) {
     card: part("run-card"),
     recipeCard: part("recipe-card"),
     fields: side.fields,
+    methods: side.methods,
     study: document.querySelector(".run-study"),
     leave: () => showRun(null),
   });
@@ -47,12 +50,13 @@ function begin(element = document.querySelector(".side")) {
     const found = element?.matches?.(".side") ? element : (element?.querySelector(".side") ?? (await waitForSide()));
     side.element = found;
     side.fields = JSON.parse(found.dataset.fields);
-    side.tunes = JSON.parse(found.dataset.tunes);
-    const [offered, texts, schema] = await Promise.all([
+    const [methods, offered, texts, schema] = await Promise.all([
+      ask("/methods", "methods"),
       ask("/models", "models"),
       ask("/corpora", "corpora"),
       request("/recipe-schema").catch(() => ({ properties: {} })),
     ]);
+    for (const method of methods) side.methods[method.name] = method;
     models = offered;
     corpora = texts;
     for (const [name, key] of side.fields) defaults[name] = schema.properties?.[key]?.default;
@@ -126,18 +130,37 @@ function textChoices(roles, value) {
 export async function formChanged(current) {
   await begin();
   values = current;
-  showTuned();
-  recipe = recipeOf(side.fields, values, side.tunes);
+  recipe = recipeOf(side.fields, values, side.methods);
+  showWhatCounts();
   clearTimeout(planTimer);
   planTimer = setTimeout(plan, PLAN_DELAY);
 }
 
-/** λ and γ are only asked for where the method has them. */
-function showTuned() {
-  const method = values[side.fields.findIndex(([field]) => field === "method")];
-  for (const name of ["lam", "gamma"]) {
-    document.getElementById(`field-${name}`)?.classList.toggle("is-off", !(side.tunes[method] ?? ["lam", "gamma"]).includes(name));
+const selector = (name) => `#field-${name.replaceAll("_", "-")}`;
+
+/** Only what means something to the method is asked for, and λ and γ say what they are when left empty. */
+function showWhatCounts() {
+  const said = readForm(side.fields, values);
+  const method = side.methods[said.method];
+  const idle = idleFields(said, side.fields, side.methods);
+  // A rule rather than a class: fields in a closed part of the form are only made when it is opened.
+  offRule.replaceSync(idle.size ? `${[...idle].map(selector).join(", ")} { display: none !important }` : "");
+  for (const [name, key, kind, title] of side.fields) {
+    const field = kind === "number or word" && document.querySelector(selector(name));
+    if (!field) continue;
+    const own = method?.defaults[name];
+    const input = field.querySelector("input");
+    if (input) {
+      input.placeholder = own === null || own === undefined ? "" : `${plain(own)}, the method’s own`;
+      input.setAttribute("aria-label", title); // the label around it belongs to the button
+    }
+    field.classList.toggle("is-auto", said[key] === "auto");
+    field.classList.toggle("has-no-auto", !method?.auto);
   }
+  const note = document.querySelector(".auto-note");
+  const words = autoWords(said, side.fields, side.methods);
+  note?.classList.toggle("is-off", !words);
+  say(note, words);
 }
 
 async function plan() {

@@ -19,6 +19,11 @@ export function plain(value) {
   return String(Number(Number(value).toPrecision(6))).replace("-", MINUS);
 }
 
+/** A value of any size with three digits that mean something: 0.870, 1.05, 0.000123. */
+export function significant(value) {
+  return Number(value).toPrecision(3).replace("-", MINUS).replace(/e\+?/, "·10^");
+}
+
 /** Decimals that leave a perplexity about three digits. */
 export function decimalsFor(value) {
   const size = Math.abs(value);
@@ -77,6 +82,7 @@ const KINDS = {
   share: (value) => percent(value, 1),
   points: (value) => number(100 * value, 1),
   error: (value) => number(value, Math.abs(value) < 1 ? 3 : 2),
+  significant,
   flag: (value) => (value ? "yes" : "no"),
   text: (value) => String(value),
 };
@@ -84,7 +90,7 @@ const KINDS = {
 /**
  * A value of a table as text; what was not measured is a dash.
  * @param {any} value
- * @param {string} kind one of perplexity, difference, share, points, error, flag, plain, text
+ * @param {string} kind one of perplexity, difference, share, points, error, significant, flag, plain, text
  */
 export function format(value, kind) {
   if (value === null || value === undefined) return "–";

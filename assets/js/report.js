@@ -3,12 +3,18 @@
  * @module report
  */
 
-import { copy, fill, h } from "./dom.js";
-import { count, format, percent } from "./format.js";
-import { asCommand, asPython, asRequest, asYaml, chosenOnly } from "./recipe.js";
+import { copy, download, fill, h } from "./dom.js";
+import { count, csv, decimalsFor, format, number, percent, plain } from "./format.js";
+import { LAYER_COLUMNS, judgements, layerRows, pairCounts } from "./layers.js";
+import { asCommand, asPython, asRequest, asYaml, chosenOnly, idleFields } from "./recipe.js";
 
-/** The end of a run: what it gained and lost, how it was measured, and the recipe to take away. */
-export function reportCard(run, summary) {
+/**
+ * The end of a run: what it gained and lost, how it was measured, what “auto” chose, and every layer.
+ * @param {object} run
+ * @param {object} summary
+ * @param {Array<{name: string, report: object}>} layers in the order of the model
+ */
+export function reportCard(run, summary, layers) {
   const test = summary.protocol?.test;
   const cell = (name, value, note, key) =>
     value === null || value === undefined
@@ -33,20 +39,155 @@ export function reportCard(run, summary) {
       cell("Quantized", percent(summary.share_quantized, 1), "of all parameters", "share"),
     ),
     test ? h("p", { class: "protocol" }, `Perplexity on ${facts(test)}.`) : null,
+    summary.selection?.by === "model" ? chosenForTheModel(summary.selection) : null,
+    chosenByLayer(layers),
+    everyLayer(run, layers),
+  );
+}
+
+/**
+ * Perplexity by λ, one cell for each candidate; shown while they are judged and in the report.
+ * @param {Array<{lam: number, perplexity: number|null}>} candidates
+ * @param {number|undefined} chosen
+ */
+export function candidateStrip(candidates, chosen) {
+  return h(
+    "div",
+    { class: "candidates" },
+    h("p", { class: "candidates-title" }, "Perplexity by λ, on the sequences kept for judging"),
+    h(
+      "ol",
+      {},
+      candidates.map(({ lam, perplexity }) =>
+        h(
+          "li",
+          { class: lam === chosen ? "is-chosen" : null },
+          h("span", {}, `λ ${plain(lam)}`),
+          // One digit more than elsewhere: neighbours differ by little, and the least is what counts.
+          h("strong", {}, perplexity === null ? "–" : number(perplexity, decimalsFor(perplexity) + 1)),
+          lam === chosen ? h("span", { class: "visually-hidden" }, "the best") : null,
+        ),
+      ),
+    ),
+  );
+}
+
+function chosenForTheModel({ lambda, candidates, protocol }) {
+  const all = candidates.map((one) => ({ lam: one.lambda, perplexity: one.perplexity }));
+  return h(
+    "section",
+    { class: "selection", "data-testid": "selection" },
+    h("h3", {}, `λ = ${plain(lambda)} for the whole model, of ${all.length} candidates`),
+    candidateStrip(all, lambda),
+    protocol ? h("p", { class: "protocol" }, `Judged on ${facts(protocol)}.`) : null,
+  );
+}
+
+/** How often each pair was chosen, and the judgement of every layer to unfold. */
+function chosenByLayer(layers) {
+  const judged = judgements(layers);
+  if (!judged.length) return null;
+  const { lams, gammas, counts } = pairCounts(layers);
+  const most = Math.max(...counts.flat());
+  const cell = (times) => {
+    const share = Math.round(45 * (times / most));
+    return h("td", { style: times ? `background: color-mix(in srgb, var(--accent) ${share}%, transparent)` : null }, times || "–");
+  };
+  const several = gammas.length > 1;
+  const better = (value) => (value === null ? "–" : percent(value, 1));
+  const columns = [
+    ["λ", (one) => plain(one.lam)],
+    ...(judged.some((one) => one.gamma !== null) ? [["γ", (one) => (one.gamma === null ? "–" : plain(one.gamma))]] : []),
+    ["Error when judged", (one) => format(one.validation, "significant")],
+    ["Below median", (one) => better(one.overMedian)],
+    ["Below worst", (one) => better(one.overWorst)],
+  ];
+  return h(
+    "section",
+    { class: "selection", "data-testid": "selection" },
+    h("h3", {}, `${several ? "λ and γ" : "λ"} chosen layer by layer`),
+    h(
+      "div",
+      { class: "table-scroll" },
+      h(
+        "table",
+        { class: "pairs" },
+        h("caption", {}, "Layers that chose each"),
+        h("thead", {}, h("tr", {}, several ? h("td", {}) : null, lams.map((lam) => h("th", { scope: "col" }, `λ ${plain(lam)}`)))),
+        h(
+          "tbody",
+          {},
+          gammas.map((gamma, row) =>
+            h("tr", {}, several ? h("th", { scope: "row" }, `γ ${gamma === null ? "–" : plain(gamma)}`) : null, counts[row].map(cell)),
+          ),
+        ),
+      ),
+    ),
+    h(
+      "details",
+      { class: "layers-fold" },
+      h("summary", {}, "What each layer chose"),
+      layerTable(judged, columns, "What each layer chose"),
+    ),
+  );
+}
+
+function everyLayer(run, layers) {
+  const rows = layerRows(layers);
+  if (!rows.length) return null;
+  const present = LAYER_COLUMNS.filter(({ key }) => rows.some((row) => row[key] !== null && row[key] !== undefined));
+  const columns = present.filter((column) => column.title).map(({ title, show }) => [title, show]);
+  const save = () => download(`${run.id}-layers.csv`, csv(present, rows));
+  return h(
+    "details",
+    { class: "layers-fold", "data-testid": "every-layer" },
+    h("summary", {}, "Every layer"),
+    h("div", { class: "layers-tools" }, h("button", { type: "button", class: "quiet", "data-testid": "layers-csv", on: { click: save } }, "CSV")),
+    layerTable(rows, columns, "Every layer"),
+    rows.some((row) => row.lam_low !== null)
+      ? h("p", { class: "protocol" }, "Same choice for λ: the interval of λ in which the layer’s search would choose the same scales.")
+      : null,
+  );
+}
+
+/** Rows of layers: a table, which on a narrow screen becomes a list with the column's name at each value. */
+function layerTable(rows, columns, label) {
+  return h(
+    "div",
+    { class: "table-scroll layers-scroll", tabindex: 0, role: "region", "aria-label": label },
+    h(
+      "table",
+      { class: "layers" },
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Layer"), columns.map(([title]) => h("th", { scope: "col" }, title)))),
+      h(
+        "tbody",
+        {},
+        rows.map((row) =>
+          h(
+            "tr",
+            {},
+            h("th", { scope: "row", title: row.name }, row.short, row.flags ? h("span", { class: "layer-flags" }, row.flags) : null),
+            columns.map(([title, show]) => h("td", { dataset: { label: title } }, show(row))),
+          ),
+        ),
+      ),
+    ),
   );
 }
 
 function facts(document) {
   const said = (value) => (value === true ? "yes" : value === false ? "no" : typeof value === "number" ? count(value) : value);
   const { corpus, ...others } = document;
-  const rest = Object.entries(others).filter(([, value]) => value !== null);
+  const rest = Object.entries(others).filter(([, value]) => value !== null && typeof value !== "object");
   return [corpus, ...rest.map(([key, value]) => `${key.replaceAll("_", " ")} ${said(value)}`)].filter(Boolean).join(", ");
 }
 
-/** What was asked for, field by field in the words of the form, and ways to take it elsewhere. */
-export function recipeCard(place, recipe, fields) {
-  const said = (value) => (Array.isArray(value) ? value.join(", ") : value === true ? "yes" : value === false ? "no" : String(value).replace("per_channel", "per channel"));
+/** What was asked for and counts, field by field in the words of the form, and ways to take it elsewhere. */
+export function recipeCard(place, recipe, fields, methods) {
+  const said = (value) => (Array.isArray(value) ? value.join(", ") : value === true ? "yes" : value === false ? "no" : String(value).replace(/^(per|full)_/, "$1 "));
+  const idle = idleFields(recipe, fields, methods);
   const rows = fields
+    .filter(([name]) => !idle.has(name))
     .map(([, key, , title, unit]) => [title, recipe[key], unit])
     .filter(([, value]) => value !== null && value !== undefined && value !== "" && !(Array.isArray(value) && !value.length));
   fill(

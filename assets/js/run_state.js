@@ -3,8 +3,9 @@
  * @module run_state
  */
 
-import { duration, format, number } from "./format.js";
+import { duration, format, number, plain } from "./format.js";
 
+export const CHOOSING = "choosing λ"; // the stage in which one λ is sought for the whole model
 const RECENT = 8; // layers whose time decides the estimate
 
 /** The state before the first event. */
@@ -17,6 +18,8 @@ export function initial() {
     results: new Map(),
     lastIndex: null,
     seconds: [],
+    learning: null, // the block that is being learned: {block, epoch, epochs, objective, first}
+    candidates: [], // of λ for the whole model, as they were judged: {lam, perplexity, total}
     stage: "",
     detail: "",
     share: null,
@@ -53,6 +56,8 @@ export function reduce(state, event) {
         results: new Map(),
         lastIndex: null,
         seconds: [],
+        learning: null,
+        candidates: [],
         ended: null,
         failure: null,
       });
@@ -63,7 +68,7 @@ export function reduce(state, event) {
       );
       break;
     case "stage":
-      Object.assign(next, { stage: event.name, detail: event.detail ?? "" });
+      Object.assign(next, { stage: event.name, detail: event.detail ?? "", learning: null });
       tell(event.detail ? `${sentence(event.name)}: ${event.detail}` : sentence(event.name));
       break;
     case "layer_done": {
@@ -72,6 +77,7 @@ export function reduce(state, event) {
         recon: event.report?.relative_recon ?? null,
         heldOut: event.report?.relative_held_out ?? null,
         drift: event.report?.relative_drift ?? null,
+        report: event.report ?? {},
         seconds: event.seconds,
         cached: Boolean(event.from_cache),
       });
@@ -79,6 +85,21 @@ export function reduce(state, event) {
       if (!event.from_cache) next.seconds = [...state.seconds, event.seconds].slice(-RECENT);
       break;
     }
+    case "epoch_done": {
+      const same = state.learning?.block === event.block && state.learning.epoch < event.epoch;
+      const first = same ? state.learning.first : event.epoch === 0 ? event.objective : null;
+      next.learning = { block: event.block, epoch: event.epoch, epochs: event.epochs, objective: event.objective, first };
+      if (event.epoch === event.epochs && !choosing(state)) {
+        const from = first === null ? "" : `${format(first, "significant")} → `;
+        tell(`Block ${event.block}: objective ${from}${format(event.objective, "significant")} after ${event.epochs} epochs`);
+      }
+      break;
+    }
+    case "candidate_done":
+      next.candidates = [...state.candidates, { lam: event.lam, perplexity: event.perplexity, total: event.total }];
+      next.learning = null;
+      tell(`λ = ${plain(event.lam)}: perplexity ${format(event.perplexity, "perplexity")} on the sequences kept for judging`);
+      break;
     case "measured": {
       next.measured = { ...state.measured, [`${event.quantity}_${event.which}`]: event };
       const kind = event.quantity === "perplexity" ? "perplexity" : "share";
@@ -115,6 +136,11 @@ export function reduce(state, event) {
   return next;
 }
 
+/** True while one λ is sought for the whole model; layers are reported only after that. */
+export function choosing(state) {
+  return state.stage === CHOOSING;
+}
+
 function sentence(text) {
   return text ? text[0].toUpperCase() + text.slice(1) : "";
 }
@@ -141,6 +167,45 @@ export function remaining(state) {
 export function currentLayer(state) {
   if (!state.layers.length || state.ended) return null;
   return state.layers[state.results.size]?.name ?? null;
+}
+
+/** Whether a layer is being worked on: with its whole block where that is learned, else alone. */
+export function isCurrent(state, index) {
+  if (state.ended || state.results.has(index)) return false;
+  if (state.learning) return state.layers[index]?.block === state.learning.block;
+  return !choosing(state) && state.layers[index]?.name === currentLayer(state);
+}
+
+/** Where the learning of a block stands, or empty. */
+export function learningWords(state) {
+  if (!state.learning) return "";
+  const { block, epoch, epochs, objective, first } = state.learning;
+  const before = first === null || epoch === 0 ? "" : ` (${format(first, "significant")} before the first step)`;
+  return `block ${block} · epoch ${epoch} of ${epochs} · objective ${format(objective, "significant")}${before}`;
+}
+
+/** The candidate of λ with the smallest perplexity so far, the first of equals, or null. */
+export function bestCandidate(candidates) {
+  const judged = candidates.filter((one) => one.perplexity !== null); // null: too large to be a number
+  return judged.reduce((best, one) => (best === null || one.perplexity < best.perplexity ? one : best), null);
+}
+
+/**
+ * How far the work is, from 0 to 1: each candidate of λ is one walk through the model, and so is the final solve. A
+ * block that is being learned counts with the epochs it has behind it.
+ */
+export function workDone(state, { done, total }) {
+  if (!total) return 0;
+  const { learning, layers } = state;
+  const before = learning ? layers.filter((layer) => layer.block < learning.block).length : 0;
+  const within = learning ? layers.filter((layer) => layer.block === learning.block).length * (learning.epoch / learning.epochs) : 0;
+  const candidates = state.candidates.at(-1)?.total ?? 0;
+  return (state.candidates.length + Math.max(done, before + within) / total) / (candidates + 1);
+}
+
+/** Name and report of every finished layer, in the order of the model. */
+export function layerReports(state) {
+  return [...state.results].sort(([a], [b]) => a - b).map(([, { name, report }]) => ({ name, report }));
 }
 
 /** Rows (blocks) and columns (modules) of the layer matrix, with the layer's index in each cell or null. */

@@ -9,7 +9,7 @@ import { fill, h, problem, say } from "./dom.js";
 import { Explorer } from "./explorer.js";
 import { duration, format, when } from "./format.js";
 import { describe } from "./recipe.js";
-import { recipeCard, reportCard } from "./report.js";
+import { candidateStrip, recipeCard, reportCard } from "./report.js";
 import * as State from "./run_state.js";
 
 const POLL_MS = 1500;
@@ -30,13 +30,16 @@ export const stateChip = (state) =>
 
 export class RunView {
   /**
-   * @param {{card: HTMLElement, recipeCard: HTMLElement, study: HTMLElement, fields: Array, leave: Function}} options
-   * `fields` are the form's [field, public name, kind, title, unit]; `leave` goes back to the plan
+   * @param {{card: HTMLElement, recipeCard: HTMLElement, study: HTMLElement, fields: Array, methods: object,
+   *   leave: Function}} options
+   * `fields` are the form's [field, public name, kind, title, unit, …], `methods` the entries of GET /methods by name;
+   * `leave` goes back to the plan
    */
-  constructor({ card, recipeCard, study, fields, leave }) {
+  constructor({ card, recipeCard, study, fields, methods, leave }) {
     this.card = card;
     this.recipeCard = recipeCard;
     this.fields = fields;
+    this.methods = methods;
     this.study = study;
     this.leave = leave;
     this.id = null;
@@ -64,7 +67,7 @@ export class RunView {
     }
     if (this.id !== id) return;
     known(this.run);
-    recipeCard(this.recipeCard, this.run.recipe, this.fields);
+    recipeCard(this.recipeCard, this.run.recipe, this.fields, this.methods);
     this.draw();
     this.follow();
   }
@@ -163,6 +166,13 @@ export class RunView {
           h("div", { class: "meter", role: "progressbar", "aria-valuemin": 0, "data-part": "meter" }, h("span", {})),
           h("p", { class: "run-now", "data-part": "now", "data-testid": "progress" }),
         ),
+        h(
+          "div",
+          { class: "run-epochs", "data-part": "epochs", hidden: true },
+          h("p", { class: "run-now", "data-part": "learning", "data-testid": "learning" }),
+          h("div", { class: "meter meter-small" }, h("span", { "data-part": "epoch" })),
+        ),
+        h("div", { "data-part": "candidates", "data-testid": "candidates" }),
         h("div", { class: "matrix", role: "img", "data-part": "matrix", "data-testid": "matrix" }),
         h("p", { class: "legend" }, "Reconstruction error, calibration text: 0.001 ", h("span", { class: "ramp" }), " 1"),
         h("dl", { class: "facts", "data-part": "facts" }),
@@ -191,6 +201,7 @@ export class RunView {
     this.once("chip", run.state, () => stateChip(run.state));
     this.drawTrouble();
     this.drawProgress();
+    this.drawLearning();
     this.drawMatrix();
     this.drawFacts();
     this.once("buttons", [run.state, run.id], () => this.buttons());
@@ -220,9 +231,10 @@ export class RunView {
     const total = known.total || run.progress?.total || 0;
     const done = known.total ? known.done : (run.progress?.done ?? 0);
     const meter = this.part("meter");
-    meter.setAttribute("aria-valuemax", String(total || 1));
-    meter.setAttribute("aria-valuenow", String(done));
-    meter.firstElementChild.style.width = total ? `${(100 * done) / total}%` : "0%";
+    const share = Math.round(1000 * State.workDone(state, { done, total })) / 10;
+    meter.setAttribute("aria-valuemax", "100");
+    meter.setAttribute("aria-valuenow", String(share));
+    meter.firstElementChild.style.width = `${share}%`;
     meter.classList.toggle("is-done", run.state === "finished");
     say(this.part("now"), this.nowText(done, total));
   }
@@ -235,9 +247,13 @@ export class RunView {
         return this.waiting > 1 ? `Waiting for a device, number ${this.waiting} in the queue` : "Waiting for a device, next in the queue";
       case "running": {
         if (!total) return state.stage ? `${state.stage}${state.detail ? `: ${state.detail}` : ""}` : "Starting the worker";
+        if (State.choosing(state)) {
+          const judged = state.candidates.length;
+          return `Choosing λ for the whole model: ${judged ? `${judged} of ${state.candidates[0].total} values judged` : "none judged yet"}`;
+        }
         const current = State.currentLayer(state);
         if (done >= total) return `${layers}, ${state.stage}${state.detail ? `: ${state.detail}` : ""}`;
-        return current && done > 0 ? `${layers}, now ${current.replace(/^model\./, "")}` : `${layers}, ${state.stage || "starting"}`;
+        return current && done > 0 && !state.learning ? `${layers}, now ${current.replace(/^model\./, "")}` : `${layers}, ${state.stage || "starting"}`;
       }
       case "cancelling":
         return `${layers}, stopping after the current step`;
@@ -250,6 +266,18 @@ export class RunView {
       default:
         return `All ${layers.replace(/^\d+ of /, "")} in ${duration(state.took ?? seconds(run))}`;
     }
+  }
+
+  /** Where the learning of a block stands, and λ being chosen for the whole model; the report has what came of it. */
+  drawLearning() {
+    const { run, state } = this;
+    const { done, total } = State.progress(state);
+    const learns = (state.learning || this.methods[run.recipe.method]?.unit === "block") && total > 0 && done < total;
+    this.part("epochs").hidden = !(run.state === "running" && learns); // one height while blocks come and go
+    say(this.part("learning"), State.learningWords(state));
+    this.part("epoch").style.width = state.learning ? `${(100 * state.learning.epoch) / state.learning.epochs}%` : "0%";
+    const shown = run.state === "finished" ? [] : state.candidates;
+    this.once("candidates", shown, () => (shown.length ? candidateStrip(shown, State.bestCandidate(shown)?.lam) : null));
   }
 
   drawMatrix() {
@@ -276,12 +304,11 @@ export class RunView {
         ]),
       );
     }
-    const current = State.currentLayer(state);
     this.cells?.forEach((cell, index) => {
       const result = state.results.get(index);
       const colour = result ? State.shade(State.heat(result.recon)) : "";
       if (cell.style.backgroundColor !== colour) cell.style.backgroundColor = colour;
-      cell.classList.toggle("is-now", !result && this.run.state === "running" && state.layers[index]?.name === current);
+      cell.classList.toggle("is-now", this.run.state === "running" && State.isCurrent(state, index));
       const title = result
         ? `${result.name}: reconstruction error ${format(result.recon, "error")}${result.cached ? ", from disk" : `, ${duration(result.seconds)}`}`
         : `${state.layers[index].name}: not yet`;
@@ -338,7 +365,7 @@ export class RunView {
     const { run } = this;
     const summary = run.summary ?? this.state.summary;
     if (!summary) return;
-    this.once("report", [run.id, summary.perplexity], () => reportCard(run, summary));
+    this.once("report", [run.id, summary.perplexity, this.state.results.size], () => reportCard(run, summary, State.layerReports(this.state)));
     if (run.study_id && this.shownStudy !== run.study_id) {
       this.shownStudy = run.study_id;
       this.showStudy(run.study_id);

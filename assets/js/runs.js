@@ -137,7 +137,7 @@ function row(run) {
   const perplexity = summary?.perplexity ?? null;
   const delta = perplexity !== null && float ? perplexity - float : null;
   // An empty λ or γ means the method's own; the table shows what was taken.
-  const chosen = (name, field) => format(recipe[name] ?? defaults[recipe.method]?.[field], "plain");
+  const chosen = (name, field) => (recipe[name] === "auto" ? "auto" : format(recipe[name] ?? defaults[recipe.method]?.[field], "plain"));
   const progress = ["running", "cancelling"].includes(run.state) && run.progress?.total ? ` ${run.progress.done} of ${run.progress.total}` : "";
   const pick = h("input", {
     type: "checkbox",

@@ -226,7 +226,7 @@ def _owner(request: Request) -> tuple[str, bool]:
 
 
 def _method(name: str) -> dict[str, Any]:
-    entry = METHODS[name]
+    entry, auto = METHODS[name], METHODS[name].auto
     return {
         "name": name,
         "title": entry.title,
@@ -236,6 +236,12 @@ def _method(name: str) -> dict[str, Any]:
         "tunes": list(entry.tunes),
         "options": list(entry.options),
         "defaults": {choice: getattr(entry.make, choice) for choice in entry.tunes + entry.options},
+        "auto": auto
+        and {
+            "by": auto.by,
+            "lams": list(auto.lams),
+            "gammas": [gamma for gamma in auto.gammas if gamma is not None],
+        },
     }
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import shlex
+import urllib.request
 from typing import Any
 
 import pytest
@@ -45,6 +48,12 @@ def recipe_of_flags(command: str) -> Recipe:
     return Recipe.parse(document)
 
 
+def events_of(app: App, run_id: str) -> list[dict[str, Any]]:
+    request = urllib.request.Request(f"{app.url}/api/runs/{run_id}/events", headers={"Accept": "application/json"})
+    with urllib.request.urlopen(request, timeout=30) as response:
+        return json.load(response)["events"]
+
+
 def shown_number(text: str) -> float:
     return float(text.split("±")[0].replace("%", "").replace("\u00a0", "").replace("\u2212", "-").strip())
 
@@ -70,6 +79,57 @@ def test_only_what_the_method_tunes_is_asked(open_page):
     page.get_by_role("option", name="rtn").click()
     page.locator("#field-gamma").wait_for(state="hidden")
     assert page.locator("#field-lam").is_hidden()
+
+
+def test_lambda_is_typed_chosen_or_left_empty(app: App, open_page):
+    page = open_page("/calibrate")
+    page.watch.expected.append("422")
+    page.wait_for_selector("[data-testid=start]:enabled")
+
+    def after(act: Any) -> dict[str, Any]:
+        with page.expect_request("**/api/plan") as asked:
+            act()
+        page.wait_for_function("!document.querySelector('[data-testid=plan]').classList.contains('is-stale')")
+        return asked.value.post_data_json
+
+    assert after(lambda: page.fill("#field-lam input", "0.3"))["lambda"] == 0.3
+    assert "would try 3 values of λ" in page.text_content("[data-testid=auto-note]")
+    recipe = after(lambda: page.click("#field-lam button"))
+    assert recipe["lambda"] == "auto"
+    assert "sweep" not in recipe  # a curve is drawn beside one λ
+    assert Recipe.parse(recipe).candidates()
+    page.wait_for_selector("[data-testid=start]:enabled")
+    words = page.text_content("[data-testid=auto-note]")
+    assert words.startswith("auto: 3 values of λ (0.25, 0.5, 0.75) for each layer, judged on")
+    assert f"{Recipe.parse(recipe).validation_samples()} of {recipe['samples']} sequences" in words
+    assert after(lambda: page.click("#field-gamma button"))["gamma"] == "auto"
+    assert "× 4 of γ" in page.text_content("[data-testid=auto-note]")
+    assert "lambda" not in after(lambda: page.fill("#field-lam input", ""))
+    assert page.get_attribute("#field-lam input", "placeholder").startswith("0.25")
+    page.locator("#field-lam [data-testid=block-info]").click(force=True)  # the label is no part of the button
+    assert page.input_value("#field-lam input") == ""
+    after(lambda: page.fill("#field-lam input", "abc"))
+    page.wait_for_selector("[data-testid=refusal]")
+    assert "lambda is 'abc'" in page.text_content("[data-testid=refusal]")
+    assert page.locator("[data-testid=start]").is_disabled()
+    assert after(lambda: page.fill("#field-lam input", "0"))["lambda"] == 0
+
+
+def test_fields_follow_the_method(open_page):
+    page = open_page("/calibrate")
+    page.wait_for_selector("[data-testid=start]:enabled")
+    page.click("text=Advanced")
+    page.wait_for_selector("#field-static-groups", state="visible")
+    assert page.locator("#field-validation-share").is_hidden()
+    page.click("#field-method input")
+    page.get_by_role("option", name="sarqc-omniquant").click()
+    page.wait_for_selector("#field-epochs", state="visible")
+    assert page.locator("#field-static-groups").is_hidden()
+    assert page.locator("#field-mode").is_hidden()
+    page.click("#field-lam button")
+    page.wait_for_selector("#field-validation-share", state="visible")
+    assert page.locator("#field-channel-fraction").is_hidden()
+    assert page.locator("#field-sweep").is_hidden()
 
 
 def test_a_run_outlives_its_tab_and_is_found_again(app: App, open_page):
@@ -98,6 +158,16 @@ def test_a_run_outlives_its_tab_and_is_found_again(app: App, open_page):
     assert shown_number(second.text_content("[data-testid=share]")) == pytest.approx(
         100 * summary["share_quantized"], abs=0.06
     )
+    second.click("[data-testid=every-layer] summary")
+    assert second.locator("[data-testid=every-layer] tbody tr").count() == total
+    with second.expect_download() as file:
+        second.click("[data-testid=layers-csv]")
+    with open(file.value.path(), encoding="utf-8", newline="") as text:
+        rows = list(csv.DictReader(text))
+    reports = {event["name"]: event["report"] for event in events_of(app, run_id) if event["type"] == "layer_done"}
+    assert {row["layer"]: float(row["relative_recon"]) for row in rows} == {
+        name: report["relative_recon"] for name, report in reports.items()
+    }
     second.wait_for_selector('[data-plot="run-hero"][data-drawn]')
     assert second.get_attribute("[data-testid=open-lab]", "href") == f"/?study={run['study_id']}"
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { bytes, count, csv, duration, format, number, percent, plain, when } from "../../assets/js/format.js";
+import { bytes, count, csv, duration, format, number, percent, plain, significant, when } from "../../assets/js/format.js";
 
 const golden = JSON.parse(readFileSync(new URL("../golden/format.json", import.meta.url), "utf8"));
 
@@ -11,6 +11,10 @@ test("numbers look as in the sentence", () => {
   for (const [value, text] of golden.perplexity) assert.equal(format(value, "perplexity"), text);
   for (const [value, text] of golden.percent) assert.equal(percent(value, 1), text);
   for (const [value, text] of golden.plain) assert.equal(plain(value), text);
+});
+
+test("three digits that mean something, whatever the size", () => {
+  assert.deepEqual([0.87, 1.05, 0.000123, 12.345, 1e-9].map(significant), ["0.870", "1.05", "0.000123", "12.3", "1.00·10^\u22129"]);
 });
 
 test("what was not measured is a dash", () => {

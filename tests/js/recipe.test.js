@@ -1,23 +1,55 @@
 /** Form ↔ recipe, and the texts that can be copied. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { asCommand, asPython, asRequest, asYaml, chosenOnly, describe, recipeOf, shortModel, valuesOf } from "../../assets/js/recipe.js";
+import {
+  asCommand,
+  asPython,
+  asRequest,
+  asYaml,
+  autoWords,
+  chosenOnly,
+  describe,
+  idleFields,
+  judgedOn,
+  recipeOf,
+  shortModel,
+  valuesOf,
+} from "../../assets/js/recipe.js";
 
 const FIELDS = [
   ["model", "model", "text"],
   ["bits", "bits", "whole"],
   ["method", "method", "text"],
-  ["lam", "lambda", "number"],
-  ["gamma", "gamma", "number"],
+  ["lam", "lambda", "number or word"],
+  ["gamma", "gamma", "number or word"],
   ["group_size", "group_size", "whole"],
   ["tasks", "tasks", "list"],
   ["static_groups", "static_groups", "truth"],
 ];
-const TUNES = { "sarqc-gbs": ["lam", "gamma"], "rqc-gbs": ["lam"], rtn: [] };
+const METHODS = {
+  rtn: { tunes: [], options: [], auto: null },
+  awq: { tunes: [], options: ["mode"], auto: null },
+  "rqc-gs": { tunes: ["lam"], options: ["mode"], auto: { by: "model", lams: [0.1, 0.2, 0.3, 0.4, 0.5], gammas: [] } },
+  "rqc-gbs": { tunes: ["lam"], options: ["static_groups"], auto: { by: "layer", lams: [0.25, 0.5], gammas: [] } },
+  "sarqc-gbs": {
+    tunes: ["lam", "gamma"],
+    options: ["static_groups"],
+    auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [0.1, 0.15, 0.35, 0.5] },
+  },
+};
+const WITH_AUTO = [
+  ...FIELDS,
+  ["mode", "mode", "text"],
+  ["samples", "samples", "whole", "Samples", "", null],
+  ["validation_share", "validation_share", "number", "", "", ["layer", "model"]],
+  ["channel_fraction", "channel_fraction", "number", "", "", ["layer"]],
+  ["sweep", "sweep", "list", "", "", ["given"]],
+];
+const idle = (recipe) => [...idleFields(recipe, WITH_AUTO, METHODS)].sort();
 
 test("empty fields are left out and lists are split", () => {
   const values = ["toy", 2, "sarqc-gbs", 0.1, null, "128", "a, b,", false];
-  assert.deepEqual(recipeOf(FIELDS, values, TUNES), {
+  assert.deepEqual(recipeOf(FIELDS, values, METHODS), {
     model: "toy",
     bits: 2,
     method: "sarqc-gbs",
@@ -29,20 +61,70 @@ test("empty fields are left out and lists are split", () => {
 });
 
 test("what the method does not tune is not asked for", () => {
-  const recipe = recipeOf(FIELDS, ["toy", 2, "rtn", 0.1, 0.5, "per_channel", "", true], TUNES);
+  const recipe = recipeOf(FIELDS, ["toy", 2, "rtn", "0.1", "auto", "per_channel", "", true], METHODS);
   assert.equal("lambda" in recipe, false);
   assert.equal("gamma" in recipe, false);
+  assert.equal("static_groups" in recipe, false);
   assert.equal(recipe.group_size, "per_channel");
 });
 
 test("a number that is none is passed on, so that the refusal names it", () => {
-  assert.equal(recipeOf(FIELDS, ["toy", 2, "rtn", null, null, "many", "", false], TUNES).group_size, "many");
+  assert.equal(recipeOf(FIELDS, ["toy", 2, "rtn", null, null, "many", "", false], METHODS).group_size, "many");
+});
+
+test("λ is a number, a word, or empty for the method's own", () => {
+  const read = (typed) => recipeOf(FIELDS, ["toy", 2, "sarqc-gbs", typed, "", "128", "", false], METHODS).lambda;
+  assert.equal(read("0.3"), 0.3);
+  assert.equal(read(" 0 "), 0);
+  assert.equal(read(" auto"), "auto");
+  assert.equal(read("abc"), "abc"); // the recipe refuses it in its own words
+  assert.equal(read(""), undefined);
+});
+
+test("only what means something to the method is asked", () => {
+  assert.deepEqual(idle({ method: "rtn" }), ["channel_fraction", "gamma", "lam", "mode", "static_groups", "validation_share"]);
+  assert.deepEqual(idle({ method: "awq", lambda: "auto" }), ["channel_fraction", "gamma", "lam", "static_groups", "validation_share"]);
+  assert.deepEqual(idle({ method: "sarqc-gbs", gamma: "auto" }), ["mode", "sweep"]);
+  assert.deepEqual(idle({ method: "rqc-gbs", lambda: 0.1, gamma: "auto" }), ["channel_fraction", "gamma", "mode", "validation_share"]);
+  assert.deepEqual(idle({ method: "rqc-gs", lambda: "auto" }), ["channel_fraction", "gamma", "static_groups", "sweep"]);
+  assert.deepEqual(idle({ method: "of a later version" }), []);
+});
+
+test("what “auto” will do, in words", () => {
+  const said = (recipe) => autoWords({ samples: 32, validation_share: 0.25, ...recipe }, WITH_AUTO, METHODS);
+  assert.equal(said({ method: "rtn", lambda: "auto" }), "");
+  assert.equal(
+    said({ method: "sarqc-gbs", lambda: "auto", gamma: "auto" }),
+    "auto: 3 values of λ (0.25, 0.5, 0.75) × 4 of γ (0.1, 0.15, 0.35, 0.5) for each layer, judged on 8 of 32 sequences",
+  );
+  assert.equal(
+    said({ method: "sarqc-gbs", lambda: 0.1, gamma: "auto", channel_fraction: 0.5 }),
+    "auto: 4 values of γ (0.1, 0.15, 0.35, 0.5) for each layer, judged on 8 of 32 sequences and 50 % of the channels",
+  );
+  assert.equal(
+    said({ method: "rqc-gs", lambda: "auto" }),
+    "auto: 5 values of λ (0.1 to 0.5) for the whole model, judged by perplexity on 8 of 32 sequences",
+  );
+  assert.match(said({ method: "rqc-gbs" }), /^“auto” would try 2 values of λ \(0\.25, 0\.5\) for each layer/);
+  assert.match(said({ method: "rqc-gbs", samples: 1 }), /judged on a part of the sequences$/);
+});
+
+test("the sequences kept for judging are counted as the recipe counts them", () => {
+  const kept = (samples, share = 0.25) => judgedOn({ samples, validation_share: share });
+  assert.deepEqual([32, 8, 2, 6, 10, 14].map((samples) => kept(samples)), [8, 2, 1, 2, 2, 4]);
+  assert.equal(kept(4, 0.99), 3);
+  assert.equal(kept(1), null);
+  assert.equal(kept(8, 1), null);
+  assert.equal(kept(undefined), null);
 });
 
 test("a recipe fills the form and comes back", () => {
   const recipe = { model: "toy", bits: 2, method: "sarqc-gbs", lambda: 0.1, gamma: 0.5, group_size: 64, tasks: ["a"], static_groups: true };
-  assert.deepEqual(recipeOf(FIELDS, valuesOf(FIELDS, recipe, {}), TUNES), recipe);
+  assert.deepEqual(recipeOf(FIELDS, valuesOf(FIELDS, recipe, {}), METHODS), recipe);
   assert.equal(valuesOf(FIELDS, { group_size: null }, {})[5], "per_channel");
+  const auto = { ...recipe, lambda: "auto", gamma: "auto" };
+  assert.deepEqual(recipeOf(FIELDS, valuesOf(FIELDS, auto, {}), METHODS), auto);
+  assert.deepEqual(valuesOf(FIELDS, { lambda: null }, {}).slice(3, 5), ["", ""]);
 });
 
 test("fields at their defaults are not copied", () => {
@@ -61,7 +143,16 @@ test("texts to take elsewhere", () => {
   assert.match(asPython(recipe), /"static_groups": True,/);
 });
 
+test("“auto” is taken along in every form", () => {
+  const recipe = { method: "sarqc-gbs", lambda: "auto", gamma: "auto" };
+  assert.equal(asYaml(recipe), "method: sarqc-gbs\nlambda: auto\ngamma: auto\n");
+  assert.match(asCommand(recipe), /--lambda auto \\\n {2}--gamma auto$/);
+  assert.match(asRequest(recipe, "http://h"), /"lambda":"auto","gamma":"auto"/);
+  assert.match(asPython(recipe), /"lambda": "auto",/);
+});
+
 test("one line for a run", () => {
+  assert.equal(describe({ model: "toy", bits: 2, method: "sarqc-gbs", lambda: "auto", gamma: 0.1 }), "toy, 2 bits, sarqc-gbs, λ auto, γ = 0.1");
   assert.equal(describe({ model: "a/b/toy", bits: 2, method: "rqc-gbs", lambda: 0, gamma: null }), "toy, 2 bits, rqc-gbs, λ = 0");
   assert.equal(shortModel("/models/toy/"), "toy");
 });

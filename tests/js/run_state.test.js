@@ -43,6 +43,64 @@ test("a further attempt begins anew", () => {
   assert.match(state.log.at(-1).text, /1 of 4 layers are already on disk/);
 });
 
+const epoch = (seq, block, number, objective, epochs = 2) => ({ type: "epoch_done", seq, block, epoch: number, epochs, objective, recon: 1, sar: 1 });
+const candidate = (seq, index, lam, perplexity) => ({ type: "candidate_done", seq, index, total: 3, lam, perplexity });
+const stage = (seq, name, detail = "") => ({ type: "stage", seq, name, detail });
+
+test("a block that is learned tells where it stands, and one line when it is done", () => {
+  const begun = after(started, stage(2, "quantizing"), epoch(3, 0, 0, 0.91), epoch(4, 0, 1, 0.875));
+  assert.equal(State.learningWords(begun), "block 0 · epoch 1 of 2 · objective 0.875 (0.910 before the first step)");
+  assert.deepEqual([0, 1, 2, 3].map((index) => State.isCurrent(begun, index)), [true, true, false, false]);
+  assert.equal(begun.log.length, 2);
+  assert.equal(State.workDone(begun, State.progress(begun)), 0.25);
+  const done0 = [epoch(5, 0, 2, 0.87), done(6, 0), done(7, 1)].reduce(State.reduce, begun);
+  assert.equal(done0.log.at(-1).text, "Block 0: objective 0.910 → 0.870 after 2 epochs");
+  assert.equal(done0.log.length, 3);
+  assert.equal(State.workDone(done0, State.progress(done0)), 0.5);
+  const next = [epoch(8, 1, 0, 0.5)].reduce(State.reduce, done0);
+  assert.equal(State.learningWords(next), "block 1 · epoch 0 of 2 · objective 0.500");
+  assert.deepEqual([0, 1, 2, 3].map((index) => State.isCurrent(next, index)), [false, false, true, true]);
+  assert.equal(State.learningWords(after(started, stage(2, "measuring"))), "");
+});
+
+test("an objective that is no number breaks nothing", () => {
+  const state = after(started, epoch(2, 0, 0, null), epoch(3, 0, 2, null));
+  assert.equal(State.learningWords(state), "block 0 · epoch 2 of 2 · objective –");
+});
+
+test("candidates of λ are kept, told once each, and the best is known", () => {
+  const events = [started, stage(2, State.CHOOSING), candidate(3, 0, 0.1, 41.7), candidate(4, 1, 0.3, 41.2), candidate(5, 2, 1, null)];
+  const state = after(...events);
+  assert.equal(State.choosing(state), true);
+  assert.deepEqual(state.candidates.map((one) => one.lam), [0.1, 0.3, 1]);
+  assert.equal(State.bestCandidate(state.candidates).lam, 0.3);
+  assert.equal(State.bestCandidate([]), null);
+  assert.equal(state.log.at(-2).text, "λ = 0.3: perplexity 41.2 on the sequences kept for judging");
+  assert.deepEqual([0, 1, 2, 3].map((index) => State.isCurrent(state, index)), [false, false, false, false]);
+  assert.equal(State.workDone(state, State.progress(state)), 0.75);
+  assert.deepEqual(events.reduce(State.reduce, state), state);
+  const solving = [stage(6, "quantizing"), done(7, 0)].reduce(State.reduce, state);
+  assert.equal(State.choosing(solving), false);
+  assert.equal(solving.candidates.length, 3);
+  assert.equal(State.isCurrent(solving, 1), true);
+  assert.equal(State.workDone(solving, State.progress(solving)), (3 + 1 / 4) / 4);
+  assert.deepEqual(State.reduce(solving, { ...started, seq: 8 }).candidates, []);
+});
+
+test("blocks learned for a candidate stay out of the log and begin anew for the next one", () => {
+  const first = after(started, stage(2, State.CHOOSING), epoch(3, 0, 0, 2), epoch(4, 0, 2, 1), candidate(5, 0, 0.1, 41.7));
+  assert.equal(first.log.length, 3);
+  assert.equal(first.learning, null);
+  const second = [epoch(6, 0, 0, 3), epoch(7, 0, 1, 2)].reduce(State.reduce, first);
+  assert.match(State.learningWords(second), /2\.00 \(3\.00 before the first step\)/);
+});
+
+test("reports come in the order of the model", () => {
+  const reports = State.layerReports(after(started, done(2, 1), done(3, 0)));
+  assert.deepEqual(reports.map((one) => one.name), ["layers.0.q_proj", "layers.0.down_proj"]);
+  assert.equal(reports[1].report.relative_recon, 0.2);
+});
+
 test("each ending is known", () => {
   assert.equal(after(started, { type: "finished", seq: 2, summary: { perplexity: 1 }, seconds: 5 }).summary.perplexity, 1);
   assert.equal(after(started, { type: "failed", seq: 2, kind: "error", what: "no", where: "", remedy: "" }).failure.what, "no");
