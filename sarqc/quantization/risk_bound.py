@@ -194,6 +194,8 @@ def squared_distances(weight: Tensor, layer: QuantizedLayer, grid: Grid) -> Tens
     for code in range(grid.lowest, grid.highest + 1):
         codes = torch.full_like(weight, code, dtype=working)  # (O, I)
         level = dequantize_groups(codes, scales, zero_points)
+        if layer.row_scale is not None:
+            level = level * layer.row_scale.to(working).unsqueeze(-1)
         if layer.channel_scale is not None:
             level = level / layer.channel_scale.to(working)
         levels.append((level.to(weight.dtype).double() - weight.double()).square().flatten())  # (N,)

@@ -23,7 +23,7 @@ from sarqc.quantization.risk_bound import (
     squared_distances,
     sweep_risk,
 )
-from sarqc.quantization.solve import quantize_layer, sweep_layer
+from sarqc.quantization.solve import quantize_group, quantize_layer, sweep_layer
 from tests import oracles
 
 X, X_VAL = (torch.from_numpy(oracles.correlated_inputs(seed, 160, 32)) for seed in (91, 92))
@@ -138,6 +138,18 @@ def test_the_levels_counted_are_the_levels_stored(kind: str, name: str, dtype: t
     distances = squared_distances(weight, layer, grid)
     taken = distances.gather(1, (layer.codes.long() - grid.lowest).reshape(-1, 1)).reshape(weight.shape)
     assert torch.equal(taken, (layer.dequantized.double() - weight.double()).square())
+
+
+def test_levels_of_scales_that_neighbours_take_up() -> None:
+    rows = {"w": torch.linspace(0.5, 2.0, len(W), dtype=torch.float64)}
+    search = method("sarqc-gs", mode="foldable", include_identity=False)
+    grid = Grid(3, 16, "asymmetric")
+    layer = quantize_group({"w": W}, STATISTICS, grid, search, row_scales=rows)["w"]
+    assert layer.row_scale is not None
+    assert layer.channel_scale is not None
+    distances = squared_distances(W, layer, grid)
+    taken = distances.gather(1, layer.codes.long().reshape(-1, 1)).reshape(W.shape)
+    assert torch.equal(taken, (layer.dequantized - W).square())
 
 
 @pytest.mark.parametrize("kind", ["symmetric", "full_range", "asymmetric"])
