@@ -25,7 +25,7 @@ _PICKS = """
 """
 
 SLIDERS = """
-<div class="card sliders" data-testid="sliders">
+<div class="card sliders" data-part="sliders" data-testid="sliders">
   <label class="slider slider-lambda"><span class="sign">λ</span>
     <span class="track"><span class="band" data-part="band"></span>
       <input type="range" min="0" max="1" step="1" value="0" data-part="lambda" data-testid="lambda"
@@ -74,6 +74,12 @@ def explorer_plots(prefix: str) -> None:
         plot(f"{prefix}deciles", "Root-mean-square drift by saliency decile", classes="plot-deciles")
 
 
+def further_plots(prefix: str) -> None:
+    """What only some lines have, below the fold: hidden until the explorer has something to show."""
+    plot(f"{prefix}selection", "What “auto” chose", classes="plot-further", hidden=True)
+    plot(f"{prefix}gap", "More calibration text, smaller gap", classes="plot-further", hidden=True)
+
+
 def build() -> None:
     """The page at “/”."""
     top_bar("Lab")
@@ -87,6 +93,7 @@ def build() -> None:
             plot("lab-plane", "Reconstruction error against weight drift", classes="plot-small")
             plot("lab-gamma_grid", "λ × γ", classes="plot-small", hidden=True)
         with gr.Column(elem_classes=["below"]):
-            plot("lab-methods", "Every method of this study, each at its best λ", classes="plot-methods", hidden=True)
+            further_plots("lab-")
             part(MEASURED)
+            plot("lab-methods", "Every method of this study", classes="plot-further plot-methods", hidden=True)
         part(NUMBERS, classes="area-numbers")

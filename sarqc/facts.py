@@ -14,18 +14,22 @@ from pathlib import Path
 import numpy as np
 
 from sarqc.errors import NotFound
+from sarqc.quantization.methods import METHODS
 from sarqc.study import ArrayRef, Line, Study, read_array
 
 # A difference counts as seen when it is larger than this many standard errors; the sweet-spot band uses the same.
 CLEAR = 2.0
 
-# The scale searches' λ=0 is AWQ and the column solvers' identity λ=0.01 is GPTQ: the same computation, so a study
-# need not hold those lines a second time. (public name, λ, lines that hold it, how people call it)
+# The scale searches' λ=0 is AWQ, that of learned clipping is OmniQuant, and the column solvers' identity λ=0.01 is
+# GPTQ: the same computation, so a study need not hold those lines a second time.
+# (public name, λ, lines that hold it, how people call it)
 BASELINE_POINTS: dict[str, tuple[float, tuple[str, ...], str]] = {
     "gptq": (0.01, ("rqc-gbs",), "GPTQ 1 %"),
+    "gptaq": (0.01, (), "GPTAQ"),
     "awq": (0.0, ("sarqc-gs", "rqc-gs"), "AWQ"),
+    "omniquant": (0.0, ("sarqc-omniquant",), "OmniQuant"),
 }
-IDENTITY_OF = {"sarqc-gbs": "rqc-gbs", "sarqc-gs": "rqc-gs", "sarqc-gptaq": "gptaq"}
+IDENTITY_OF = {"sarqc-gbs": "rqc-gbs", "sarqc-gs": "rqc-gs"}
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ class Baseline:
     method: str
     label: str
     lam: float
+    held_by: str  # title of the line that has it
     draws: tuple[int, ...]
     perplexity: np.ndarray | None  # D
     accuracy: np.ndarray | None  # D
@@ -73,6 +78,30 @@ class Quality:
 
 
 @dataclass(frozen=True)
+class Selection:
+    """What “auto” chose in each draw and layer, and what it chose among (C candidate γ, K candidate λ)."""
+
+    by: str  # "layer" or "model"
+    lams: tuple[float, ...]  # K
+    gammas: tuple[float | None, ...]  # C
+    lam: np.ndarray  # D L
+    gamma: np.ndarray | None  # D L, None where there is no γ
+    train: np.ndarray | None  # D L C K
+    validation: np.ndarray | None  # D L C K
+    perplexity: np.ndarray | None  # D K
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """Which candidates were chosen: D L 2, positions of γ and λ; -1 where nothing was."""
+        lam = np.abs(self.lam[..., None] - np.array(self.lams)).argmin(axis=-1)
+        gamma = np.zeros_like(lam)
+        if self.gamma is not None and len(self.gammas) > 1:
+            known = np.array([np.nan if value is None else value for value in self.gammas])
+            gamma = np.abs(self.gamma[..., None] - known).argmin(axis=-1)
+        return np.where(np.isfinite(self.lam)[..., None], np.stack([gamma, lam], axis=-1), -1)
+
+
+@dataclass(frozen=True)
 class LineFacts:
     """All that the Lab says about one line and one layer (or the mean of all layers)."""
 
@@ -89,6 +118,7 @@ class LineFacts:
     change: dict[str, np.ndarray]  # "recon", "held_out", "drift": relative change to the baseline, G M
     identity: LineFacts | None  # the same line without saliency, for the faint curves
     to_identity: Difference | None  # perplexity, saliency minus identity at equal λ, G M
+    selection: Selection | None  # of a line whose λ was chosen by “auto”
 
     @property
     def n_draws(self) -> int:
@@ -97,7 +127,7 @@ class LineFacts:
     @property
     def baseline_position(self) -> int | None:
         """Where on this line's own λ axis the baseline lies, if it is a point of this very line."""
-        if self.baseline is None:
+        if self.baseline is None or self.line.selected:
             return None
         if self.line.method == self.baseline.method:
             return 0
@@ -107,12 +137,30 @@ class LineFacts:
         return lam_index(self.line, self.baseline.lam)
 
 
+def has_lam(line: Line) -> bool:
+    """True where the line's λ are values of λ: not where “auto” chose them, and not for methods without any."""
+    entry = METHODS.get(line.method)
+    return line.selected is None and (entry is None or "lam" in entry.tunes)
+
+
+def is_point(line: Line) -> bool:
+    """True for a line without curves: one λ and one γ, or none."""
+    return len(line.lams) == len(line.gammas) == 1
+
+
 def lam_index(line: Line, lam: float) -> int | None:
-    """Position of a λ on a line's axis, or None."""
-    for index, value in enumerate(line.lams):
+    """Position of a λ on a line's axis; None where it is not on it, or the line has no such axis."""
+    for index, value in enumerate(line.lams if has_lam(line) else ()):
         if np.isclose(value, lam, rtol=1e-6, atol=1e-9):
             return index
     return None
+
+
+def equal_points(line: Line, other: Line) -> list[int | None]:
+    """For each λ of a line, its position on another line; two lines of “auto” are compared as they are."""
+    if line.selected and line.selected == other.selected:
+        return [0]
+    return [lam_index(other, lam) for lam in line.lams] if has_lam(line) else [None] * len(line.lams)
 
 
 def mean_over_draws(values: np.ndarray) -> np.ndarray:
@@ -211,9 +259,9 @@ def select_layer(array: np.ndarray | None, layer: int | None) -> np.ndarray | No
 
 def find_baseline(study: Study, folder: Path, line: Line, layer: int | None) -> Baseline | None:
     """The point that ``line`` is compared with, wherever the study holds it."""
-    lam, holders, label = BASELINE_POINTS.get(line.baseline, (0.0, (), line.baseline))
+    lam, holders, label = BASELINE_POINTS.get(line.baseline, (0.0, (), ""))
     for method in (line.baseline, *holders):
-        held = next((one for one in study.lines if one.method == method and one.bits == line.bits), None)
+        held = next((one for one in study.lines if one.name == method and one.bits == line.bits), None)
         if held is None:
             continue
         index = 0 if method == line.baseline else lam_index(held, lam)
@@ -230,7 +278,7 @@ def find_baseline(study: Study, folder: Path, line: Line, layer: int | None) -> 
 
         names = ("perplexity", "accuracy", "correct", "recon", "held_out", "drift")
         found = {name: point(name) for name in names}
-        return Baseline(line.baseline, label or held.title, lam, held.draws, **found)
+        return Baseline(line.baseline, label or held.title, lam, held.title, held.draws, **found)
     return None
 
 
@@ -261,7 +309,7 @@ def _quality(
 def line_facts(
     study: Study, folder: Path, *, method: str, bits: int, layer: int | None, with_identity: bool = True
 ) -> LineFacts:
-    """Everything the Lab says about one line. ``layer`` None means the mean over all layers.
+    """Everything the Lab says about one line, named as in ``Line.name``. ``layer`` None: the mean over all layers.
 
     Raises ``NotFound`` for a line or a layer that the study does not have.
     """
@@ -291,14 +339,34 @@ def line_facts(
             change[name] = above / np.where(below > 0, below, np.nan) - 1
 
     identity = to_identity = None
-    twin = IDENTITY_OF.get(method)
-    if with_identity and any(one.method == twin and one.bits == bits for one in study.lines):
-        identity = line_facts(study, folder, method=str(twin), bits=bits, layer=layer, with_identity=False)
+    twin = next((one for one in study.lines if _is_identity_of(one, line)), None) if with_identity else None
+    if twin is not None:
+        identity = line_facts(study, folder, method=twin.name, bits=bits, layer=layer, with_identity=False)
         to_identity = _against_identity(line, quality["perplexity"], identity)
     means = {name: None if array is None else mean_over_draws(array) for name, array in arrays.items()}
     return LineFacts(
-        study, line, layer, base, **quality, **means, change=change, identity=identity, to_identity=to_identity
-    )
+        study, line, layer, base, **quality, **means, change=change, identity=identity, to_identity=to_identity,
+        selection=read_selection(folder, line),
+    )  # fmt: skip
+
+
+def _is_identity_of(twin: Line, line: Line) -> bool:
+    """The same solver without saliency, at the same width, with λ chosen in the same way."""
+    same = twin.bits == line.bits and twin.selected == line.selected
+    return same and twin.method == IDENTITY_OF.get(line.method)
+
+
+def read_selection(folder: Path, line: Line) -> Selection | None:
+    """What “auto” chose for a line, None for other lines and where it was not recorded."""
+    lam, gamma = read(folder, line, "selected_lambda"), read(folder, line, "selected_gamma")
+    if line.selected is None or lam is None or not line.candidate_lams:
+        return None
+    names = ("candidate_train", "candidate_validation", "candidate_perplexity")
+    return Selection(
+        line.selected, line.candidate_lams, line.candidate_gammas or (None,), lam,
+        None if gamma is None or not np.isfinite(gamma).any() else gamma,
+        *(read(folder, line, name) for name in names),
+    )  # fmt: skip
 
 
 def _accuracy(accuracy: np.ndarray, correct: np.ndarray | None, line: Line, base: Baseline | None) -> Quality:
@@ -319,7 +387,7 @@ def _against_identity(line: Line, perplexity: Quality | None, identity: LineFact
     if perplexity is None or identity.perplexity is None:
         return None
     theirs = _aligned(identity.perplexity.values, identity.line.draws, line.draws)[:, 0]  # D M'
-    columns = [lam_index(identity.line, lam) for lam in line.lams]
+    columns = equal_points(line, identity.line)
     nothing = np.full(theirs.shape[0], np.nan)
     matched = np.stack([nothing if column is None else theirs[:, column] for column in columns], axis=-1)  # D M
     return paired_difference(perplexity.values, matched[:, None])

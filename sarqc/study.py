@@ -88,6 +88,16 @@ class Line(_Document):
     sizes: tuple[int, ...] = ()  # numbers of calibration sequences of the arrays “by size”
     arrays: dict[str, ArrayRef]
 
+    @property
+    def name(self) -> str:
+        """What tells a line from the others of its width: the method, marked where λ was chosen by “auto”."""
+        return f"{self.method}-auto" if self.selected else self.method
+
+    @property
+    def label(self) -> str:
+        """The title for people, with “auto” where that chose λ."""
+        return f"{self.title}, auto" if self.selected and not self.title.endswith("auto") else self.title
+
 
 class Study(_Document):
     """The whole of a ``study.json``. Numbers live in arrays; ``array`` reads them."""
@@ -124,13 +134,14 @@ class Study(_Document):
             )
         return cls.model_validate(_migrated(document))
 
-    def line(self, method: str, bits: int) -> Line:
-        """The line of a method at a width. Raises ``NotFound``."""
-        for line in self.lines:
-            if line.method == method and line.bits == bits:
-                return line
-        have = ", ".join(f"{line.method} at {line.bits} bits" for line in self.lines)
-        raise NotFound(f"no line for {method} at {bits} bits", f"study {self.id}", f"It has {have}.")
+    def line(self, name: str, bits: int) -> Line:
+        """The line of a name at a width; a method's own name also finds its only line. Raises ``NotFound``."""
+        for match in (lambda line: line.name, lambda line: line.method):
+            for line in self.lines:
+                if match(line) == name and line.bits == bits:
+                    return line
+        have = ", ".join(f"{line.name} at {line.bits} bits" for line in self.lines)
+        raise NotFound(f"no line for {name} at {bits} bits", f"study {self.id}", f"It has {have}.")
 
 
 def read_array(folder: Path, ref: ArrayRef) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A small made-up study whose every number is known, for tests of facts and figures. Not a result of anything."""
+"""Small made-up studies whose every number is known, for tests of facts and figures. Not results of anything."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ from pathlib import Path
 
 import numpy as np
 
+from sarqc.quantization.methods import METHODS
 from sarqc.study import LayerInfo, Line, ModelFacts, Study, StudyWriter
 
 LAMS = (0.0, 0.01, 0.1, 0.3, 1.0)
 GAMMAS = (0.1, 0.5)
+SIZES = (2, 8, 32, 128)
+LENGTH = 64  # tokens in each calibration sequence
 MODULES = ("q_proj", "down_proj")
 # Perplexity of identity by λ: λ=0 is off any scale, 0.3 is the best, 0.1 nearly as good.
 CURVE = np.array([140.0, 86.0, 83.2, 83.0, 84.0])
+# What “auto” chooses among: for each layer, and for the whole model.
+LAYER_LAMS, LAYER_GAMMAS = (0.25, 0.5, 0.75), (0.1, 0.15, 0.35, 0.5)
+MODEL_LAMS = tuple(step / 10 for step in range(1, 11))
 
 
 def layers(blocks: int = 2) -> tuple[LayerInfo, ...]:
@@ -21,69 +27,172 @@ def layers(blocks: int = 2) -> tuple[LayerInfo, ...]:
     )
 
 
-def perplexity(draws: int, offset: float = 0.0, gammas: int = 1, base: np.ndarray = CURVE) -> np.ndarray:
+def perplexity(
+    draws: int, offset: float = 0.0, gammas: int = 1, base: np.ndarray = CURVE, lams: tuple[float, ...] = LAMS
+) -> np.ndarray:
     """(draw, γ, λ): draws differ by whole units, which cancel in pairs, and by an alternating ± 0.2, which does not."""
     level = 3.0 * np.arange(draws)[:, None, None]
-    wobble = 0.2 * np.where((np.arange(draws)[:, None] + np.arange(len(LAMS))[None]) % 2, 1.0, -1.0)[:, None, :]
-    curve = np.where(np.array(LAMS) > 0, base + offset, base)
+    wobble = 0.2 * np.where((np.arange(draws)[:, None] + np.arange(len(lams))[None]) % 2, 1.0, -1.0)[:, None, :]
+    curve = np.where(np.array(lams) > 0, base + offset, base)
     return curve + level + wobble + 0.5 * np.arange(gammas)[None, :, None]
 
 
-def write_study(
-    folder: Path, *, draws: int = 4, prefix: str = "quantized", gs: bool = True, curve: np.ndarray = CURVE
-) -> Study:
-    """Writes the study to ``folder`` and returns it: rtn, rqc-gbs, sarqc-gbs and the scale searches at 2 bits."""
-    writer = StudyWriter(folder)
-    rng = np.random.default_rng(0)
-    infos = layers()
-    lines = []
-    plan = [("rtn", "rtn", (0.0,), (None,), None), ("rqc-gbs", "gptq", LAMS, (None,), 0.0)]
-    plan.append(("sarqc-gbs", "gptq", LAMS, GAMMAS, -1.0))
-    if gs:
-        plan += [("rqc-gs", "awq", LAMS, (None,), 20.0), ("sarqc-gs", "awq", LAMS, (None,), 20.0)]
-    for name, baseline, lams, gammas, offset in plan:
-        n_l, n_g, n_m = len(infos), len(gammas), len(lams)
-        ppl = np.full((draws, 1, 1), 300.0) if offset is None else perplexity(draws, offset, n_g, curve)
-        base = np.linspace(0.4, 0.1, n_m)[None, None, None] * (1 + np.arange(n_l))[None, :, None, None] / n_l
-        held = np.broadcast_to(base, (draws, n_l, n_g, n_m)) * (1 + 0.1 * np.arange(n_g)[None, None, :, None])
-        correct = np.broadcast_to(np.arange(40) % 2, (draws, n_g, n_m, 40)).astype(np.uint8).copy()
-        surface = rng.integers(0, 256, (n_l, n_g, n_m, 4, 5)).astype(np.uint8)
+def candidates(draws: int, n_layers: int, gammas: tuple[float | None, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Errors (draw, layer, γ, λ) on the part solved on and on the part held out; the best pair moves with the layer.
+
+    Solved on, the smallest λ is always the best; held out, each layer has its own best, which every third draw moves.
+    """
+    draw, layer, gamma, lam = np.ogrid[:draws, :n_layers, : len(gammas), : len(LAYER_LAMS)]
+    train = 0.05 * (1 + 0.1 * lam + 0.02 * gamma) * (1 + 0.05 * draw) * (1 + layer)
+    best = (layer + (draw % 3 == 2)) % len(LAYER_LAMS)
+    held = 0.2 * (1 + 0.06 * (lam - best) ** 2 + 0.03 * (gamma - layer) ** 2) * (1 + 0.05 * draw) * (1 + 0.2 * layer)
+    return np.broadcast_to(train, held.shape).copy(), held
+
+
+def _choices(writer: StudyWriter, selected: str, draws: int, n_layers: int, has_gamma: bool) -> dict[str, object]:
+    """The fields and arrays of a line whose λ was chosen by “auto”, as keyword arguments."""
+    each = ("draw", "layer")
+    if selected == "model":
+        axis = np.array(MODEL_LAMS)
+        best = 0.3 + 0.1 * (np.arange(draws) % 2)
+        values = 50.0 + 20 * (axis[None] - best[:, None]) ** 2 + np.arange(draws)[:, None]
+        lam = np.tile(axis[values.argmin(axis=1)][:, None], (1, n_layers))
         arrays = {
-            "perplexity": writer.add(ppl, ("draw", "gamma", "lambda")),
-            "accuracy": writer.add(correct.mean(-1), ("draw", "gamma", "lambda")),
-            "correct": writer.add(correct, ("draw", "gamma", "lambda", "item")),
-            "recon": writer.add(0.5 * held, ("draw", "layer", "gamma", "lambda")),
-            "held_out": writer.add(held, ("draw", "layer", "gamma", "lambda")),
-            "sar": writer.add(0.8 * held, ("draw", "layer", "gamma", "lambda")),
-            "drift": writer.add(np.sqrt(held), ("draw", "layer", "gamma", "lambda")),
-            "surface": writer.add(surface, ("layer", "gamma", "lambda", "row", "column")),
-            "surface_scale": writer.add(np.linspace(0.5, 2.0, n_l), ("layer",)),
-            "deciles": writer.add(
-                np.abs(rng.normal(0.05, 0.01, (n_l, n_g, n_m, 10))), ("layer", "gamma", "lambda", "decile")
-            ),
+            "selected_lambda": writer.add(lam, each),
+            "selected_gamma": writer.add(np.full(lam.shape, np.nan), each),
+            "candidate_perplexity": writer.add(values, ("draw", "candidate_lambda")),
         }
-        lines.append(
-            Line(
-                method=name,
-                title=f"Title of {name}",
-                baseline=baseline,
-                bits=2,
-                grid="asymmetric",
-                group_size=128,
-                lams=lams,
-                gammas=gammas,
-                draws=tuple(range(draws)),
-                arrays=arrays,
-            )
-        )
-    study = Study(
+        return {"candidate_lams": MODEL_LAMS, "candidate_gammas": (None,), "arrays": arrays}
+    gammas: tuple[float | None, ...] = LAYER_GAMMAS if has_gamma else (None,)
+    train, held = candidates(draws, n_layers, gammas)
+    best = held.reshape(draws, n_layers, -1).argmin(axis=-1)
+    lam = np.array(LAYER_LAMS)[best % len(LAYER_LAMS)]
+    gamma = np.array([np.nan if value is None else value for value in gammas])[best // len(LAYER_LAMS)]
+    axes = (*each, "candidate_gamma", "candidate_lambda")
+    arrays = {
+        "selected_lambda": writer.add(lam, each),
+        "selected_gamma": writer.add(gamma, each),
+        "candidate_train": writer.add(train, axes),
+        "candidate_validation": writer.add(held, axes),
+    }
+    return {"candidate_lams": LAYER_LAMS, "candidate_gammas": gammas, "arrays": arrays}
+
+
+def _by_size(writer: StudyWriter, errors: np.ndarray) -> dict[str, object]:
+    """From errors (draw, layer, γ, λ): with more text that on calibration text rises to them, that on unseen falls."""
+    few = np.array([1.0, 0.6, 0.3, 0.1])[None, None, :, None, None] * np.array(1 / (1 + np.arange(errors.shape[-1])))
+    draw = 1 + 0.02 * np.arange(len(errors))[:, None, None, None, None]
+    middle = errors[:, :, None] * draw
+    axes = ("draw", "layer", "size", "gamma", "lambda")
+    return {
+        "recon_by_size": writer.add(middle * (1 - 0.5 * few), axes),
+        "held_out_by_size": writer.add(middle * (1 + 0.8 * few), axes),
+    }
+
+
+Plan = tuple[str, str, tuple[float, ...], tuple[float | None, ...], np.ndarray, str | None]
+
+
+def _line(
+    writer: StudyWriter, rng: np.random.Generator, plan: Plan, title: str, *, sizes: bool = False, drifts: float = 1.0
+) -> Line:
+    """One line; ``drifts`` stretches its weight drift, and shrinks its error on unseen text by half as much."""
+    name, baseline, lams, gammas, ppl, selected = plan
+    draws = len(ppl)
+    n_l, n_g, n_m = len(layers()), len(gammas), len(lams)
+    base = np.linspace(0.4, 0.1, n_m)[None, None, None] * (1 + np.arange(n_l))[None, :, None, None] / n_l
+    held = np.broadcast_to(base, (draws, n_l, n_g, n_m)) * (1 + 0.1 * np.arange(n_g)[None, None, :, None])
+    correct = np.broadcast_to(np.arange(40) % 2, (draws, n_g, n_m, 40)).astype(np.uint8).copy()
+    surface = rng.integers(0, 256, (n_l, n_g, n_m, 4, 5)).astype(np.uint8)
+    arrays = {
+        "perplexity": writer.add(ppl, ("draw", "gamma", "lambda")),
+        "accuracy": writer.add(correct.mean(-1), ("draw", "gamma", "lambda")),
+        "correct": writer.add(correct, ("draw", "gamma", "lambda", "item")),
+        "recon": writer.add(0.5 * held, ("draw", "layer", "gamma", "lambda")),
+        "held_out": writer.add(held * (1.5 - 0.5 * drifts), ("draw", "layer", "gamma", "lambda")),
+        "sar": writer.add(0.8 * held, ("draw", "layer", "gamma", "lambda")),
+        "drift": writer.add(drifts * np.sqrt(held), ("draw", "layer", "gamma", "lambda")),
+        "surface": writer.add(surface, ("layer", "gamma", "lambda", "row", "column")),
+        "surface_scale": writer.add(np.linspace(0.5, 2.0, n_l), ("layer",)),
+        "deciles": writer.add(
+            np.abs(rng.normal(0.05, 0.01, (n_l, n_g, n_m, 10))), ("layer", "gamma", "lambda", "decile")
+        ),
+    }
+    more: dict[str, object] = {"arrays": {}}
+    if selected is not None:
+        more = _choices(writer, selected, draws, n_l, "gamma" in METHODS[name].tunes) | {"selected": selected}
+    if sizes:
+        more |= {"sizes": SIZES, "arrays": _by_size(writer, held)}
+    arrays |= more.pop("arrays")
+    return Line(
+        method=name, title=title, baseline=baseline, bits=2, grid="asymmetric", group_size=128, lams=lams,
+        gammas=gammas, draws=tuple(range(draws)), arrays=arrays, **more,
+    )  # fmt: skip
+
+
+def _study(folder: Path, prefix: str, lines: list[Line]) -> Study:
+    return Study(
         id=folder.name,
         title="A made-up study",
         created="2026-01-02T03:04:05Z",
         prefix=prefix,
         model=ModelFacts(name="toy", parameters=1000, share_quantized=0.9, perplexity=60.0, accuracy=0.6),
-        protocol={"test": {"corpus": "toy/test", "window": 64, "limited": False}, "versions": {"torch": "2.13.0"}},
-        layers=infos,
+        protocol={
+            "calibration": {"corpus": "toy/calibration", "samples": 8, "length": LENGTH},
+            "test": {"corpus": "toy/test", "window": 64, "limited": False},
+            "versions": {"torch": "2.13.0"},
+        },
+        layers=layers(),
         lines=tuple(lines),
     )
-    return writer.finish(study)
+
+
+def write_study(
+    folder: Path, *, draws: int = 4, prefix: str = "quantized", gs: bool = True, curve: np.ndarray = CURVE,
+    auto: bool = False, sizes: bool = False,
+) -> Study:  # fmt: skip
+    """Writes the study to ``folder`` and returns it: rtn, rqc-gbs, sarqc-gbs and the scale searches at 2 bits.
+
+    With ``auto`` also the column solvers with λ and γ chosen by layer and a scale search with λ chosen for the model;
+    with ``sizes`` sarqc-gbs also has its errors by amount of calibration text.
+    """
+    writer, rng = StudyWriter(folder), np.random.default_rng(0)
+    point = ((0.0,), (None,))
+    plan: list[Plan] = [
+        ("rtn", "rtn", *point, np.full((draws, 1, 1), 300.0), None),
+        ("rqc-gbs", "gptq", LAMS, (None,), perplexity(draws, 0.0, 1, curve), None),
+        ("sarqc-gbs", "gptq", LAMS, GAMMAS, perplexity(draws, -1.0, 2, curve), None),
+    ]
+    if gs:
+        plan += [
+            (name, "awq", LAMS, (None,), perplexity(draws, 20.0, 1, curve), None) for name in ("rqc-gs", "sarqc-gs")
+        ]
+    if auto:
+        plan += [
+            (name, baseline, *point, perplexity(draws, base=np.array([level]), lams=(0.0,)), selected)
+            for name, baseline, level, selected in (
+                ("sarqc-gbs", "gptq", 81.5, "layer"),
+                ("rqc-gbs", "gptq", 82.5, "layer"),
+                ("sarqc-gs", "awq", 102.5, "model"),
+            )
+        ]
+    lines = []
+    for one in plan:
+        measured = sizes and one[0] == "sarqc-gbs" and one[5] is None
+        lines.append(_line(writer, rng, one, f"Title of {one[0]}", sizes=measured))
+    return writer.finish(_study(folder, prefix, lines))
+
+
+def write_points_study(folder: Path, *, draws: int = 4) -> Study:
+    """Every method once, each as a run would leave it: without curves, λ chosen by “auto” where there is one."""
+    writer, rng = StudyWriter(folder), np.random.default_rng(1)
+    levels = {"rtn": 300.0, "awq": 104.0, "gptq": 86.0, "gptaq": 85.2, "gptaq-full": 84.4, "omniquant": 92.0}
+    levels |= {"rqc-gs": 103.0, "sarqc-gs": 102.0, "rqc-gbs": 83.1, "sarqc-gbs": 82.7, "sarqc-gptaq": 81.9}
+    lines = []
+    for number, (name, entry) in enumerate(METHODS.items()):
+        selected = None if entry.auto is None else entry.auto.by
+        noise = rng.normal(0, 0.3, (draws, 1, 1)) + 3.0 * np.arange(draws)[:, None, None]
+        values = levels.get(name, 90.5) + noise
+        plan = (name, entry.baseline, (0.0,), (None,), values, selected)
+        lines.append(_line(writer, rng, plan, entry.title, drifts=0.7 + 0.05 * (7 * number % len(METHODS))))
+    return writer.finish(_study(folder, "quantized", lines))

@@ -10,6 +10,9 @@ import pytest
 
 from sarqc.errors import NotFound
 from sarqc.facts import (
+    equal_points,
+    has_lam,
+    is_point,
     lam_index,
     layer_slice,
     line_facts,
@@ -164,6 +167,85 @@ class TestLineFacts:
             line_facts(*study, method="gptaq", bits=2, layer=None)
         with pytest.raises(NotFound, match="no layer 9"):
             line_facts(*study, method="rtn", bits=2, layer=9)
+
+
+class TestAuto:
+    @pytest.fixture(scope="class")
+    def study(self, tmp_path_factory):
+        """Lines of “auto” come first, where a careless search would find them."""
+        folder = tmp_path_factory.mktemp("auto") / "toy"
+        written = write_study(folder, auto=True)
+        return written.model_copy(update={"lines": tuple(reversed(written.lines))}), folder
+
+    def test_a_line_of_auto_holds_no_lambda(self, study):
+        auto = study[0].line("rqc-gbs-auto", 2)
+        assert (is_point(auto), has_lam(auto)) == (True, False)
+        assert lam_index(auto, 0.0) is None
+        assert equal_points(study[0].line("sarqc-gbs", 2), auto) == [None] * 5
+        assert equal_points(study[0].line("sarqc-gbs-auto", 2), auto) == [0]
+        rounding = study[0].line("rtn", 2)
+        assert (has_lam(rounding), lam_index(rounding, 0.0)) == (False, None)
+
+    @pytest.mark.parametrize(
+        ("method", "label", "value"), [("sarqc-gbs", "GPTQ 1 %", 90.5), ("sarqc-gs", "AWQ", 144.5)]
+    )
+    def test_both_kinds_of_line_have_the_same_baseline(self, study, method, label, value):
+        for name in (method, f"s{method}-auto" if method == "rqc-gs" else f"{method}-auto"):
+            facts = line_facts(*study, method=name, bits=2, layer=None)
+            assert facts.baseline.label == label
+            assert facts.perplexity.baseline_mean == pytest.approx(value)
+        assert facts.baseline_position is None
+
+    def test_identity_is_the_line_chosen_in_the_same_way(self, study):
+        auto = line_facts(*study, method="sarqc-gbs-auto", bits=2, layer=None)
+        assert auto.identity.line.name == "rqc-gbs-auto"
+        assert auto.to_identity.mean == pytest.approx(np.array([[-1.0]]))
+        assert line_facts(*study, method="sarqc-gbs", bits=2, layer=None).identity.line.name == "rqc-gbs"
+
+    def test_a_method_name_finds_the_curve_before_auto(self, study):
+        opened = study[0]
+        assert opened.line("sarqc-gbs", 2).selected is None
+        assert opened.line("sarqc-gbs-auto", 2).label == "Title of sarqc-gbs, auto"
+        alone = opened.model_copy(update={"lines": (opened.line("sarqc-gbs-auto", 2),)})
+        assert alone.line("sarqc-gbs", 2).selected == "layer"
+
+    def test_omniquant_is_lambda_zero_of_its_line(self, study):
+        opened, folder = study
+        same = {"method": "sarqc-omniquant", "baseline": "omniquant"}
+        lines = (
+            opened.line("sarqc-gs", 2).model_copy(update=same),
+            opened.line("sarqc-gs-auto", 2).model_copy(update=same),
+        )
+        other = opened.model_copy(update={"lines": lines[::-1]})
+        for name in ("sarqc-omniquant", "sarqc-omniquant-auto"):
+            facts = line_facts(other, folder, method=name, bits=2, layer=None)
+            assert facts.baseline.label == "OmniQuant"
+            assert facts.perplexity.baseline_mean == pytest.approx(144.5)
+
+    def test_pairs_are_positions_among_the_candidates(self, study):
+        found = line_facts(*study, method="sarqc-gbs-auto", bits=2, layer=None).selection
+        for at in np.ndindex(4, 4):
+            gamma, lam = found.pairs[at]
+            assert found.lams[lam] == pytest.approx(found.lam[at])
+            assert found.gammas[gamma] == pytest.approx(found.gamma[at])
+
+    def test_sentences_say_how_it_was_chosen(self, study):
+        by_layer = text_at(study, "sarqc-gbs-auto", 0, 0)
+        assert by_layer.startswith(
+            "With λ and γ chosen layer by layer on held-out calibration text the 2-bit model has perplexity 86.0"
+        )
+        assert "4.5 ± 0.2 better than plain GPTQ (90.5)" in by_layer
+        assert text_at(study, "rqc-gbs-auto", 0, 0).startswith("With λ chosen layer by layer")
+        assert text_at(study, "sarqc-gs-auto", 0, 0).startswith(
+            "With λ from 0.3 to 0.4, chosen for the whole model on held-out calibration text in each draw, the 2-bit"
+        )
+        facts = line_facts(*study, method="sarqc-gs-auto", bits=2, layer=None)
+        assert small_print(facts, 0, 0)[0] == "“auto” chose among 10 values of λ in four draws: 0.3 (2×), 0.4 (2×)."
+
+    def test_one_draw_has_one_lambda(self, tmp_path):
+        study = write_study(tmp_path / "one", draws=1, auto=True), tmp_path / "one"
+        text = text_at(study, "sarqc-gs-auto", 0, 0)
+        assert text.startswith("With λ = 0.3, chosen for the whole model on held-out calibration text, the 2-bit model")
 
 
 class TestSentence:

@@ -7,11 +7,13 @@
 import { arrayBytes, asProblem, request } from "./api.js";
 import { openArray } from "./bind.js";
 import { copy, download, fill, h, isTyping, problem, say } from "./dom.js";
-import { csv, format } from "./format.js";
+import { csv } from "./format.js";
+import { numbersTable } from "./numbers.js";
 import { plot } from "./plot_host.js";
 import { nearest } from "./state.js";
 
-const FIGURES = ["hero", "surfaces", "surfaces_flat", "deciles", "map", "plane", "gamma_grid", "methods"];
+const FIGURES = ["hero", "surfaces", "surfaces_flat", "deciles", "map", "plane", "gamma_grid", "methods", "selection", "gap"];
+const OPTIONAL = ["gamma_grid", "methods", "selection", "gap"]; // their cards are there only where there is something to show
 const MISSING = {
   hero: "Nothing was measured for this line.",
   surfaces: "This study holds no surfaces of the weights.",
@@ -67,15 +69,16 @@ export class Explorer {
       const layer = event.points[0]?.customdata?.[0];
       if (Number.isInteger(layer) && layer >= 0) this.pick({ layer });
     });
-    plane?.onClick((event) => this.move({ lambda: event.points[0]?.pointNumber }));
+    plane?.onClick((event) => {
+      const [point] = event.points;
+      if (typeof point?.customdata === "string") this.pickLine(point.customdata);
+      else this.move({ lambda: point?.pointNumber });
+    });
     grid?.onClick((event) => {
       const [gamma, lambda] = event.points[0]?.pointNumber ?? [];
       if (Number.isInteger(lambda)) this.move({ gamma, lambda });
     });
-    methods?.onClick((event) => {
-      const method = event.points[0]?.y;
-      if (this.view?.choices.some((one) => one.method === method && one.bits === this.view.line.bits)) this.pick({ method });
-    });
+    for (const host of [hero, methods]) host?.onClick((event) => this.pickLine(event.points[0]?.customdata));
     this.part("lambda")?.addEventListener("input", (event) => this.move({ lambda: Number(event.target.value) }));
     this.part("gamma")?.addEventListener("input", (event) => this.move({ gamma: Number(event.target.value) }));
     this.part("play")?.addEventListener("click", () => (this.playing ? this.stop() : this.play()));
@@ -110,16 +113,22 @@ export class Explorer {
     this.onChange({ ...this.state(), ...change }, true);
   }
 
+  /** Another line of the same width, where there is one of that name. */
+  pickLine(name) {
+    const { line, choices } = this.view ?? {};
+    if (name !== line?.name && choices?.some((one) => one.name === name && one.bits === line.bits)) this.pick({ method: name });
+  }
+
   /** What the URL remembers. */
   state() {
     const { view } = this;
     if (!view) return {};
     return {
       study: view.study.id,
-      method: view.line.method,
+      method: view.line.name,
       bits: view.line.bits,
       layer: view.layer === null ? "all" : view.layer,
-      lambda: view.lams[this.at.lambda],
+      lambda: view.line.has_lam ? view.lams[this.at.lambda] : undefined, // nothing to carry over to another line
       gamma: view.gammas[this.at.gamma] ?? undefined,
       show: this.quality === "accuracy" ? "accuracy" : undefined,
     };
@@ -170,8 +179,8 @@ export class Explorer {
   async showAll() {
     const { view } = this;
     this.controls();
-    this.card("gamma_grid")?.classList.toggle("is-off", !view.figures.gamma_grid);
-    this.card("methods")?.classList.toggle("is-off", !view.figures.methods);
+    this.hosts.hero?.canvas.classList.toggle("is-scrub", view.lams.length > 1);
+    for (const name of OPTIONAL) this.card(name)?.classList.toggle("is-off", !view.figures[name]);
     this.surfaceTitle();
     this.table();
     this.measured();
@@ -284,6 +293,8 @@ export class Explorer {
     this.slider("gamma", view.gammas.length, this.at.gamma, view.gamma_texts, "γ");
     const gammaBox = this.part("gamma-box");
     if (gammaBox) gammaBox.hidden = view.gammas.length < 2;
+    const still = view.lams.length < 2 && view.gammas.length < 2; // a single point: nothing to move
+    this.part("sliders")?.classList.toggle("is-off", still);
     const band = this.part("band");
     if (band) fill(band, bandPieces(view.band[this.at.gamma]));
     for (const button of document.querySelectorAll(`[data-quality][data-for="${this.prefix}"]`)) {
@@ -342,28 +353,7 @@ export class Explorer {
   table() {
     const place = this.part("table");
     if (!place) return;
-    const { columns, rows } = this.view.table;
-    fill(
-      place,
-      h(
-        "table",
-        { class: "numbers", "data-testid": "numbers" },
-        h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col" }, column.title)))),
-        h(
-          "tbody",
-          {},
-          rows.map((row) =>
-            h(
-              "tr",
-              { dataset: { at: row.at.join(",") }, on: { click: () => this.move({ gamma: row.at[0], lambda: row.at[1] }) } },
-              columns.map((column) =>
-                h("td", { dataset: { key: column.key, value: String(row[column.key]) } }, format(row[column.key], column.kind)),
-              ),
-            ),
-          ),
-        ),
-      ),
-    );
+    fill(place, numbersTable(this.view.table, ([gamma, lambda]) => this.move({ gamma, lambda })));
     this.markRow();
   }
 
@@ -383,7 +373,7 @@ export class Explorer {
     const { view } = this;
     if (!view) return;
     const layer = view.layer === null ? "all-layers" : view.layers[view.layer].name;
-    download(`${view.study.id}-${view.line.method}-${view.line.bits}bit-${layer}.csv`, csv(view.table.columns, view.table.rows));
+    download(`${view.study.id}-${view.line.name}-${view.line.bits}bit-${layer}.csv`, csv(view.table.columns, view.table.rows));
   }
 }
 

@@ -14,8 +14,9 @@ export function number(value, decimals) {
   return text.replace("-", MINUS);
 }
 
-/** λ and γ as the axis writes them: the shortest form, like Python's “g”. */
+/** λ and γ as the axis writes them: the shortest form, like Python's “g”; a word (“auto”) as it is. */
 export function plain(value) {
+  if (typeof value === "string") return value;
   return String(Number(Number(value).toPrecision(6))).replace("-", MINUS);
 }
 

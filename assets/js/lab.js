@@ -49,7 +49,7 @@ export async function mount() {
     const widths = [...new Set(view.choices.map((one) => one.bits))].sort((a, b) => a - b);
     choose("bits", widths.map((bits) => [bits, `${bits}-bit`]), line.bits);
     const methods = view.choices.filter((one) => one.bits === line.bits);
-    choose("method", methods.map((one) => [one.method, `${one.title} · ${one.method}`]), line.method);
+    choose("method", methods.map((one) => [one.name, `${one.title} · ${one.method}`]), line.name);
     const layers = view.layers.map((layer) => [layer.index, layer.label]);
     choose("layer", [["all", "all layers"], ...layers], view.layer === null ? "all" : view.layer);
     const grid = root.querySelector('[data-part="grid"]');
@@ -100,7 +100,7 @@ export async function mount() {
 /** Keeps the method when the width changes, if the study has it there. */
 function withLine(state, view, name) {
   const bits = Number(state.bits);
-  const has = view.choices.some((one) => one.method === state.method && one.bits === bits);
+  const has = view.choices.some((one) => one.name === state.method && one.bits === bits);
   return name === "bits" && !has ? { ...state, method: undefined } : state;
 }
 

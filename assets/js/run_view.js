@@ -377,7 +377,7 @@ export class RunView {
     this.explorer ??= new Explorer({
       root: this.study,
       prefix: "run-",
-      figures: ["hero", "surfaces", "surfaces_flat", "deciles"],
+      figures: ["hero", "surfaces", "surfaces_flat", "deciles", "selection", "gap"],
       onChange: (state, reload) => reload && this.explorer.load(state),
     });
     await this.explorer.load({ study: id }).catch(() => {});

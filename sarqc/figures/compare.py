@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from sarqc.errors import Refused
-from sarqc.facts import LineFacts, line_facts
+from sarqc.facts import LineFacts, has_lam, line_facts
 from sarqc.figures.curves import Curve, Panel, error_text, perplexity_text, stack
 from sarqc.figures.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure
 from sarqc.figures.lab import default_line, start_of
+from sarqc.figures.sentence import lam_text
 from sarqc.recipe import Recipe, public_name
 from sarqc.study import Study
 
@@ -34,7 +35,7 @@ def compare_view(studies: Sequence[tuple[Study, Path]]) -> dict[str, Any]:
 
 def _chosen_facts(study: Study, folder: Path) -> LineFacts:
     line = next((one for one in study.lines if one.chosen is not None), None) or default_line(study, None, None)
-    return line_facts(study, folder, method=line.method, bits=line.bits, layer=None, with_identity=False)
+    return line_facts(study, folder, method=line.name, bits=line.bits, layer=None, with_identity=False)
 
 
 def _recipe_differences(facts: Sequence[LineFacts]) -> list[dict[str, Any]]:
@@ -49,7 +50,7 @@ def _recipe_differences(facts: Sequence[LineFacts]) -> list[dict[str, Any]]:
             "grid": line.grid,
             "group_size": line.group_size,
             "method": line.method,
-            "lambda": line.lams[start["lambda"]],
+            "lambda": "auto" if line.selected else line.lams[start["lambda"]] if has_lam(line) else None,
             "gamma": line.gammas[start["gamma"]],
             "draws": len(line.draws),
         }
@@ -93,8 +94,12 @@ def _numbers(facts: Sequence[LineFacts]) -> list[dict[str, Any]]:
 
 
 def _overlay(facts: Sequence[LineFacts]) -> Figure:
-    """The studies' curves over the union of their λ; one colour per study, one panel per quantity."""
-    lams = sorted({float(lam) for one in facts for lam in one.line.lams})
+    """The studies' curves over the union of their λ; one colour per study, one panel per quantity.
+
+    What has no λ of its own, “auto” too, is level over the whole axis: there is no place on it where it belongs.
+    """
+    lams = sorted({float(lam) for one in facts if has_lam(one.line) for lam in one.line.lams})
+    names = [lam_text(lam) for lam in lams] or ["chosen"]
     quantities = (
         ("Perplexity on unseen text, lower is better", perplexity_text, QUALITY,
          [one.perplexity.mean if one.perplexity else None for one in facts]),
@@ -113,7 +118,7 @@ def _overlay(facts: Sequence[LineFacts]) -> Figure:
             chosen = [_at_start(one, array) for one, array in zip(facts, values, strict=True)]
             pinned = tuple(value for value in chosen if value is not None)
             stacked.append(Panel(title, show, curves, 1.0, pinned=pinned))
-    figure = stack(lams, stacked, ring=False)
+    figure = stack(lams or [0.0], names, stacked, ring=False)
     figure["aria"] = f"Curves over λ of {len(facts)} studies: {', '.join(one.study.title for one in facts)}."
     return figure
 
@@ -125,6 +130,8 @@ def _series(index: int) -> dict[str, str]:
 
 def _on_axis(facts: LineFacts, values: np.ndarray, lams: Sequence[float]) -> np.ndarray:
     """The line's γ of its chosen point, laid on the common λ axis."""
+    if not has_lam(facts.line):
+        return np.full((1, max(len(lams), 1)), float(values[0, 0]))
     row = np.full(len(lams), np.nan)
     for index, lam in enumerate(facts.line.lams):
         row[list(lams).index(float(lam))] = values[start_of(facts)["gamma"], index]

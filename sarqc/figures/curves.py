@@ -26,7 +26,7 @@ from sarqc.figures.drawing import (
     ring_trace,
     value_axis,
 )
-from sarqc.figures.sentence import decimals_for, lam_text, number, percent
+from sarqc.figures.sentence import decimals_for, number, percent
 
 Format = Callable[[float], str]
 LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share of their panel
@@ -72,11 +72,11 @@ def accuracy_text(value: float) -> str:
     return percent(value, 1)
 
 
-def stack(lams: Sequence[float], panels: Sequence[Panel], *, ring: bool) -> Figure:
-    """Panels one above the other over one λ axis. With ``ring`` the shown λ is marked in each."""
-    names = [lam_text(lam) for lam in lams]
+def stack(lams: Sequence[float], names: Sequence[str], panels: Sequence[Panel], *, ring: bool) -> Figure:
+    """Panels one above the other over one axis of λ with these names. With ``ring`` the shown λ is marked in each."""
+    names = list(names)
     layout = base_layout(left=50, right=104, top=22, bottom=30)
-    layout |= {"xaxis": lam_axis(lams), "hovermode": "x unified", "hoversubplots": "axis"}
+    layout |= {"xaxis": lam_axis(names), "hovermode": "x unified", "hoversubplots": "axis"}
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}, "narrow_bindings": []}
     figure["narrow"] |= {"layout.margin.r": 16} if ring else {"layout.margin.r": 32}
     total, gap, top = sum(panel.weight for panel in panels), 0.085, 1.0
@@ -87,9 +87,9 @@ def stack(lams: Sequence[float], panels: Sequence[Panel], *, ring: bool) -> Figu
         _add_panel(figure, panel, axis, (bottom, top), names, lams, ring)
         top = bottom - gap
     layout["xaxis"]["anchor"] = "y" if len(panels) == 1 else f"y{len(panels)}"
-    layout["annotations"].append(
-        note("λ", xref="paper", yref="paper", x=1, y=0, xanchor="left", yanchor="top", xshift=8, yshift=-4)
-    )
+    if len(names) > 1:
+        corner = {"xref": "paper", "yref": "paper", "x": 1, "y": 0, "xanchor": "left", "yanchor": "top"}
+        layout["annotations"].append(note("λ", **corner, xshift=8, yshift=-4))
     return figure
 
 

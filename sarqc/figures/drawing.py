@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.sentence import lam_text
-
 Figure = dict[str, Any]
 
 # One colour, one dash and one marker for each quantity, everywhere.
@@ -45,16 +43,15 @@ def plain_numbers(values: Any) -> Any:
     return values
 
 
-def lam_axis(lams: Sequence[float]) -> dict[str, Any]:
-    """An ordinal λ axis with 0 on it: equal steps between the values that were tried."""
-    names = [lam_text(lam) for lam in lams]
+def lam_axis(names: Sequence[str]) -> dict[str, Any]:
+    """An ordinal λ axis with 0 on it: equal steps between the values that were tried, by their names."""
     return {
         "type": "category",
         "categoryorder": "array",
-        "categoryarray": names,
+        "categoryarray": list(names),
         "range": [-0.45, len(names) - 0.55],
-        "tickvals": names,
-        "ticktext": names,
+        "tickvals": list(names),
+        "ticktext": list(names),
         "tickangle": 0,
         "fixedrange": True,
         "showgrid": True,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sarqc.facts import LineFacts, Quality, lam_index, spans
+from sarqc.facts import LineFacts, Quality, equal_points, is_point, spans
 from sarqc.figures.curves import Curve, Panel, accuracy_text, axis_name, error_text, perplexity_text, stack, upright
 from sarqc.figures.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure, bind, note, position
-from sarqc.figures.sentence import draws_text, lam_text
+from sarqc.figures.sentence import draws_text, lam_names, lam_text, point_names
 from sarqc.quantization.methods import METHODS
 
 
@@ -21,7 +21,8 @@ def hero(facts: LineFacts, quality_name: str = "perplexity") -> Figure:
         panels.append(_error_panel(facts))
     if facts.sar is not None:
         panels.append(_drift_panel(facts))
-    figure = stack(facts.line.lams, panels, ring=True)
+    figure = stack(facts.line.lams, lam_names(facts.line), panels, ring=True)
+    figure["title"] = "Quality, error and drift" if is_point(facts.line) else "What λ changes"
     _add_band(figure, facts, quality)
     _add_baseline_tick(figure, facts)
     figure["bindings"].append(bind("aria", [_aria(facts, quality, quality_name, g) for g in _gammas(facts)], "gamma"))
@@ -77,7 +78,7 @@ def _drift_panel(facts: LineFacts) -> Panel:
 
 def _ghost(facts: LineFacts, twin: LineFacts, values: np.ndarray, style: dict[str, str], label: str) -> Curve:
     """The identity curve on this line's axis, equal for every γ; NaN where it has no such λ."""
-    columns = [lam_index(twin.line, lam) for lam in facts.line.lams]
+    columns = equal_points(facts.line, twin.line)
     row = np.array([np.nan if column is None else values[0, column] for column in columns])
     faded = {**style, "color": style["color"].replace(")", "-faint)"), "dash": "solid"}
     tiled = np.tile(row, (len(facts.line.gammas), 1))
@@ -147,7 +148,7 @@ def _aria(facts: LineFacts, quality: Quality | None, name: str, gamma: int) -> s
         best = quality.best[gamma]
         show = accuracy_text if name == "accuracy" else perplexity_text
         extreme = "highest" if name == "accuracy" else "lowest"
-        parts.append(f"{name} is {extreme}, {show(quality.mean[gamma, best])}, at λ = {lam_text(lams[best])}")
+        parts.append(f"{name} is {extreme}, {show(quality.mean[gamma, best])}, at {point_names(facts.line)[best]}")
     for values, what in (
         (facts.recon, "reconstruction error on calibration text"),
         (facts.held_out, "on unseen text"),

@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from sarqc.errors import NotFound, Refused
-from sarqc.facts import LineFacts, lam_index, line_facts
+from sarqc.facts import LineFacts, has_lam, is_point, lam_index, line_facts
 from sarqc.figures import maps, weights
 from sarqc.figures.drawing import Figure
+from sarqc.figures.gap import gap
 from sarqc.figures.hero import hero
-from sarqc.figures.sentence import lam_text, percent, sentence, small_print
+from sarqc.figures.methods import methods
+from sarqc.figures.plane import plane
+from sarqc.figures.selection import selection
+from sarqc.figures.sentence import lam_names, lam_text, percent, sentence, small_print
 from sarqc.study import Line, Study
 
 GRID_WORDS = {"symmetric": "symmetric", "full_range": "full-range symmetric", "asymmetric": "asymmetric"}
@@ -44,12 +48,12 @@ def lab_view(
 ) -> dict[str, Any]:
     """All that the Lab shows of one line and layer, for every γ and λ, as plain JSON data.
 
-    ``layer`` is a position in ``study.layers``; None, "" or "all" mean all layers. Without ``method`` or ``bits`` the
-    line is the one that tells most. Raises ``NotFound`` for what the study does not have.
+    ``method`` is a line's name. ``layer`` is a position in ``study.layers``; None, "" or "all" mean all layers. Without
+    ``method`` or ``bits`` the line is the one that tells most. Raises ``NotFound`` for what the study does not have.
     """
     line = default_line(study, method or None, _whole(bits, "bits"))
     at = None if layer in (None, "", "all") else _whole(layer, "layer")
-    facts = line_facts(study, folder, method=line.method, bits=line.bits, layer=at)
+    facts = line_facts(study, folder, method=line.name, bits=line.bits, layer=at)
     shown = weights.surface_layer(facts, folder)
     array = weights.surface_array(facts, folder, shown)
     n_g, n_m = len(line.gammas), len(line.lams)
@@ -59,10 +63,12 @@ def lab_view(
         "line": _line_facts(study, line),
         "layer": at,
         "layers": _layer_choices(study),
-        "choices": [{"method": one.method, "title": one.title, "bits": one.bits} for one in study.lines],
+        "choices": [
+            {"name": one.name, "method": one.method, "title": one.label, "bits": one.bits} for one in study.lines
+        ],
         "lams": list(line.lams),
         "gammas": list(line.gammas),
-        "lam_texts": [lam_text(lam) for lam in line.lams],
+        "lam_texts": lam_names(line),
         "gamma_texts": ["" if value is None else lam_text(value) for value in line.gammas],
         "start": start_of(facts),
         "band": (facts.perplexity.band.tolist() if facts.perplexity else [[False] * n_m] * n_g),
@@ -78,16 +84,24 @@ def lab_view(
 
 
 def _figures(facts: LineFacts, folder: Path, array: dict[str, Any] | None, shown: int) -> dict[str, Figure | None]:
+    """Every figure by name, None for what this line has not. A line of one point has no curves: there the methods of
+    the study, side by side, take the first place."""
+    compared = methods(facts, folder)
+    first, first_accuracy = hero(facts), hero(facts, "accuracy") if facts.accuracy is not None else None
+    if compared is not None and is_point(facts.line):
+        first, first_accuracy, compared = compared, methods(facts, folder, "accuracy"), None
     return {
-        "hero": hero(facts),
-        "hero_accuracy": hero(facts, "accuracy") if facts.accuracy is not None else None,
+        "hero": first,
+        "hero_accuracy": first_accuracy,
         "surfaces": None if array is None else weights.surfaces(facts, array, shown, flat=False),
         "surfaces_flat": None if array is None else weights.surfaces(facts, array, shown, flat=True),
         "deciles": weights.deciles(facts, folder),
         "map": maps.layer_map(facts, folder),
-        "plane": maps.plane(facts),
+        "plane": plane(facts, folder),
         "gamma_grid": maps.gamma_grid(facts),
-        "methods": maps.methods(facts, folder),
+        "methods": compared,
+        "selection": selection(facts),
+        "gap": gap(facts, folder),
     }
 
 
@@ -102,11 +116,12 @@ def _whole(value: int | str | None, name: str) -> int | None:
 
 def default_line(study: Study, method: str | None, bits: int | None) -> Line:
     """The line asked for; with a part of it left open, the one with most to show."""
-    fitting = [one for one in study.lines if method in (None, one.method) and bits in (None, one.bits)]
+    fitting = [one for one in study.lines if method in (None, one.name, one.method) and bits in (None, one.bits)]
+    fitting = [one for one in fitting if one.name == method] or fitting
     if not fitting:
         if method is not None and bits is not None:
             return study.line(method, bits)
-        have = ", ".join(f"{one.method} at {one.bits} bits" for one in study.lines)
+        have = ", ".join(f"{one.name} at {one.bits} bits" for one in study.lines)
         raise NotFound("the study has no such line", f"study {study.id}", f"It has {have}.")
     return max(fitting, key=lambda one: (len(one.lams) > 1, one.method == "sarqc-gbs", len(one.lams), -one.bits))
 
@@ -135,8 +150,10 @@ def _study_facts(study: Study) -> dict[str, Any]:
 
 def _line_facts(study: Study, line: Line) -> dict[str, Any]:
     return {
+        "name": line.name,
         "method": line.method,
-        "title": line.title,
+        "title": line.label,
+        "has_lam": has_lam(line),
         "baseline": line.baseline,
         "bits": line.bits,
         "grid": line.grid,
@@ -173,7 +190,10 @@ def table(facts: LineFacts, grid: Sequence[tuple[int, int]]) -> dict[str, Any]:
 def _row(facts: LineFacts, g: int, m: int) -> dict[str, Any]:
     at = (g, m)
     row: dict[str, Any] = {key: None for key, _, _ in COLUMNS}
-    row |= {"at": [g, m], "lambda": facts.line.lams[m], "gamma": facts.line.gammas[g]}
+    line = facts.line
+    row |= {"at": [g, m], "gamma": line.gammas[g]}
+    if has_lam(line) or line.selected:
+        row["lambda"] = "auto" if line.selected else line.lams[m]
     for name, quality in (("perplexity", facts.perplexity), ("accuracy", facts.accuracy)):
         if quality is None:
             continue
@@ -181,7 +201,7 @@ def _row(facts: LineFacts, g: int, m: int) -> dict[str, Any]:
         if quality.to_baseline is not None:
             row[f"{name}_difference"] = float(quality.to_baseline.mean[at])
             row[f"{name}_error"] = float(quality.to_baseline.error[at])
-    if facts.perplexity is not None and facts.perplexity.band.any():
+    if facts.perplexity is not None and facts.perplexity.band.any() and not is_point(line):
         row["sweet_spot"] = bool(facts.perplexity.band[at])
     for name in ("recon", "held_out", "sar", "drift"):
         values = getattr(facts, name)
@@ -193,32 +213,57 @@ def _row(facts: LineFacts, g: int, m: int) -> dict[str, Any]:
 def how_measured(facts: LineFacts) -> list[dict[str, str]]:
     """The protocol as pairs of a heading and a plain text."""
     study, line = facts.study, facts.line
+    names = {one.name for one in study.lines if one.bits == line.bits}
     model = study.model
     pairs = [
         ("Model", f"{model.name}, {model.parameters:,} parameters, {percent(model.share_quantized, 1)} quantized"),
         ("Grid", f"{line.bits} bits, {grid_text(line.grid, line.group_size)}"),
-        ("Method", f"{line.title} ({line.method})"),
+        ("Method", f"{line.label} ({line.method})"),
     ]
     if facts.baseline is not None:
-        note = f", λ = {lam_text(facts.baseline.lam)} of the identity curve" if facts.baseline.method == "gptq" else ""
-        pairs.append(("Compared with", f"{facts.baseline.label}{note}, in the same calibration draws"))
+        base = facts.baseline
+        part = f", λ = {lam_text(base.lam)} of {base.held_by}" if base.method not in names else ""
+        pairs.append(("Compared with", f"{base.label}{part}, in the same calibration draws"))
+    if line.selected:
+        pairs.append(("λ and γ", _how_chosen(line)))
     draws = ", ".join(str(seed) for seed in line.draws)
     pairs.append(("Calibration draws", f"{len(line.draws)} (seeds {draws})" if len(line.draws) > 1 else "1"))
-    names = {"calibration": "Calibration text", "held_out": "Unseen text", "test": "Test text", "task": "Task"}
+    titles = {"calibration": "Calibration text", "held_out": "Unseen text", "test": "Test text", "task": "Task"}
     for key, value in study.protocol.items():
-        pairs.append((names.get(key, key.replace("_", " ").capitalize()), _plain_text(value)))
+        pairs.append((titles.get(key, key.replace("_", " ").capitalize()), _plain_text(value)))
     if facts.perplexity is not None and len(line.draws) > 1:
-        pairs.append(("Error bars", "standard error of the paired difference to the baseline over calibration draws"))
+        paired = "standard error of the paired difference to the baseline over calibration draws"
+        if is_point(line):
+            paired = f"beside values the standard error over calibration draws, beside differences the {paired}"
+        pairs.append(("Error bars", paired))
+    if facts.perplexity is not None and len(line.draws) > 1 and len(line.lams) > 1:
         pairs.append(("Green band", "λ whose paired difference to the best λ is within two standard errors"))
     pairs.append(("Reconstruction error", "‖(Ŵ − W)X‖² / ‖WX‖² of a layer; all layers: their mean"))
     pairs.append(("Weight drift, L_sar", "‖(Ŵ − W)S‖² / ‖WS‖² of a layer with the method's S; all layers: their mean"))
     pairs.append(("Weight drift, plain", "‖Ŵ − W‖ / ‖W‖ of a layer; all layers: their mean"))
+    if facts.drift is not None and (len(line.lams) > 1 or len(study.lines) > 1):
+        pairs.append(("Hollow points", "no μ ≥ 0 makes reconstruction error + μ · drift² smallest there"))
+    if line.sizes and "recon_by_size" in line.arrays:
+        sizes = ", ".join(f"{size:,}" for size in line.sizes)
+        pairs.append(("Amount of text", f"every point solved again on {sizes} sequences; ± is the error over draws"))
     prefix = "inputs of each layer come from the quantized layers before it"
     if study.prefix == "float":
         prefix = "explore: inputs of each layer come from the float model, a final run differs slightly"
     pairs.append(("Prefix", prefix))
     pairs.append(("Made", study.created))
     return [{"name": name, "text": text} for name, text in pairs]
+
+
+def _how_chosen(line: Line) -> str:
+    """What “auto” chose among, and by what."""
+    lams, gammas = (
+        ", ".join(lam_text(value) for value in values if value is not None)
+        for values in (line.candidate_lams, line.candidate_gammas)
+    )
+    among = f"λ of {lams or 'candidates'}" + (f" and γ of {gammas}" if gammas else "")
+    if line.selected == "layer":
+        return f"auto: each layer chose {among} by its error on a held-out part of the calibration text"
+    return f"auto: one {among} for the model, by perplexity on a held-out part of the calibration text"
 
 
 def _plain_text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Figures of a whole study: the map of layers, reconstruction against drift, λ × γ, and the methods compared."""
+"""Maps of a line: every layer by block and module, and quality over λ × γ."""
 
 from __future__ import annotations
 
@@ -8,24 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.facts import LineFacts, line_facts, mean_over_draws, read
+from sarqc.facts import LineFacts, mean_over_draws, read
 from sarqc.figures.curves import error_text, perplexity_text
 from sarqc.figures.drawing import (
-    HELD_OUT,
     PLAIN_AXIS,
-    QUALITY,
-    RECON,
     SHADES,
     Figure,
     base_layout,
     bind,
-    clamp,
     honest_range,
     lam_axis,
-    note,
     plain_numbers,
 )
-from sarqc.figures.sentence import draws_text, lam_text
+from sarqc.figures.sentence import lam_names, lam_text, point_names
 
 MOST_MODULES = 14  # more columns than this (experts) are folded by their last name
 
@@ -146,103 +141,9 @@ def _map_aria(facts: LineFacts, grid: np.ndarray, rows: list[int], columns: list
         return "Nothing was measured for these layers."
     row, column = np.unravel_index(int(np.nanargmax(grid)), grid.shape)
     return (
-        f"Relative reconstruction error of {len(facts.study.layers)} layers at λ = {lam_text(facts.line.lams[lam])}: "
+        f"Relative reconstruction error of {len(facts.study.layers)} layers, {point_names(facts.line)[lam]}: "
         f"largest in block {rows[row]} {columns[column]}, {error_text(float(grid[row, column]))}, "
         f"median {error_text(float(np.nanmedian(grid)))}."
-    )
-
-
-def plane(facts: LineFacts) -> Figure | None:
-    """Reconstruction error against weight drift, the points joined in the order of λ."""
-    if facts.drift is None or (facts.recon is None and facts.held_out is None):
-        return None
-    lams = facts.line.lams
-    positive = np.array([lam > 0 for lam in lams]) if len(lams) > 1 else np.array([True])
-    errors = [(name, style, values) for name, style, values in
-              (("unseen text", HELD_OUT, facts.held_out), ("calibration text", RECON, facts.recon))
-              if values is not None]  # fmt: skip
-    spread = [np.concatenate([v[:, mask].ravel() for _, _, v in errors]) for mask in (positive, ~positive)]
-    span_y = honest_range(spread[0], spread[1], pad=0.14)
-    span_x = honest_range(facts.drift[:, positive], facts.drift[:, ~positive], pad=0.08)
-    layout = base_layout(left=44, right=14, top=6, bottom=34)
-    layout["xaxis"] = {
-        **PLAIN_AXIS,
-        "range": list(span_x),
-        "nticks": 6,
-        "title": {"text": "weight drift", "standoff": 4},
-    }
-    layout["yaxis"] = {**PLAIN_AXIS, "range": list(span_y), "nticks": 5}
-    figure: Figure = {"data": [], "layout": layout, "bindings": []}
-    x, side_x = clamp(facts.drift, span_x)
-    names = [f"λ = {lam_text(lam)}" for lam in lams]
-    for name, style, values in errors:
-        y, side_y = clamp(values, span_y)
-        at = len(figure["data"])
-        symbols = np.where((side_x != 0) | (side_y != 0), "triangle-right", style["symbol"]).tolist()
-        figure["data"].append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "x": [],
-                "y": [],
-                "text": names,
-                "hovertemplate": "%{text}<extra>" + name + "</extra>",
-                "line": {"color": style["color"], "dash": style["dash"], "width": 2},
-                "marker": {"color": style["color"], "size": 6, "symbol": []},
-                "cliponaxis": False,
-            }
-        )
-        ring = {"size": 12, "color": style["color"], "line": {"color": "var(--surface)", "width": 2.5}}
-        figure["data"].append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": [],
-                "y": [],
-                "hoverinfo": "skip",
-                "marker": ring,
-                "cliponaxis": False,
-            }
-        )
-        figure["bindings"] += [
-            bind(f"data.{at}.x", x, "gamma"),
-            bind(f"data.{at}.y", y, "gamma"),
-            bind(f"data.{at}.marker.symbol", symbols, "gamma"),
-            bind(f"data.{at + 1}.x", x[..., None], "gamma", "lambda"),
-            bind(f"data.{at + 1}.y", y[..., None], "gamma", "lambda"),
-        ]
-    values, (_, style, _) = errors[0][2], errors[0]
-    for which, yanchor, yshift in ((0, "top", -8), (len(lams) - 1, "bottom", -2)):
-        place_x = [float(row[which]) for row in x]
-        place_y = [float(row[which]) for row in clamp(values, span_y)[0]]
-        at = len(layout["annotations"])
-        layout["annotations"].append(
-            note(
-                names[which],
-                x=0,
-                y=0,
-                xanchor="left" if which else "center",
-                xshift=8 if which else 0,
-                yanchor=yanchor,
-                yshift=yshift,
-            )
-        )
-        figure["bindings"] += [
-            bind(f"layout.annotations.{at}.x", place_x, "gamma"),
-            bind(f"layout.annotations.{at}.y", place_y, "gamma"),
-        ]
-    figure["bindings"].append(bind("aria", [_plane_aria(facts, g) for g in range(len(facts.line.gammas))], "gamma"))
-    return figure
-
-
-def _plane_aria(facts: LineFacts, gamma: int) -> str:
-    assert facts.drift is not None
-    errors = facts.held_out if facts.held_out is not None else facts.recon
-    assert errors is not None
-    return (
-        f"From λ = {lam_text(facts.line.lams[0])} to {lam_text(facts.line.lams[-1])} weight drift goes from "
-        f"{error_text(facts.drift[gamma, 0])} to {error_text(facts.drift[gamma, -1])} and reconstruction error from "
-        f"{error_text(errors[gamma, 0])} to {error_text(errors[gamma, -1])}."
     )
 
 
@@ -262,14 +163,14 @@ def gamma_grid(facts: LineFacts) -> Figure | None:
     positive = np.array([lam > 0 for lam in line.lams])
     low, high = honest_range(values[:, positive], values[:, ~positive], pad=0.0)
     gammas = [lam_text(value or 0.0) for value in line.gammas]
+    names = lam_names(line)
     layout = base_layout(left=40, right=52, top=6, bottom=34)
-    layout["xaxis"] = {**lam_axis(line.lams), "showgrid": False, "title": {"text": "λ", "standoff": 2}}
+    layout["xaxis"] = {**lam_axis(names), "showgrid": False, "title": {"text": "λ", "standoff": 2}}
     layout["xaxis"] |= {"range": [-0.5, len(line.lams) - 0.5]}
     layout["yaxis"] = {"type": "category", "fixedrange": True, "ticks": "", "showgrid": False}
     layout["yaxis"] |= {"title": {"text": "γ", "standoff": 2}}
     bar = {"thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "nticks": 4, "ticks": "",
            "tickfont": {"size": 11}}  # fmt: skip
-    names = [lam_text(lam) for lam in line.lams]
     trace = {
         "type": "heatmap",
         "x": names,
@@ -300,68 +201,3 @@ def gamma_grid(facts: LineFacts) -> Figure | None:
         f"Map of {what} over λ and γ, from {show(float(np.nanmin(values)))} to {show(float(np.nanmax(values)))}."
     )
     return figure
-
-
-def methods(facts: LineFacts, folder: Path) -> Figure | None:
-    """Every method of the study at this width, each at its own best λ: perplexity with paired errors."""
-    rows: list[tuple[str, float, float, str]] = []
-    for line in facts.study.lines:
-        if line.bits != facts.line.bits:
-            continue
-        other = line_facts(
-            facts.study, folder, method=line.method, bits=line.bits, layer=facts.layer, with_identity=False
-        )
-        if other.perplexity is None:
-            continue
-        best = min(
-            ((g, m) for g, m in enumerate(other.perplexity.best) if m is not None),
-            key=lambda at: other.perplexity.mean[at] if other.perplexity else math.inf,
-        )
-        error = other.perplexity.to_baseline.error[best] if other.perplexity.to_baseline else math.nan
-        point = f"λ = {lam_text(line.lams[best[1]])}" if len(line.lams) > 1 else ""
-        if len(line.gammas) > 1:
-            point += f", γ = {lam_text(line.gammas[best[0]] or 0.0)}"
-        rows.append((line.method, float(other.perplexity.mean[best]), float(error), point))
-        if other.baseline and other.baseline_position is not None and len(line.lams) > 1:
-            where = (0, other.baseline_position)
-            value = float(other.perplexity.mean[where])
-            rows.append((other.baseline.label, value, math.nan, ""))
-    rows = list({row[0]: row for row in rows}.values())
-    rows.sort(key=lambda row: -row[1])
-    if len(rows) < 2:
-        return None
-    values = np.array([row[1] for row in rows])
-    best_half = np.sort(values)[: max(2, (3 * len(values)) // 4)]
-    span = honest_range(best_half, values, pad=0.14)
-    drawn, side = clamp(values, span)
-    layout = base_layout(left=86, right=150, top=6, bottom=34)
-    layout["xaxis"] = {**PLAIN_AXIS, "range": list(span), "nticks": 6,
-                       "title": {"text": "perplexity on unseen text, lower is better", "standoff": 4}}  # fmt: skip
-    layout["yaxis"] = {
-        "type": "category",
-        "fixedrange": True,
-        "ticks": "",
-        "showgrid": True,
-        "gridcolor": "var(--grid)",
-    }
-    errors = [0.0 if not math.isfinite(row[2]) or off else row[2] for row, off in zip(rows, side.tolist(), strict=True)]
-    texts = [f"{perplexity_text(row[1])}  {row[3]}" for row in rows]
-    layout["annotations"] = [
-        note(text, xref="paper", x=1, xshift=10, y=row[0], yanchor="middle")
-        for text, row in zip(texts, rows, strict=True)
-    ]
-    symbols = ["triangle-right" if off > 0 else QUALITY["symbol"] for off in side.tolist()]
-    trace = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": drawn.tolist(),
-        "y": [row[0] for row in rows],
-        "error_x": {"type": "data", "array": errors, "thickness": 1.5, "width": 4, "color": QUALITY["color"]},
-        "marker": {"color": QUALITY["color"], "symbol": symbols, "size": 10},
-        "text": texts,
-        "hovertemplate": "%{y}: %{text}<extra></extra>",
-        "cliponaxis": False,
-    }
-    words = "; ".join(f"{row[0]} {perplexity_text(row[1])}" for row in reversed(rows))
-    aria = f"Perplexity of each method at {facts.line.bits} bits and its best λ, {draws_text(facts.n_draws)}: {words}."
-    return {"data": [trace], "layout": layout, "bindings": [], "aria": aria, "narrow": {"layout.margin.r": 118}}

@@ -10,7 +10,8 @@ import math
 
 import numpy as np
 
-from sarqc.facts import CLEAR, Baseline, Difference, LineFacts, Quality, spans
+from sarqc.facts import CLEAR, Baseline, Difference, LineFacts, Quality, Selection, has_lam, spans
+from sarqc.study import Line
 
 Piece = dict[str, str]
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
@@ -28,6 +29,20 @@ def number(value: float, decimals: int) -> str:
 def lam_text(value: float) -> str:
     """λ and γ as the axis writes them."""
     return f"{value:g}".replace("-", "\u2212")
+
+
+def lam_names(line: Line) -> list[str]:
+    """The λ of a line as its axis and its table write them: “auto” where that chose, “–” where a method has none."""
+    if has_lam(line):
+        return [lam_text(lam) for lam in line.lams]
+    return ["auto" if line.selected else "–"] * len(line.lams)
+
+
+def point_names(line: Line) -> list[str]:
+    """The λ of a line as labels: “λ = 0.1”, or what its one point is where that is no value of λ."""
+    if has_lam(line):
+        return [f"λ = {lam_text(lam)}" for lam in line.lams]
+    return ["auto" if line.selected else line.title] * len(line.lams)
 
 
 def decimals_for(value: float) -> int:
@@ -58,8 +73,8 @@ def sentence(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
 
 
 def small_print(facts: LineFacts, gamma: int, lam: int) -> list[str]:
-    """Further facts of the point, one plain sentence each: accuracy, and what saliency adds to identity."""
-    lines: list[str] = []
+    """Further facts of the point, one plain sentence each: what “auto” chose, accuracy, what saliency adds."""
+    lines: list[str] = [] if facts.selection is None else [_chosen_text(facts.selection)]
     at = (gamma, lam)
     accuracy = facts.accuracy
     if accuracy is not None and math.isfinite(accuracy.mean[at]):
@@ -70,7 +85,8 @@ def small_print(facts: LineFacts, gamma: int, lam: int) -> list[str]:
             text += f", {_points(accuracy.to_baseline, at, _name(facts.baseline))}"
         lines.append(text + ".")
     # At λ = 0 saliency and identity are one and the same computation: nothing to compare.
-    if facts.to_identity is not None and math.isfinite(facts.to_identity.mean[at]) and facts.line.lams[lam] > 0:
+    same = has_lam(facts.line) and facts.line.lams[lam] == 0
+    if facts.to_identity is not None and math.isfinite(facts.to_identity.mean[at]) and not same:
         lines.append(_identity_text(facts.to_identity, at))
     return lines
 
@@ -110,14 +126,57 @@ def _is_baseline(facts: LineFacts, lam: int) -> bool:
 
 
 def _where(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
-    """“At λ = 0.1, γ = 0.5 the 2-bit model”."""
+    """“At λ = 0.1, γ = 0.5 the 2-bit model”, “With λ and γ chosen layer by layer … the 2-bit model”."""
+    if facts.line.selected:
+        return [_p("With "), *_auto_part(facts), _p(f" the {facts.line.bits}-bit model")]
     value = facts.line.gammas[gamma]
     point = f"λ = {lam_text(facts.line.lams[lam])}".replace(" ", NBSP)
     if value is not None and len(facts.line.gammas) > 1:
         point += f", γ = {lam_text(value)}".replace(" ", NBSP).replace(f",{NBSP}", ", ")
-    if len(facts.line.lams) == 1:
+    if not has_lam(facts.line):
         return [_p("With "), _p(facts.line.title, "lambda"), _p(f" the {facts.line.bits}-bit model")]
     return [_p("At "), _p(point, "lambda"), _p(f" the {facts.line.bits}-bit model")]
+
+
+def _auto_part(facts: LineFacts) -> list[Piece]:
+    """How λ was chosen, with its value where the whole model has one."""
+    where, found = " on held-out calibration text", facts.selection
+    if facts.line.selected == "layer":
+        open_ = (("λ", facts.line.candidate_lams), ("γ", facts.line.candidate_gammas))
+        signs = " and ".join(sign for sign, values in open_ if len(values) > 1) or "λ"
+        return [_p(signs, "lambda"), _p(f" chosen layer by layer{where}")]
+    if found is None or not np.isfinite(found.lam).any():
+        return [_p("λ", "lambda"), _p(f" chosen for the whole model{where}")]
+    low, high = (lam_text(value) for value in (np.nanmin(found.lam), np.nanmax(found.lam)))
+    if low == high:
+        return [_p(f"λ = {low}".replace(" ", NBSP), "lambda"), _p(f", chosen for the whole model{where},")]
+    span = f"λ from {low} to {high}".replace(" ", NBSP)
+    return [_p(span, "lambda"), _p(f", chosen for the whole model{where} in each draw,")]
+
+
+def _chosen_text(found: Selection) -> str:
+    """What was chosen most often, and how often each λ was where the model has one."""
+    pairs = found.pairs if found.by == "layer" else found.pairs[:, :1]
+    pairs = pairs.reshape(-1, 2)
+    pairs = pairs[pairs[:, 1] >= 0]
+    if not len(pairs):
+        return "What was chosen was not recorded."
+    kinds, counts = np.unique(pairs, axis=0, return_counts=True)
+    gamma, lam = kinds[int(counts.argmax())].tolist()
+    point = f"λ = {lam_text(found.lams[lam])}"
+    if len(found.gammas) > 1:
+        point += f", γ = {lam_text(found.gammas[gamma] or 0.0)}"
+    point = point.replace(" = ", f"{NBSP}={NBSP}")
+    among = len(found.lams) * len(found.gammas)
+    if found.by == "model":
+        if len(kinds) == 1:
+            return f"“auto” chose {point} of {among} values{'' if len(pairs) == 1 else ' in every draw'}."
+        each = ", ".join(f"{lam_text(found.lams[m])} ({n}×)" for (_, m), n in zip(kinds.tolist(), counts, strict=True))
+        return f"“auto” chose among {among} values of λ in {draws_text(len(pairs))}: {each}."
+    if len(kinds) == 1:
+        return f"“auto” chose {point} of {among} candidates everywhere."
+    what = "layers" if found.lam.shape[0] == 1 else "layers and draws"
+    return f"“auto” chose among {among} candidates, most often {point} ({counts.max()} of {len(pairs)} {what})."
 
 
 def _quality_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:

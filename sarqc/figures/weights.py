@@ -9,7 +9,7 @@ import numpy as np
 
 from sarqc.facts import LineFacts, layer_slice, mean_over_draws, read
 from sarqc.figures.drawing import DRIFT, PLAIN_AXIS, SHADES, Figure, base_layout, bind, note
-from sarqc.figures.sentence import lam_text, number
+from sarqc.figures.sentence import number, point_names
 
 CAMERA = {
     "eye": {"x": 1.2, "y": -1.3, "z": 0.82},
@@ -48,7 +48,7 @@ def surface_array(facts: LineFacts, folder: Path, layer: int) -> dict[str, Any] 
 
 def surfaces(facts: LineFacts, array: dict[str, Any], layer: int, *, flat: bool) -> Figure:
     """|Ŵ − W| at the smallest λ and at the shown one: one scale, one camera. ``flat`` draws them as maps."""
-    lams, scale = facts.line.lams, array["scale"]
+    lams, names, scale = facts.line.lams, point_names(facts.line), array["scale"]
     sides = 2 if len(lams) > 1 else 1
     layout = base_layout(left=8, right=8, top=24, bottom=6)
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "camera": CAMERA}
@@ -76,11 +76,9 @@ def surfaces(facts: LineFacts, array: dict[str, Any], layer: int, *, flat: bool)
             bound["lambda"] = 0
         figure["bindings"].append(bound)
         place = {"xref": "paper", "yref": "paper", "x": (x0 + x1) / 2, "y": 1, "xanchor": "center", "yshift": 2}
-        fixed = f"λ = {lam_text(lams[0])}"
-        layout["annotations"].append(note(fixed, **place, font={"size": 12, "color": "var(--ink)"}))
+        layout["annotations"].append(note(names[0], **place, font={"size": 12, "color": "var(--ink)"}))
         if side == 1:
-            texts = [f"λ = {lam_text(lam)}" for lam in lams]
-            figure["bindings"].append(bind("layout.annotations.1.text", texts, "lambda"))
+            figure["bindings"].append(bind("layout.annotations.1.text", names, "lambda"))
     info = facts.study.layers[layer]
     figure["bindings"].append(
         bind("aria", [_surface_aria(facts, i, info.name, scale) for i in range(len(lams))], "lambda")
@@ -122,11 +120,9 @@ def _scene(domain: tuple[float, float], scale: float) -> dict[str, Any]:
 
 
 def _surface_aria(facts: LineFacts, lam: int, name: str, scale: float) -> str:
-    first = lam_text(facts.line.lams[0])
-    return (
-        f"Size of the weight changes in {name} at λ = {first} and at λ = {lam_text(facts.line.lams[lam])}, "
-        f"on one scale up to {number(scale, 3)}."
-    )
+    points = point_names(facts.line)
+    where = f"at {points[0]} and at {points[lam]}, on one scale up to" if len(points) > 1 else f"({points[0]}), up to"
+    return f"Size of the weight changes in {name} {where} {number(scale, 3)}."
 
 
 def deciles(facts: LineFacts, folder: Path) -> Figure | None:
@@ -135,7 +131,8 @@ def deciles(facts: LineFacts, folder: Path) -> Figure | None:
     if array is None:
         return None
     chosen = np.sqrt(np.nanmean(array**2, axis=0)) if facts.layer is None else array[facts.layer]  # G M 10
-    lams, count = facts.line.lams, chosen.shape[-1]
+    lams, names, count = facts.line.lams, point_names(facts.line), chosen.shape[-1]
+    labels = names if len(names) > 1 else [""]  # a curve alone needs none
     layout = base_layout(left=50, right=72, top=8, bottom=24)
     high = float(np.nanmax(chosen)) * 1.08 or 1.0
     ends = {"tickvals": [0, count - 1], "ticktext": ["least salient", "most salient"], "range": [-0.6, count - 0.4]}
@@ -167,12 +164,11 @@ def deciles(facts: LineFacts, folder: Path) -> Figure | None:
         )
         color = "var(--drift-ink)" if side else "var(--ink-2)"
         place = {"x": count - 1, "y": 0, "xshift": 10, "yanchor": "middle", "font": {"size": 12, "color": color}}
-        layout["annotations"].append(note(f"λ = {lam_text(lams[0])}", **place))
+        layout["annotations"].append(note(labels[0], **place))
         if side:
-            texts = [f"λ = {lam_text(lam)}" for lam in lams]
             figure["bindings"] += [
                 bind(f"data.{at}.y", chosen, "gamma", "lambda"),
-                bind(f"layout.annotations.{at}.text", texts, "lambda"),
+                bind(f"layout.annotations.{at}.text", labels, "lambda"),
                 bind(f"layout.annotations.{at}.y", [[h[1] for h in row] for row in heights], "gamma", "lambda"),
                 bind(f"layout.annotations.{at}.visible", [i > 0 or len(lams) == 1 for i in range(len(lams))], "lambda"),
             ]
@@ -181,7 +177,7 @@ def deciles(facts: LineFacts, folder: Path) -> Figure | None:
                 bind(f"data.{at}.y", chosen[:, 0], "gamma"),
                 bind(f"layout.annotations.{at}.y", [[h[0] for h in row] for row in heights], "gamma", "lambda"),
             ]
-    texts = [[_decile_aria(row[0], row[lam], lams, lam) for lam in range(len(lams))] for row in chosen]
+    texts = [[_decile_aria(row[0], row[lam], names, lam) for lam in range(len(lams))] for row in chosen]
     figure["bindings"].append(bind("aria", texts, "gamma", "lambda"))
     return figure
 
@@ -196,9 +192,11 @@ def _spread_labels(fixed: float, moving: np.ndarray, gap: float) -> list[tuple[f
     return places
 
 
-def _decile_aria(first: np.ndarray, shown: np.ndarray, lams: tuple[float, ...], lam: int) -> str:
-    return (
-        f"Root-mean-square weight change by saliency decile at λ = {lam_text(lams[lam])}: least salient "
-        f"{number(float(shown[0]), 4)}, most salient {number(float(shown[-1]), 4)}; at λ = {lam_text(lams[0])} "
-        f"{number(float(first[0]), 4)} and {number(float(first[-1]), 4)}."
+def _decile_aria(first: np.ndarray, shown: np.ndarray, names: list[str], lam: int) -> str:
+    text = (
+        f"Root-mean-square weight change by saliency decile{' at' if len(names) > 1 else ','} {names[lam]}: least "
+        f"salient {number(float(shown[0]), 4)}, most salient {number(float(shown[-1]), 4)}"
     )
+    if len(names) > 1:
+        text += f"; at {names[0]} {number(float(first[0]), 4)} and {number(float(first[-1]), 4)}"
+    return f"{text}."

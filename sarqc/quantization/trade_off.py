@@ -6,15 +6,14 @@ Axes: K candidates of a finite set.
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from sarqc.errors import NumericalError, Refused
+from sarqc.quantization.hull import rounded, weight_intervals
 
 
 @dataclass(frozen=True)
@@ -65,35 +64,8 @@ def lambda_intervals(drift: Tensor, recon: Tensor) -> LambdaIntervals:
     smallest drift reaches infinity. A λ beyond the largest double is given as the largest double. Raises ``Refused``
     for an empty set or different shapes, ``NumericalError`` for NaN or infinity.
     """
-    points = _exact(drift, recon)
-    order = sorted(range(len(points)), key=points.__getitem__)
-    hull: list[tuple[Fraction, Fraction]] = []  # strict vertices, smallest drift first
-    for position in order:
-        point = points[position]
-        if hull and point[0] == hull[-1][0]:
-            continue  # same drift, no smaller recon
-        while len(hull) >= 2 and _turn(hull[-2], hull[-1], point) <= 0:
-            hull.pop()
-        hull.append(point)
-    edges = [(left[1] - right[1]) / (right[0] - left[0]) for left, right in pairwise(hull)]
-    falling = [edge for edge in edges if edge >= 0]  # the λ at which two neighbours tie, largest first
-    hull = hull[: len(falling) + 1]
-    lowest, highest = [math.inf] * len(points), [-math.inf] * len(points)
-    vertex = 0
-    for position in order:
-        point = points[position]
-        while vertex + 1 < len(hull) and hull[vertex + 1][0] <= point[0]:
-            vertex += 1
-        if point == hull[vertex]:
-            highest[position] = _rounded(falling[vertex - 1]) if vertex else math.inf
-            lowest[position] = _rounded(falling[vertex]) if vertex < len(falling) else 0.0
-        elif vertex < len(falling) and _turn(hull[vertex], hull[vertex + 1], point) == 0:
-            lowest[position] = highest[position] = _rounded(falling[vertex])
-    shape = drift.shape
-    return LambdaIntervals(
-        torch.tensor(lowest, dtype=torch.float64).reshape(shape),
-        torch.tensor(highest, dtype=torch.float64).reshape(shape),
-    )
+    ends = torch.tensor(weight_intervals(_exact(drift, recon)), dtype=torch.float64)
+    return LambdaIntervals(ends[:, 0].reshape(drift.shape), ends[:, 1].reshape(drift.shape))
 
 
 def multipliers(drift: Tensor, recon: Tensor, selected: int) -> Interval:
@@ -119,7 +91,7 @@ def multipliers(drift: Tensor, recon: Tensor, selected: int) -> Interval:
             least = max(least, tie)
         else:
             most = tie if most is None else min(most, tie)
-    lowest, highest = _rounded(least), math.inf if most is None else _rounded(most)
+    lowest, highest = rounded(least), math.inf if most is None else rounded(most)
     if most is not None and least > most and lowest == highest:  # empty by less than rounding can show
         lowest = math.nextafter(lowest, math.inf)
     return Interval(lowest, highest)
@@ -138,16 +110,3 @@ def _exact(drift: Tensor, recon: Tensor) -> list[tuple[Fraction, Fraction]]:
             raise NumericalError(f"{name} is not finite", "candidates", "Leave out what was not measured.")
     pairs = zip(drifts.flatten().tolist(), recons.flatten().tolist(), strict=True)
     return [(Fraction(one), Fraction(other)) for one, other in pairs]
-
-
-def _turn(first: tuple[Fraction, Fraction], second: tuple[Fraction, Fraction], third: tuple[Fraction, Fraction]) -> int:
-    """1 where the way through three points bends upwards, 0 where it is straight, -1 where it bends downwards."""
-    area = (second[0] - first[0]) * (third[1] - first[1]) - (second[1] - first[1]) * (third[0] - first[0])
-    return (area > 0) - (area < 0)
-
-
-def _rounded(value: Fraction) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return sys.float_info.max if value > 0 else -sys.float_info.max

@@ -85,9 +85,10 @@ def _free_port() -> int:
 
 @pytest.fixture(scope="package")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    """The app with an empty state folder that holds one made-up study, “toy”."""
+    """The app with a state folder that holds two made-up studies: “toy”, and “chosen” with lines of “auto” too."""
     state = tmp_path_factory.mktemp("state")
     write_study(state / "studies" / "toy")
+    write_study(state / "studies" / "chosen", auto=True, sizes=True)
     port = _free_port()
     log = (state / "app.log").open("w")
     environment = {**os.environ, "SARQC_PORT": str(port), "SARQC_STATE_DIR": str(state), "SARQC_HOST": "127.0.0.1"}

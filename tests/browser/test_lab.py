@@ -180,6 +180,29 @@ def test_without_webgl_the_surfaces_are_flat(open_page):
     assert page.locator(SURFACES).is_hidden()
 
 
+def test_what_auto_chose_and_the_amount_of_text_have_cards_where_there_is_something_to_show(open_page):
+    page = lab(open_page, "study=chosen&method=sarqc-gbs-auto&bits=2&layer=1")
+    page.wait_for_selector('[data-plot="lab-selection"][data-drawn]')
+    title = '[data-plot="lab-{}"] .card-title'
+    assert page.text_content(title.format("selection")).startswith("What “auto” chose")
+    assert page.text_content(title.format("hero")).startswith("Every method of this study")
+    assert page.text_content("[data-testid=sentence]").startswith("With λ and γ chosen layer by layer")
+    assert page.locator("[data-testid=sliders]").is_hidden()
+    assert page.locator('[data-plot="lab-gap"]').is_hidden()
+    row = page.locator('[data-plot="lab-hero"] .yaxislayer-above text, [data-plot="lab-hero"] .yaxislayer-below text')
+    assert any("auto" in text for text in row.all_text_contents())
+
+    page.select_option("[data-testid=pick-method]", "sarqc-gbs")
+    page.wait_for_selector('[data-plot="lab-gap"][data-drawn="0,2"]')
+    page.keyboard.press("Escape")
+    page.locator("h2").first.click()
+    page.keyboard.press("ArrowRight")
+    drawn_at(page, 0, 3, '[data-plot="lab-gap"]')
+    assert "λ = 0.3" in nonbreaking(page.get_attribute('[data-plot="lab-gap"] .plot-frame', "aria-label"))
+    assert page.text_content(title.format("hero")) == "What λ changes"
+    assert page.locator('[data-plot="lab-selection"]').is_hidden()
+
+
 def test_the_theme_is_kept(open_page):
     page = lab(open_page, color_scheme="light")
     page.click("[data-testid=theme]")
@@ -189,7 +212,7 @@ def test_the_theme_is_kept(open_page):
     assert page.evaluate("document.body.classList.contains('dark')")
 
 
-@pytest.mark.parametrize("path", ["/?study=toy", "/calibrate", "/runs"])
+@pytest.mark.parametrize("path", ["/?study=toy", "/?study=chosen&method=sarqc-gbs-auto", "/calibrate", "/runs"])
 def test_a_phone_scrolls_in_one_direction_only(open_page, path):
     page = open_page(path, width=390, height=844)
     page.wait_for_selector(".page")

@@ -1,0 +1,256 @@
+"""Why a calibration set misleads: the error on calibration text and on unseen text over the amount of calibration."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sarqc.facts import Difference, LineFacts, has_lam, paired_difference, read, select_layer
+from sarqc.figures.curves import error_text
+from sarqc.figures.drawing import (
+    HELD_OUT,
+    PLAIN_AXIS,
+    RECON,
+    Figure,
+    base_layout,
+    bind,
+    clamp,
+    edge_trace,
+    honest_range,
+    note,
+    plain_numbers,
+)
+from sarqc.figures.sentence import NBSP, difference_decimals, draws_text, lam_text, number, point_names
+
+LABEL_GAP = 0.075  # least distance of two labels at the lines' ends, as a share of the panel
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Means and standard errors over draws, S G M, and where they stand."""
+
+    amounts: list[int]  # tokens, or sequences where their length is not known
+    unit: str
+    calibration: Difference
+    unseen: Difference
+    gap: Difference  # unseen minus calibration, paired by draw
+
+
+def gap(facts: LineFacts, folder: Path) -> Figure | None:
+    """The two errors at the shown λ and γ, what lies between them, and faintly the same at the smallest λ."""
+    sizes = read_sizes(facts, folder)
+    if sizes is None:
+        return None
+    line = facts.line
+    several = len(line.lams) > 1 and has_lam(line)
+    curves = (sizes.calibration, sizes.unseen)
+    span = _range(facts, curves)
+    layout = base_layout(left=50, right=112, top=26, bottom=40)
+    layout["xaxis"] = _amount_axis(sizes)
+    layout["yaxis"] = {**PLAIN_AXIS, "range": list(span), "nticks": 5}
+    figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}, "narrow_bindings": []}
+    if several:
+        _add_faint(figure, sizes, span)
+    _add_shown(figure, sizes)
+    _add_labels(figure, sizes, span, lam_text(line.lams[0]) if several else "")
+    _add_words(figure, facts, sizes)
+    first, last = sizes.gap.mean[0], sizes.gap.mean[-1]
+    shrinks = bool((last[np.isfinite(last)] < first[np.isfinite(last)]).all())
+    figure["title"] = "More calibration text, smaller gap" if shrinks else "Calibration text and the gap to unseen text"
+    return figure
+
+
+def read_sizes(facts: LineFacts, folder: Path) -> _Sizes | None:
+    """The errors by amount of calibration of the layer, or their mean over layers; None where nobody looked."""
+    line = facts.line
+    arrays = [select_layer(read(folder, line, name), facts.layer) for name in ("recon_by_size", "held_out_by_size")]
+    calibration, unseen = arrays
+    if calibration is None or unseen is None or not line.sizes:
+        return None
+    given = facts.study.protocol.get("calibration")
+    length = given.get("length") if isinstance(given, dict) else None
+    known = isinstance(length, int)
+    amounts = [size * length for size in line.sizes] if isinstance(length, int) else list(line.sizes)
+    found = [paired_difference(values, np.zeros(1)) for values in (calibration, unseen)]
+    return _Sizes(amounts, "tokens" if known else "sequences", *found, paired_difference(unseen, calibration))
+
+
+def _range(facts: LineFacts, curves: tuple[Difference, ...]) -> tuple[float, float]:
+    """One range for every λ, so that nothing jumps; λ = 0 is inside where it does not flatten the others."""
+    lams = facts.line.lams
+    positive = np.array([lam > 0 or len(lams) == 1 for lam in lams])
+    reach = [(one.mean, np.nan_to_num(one.error)) for one in curves]
+    inner = [side[..., positive].ravel() for mean, error in reach for side in (mean - error, mean + error)]
+    outer = [mean[..., ~positive].ravel() for mean, _ in reach]
+    low, high = honest_range(np.concatenate(inner), np.concatenate(outer), pad=0.08)
+    return max(low, 0.0) if low < 0 else low, high
+
+
+def _amount_axis(sizes: _Sizes) -> dict[str, Any]:
+    ends = [math.log10(sizes.amounts[0]), math.log10(sizes.amounts[-1])]
+    pad = 0.06 * max(ends[1] - ends[0], 0.3)
+    return {
+        **PLAIN_AXIS,
+        "type": "log",
+        "range": [ends[0] - pad, ends[1] + pad],
+        "tickvals": sizes.amounts,
+        "ticktext": [f"{amount:,}" for amount in sizes.amounts],
+        "tickangle": 0,
+        "title": {"text": f"{sizes.unit} of calibration text", "standoff": 4},
+    }
+
+
+def _add_faint(figure: Figure, sizes: _Sizes, span: tuple[float, float]) -> None:
+    """The smallest λ, behind; what runs off the scale is marked at the edge with its value."""
+    off: list[tuple[np.ndarray, np.ndarray]] = []
+    for style, found in ((RECON, sizes.calibration), (HELD_OUT, sizes.unseen)):
+        values = found.mean[..., 0].T  # G S
+        faint = {"color": "var(--ink-3)", "dash": style["dash"], "width": 1.5}
+        figure["bindings"].append(bind(f"data.{len(figure['data'])}.y", values, "gamma"))
+        figure["data"].append(_trace(sizes, "smallest λ", mode="lines", line=faint, hoverinfo="skip", cliponaxis=True))
+        off.append((values, clamp(values, span)[1]))
+    if not any(side.any() for _, side in off):
+        return
+    at, columns = len(figure["data"]), ("x", "y", "text", "marker.symbol")
+    figure["data"].append({**edge_trace("y"), "textposition": "bottom right"})
+    rows: dict[str, list[list[Any]]] = {name: [] for name in columns}
+    for g in range(len(off[0][0])):
+        found = [
+            (sizes.amounts[s], float(clamp(values[g, s], span)[0]), f" {error_text(values[g, s])}")
+            for values, side in off
+            for s in np.flatnonzero(side[g]).tolist()
+        ]
+        for name, column in zip(columns, [*zip(*found, strict=True)] or [()] * 3, strict=False):
+            rows[name].append(list(column))
+        rows["marker.symbol"].append(["triangle-up"] * len(found))
+    figure["bindings"] += [bind(f"data.{at}.{name}", rows[name], "gamma") for name in columns]
+
+
+def _add_shown(figure: Figure, sizes: _Sizes) -> None:
+    """The shaded gap and the two curves that bound it."""
+    below, above = len(figure["data"]), len(figure["data"]) + 1
+    plain = {"mode": "lines", "line": {"width": 0, "color": "rgba(0,0,0,0)"}, "hoverinfo": "skip"}
+    figure["data"].append(_trace(sizes, "lower bound", **plain))
+    figure["data"].append(_trace(sizes, "gap", **plain, fill="tonexty", fillcolor="var(--gap)"))
+    for at, found in ((below, sizes.calibration), (above, sizes.unseen)):
+        figure["bindings"].append(bind(f"data.{at}.y", _by_point(found.mean), "gamma", "lambda"))
+    for name, style, found in (
+        ("calibration text", RECON, sizes.calibration),
+        ("unseen text", HELD_OUT, sizes.unseen),
+    ):
+        at, mean, error = len(figure["data"]), _by_point(found.mean), _by_point(found.error)
+        trace = _trace(sizes, name, mode="lines+markers", line={**_line(style), "width": 2.5}, text=[])
+        trace |= {"marker": {"color": style["color"], "symbol": style["symbol"], "size": 8}}
+        trace["hovertemplate"] = "%{x:,} " + sizes.unit + ": %{text}<extra>" + name + "</extra>"
+        figure["bindings"] += [
+            bind(f"data.{at}.y", mean, "gamma", "lambda"),
+            bind(f"data.{at}.text", _texts(mean, error), "gamma", "lambda"),
+        ]
+        if np.isfinite(error).any():
+            trace["error_y"] = {"type": "data", "array": [], "thickness": 1.5, "width": 4, "color": style["color"]}
+            bars = np.where(np.isfinite(error), error, 0.0)
+            figure["bindings"].append(bind(f"data.{at}.error_y.array", bars, "gamma", "lambda"))
+        figure["data"].append(trace)
+
+
+def _add_labels(figure: Figure, sizes: _Sizes, span: tuple[float, float], smallest: str) -> None:
+    """Names at the lines' ends, never nearer than ``LABEL_GAP``; at the left the smallest λ's."""
+    layout, room = figure["layout"], span[1] - span[0]
+    low, high = _by_point(sizes.calibration.mean)[..., -1], _by_point(sizes.unseen.mean)[..., -1]
+    apart = np.maximum(0.0, LABEL_GAP * room - np.abs(high - low)) / 2
+    up = np.where(high >= low, 1.0, -1.0)
+    for text, style, heights in (
+        ("unseen text", HELD_OUT, high + up * apart),
+        ("calibration text", RECON, low - up * apart),
+    ):
+        at = len(layout["annotations"])
+        ink = style["color"].replace(")", "-ink)")
+        place = {"x": math.log10(sizes.amounts[-1]), "y": 0, "xshift": 12, "yanchor": "middle"}
+        layout["annotations"].append(note(text, **place, font={"size": 12, "color": ink}))
+        clipped = np.clip(heights, span[0] + 0.03 * room, span[1] - 0.03 * room)
+        figure["bindings"].append(bind(f"layout.annotations.{at}.y", clipped, "gamma", "lambda"))
+        figure["narrow"][f"layout.annotations.{at}.visible"] = False
+    figure["narrow"]["layout.margin.r"] = 16
+    if smallest:
+        corner = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "xanchor": "right", "yanchor": "top", "yshift": -2}
+        font = {"size": 12, "color": "var(--ink-2)"}
+        layout["annotations"].append(note(f"grey: λ = {smallest}", **corner, font=font))
+
+
+def _add_words(figure: Figure, facts: LineFacts, sizes: _Sizes) -> None:
+    """Above the plot the gap at the least and at the most text; the whole in words for who can't see it."""
+    points, layout = point_names(facts.line), figure["layout"]
+    shape = _by_point(sizes.gap.mean).shape[:2]
+    long, short, arias = [], [], []
+    for g in range(shape[0]):
+        row = [_gap_text(sizes, g, m) for m in range(shape[1])]
+        long.append([f"{points[m]}   gap {text}" for m, text in enumerate(row)])
+        short.append([f"{points[m]}  gap {_gap_text(sizes, g, m, brief=True)}" for m in range(shape[1])])
+        arias.append([_aria(facts, sizes, g, m, points[m]) for m in range(shape[1])])
+    at = len(layout["annotations"])
+    layout["annotations"].append(
+        note("", xref="paper", yref="paper", x=0, y=1, yshift=4, font={"size": 12, "color": "var(--ink)"})
+    )
+    figure["bindings"].append(bind(f"layout.annotations.{at}.text", long, "gamma", "lambda"))
+    figure["narrow_bindings"].append(bind(f"layout.annotations.{at}.text", short, "gamma", "lambda"))
+    figure["bindings"].append(bind("aria", arias, "gamma", "lambda"))
+
+
+def _gap_text(sizes: _Sizes, g: int, m: int, *, brief: bool = False) -> str:
+    ends = []
+    for s in (0, -1):
+        value, error = float(sizes.gap.mean[s, g, m]), float(sizes.gap.error[s, g, m])
+        if not math.isfinite(value):
+            ends.append("not measured")
+        else:
+            text = error_text(value) if brief else _with_error(value, error)
+            ends.append(f"<b>{text}</b>" + ("" if brief else f" at {sizes.amounts[s]:,} {sizes.unit}"))
+    return " → ".join(ends)
+
+
+def _with_error(value: float, error: float) -> str:
+    if not math.isfinite(error) or error <= 0:
+        return error_text(value)
+    decimals = max(2, min(3, difference_decimals(error, 1e6)))
+    return f"{number(value, decimals)}{NBSP}±{NBSP}{number(error, decimals)}"
+
+
+def _aria(facts: LineFacts, sizes: _Sizes, g: int, m: int, point: str) -> str:
+    where = "mean of all layers" if facts.layer is None else facts.study.layers[facts.layer].name
+    parts = []
+    for s in (0, -1):
+        text = " and ".join(
+            f"{error_text(float(found.mean[s, g, m]))} on {name}"
+            for name, found in (("calibration text", sizes.calibration), ("unseen text", sizes.unseen))
+            if math.isfinite(found.mean[s, g, m])
+        )
+        parts.append(f"with {sizes.amounts[s]:,} {sizes.unit} of calibration text {text or 'not measured'}")
+    return f"Reconstruction error, {where}, {point}, {draws_text(facts.n_draws)}: {'; '.join(parts)}."
+
+
+def _by_point(values: np.ndarray) -> np.ndarray:
+    """S G M → G M S, the order of bindings."""
+    return np.moveaxis(values, 0, -1)
+
+
+def _texts(mean: np.ndarray, error: np.ndarray) -> list[list[list[str]]]:
+    return [
+        [
+            [_with_error(*pair) if math.isfinite(pair[0]) else "not measured" for pair in zip(*both, strict=True)]
+            for both in zip(means.tolist(), errors.tolist(), strict=True)
+        ]
+        for means, errors in zip(mean, error, strict=True)
+    ]
+
+
+def _line(style: dict[str, str]) -> dict[str, str]:
+    return {"color": style["color"], "dash": style["dash"]}
+
+
+def _trace(sizes: _Sizes, name: str, **more: Any) -> dict[str, Any]:
+    x = plain_numbers([float(amount) for amount in sizes.amounts])
+    return {"type": "scatter", "name": name, "x": x, "y": [], "cliponaxis": False, **more}

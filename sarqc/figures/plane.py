@@ -1,0 +1,239 @@
+"""Reconstruction error against weight drift: the points, their lower convex hull, and the weight that selects each.
+
+Corollary 1 made visible. The hull lies in the plane (relative drift², relative reconstruction error) of the very points
+that are drawn, so its weight is a multiplier μ of relative drift², and not the λ of a solver, which may weigh channels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sarqc.facts import LineFacts, is_point, line_facts
+from sarqc.figures.curves import error_text
+from sarqc.figures.drawing import (
+    HELD_OUT,
+    PLAIN_AXIS,
+    RECON,
+    Figure,
+    base_layout,
+    bind,
+    clamp,
+    honest_range,
+    note,
+)
+from sarqc.figures.sentence import lam_text, point_names
+from sarqc.quantization.hull import weight_intervals
+
+Interval = tuple[float, float]
+NOBODY = (math.inf, -math.inf)
+
+
+@dataclass(frozen=True)
+class _Points:
+    """What is drawn: P points for each γ, and which of them is the shown one for each λ of the line."""
+
+    names: list[str]  # P
+    drift: np.ndarray  # G P
+    errors: tuple[tuple[str, dict[str, str], np.ndarray], ...]  # name, style, G P
+    inner: np.ndarray  # P, False for points that must not flatten the rest
+    shown: list[int]  # for each λ
+    lines: list[str] | None = None  # names of lines, where the points are those of several methods
+
+
+def plane(facts: LineFacts, folder: Path) -> Figure | None:
+    """The points of a line joined in the order of λ; for a line of one point, those of the study's other methods."""
+    if facts.drift is None or (facts.recon is None and facts.held_out is None):
+        return None
+    points = _of_line(facts) if len(facts.line.lams) > 1 else _of_methods(facts, folder)
+    every = [
+        np.concatenate([v[:, mask].ravel() for _, _, v in points.errors]) for mask in (points.inner, ~points.inner)
+    ]
+    span_y = honest_range(every[0], every[1], pad=0.14)
+    span_x = honest_range(points.drift[:, points.inner], points.drift[:, ~points.inner], pad=0.08)
+    layout = base_layout(left=44, right=14, top=6 if points.lines is None else 20, bottom=34)
+    layout["xaxis"] = {
+        **PLAIN_AXIS,
+        "range": list(span_x),
+        "nticks": 6,
+        "title": {"text": "", "standoff": 4},
+    }
+    layout["yaxis"] = {**PLAIN_AXIS, "range": list(span_y), "nticks": 5}
+    figure: Figure = {"data": [], "layout": layout, "bindings": []}
+    x, side_x = clamp(points.drift, span_x)
+    supports: list[list[list[Interval]]] = []  # for each curve and γ
+    for name, style, values in points.errors:
+        y, side_y = clamp(values, span_y)
+        supports.append([plane_intervals(drift, row) for drift, row in zip(points.drift, values, strict=True)])
+        _add_curve(figure, points, supports[-1], (name, style), (x, y), (side_x != 0) | (side_y != 0))
+    _name_points(figure, points, x, clamp(points.errors[0][2], span_y)[0])
+    hollow = [any(NOBODY in curve[g] for curve in supports) for g in range(len(points.drift))]
+    words = ["weight drift; hollow: no weight selects it" if some else "weight drift" for some in hollow]
+    figure["bindings"].append(bind("layout.xaxis.title.text", words, "gamma"))
+    arias = [_aria(points, supports[0][g], g) for g in range(len(points.drift))]
+    figure["bindings"].append(bind("aria", arias, "gamma"))
+    figure["title"] = "Reconstruction error against weight drift"
+    return figure
+
+
+def plane_intervals(drift: Sequence[float], error: Sequence[float]) -> list[Interval]:
+    """For each point the μ ≥ 0 at which error + μ · drift² is smallest over all of them; empty where none.
+
+    Points that were not measured are left out and have none.
+    """
+    pairs = [(float(one) ** 2, float(other)) for one, other in zip(drift, error, strict=True)]
+    measured = [math.isfinite(square) and math.isfinite(value) for square, value in pairs]
+    found = iter(weight_intervals([pair for pair, known in zip(pairs, measured, strict=True) if known]))
+    return [next(found) if known else NOBODY for known in measured]
+
+
+def _of_line(facts: LineFacts) -> _Points:
+    lams = facts.line.lams
+    assert facts.drift is not None
+    inner = np.array([lam > 0 or len(lams) == 1 for lam in lams])
+    return _Points(point_names(facts.line), facts.drift, _errors([facts]), inner, list(range(len(lams))))
+
+
+def _of_methods(facts: LineFacts, folder: Path) -> _Points:
+    """Every line of one point at this width and with the same quantities measured."""
+    study, line = facts.study, facts.line
+    found = []
+    for other in study.lines:
+        if other.bits != line.bits or not is_point(other):
+            continue
+        one = facts
+        if other.name != line.name:
+            one = line_facts(study, folder, method=other.name, bits=line.bits, layer=facts.layer, with_identity=False)
+        alike = [getattr(one, name) is None for name in ("drift", "recon", "held_out")]
+        if alike == [getattr(facts, name) is None for name in ("drift", "recon", "held_out")]:
+            found.append(one)
+    drift = np.concatenate([one.drift for one in found if one.drift is not None], axis=1)
+    labels, lines = [one.line.label for one in found], [one.line.name for one in found]
+    return _Points(labels, drift, _errors(found), np.ones(len(found), dtype=bool), [lines.index(line.name)], lines)
+
+
+def _errors(found: list[LineFacts]) -> tuple[tuple[str, dict[str, str], np.ndarray], ...]:
+    kinds = (("unseen text", HELD_OUT, "held_out"), ("calibration text", RECON, "recon"))
+    return tuple(
+        (name, style, np.concatenate([getattr(one, kind) for one in found], axis=1))
+        for name, style, kind in kinds
+        if getattr(found[0], kind) is not None
+    )
+
+
+def _add_curve(
+    figure: Figure,
+    points: _Points,
+    supports: list[list[Interval]],
+    curve: tuple[str, dict[str, str]],
+    place: tuple[np.ndarray, np.ndarray],
+    off: np.ndarray,
+) -> None:
+    """One error: the way through its points, their hull, the points themselves, and the shown one."""
+    (name, style), (x, y) = curve, place
+    data, bindings = figure["data"], figure["bindings"]
+    if points.lines is None:
+        path = {"color": style["color"], "dash": style["dash"], "width": 2}
+        bindings += [bind(f"data.{len(data)}.x", x, "gamma"), bind(f"data.{len(data)}.y", y, "gamma")]
+        data.append(_trace("way", mode="lines", line=path, hoverinfo="skip"))
+    hulls = [_hull(points.drift[g], supports[g]) for g in range(len(x))]
+    for key, values in (("x", x), ("y", y)):
+        along = [[float(values[g, k]) for k in hull] for g, hull in enumerate(hulls)]
+        bindings.append(bind(f"data.{len(data)}.{key}", along, "gamma"))
+    data.append(_trace("hull", mode="lines", line={"color": "var(--ink-2)", "width": 1}, hoverinfo="skip"))
+    symbols = np.where(off, "triangle-right", style["symbol"]).tolist()
+    symbols = [
+        [f"{symbol}-open" if interval == NOBODY else symbol for symbol, interval in zip(row, support, strict=True)]
+        for row, support in zip(symbols, supports, strict=True)
+    ]
+    texts = [[f"{one}<br>{weight_text(end)}" for one, end in zip(points.names, row, strict=True)] for row in supports]
+    at, edge = len(data), {"width": 1.5, "color": style["color"]}
+    template = "%{text}<extra>" + name + "</extra>"
+    marker = {"color": style["color"], "size": 7, "symbol": [], "line": edge}
+    data.append(_trace(name, mode="markers", text=[], hovertemplate=template, marker=marker))
+    if points.lines is not None:
+        data[at]["customdata"] = points.lines
+    ring = {"size": 12, "color": style["color"], "symbol": [], "line": {"color": "var(--surface)", "width": 2.5}}
+    data.append(_trace("shown", mode="markers", hoverinfo="skip", marker=ring))
+    bindings += [
+        bind(f"data.{at}.x", x, "gamma"),
+        bind(f"data.{at}.y", y, "gamma"),
+        bind(f"data.{at}.text", texts, "gamma"),
+        bind(f"data.{at}.marker.symbol", symbols, "gamma"),
+        bind(f"data.{at + 1}.x", x[:, points.shown, None], "gamma", "lambda"),
+        bind(f"data.{at + 1}.y", y[:, points.shown, None], "gamma", "lambda"),
+        bind(f"data.{at + 1}.marker.symbol", [[[row[k]] for k in points.shown] for row in symbols], "gamma", "lambda"),
+    ]
+
+
+def _trace(name: str, **more: object) -> dict[str, object]:
+    return {"type": "scatter", "name": name, "x": [], "y": [], "cliponaxis": False, **more}
+
+
+def _hull(drift: np.ndarray, supports: list[Interval]) -> list[int]:
+    """The supported points from the smallest drift to the largest."""
+    return sorted((k for k, interval in enumerate(supports) if interval != NOBODY), key=lambda k: float(drift[k]))
+
+
+def weight_text(interval: Interval) -> str:
+    """In words, for which multipliers of relative drift² a point is the best of all that are drawn."""
+    lowest, highest = interval
+    if interval == NOBODY:
+        return "no weight μ selects this point"
+    low, high = (lam_text(float(f"{end:.2g}")) for end in interval)
+    if lowest == 0 and math.isinf(highest):
+        span = "every μ"
+    elif lowest == highest:
+        span = f"μ = {low} alone"
+    elif lowest == 0:
+        span = f"μ up to {high}"
+    else:
+        span = f"μ from {low} on" if math.isinf(highest) else f"μ from {low} to {high}"
+    return f"minimises reconstruction + μ · drift²<br>for {span}"
+
+
+def _name_points(figure: Figure, points: _Points, x: np.ndarray, y: np.ndarray) -> None:
+    """Labels: both ends of the way, or above the plot the one method that is shown."""
+    layout = figure["layout"]
+    if points.lines is not None and len(points.lines) < 2:
+        return
+    if points.lines is not None:
+        place = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "yshift": 2}
+        layout["annotations"].append(note(f"shown: {points.names[points.shown[0]]}", **place))
+        return
+    last = len(points.names) - 1
+    for which, yanchor, yshift in ((0, "top", -8), (last, "bottom", -2)):
+        at = len(layout["annotations"])
+        place = {"xanchor": "left", "xshift": 8} if which else {"xanchor": "center"}
+        layout["annotations"].append(note(points.names[which], x=0, y=0, yanchor=yanchor, yshift=yshift, **place))
+        figure["bindings"] += [
+            bind(f"layout.annotations.{at}.x", [float(row[which]) for row in x], "gamma"),
+            bind(f"layout.annotations.{at}.y", [float(row[which]) for row in y], "gamma"),
+        ]
+
+
+def _aria(points: _Points, supports: list[Interval], gamma: int) -> str:
+    name, _, errors = points.errors[0]
+    drift, error, last = points.drift[gamma], errors[gamma], len(points.names) - 1
+    if points.lines is None:
+        text = (
+            f"From {points.names[0]} to {points.names[last]} weight drift goes from {_value(drift[0])} to "
+            f"{_value(drift[last])} and reconstruction error on {name} from {_value(error[0])} to "
+            f"{_value(error[last])}."
+        )
+    else:
+        each = zip(points.names, drift, error, strict=True)
+        listed = "; ".join(f"{label} {_value(one)} and {_value(other)}" for label, one, other in each)
+        text = f"Weight drift and reconstruction error on {name}: {listed}."
+    kept = [points.names[k] for k in range(last + 1) if supports[k] != NOBODY]
+    if len(kept) == last + 1:
+        return f"{text} Each point is selected by some weight of drift."
+    return f"{text} Some weight of drift selects {', '.join(kept)}; none selects the other {last + 1 - len(kept)}."
+
+
+def _value(value: float) -> str:
+    return error_text(value) if math.isfinite(value) else "not measured"
