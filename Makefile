@@ -24,6 +24,7 @@ check: .venv/dev.done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python docs/make_reference.py --check
+	$(BIN)/python docs/make_results.py --check
 
 bench: .venv/dev.done
 	$(BIN)/python -m tests.benchmarks.bench

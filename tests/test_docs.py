@@ -7,13 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from sarqc.quantization.methods import METHODS
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def test_the_reference_is_current() -> None:
-    command = [sys.executable, "docs/make_reference.py", "--check"]
+@pytest.mark.parametrize("page", ["reference", "results"])
+def test_generated_pages_are_current(page: str) -> None:
+    command = [sys.executable, f"docs/make_{page}.py", "--check"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
 
