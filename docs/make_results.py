@@ -103,11 +103,11 @@ def page() -> str:
         "## Every method, as a run would do it",
         f"{runs.model.name}, {found[0].line.grid}, groups of {found[0].line.group_size}, quantized prefix; "
         f"{calibration['samples']} × {calibration['length']} calibration tokens, the same {len(found[0].line.draws)} "
-        f"random draws for every method; perplexity on {test['predicted_tokens']:,} tokens of {test['corpus']} in windows "
-        f"of {test['window']} (float: {runs.model.perplexity:.2f}); accuracy on {runs.protocol['items']} items (float: "
+        f"random draws for every method; perplexity on {test['predicted_tokens']:,} tokens of {test['corpus']} in "
+        f"windows of {test['window']} (float: {runs.model.perplexity:.2f}); accuracy on {runs.protocol['items']} items (float: "
         f"{runs.model.accuracy:.1%}). In brackets the standard deviation over draws; ± is the standard error of the "
-        "paired difference; a difference counts from two standard errors on. “auto” saw neither the test nor the unseen "
-        "text.",
+        "paired difference; a difference counts from two standard errors on. “auto” saw neither the test nor the "
+        "unseen text.",
         "What the drift penalty gives with λ (and γ) chosen by “auto”:",
         summary(found),
     ]
@@ -115,8 +115,8 @@ def page() -> str:
         parts += [f"### {bits} bits", methods_table([facts for facts in found if facts.line.bits == bits], folder)]
     parts += [
         "## More calibration text, smaller gap",
-        "Mean relative reconstruction error over layers and draws of the column solver with identity, on the calibration "
-        "text / on unseen text (float prefix). λ = 0.01 is GPTQ.",
+        "Mean relative reconstruction error over layers and draws of the column solver with identity, on the "
+        "calibration text / on unseen text (float prefix). λ = 0.01 is GPTQ.",
     ]
     for bits in sorted({line.bits for line in explored.lines if line.sizes}):
         parts += [f"### {bits} bits", gap_table(explored, STUDIES / explored.id, bits)]
