@@ -104,7 +104,8 @@ def page() -> str:
         f"{runs.model.name}, {found[0].line.grid}, groups of {found[0].line.group_size}, quantized prefix; "
         f"{calibration['samples']} × {calibration['length']} calibration tokens, the same {len(found[0].line.draws)} "
         f"random draws for every method; perplexity on {test['predicted_tokens']:,} tokens of {test['corpus']} in "
-        f"windows of {test['window']} (float: {runs.model.perplexity:.2f}); accuracy on {runs.protocol['items']} items (float: "
+        f"windows of {test['window']} (float: {runs.model.perplexity:.2f}); "
+        f"accuracy on {runs.protocol['items']} items (float: "
         f"{runs.model.accuracy:.1%}). In brackets the standard deviation over draws; ± is the standard error of the "
         "paired difference; a difference counts from two standard errors on. “auto” saw neither the test nor the "
         "unseen text.",
