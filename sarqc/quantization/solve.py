@@ -213,11 +213,7 @@ class _Layer(CheckedLayer):
         elif isinstance(points[0], ScaleSearch):
             yield from (solved for (solved,) in search_points([self], points))
         elif isinstance(points[0], ColumnSolver):
-            rows, width = self.weight.shape
-            each = (4 * rows * width + 2 * width * width) * self.weight.element_size()
-            if points[0].shift != "none":  # its own targets or working values, and one more matrix
-                each += (2 * rows * width + width * width) * self.weight.element_size()
-            size = max(1, budget_bytes // each)
+            size = self._columns_at_once(points[0], budget_bytes)
             for start in range(0, len(points), size):
                 yield from self._columns(points[start : start + size])
         else:
@@ -232,28 +228,41 @@ class _Layer(CheckedLayer):
         dequantized = dequantize_groups(codes, scales, zero_points).to(self.storage)
         return self.quantized(codes, scales, zero_points, dequantized, chosen={"method": "RoundToNearest"})
 
+    def _columns_at_once(self, point: ColumnSolver, budget_bytes: int) -> int:
+        """How many candidates the column solver may take together, at least one."""
+        rows, width = self.weight.shape
+        numbers = width * width + (8 * width + 3 * self.grid.group_size_for(width)) * rows  # of one candidate
+        if point.shift != "none":  # its own targets or working values, and one more matrix
+            numbers += width * width + 2 * rows * width
+        factorising = 6 * 8 * width * width  # one at a time, in float64
+        return max(1, (budget_bytes - factorising) // (numbers * self.weight.element_size()))
+
     def _columns(self, points: list[ColumnSolver]) -> Iterator[QuantizedLayer]:
-        factors, shifts, targets, floors, drift_scales = [], [], [], [], []
-        for point in points:
+        width = self.weight.shape[-1]
+        factors = self.weight.new_empty(len(points), width, width)
+        shifts = torch.empty_like(factors) if points[0].shift == "published" else None
+        targets = self.weight.new_empty(len(points), *self.weight.shape) if points[0].shift == "full" else None
+        floors, drift_scales = [], []
+        for position, point in enumerate(points):
             s_squared = None
             if point.saliency == "saliency":
                 s_squared = saliency(self.abs_mean, self.weight, point.gamma).square()  # (I,)
             factor = factorise(regularised_gram(self.gram, s_squared, point.lam))
-            factors.append(factor.unit_upper)
-            if point.shift == "published":
-                shifts.append(column_shift(factor.upper, self.cross, point.shift_strength))
-            elif point.shift == "full":
-                targets.append(shifted_weight(self.weight, factor.upper, self.cross, point.shift_strength))
+            factors[position] = factor.unit_upper
+            if shifts is not None:
+                shifts[position] = column_shift(factor.upper, self.cross, point.shift_strength)
+            elif targets is not None:
+                targets[position] = shifted_weight(self.weight, factor.upper, self.cross, point.shift_strength)
             floors.append(factor.diagonal_floor)
             drift_scales.append(drift_weights(self.gram, s_squared).sqrt())
         codes, scales, zero_points = solve_columns(
-            torch.stack(targets) if targets else self.weight,
-            torch.stack(factors),
+            self.weight if targets is None else targets,
+            factors,
             self.grid,
             self.storage,
             block_size=points[0].block_size,
             static_groups=points[0].static_groups,
-            shifts=torch.stack(shifts) if shifts else None,
+            shifts=shifts,
         )
         dequantized = dequantize_groups(codes, scales, zero_points).to(self.storage)
         if points[0].shift != "none" and not torch.isfinite(dequantized).all():

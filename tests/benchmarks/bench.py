@@ -6,6 +6,8 @@ python -m tests.benchmarks.bench
 from __future__ import annotations
 
 import statistics as middle
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -68,6 +70,33 @@ def blocks() -> None:
     print("  ".join(f"{size}: {time / times[64]:.2f}" for size, time in times.items()))
 
 
+def memory() -> None:
+    """Resident memory of a process at its peak, over what it held before the sweep."""
+    print("\nsweep of 16 λ × 2 γ within a budget: peak of resident memory as a part of the budget")
+    code = (
+        "import sys, threading, time, torch\n"
+        "from sarqc import Grid, LayerStatistics, method, sweep_layer\n"
+        "rows, columns, budget = map(int, sys.argv[1:])\n"
+        "def held(): return int(open('/proc/self/statm').read().split()[1]) * 4096\n"
+        "def sweep(rows, columns, lams):\n"
+        "    found = LayerStatistics.from_inputs(torch.randn(2 * columns, columns))\n"
+        "    before, peak, done = held(), [0], []\n"
+        "    def watch():\n"
+        "        while not done: peak[0] = max(peak[0], held()); time.sleep(0.002)\n"
+        "    watching = threading.Thread(target=watch); watching.start()\n"
+        "    sweep_layer(torch.randn(rows, columns), found, Grid(3, 128, 'asymmetric'), method('sarqc-gbs'),\n"
+        "                lams=lams, gammas=[0.1, 0.5], budget_bytes=budget << 20)\n"
+        "    done.append(True); watching.join()\n"
+        "    return (peak[0] - before) / (budget << 20)\n"
+        "sweep(128, 128, [0.1])\n"
+        "print(sweep(rows, columns, [step / 100 for step in range(1, 17)]))\n"
+    )
+    for rows, columns, budget in ((512, 1024, 64), (512, 1024, 256), (2048, 512, 128), (256, 2048, 512)):
+        command = [sys.executable, "-c", code, *map(str, (rows, columns, budget))]
+        part = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        print(f"{rows} × {columns}, {budget} MiB: {part:.2f}")
+
+
 def whole_model() -> None:
     print("\ntiny-llama, 2 bits, 8 × 256 calibration tokens, perplexity on its test text, float and quantized")
     document = {
@@ -81,6 +110,11 @@ def whole_model() -> None:
         ("gptq", {"method": "gptq"}),
         ("awq", {"method": "awq"}),
         ("rtn", {"method": "rtn"}),
+        ("sarqc-gbs, auto", {"method": "sarqc-gbs", "lambda": "auto", "gamma": "auto"}),
+        ("sarqc-gs, auto", {"method": "sarqc-gs", "lambda": "auto"}),
+        ("awq, foldable", {"method": "awq", "mode": "foldable"}),
+        ("gptaq", {"method": "gptaq"}),
+        ("omniquant", {"method": "omniquant"}),
     ):
         with tempfile.TemporaryDirectory() as state:
             events = execute(Recipe.parse(document | changes), Settings(state_dir=Path(state)))
@@ -99,4 +133,5 @@ if __name__ == "__main__":
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads\n")
     layers()
     blocks()
+    memory()
     whole_model()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from sarqc.quantization import solve
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import Method, method
@@ -145,3 +146,30 @@ def test_nothing_is_mutated() -> None:
     assert torch.equal(W, weight)
     assert torch.equal(STATISTICS.gram, gram)
     assert torch.equal(STATISTICS.abs_sum, abs_sum)
+
+
+@pytest.mark.parametrize("name", ["sarqc-gbs", "sarqc-gptaq"])
+def test_a_smaller_budget_takes_more_turns_and_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is solved at once stays within the budget, counted in the tensors that the column solver holds."""
+    solve_columns, turns = solve.solve_columns, []
+
+    def counted(weight: torch.Tensor, factors: torch.Tensor, *others: object, **named: object) -> object:
+        turns.append(factors.numel() * 8)
+        return solve_columns(weight, factors, *others, **named)
+
+    monkeypatch.setattr(solve, "solve_columns", counted)
+    statistics = LayerStatistics.from_inputs(X, X + 0.05 * X.flip(0))
+    grid, solver = Grid(3, 16, "asymmetric"), method(name)
+    sweeps, counts = {}, []
+    for budget in (1, 1 << 19, 1 << 30):
+        turns.clear()
+        sweeps[budget] = sweep_layer(
+            W, statistics, grid, solver, lams=LAMS, gammas=(0.1, 0.5), held_out=HELD_OUT, budget_bytes=budget
+        )
+        assert sum(turns) == 8 * COLUMNS * COLUMNS * 8  # every candidate once
+        assert max(turns) <= max(budget, COLUMNS * COLUMNS * 8)
+        counts.append(len(turns))
+    assert counts[0] == 8 > counts[1] > counts[2] == 1
+    for field in FIELDS:
+        for sweep in sweeps.values():
+            torch.testing.assert_close(getattr(sweep, field), getattr(sweeps[1], field), rtol=1e-9, atol=0)
