@@ -42,7 +42,7 @@ export function idleFields(recipe, fields, methods) {
   if (!method) return new Set();
   const offered = new Set(Object.values(methods).flatMap((one) => [...one.tunes, ...one.options]));
   const own = new Set([...method.tunes, ...method.options]);
-  const found = tuned(recipe, method, fields).length ? method.auto.by : "given";
+  const found = tuned(recipe, method, fields).length ? method.auto.by : method.unit === "block" ? "learned" : "given";
   const idle = fields.filter(([name, , , , , when]) => (offered.has(name) && !own.has(name)) || (when && !when.includes(found)));
   return new Set(idle.map(([name]) => name));
 }

@@ -28,6 +28,7 @@ const FIELDS = [
 ];
 const METHODS = {
   rtn: { tunes: [], options: [], auto: null },
+  omniquant: { unit: "block", tunes: [], options: ["epochs"], auto: null },
   awq: { tunes: [], options: ["mode"], auto: null },
   "rqc-gs": { tunes: ["lam"], options: ["mode"], auto: { by: "model", lams: [0.1, 0.2, 0.3, 0.4, 0.5], gammas: [] } },
   "rqc-gbs": { tunes: ["lam"], options: ["static_groups"], auto: { by: "layer", lams: [0.25, 0.5], gammas: [] } },
@@ -87,6 +88,8 @@ test("only what means something to the method is asked", () => {
   assert.deepEqual(idle({ method: "sarqc-gbs", gamma: "auto" }), ["mode", "sweep"]);
   assert.deepEqual(idle({ method: "rqc-gbs", lambda: 0.1, gamma: "auto" }), ["channel_fraction", "gamma", "mode", "validation_share"]);
   assert.deepEqual(idle({ method: "rqc-gs", lambda: "auto" }), ["channel_fraction", "gamma", "static_groups", "sweep"]);
+  // Another λ of a method that learns would be another training.
+  assert.deepEqual(idle({ method: "omniquant" }), ["channel_fraction", "gamma", "lam", "mode", "static_groups", "sweep", "validation_share"]);
   assert.deepEqual(idle({ method: "of a later version" }), []);
 });
 
