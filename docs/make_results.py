@@ -17,7 +17,7 @@ from sarqc.study import Line, Study, read_array
 PAGE = Path(__file__).parent / "results.md"
 STUDIES = Path(__file__).resolve().parent.parent / "assets" / "studies"
 SARQC = ("sarqc-gs", "sarqc-gbs", "sarqc-gptaq", "sarqc-omniquant")
-WORDS = {-1: "better", 0: "can't be told apart", 1: "worse"}
+WORDS = {-1: "better than", 0: "not to be told from", 1: "worse than"}
 
 
 def all_facts(study: Study, folder: Path) -> list[LineFacts]:
@@ -31,21 +31,22 @@ def chosen_text(folder: Path, line: Line) -> str:
     lams = read_array(folder, line.arrays["selected_lambda"])
     if line.selected == "model":
         return "λ " + ", ".join(f"{value:g}" for value in np.unique(lams[:, 0].round(6)))
-    gammas = read_array(folder, line.arrays["selected_gamma"])
+    gammas = np.nan_to_num(read_array(folder, line.arrays["selected_gamma"]), nan=-1.0)  # -1: the method has none
     pairs, counts = np.unique(np.stack([lams, gammas], -1).reshape(-1, 2).round(6), axis=0, return_counts=True)
     lam, gamma = pairs[counts.argmax()]
     share = f"{counts.max() / counts.sum():.0%} of layers"
-    return f"λ {lam:g} ({share})" if np.isnan(gamma) else f"λ {lam:g}, γ {gamma:g} ({share})"
+    return f"λ {lam:g} ({share})" if gamma < 0 else f"λ {lam:g}, γ {gamma:g} ({share})"
 
 
-def compared(facts: LineFacts) -> tuple[str, str]:
-    """The paired difference of perplexity to the baseline with its standard error, and what it says."""
+def compared(facts: LineFacts) -> tuple[str, str] | None:
+    """The paired difference of perplexity to the baseline with its standard error, and what it says in words."""
     quality = facts.perplexity
     if facts.baseline is None or quality.to_baseline is None or facts.line.method == facts.line.baseline:
-        return "–", "–"
+        return None
     difference = quality.to_baseline
     mean, error = float(difference.mean[0, 0]), float(difference.error[0, 0])
-    return f"{mean:+.2f} ± {error:.2f} to {facts.baseline.label}", WORDS[difference.verdict((0, 0))]
+    number = f"{mean:+.2f} ± {error:.2f}".replace("-", "−")
+    return number, f"{WORDS[difference.verdict((0, 0))]} {facts.baseline.label}"
 
 
 def methods_table(found: list[LineFacts], folder: Path) -> str:
@@ -53,13 +54,13 @@ def methods_table(found: list[LineFacts], folder: Path) -> str:
     for facts in found:
         values = facts.perplexity.values[:, 0, 0]
         spread = values.std(ddof=1) if len(values) > 1 else float("nan")
-        difference, verdict = compared(facts)
+        difference, verdict = compared(facts) or ("–", "–")
         accuracy = float(facts.accuracy.mean[0, 0])
         rows.append(
             [facts.line.label, chosen_text(folder, facts.line), f"{values.mean():.2f} ({spread:.2f})", difference,
              verdict, f"{accuracy:.1%}"]
         )  # fmt: skip
-    head = ["method", "chosen", "perplexity (over draws)", "paired difference", "which is", "accuracy"]
+    head = ["method", "chosen", "perplexity (over draws)", "paired difference", "", "accuracy"]
     return table(head, rows)
 
 
@@ -68,9 +69,9 @@ def summary(found: list[LineFacts]) -> str:
     said = []
     for bits in sorted({facts.line.bits for facts in found}):
         words = [
-            f"{facts.line.label} is {compared(facts)[1]} ({compared(facts)[0]})"
+            f"{facts.line.label} is {said_of[1]} ({said_of[0]})"
             for facts in found
-            if facts.line.bits == bits and facts.line.method in SARQC
+            if facts.line.bits == bits and facts.line.method in SARQC and (said_of := compared(facts)) is not None
         ]
         said.append(f"- **{bits} bits:** {'; '.join(words)}.")
     return "\n".join(said)
