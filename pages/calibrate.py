@@ -30,8 +30,8 @@ SECTIONS = {
 SUGGESTIONS = {"group_size": ["32", "64", "128", "256", "per_channel"]}  # offered; any other value may be typed
 WIDE = ("model", "method", "grid", "calibration")  # fields that take a whole row
 OPEN_CHOICES = ("model", "calibration", "test")  # filled by the page from what this host offers
-# Fields that depend on how λ and γ are found: by “auto” layer by layer, by “auto” for the whole model, or given. A method
-# that learns a block is a fourth case: another λ would be another training, which nobody asks for by accident.
+# Fields that depend on how λ and γ are found: by “auto” layer by layer, by “auto” for the whole model, or given.
+# Methods that learn a block are a fourth case: another λ would be another training, which nobody wants by accident.
 READ_WITH = {"validation_share": ["layer", "model"], "channel_fraction": ["layer"], "sweep": ["given"]}
 
 _PLAN = """
