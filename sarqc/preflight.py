@@ -161,10 +161,11 @@ def _warnings(recipe: Recipe, per_channel: tuple[str, ...]) -> list[str]:
 
 
 # Sustained operations a second, measured on the embedded model with two server cores: passes through the model and
-# Grams are large products, the column solver's are small, learned clipping looks at every weight in every step. A GPU
-# is faster by far.
+# Grams are large products, the column solver's are small, a scale search rounds every weight for every candidate and
+# learned clipping in every step. A GPU is faster by far.
 _PRODUCTS_PER_SECOND = 1.2e11
 _SOLVES_PER_SECOND = 2e10
+_ROUNDED_PER_SECOND = 1e8
 _CLIPPED_PER_SECOND = 1.5e8
 
 
@@ -199,7 +200,7 @@ def _calibration_seconds(
             cubes = sum(layer.shape[1] ** 3 / 3 for layer in checkpoint.layers)
             seconds += points * (cubes + (1 + 2 * walks) * squares) / _SOLVES_PER_SECOND
         case ScaleSearch():
-            seconds += 22 * 2 * squares / _PRODUCTS_PER_SECOND
+            seconds += 22 * (2 * squares / _PRODUCTS_PER_SECOND + quantized / _ROUNDED_PER_SECOND)
         case LearnedClipping():
             epochs = points * chosen.epochs_at(recipe.bits)  # each a step forward and back, and a look at the whole
             seconds += epochs * 8 * quantized * calibration / _PRODUCTS_PER_SECOND

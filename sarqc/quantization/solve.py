@@ -231,7 +231,7 @@ class _Layer(CheckedLayer):
     def _columns_at_once(self, point: ColumnSolver, budget_bytes: int) -> int:
         """How many candidates the column solver may take together, at least one."""
         rows, width = self.weight.shape
-        numbers = width * width + (8 * width + 3 * self.grid.group_size_for(width)) * rows  # of one candidate
+        numbers = width * width + (9 * width + 3 * self.grid.group_size_for(width)) * rows  # of one candidate
         if point.shift != "none":  # its own targets or working values, and one more matrix
             numbers += width * width + 2 * rows * width
         factorising = 6 * 8 * width * width  # one at a time, in float64
