@@ -60,6 +60,9 @@ def load(checkpoint: Checkpoint, device: torch.device) -> LoadedModel:
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
+    from sarqc.models import deepseek_moe
+
+    deepseek_moe.register()  # before anything is looked up, so that no checkpoint's own code is ever wanted
     logging.disable_progress_bar()  # progress is ours to tell, in events
     stored = checkpoint.dtypes[f"{checkpoint.layers[0].name}.weight"]
     storage_dtype = _STORED.get(stored)

@@ -1,0 +1,223 @@
+"""DeepSeek-MoE (``model_type`` “deepseek”): an architecture that transformers hasn't and whose repository brings code.
+
+That code is never run; the architecture is written here, under the published names, so that the published weights
+load unchanged. Blocks are LLaMA's, except that most have a mixture of experts for an MLP: a router chooses a few of
+many small experts for each token, and a shared one takes every token. Every expert has linears of its own.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers import initialization as init
+from transformers.activations import ACT2FN
+from transformers.modeling_rope_utils import dynamic_rope_update
+from transformers.models.llama.modeling_llama import (
+    LlamaAttention,
+    LlamaDecoderLayer,
+    LlamaForCausalLM,
+    LlamaModel,
+    LlamaRMSNorm,
+    LlamaRotaryEmbedding,
+)
+
+
+class DeepseekConfig(PreTrainedConfig):
+    """The keys of the published config.json; ``rope_theta`` and ``rope_scaling`` are read into ``rope_parameters``."""
+
+    model_type = "deepseek"
+
+    vocab_size: int = 102400
+    hidden_size: int = 2048
+    intermediate_size: int = 10944  # of the dense MLPs
+    moe_intermediate_size: int = 1408  # of one expert
+    num_hidden_layers: int = 28
+    num_attention_heads: int = 16
+    num_key_value_heads: int | None = None
+    n_shared_experts: int | None = 2
+    n_routed_experts: int | None = 64  # None: every block is dense
+    num_experts_per_tok: int = 6
+    moe_layer_freq: int = 1
+    first_k_dense_replace: int = 1
+    norm_topk_prob: bool = False
+    scoring_func: str = "softmax"
+    aux_loss_alpha: float = 0.001  # this and the next: for training only, and read by nothing here
+    seq_aux: bool = True
+    hidden_act: str = "silu"
+    max_position_embeddings: int = 4096
+    initializer_range: float = 0.02
+    rms_norm_eps: float = 1e-6
+    use_cache: bool = True
+    pad_token_id: int | None = None
+    bos_token_id: int | None = 100000
+    eos_token_id: int | list[int] | None = 100001
+    pretraining_tp: int | None = 1
+    tie_word_embeddings: bool = False
+    rope_parameters: dict | None = None
+    attention_bias: bool = False
+    attention_dropout: float = 0.0
+
+    def __post_init__(self, **kwargs) -> None:
+        if self.num_key_value_heads is None:
+            self.num_key_value_heads = self.num_attention_heads
+        super().__post_init__(**kwargs)
+        if self.scoring_func != "softmax":
+            raise ValueError(f"scoring_func is {self.scoring_func!r}: experts are chosen by “softmax” only")
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(f"hidden_size {self.hidden_size} isn't a multiple of {self.num_attention_heads} heads")
+        if self.n_routed_experts is not None and not 1 <= self.num_experts_per_tok <= self.n_routed_experts:
+            raise ValueError(f"{self.num_experts_per_tok} experts a token can't be chosen of {self.n_routed_experts}")
+
+    def has_experts(self, block: int) -> bool:
+        """Whether a block's MLP is a mixture. The frequency counts from the first block, not from the first mixture."""
+        return (
+            self.n_routed_experts is not None
+            and block >= self.first_k_dense_replace
+            and block % self.moe_layer_freq == 0
+        )
+
+
+def _at_least_float32(dtype: torch.dtype) -> torch.dtype:
+    """The type in which norms, angles and routing are computed: float32, or float64 for a float64 model."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+class DeepseekRMSNorm(LlamaRMSNorm):
+    """LLaMA's, except that float64 stays float64."""
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        wide = hidden_states.to(_at_least_float32(hidden_states.dtype))
+        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.variance_epsilon)
+        return self.weight * wide.to(hidden_states.dtype)
+
+
+class DeepseekRotaryEmbedding(LlamaRotaryEmbedding):
+    """LLaMA's, except that float64 stays float64."""
+
+    @torch.no_grad()
+    @dynamic_rope_update
+    def forward(self, x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
+        wide = _at_least_float32(x.dtype)
+        angles = position_ids.unsqueeze(-1).to(wide) * self.inv_freq.to(device=x.device, dtype=wide)
+        angles = torch.cat((angles, angles), dim=-1)
+        return (angles.cos() * self.attention_scaling).to(x.dtype), (angles.sin() * self.attention_scaling).to(x.dtype)
+
+
+class DeepseekMLP(nn.Module):
+    """A gated MLP of some width: dense, one expert, or the shared experts together."""
+
+    def __init__(self, config: DeepseekConfig, width: int) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(config.hidden_size, width, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, width, bias=False)
+        self.down_proj = nn.Linear(width, config.hidden_size, bias=False)
+        self.act_fn = ACT2FN[config.hidden_act]
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        return self.down_proj(self.act_fn(self.gate_proj(hidden_states)) * self.up_proj(hidden_states))
+
+
+class DeepseekRouter(nn.Module):
+    """Which experts a token goes to, and how much each counts."""
+
+    def __init__(self, config: DeepseekConfig) -> None:
+        super().__init__()
+        self.top_k = config.num_experts_per_tok
+        # Over a single expert the published model doesn't renormalise: all weights would be 1.
+        self.renormalise = config.norm_topk_prob and self.top_k > 1
+        self.weight = nn.Parameter(torch.empty(config.n_routed_experts, config.hidden_size))
+
+    def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Experts and their weights, (tokens, k) each; the weights in float32 or better."""
+        wide = _at_least_float32(tokens.dtype)
+        probabilities = nn.functional.linear(tokens.to(wide), self.weight.to(wide)).softmax(dim=-1)
+        weights, experts = probabilities.topk(self.top_k, dim=-1)
+        if self.renormalise:
+            weights = weights / weights.sum(dim=-1, keepdim=True)
+        return experts, weights
+
+
+class DeepseekMoE(nn.Module):
+    """Routed experts, weighted, and the shared ones, which take every token and aren't weighted."""
+
+    def __init__(self, config: DeepseekConfig) -> None:
+        super().__init__()
+        self.gate = DeepseekRouter(config)
+        self.experts = nn.ModuleList(
+            DeepseekMLP(config, config.moe_intermediate_size) for _ in range(config.n_routed_experts)
+        )
+        shared = config.n_shared_experts or 0
+        self.shared_experts = DeepseekMLP(config, config.moe_intermediate_size * shared) if shared else None
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        tokens = hidden_states.reshape(-1, hidden_states.shape[-1])
+        chosen, weights = self.gate(tokens)
+        # Pairs of token and expert, in the order of the experts; within an expert, in that of the tokens.
+        order = chosen.flatten().argsort(stable=True)
+        counts = chosen.flatten().bincount(minlength=len(self.experts)).tolist()
+        routed = torch.zeros_like(tokens, dtype=weights.dtype)
+        for expert, pairs in zip(self.experts, order.split(counts), strict=True):
+            if len(pairs) == 0:
+                continue
+            rows = pairs // self.gate.top_k  # each at most once, so that the sum below has one order only
+            routed.index_add_(0, rows, expert(tokens[rows]) * weights.flatten()[pairs].unsqueeze(-1))
+        mixed = routed.to(hidden_states.dtype).view_as(hidden_states)
+        return mixed if self.shared_experts is None else mixed + self.shared_experts(hidden_states)
+
+
+class DeepseekDecoderLayer(LlamaDecoderLayer):
+    def __init__(self, config: DeepseekConfig, layer_idx: int) -> None:
+        super(LlamaDecoderLayer, self).__init__()  # LLaMA's own would build LLaMA's MLP, to be thrown away
+        self.hidden_size = config.hidden_size
+        self.self_attn = LlamaAttention(config=config, layer_idx=layer_idx)
+        experts = config.has_experts(layer_idx)
+        self.mlp = DeepseekMoE(config) if experts else DeepseekMLP(config, config.intermediate_size)
+        self.input_layernorm = DeepseekRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.post_attention_layernorm = DeepseekRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+
+
+class _Deepseek(PreTrainedModel):
+    """What both models below say of themselves where LLaMA's would be wrong."""
+
+    config_class = DeepseekConfig
+    _no_split_modules = ("DeepseekDecoderLayer",)
+    _can_compile_fullgraph = False  # how many tokens an expert gets depends on the tokens
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        super()._init_weights(module)
+        if isinstance(module, DeepseekRouter):
+            init.normal_(module.weight, mean=0.0, std=self.config.initializer_range)
+
+
+class DeepseekModel(_Deepseek, LlamaModel):
+    """The decoder; its forward pass, with masks and caches, is LLaMA's."""
+
+    def __init__(self, config: DeepseekConfig) -> None:
+        super(LlamaModel, self).__init__(config)
+        self.padding_idx = config.pad_token_id
+        self.vocab_size = config.vocab_size
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, self.padding_idx)
+        self.layers = nn.ModuleList(DeepseekDecoderLayer(config, block) for block in range(config.num_hidden_layers))
+        self.norm = DeepseekRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.rotary_emb = DeepseekRotaryEmbedding(config=config)
+        self.gradient_checkpointing = False
+        self.post_init()
+
+
+class DeepseekForCausalLM(_Deepseek, LlamaForCausalLM):
+    """The decoder and its head; the forward pass and generation are LLaMA's."""
+
+    def __init__(self, config: DeepseekConfig) -> None:
+        super(LlamaForCausalLM, self).__init__(config)
+        self.model = DeepseekModel(config)
+        self.vocab_size = config.vocab_size
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()
+
+
+def register() -> None:
+    """Makes transformers' automatic classes find these. As often as one likes."""
+    AutoConfig.register(DeepseekConfig.model_type, DeepseekConfig, exist_ok=True)
+    AutoModelForCausalLM.register(DeepseekConfig, DeepseekForCausalLM, exist_ok=True)
