@@ -26,6 +26,12 @@ from sarqc.settings import Settings
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 
 Output = Annotated[Path | None, typer.Option("--output", help="New folder for the study and the quantized model.")]
+CheckpointFormat = Annotated[
+    str,
+    typer.Option(
+        "--format", help="How --output stores the model: plain (dequantized weights) or packed (codes, pack-quantized)."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 
 
@@ -87,23 +93,31 @@ def _guarded(work: Any, as_json: bool) -> Any:
         raise SystemExit(130) from None
 
 
-def _quantize(recipe: Recipe, output: Output = None, as_json: AsJson = False) -> None:
-    summary = _guarded(lambda: _execute(recipe, output), as_json)
+def _quantize(
+    recipe: Recipe, output: Output = None, checkpoint_format: CheckpointFormat = "plain", as_json: AsJson = False
+) -> None:
+    summary = _guarded(lambda: _execute(recipe, output, checkpoint_format), as_json)
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))
     else:
         _print_summary(summary)
 
 
-def _execute(recipe: Recipe, output: Path | None) -> dict[str, Any]:
+def _execute(recipe: Recipe, output: Path | None, checkpoint_format: str) -> dict[str, Any]:
     from tqdm import tqdm
 
+    from sarqc.export.formats import check_format
     from sarqc.preflight import output_is_free, plan
 
     settings = Settings()
     plan(recipe, settings)  # refusals come before torch is loaded
+    check_format(recipe, checkpoint_format)
     if output is not None:
         output_is_free(output)
+    elif checkpoint_format != "plain":
+        raise Refused(
+            "no folder was given for the model", f"format {checkpoint_format}", "Add --output with a new one."
+        )
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite end, like Ctrl-C
     from sarqc.execution import execute
 
@@ -112,7 +126,7 @@ def _execute(recipe: Recipe, output: Path | None) -> dict[str, Any]:
         for event in execute(
             recipe, settings,
             study_dir=output, study_id="study" if output else None,
-            checkpoint_dir=output / "model" if output else None,
+            checkpoint_dir=output / "model" if output else None, checkpoint_format=checkpoint_format,
         ):  # fmt: skip
             match event:
                 case Started():
@@ -208,9 +222,11 @@ _recipe_command("plan", "Check a recipe against this host and print what it will
 
 
 @app.command()
-def run(recipe: Path, output: Output = None, as_json: AsJson = False) -> None:
+def run(
+    recipe: Path, output: Output = None, checkpoint_format: CheckpointFormat = "plain", as_json: AsJson = False
+) -> None:
     """Run a recipe from a YAML or JSON file."""
-    _quantize(_guarded(lambda: Recipe.from_file(recipe), as_json), output, as_json)
+    _quantize(_guarded(lambda: Recipe.from_file(recipe), as_json), output, checkpoint_format, as_json)
 
 
 @app.command()

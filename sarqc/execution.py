@@ -20,7 +20,10 @@ from sarqc.calibration.plan import CalibrationPlan, SolvedLayer
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.evaluation.tasks import measure_accuracy
 from sarqc.events import Event, Finished, LayerDone, Measured, Saved, Stage, Started, Warned
+from sarqc.export.card import model_card
 from sarqc.export.checkpoint import save_plain
+from sarqc.export.formats import Format, check_format
+from sarqc.export.packed import save_packed
 from sarqc.model_selection import ModelSelection, select_for_model
 from sarqc.models.catalogue import fetch
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
@@ -43,19 +46,21 @@ def execute(
     study_dir: Path | None = None,
     study_id: str | None = None,
     checkpoint_dir: Path | None = None,
+    checkpoint_format: Format = "plain",
 ) -> Iterator[Event]:
     """Runs a recipe and yields what happens; the last event is ``Finished`` with the summary.
 
     Refusals of ``preflight.plan`` are raised before any work, other errors as ``SarqcError``. Finished layers and
     measurements are kept under ``settings.artefacts_dir()``: the same recipe again costs nothing, and one that was
     stopped anywhere continues to bit-identical weights. With ``study_dir`` a study named ``study_id`` is written
-    there; with ``checkpoint_dir`` (a new folder) the quantized model as a plain checkpoint. Without ``settings`` those
-    of the environment count.
+    there; with ``checkpoint_dir`` (a new folder) the quantized model, with its weights dequantized (``plain``) or its
+    codes (``packed``). Without ``settings`` those of the environment count.
     """
     settings = settings or Settings()
     started = time.perf_counter()
     planned = plan(recipe, settings)
     if checkpoint_dir is not None:
+        check_format(recipe, checkpoint_format)
         output_is_free(checkpoint_dir)
     if planned.parameters is None:
         yield Stage("downloading", recipe.model)
@@ -82,7 +87,7 @@ def execute(
         yield Saved("study", str(study_dir / name))
     if checkpoint_dir is not None:
         yield Stage("saving", "checkpoint")
-        save_plain(run.loaded, checkpoint_dir)
+        run.save_checkpoint(checkpoint_dir, checkpoint_format)
         yield Saved("checkpoint", str(checkpoint_dir))
     run.store.trim(int(settings.cache_gib * 2**30))
     yield Finished(run.summary(), time.perf_counter() - started)
@@ -266,6 +271,15 @@ class _Run:
     def _protocol(self, name: str) -> dict[str, Any] | None:
         event = self.measured.get((name, "quantized"))
         return None if event is None else event.protocol
+
+    def save_checkpoint(self, folder: Path, checkpoint_format: Format) -> None:
+        """The model with its card."""
+        card = model_card(self.recipe, self.summary(), checkpoint_format)
+        if checkpoint_format == "packed":
+            layers = {solved.info.name: solved.quantized for solved in self.solved}
+            save_packed(self.loaded, layers, self.calibration.grids, folder, card)
+        else:
+            save_plain(self.loaded, folder, card)
 
     def save_study(self, folder: Path, study_id: str) -> Study:
         """The study of this one run: one line with one draw, measured at the chosen point only."""

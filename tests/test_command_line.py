@@ -52,9 +52,25 @@ def test_flags_and_a_file_are_the_same_run(flags: list[str], tmp_path: Path) -> 
     assert {**same, "seconds": 0} == {**summary, "seconds": 0}
 
 
+def test_the_packed_format(flags: list[str], tmp_path: Path) -> None:
+    state = {"SARQC_STATE_DIR": str(tmp_path / "state")}
+    arguments = [*flags, "--output", str(tmp_path / "out"), "--format", "packed", "--json"]
+    refused = sarqc("quantize", *arguments, **state)
+    assert refused.returncode == 2
+    assert "zero points" in json.loads(refused.stdout)["error"]["what"]
+    assert not (tmp_path / "state").exists()
+    done = sarqc("quantize", *arguments, "--grid", "symmetric", **state)
+    assert done.returncode == 0, done.stderr
+    config = json.loads((tmp_path / "out" / "model" / "config.json").read_text())
+    assert config["quantization_config"]["format"] == "pack-quantized"
+    assert "this folder" in (tmp_path / "out" / "model" / "README.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        (["--format", "gguf"], "gguf"),
+        (["--format", "packed", "--grid", "symmetric"], "folder"),
         (["--bits", "9"], "bits"),
         (["--lambda", "nan"], "lambda"),
         (["--lambda", "-1"], "lambda"),

@@ -94,7 +94,10 @@ export async function mount() {
     empty(root);
     return;
   }
-  await open({ ...wanted, study: wanted.study ?? (studies.find((study) => study.shipped) ?? studies[0]).id });
+  // The story is told by λ: without a wish the page opens with a shipped study that has curves over it.
+  const shipped = studies.filter((study) => study.shipped);
+  const first = shipped.find((study) => study.has_curves) ?? shipped[0] ?? studies[0];
+  await open({ ...wanted, study: wanted.study ?? first.id });
 }
 
 /** Keeps the method when the width changes, if the study has it there. */

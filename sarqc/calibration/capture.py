@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,8 +22,8 @@ BATCH_TOKENS = 8192  # tokens that go through a block at once
 class BlockWalk:
     """Hidden states of some sequences on their way through the blocks, one block at a time.
 
-    The model's own embedding and rotary modules prepare the states, its own blocks move them on: after the last
-    block they are what the model's final norm would see.
+    The model's own embedding prepares the states, its own blocks move them on, called as its own forward pass calls
+    them: after the last block they are what the model's final norm would see.
     """
 
     def __init__(self, loaded: LoadedModel, sequences: Tensor) -> None:
@@ -30,33 +31,27 @@ class BlockWalk:
         self._loaded = loaded
         model, family = loaded.model, loaded.family
         per_batch = max(1, BATCH_TOKENS // max(1, sequences.shape[-1]))
-        positions = torch.arange(sequences.shape[-1], device=loaded.device).unsqueeze(0)  # (1, T)
         self.hidden: list[Tensor] = []  # of (B, T, D)
+        self._arguments: dict[nn.Module, dict[str, Any]] = {}  # by block
         with torch.no_grad():
             embed = model.get_submodule(family.embedding)
             if len(sequences):
                 self.hidden = [embed(batch.to(loaded.device)) for batch in sequences.split(per_batch)]
-            first = self.hidden[0] if self.hidden else torch.empty(0, device=loaded.device)
-            self._arguments = {
-                "attention_mask": None,  # scaled-dot-product attention is causal without a mask
-                "position_ids": positions,
-                "position_embeddings": model.get_submodule(family.rotary)(first, positions),
-                "use_cache": False,
-            }
+                self._arguments = _arguments_of(model, loaded.blocks(), sequences[:1].to(loaded.device))
 
     def forward(self, block: nn.Module) -> Callable[[dict[str, Tensor], Tensor], Tensor]:
         """The block as a function of its linears' weights, by path, and of states (B, T, D)."""
 
         def call(weights: dict[str, Tensor], hidden: Tensor) -> Tensor:
             parameters = {f"{path}.weight": weight for path, weight in weights.items()}
-            return functional_call(block, parameters, (hidden,), self._arguments)
+            return functional_call(block, parameters, (hidden,), self._arguments[block])
 
         return call
 
     def outputs(self, block: nn.Module) -> list[Tensor]:
         """What the block makes of the current states, which stay as they are."""
         with torch.no_grad():
-            return [block(hidden, **self._arguments) for hidden in self.hidden]
+            return [block(hidden, **self._arguments[block]) for hidden in self.hidden]
 
     def advance(self, outputs: list[Tensor]) -> None:
         """The outputs of a block become the states of the next."""
@@ -81,10 +76,37 @@ class BlockWalk:
             for batch, hidden in enumerate(self.hidden):
                 if float_walk is not None:
                     with _hooked(block, keep):
-                        float_walk.hidden[batch] = block(float_walk.hidden[batch], **float_walk._arguments)
+                        float_walk.hidden[batch] = block(float_walk.hidden[batch], **float_walk._arguments[block])
                 with _hooked(block, add):
-                    outputs.append(block(hidden, **self._arguments))
+                    outputs.append(block(hidden, **self._arguments[block]))
         return collected, outputs
+
+
+def _arguments_of(model: nn.Module, blocks: nn.ModuleList, sequence: Tensor) -> dict[nn.Module, dict[str, Any]]:
+    """What the model gives each block beside the states, for all sequences as long as this one (1, T).
+
+    Asked of the model's own forward pass, in which the blocks only write down how they are called: masks of sliding
+    windows, and which blocks have one, are decided there, differently from family to family, and nothing of it has to
+    be known here. Where attention is plainly causal the mask is None. One sequence is enough, because masks and
+    positions broadcast over the batch; blocks of one kind share one mask, so that at most a few (1, 1, T, T) are held.
+    """
+    arguments: dict[nn.Module, dict[str, Any]] = {}
+
+    def recorder(block: nn.Module) -> Callable[..., Tensor]:
+        def record(hidden: Tensor, **given: Any) -> Tensor:
+            arguments[block] = given
+            return hidden
+
+        return record
+
+    try:
+        for block in blocks:
+            block.forward = recorder(block)  # on the instance, above its class's
+        model.base_model(sequence, use_cache=False)
+    finally:
+        for block in blocks:
+            vars(block).pop("forward", None)
+    return arguments
 
 
 @contextmanager

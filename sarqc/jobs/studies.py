@@ -88,6 +88,7 @@ def _summary(study: Study, study_id: str, shipped: bool) -> dict[str, Any]:
         "title": study.title,
         "created": study.created,
         "shipped": shipped,
+        "has_curves": any(len(line.lams) > 1 for line in study.lines),
         "prefix": study.prefix,
         "model": study.model.name,
         "layers": len(study.layers),

@@ -63,6 +63,9 @@ _HUB_OFFERS = (
     ("meta-llama/Llama-2-7b-hf", "LLaMA-2 7B"),
     ("meta-llama/Llama-3.1-8B", "LLaMA-3.1 8B"),
     ("TinyLlama/TinyLlama-1.1B-Chat-v1.0", "TinyLlama 1.1B"),
+    ("mistralai/Mistral-7B-v0.1", "Mistral 7B"),
+    ("Qwen/Qwen2.5-0.5B", "Qwen2.5 0.5B"),
+    ("Qwen/Qwen3-0.6B-Base", "Qwen3 0.6B"),
 )
 _HUB_SUGGESTED = {"bits": 3, "calibration": "wikitext2", "samples": 128, "length": 2048, "test": "wikitext2-test"}
 

@@ -58,8 +58,7 @@ def folds(block: nn.Module, family: Family, config: Mapping[str, Any]) -> list[F
     So ``source_scale`` of one step is known as the row scale of its source when that is solved. ``config``:
     config.json of the checkpoint.
     """
-    head_dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
-    return [_fold(block, group, head_dim) for group in reversed(family.inputs)]
+    return [_fold(block, group, config["num_attention_heads"]) for group in reversed(family.inputs)]
 
 
 def channel_ties(rows: int, channels: int, head_dim: int) -> Tensor | None:
@@ -112,13 +111,14 @@ def write_folded(
                 raise error.at(path) from None
 
 
-def _fold(block: nn.Module, group: InputGroup, head_dim: int) -> Fold:
+def _fold(block: nn.Module, group: InputGroup, heads: int) -> Fold:
     channels = block.get_submodule(group.linears[0]).weight.shape[-1]
     ties = None
     if group.source is not None:
         weight = getattr(block.get_submodule(group.source), "weight", None)  # a norm may have none
         if weight is not None and (weight.ndim == 2 or len(weight) == channels):
-            ties = channel_ties(len(weight), channels, head_dim)
+            # Not from the configuration: where its head_dim is missing, what that means depends on the family.
+            ties = channel_ties(len(weight), channels, channels // heads)
     if ties is None:
         return Fold(group.linears, None, torch.zeros(channels, dtype=torch.long))
     return Fold(group.linears, group.source, ties)

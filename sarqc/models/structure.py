@@ -40,15 +40,16 @@ class InputGroup:
 class Family:
     """Where the parts of a decoder are. Paths are module paths as in ``named_modules``.
 
-    ``inputs`` groups the linears of a block by the tensor that they read, in the order of the forward pass.
+    ``inputs`` groups the linears of a block by the tensor that they read, in the order of the forward pass. The
+    other paths are those of nearly all decoders. Biases, norms of queries and keys, sliding windows and tied
+    embeddings need no entry: they are the model's own.
     """
 
     title: str
     model_types: tuple[str, ...]  # config.json's model_type
-    embedding: str
-    rotary: str
-    blocks: str
     inputs: tuple[InputGroup, ...]
+    embedding: str = "model.embed_tokens"
+    blocks: str = "model.layers"
 
     @property
     def linears(self) -> tuple[str, ...]:
@@ -60,20 +61,19 @@ class Family:
         return [f"{self.blocks}.{block}.{path}" for block in range(n_blocks) for path in self.linears]
 
 
+# Attention and a gated MLP, each behind a norm of its own.
+_DENSE = (
+    InputGroup(("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"), "input_layernorm"),
+    InputGroup(("self_attn.o_proj",), "self_attn.v_proj"),
+    InputGroup(("mlp.gate_proj", "mlp.up_proj"), "post_attention_layernorm"),
+    InputGroup(("mlp.down_proj",), "mlp.up_proj"),
+)
+
 FAMILIES: tuple[Family, ...] = (
-    Family(
-        title="LLaMA, dense",
-        model_types=("llama",),
-        embedding="model.embed_tokens",
-        rotary="model.rotary_emb",
-        blocks="model.layers",
-        inputs=(
-            InputGroup(("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"), "input_layernorm"),
-            InputGroup(("self_attn.o_proj",), "self_attn.v_proj"),
-            InputGroup(("mlp.gate_proj", "mlp.up_proj"), "post_attention_layernorm"),
-            InputGroup(("mlp.down_proj",), "mlp.up_proj"),
-        ),
-    ),
+    Family("LLaMA, dense", ("llama",), _DENSE),
+    Family("Mistral, dense", ("mistral",), _DENSE),
+    Family("Qwen2, dense", ("qwen2",), _DENSE),
+    Family("Qwen3, dense", ("qwen3",), _DENSE),
 )
 
 

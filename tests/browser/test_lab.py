@@ -225,3 +225,12 @@ def test_a_study_that_is_not_there_is_said_in_three_parts(open_page):
     text = page.text_content("[data-testid=problem]")
     assert "nowhere" in text
     assert page.locator("[data-testid=problem] p").count() == 3
+
+
+def test_without_a_wish_the_story_over_lambda_is_opened(app, open_page):
+    """Of the shipped studies one with curves, whichever is the newest."""
+    shipped = [one for one in app.json("/studies")["studies"] if one["shipped"]]
+    assert not all(one["has_curves"] for one in shipped)  # there is another one that could be opened wrongly
+    page = lab(open_page, "")
+    assert page.input_value("[data-testid=pick-study]") in {one["id"] for one in shipped if one["has_curves"]}
+    assert page.text_content("[data-testid=sentence]").startswith("At λ")

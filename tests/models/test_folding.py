@@ -124,8 +124,9 @@ class TestTies:
     def test_sizes_that_do_not_fit(self, rows: int, channels: int, head_dim: int) -> None:
         assert channel_ties(rows, channels, head_dim) is None
 
-    def test_head_size_of_older_configurations(self) -> None:
-        model = llama(2)
+    @pytest.mark.parametrize("head_dim", [8, 16])
+    def test_a_configuration_need_not_say_the_head_size(self, head_dim: int) -> None:
+        model = llama(2, head_dim=head_dim)
         block, config = blocks(model)[0], model.config.to_dict()
         expected = folds(block, FAMILY, config)
         for older in (config | {"head_dim": None}, {name: config[name] for name in config if name != "head_dim"}):

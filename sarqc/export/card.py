@@ -1,0 +1,107 @@
+"""The model card, README.md of an exported model: what was quantized, how, what was measured, who can load it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sarqc.export.formats import Format, who_can_load
+from sarqc.recipe import Recipe
+
+_LOADS = {True: "yes", False: "no", None: "not tried"}
+_TITLES = {
+    "plain": "plain (dequantized weights)",
+    "packed": "packed (compressed-tensors, pack-quantized)",
+}
+
+
+def model_card(recipe: Recipe, summary: dict[str, Any], checkpoint_format: Format) -> str:
+    """The card in Markdown; ``summary`` is that of the finished run, whose numbers are given with their protocols."""
+    layers = summary["layers"]
+    groups = "each output row with one scale" if recipe.group_size is None else f"groups of {recipe.group_size}"
+    own, device, versions = f"format: {checkpoint_format}", summary["device"], summary["protocol"]["versions"]
+    parts = [
+        "---\nlibrary_name: transformers\n---",
+        f"# {Path(recipe.model).name}, {recipe.bits} bits, {recipe.method}",
+        f"Made by sarqc from `{recipe.model}`" + (f" at `{recipe.revision}`." if recipe.revision else "."),
+        "## What was quantized",
+        f"The weights of {len(layers)} linear layers, {summary['share_quantized']:.1%} of the parameters: "
+        f"{recipe.bits} bits, grid {recipe.grid}, {groups}. Everything else is as it was in the original"
+        + (", apart from what took up the channel scales." if _is_folded(recipe) else "."),
+        _per_channel(recipe),
+        f"This folder has the {own}. "
+        + (
+            "The codes and scales are stored; a loader multiplies them. The weights are those that were measured when "
+            "it does so in the dtype of config.json."
+            if checkpoint_format == "packed"
+            else "The weights are stored as the floating-point numbers that codes and scales stand for, so it is as "
+            "large as the original."
+        ),
+        "## How",
+        "```yaml\n" + yaml.safe_dump(recipe.to_json(), sort_keys=False, allow_unicode=True) + "```",
+        _chosen(summary),
+        f"On {device}, with " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".",
+        "## What was measured",
+        _measurements(summary),
+        "## Who can load it",
+        _table(
+            ("format", "transformers", "vLLM", ""),
+            [
+                (_TITLES[row.format] + (", this folder" if row.format == checkpoint_format else ""),
+                 _LOADS[row.transformers], _LOADS[row.vllm], row.note)
+                for row in who_can_load(recipe)
+            ],
+        ),
+    ]  # fmt: skip
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _is_folded(recipe: Recipe) -> bool:
+    return recipe.to_method().unit == "group"
+
+
+def _per_channel(recipe: Recipe) -> str:
+    if recipe.group_size is None or recipe.indivisible == "refuse":
+        return ""
+    return f"Layers whose width {recipe.group_size} does not divide have one scale for each output row."
+
+
+def _chosen(summary: dict[str, Any]) -> str:
+    selection = summary["selection"]
+    if selection is None:
+        return ""
+    if selection["by"] == "model":
+        return f"“auto” chose λ = {selection['lambda']:g} for the whole model, on a part of the calibration text."
+    return "“auto” chose for each layer by itself, on a part of the calibration text."
+
+
+def _measurements(summary: dict[str, Any]) -> str:
+    """Every measured number, quantized beside float, with its protocol; nothing where nothing was measured."""
+    rows, protocols = [], []
+    if summary["perplexity"] is not None:
+        protocol = summary["protocol"]["test"]
+        rows.append(("perplexity, " + protocol["corpus"], _number(summary["perplexity"]),
+                     _number(summary["perplexity_float"])))  # fmt: skip
+        protocols.append(("Perplexity", protocol))
+    for name, task in summary["tasks"].items():
+        values = [f"{task[which]['accuracy']:.1%} ± {task[which]['standard_error']:.1%}" for which in
+                  ("quantized", "float")]  # fmt: skip
+        rows.append((f"accuracy, {name}", *values))
+        protocols.append((f"Accuracy, {name}", task["protocol"]))
+    protocols.append(("Calibration", summary["protocol"]["calibration"]))
+    measured = _table(("", "quantized", "original"), rows) if rows else "Nothing was measured."
+    words = [
+        f"{what}: " + ", ".join(f"{key} {value}" for key, value in protocol.items()) for what, protocol in protocols
+    ]
+    return measured + "\n\nProtocols:\n\n" + "\n".join(f"- {line}" for line in words)
+
+
+def _number(value: float) -> str:
+    return f"{value:.5g}"
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

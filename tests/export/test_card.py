@@ -1,0 +1,96 @@
+"""The model card says what was done and measured, and nothing else; both kinds of export have it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sarqc.execution import execute
+from sarqc.export.card import model_card
+from sarqc.export.formats import FORMATS, who_can_load
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+
+
+@pytest.fixture
+def document(random_llama: Path, text_file: Path) -> dict[str, object]:
+    return {
+        "model": str(random_llama), "bits": 3, "grid": "symmetric", "group_size": 16, "method": "sarqc-gbs",
+        "lambda": 0.3, "gamma": 0.5, "calibration": str(text_file), "samples": 4, "length": 32,
+        "test": str(text_file), "window": 64, "test_tokens": 500,
+    }  # fmt: skip
+
+
+def recipe_in(card: str) -> Recipe:
+    return Recipe.parse(yaml.safe_load(card.split("```yaml\n")[1].split("```")[0]))
+
+
+def rows_of(card: str, heading: str) -> list[list[str]]:
+    """The cells of the table under a heading, without its head."""
+    lines = [line for line in card.split(f"## {heading}\n")[1].split("\n## ")[0].splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+@pytest.mark.parametrize("checkpoint_format", FORMATS)
+def test_a_run_s_card(
+    document: dict[str, object], fresh_settings: Settings, tmp_path: Path, checkpoint_format: str
+) -> None:
+    recipe = Recipe.parse(document)
+    *_, finished = execute(
+        recipe, fresh_settings, checkpoint_dir=tmp_path / "model", checkpoint_format=checkpoint_format
+    )  # fmt: skip
+    card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    assert card == model_card(recipe, finished.summary, checkpoint_format)
+    assert yaml.safe_load(card.split("---")[1]) == {"library_name": "transformers"}
+    assert recipe_in(card) == recipe
+    name, quantized, original = rows_of(card, "What was measured")[0]
+    assert name == f"perplexity, {document['test']}"
+    assert float(quantized) == pytest.approx(finished.summary["perplexity"], rel=1e-4)
+    assert float(original) == pytest.approx(finished.summary["perplexity_float"], rel=1e-4)
+    for words in ("window 64", "only_the_first_tokens 500", "predicted_tokens 441"):
+        assert words in card
+    assert f"{finished.summary['share_quantized']:.1%} of the parameters" in card
+    assert "21 linear layers" in card
+    rows = rows_of(card, "Who can load it")
+    assert [row[0].endswith("this folder") for row in rows] == [one == checkpoint_format for one in FORMATS]
+    assert [row[3] for row in rows] == [row.note for row in who_can_load(recipe)]
+
+
+def a_summary(**changes: object) -> dict[str, object]:
+    return {
+        "device": "cpu", "share_quantized": 0.5, "selection": None, "perplexity": None, "perplexity_float": None,
+        "protocol": {"calibration": {"corpus": "text"}, "test": None, "versions": {"torch": "2"}}, "tasks": {},
+        "layers": [{}] * 7,
+    } | changes  # fmt: skip
+
+
+def test_nothing_measured_nothing_claimed(document: dict[str, object]) -> None:
+    card = model_card(Recipe.parse(document | {"test": None}), a_summary(), "plain")
+    assert "Nothing was measured." in card
+    assert rows_of(card, "What was measured") == []
+    assert "Calibration: corpus text" in card
+
+
+def test_tasks_and_auto_are_told(document: dict[str, object]) -> None:
+    task = {
+        "quantized": {"accuracy": 0.25, "standard_error": 0.01},
+        "float": {"accuracy": 0.5, "standard_error": 0.02},
+        "protocol": {"task": "some", "items": 100},
+    }
+    recipe = Recipe.parse(document | {"method": "sarqc-gs", "lambda": "auto", "gamma": None, "mode": "foldable"})
+    summary = a_summary(tasks={"some": task}, selection={"by": "model", "lambda": 0.3})
+    card = model_card(recipe, summary, "packed")
+    assert rows_of(card, "What was measured") == [["accuracy, some", "25.0% ± 1.0%", "50.0% ± 2.0%"]]
+    assert "Accuracy, some: task some, items 100" in card
+    assert "λ = 0.3 for the whole model" in card
+    assert "took up the channel scales" in card
+
+
+def test_the_reason_is_told_where_a_format_can_t_carry_it(document: dict[str, object]) -> None:
+    card = model_card(Recipe.parse(document | {"grid": "asymmetric"}), a_summary(), "plain")
+    plain, packed = rows_of(card, "Who can load it")
+    assert plain[1] == "yes"
+    assert packed[1:3] == ["no", "no"]
+    assert "zero points" in packed[3]

@@ -1,0 +1,273 @@
+"""Packed checkpoints: the solver's codes bit by bit, and after loading the logits of the evaluated model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from sarqc.calibration.corpora import draw_sequences
+from sarqc.calibration.pipeline import calibrate, layer_keys
+from sarqc.calibration.plan import CalibrationPlan
+from sarqc.errors import Refused
+from sarqc.events import Saved
+from sarqc.execution import execute
+from sarqc.export.checkpoint import save_plain
+from sarqc.export.formats import FORMATS, check_format, who_can_load, why_not_packed
+from sarqc.export.packed import pack_codes, save_packed
+from sarqc.models.checkpoint import read_checkpoint
+from sarqc.models.loading import LoadedModel, load
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.methods import method
+from sarqc.quantization.quantized_layer import QuantizedLayer
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+
+Layers = dict[str, QuantizedLayer]
+IDS = torch.arange(48).reshape(2, 24) * 41 % 4096
+
+
+def unpacked(words: np.ndarray, bits: int, width: int) -> np.ndarray:
+    """The codes, written apart from the packer: each bit of each code is looked up by its position in the row."""
+    codes = np.zeros((len(words), width), dtype=int)
+    for row in range(len(words)):
+        for column in range(width):
+            for bit in range(bits):
+                position = column * bits + bit
+                word = int(words[row, position // 32]) & 0xFFFFFFFF
+                codes[row, column] += ((word >> (position % 32)) & 1) << bit
+    return codes - 2 ** (bits - 1)
+
+
+def quantized(folder: Path, grid: Grid, name: str = "gptq", **choices: object) -> tuple[LoadedModel, Layers, dict]:
+    """A model quantized in place, its layers and their grids; groups that do not divide become whole rows."""
+    loaded = load(read_checkpoint(folder), torch.device("cpu"))
+    grids = {
+        layer.name: Grid(grid.bits, grid.group_size, grid.kind)
+        if grid.group_size is None or layer.shape[1] % grid.group_size == 0
+        else Grid(grid.bits, None, grid.kind)
+        for layer in loaded.checkpoint.layers
+    }
+    ids = np.random.default_rng(0).integers(0, 4096, 400)
+    sequences = draw_sequences(
+        ids, "random", samples=4, length=32, held_out_samples=0, sampling="sequential", seed=0
+    )  # fmt: skip
+    plan = CalibrationPlan(grids, method(name, **choices), "quantized", sequences)
+    solved = calibrate(loaded, plan, None, layer_keys(loaded, plan))
+    return loaded, {one.info.name: one.quantized for one in solved}, grids
+
+
+def logits(model: torch.nn.Module) -> torch.Tensor:
+    with torch.no_grad():
+        return model(IDS).logits
+
+
+def loaded_again(folder: Path, dtype: torch.dtype) -> torch.nn.Module:
+    model, info = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, output_loading_info=True)
+    assert not any(info.values()), info
+    return model.eval()
+
+
+def in_dtype(folder: Path, target: Path, dtype: torch.dtype) -> Path:
+    """A copy of a checkpoint in another dtype."""
+    AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).save_pretrained(target)
+    AutoTokenizer.from_pretrained(folder).save_pretrained(target)
+    return target
+
+
+def assert_round_trip(loaded: LoadedModel, layers: Layers, grids: dict[str, Grid], folder: Path) -> dict:
+    """Saves and loads; returns the file's tensors."""
+    before = logits(loaded.model)
+    save_packed(loaded, layers, grids, folder)
+    assert torch.equal(logits(loaded.model), before)  # saving leaves the model as it was
+    tensors = load_file(folder / "model.safetensors")
+    for name, layer in layers.items():
+        out, width = layer.codes.shape
+        words = tensors[f"{name}.weight_packed"]
+        assert words.shape == (out, -(-width * grids[name].bits // 32))
+        assert np.array_equal(unpacked(words.numpy(), grids[name].bits, width), layer.codes.numpy())
+        assert torch.equal(tensors[f"{name}.weight_scale"], layer.scales)
+        assert tensors[f"{name}.weight_shape"].tolist() == [out, width]
+        assert f"{name}.weight" not in tensors
+    again = loaded_again(folder, loaded.storage_dtype)
+    if loaded.storage_dtype == loaded.compute_dtype:
+        assert torch.equal(logits(again), before)
+    else:
+        logits(again)  # weights are dequantized in the first pass
+        assert torch.equal(logits(again.to(loaded.compute_dtype)), before)
+    return tensors
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4])
+@pytest.mark.parametrize("kind", ["symmetric", "full_range"])
+@pytest.mark.parametrize("group_size", [16, None])
+def test_round_trip_bit_for_bit(random_llama: Path, tmp_path: Path, bits: int, kind: str, group_size: int) -> None:
+    loaded, layers, grids = quantized(random_llama, Grid(bits, group_size, kind), "rtn")
+    tensors = assert_round_trip(loaded, layers, grids, tmp_path / "model")
+    used = {int(code) for layer in layers.values() for code in layer.codes.unique()}
+    assert max(used) == 2 ** (bits - 1) - 1
+    assert min(used) == -(2 ** (bits - 1)) or kind == "symmetric"
+    assert sum(name.endswith("weight_packed") for name in tensors) == 21
+    assert "lm_head.weight" not in tensors  # tied to the embedding, which is stored as it was
+    original = load_file(random_llama / "model.safetensors")
+    for name in ("model.embed_tokens.weight", "model.layers.1.input_layernorm.weight"):
+        assert torch.equal(tensors[name], original[name])
+
+
+def test_a_solver_s_codes_and_layers_that_groups_do_not_divide(random_llama: Path, tmp_path: Path) -> None:
+    loaded, layers, grids = quantized(random_llama, Grid(3, 32, "symmetric"))
+    assert {grid.group_size for grid in grids.values()} == {32, None}
+    assert_round_trip(loaded, layers, grids, tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())["quantization_config"]
+    assert config["ignore"] == ["lm_head"]
+    first, second = config["config_groups"].values()
+    assert (first["targets"], first["weights"]["strategy"]) == (["Linear"], "group")
+    assert second["targets"] == [f"model.layers.{block}.mlp.down_proj" for block in range(3)]
+    assert second["weights"]["strategy"] == "channel"
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_narrow_checkpoints_keep_their_weights(random_llama: Path, tmp_path: Path, dtype: torch.dtype) -> None:
+    folder = in_dtype(random_llama, tmp_path / "narrow", dtype)
+    loaded, layers, grids = quantized(folder, Grid(4, 16, "full_range"), "rtn")
+    tensors = assert_round_trip(loaded, layers, grids, tmp_path / "model")
+    assert {tensor.dtype for tensor in tensors.values()} == {dtype, torch.int32, torch.int64}
+
+
+def test_a_foldable_search_is_carried(random_llama: Path, tmp_path: Path) -> None:
+    loaded, layers, grids = quantized(random_llama, Grid(3, 16, "symmetric"), "awq", mode="foldable")
+    assert any(layer.channel_scale is not None for layer in layers.values())
+    assert_round_trip(loaded, layers, grids, tmp_path / "model")
+
+
+@pytest.mark.parametrize(("name", "choices"), [("gptq", {}), ("awq", {"mode": "foldable"})])
+def test_biases_and_a_head_of_its_own(random_llama: Path, tmp_path: Path, name: str, choices: dict) -> None:
+    torch.manual_seed(0)
+    config = AutoConfig.from_pretrained(random_llama, attention_bias=True, mlp_bias=True, tie_word_embeddings=False)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    for parameter in model.parameters():
+        parameter.data.add_(0.1 * torch.randn_like(parameter))
+    model.save_pretrained(tmp_path / "float")
+    AutoTokenizer.from_pretrained(random_llama).save_pretrained(tmp_path / "float")
+    loaded, layers, grids = quantized(tmp_path / "float", Grid(4, 16, "symmetric"), name, **choices)
+    tensors = assert_round_trip(loaded, layers, grids, tmp_path / "model")
+    assert torch.equal(tensors["lm_head.weight"], model.lm_head.weight)
+    assert "model.layers.0.self_attn.q_proj.bias" in tensors
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4])
+@pytest.mark.parametrize("width", [1, 11, 32, 48, 100])
+def test_the_packing_is_that_of_the_format(bits: int, width: int) -> None:
+    from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32, unpack_from_int32
+
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1)
+    codes = torch.randint(low, high, (1500, width), dtype=torch.int8, generator=torch.Generator().manual_seed(0))
+    words = pack_codes(codes, bits)
+    assert words.dtype == torch.int32
+    assert torch.equal(words, pack_to_int32(codes, bits))
+    assert torch.equal(unpack_from_int32(words, bits, codes.shape), codes)
+    assert np.array_equal(unpacked(words[:20].numpy(), bits, width), codes[:20].numpy())
+
+
+def test_codes_that_are_not_the_weight_are_refused(random_llama: Path, tmp_path: Path) -> None:
+    loaded, layers, grids = quantized(random_llama, Grid(3, 16, "symmetric"), "awq")  # scales stay in each linear
+    with pytest.raises(Refused, match="codes and scales alone"):
+        save_packed(loaded, layers, grids, tmp_path / "model")
+    loaded, layers, grids = quantized(random_llama, Grid(3, 16, "asymmetric"), "rtn")
+    with pytest.raises(Refused, match="zero points"):
+        save_packed(loaded, layers, grids, tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("checkpoint_format", FORMATS)
+@pytest.mark.parametrize("break_in", ["weights", "tokenizer"])
+def test_nothing_half_written_is_left(
+    random_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, break_in: str, checkpoint_format: str
+) -> None:
+    loaded, layers, grids = quantized(random_llama, Grid(3, 16, "symmetric"), "rtn")
+    weights = {name: tensor.clone() for name, tensor in loaded.model.state_dict().items()}
+
+    def fail(*args: object, **kwargs: object) -> None:
+        raise OSError("the disk is full")
+
+    target = loaded.model if break_in == "weights" else loaded.tokenizer
+    monkeypatch.setattr(target, "save_pretrained", fail)
+    arguments = (loaded, layers, grids) if checkpoint_format == "packed" else (loaded,)
+    save = save_packed if checkpoint_format == "packed" else save_plain
+    with pytest.raises(OSError, match="full"):
+        save(*arguments, tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in loaded.model.state_dict().items())
+
+
+@pytest.fixture
+def recipe(random_llama: Path, text_file: Path) -> Callable[..., Recipe]:
+    base = {
+        "model": str(random_llama), "bits": 3, "grid": "symmetric", "group_size": 16, "method": "gptq",
+        "calibration": str(text_file), "samples": 4, "length": 32,
+    }  # fmt: skip
+    return lambda **changes: Recipe.parse(base | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"grid": "asymmetric"}, "zero points"),
+        ({"method": "awq"}, "per_linear"),
+        ({"method": "sarqc-gs", "lambda": "auto"}, "per_linear"),
+    ],
+)
+def test_refusals_come_before_any_work(
+    recipe: Callable[..., Recipe], fresh_settings: Settings, tmp_path: Path, changes: dict, words: str
+) -> None:
+    asked = recipe(**changes)
+    assert words in why_not_packed(asked)
+    with pytest.raises(Refused, match=words) as caught:
+        next(execute(asked, fresh_settings, checkpoint_dir=tmp_path / "model", checkpoint_format="packed"))
+    assert "plain" in caught.value.remedy
+    assert not fresh_settings.resolved_state_dir().exists()
+    plain, packed = who_can_load(asked)
+    assert (plain.transformers, packed.transformers, packed.vllm) == (True, False, False)
+    assert words in packed.note
+    check_format(asked, "plain")
+
+
+def test_what_is_carried_is_not_refused(recipe: Callable[..., Recipe]) -> None:
+    for changes in (
+        {},
+        {"grid": "full_range"},
+        {"bits": 2},
+        {"group_size": None},
+        {"method": "awq", "mode": "foldable"},
+    ):
+        asked = recipe(**changes)
+        assert why_not_packed(asked) is None
+        check_format(asked, "packed")
+        assert all(row.transformers for row in who_can_load(asked))
+    with pytest.raises(Refused, match="gguf"):
+        check_format(recipe(), "gguf")
+
+
+def test_a_run_writes_it(recipe: Callable[..., Recipe], fresh_settings: Settings, tmp_path: Path) -> None:
+    folders = {}
+    for checkpoint_format in ("packed", "plain"):  # the second run takes its layers from the store
+        folders[checkpoint_format] = folder = tmp_path / checkpoint_format
+        events = list(
+            execute(recipe(), fresh_settings, checkpoint_dir=folder, checkpoint_format=checkpoint_format)
+        )  # fmt: skip
+        assert [event.path for event in events if isinstance(event, Saved)] == [str(folder)]
+        assert {"README.md", "config.json", "generation_config.json", "tokenizer.json"} <= {
+            path.name for path in folder.iterdir()
+        }
+    packed, plain = (loaded_again(folders[name], torch.float32) for name in ("packed", "plain"))
+    assert torch.equal(logits(packed), logits(plain))
+    sizes = {name: (folder / "model.safetensors").stat().st_size for name, folder in folders.items()}
+    assert sizes["packed"] < sizes["plain"]
+    with pytest.raises(Refused, match="quantized already"):
+        read_checkpoint(folders["packed"])

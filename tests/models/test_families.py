@@ -1,0 +1,282 @@
+"""Every dense family, from a checkpoint with random weights to a quantized one that others load."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    LlamaConfig,
+    MistralConfig,
+    PreTrainedConfig,
+    Qwen2Config,
+    Qwen3Config,
+)
+
+from sarqc.calibration import capture
+from sarqc.calibration.capture import BlockWalk
+from sarqc.calibration.pipeline import calibrate, layer_keys
+from sarqc.calibration.plan import SolvedLayer
+from sarqc.errors import Refused
+from sarqc.evaluation.perplexity import measure_perplexity
+from sarqc.events import EpochDone
+from sarqc.export.checkpoint import save_plain
+from sarqc.models.checkpoint import read_checkpoint
+from sarqc.models.loading import LoadedModel
+from sarqc.models.structure import FAMILIES, family_of
+from sarqc.quantization.methods import Method, method
+from tests.calibration.test_pipeline import a_plan, fresh, inputs_of
+
+WINDOW = 8  # of attention, where a model has one; sequences here have 32 tokens
+SIZES = {
+    "vocab_size": 4096, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 128,
+}  # fmt: skip
+SLIDING = {"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 1}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model as its configuration says it, and which of its blocks see a window only."""
+
+    config: PreTrainedConfig
+    windows: tuple[bool, bool, bool]
+    dtype: torch.dtype = torch.float32
+
+
+NONE, SOME, ALL = (False, False, False), (False, True, True), (True, True, True)
+CASES = {
+    "llama": Case(LlamaConfig(**SIZES, tie_word_embeddings=True), NONE),
+    "mistral": Case(MistralConfig(**SIZES, sliding_window=WINDOW), ALL),
+    "mistral, wide heads, no window": Case(MistralConfig(**SIZES, head_dim=16, sliding_window=None), NONE),
+    "qwen2": Case(Qwen2Config(**SIZES, tie_word_embeddings=True, use_sliding_window=False, sliding_window=4), NONE),
+    "qwen2, windows": Case(Qwen2Config(**SIZES, **SLIDING), SOME),
+    "qwen3": Case(Qwen3Config(**SIZES, head_dim=16, tie_word_embeddings=True), NONE, torch.bfloat16),
+    "qwen3, windows": Case(Qwen3Config(**SIZES, head_dim=16, **SLIDING), SOME),
+}
+every_case = pytest.mark.parametrize("name", CASES)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> dict[str, Path]:
+    """The checkpoints by the names of their cases. Norms and biases are random too."""
+    made = {}
+    for number, (name, case) in enumerate(CASES.items()):
+        torch.manual_seed(number)
+        model = AutoModelForCausalLM.from_config(case.config)
+        for path, parameter in model.named_parameters():
+            if parameter.ndim == 2:
+                parameter.data.normal_(std=0.2)
+            elif path.endswith("bias"):
+                parameter.data.normal_(std=0.5)
+            else:
+                parameter.data.uniform_(0.5, 1.5)
+        made[name] = tmp_path_factory.mktemp("families") / f"model-{number}"
+        model.to(case.dtype).save_pretrained(made[name])
+        for file in ("tokenizer.json", "tokenizer_config.json"):
+            shutil.copy(tiny_llama / file, made[name] / file)
+    return made
+
+
+@pytest.fixture(scope="module")
+def sequences() -> torch.Tensor:
+    return torch.randint(0, 4096, (5, 32), generator=torch.Generator().manual_seed(1))
+
+
+@contextmanager
+def masks_of(loaded: LoadedModel) -> Iterator[list[torch.Tensor | None]]:
+    """The attention masks with which the blocks are called, in order."""
+    masks: list[torch.Tensor | None] = []
+
+    def note(_block: nn.Module, _arguments: tuple, named: dict) -> None:
+        masks.append(named["attention_mask"])
+
+    handles = [block.register_forward_pre_hook(note, with_kwargs=True) for block in loaded.blocks()]
+    yield masks
+    for handle in handles:
+        handle.remove()
+
+
+def test_every_known_type_is_tried() -> None:
+    known = {model_type for family in FAMILIES for model_type in family.model_types}
+    assert known == {case.config.model_type for case in CASES.values()}
+
+
+def test_unknown_types_are_refused_with_those_that_are_known(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(folders["qwen3"], tmp_path / "copy"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": "qwen9"}))
+    with pytest.raises(Refused, match="qwen9") as refused:
+        read_checkpoint(folder)
+    assert "llama, mistral, qwen2, qwen3" in refused.value.remedy
+
+
+@every_case
+def test_all_linears_are_found(folders: dict[str, Path], name: str) -> None:
+    checkpoint = read_checkpoint(folders[name])
+    model = AutoModelForCausalLM.from_pretrained(folders[name])
+    linears = {
+        path: module for path, module in model.named_modules() if isinstance(module, nn.Linear) and "layers" in path
+    }
+    assert {layer.name: layer.shape for layer in checkpoint.layers} == {
+        path: tuple(module.weight.shape) for path, module in linears.items()
+    }
+    share = sum(module.weight.numel() for module in linears.values()) / model.num_parameters()
+    assert checkpoint.share_quantized == pytest.approx(share)
+
+
+@every_case
+@pytest.mark.parametrize("batch_tokens", [64, 100_000])
+def test_the_walk_is_the_models_own_forward(
+    folders: dict[str, Path], sequences: torch.Tensor, monkeypatch: pytest.MonkeyPatch, name: str, batch_tokens: int
+) -> None:
+    monkeypatch.setattr(capture, "BATCH_TOKENS", batch_tokens)
+    loaded = fresh(folders[name])
+    names = [layer.name for layer in loaded.checkpoint.layers]
+    expected = inputs_of(loaded, names, sequences)
+    seen: dict[str, list[torch.Tensor]] = {path: [] for path in names}
+    handles = [
+        loaded.linear(path).register_forward_pre_hook(lambda _module, given, path=path: seen[path].append(given[0]))
+        for path in names
+    ]
+    walk = BlockWalk(loaded, sequences)
+    for block in loaded.blocks():
+        walk.advance(walk.outputs(block))
+    for handle in handles:
+        handle.remove()
+    for path in names:
+        torch.testing.assert_close(torch.cat(seen[path]), expected[path], rtol=1e-4, atol=1e-4)
+
+
+@every_case
+def test_windows_are_where_the_configuration_says(folders: dict[str, Path], sequences: torch.Tensor, name: str) -> None:
+    loaded = fresh(folders[name])
+    for length, windows in ((32, CASES[name].windows), (WINDOW - 1, NONE)):  # what is plainly causal needs no mask
+        walk = BlockWalk(loaded, sequences[:, :length])
+        with masks_of(loaded) as masks:
+            for block in loaded.blocks():
+                walk.advance(walk.outputs(block))
+        assert tuple(mask is not None for mask in masks) == windows
+        position = torch.arange(length)
+        behind = position.unsqueeze(1) - position
+        assert len({id(mask) for mask in masks if mask is not None}) <= 1  # held once
+        for mask in masks:
+            assert mask is None or torch.equal(mask, ((behind >= 0) & (behind < WINDOW))[None, None])
+    assert not any("forward" in vars(block) for block in loaded.blocks())
+
+
+@every_case
+def test_a_block_as_a_function_is_the_block(folders: dict[str, Path], sequences: torch.Tensor, name: str) -> None:
+    loaded = fresh(folders[name])
+    walk = BlockWalk(loaded, sequences)
+    for block in loaded.blocks():
+        outputs = walk.outputs(block)
+        weights = {path: block.get_submodule(path).weight for path in loaded.family.linears}
+        assert torch.equal(walk.forward(block)(weights, walk.hidden[0]), outputs[0])
+        walk.advance(outputs)
+
+
+def test_a_model_that_fails_is_left_as_it_was(
+    folders: dict[str, Path], sequences: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = fresh(folders["mistral"])
+
+    def fail(*_given: object, **_named: object) -> None:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(loaded.model.base_model.rotary_emb, "forward", fail)
+    with pytest.raises(ValueError, match="broken"):
+        BlockWalk(loaded, sequences)
+    assert not any("forward" in vars(block) for block in loaded.blocks())
+
+
+def quantize(folder: Path, chosen: Method) -> tuple[LoadedModel, list[SolvedLayer], list[EpochDone]]:
+    loaded = fresh(folder)
+    plan = replace(a_plan(loaded), method=chosen)
+    steps = list(calibrate(loaded, plan, None, layer_keys(loaded, plan)))
+    layers = [step for step in steps if isinstance(step, SolvedLayer)]
+    assert [layer.info for layer in layers] == loaded.checkpoint.layers
+    return loaded, layers, [step for step in steps if isinstance(step, EpochDone)]
+
+
+def logits_of(model: nn.Module, sequences: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return model(sequences).logits
+
+
+def check_export(loaded: LoadedModel, sequences: torch.Tensor, text_file: Path, folder: Path) -> None:
+    """The model can be measured, and what transformers loads from its files is the model that was measured."""
+    ids = np.array(loaded.tokenizer(text_file.read_text(encoding="utf-8"))["input_ids"][:640])
+    perplexity = measure_perplexity(loaded, ids, "text", 32)
+    expected = logits_of(loaded.model, sequences)
+    save_plain(loaded, folder)
+    again = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    assert again.config.model_type == loaded.model.config.model_type
+    assert AutoTokenizer.from_pretrained(folder)("Once upon a time") == loaded.tokenizer("Once upon a time")
+    assert torch.equal(logits_of(again, sequences), expected)
+    read = fresh(folder)
+    assert {*read.checkpoint.dtypes.values()} == {*loaded.checkpoint.dtypes.values()}
+    assert measure_perplexity(read, ids, "text", 32) == perplexity
+
+
+@every_case
+def test_quantized_and_loaded_again(
+    folders: dict[str, Path], sequences: torch.Tensor, text_file: Path, tmp_path: Path, name: str
+) -> None:
+    loaded, layers, _ = quantize(folders[name], method("sarqc-gbs"))
+    original = fresh(folders[name])
+    changed = {
+        path
+        for path, parameter in loaded.model.named_parameters()
+        if not torch.equal(parameter, original.model.get_parameter(path))
+    }
+    assert changed == {f"{layer.info.name}.weight" for layer in layers}
+    check_export(loaded, sequences, text_file, tmp_path / "out")
+
+
+@every_case
+def test_folded_and_loaded_again(
+    folders: dict[str, Path], sequences: torch.Tensor, text_file: Path, tmp_path: Path, name: str
+) -> None:
+    loaded, layers, _ = quantize(folders[name], method("awq", mode="foldable"))
+    unfolded, by_name = fresh(folders[name]), {layer.info.name: layer.quantized for layer in layers}
+    for path, quantized in by_name.items():
+        unfolded.linear(path).weight.data.copy_(quantized.dequantized)
+    expected = logits_of(unfolded.model, sequences)
+    coarse = 1e-4 if CASES[name].dtype == torch.float32 else 0.1  # norms and biases are rounded with their scale
+    assert (logits_of(loaded.model, sequences) - expected).abs().max() < coarse * expected.abs().max()
+    assert not any("not_foldable" in quantized.report.flags for quantized in by_name.values())
+    scales = [quantized.row_scale for path, quantized in by_name.items() if path.endswith("v_proj")]
+    assert any(scale is not None for scale in scales)  # values took up what the output projection asked for
+    for path, quantized in by_name.items():
+        bias, float_bias = loaded.linear(path).bias, unfolded.linear(path).bias
+        if bias is not None:
+            scaled = float_bias if quantized.row_scale is None else float_bias / quantized.row_scale
+            torch.testing.assert_close(bias, scaled)
+    check_export(loaded, sequences, text_file, tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["qwen2, windows"])
+def test_learned_and_loaded_again(
+    folders: dict[str, Path], sequences: torch.Tensor, text_file: Path, tmp_path: Path, name: str
+) -> None:
+    loaded, _, told = quantize(folders[name], method("omniquant", epochs=1))
+    assert [(step.block, step.epoch) for step in told] == [(block, epoch) for block in range(3) for epoch in (0, 1)]
+    assert np.isfinite([step.objective for step in told]).all()
+    check_export(loaded, sequences, text_file, tmp_path / "out")
+
+
+def test_families_share_no_type() -> None:
+    types = [model_type for family in FAMILIES for model_type in family.model_types]
+    assert len(types) == len(set(types))
+    assert all(model_type in family_of(model_type, "tests").model_types for model_type in types)
