@@ -20,7 +20,7 @@ import typer
 from sarqc.errors import Refused, SarqcError
 from sarqc.events import CandidateDone, EpochDone, Event, Finished, LayerDone, Saved, Stage, Started, Warned
 from sarqc.quantization.methods import METHODS, Candidates
-from sarqc.recipe import Recipe, public_name
+from sarqc.recipe import Recipe, expanded, public_name, read_document
 from sarqc.settings import Settings
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
@@ -225,8 +225,38 @@ _recipe_command("plan", "Check a recipe against this host and print what it will
 def run(
     recipe: Path, output: Output = None, checkpoint_format: CheckpointFormat = "plain", as_json: AsJson = False
 ) -> None:
-    """Run a recipe from a YAML or JSON file."""
-    _quantize(_guarded(lambda: Recipe.from_file(recipe), as_json), output, checkpoint_format, as_json)
+    """Run a recipe from a YAML or JSON file; lists in it (lambda: [0, 0.1]) make one run for each combination."""
+    recipes = _guarded(lambda: expanded(read_document(recipe)), as_json)
+    if len(recipes) == 1:
+        _quantize(next(iter(recipes.values())), output, checkpoint_format, as_json)
+        return
+    _guarded(lambda: _check_all(recipes, output, checkpoint_format), as_json)
+    summaries = {}
+    for number, (name, one) in enumerate(recipes.items(), 1):
+        typer.echo(f"run {number} of {len(recipes)}: {name}", err=True)
+        folder = None if output is None else output / name
+        summaries[name] = _guarded(lambda one=one, folder=folder: _execute(one, folder, checkpoint_format), as_json)
+        if not as_json:
+            typer.echo(name)
+            _print_summary(summaries[name])
+    if as_json:
+        print(json.dumps({"runs": summaries}, ensure_ascii=False))
+
+
+def _check_all(recipes: dict[str, Recipe], output: Path | None, checkpoint_format: str) -> None:
+    """Refuses a batch as a whole before its first run, where one of its runs can't work."""
+    from sarqc.export.formats import check_format
+    from sarqc.preflight import output_is_free, plan
+
+    if output is not None:
+        output_is_free(output)
+    for name, recipe in recipes.items():
+        try:
+            if output is not None:
+                check_format(recipe, checkpoint_format)
+            plan(recipe, Settings())
+        except SarqcError as error:
+            raise error.at(name) from None
 
 
 @app.command()

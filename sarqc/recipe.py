@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_origin
 
 import yaml
 from pydantic import (
@@ -297,14 +298,7 @@ class Recipe(BaseModel):
     @classmethod
     def from_file(cls, path: Path) -> Recipe:
         """A recipe from a YAML or JSON file (JSON is YAML)."""
-        try:
-            document = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            reason = str(error).splitlines()[0]
-            raise Refused(f"the recipe can't be read: {reason}", str(path), "Give a YAML or JSON file.") from None
-        if not isinstance(document, dict):
-            raise Refused("the recipe is not a list of names and values", str(path), "Write lines like “bits: 3”.")
-        return cls.parse(document)
+        return cls.parse(read_document(path))
 
     def to_json(self) -> dict[str, Any]:
         """Plain data under the public names; ``Recipe.parse`` of it gives an equal recipe."""
@@ -313,6 +307,40 @@ class Recipe(BaseModel):
     def fingerprint(self) -> str:
         """16 hex digits that are equal for equal recipes."""
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """The names and values of a YAML or JSON file. Raises ``Refused``."""
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = str(error).splitlines()[0]
+        raise Refused(f"the recipe can't be read: {reason}", str(path), "Give a YAML or JSON file.") from None
+    if not isinstance(document, dict):
+        raise Refused("the recipe is not a list of names and values", str(path), "Write lines like “bits: 3”.")
+    return document
+
+
+def expanded(document: dict[str, Any]) -> dict[str, Recipe]:
+    """All recipes of a batch, by a name that says what sets each apart: {"lambda=0.1": …}; {"": …} for a single one.
+
+    A list where a recipe has one value means one run for each entry, and several lists all their combinations, the
+    first one outermost. Raises ``Refused`` for the first recipe that is none, for an empty list and for equal runs.
+    """
+    lists = {public_name(name) for name, info in Recipe.model_fields.items() if get_origin(info.annotation) is tuple}
+    axes = {name: values for name, values in document.items() if isinstance(values, list) and name not in lists}
+    for name, values in axes.items():
+        if not values or len({json.dumps(value) for value in values}) < len(values):
+            what = "has an entry twice" if values else "is empty"
+            raise Refused(f"the list of {name} {what}", f"recipe, {name}", "Give each value once.")
+    recipes = {}
+    for point in itertools.product(*axes.values()):
+        chosen = dict(zip(axes, point, strict=True))
+        name = ",".join(f"{key}={Path(str(value)).name}" for key, value in chosen.items())
+        if name in recipes:
+            raise Refused(f"two runs would be called “{name}”", "recipe", "Give files with different names.")
+        recipes[name] = Recipe.parse(document | chosen)
+    return recipes
 
 
 def public_name(field: str) -> str:

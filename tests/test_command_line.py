@@ -184,3 +184,26 @@ def test_the_summary_says_which_lambda_won(capsys: pytest.CaptureFixture[str]) -
     assert "λ = 0.1             perplexity 41.7\n" in text
     assert "λ = 0.3             perplexity 41.2, chosen\n" in text
     assert "auto" not in printed(capsys, selection=None)
+
+
+def test_a_batch_is_its_runs(flags: list[str], tmp_path: Path) -> None:
+    state = {"SARQC_STATE_DIR": str(tmp_path / "state")}
+    document = {
+        name.removeprefix("--").replace("-", "_"): value for name, value in zip(flags[::2], flags[1::2], strict=True)
+    }
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(json.dumps(document | {"lambda": [0.1, 1], "bits": 3}))
+    batch = sarqc("run", str(recipe), "--output", str(tmp_path / "out"), "--json", **state)
+    assert batch.returncode == 0, batch.stderr
+    runs = json.loads(batch.stdout)["runs"]
+    assert list(runs) == ["lambda=0.1", "lambda=1"]
+    single = sarqc("quantize", *flags, "--json", **state)
+    assert runs["lambda=1"]["perplexity"] == json.loads(single.stdout)["perplexity"] != runs["lambda=0.1"]["perplexity"]
+    for name in runs:
+        assert (tmp_path / "out" / name / "study" / "study.json").is_file()
+
+    recipe.write_text(json.dumps(document | {"group_size": [32, 7], "indivisible": "refuse", "bits": 3}))
+    refused = sarqc("run", str(recipe), "--output", str(tmp_path / "other"), "--json", **state)
+    assert refused.returncode == 2
+    assert "group_size=32" in json.loads(refused.stdout)["error"]["where"]  # 48 channels: the first is refused already
+    assert not (tmp_path / "other").exists()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sarqc.errors import Refused
 from sarqc.quantization.methods import METHODS, ColumnSolver, ScaleSearch, method
-from sarqc.recipe import Recipe
+from sarqc.recipe import Recipe, expanded
 
 LEAST = {"model": "tiny-llama", "calibration": "tiny-llama-calibration"}
 
@@ -119,3 +119,31 @@ def test_a_correction_of_the_prefix_needs_a_quantized_prefix(name: str) -> None:
         Recipe.parse(LEAST | {"method": name, "inputs_from": "float"})
     assert refused.value.where == "recipe, inputs_from"
     assert "quantized" in refused.value.remedy
+
+
+def test_lists_expand_to_all_combinations() -> None:
+    document = {**LEAST, "method": "sarqc-gbs", "lambda": [0, 0.1, "auto"], "bits": [2, 3], "tasks": ["a", "b"]}
+    recipes = expanded(document)
+    assert list(recipes) == [
+        "lambda=0,bits=2", "lambda=0,bits=3", "lambda=0.1,bits=2", "lambda=0.1,bits=3", "lambda=auto,bits=2",
+        "lambda=auto,bits=3",
+    ]  # fmt: skip
+    assert [(one.lam, one.bits) for one in recipes.values()] == [
+        (0, 2), (0, 3), (0.1, 2), (0.1, 3), ("auto", 2), ("auto", 3),
+    ]  # fmt: skip
+    assert all(one.tasks == ("a", "b") for one in recipes.values())
+    assert expanded(LEAST) == {"": Recipe.parse(LEAST)}
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"bits": []}, "empty"),
+        ({"bits": [2, 2]}, "twice"),
+        ({"bits": [2, 9]}, "9"),
+        ({"calibration": ["a/x", "b/x"]}, "called"),
+    ],
+)
+def test_a_batch_that_is_none_is_refused(change: dict, word: str) -> None:
+    with pytest.raises(Refused, match=word):
+        expanded(LEAST | change)
