@@ -44,7 +44,7 @@ def methods(facts: LineFacts, folder: Path, quality_name: str = "perplexity") ->
     rows.sort(key=lambda row: row.value, reverse=lower)  # drawn from below: the best comes last and stands highest
     show = perplexity_text if lower else accuracy_text
     reference = facts.study.model.perplexity if lower else facts.study.model.accuracy
-    layout = base_layout(left=204, right=178, top=24, bottom=24)
+    layout = base_layout(left=216, right=178, top=24, bottom=24)
     layout["yaxis"] = {**PLAIN_AXIS, "range": [-0.6 if reference is None else -1.2, len(rows) - 0.4], "showgrid": False}
     layout["yaxis"] |= {"tickvals": list(range(len(rows))), "ticktext": _ticks(rows, facts.line.name)}
     layout["yaxis"] |= {"tickfont": {"size": 12, "color": "var(--ink)"}, "ticks": "outside", "ticklen": 4}
