@@ -176,6 +176,9 @@ def _print_summary(summary: dict[str, Any]) -> None:
             f"accuracy, {name}",
             f"{quantized['accuracy']:.1%} ± {quantized['standard_error']:.1%}, float {original['accuracy']:.1%}",
         )
+        if "acc_norm" in quantized:
+            error = quantized["acc_norm_standard_error"]
+            line("  by length", f"{quantized['acc_norm']:.1%} ± {error:.1%}, float {original['acc_norm']:.1%}")
     recon = [layer["report"]["relative_recon"] for layer in summary["layers"]]
     line("reconstruction error", f"{sum(recon) / len(recon):.4g} relative, mean over {len(recon)} layers")
 

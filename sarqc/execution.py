@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from sarqc.artefacts import ArtefactStore, chain_key
-from sarqc.calibration.corpora import read_corpus, token_ids
+from sarqc.calibration.corpora import described, read_corpus, token_ids
 from sarqc.calibration.layer_file import SUFFIX
 from sarqc.calibration.pipeline import calibrate, fingerprint, layer_keys
 from sarqc.calibration.plan import CalibrationPlan, SolvedLayer
 from sarqc.evaluation.perplexity import measure_perplexity
-from sarqc.evaluation.tasks import measure_accuracy
+from sarqc.evaluation.tasks import MEASURED_BESIDE, items_key, measure_accuracy
 from sarqc.events import Event, Finished, LayerDone, Measured, Saved, Stage, Started, Warned
 from sarqc.export.card import model_card
 from sarqc.export.checkpoint import save_plain
@@ -185,14 +185,15 @@ class _Run:
     def _perplexity(self, which: str, weights_key: str) -> Iterator[Event]:
         recipe, folder = self.recipe, self.checkpoint.folder
         ids = token_ids(read_corpus(recipe.test, self.settings), folder)[: recipe.test_tokens]
+        corpus = described(recipe.test, self.settings)
         window = window_for(self.checkpoint.max_positions, recipe.window)
 
         def measure() -> dict[str, Any]:
-            found = measure_perplexity(self.loaded, ids, recipe.test, window)
+            found = measure_perplexity(self.loaded, ids, corpus, window)
             limit = {} if recipe.test_tokens is None else {"only_the_first_tokens": recipe.test_tokens}
             return {"value": found.value, "protocol": found.protocol | limit}
 
-        key = chain_key("perplexity", MEASUREMENT_FORMAT, weights_key, ids.tobytes(), window, recipe.test)
+        key = chain_key("perplexity", MEASUREMENT_FORMAT, weights_key, ids.tobytes(), window, corpus)
         document = self._kept(key, measure)
         yield self._note(Measured("perplexity", which, document["value"], None, document["protocol"]))
 
@@ -200,7 +201,8 @@ class _Run:
         def measure() -> dict[str, Any]:
             return dataclasses.asdict(measure_accuracy(self.loaded, task, self.settings, limit=self.recipe.task_limit))
 
-        key = chain_key("accuracy", MEASUREMENT_FORMAT, weights_key, task, self.recipe.task_limit)
+        items = items_key(task, self.settings)
+        key = chain_key("accuracy", MEASUREMENT_FORMAT, weights_key, task, self.recipe.task_limit, *items)
         document = self._kept(key, measure)
         self.correct[which] = self.correct.get(which, []) + list(document["correct"])
         yield self._note(
@@ -246,8 +248,9 @@ class _Run:
         for (_, which), event in self.measured.items():
             if event.quantity == "accuracy":
                 task = tasks.setdefault(event.protocol["task"], {})
-                task[which] = {"accuracy": event.value, "standard_error": event.standard_error}
-                task["protocol"] = event.protocol
+                beside = {name: event.protocol[name] for name in MEASURED_BESIDE if name in event.protocol}
+                task[which] = {"accuracy": event.value, "standard_error": event.standard_error} | beside
+                task["protocol"] = {name: said for name, said in event.protocol.items() if name not in beside}
         summary["tasks"] = tasks
         for which, suffix in (("quantized", ""), ("float", "_float")):
             accuracy = self._mean_accuracy(which)

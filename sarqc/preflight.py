@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from sarqc.calibration.corpora import Sequences, draw_sequences, read_corpus, token_ids
+from sarqc.calibration.corpora import Sequences, described, draw_sequences, read_corpus, token_ids
 from sarqc.errors import Refused
 from sarqc.evaluation.tasks import known_task
 from sarqc.models.catalogue import checkpoint_of
@@ -77,7 +77,7 @@ def drawn_sequences(recipe: Recipe, checkpoint: Checkpoint, settings: Settings) 
     """The recipe's calibration and held-out sequences. Raises ``Refused`` for a text that is too short."""
     return draw_sequences(
         token_ids(read_corpus(recipe.calibration, settings), checkpoint.folder),
-        recipe.calibration,
+        described(recipe.calibration, settings),
         samples=recipe.samples,
         length=recipe.length,
         held_out_samples=recipe.held_out_samples,

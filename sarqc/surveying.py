@@ -13,12 +13,12 @@ import torch
 
 from sarqc.artefacts import ArtefactStore, chain_key
 from sarqc.calibration.capture import BlockWalk
-from sarqc.calibration.corpora import Sequences, draw_sequences, read_corpus, token_ids
+from sarqc.calibration.corpora import Sequences, described, draw_sequences, read_corpus, token_ids
 from sarqc.calibration.pipeline import calibrate, fingerprint, layer_keys
 from sarqc.calibration.plan import LayerCurve, SolvedLayer
 from sarqc.calibration.solving import solve_curve
 from sarqc.evaluation.perplexity import measure_perplexity
-from sarqc.evaluation.tasks import measure_accuracy
+from sarqc.evaluation.tasks import items_key, measure_accuracy
 from sarqc.execution import MEASUREMENT_FORMAT, calibration_plan
 from sarqc.model_selection import select_for_model
 from sarqc.models.catalogue import fetch
@@ -80,8 +80,8 @@ class _Work:
         self.calibration_ids = self._ids(survey.calibration)
         self.test_ids = self._ids(survey.test)
         self.held_out = draw_sequences(
-            self._ids(survey.held_out), survey.held_out, samples=survey.held_out_samples, length=survey.length,
-            held_out_samples=0, sampling="sequential", seed=0,
+            self._ids(survey.held_out), described(survey.held_out, settings), samples=survey.held_out_samples,
+            length=survey.length, held_out_samples=0, sampling="sequential", seed=0,
         )  # fmt: skip
         self.unseen = self._collect(self.held_out.calibration)
         self.state = self.loaded.weights()
@@ -124,8 +124,8 @@ class _Work:
     def _sequences(self, seed: int, samples: int) -> Sequences:
         survey = self.survey
         return draw_sequences(
-            self.calibration_ids, survey.calibration, samples=samples, length=survey.length, held_out_samples=0,
-            sampling="random", seed=seed,
+            self.calibration_ids, described(survey.calibration, self.settings), samples=samples, length=survey.length,
+            held_out_samples=0, sampling="random", seed=seed,
         )  # fmt: skip
 
     def _shares(self, line: SurveyLine) -> bool:
@@ -214,7 +214,7 @@ class _Work:
         """Perplexity, and 0 or 1 for each item of the task, of the model as it is now."""
         key = chain_key(
             "survey point", MEASUREMENT_FORMAT, fingerprint(self.loaded.model), str(self.loaded.device),
-            self.test_ids.tobytes(), self.survey.window, self.survey.task,
+            self.test_ids.tobytes(), self.survey.window, self.survey.task, *items_key(self.survey.task, self.settings),
         )  # fmt: skip
         payload = self.store.read(key, ".json")
         if payload is None:
@@ -230,15 +230,18 @@ class _Work:
         error = float(np.sqrt(self.float_accuracy * (1 - self.float_accuracy) / max(items - 1, 1)))
         protocol = {
             "calibration": {
-                "corpus": survey.calibration, "samples": survey.samples, "length": survey.length,
+                "corpus": described(survey.calibration, self.settings),
+                "samples": survey.samples, "length": survey.length,
                 "tokens": survey.samples * survey.length, "sampling": "random",
             },
             "held_out": {
-                "corpus": survey.held_out, "samples": survey.held_out_samples, "length": survey.length,
+                "corpus": described(survey.held_out, self.settings),
+                "samples": survey.held_out_samples, "length": survey.length,
                 "tokens": survey.held_out_samples * survey.length,
             },
             "test": {
-                "corpus": survey.test, "window": survey.window, "windows": len(self.test_ids) // survey.window,
+                "corpus": described(survey.test, self.settings),
+                "window": survey.window, "windows": len(self.test_ids) // survey.window,
                 "predicted_tokens": len(self.test_ids) // survey.window * (survey.window - 1),
                 "dtype": str(self.loaded.compute_dtype).removeprefix("torch."),
             },

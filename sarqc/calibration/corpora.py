@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -34,18 +36,24 @@ class CorpusEntry(BaseModel):
 class _HubCorpus:
     title: str
     dataset: str
-    config: str
+    config: str | None
     split: str
     role: str
+    documents: int | None = None  # only so many from the beginning, streamed; None: all of a small dataset
+    joined_by: str = "\n\n"
 
 
-# Rows are joined with "\n\n", the customary WikiText-2 protocol.
+_WIKITEXT = ("Salesforce/wikitext", "wikitext-2-raw-v1")
 _HUB: dict[str, _HubCorpus] = {
-    "wikitext2": _HubCorpus("WikiText-2, train", "Salesforce/wikitext", "wikitext-2-raw-v1", "train", "calibration"),
-    "wikitext2-validation": _HubCorpus(
-        "WikiText-2, validation", "Salesforce/wikitext", "wikitext-2-raw-v1", "validation", "held_out"
-    ),
-    "wikitext2-test": _HubCorpus("WikiText-2, test", "Salesforce/wikitext", "wikitext-2-raw-v1", "test", "test"),
+    "wikitext2": _HubCorpus("WikiText-2, train", *_WIKITEXT, "train", "calibration"),
+    "wikitext2-validation": _HubCorpus("WikiText-2, validation", *_WIKITEXT, "validation", "held_out"),
+    "wikitext2-test": _HubCorpus("WikiText-2, test", *_WIKITEXT, "test", "test"),
+    # 2,000 documents are about a million tokens: 128 × 2048 and as many again.
+    "c4": _HubCorpus("C4, English, train", "allenai/c4", "en", "train", "calibration", 2000),
+    # The 1,100 documents and the blank between them are those of GPTQ's own evaluation.
+    "c4-validation": _HubCorpus("C4, English, validation", "allenai/c4", "en", "validation", "test", 1100, " "),
+    # Of the public copies one in Parquet: larger ones are .zst archives, which take another package to read.
+    "pile": _HubCorpus("The Pile, train", "NeelNanda/pile-10k", None, "train", "calibration", 2000),
 }
 
 
@@ -56,7 +64,9 @@ def offered(settings: Settings) -> list[CorpusEntry]:
         for _, model in embedded_models(settings).values()
         for corpus in model.corpora
     ]
-    entries += [CorpusEntry(name=name, title=hub.title, role=hub.role, where="hub") for name, hub in _HUB.items()]
+    for name, hub in _HUB.items():
+        title = f"{hub.title} (partial)" if _is_partial(hub, settings) else hub.title
+        entries.append(CorpusEntry(name=name, title=title, role=hub.role, where="hub"))
     return entries
 
 
@@ -71,7 +81,7 @@ def read_corpus(name: str, settings: Settings) -> str:
             if corpus.name == name:
                 return _read_text(folder / corpus.file)
     if name in _HUB:
-        return _read_hub(name, _HUB[name], settings)
+        return _HUB[name].joined_by.join(_documents(name, settings))
     path = Path(name).expanduser()
     if not path.is_file():
         names = ", ".join(entry.name for entry in offered(settings))
@@ -89,29 +99,88 @@ def _read_text(path: Path) -> str:
     return text
 
 
-def _read_hub(name: str, corpus: _HubCorpus, settings: Settings) -> str:
-    if settings.data_dir is not None:
-        stem = settings.data_dir / corpus.dataset / corpus.config / corpus.split
-        if stem.with_suffix(".jsonl").is_file():
-            with stem.with_suffix(".jsonl").open(encoding="utf-8") as lines:
-                return "\n\n".join(json.loads(line)["text"] for line in lines)
-        if stem.with_suffix(".txt").is_file():
-            return "\n\n".join(_read_text(stem.with_suffix(".txt")).splitlines(keepends=True))
+def described(name: str, settings: Settings) -> str:
+    """The name as a protocol states it: for a corpus of the Hub with the documents read and how they were joined.
+
+    “partial” is among the words when a mirror holds only the beginning of a split. Raises what ``read_corpus`` does.
+    """
+    if name not in _HUB:
+        return name
+    corpus, words = _HUB[name], [name]
+    if _is_partial(corpus, settings):
+        words.append("partial")
+    if corpus.documents is not None:
+        words.append(f"the first {len(_documents(name, settings)):,} documents")
+    return ", ".join([*words, f"joined by {json.dumps(corpus.joined_by)}"])
+
+
+def _documents(name: str, settings: Settings) -> tuple[str, ...]:
+    """The documents of a corpus of the Hub, from the mirror where there is one."""
+    corpus = _HUB[name]
+    if settings.data_dir is None:
+        return _hub_documents(name)
+    path = _mirror_file(corpus, settings)
+    if path is None:
         raise NotFound(
             f"the mirror has no {corpus.split}.jsonl or {corpus.split}.txt",
-            f"{name} in {stem.parent}",
+            f"{name} in {settings.data_dir / corpus.dataset / (corpus.config or '')}",
             "Add it to the mirror, or give the path of a text file.",
         )
-    remedy = "Check the connection, set SARQC_DATA_DIR to a mirror, or give the path of a text file."
+    try:
+        documents = tuple(islice(_rows(path), corpus.documents))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Refused(
+            f"the text can't be read: {type(error).__name__} {error}",
+            str(path),
+            'Give one JSON object with a "text" on each line of a .jsonl file, or a UTF-8 .txt file.',
+        ) from None
+    if not any(document.strip() for document in documents):
+        raise Refused("the text is empty", str(path), "Give a file with text in it.")
+    return documents
+
+
+def _rows(path: Path) -> Iterator[str]:
+    """The texts of a mirror's file, one for each line; a line of a .txt file keeps its end, as the Hub's rows do."""
+    with path.open(encoding="utf-8", newline="\n") as lines:
+        for line in lines:
+            yield str(json.loads(line)["text"]) if path.suffix == ".jsonl" else line
+
+
+def _mirror_file(corpus: _HubCorpus, settings: Settings) -> Path | None:
+    """The mirror's file of a corpus; one that holds only a part is taken when there is no other."""
+    if settings.data_dir is None:
+        return None
+    folder = settings.data_dir / corpus.dataset / (corpus.config or "")
+    names = [f"{corpus.split}{suffix}" for suffix in (".jsonl", ".txt", ".partial.jsonl", ".partial.txt")]
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+def _is_partial(corpus: _HubCorpus, settings: Settings) -> bool:
+    path = _mirror_file(corpus, settings)
+    return path is not None and path.name.startswith(f"{corpus.split}.partial.")
+
+
+@lru_cache(maxsize=4)
+def _hub_documents(name: str) -> tuple[str, ...]:
+    """Asked for several times in a run, fetched once. A large dataset is streamed, a small one kept by ``datasets``."""
+    corpus = _HUB[name]
     try:
         from datasets import DownloadConfig, load_dataset
 
         rows = load_dataset(
-            corpus.dataset, corpus.config, split=corpus.split, download_config=DownloadConfig(max_retries=0)
+            corpus.dataset,
+            corpus.config,
+            split=corpus.split,
+            streaming=corpus.documents is not None,
+            download_config=DownloadConfig(max_retries=0),
         )
+        return tuple(row["text"] for row in islice(rows, corpus.documents))
     except Exception as error:  # whatever a transport may raise means the same to who asked
-        raise Unreachable(f"the Hugging Face Hub can't be reached ({type(error).__name__})", name, remedy) from None
-    return "\n\n".join(rows["text"])
+        raise Unreachable(
+            f"the Hugging Face Hub can't be reached ({type(error).__name__})",
+            name,
+            "Check the connection, set SARQC_DATA_DIR to a mirror, or give the path of a text file.",
+        ) from None
 
 
 def token_ids(text: str, model_folder: Path) -> np.ndarray:

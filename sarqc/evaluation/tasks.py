@@ -1,18 +1,21 @@
 """Zero-shot accuracy through lm-eval: its own tasks by name, and the multiple-choice tasks of embedded models.
 
-lm-eval is imported where it is used: it is heavy, and an extra.
+On a host with a mirror of the Hub the usual tasks take their rows from there; prompts, choices and metrics stay those
+of lm-eval's own definitions. lm-eval is imported where it is used: it is heavy, and an extra.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sarqc.errors import Refused
+from sarqc.errors import NotFound, Refused, Unreachable
 from sarqc.models.catalogue import embedded_models
 from sarqc.settings import Settings
 
@@ -21,14 +24,61 @@ if TYPE_CHECKING:  # a plan asks for tasks without loading torch
 
 
 @dataclass(frozen=True)
+class _Rows:
+    """Where the items of a task of lm-eval are on the Hub, and so in a mirror: the split that it evaluates."""
+
+    dataset: str
+    config: str | None
+    split: str
+
+    def file(self, mirror: Path) -> Path:
+        return mirror / self.dataset / (self.config or "") / f"{self.split}.jsonl"
+
+
+_MMLU_SUBJECTS = (
+    "abstract_algebra", "anatomy", "astronomy", "business_ethics", "clinical_knowledge", "college_biology",
+    "college_chemistry", "college_computer_science", "college_mathematics", "college_medicine", "college_physics",
+    "computer_security", "conceptual_physics", "econometrics", "electrical_engineering", "elementary_mathematics",
+    "formal_logic", "global_facts", "high_school_biology", "high_school_chemistry", "high_school_computer_science",
+    "high_school_european_history", "high_school_geography", "high_school_government_and_politics",
+    "high_school_macroeconomics", "high_school_mathematics", "high_school_microeconomics", "high_school_physics",
+    "high_school_psychology", "high_school_statistics", "high_school_us_history", "high_school_world_history",
+    "human_aging", "human_sexuality", "international_law", "jurisprudence", "logical_fallacies", "machine_learning",
+    "management", "marketing", "medical_genetics", "miscellaneous", "moral_disputes", "moral_scenarios", "nutrition",
+    "philosophy", "prehistory", "professional_accounting", "professional_law", "professional_medicine",
+    "professional_psychology", "public_relations", "security_studies", "sociology", "us_foreign_policy", "virology",
+    "world_religions",
+)  # fmt: skip
+# What a protocol of an accuracy holds of the model, not of the measuring: it differs between float and quantized.
+MEASURED_BESIDE = ("acc_norm", "acc_norm_standard_error", "subjects")
+# The usual tasks. Known here, so that a plan need not wait for lm-eval's index of thousands.
+_USUAL: dict[str, _Rows] = {
+    "piqa": _Rows("baber/piqa", None, "validation"),
+    "hellaswag": _Rows("Rowan/hellaswag", None, "validation"),
+    "boolq": _Rows("aps/super_glue", "boolq", "validation"),
+    "winogrande": _Rows("allenai/winogrande", "winogrande_xl", "validation"),
+    "arc_easy": _Rows("allenai/ai2_arc", "ARC-Easy", "test"),
+    "arc_challenge": _Rows("allenai/ai2_arc", "ARC-Challenge", "test"),
+    **{f"mmlu_{subject}": _Rows("cais/mmlu", subject, "test") for subject in _MMLU_SUBJECTS},
+}
+# A group that counts as one task, its items pooled: lm-eval's own mean over the group, weighted by size.
+_POOLED: dict[str, tuple[str, ...]] = {"mmlu": tuple(f"mmlu_{subject}" for subject in _MMLU_SUBJECTS)}
+
+
+@dataclass(frozen=True)
 class Accuracy:
-    """One task's accuracy with its standard error over items; ``correct`` is 0 or 1 for each item, in order."""
+    """One task's accuracy with its standard error over items; ``correct`` is 0 or 1 for each item, in order.
+
+    ``normalised`` is lm-eval's ``acc_norm``, log-likelihoods divided by the choices' lengths, where the task has it.
+    """
 
     task: str
     value: float
     standard_error: float
     correct: tuple[int, ...]
     protocol: dict[str, Any]
+    normalised: float | None = None
+    normalised_standard_error: float | None = None
 
 
 def embedded_tasks(settings: Settings) -> dict[str, Path]:
@@ -41,29 +91,46 @@ def embedded_tasks(settings: Settings) -> dict[str, Path]:
 
 
 def known_task(name: str, settings: Settings) -> None:
-    """Returns when it is a single task that exists; raises ``Refused`` naming the embedded ones when it is not."""
+    """Returns when it is one task that exists, its rows on the mirror if this host has one.
+
+    Raises ``Refused`` naming the known ones when it is not, ``NotFound`` naming the file that the mirror lacks.
+    """
     if name in embedded_tasks(settings):
         return
+    if name in _USUAL or name in _POOLED:
+        _mirror_files(name, settings)
+        return
     if name not in _published_tasks():
+        usual = [task for task in _USUAL if not task.startswith("mmlu_")]
         raise Refused(
             f"there is no single task “{name}”",
             "tasks",
-            f"Give one of {', '.join(embedded_tasks(settings))}, or a task of lm-eval such as piqa.",
+            f"Give one of {', '.join([*embedded_tasks(settings), *usual, *_POOLED])}, or another task of lm-eval.",
         )
+
+
+def items_key(name: str, settings: Settings) -> tuple[str, ...]:
+    """What tells the items of one mirror from those of another; nothing without a mirror. May raise NotFound."""
+    files = {} if name in embedded_tasks(settings) else _mirror_files(name, settings)
+    if not files:
+        return ()
+    digest = hashlib.sha256()
+    for path in files.values():
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return (digest.hexdigest()[:16],)
 
 
 def measure_accuracy(
     loaded: LoadedModel, name: str, settings: Settings, *, limit: int | None = None, batch_size: int = 32
 ) -> Accuracy:
-    """Accuracy of the model as it is now on one task, zero-shot, with lm-eval's ``acc``.
+    """Accuracy of the model as it is now on one task, zero-shot, with lm-eval's ``acc`` and ``acc_norm``.
 
-    The standard error is the binomial one over items. A ``limit`` is marked in the protocol.
+    The standard error is the binomial one over items. A ``limit``, in a group one for each subject, is marked in the
+    protocol. Raises ``NotFound`` for rows that the mirror lacks, ``Unreachable`` without a Hub.
     """
     from lm_eval import __version__, simple_evaluate
     from lm_eval.models.huggingface import HFLM
     from lm_eval.tasks import TaskManager
-
-    files = embedded_tasks(settings)
 
     class Quiet(HFLM):
         """lm-eval's model without its own progress bar: progress is ours to tell, in events."""
@@ -71,6 +138,8 @@ def measure_accuracy(
         def loglikelihood(self, requests: list[Any], disable_tqdm: bool = True) -> list[Any]:
             return super().loglikelihood(requests, disable_tqdm=True)
 
+    manager = _Shared.get(TaskManager)
+    tasks, source = _load(manager, name, settings)
     wrapped = Quiet(
         pretrained=loaded.model,
         tokenizer=loaded.tokenizer,
@@ -79,26 +148,112 @@ def measure_accuracy(
     )
     results = simple_evaluate(
         model=wrapped,
-        tasks=[_task_config(name, files[name]) if name in files else name],
+        tasks=tasks,
         num_fewshot=0,
         limit=limit,
         bootstrap_iters=0,
         log_samples=True,
-        task_manager=_Shared.get(TaskManager),
+        task_manager=manager,
     )
-    samples = sorted(results["samples"][name], key=lambda sample: sample["doc_id"])
+    members = {
+        member: sorted(results["samples"][member], key=lambda sample: sample["doc_id"])
+        for member in _POOLED.get(name, (name,))
+    }
+    samples = [sample for of_member in members.values() for sample in of_member]
     if not samples or "acc" not in samples[0]:
         raise Refused(f"the task “{name}” has no accuracy for single items", "tasks", "Take a multiple-choice task.")
-    correct = tuple(int(sample["acc"]) for sample in samples)
-    value = sum(correct) / len(correct)
+    value, error = _mean(samples, "acc")
+    protocol = {"task": name, "items": len(samples), "limit": limit, "metric": "acc", "few_shot": 0,
+                "lm_eval": __version__, "rows_from": source}  # fmt: skip
+    normalised = normalised_error = None
+    if "acc_norm" in samples[0]:
+        normalised, normalised_error = _mean(samples, "acc_norm")
+        protocol |= {"acc_norm": normalised, "acc_norm_standard_error": normalised_error}
+    if name in _POOLED:
+        protocol["subjects"] = {
+            member.removeprefix(f"{name}_"): _mean(of_member, "acc")[0] for member, of_member in members.items()
+        }
+        if limit is not None:
+            protocol["limit_for_each"] = "subject"
     return Accuracy(
         task=name,
         value=value,
-        standard_error=math.sqrt(value * (1 - value) / max(len(correct) - 1, 1)),
-        correct=correct,
-        protocol={"task": name, "items": len(correct), "limit": limit, "metric": "acc", "few_shot": 0,
-                  "lm_eval": __version__},
-    )  # fmt: skip
+        standard_error=error,
+        correct=tuple(int(sample["acc"]) for sample in samples),
+        protocol=protocol,
+        normalised=normalised,
+        normalised_standard_error=normalised_error,
+    )
+
+
+def _mean(samples: list[dict[str, Any]], metric: str) -> tuple[float, float]:
+    """The mean of zeros and ones with its binomial standard error."""
+    value = sum(sample[metric] for sample in samples) / len(samples)
+    return value, math.sqrt(value * (1 - value) / max(len(samples) - 1, 1))
+
+
+def _mirror_files(name: str, settings: Settings) -> dict[str, Path]:
+    """The mirror's files of a usual task or of a group's tasks, by task; empty without a mirror. May raise NotFound."""
+    members = [member for member in _POOLED.get(name, (name,)) if member in _USUAL]
+    if settings.data_dir is None or not members:
+        return {}
+    files = {member: _USUAL[member].file(settings.data_dir) for member in members}
+    missing = [path for path in files.values() if not path.is_file()]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise NotFound(
+            f"the mirror has no rows for the task “{name}”",
+            f"{missing[0]}{more}",
+            "Add them to the mirror: one JSON object a line, with the field names of the dataset on the Hub.",
+        )
+    return files
+
+
+def _load(manager: Any, name: str, settings: Settings) -> tuple[list[Any], str]:
+    """lm-eval's tasks for a name, their rows read, and where from: “embedded”, “mirror” or “hub”."""
+    _quieten()
+    embedded = embedded_tasks(settings)
+    if name in embedded:
+        return list(manager.load(_task_config(name, embedded[name]))["tasks"].values()), "embedded"
+    files = _mirror_files(name, settings)
+    if files:
+        # A group made on the spot is how lm-eval lets a definition of its own be changed in part.
+        members = [{"task": member, **_from_file(_USUAL[member].split, path)} for member, path in files.items()]
+        return list(manager.load({"group": f"{name} of the mirror", "task": members})["tasks"].values()), "mirror"
+    try:
+        return list(manager.load(list(_POOLED.get(name, (name,))))["tasks"].values()), "hub"
+    except Exception as error:  # whatever a transport may raise means the same to who asked
+        raise Unreachable(
+            f"the rows can't be had from the Hugging Face Hub ({type(error).__name__})",
+            f"task {name}",
+            "Check the connection, or set SARQC_DATA_DIR to a mirror.",
+        ) from None
+
+
+def _quieten() -> None:
+    """No warnings about overrides that are meant, and no bars, of which a group would leave one for each subject."""
+    import datasets
+    from lm_eval.api import task
+
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)
+    datasets.disable_progress_bars()
+    task.tqdm = lambda items, **_: items  # its one bar that no argument turns off
+
+
+def _from_file(split: str, file: Path) -> dict[str, Any]:
+    """The part of a task's definition that says where its rows are: those of a JSON-lines file, and no other split."""
+
+    def dataset(**_: Any) -> dict[str, Any]:
+        from datasets import Dataset
+
+        try:
+            with file.open(encoding="utf-8") as lines:
+                return {split: Dataset.from_list([json.loads(line) for line in lines])}
+        except (OSError, ValueError) as error:
+            raise Refused(f"the rows can't be read: {error}", str(file), "Give one JSON object a line.") from None
+
+    splits = dict.fromkeys(("training_split", "validation_split", "test_split", "fewshot_split"))
+    return {"custom_dataset": dataset, **splits, f"{split}_split": split}
 
 
 class _Shared:
@@ -121,18 +276,10 @@ def _published_tasks() -> set[str]:
 
 def _task_config(name: str, file: Path) -> dict[str, Any]:
     """lm-eval's configuration of a task whose items are lines {"context", "choices", "answer"} of a file."""
-
-    def dataset(**_: Any) -> dict[str, Any]:
-        from datasets import Dataset
-
-        lines = file.read_text(encoding="utf-8").splitlines()
-        return {"test": Dataset.from_list([json.loads(line) for line in lines])}
-
     return {
         "task": name,
-        "custom_dataset": dataset,
+        **_from_file("test", file),
         "output_type": "multiple_choice",
-        "test_split": "test",
         "doc_to_text": "{{context}}",
         "doc_to_choice": "{{choices}}",
         "doc_to_target": "{{answer}}",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from sarqc.calibration.corpora import draw_sequences, offered, read_corpus, token_ids
+from sarqc.calibration import corpora
+from sarqc.calibration.corpora import described, draw_sequences, offered, read_corpus, token_ids
 from sarqc.errors import NotFound, Refused, Unreachable
 from sarqc.settings import Settings
 
@@ -69,7 +73,7 @@ def test_an_unknown_name_lists_the_known(settings: Settings) -> None:
 
 def test_a_hub_corpus_without_a_hub(settings: Settings) -> None:
     with pytest.raises(Unreachable, match="SARQC_DATA_DIR"):
-        read_corpus("wikitext2", settings)
+        read_corpus("wikitext2", settings.model_copy(update={"data_dir": None}))
 
 
 def test_a_mirror_is_read_as_the_hub_would_be(settings: Settings, tmp_path: Path) -> None:
@@ -80,3 +84,115 @@ def test_a_mirror_is_read_as_the_hub_would_be(settings: Settings, tmp_path: Path
     assert read_corpus("wikitext2-test", mirror) == " = A = \n\n\n\n\n\n text \n"
     with pytest.raises(NotFound, match="validation"):
         read_corpus("wikitext2-validation", mirror)
+
+
+def mirrored(settings: Settings, folder: Path) -> Settings:
+    return settings.model_copy(update={"data_dir": folder})
+
+
+def write(path: Path, texts: list[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps({"text": text, "url": ""}) + "\n" for text in texts), encoding="utf-8")
+    else:
+        path.write_text("".join(texts), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "most", "between"),
+    [
+        ("c4", "allenai/c4/en/train.jsonl", 2000, "\n\n"),
+        ("c4-validation", "allenai/c4/en/validation.jsonl", 1100, " "),
+        ("pile", "NeelNanda/pile-10k/train.jsonl", 2000, "\n\n"),
+    ],
+)
+@pytest.mark.parametrize("present", [3, 2500])
+def test_a_large_corpus_is_its_first_documents(
+    settings: Settings, tmp_path: Path, name: str, file: str, most: int, between: str, present: int
+) -> None:
+    texts = [f"Document {number}\nhas two lines, é and \u2028." for number in range(present)]
+    write(tmp_path / file, texts)
+    mirror = mirrored(settings, tmp_path)
+    assert read_corpus(name, mirror) == between.join(texts[:most])
+    assert described(name, mirror) == (
+        f"{name}, the first {min(most, present):,} documents, joined by {json.dumps(between)}"
+    )
+
+
+def test_part_of_a_split_is_called_partial(settings: Settings, tmp_path: Path) -> None:
+    folder, mirror = tmp_path / "Salesforce" / "wikitext" / "wikitext-2-raw-v1", mirrored(settings, tmp_path)
+    write(folder / "train.partial.txt", [" = A = \n", " cut"])
+    titles = {entry.name: entry.title for entry in offered(mirror)}
+    assert titles["wikitext2"] == "WikiText-2, train (partial)"
+    assert "partial" not in titles["wikitext2-test"]
+    assert read_corpus("wikitext2", mirror) == " = A = \n\n\n cut"
+    assert described("wikitext2", mirror) == 'wikitext2, partial, joined by "\\n\\n"'
+    write(folder / "train.txt", [" whole \n"])
+    assert read_corpus("wikitext2", mirror) == " whole \n"
+    assert "partial" not in described("wikitext2", mirror)
+    assert all("partial" not in entry.title for entry in offered(mirror))
+
+
+def test_rows_end_at_line_feeds_only(settings: Settings, tmp_path: Path) -> None:
+    folder = tmp_path / "Salesforce" / "wikitext" / "wikitext-2-raw-v1"
+    write(folder / "test.txt", [" a\u2028b \n", " c\x85d\r \n"])
+    assert read_corpus("wikitext2-test", mirrored(settings, tmp_path)) == " a\u2028b \n\n\n c\x85d\r \n"
+
+
+@pytest.mark.parametrize("line", ["not json", '{"words": "text"}', "[1]", '{"text": " "}', ""])
+def test_a_broken_mirror_names_its_file(settings: Settings, tmp_path: Path, line: str) -> None:
+    path = tmp_path / "allenai" / "c4" / "en" / "train.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text(line, encoding="utf-8")
+    with pytest.raises(Refused, match=r"train\.jsonl"):
+        read_corpus("c4", mirrored(settings, tmp_path))
+
+
+def test_embedded_texts_and_files_describe_themselves(settings: Settings) -> None:
+    assert described("tiny-llama-test", settings) == "tiny-llama-test"
+    assert described("some/file.txt", settings) == "some/file.txt"
+
+
+@pytest.mark.parametrize(
+    ("name", "streamed", "read"), [("c4", True, 2000), ("pile", True, 2000), ("wikitext2", False, 3000)]
+)
+def test_the_hub_is_streamed_and_asked_once(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, name: str, streamed: bool, read: int
+) -> None:
+    asked, taken = [], []
+
+    def load_dataset(dataset: str, config: str | None, **options: object) -> Iterator[dict[str, str]]:
+        asked.append((dataset, config, options["split"], options["streaming"]))
+        for number in range(3000):
+            taken.append(number)
+            yield {"text": str(number)}
+
+    monkeypatch.setattr("datasets.load_dataset", load_dataset)
+    corpora._hub_documents.cache_clear()
+    try:
+        text = read_corpus(name, mirrored(settings, None))
+        assert text == "\n\n".join(map(str, range(read)))
+        assert read_corpus(name, mirrored(settings, None)) == text
+        assert len(taken) == read
+        assert len(asked) == 1
+        assert asked[0][3] is streamed
+    finally:
+        corpora._hub_documents.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["c4", "c4-validation", "pile"])
+def test_a_stream_without_a_hub(settings: Settings, name: str) -> None:
+    with pytest.raises(Unreachable, match="SARQC_DATA_DIR"):
+        read_corpus(name, mirrored(settings, None))
+
+
+@pytest.mark.skipif("SARQC_DATA_DIR" not in os.environ, reason="no mirror of the Hub on this host")
+def test_the_mirror_of_this_host(settings: Settings) -> None:
+    assert settings.data_dir is not None
+    for entry in offered(settings):
+        try:
+            text = read_corpus(entry.name, settings)
+        except NotFound:
+            continue
+        assert len(text) > 10_000
+        assert ("partial" in entry.title) == ("partial" in described(entry.name, settings))
