@@ -18,7 +18,10 @@ _TITLES = {
 
 
 def model_card(recipe: Recipe, summary: dict[str, Any], checkpoint_format: Format) -> str:
-    """The card in Markdown; ``summary`` is that of the finished run, whose numbers are given with their protocols."""
+    """The card in Markdown; ``summary`` is that of the finished run, whose numbers are given with their protocols.
+
+    Of files and folders of this host only the names are given: their paths say nothing to a reader elsewhere.
+    """
     layers = summary["layers"]
     groups = "each output row with one scale" if recipe.group_size is None else f"groups of {recipe.group_size}"
     own, device, versions = f"format: {checkpoint_format}", summary["device"], summary["protocol"]["versions"]
@@ -55,7 +58,11 @@ def model_card(recipe: Recipe, summary: dict[str, Any], checkpoint_format: Forma
             ],
         ),
     ]  # fmt: skip
-    return "\n\n".join(part for part in parts if part) + "\n"
+    text = "\n\n".join(part for part in parts if part) + "\n"
+    for given in (recipe.model, recipe.calibration, recipe.test):
+        if given and Path(given).expanduser().exists():
+            text = text.replace(given, Path(given).name)
+    return text
 
 
 def _is_folded(recipe: Recipe) -> bool:

@@ -43,6 +43,8 @@ def new_checkpoint(loaded: LoadedModel, folder: Path, card: str) -> Iterator[Pat
             (Path(partial) / "README.md").write_text(card, encoding="utf-8")
         if folder.is_dir():
             folder.rmdir()  # an empty one; a full one was refused in the plan
+        for path in Path(partial).iterdir():
+            path.chmod(0o644)  # some writers make files that only their owner may read
         os.chmod(partial, 0o755)
         os.rename(partial, folder)  # nothing is left to clean up then
 

@@ -44,9 +44,12 @@ def test_a_run_s_card(
     card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
     assert card == model_card(recipe, finished.summary, checkpoint_format)
     assert yaml.safe_load(card.split("---")[1]) == {"library_name": "transformers"}
-    assert recipe_in(card) == recipe
+    local = {name: Path(str(document[name])).name for name in ("model", "calibration", "test")}
+    assert recipe_in(card) == Recipe.parse(document | local)  # names of this host's files, without where they are
+    assert str(Path(str(document["model"])).parent) not in card
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "model").iterdir()} == {0o644}
     name, quantized, original = rows_of(card, "What was measured")[0]
-    assert name == f"perplexity, {document['test']}"
+    assert name == f"perplexity, {local['test']}"
     assert float(quantized) == pytest.approx(finished.summary["perplexity"], rel=1e-4)
     assert float(original) == pytest.approx(finished.summary["perplexity_float"], rel=1e-4)
     for words in ("window 64", "only_the_first_tokens 500", "predicted_tokens 441"):
