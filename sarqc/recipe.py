@@ -279,12 +279,18 @@ class Recipe(BaseModel):
         return min(max(1, round(self.validation_share * self.samples)), self.samples - 1)
 
     def ignored(self) -> list[str]:
-        """One sentence for each number that was given but means nothing to the chosen method."""
-        entry = METHODS[self.method]
+        """One sentence for each value that was given but means nothing to the chosen method."""
+        entry, candidates = METHODS[self.method], self.candidates()
+        read = {*entry.tunes, *entry.options}
+        if candidates:
+            read |= {"validation_share", "channel_fraction"} if entry.auto.by == "layer" else {"validation_share"}
+        chosen = {name for one in METHODS.values() for name in (*one.tunes, *one.options)}
+        idle = (chosen | {"validation_share", "channel_fraction"}) - read
         return [
-            f"{sign} = {getattr(self, name)} has no effect on {self.method}"
-            for name, sign in (("lam", "λ"), ("gamma", "γ"))
-            if getattr(self, name) is not None and name not in entry.tunes
+            f"{info.title} = {getattr(self, name)} has no effect on {self.method}"
+            + (" as it is asked for" if name in ("validation_share", "channel_fraction") else "")
+            for name, info in Recipe.model_fields.items()
+            if name in idle and getattr(self, name) != info.default
         ]
 
     @classmethod

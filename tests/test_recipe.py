@@ -147,3 +147,14 @@ def test_lists_expand_to_all_combinations() -> None:
 def test_a_batch_that_is_none_is_refused(change: dict, word: str) -> None:
     with pytest.raises(Refused, match=word):
         expanded(LEAST | change)
+
+
+def test_what_a_method_does_not_read_is_said() -> None:
+    """Also of options: what is at its default says nothing, what was given and is not read is a note in the plan."""
+    gptq = Recipe.parse({**LEAST, "method": "gptq", "mode": "foldable", "epochs": 3, "channel_fraction": 0.5})
+    assert [words.split(" = ")[0] for words in gptq.ignored()] == ["Channel fraction", "Scale search mode", "Epochs"]
+    asked = {"lambda": "auto", "channel_fraction": 0.5, "validation_share": 0.5}
+    assert Recipe.parse({**LEAST, "method": "sarqc-gbs", **asked}).ignored() == []
+    by_model = Recipe.parse({**LEAST, "method": "sarqc-gs", **asked}).ignored()
+    assert [words.split(" = ")[0] for words in by_model] == ["Channel fraction"]
+    assert Recipe.parse({**LEAST, "method": "rtn", "lambda": 0.3}).ignored() == ["λ = 0.3 has no effect on rtn"]
