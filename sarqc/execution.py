@@ -37,6 +37,10 @@ from sarqc.study import ModelFacts, Study, StudyWriter
 from sarqc.study_lines import AXES, UNMEASURED, auto_fields, curve_arrays, now, study_line, versions
 
 MEASUREMENT_FORMAT = 1  # part of the key of every measurement
+_FALLBACKS = {  # flags of a layer that got something else than was asked for
+    "not_foldable": "no operation before it can take up scales: it is rounded without any",
+    "not_judged": "no token came by which its candidates could be judged: the first one was taken",
+}
 
 
 def execute(
@@ -128,10 +132,6 @@ class _Run:
             finished_layers=sum(self.store.has(key, SUFFIX) for key in self.keys.values()),
         )
 
-    @property
-    def budget_bytes(self) -> int:
-        return int(self.settings.sweep_gib * 2**30)
-
     def choose_lambda(self) -> Iterator[Event]:
         """Settles on one λ where the recipe leaves that to the whole model; otherwise nothing happens."""
         recipe, candidates = self.recipe, self.recipe.candidates()
@@ -140,7 +140,7 @@ class _Run:
         samples = recipe.validation_samples()
         yield Stage("choosing λ", f"{len(candidates)} candidates, judged on {samples} of {recipe.samples} sequences")
         for step in select_for_model(
-            self.loaded, self.calibration, candidates, samples, self.store, budget_bytes=self.budget_bytes
+            self.loaded, self.calibration, candidates, samples, self.store, budget_bytes=self.settings.sweep_bytes()
         ):
             if isinstance(step, ModelSelection):
                 self.selection = step
@@ -151,7 +151,9 @@ class _Run:
                 yield step
 
     def layers(self) -> Iterator[Event]:
-        for solved in calibrate(self.loaded, self.calibration, self.store, self.keys, budget_bytes=self.budget_bytes):
+        for solved in calibrate(
+            self.loaded, self.calibration, self.store, self.keys, budget_bytes=self.settings.sweep_bytes()
+        ):
             if not isinstance(solved, SolvedLayer):
                 yield solved
                 continue
@@ -168,6 +170,9 @@ class _Run:
             )
             if report.diagonal_floor > 0:
                 yield Warned(f"{report.diagonal_floor:.3g} was added to the Gram's diagonal", solved.info.name)
+            for flag in report.flags:
+                if flag in _FALLBACKS:
+                    yield Warned(_FALLBACKS[flag], solved.info.name)
 
     def float_measurements(self) -> Iterator[tuple[str, Iterator[Event]]]:
         yield from self._measurements("float", self.model_key)

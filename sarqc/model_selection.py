@@ -16,7 +16,7 @@ from sarqc.events import CandidateDone, EpochDone
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.methods import Method
 
-SELECTION_FORMAT = 1  # part of every key
+SELECTION_FORMAT = 2  # part of every key
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ def select_for_model(
     values: list[float] = []
     found_protocol: dict[str, Any] = {}
     state = loaded.weights()
+    keys = layer_keys(loaded, judged)  # hashes every weight, so once: what candidates differ in is added below
     for index, candidate in enumerate(candidates):
         trial = replace(judged, method=candidate)
-        keys = layer_keys(loaded, trial)
-        key = chain_key("selection", SELECTION_FORMAT, [*keys.values()], validation.tobytes())
+        key = chain_key("selection", SELECTION_FORMAT, [*keys.values()], trial.choices(), validation.tobytes())
         payload = store.read(key, ".json")
         if payload is None:
             for step in calibrate(loaded, trial, None, keys, budget_bytes=budget_bytes):

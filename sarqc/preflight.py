@@ -165,6 +165,7 @@ def _warnings(recipe: Recipe, per_channel: tuple[str, ...]) -> list[str]:
 # learned clipping in every step. A GPU is faster by far.
 _PRODUCTS_PER_SECOND = 1.2e11
 _SOLVES_PER_SECOND = 2e10
+_SEARCHED = 22  # candidates of a scale search: 21 values of α, and none
 _ROUNDED_PER_SECOND = 1e8
 _CLIPPED_PER_SECOND = 1.5e8
 
@@ -200,7 +201,7 @@ def _calibration_seconds(
             cubes = sum(layer.shape[1] ** 3 / 3 for layer in checkpoint.layers)
             seconds += points * (cubes + (1 + 2 * walks) * squares) / _SOLVES_PER_SECOND
         case ScaleSearch():
-            seconds += 22 * (2 * squares / _PRODUCTS_PER_SECOND + quantized / _ROUNDED_PER_SECOND)
+            seconds += _SEARCHED * (2 * squares / _PRODUCTS_PER_SECOND + quantized / _ROUNDED_PER_SECOND)
         case LearnedClipping():
             epochs = points * chosen.epochs_at(recipe.bits)  # each a step forward and back, and a look at the whole
             seconds += epochs * 8 * quantized * calibration / _PRODUCTS_PER_SECOND

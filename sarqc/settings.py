@@ -38,6 +38,10 @@ class Settings(BaseSettings):
     )
     cancel_seconds: float = Field(20.0, gt=0, description="How long a cancelled worker may take before it is ended.")
 
+    def sweep_bytes(self) -> int:
+        """``sweep_gib`` in bytes."""
+        return int(self.sweep_gib * 2**30)
+
     def resolved_state_dir(self) -> Path:
         """``state_dir`` with ``~`` expanded, as an absolute path."""
         return self.state_dir.expanduser().resolve()

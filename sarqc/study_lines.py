@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sarqc.calibration.plan import LayerCurve
+from sarqc.calibration.plan import CURVE_ARRAYS, LayerCurve
 from sarqc.model_selection import ModelSelection
 from sarqc.quantization.methods import METHODS, Method
 from sarqc.quantization.quantized_layer import LayerReport
@@ -50,10 +50,7 @@ def curve_arrays(writer: StudyWriter, curves: list[list[list[LayerCurve]]]) -> d
 
 def joined(curves: Sequence[LayerCurve]) -> LayerCurve:
     """Curves of one layer, made apart, as one along λ."""
-    arrays = {
-        name: np.concatenate([getattr(curve, name) for curve in curves])
-        for name in ("recon", "held_out", "sar", "drift", "surface", "deciles")
-    }
+    arrays = {name: np.concatenate([getattr(curve, name) for curve in curves]) for name in CURVE_ARRAYS}
     return LayerCurve(lams=tuple(lam for curve in curves for lam in curve.lams), **arrays)
 
 

@@ -86,6 +86,12 @@ class Survey(BaseModel):
                 )
             if line.lams == "auto" and METHODS[line.method].auto is None:
                 raise Refused("there is nothing that “auto” could choose", where, "Leave λ out.")
+            if line.lams == "auto" and len(line.gammas) > 1:
+                raise Refused(
+                    "with “auto” for λ there is one γ, or “auto” chooses it too",
+                    where,
+                    "Leave γ out, or give one value.",
+                )
             if line.sizes and (self.inputs_from == "quantized" or line.lams == "auto"):
                 raise Refused(
                     "layers at several sizes are solved on the float model's inputs, at given λ",

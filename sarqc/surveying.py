@@ -74,9 +74,6 @@ class _Work:
         self.checkpoint = read_checkpoint(fetch(survey.model, None, settings, download=True))
         self.loaded: LoadedModel = load(self.checkpoint, choose_device(settings.device))
         self.store = ArtefactStore(settings.artefacts_dir())
-        self.float_weights = {
-            layer.name: self.loaded.linear(layer.name).weight.detach().clone() for layer in self.checkpoint.layers
-        }
         self.calibration_ids = self._ids(survey.calibration)
         self.test_ids = self._ids(survey.test)
         self.held_out = draw_sequences(
@@ -140,9 +137,11 @@ class _Work:
 
     def _from_statistics(self, line: SurveyLine, result: LineResult) -> Iterator[tuple[int, int]]:
         grid = Grid(line.bits, self.survey.group_size, self.survey.grid)
-        budget = int(self.settings.sweep_gib * 2**30)
-        weights = {
-            layer.name: self.float_weights[layer.name].to(self.loaded.storage_dtype) for layer in self.checkpoint.layers
+        budget = self.settings.sweep_bytes()
+        self.loaded.restore(self.state)
+        weights = {  # copies, because the model gets others below
+            layer.name: self.loaded.linear(layer.name).weight.detach().to(self.loaded.storage_dtype, copy=True)
+            for layer in self.checkpoint.layers
         }
         methods = [method(line.method, **({} if gamma is None else {"gamma": gamma})) for gamma in line.gammas]
         solved = [
@@ -181,7 +180,7 @@ class _Work:
         }
 
     def _from_runs(self, line: SurveyLine, seed: int, result: LineResult) -> Iterator[tuple[int, int]]:
-        budget = int(self.settings.sweep_gib * 2**30)
+        budget = self.settings.sweep_bytes()
         by_gamma: list[list[list[LayerCurve]]] = []  # [gamma][lambda][layer]
         for g, gamma in enumerate(line.gammas):
             by_gamma.append([])

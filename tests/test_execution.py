@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from sarqc.errors import NotFound, Refused, Unreachable
 from sarqc.events import CandidateDone, Event, Finished, LayerDone, Measured, Saved, Started, Warned, from_json
 from sarqc.execution import execute
+from sarqc.models import folding
 from sarqc.preflight import plan
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -271,3 +272,14 @@ def test_a_foldable_run_is_a_checkpoint_that_anyone_can_load(
     float_model = AutoModelForCausalLM.from_pretrained(str(document["model"]), dtype=torch.float64)
     norm, original = (one.model.layers[0].post_attention_layernorm.weight for one in (model, float_model))
     assert not torch.equal(norm, original)
+
+
+def test_a_fallback_is_an_event_and_a_flag(
+    document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folding, "channel_ties", lambda *_: None)  # nothing can take up a scale
+    recipe = Recipe.parse({**document, "method": "awq", "mode": "foldable", "lambda": None, "gamma": None, "sweep": []})
+    events = list(execute(recipe, fresh_settings))
+    warned = [event.where for event in of_type(events, Warned) if "take up" in event.what]
+    assert warned == [event.name for event in of_type(events, LayerDone)]
+    assert all("not_foldable" in event.report["flags"] for event in of_type(events, LayerDone))

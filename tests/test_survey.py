@@ -170,6 +170,7 @@ def test_what_a_survey_cannot_do_is_refused(small: dict) -> None:
         ({"method": "gptq", "bits": 2, "lambda": "auto"}, "quantized", "choose"),
         ({"method": "rqc-gbs", "bits": 2, "lambda": [0.1], "sizes": [1, 2]}, "quantized", "sizes"),
         ({"method": "rqc-gbs", "bits": 2, "lambda": "auto", "sizes": [1, 2]}, "float", "sizes"),
+        ({"method": "sarqc-gbs", "bits": 2, "lambda": "auto", "gamma": [0.1, 0.5]}, "quantized", "one γ"),
     ):
         with pytest.raises(Refused, match=word):
             Survey.model_validate({**small, "inputs_from": prefix, "lines": [line]})
