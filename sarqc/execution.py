@@ -15,7 +15,7 @@ import numpy as np
 from sarqc.artefacts import ArtefactStore, chain_key
 from sarqc.calibration.corpora import described, read_corpus, token_ids
 from sarqc.calibration.layer_file import SUFFIX
-from sarqc.calibration.pipeline import calibrate, fingerprint, layer_keys
+from sarqc.calibration.pipeline import calibrate, layer_keys, model_fingerprint
 from sarqc.calibration.plan import CalibrationPlan, SolvedLayer
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.evaluation.tasks import MEASURED_BESIDE, items_key, measure_accuracy
@@ -117,7 +117,7 @@ class _Run:
         self.keys = layer_keys(self.loaded, self.calibration)
         self.selection: ModelSelection | None = None
         self.model_key = chain_key(
-            str(self.loaded.device.type), str(self.loaded.compute_dtype), fingerprint(self.loaded.model)
+            str(self.loaded.device.type), str(self.loaded.compute_dtype), model_fingerprint(self.loaded)
         )
         self.solved: list[SolvedLayer] = []
         self.measured: dict[tuple[str, str], Measured] = {}

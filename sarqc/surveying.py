@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from sarqc.artefacts import ArtefactStore, chain_key
-from sarqc.calibration.capture import BlockWalk
+from sarqc.calibration.capture import collect
 from sarqc.calibration.corpora import Sequences, described, draw_sequences, read_corpus, token_ids
-from sarqc.calibration.pipeline import calibrate, fingerprint, layer_keys
+from sarqc.calibration.pipeline import calibrate, layer_keys, model_fingerprint
 from sarqc.calibration.plan import LayerCurve, SolvedLayer
 from sarqc.calibration.solving import solve_curve
 from sarqc.evaluation.perplexity import measure_perplexity
@@ -24,6 +24,7 @@ from sarqc.model_selection import select_for_model
 from sarqc.models.catalogue import fetch
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, choose_device, load
+from sarqc.models.walk import BlockWalk
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import METHODS, method
@@ -95,7 +96,7 @@ class _Work:
         walk = BlockWalk(self.loaded, torch.from_numpy(sequences.copy()))
         collected: dict[str, LayerStatistics] = {}
         for index, block in enumerate(self.loaded.blocks()):
-            found, outputs = walk.collect(block)
+            found, outputs = collect(walk, block)
             collected |= {f"{self.loaded.family.blocks}.{index}.{path}": part for path, part in found.items()}
             walk.advance(outputs)
         return collected
@@ -140,7 +141,7 @@ class _Work:
         budget = self.settings.sweep_bytes()
         self.loaded.restore(self.state)
         weights = {  # copies, because the model gets others below
-            layer.name: self.loaded.linear(layer.name).weight.detach().to(self.loaded.storage_dtype, copy=True)
+            layer.name: self.loaded.weight(layer.name).detach().to(self.loaded.storage_dtype, copy=True)
             for layer in self.checkpoint.layers
         }
         methods = [method(line.method, **({} if gamma is None else {"gamma": gamma})) for gamma in line.gammas]
@@ -156,7 +157,7 @@ class _Work:
             result.by_size.append(self._by_size(line, grid, weights, budget))
         for g, m in np.ndindex(*line.shape):
             for name, by_gamma in zip(weights, solved, strict=True):
-                self.loaded.linear(name).weight.data.copy_(by_gamma[g][0][m].dequantized)
+                self.loaded.weight(name).data.copy_(by_gamma[g][0][m].dequantized)
             yield g, m
 
     def _by_size(
@@ -212,7 +213,7 @@ class _Work:
     def evaluate(self) -> tuple[float, np.ndarray]:
         """Perplexity, and 0 or 1 for each item of the task, of the model as it is now."""
         key = chain_key(
-            "survey point", MEASUREMENT_FORMAT, fingerprint(self.loaded.model), str(self.loaded.device),
+            "survey point", MEASUREMENT_FORMAT, model_fingerprint(self.loaded), str(self.loaded.device),
             self.test_ids.tobytes(), self.survey.window, self.survey.task, *items_key(self.survey.task, self.settings),
         )  # fmt: skip
         payload = self.store.read(key, ".json")

@@ -1,143 +1,122 @@
-"""The inputs of a block's linears, and the walk from block to block.
+"""Statistics of the inputs of a block's linears, gathered while sequences pass through it.
 
-Axes: B sequences of a batch, T tokens of a sequence, D hidden size, N tokens, I in_features.
+Axes: B sequences of a batch, T tokens of a sequence, D hidden size, N tokens, K experts of a token, I in_features.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
-from sarqc.models.loading import LoadedModel
+from sarqc.models.linears import weight_of
+from sarqc.models.structure import Family, InputGroup
+from sarqc.models.walk import BlockWalk
 from sarqc.quantization.layer_statistics import LayerStatistics
 
-BATCH_TOKENS = 8192  # tokens that go through a block at once
+Statistics = dict[str, LayerStatistics]  # by path within the block
 
 
-class BlockWalk:
-    """Hidden states of some sequences on their way through the blocks, one block at a time.
+def collect(walk: BlockWalk, block: nn.Module, float_walk: BlockWalk | None = None) -> tuple[Statistics, list[Tensor]]:
+    """Statistics of every linear of the block, and the block's outputs, from one pass of the walk's states.
 
-    The model's own embedding prepares the states, its own blocks move them on, called as its own forward pass calls
-    them: after the last block they are what the model's final norm would see.
+    Keys are the paths of linears within the block; linears that read the same tokens of the same tensor share one
+    object. Those of an expert are of the tokens that were routed to it, of none where it got none.
+    ``float_walk`` walks the same sequences through float blocks: with it the statistics have a cross term, and it is
+    moved on past the block, whose weights must still be float. Tokens then are routed as in ``walk``, and their float
+    inputs are those of the same tokens. Both inputs are held for one batch at a time.
     """
-
-    def __init__(self, loaded: LoadedModel, sequences: Tensor) -> None:
-        """sequences: (n_sequences, T) token ids; with none of them every walk is empty."""
-        self._loaded = loaded
-        model, family = loaded.model, loaded.family
-        per_batch = max(1, BATCH_TOKENS // max(1, sequences.shape[-1]))
-        self.hidden: list[Tensor] = []  # of (B, T, D)
-        self._arguments: dict[nn.Module, dict[str, Any]] = {}  # by block
-        with torch.no_grad():
-            embed = model.get_submodule(family.embedding)
-            if len(sequences):
-                self.hidden = [embed(batch.to(loaded.device)) for batch in sequences.split(per_batch)]
-                self._arguments = _arguments_of(model, loaded.blocks(), sequences[:1].to(loaded.device))
-
-    def forward(self, block: nn.Module) -> Callable[[dict[str, Tensor], Tensor], Tensor]:
-        """The block as a function of its linears' weights, by path, and of states (B, T, D)."""
-
-        def call(weights: dict[str, Tensor], hidden: Tensor) -> Tensor:
-            parameters = {f"{path}.weight": weight for path, weight in weights.items()}
-            return functional_call(block, parameters, (hidden,), self._arguments[block])
-
-        return call
-
-    def outputs(self, block: nn.Module) -> list[Tensor]:
-        """What the block makes of the current states, which stay as they are."""
-        with torch.no_grad():
-            return [block(hidden, **self._arguments[block]) for hidden in self.hidden]
-
-    def advance(self, outputs: list[Tensor]) -> None:
-        """The outputs of a block become the states of the next."""
-        self.hidden = outputs
-
-    def collect(
-        self, block: nn.Module, float_walk: BlockWalk | None = None
-    ) -> tuple[dict[str, LayerStatistics], list[Tensor]]:
-        """Statistics of every input group of the block, and the block's outputs, from one pass.
-
-        Keys are the paths of linears within the block; linears that read the same tensor share one object.
-        ``float_walk`` walks the same sequences through float blocks: with it the statistics have a cross term, and it
-        is moved on past the block, whose weights must still be float. Both inputs are held for one batch at a time.
-        """
-        groups = [group.linears for group in self._loaded.family.inputs]
-        collected: dict[str, LayerStatistics] = {}
-        float_inputs: dict[str, Tensor] = {}  # of the batch at hand, by the first path of a group
-        add = {group[0]: _adder(collected, float_inputs, group) for group in groups}
-        keep = {group[0]: _keeper(float_inputs, group[0]) for group in groups}
-        outputs = []
-        with torch.no_grad():
-            for batch, hidden in enumerate(self.hidden):
-                if float_walk is not None:
-                    with _hooked(block, keep):
-                        float_walk.hidden[batch] = block(float_walk.hidden[batch], **float_walk._arguments[block])
-                with _hooked(block, add):
-                    outputs.append(block(hidden, **self._arguments[block]))
-        return collected, outputs
+    found = _Found(block, walk.loaded.family, walk.loaded.groups(block))
+    outputs = []
+    with torch.no_grad():
+        for batch, hidden in enumerate(walk.hidden):
+            if float_walk is not None:
+                with _hooked(block, found.keepers()):
+                    float_walk.hidden[batch] = float_walk.through(block, float_walk.hidden[batch])
+            with _hooked(block, found.adders()):
+                outputs.append(walk.through(block, hidden))
+    return found.statistics, outputs
 
 
-def _arguments_of(model: nn.Module, blocks: nn.ModuleList, sequence: Tensor) -> dict[nn.Module, dict[str, Any]]:
-    """What the model gives each block beside the states, for all sequences as long as this one (1, T).
+class _Found:
+    """What the hooks of one pass gather."""
 
-    Asked of the model's own forward pass, in which the blocks only write down how they are called: masks of sliding
-    windows, and which blocks have one, are decided there, differently from family to family, and nothing of it has to
-    be known here. Where attention is plainly causal the mask is None. One sequence is enough, because masks and
-    positions broadcast over the batch; blocks of one kind share one mask, so that at most a few (1, 1, T, T) are held.
-    """
-    arguments: dict[nn.Module, dict[str, Any]] = {}
+    def __init__(self, block: nn.Module, family: Family, groups: Sequence[InputGroup]) -> None:
+        self.statistics: Statistics = {}
+        self._block, self._experts = block, family.experts
+        self._float_inputs: dict[str, Tensor] = {}  # of the batch at hand, by the path of the module that reads them
+        by_group = [[path for path in group.linears if family.expert_of(path) is None] for group in groups]
+        self._shared = {paths[0]: paths for paths in by_group if paths}  # linears that read all tokens of one tensor
+        numbers = (family.expert_of(path) for group in groups for path in group.linears)
+        self._n_experts = len({number for number in numbers if number is not None})
 
-    def recorder(block: nn.Module) -> Callable[..., Tensor]:
-        def record(hidden: Tensor, **given: Any) -> Tensor:
-            arguments[block] = given
-            return hidden
+    def keepers(self) -> dict[str, Callable[..., None]]:
+        """Hooks that keep inputs until the next batch."""
 
-        return record
+        def keeper(path: str) -> Callable[..., None]:
+            def keep(_module: nn.Module, given: tuple[Tensor, ...]) -> None:
+                self._float_inputs[path] = given[0]
 
-    try:
-        for block in blocks:
-            block.forward = recorder(block)  # on the instance, above its class's
-        model.base_model(sequence, use_cache=False)
-    finally:
-        for block in blocks:
-            vars(block).pop("forward", None)
-    return arguments
+            return keep
+
+        return {path: keeper(path) for path in self._hooked_paths()}
+
+    def adders(self) -> dict[str, Callable[..., None]]:
+        """Hooks that add inputs to the statistics."""
+
+        def adder(path: str) -> Callable[..., None]:
+            def add(_module: nn.Module, given: tuple[Tensor, ...]) -> None:
+                self._add(self._shared[path], given[0], self._float_inputs.pop(path, None))
+
+            return add
+
+        hooks = {path: adder(path) for path in self._shared}
+        if self._n_experts:
+            hooks[self._experts] = self._add_experts
+        return hooks
+
+    def _hooked_paths(self) -> list[str]:
+        return [*self._shared, *([self._experts] if self._n_experts else [])]
+
+    def _add_experts(self, module: nn.Module, given: tuple[Tensor, ...]) -> None:
+        """A hook of the module that holds the experts: (states (N, D), chosen (N, K), weights of those (N, K))."""
+        states, chosen = given[0], given[1]
+        float_states = self._float_inputs.pop(self._experts, None)  # (N, D)
+        if float_states is not None:
+            float_states = float_states.reshape(states.shape)
+        # Pairs of token and expert in the order of the experts; within an expert in that of the tokens.
+        order = chosen.flatten().argsort(stable=True)
+        counts = chosen.flatten().bincount(minlength=self._n_experts).tolist()
+        for expert, pairs in enumerate(order.split(counts)):
+            rows = pairs // chosen.shape[-1]
+            gate, up, down = (f"{self._experts}.{expert}.{name}_proj" for name in ("gate", "up", "down"))
+            inputs = [states[rows], None if float_states is None else float_states[rows]]
+            self._add([gate, up], *inputs)
+            # What the second linear reads is inside the expert, where no hook reaches: it is made again.
+            gate_weight, up_weight = (weight_of(self._block, path) for path in (gate, up))
+            inner = [
+                None
+                if part is None
+                else module.act_fn(nn.functional.linear(part, gate_weight)) * nn.functional.linear(part, up_weight)
+                for part in inputs
+            ]
+            self._add([down], *inner)
+
+    def _add(self, paths: Sequence[str], inputs: Tensor, float_inputs: Tensor | None) -> None:
+        seen = LayerStatistics.from_inputs(inputs, float_inputs)
+        total = self.statistics[paths[0]] + seen if paths[0] in self.statistics else seen
+        for path in paths:
+            self.statistics[path] = total
 
 
 @contextmanager
 def _hooked(block: nn.Module, hooks: dict[str, Callable[..., None]]) -> Iterator[None]:
-    """Hooks before the forward pass of some linears of the block, by path, and none of them afterwards."""
+    """Hooks before the forward pass of some modules of the block, by path, and none of them afterwards."""
     handles = [block.get_submodule(path).register_forward_pre_hook(hook) for path, hook in hooks.items()]
     try:
         yield
     finally:
         for handle in handles:
             handle.remove()
-
-
-def _keeper(float_inputs: dict[str, Tensor], path: str) -> Callable[..., None]:
-    """A hook that keeps a linear's inputs until the next batch."""
-
-    def keep(_module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
-        float_inputs[path] = arguments[0]
-
-    return keep
-
-
-def _adder(
-    collected: dict[str, LayerStatistics], float_inputs: dict[str, Tensor], group: Sequence[str]
-) -> Callable[..., None]:
-    """A hook that adds a linear's inputs to the statistics of its whole input group."""
-
-    def add(_module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
-        seen = LayerStatistics.from_inputs(arguments[0], float_inputs.pop(group[0], None))
-        total = collected[group[0]] + seen if group[0] in collected else seen
-        for path in group:
-            collected[path] = total
-
-    return add

@@ -15,15 +15,16 @@ import torch
 from torch import Tensor, nn
 
 from sarqc.artefacts import ArtefactStore, chain_key
-from sarqc.calibration.capture import BlockWalk
+from sarqc.calibration.capture import collect
 from sarqc.calibration.layer_file import SUFFIX, read_layer, write_layer
 from sarqc.calibration.plan import CalibrationPlan, SolvedLayer
-from sarqc.calibration.solving import BlockData, solve_block
+from sarqc.calibration.solving import BlockData, solve_block, whole_batches
 from sarqc.errors import NumericalError, SarqcError
 from sarqc.events import EpochDone
 from sarqc.models.folding import write_folded
 from sarqc.models.loading import LoadedModel
 from sarqc.models.structure import LayerInfo
+from sarqc.models.walk import BlockWalk
 from sarqc.quantization.solve import BUDGET_BYTES
 
 LAYER_FORMAT = 3  # part of every key: raise it when the same inputs would give other bits
@@ -40,7 +41,8 @@ def layer_keys(loaded: LoadedModel, plan: CalibrationPlan) -> dict[str, str]:
     keys: dict[str, str] = {}
     by_block = _by_block(loaded.checkpoint.layers)
     for index, block in enumerate(loaded.blocks()):
-        chain = chain_key(chain, fingerprint(block))
+        with loaded.at(block):
+            chain = chain_key(chain, fingerprint(block))
         names = [layer.name for layer in by_block[index]]
         grids = {name: asdict(plan.grids[name]) for name in names}
         block_keys = [
@@ -74,26 +76,27 @@ def calibrate(
     for index, block in enumerate(loaded.blocks()):
         layers = by_block[index]
         kept = {layer.name: None if store is None else read_layer(store, keys[layer.name], layer) for layer in layers}
-        data = None
-        if walks is not None and index <= last_missing:
-            if plan.inputs_from == "float" or any(solved is None for solved in kept.values()):
-                _check_weights(loaded, layers)
-                try:
-                    data = walks.collect(block)
-                except SarqcError as error:
-                    raise error.at(f"{loaded.family.blocks}.{index}") from None
-            else:
-                walks.pass_float(block)  # while the block is float: its layers are all kept
-        solved_layers = []
-        for solved in _solved(loaded, plan, index, layers, kept, data, budget_bytes):
-            if isinstance(solved, SolvedLayer):
-                if not solved.from_cache and store is not None:
-                    write_layer(store, keys[solved.info.name], solved)
-                solved_layers.append(solved)
-            yield solved
-        write_back(loaded, plan, index, solved_layers)  # after all of them were solved on the block's float outputs
-        if walks is not None and index < last_missing:
-            walks.advance(block)
+        with loaded.at(block, changes=True):
+            data = None
+            if walks is not None and index <= last_missing:
+                if plan.inputs_from == "float" or any(solved is None for solved in kept.values()):
+                    _check_weights(loaded, layers)
+                    try:
+                        data = walks.collect(block)
+                    except SarqcError as error:
+                        raise error.at(f"{loaded.family.blocks}.{index}") from None
+                else:
+                    walks.pass_float(block)  # while the block is float: its layers are all kept
+            solved_layers = []
+            for solved in _solved(loaded, plan, index, layers, kept, data, budget_bytes):
+                if isinstance(solved, SolvedLayer):
+                    if not solved.from_cache and store is not None:
+                        write_layer(store, keys[solved.info.name], solved)
+                    solved_layers.append(solved)
+                yield solved
+            write_back(loaded, plan, index, solved_layers)  # after all were solved on the block's float outputs
+            if walks is not None and index < last_missing:
+                walks.advance(block)
 
 
 def _solved(
@@ -106,11 +109,14 @@ def _solved(
     budget_bytes: int,
 ) -> Iterator[SolvedLayer | EpochDone]:
     """The block's layers in order, from the store where they are there; linears that depend on each other only all."""
-    whole = plan.method.unit != "layer" and any(solved is None for solved in kept.values())
-    wanted = {_path(loaded, layer): layer for layer in layers if whole or kept[layer.name] is None}
+    by_path = {_path(loaded, layer): layer for layer in layers}
+    missing = {path for path, layer in by_path.items() if kept[layer.name] is None}
+    wanted = whole_batches(by_path, missing)
+    if plan.method.unit != "layer" and missing:
+        wanted = by_path
     fresh = solve_block(loaded, plan, wanted, data, budget_bytes) if wanted and data is not None else iter(())
-    for layer in layers:
-        solved = None if whole else kept[layer.name]
+    for path, layer in by_path.items():
+        solved = None if path in wanted else kept[layer.name]
         while solved is None:
             step = next(fresh)
             if isinstance(step, SolvedLayer):
@@ -124,10 +130,11 @@ def write_back(loaded: LoadedModel, plan: CalibrationPlan, index: int, solved: l
     """Puts a block's quantized weights into the model, and their scales into the operations before where that is so."""
     if plan.method.unit == "group":
         by_path = {_path(loaded, one.info): one.quantized for one in solved}
-        write_folded(loaded.blocks()[index], loaded.family, by_path, loaded.storage_dtype)
+        block = loaded.blocks()[index]
+        write_folded(block, loaded.groups(block), by_path, loaded.storage_dtype)
         return
     for one in solved:
-        loaded.linear(one.info.name).weight.data.copy_(one.quantized.dequantized)
+        loaded.weight(one.info.name).data.copy_(one.quantized.dequantized)
 
 
 class _Walks:
@@ -151,9 +158,9 @@ class _Walks:
         """What the block's layers are solved on; the float states are moved past the block."""
         has_cross = bool(self._floats) and not self._wants_targets
         collected = [
-            walk.collect(block, self._floats[number] if has_cross else None) for number, walk in enumerate(self._parts)
+            collect(walk, block, self._floats[number] if has_cross else None) for number, walk in enumerate(self._parts)
         ]
-        unseen, unseen_outputs = self._unseen.collect(block)
+        unseen, unseen_outputs = collect(self._unseen, block)
         self._outputs = [outputs for _, outputs in collected] + [unseen_outputs]
         targets: list[Tensor] = []
         if self._wants_targets:
@@ -187,7 +194,7 @@ def _path(loaded: LoadedModel, layer: LayerInfo) -> str:
 def _check_weights(loaded: LoadedModel, layers: list[LayerInfo]) -> None:
     """Raises before the walk carries a bad weight into the statistics of layers that are sound."""
     for layer in layers:
-        if not torch.isfinite(loaded.linear(layer.name).weight).all():
+        if not torch.isfinite(loaded.weight(layer.name)).all():
             raise NumericalError("the weight is not finite", layer.name, "Repair or re-download the checkpoint.")
 
 
@@ -196,6 +203,21 @@ def _by_block(layers: list[LayerInfo]) -> dict[int, list[LayerInfo]]:
     for layer in layers:
         grouped.setdefault(layer.block, []).append(layer)
     return grouped
+
+
+def model_fingerprint(loaded: LoadedModel) -> str:
+    """What changes with any weight of the model as it is now."""
+    inside = {id(module) for module in loaded.blocks().modules()}
+    outside = [
+        fingerprint(module)
+        for module in loaded.model.modules()
+        if id(module) not in inside and not any(True for _ in module.children())
+    ]
+    blocks = []
+    for block in loaded.blocks():
+        with loaded.at(block):
+            blocks.append(fingerprint(block))
+    return chain_key(outside, blocks)
 
 
 def fingerprint(module: nn.Module) -> str:

@@ -19,8 +19,8 @@ from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import LearnedClipping, Method, ScaleSearch
 from sarqc.quantization.quantized_layer import QuantizedLayer
-from sarqc.quantization.selection import quantize_selected
-from sarqc.quantization.solve import quantize_group, quantize_points, sweep_points
+from sarqc.quantization.selection import SelectionJob, select_layers
+from sarqc.quantization.solve import LayerJob, quantize_group, quantize_layers, quantize_points, sweep_points
 
 Layers = dict[str, QuantizedLayer]  # by path within the block
 
@@ -53,7 +53,7 @@ def solve_block(
     say the layer or the block that they are about.
     """
     weights = {  # (O, I), exact: they were loaded from there
-        path: loaded.linear(layer.name).weight.to(loaded.storage_dtype) for path, layer in layers.items()
+        path: loaded.weight(layer.name).to(loaded.storage_dtype) for path, layer in layers.items()
     }
     if plan.method.unit == "layer":
         yield from _by_layer(plan, layers, weights, data, budget_bytes)
@@ -80,24 +80,53 @@ def solve_block(
 def _by_layer(
     plan: CalibrationPlan, layers: dict[str, LayerInfo], weights: dict[str, Tensor], data: BlockData, budget_bytes: int
 ) -> Iterator[SolvedLayer]:
-    for path, layer in layers.items():
+    for together in batches(layers):
         started = time.perf_counter()
-        grid, weight = plan.grids[layer.name], weights[path]
-        try:
-            if plan.candidates:
-                quantized = quantize_selected(
-                    weight, data.parts[0][path], data.parts[1][path], grid, plan.candidates,
-                    channel_fraction=plan.channel_fraction, held_out=data.unseen(path), budget_bytes=budget_bytes,
-                )  # fmt: skip
-                curve = curve_of(plan.curve_lams(), [quantized], weight, data.statistics(path).abs_mean)
-            else:
-                points, curve = solve_curve(
-                    weight, data.statistics(path), data.unseen(path), grid, plan.method, plan.curve_lams(), budget_bytes
+        grid = plan.grids[layers[together[0]].name]
+        found: Iterator[list[QuantizedLayer]]
+        if plan.candidates:
+            selecting = [
+                SelectionJob(
+                    layers[path].name, weights[path], data.parts[0][path], data.parts[1][path], data.unseen(path)
                 )
-                quantized = points[plan.own_point()]
-        except SarqcError as error:
-            raise error.at(layer.name) from None
-        yield SolvedLayer(layer, quantized, curve, time.perf_counter() - started, from_cache=False)
+                for path in together
+            ]
+            chosen = select_layers(
+                selecting, grid, plan.candidates, channel_fraction=plan.channel_fraction, budget_bytes=budget_bytes
+            )
+            found = ([layer] for layer in chosen)
+        else:
+            points = sweep_points(plan.method, plan.curve_lams())
+            solving = [
+                LayerJob(layers[path].name, weights[path], data.statistics(path), points, data.unseen(path))
+                for path in together
+            ]
+            found = quantize_layers(solving, grid, budget_bytes=budget_bytes)
+        for path, solved in zip(together, found, strict=True):
+            curve = curve_of(plan.curve_lams(), solved, weights[path], data.statistics(path).abs_mean)
+            seconds, started = time.perf_counter() - started, time.perf_counter()
+            yield SolvedLayer(layers[path], solved[plan.own_point()], curve, seconds, from_cache=False)
+
+
+def batches(layers: dict[str, LayerInfo]) -> list[list[str]]:
+    """Paths of linears that are solved together: experts' of one shape that follow each other, every other by itself.
+
+    So an expert's result does not depend on which layers were kept from an earlier attempt: see ``whole_batches``.
+    """
+    grouped: list[list[str]] = []
+    for path, layer in layers.items():
+        last = layers[grouped[-1][-1]] if grouped else None
+        if last is not None and None not in (layer.expert, last.expert) and layer.shape == last.shape:
+            grouped[-1].append(path)
+        else:
+            grouped.append([path])
+    return grouped
+
+
+def whole_batches(layers: dict[str, LayerInfo], missing: set[str]) -> dict[str, LayerInfo]:
+    """The linears that must be solved so that those that are missing come out as in an undisturbed run."""
+    together = [batch for batch in batches(layers) if missing.intersection(batch)]
+    return {path: layers[path] for batch in together for path in batch}
 
 
 def solve_curve(
@@ -127,14 +156,14 @@ def _by_group(
     found: Layers = {}
     row_scales: dict[str, Tensor] = {}
     block = loaded.blocks()[next(iter(layers.values())).block]
-    for fold in folds(block, loaded.family, loaded.checkpoint.config):
+    for fold in folds(block, loaded.groups(block), loaded.checkpoint.config):
         first = fold.linears[0]
         group = quantize_group(
             {path: weights[path] for path in fold.linears},
-            data.statistics(first),
+            {path: data.statistics(path) for path in fold.linears},
             plan.grids[layers[first].name],  # one for all: they have one width
             point,
-            held_out=data.unseen(first),
+            held_out=None if data.held_out is None else {path: data.held_out[path] for path in fold.linears},
             ties=fold.ties,
             row_scales={path: row_scales[path] for path in fold.linears if path in row_scales},
         )

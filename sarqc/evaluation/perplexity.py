@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from sarqc.errors import NumericalError, Refused
 from sarqc.models.loading import LoadedModel
+from sarqc.models.walk import logits_of
 
 _LOGIT_BYTES = 1 << 28  # float32 logits held at once
 
@@ -38,10 +41,8 @@ def measure_perplexity(loaded: LoadedModel, ids: np.ndarray, corpus: str, window
     batch = max(1, _LOGIT_BYTES // (window * vocabulary * 4))
     total, predicted = 0.0, 0
     with torch.no_grad():
-        for part in windows.split(batch):
-            tokens = part.to(loaded.device)
-            logits = loaded.model(tokens, use_cache=False).logits[:, :-1].float()
-            losses = cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction="none")
+        for tokens, logits in _predictions(loaded, windows, batch):
+            losses = cross_entropy(logits[:, :-1].float().flatten(0, 1), tokens[:, 1:].flatten(), reduction="none")
             total += float(losses.double().sum())
             predicted += losses.numel()
     mean = total / predicted
@@ -56,3 +57,15 @@ def measure_perplexity(loaded: LoadedModel, ids: np.ndarray, corpus: str, window
         "device": str(loaded.device),
     }
     return Perplexity(math.exp(min(mean, 700.0)), protocol)
+
+
+def _predictions(loaded: LoadedModel, windows: Tensor, batch: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Tokens (B, T) and their logits (B, T, V), batch by batch."""
+    if loaded.streaming is not None:
+        yield from zip(
+            (window.to(loaded.device) for window in windows.split(1)), logits_of(loaded, windows), strict=True
+        )
+        return
+    for part in windows.split(batch):
+        tokens = part.to(loaded.device)
+        yield tokens, loaded.model(tokens, use_cache=False).logits

@@ -1,16 +1,27 @@
-"""The quantized model as files that others load: a folder that appears whole or not at all."""
+"""The quantized model as files that others load: a folder that appears whole or not at all.
+
+What is written is the float checkpoint again, tensor by tensor under its own names and dtypes, with other values where
+something was quantized or took up a scale. One block at a time is needed in memory.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import safetensors.torch
 import torch
+from torch import Tensor
 
-from sarqc.models.loading import LoadedModel
+from sarqc.models.linears import is_fused_parameter, slices_of, weight_of
+from sarqc.models.loading import STORED, LoadedModel
+
+SHARD_BYTES = 4 << 30  # a model larger than this is written as several files
 
 
 def save_plain(loaded: LoadedModel, folder: Path, card: str = "") -> None:
@@ -20,36 +31,92 @@ def save_plain(loaded: LoadedModel, folder: Path, card: str = "") -> None:
     folder appears whole or not at all; ``card`` becomes its README.md.
     """
     with new_checkpoint(loaded, folder, card) as partial:
-        loaded.model.save_pretrained(partial)
+        write_weights(partial, stored_tensors(loaded))
+
+
+def stored_tensors(loaded: LoadedModel) -> Iterator[tuple[str, Tensor]]:
+    """Every tensor of the checkpoint under its name there, on the CPU, blocks with the weights that they have now."""
+    checkpoint, family = loaded.checkpoint, loaded.family
+    inside: set[str] = set()
+    for index, block in enumerate(loaded.blocks()):
+        with loaded.at(block):
+            for path, value in _parameters(block):
+                name = family.in_file(f"{family.blocks}.{index}.{path}")
+                inside.add(name)
+                yield name, value.detach().to("cpu", STORED[checkpoint.dtypes[name]])
+    for name in checkpoint.shapes:
+        if name not in inside:
+            yield name, loaded.files.read(name)
+
+
+def _parameters(block: torch.nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """The block's parameters, those of experts one by one."""
+    for name, parameter in block.named_parameters():
+        if is_fused_parameter(block, name):
+            for path in (path for of_expert in slices_of(name, len(parameter)) for path in of_expert):
+                yield f"{path}.weight", weight_of(block, path)
+        else:
+            yield name, parameter
+
+
+def write_weights(folder: Path, tensors: Iterable[tuple[str, Tensor]], shard_bytes: int = SHARD_BYTES) -> None:
+    """Tensors by name as safetensors files with the names that loaders expect: one, or several and their index."""
+    shards: list[list[str]] = []
+    shard: dict[str, Tensor] = {}
+    total = size = 0
+
+    def flush() -> None:
+        path = folder / f"{len(shards)}.partial"
+        safetensors.torch.save_file(shard, path, metadata={"format": "pt"})
+        shards.append(list(shard))
+        shard.clear()
+
+    for name, tensor in tensors:
+        if shard and size + tensor.nbytes > shard_bytes:
+            flush()
+            size = 0
+        shard[name] = tensor.contiguous().clone() if tensor.storage_offset() or not tensor.is_contiguous() else tensor
+        size, total = size + tensor.nbytes, total + tensor.nbytes
+    flush()
+    files = [f"model-{number:05}-of-{len(shards):05}.safetensors" for number in range(1, len(shards) + 1)]
+    if len(shards) == 1:
+        files = ["model.safetensors"]
+    else:
+        weight_map = {name: file for file, names in zip(files, shards, strict=True) for name in names}
+        _write_json(
+            folder / "model.safetensors.index.json", {"metadata": {"total_size": total}, "weight_map": weight_map}
+        )
+    for number, file in enumerate(files):
+        os.rename(folder / f"{number}.partial", folder / file)
 
 
 @contextmanager
-def new_checkpoint(loaded: LoadedModel, folder: Path, card: str) -> Iterator[Path]:
-    """A folder to write the model to, whose parameters are in the checkpoint's own dtype meanwhile.
+def new_checkpoint(
+    loaded: LoadedModel, folder: Path, card: str, config: dict[str, Any] | None = None
+) -> Iterator[Path]:
+    """A folder to write the weights to, which then gets everything else that belongs to a checkpoint, and its name.
 
-    Afterwards it gets the tokenizer and the card, and its name; what was written is gone after an error.
+    ``config``: what config.json says beside what it said. What was written is gone after an error.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(
-        dir=folder.parent, prefix=f".{folder.name}-", ignore_cleanup_errors=True
-    ) as partial:
-        _cast(loaded, loaded.storage_dtype)
-        try:
-            yield Path(partial)
-        finally:
-            _cast(loaded, loaded.compute_dtype)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-", ignore_cleanup_errors=True) as made:
+        partial = Path(made)
+        yield partial
+        # Without the pointer to code in the original's folder, which is not in this one.
+        described = {name: said for name, said in loaded.checkpoint.config.items() if name != "auto_map"}
+        _write_json(partial / "config.json", described | (config or {}))
+        if (loaded.checkpoint.folder / "generation_config.json").is_file():
+            loaded.model.generation_config.save_pretrained(partial)
         loaded.tokenizer.save_pretrained(partial)
         if card:
-            (Path(partial) / "README.md").write_text(card, encoding="utf-8")
+            (partial / "README.md").write_text(card, encoding="utf-8")
         if folder.is_dir():
             folder.rmdir()  # an empty one; a full one was refused in the plan
-        for path in Path(partial).iterdir():
+        for path in partial.iterdir():
             path.chmod(0o644)  # some writers make files that only their owner may read
         os.chmod(partial, 0o755)
         os.rename(partial, folder)  # nothing is left to clean up then
 
 
-def _cast(loaded: LoadedModel, dtype: torch.dtype) -> None:
-    """Parameters only: buffers such as rotary frequencies are not stored and would not survive a narrower dtype."""
-    for parameter in loaded.model.parameters():
-        parameter.data = parameter.data.to(dtype)
+def _write_json(path: Path, document: dict[str, Any]) -> None:
+    path.write_text(json.dumps(document, indent=2, sort_keys=True) + "\n", encoding="utf-8")

@@ -5,8 +5,7 @@ Axes: O out_features, I in_features, G groups of a row, P 32-bit words of a row.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from sarqc.errors import Refused
-from sarqc.export.checkpoint import new_checkpoint
+from sarqc.export.checkpoint import new_checkpoint, stored_tensors, write_weights
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.quantized_layer import QuantizedLayer
@@ -36,20 +35,35 @@ def save_packed(
     ``layers``: by name, with the weights that the model has; ``grids``: the grid of each. The folder appears whole or
     not at all; ``card`` becomes its README.md. Raises ``Refused`` for what the format can't carry.
     """
-    for name, layer in layers.items():
-        _check(loaded, name, layer, grids[name])
-    with new_checkpoint(loaded, folder, card) as partial:
-        tensors = loaded.model.state_dict()
-        for name, layer in layers.items():
-            del tensors[f"{name}.weight"]
-            tensors[f"{name}.weight_packed"] = pack_codes(layer.codes, grids[name].bits)
-            tensors[f"{name}.weight_scale"] = layer.scales.to(loaded.storage_dtype)
-            tensors[f"{name}.weight_shape"] = torch.tensor(layer.codes.shape)
-        loaded.model.save_pretrained(partial, state_dict=tensors)
-        path = partial / "config.json"
-        config = json.loads(path.read_text(encoding="utf-8"))
-        config["quantization_config"] = quantization_config(loaded.model, {name: grids[name] for name in layers})
-        path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    for name in layers:
+        if grids[name].kind == "asymmetric":
+            raise Refused(
+                "its grid has zero points", name, "Take the grid symmetric or full_range, or the format plain."
+            )
+    family = loaded.family
+    in_file = {f"{family.in_file(name)}.weight": name for name in layers}
+
+    def packed() -> Iterator[tuple[str, Tensor]]:
+        for stored, tensor in stored_tensors(loaded):
+            if stored not in in_file:
+                yield stored, tensor
+                continue
+            name, prefix = in_file[stored], stored.removesuffix("weight")
+            layer = layers[name]
+            if not torch.equal(tensor, layer.stored().to(tensor.device, tensor.dtype)):
+                raise Refused(
+                    "its codes and scales alone are not the model's weight",
+                    name,
+                    "Take mode foldable, or the format plain.",
+                )
+            yield f"{prefix}weight_packed", pack_codes(layer.codes, grids[name].bits)
+            yield f"{prefix}weight_scale", layer.scales.to(tensor.dtype).cpu()
+            yield f"{prefix}weight_shape", torch.tensor(layer.codes.shape)
+
+    by_name = {family.in_file(name): grids[name] for name in layers}
+    config = {"quantization_config": quantization_config(_others(loaded), by_name)}
+    with new_checkpoint(loaded, folder, card, config) as partial:
+        write_weights(partial, packed())
 
 
 def pack_codes(codes: Tensor, bits: int) -> Tensor:
@@ -69,8 +83,18 @@ def pack_codes(codes: Tensor, bits: int) -> Tensor:
     return torch.cat(packed)
 
 
-def quantization_config(model: nn.Module, grids: Mapping[str, Grid]) -> dict[str, Any]:
-    """What config.json says of the quantized linears; every other linear is to be left alone.
+def _others(loaded: LoadedModel) -> list[str]:
+    """Linears and routers of the model that are not quantized, as checkpoints call them."""
+    quantized, family = {layer.name for layer in loaded.checkpoint.layers}, loaded.family
+    linears = [name for name, module in loaded.model.named_modules() if isinstance(module, nn.Linear)]
+    routers = [
+        f"{family.blocks}.{i}.{family.router}" for i in range(len(loaded.blocks())) if loaded.checkpoint.experts(i)
+    ]
+    return [family.in_file(name) for name in dict.fromkeys([*linears, *routers]) if name not in quantized]
+
+
+def quantization_config(others: Sequence[str], grids: Mapping[str, Grid]) -> dict[str, Any]:
+    """What config.json says of the quantized linears, and of the ``others``, which are to be left alone.
 
     The first scheme is meant for all linears, further ones, such as that of layers which groups do not divide, name
     theirs.
@@ -83,11 +107,10 @@ def quantization_config(model: nn.Module, grids: Mapping[str, Grid]) -> dict[str
         f"group_{number}": _scheme(grid, ["Linear"] if number == 0 else names)
         for number, (grid, names) in enumerate(ordered)
     }
-    others = [name for name, module in model.named_modules() if isinstance(module, nn.Linear) and name not in grids]
     return {
         "config_groups": groups,
         "format": "pack-quantized",
-        "ignore": others,
+        "ignore": list(others),
         "kv_cache_scheme": None,
         "quant_method": "compressed-tensors",
         "quantization_status": "compressed",
@@ -110,13 +133,3 @@ def _scheme(grid: Grid, targets: list[str]) -> dict[str, Any]:
             "type": "int",
         },
     }
-
-
-def _check(loaded: LoadedModel, name: str, layer: QuantizedLayer, grid: Grid) -> None:
-    if grid.kind == "asymmetric":
-        raise Refused("its grid has zero points", name, "Take the grid symmetric or full_range, or the format plain.")
-    weight = loaded.linear(name).weight
-    if not torch.equal(weight.to(loaded.storage_dtype), layer.stored().to(weight.device)):
-        raise Refused(
-            "its codes and scales alone are not the model's weight", name, "Take mode foldable, or the format plain."
-        )

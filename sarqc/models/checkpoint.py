@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sarqc.errors import Refused
-from sarqc.models.structure import Family, LayerInfo, family_of
+from sarqc.models.structure import Family, InputGroup, LayerInfo, family_of
 
 _MAX_HEADER = 100_000_000  # bytes; the format's own limit
 _BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
@@ -32,6 +32,7 @@ class Checkpoint:
     config: dict[str, Any]
     shapes: dict[str, tuple[int, ...]]
     dtypes: dict[str, str]  # as safetensors spells them
+    files: dict[str, Path]  # where each tensor is
 
     @cached_property
     def family(self) -> Family:
@@ -54,21 +55,40 @@ class Checkpoint:
     def size_bytes(self) -> int:
         return sum(prod(shape) * _BYTES.get(self.dtypes[name], 4) for name, shape in self.shapes.items())
 
+    def experts(self, block: int) -> int | None:
+        """How many experts a block chooses among, as the rows of its router say; None for a dense block."""
+        family = self.family
+        shape = self.shapes.get(f"{family.in_file(f'{family.blocks}.{block}.{family.router}')}.weight")
+        if shape is None and (family.dense or not family.mixture):
+            return None
+        if shape is None or len(shape) != 2:
+            raise self._lacks(f"{family.blocks}.{block}.{family.router}")
+        return shape[0]
+
+    def groups(self, block: int) -> tuple[InputGroup, ...]:
+        """The linears of a block by the tensor that they read."""
+        return self.family.groups(self.experts(block))
+
     @cached_property
     def layers(self) -> list[LayerInfo]:
         """The linears that will be quantized. Raises ``Refused`` when one that the family must have is missing."""
         found = []
-        for name in self.family.linear_names(self.n_blocks):
-            shape = self.shapes.get(f"{name}.weight")
-            if shape is None or len(shape) != 2:
-                raise Refused(
-                    f"the linear {name} was expected and is not in the checkpoint",
-                    str(self.folder),
-                    f"A {self.family.title} model with {self.n_blocks} blocks has it: download the checkpoint again.",
-                )
-            block = int(name.removeprefix(f"{self.family.blocks}.").split(".")[0])
-            found.append(LayerInfo(name=name, block=block, module=name.rsplit(".", 1)[-1], shape=(shape[0], shape[1])))
+        for block in range(self.n_blocks):
+            for path in (path for group in self.groups(block) for path in group.linears):
+                name = f"{self.family.blocks}.{block}.{path}"
+                shape = self.shapes.get(f"{self.family.in_file(name)}.weight")
+                if shape is None or len(shape) != 2:
+                    raise self._lacks(name)
+                found.append(self.family.layer(block, path, (shape[0], shape[1])))
         return found
+
+    def _lacks(self, name: str) -> Refused:
+        stored = self.family.in_file(name)
+        return Refused(
+            f"{stored} was expected and is not in the checkpoint",
+            str(self.folder),
+            f"A {self.family.title} model with {self.n_blocks} blocks has it, under this name: download it again.",
+        )
 
     @property
     def share_quantized(self) -> float:
@@ -98,10 +118,11 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         raise Refused("the model is quantized already", where, "Give the float checkpoint it was made from.")
     shapes: dict[str, tuple[int, ...]] = {}
     dtypes: dict[str, str] = {}
+    files: dict[str, Path] = {}
     for path in _weight_files(folder):
         for name, entry in _read_header(path).items():
-            shapes[name], dtypes[name] = tuple(entry["shape"]), entry["dtype"]
-    checkpoint = Checkpoint(folder, config, shapes, dtypes)
+            shapes[name], dtypes[name], files[name] = tuple(entry["shape"]), entry["dtype"], path
+    checkpoint = Checkpoint(folder, config, shapes, dtypes, files)
     _ = checkpoint.layers  # refuses unknown families and missing linears
     return checkpoint
 

@@ -138,31 +138,40 @@ class DeepseekRouter(nn.Module):
         return experts, weights
 
 
+class DeepseekExperts(nn.ModuleList):
+    """The routed experts; called as transformers calls those that it keeps in one tensor."""
+
+    def __init__(self, config: DeepseekConfig) -> None:
+        super().__init__(DeepseekMLP(config, config.moe_intermediate_size) for _ in range(config.n_routed_experts))
+        self.act_fn = ACT2FN[config.hidden_act]
+
+    def forward(self, tokens: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+        """tokens (N, D); the experts of each and how much they count, (N, k) each -> (N, D)."""
+        # Pairs of token and expert, in the order of the experts; within an expert, in that of the tokens.
+        order = chosen.flatten().argsort(stable=True)
+        counts = chosen.flatten().bincount(minlength=len(self)).tolist()
+        routed = torch.zeros_like(tokens, dtype=weights.dtype)
+        for expert, pairs in zip(self, order.split(counts), strict=True):
+            if len(pairs) == 0:
+                continue
+            rows = pairs // chosen.shape[-1]  # each at most once, so that the sum below has one order only
+            routed.index_add_(0, rows, expert(tokens[rows]) * weights.flatten()[pairs].unsqueeze(-1))
+        return routed.to(tokens.dtype)
+
+
 class DeepseekMoE(nn.Module):
     """Routed experts, weighted, and the shared ones, which take every token and aren't weighted."""
 
     def __init__(self, config: DeepseekConfig) -> None:
         super().__init__()
         self.gate = DeepseekRouter(config)
-        self.experts = nn.ModuleList(
-            DeepseekMLP(config, config.moe_intermediate_size) for _ in range(config.n_routed_experts)
-        )
+        self.experts = DeepseekExperts(config)
         shared = config.n_shared_experts or 0
         self.shared_experts = DeepseekMLP(config, config.moe_intermediate_size * shared) if shared else None
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         tokens = hidden_states.reshape(-1, hidden_states.shape[-1])
-        chosen, weights = self.gate(tokens)
-        # Pairs of token and expert, in the order of the experts; within an expert, in that of the tokens.
-        order = chosen.flatten().argsort(stable=True)
-        counts = chosen.flatten().bincount(minlength=len(self.experts)).tolist()
-        routed = torch.zeros_like(tokens, dtype=weights.dtype)
-        for expert, pairs in zip(self.experts, order.split(counts), strict=True):
-            if len(pairs) == 0:
-                continue
-            rows = pairs // self.gate.top_k  # each at most once, so that the sum below has one order only
-            routed.index_add_(0, rows, expert(tokens[rows]) * weights.flatten()[pairs].unsqueeze(-1))
-        mixed = routed.to(hidden_states.dtype).view_as(hidden_states)
+        mixed = self.experts(tokens, *self.gate(tokens)).view_as(hidden_states)
         return mixed if self.shared_experts is None else mixed + self.shared_experts(hidden_states)
 
 

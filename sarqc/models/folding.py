@@ -7,7 +7,7 @@ Axes: O out_features, I channels of the tensor that a group reads, R rows of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from sarqc.errors import NumericalError, Refused
-from sarqc.models.structure import Family, InputGroup
+from sarqc.models.linears import bias_of, weight_of
+from sarqc.models.structure import InputGroup
 
 
 class ScaledLayer(Protocol):
@@ -52,13 +53,13 @@ class Fold:
         return scale
 
 
-def folds(block: nn.Module, family: Family, config: Mapping[str, Any]) -> list[Fold]:
+def folds(block: nn.Module, groups: Sequence[InputGroup], config: Mapping[str, Any]) -> list[Fold]:
     """The groups of a block in the order in which a foldable search solves them: readers before what they read.
 
-    So ``source_scale`` of one step is known as the row scale of its source when that is solved. ``config``:
-    config.json of the checkpoint.
+    So ``source_scale`` of one step is known as the row scale of its source when that is solved. ``groups``: those of
+    the block; ``config``: config.json of the checkpoint.
     """
-    return [_fold(block, group, config["num_attention_heads"]) for group in reversed(family.inputs)]
+    return [_fold(block, group, config["num_attention_heads"]) for group in reversed(groups)]
 
 
 def channel_ties(rows: int, channels: int, head_dim: int) -> Tensor | None:
@@ -87,41 +88,53 @@ def take_up(module: nn.Module, scale: Tensor, storage_dtype: torch.dtype) -> Non
 
 
 def write_folded(
-    block: nn.Module, family: Family, layers: Mapping[str, ScaledLayer], storage_dtype: torch.dtype
+    block: nn.Module, groups: Sequence[InputGroup], layers: Mapping[str, ScaledLayer], storage_dtype: torch.dtype
 ) -> None:
     """Replaces the weights of a float block by quantized ones, whose scales its norms and biases take up, in place.
 
     layers: every linear of the block by its path, each group with one s̃ and the rows of a source divided by it.
+    Columns of what reads a scaled norm and stays float, such as a router, are multiplied by s̃.
     Raises ``Refused`` where they do not belong together, ``NumericalError`` where ``storage_dtype`` is too narrow.
     """
-    norms = [(group.source, _shared_scale(group, layers)) for group in family.inputs if group.source not in layers]
-    for group in family.inputs:
+    norms = [(group, _shared_scale(group, layers)) for group in groups if group.source not in layers]
+    for group in groups:
         if group.source in layers:
             _check_source(group, layers)
     for path, layer in layers.items():
-        linear = block.get_submodule(path)
-        _write(linear.weight, layer.stored(), f"{path}.weight")
-        if layer.row_scale is not None and linear.bias is not None:
-            _write(linear.bias, _divided(linear.bias, layer.row_scale, storage_dtype), f"{path}.bias")
-    for path, scale in norms:
-        if scale is not None:
-            try:
-                take_up(block.get_submodule(path), scale, storage_dtype)
-            except NumericalError as error:
-                raise error.at(path) from None
+        bias = bias_of(block, path)
+        _write(weight_of(block, path), layer.stored(), f"{path}.weight")
+        if layer.row_scale is not None and bias is not None:
+            _write(bias, _divided(bias, layer.row_scale, storage_dtype), f"{path}.bias")
+    for group, scale in norms:
+        if scale is None:
+            continue
+        try:
+            take_up(block.get_submodule(group.source), scale, storage_dtype)
+        except NumericalError as error:
+            raise error.at(group.source) from None
+        for path in group.also:
+            columns = weight_of(block, path)
+            _write(columns, _divided(columns.mT, 1 / scale.double(), storage_dtype).mT, f"{path}.weight")
 
 
 def _fold(block: nn.Module, group: InputGroup, heads: int) -> Fold:
-    channels = block.get_submodule(group.linears[0]).weight.shape[-1]
+    channels = weight_of(block, group.linears[0]).shape[-1]
     ties = None
     if group.source is not None:
-        weight = getattr(block.get_submodule(group.source), "weight", None)  # a norm may have none
+        weight = _weight_or_none(block, group.source)
         if weight is not None and (weight.ndim == 2 or len(weight) == channels):
             # Not from the configuration: where its head_dim is missing, what that means depends on the family.
             ties = channel_ties(len(weight), channels, channels // heads)
     if ties is None:
         return Fold(group.linears, None, torch.zeros(channels, dtype=torch.long))
     return Fold(group.linears, group.source, ties)
+
+
+def _weight_or_none(block: nn.Module, path: str) -> Tensor | None:
+    try:
+        return weight_of(block, path)
+    except AttributeError:
+        return None  # a norm may have none
 
 
 def _shared_scale(group: InputGroup, layers: Mapping[str, ScaledLayer]) -> Tensor | None:

@@ -1,49 +1,91 @@
-"""Loading a checked checkpoint: safetensors only, no code from the checkpoint, on the chosen device."""
+"""Loading a checked checkpoint: safetensors only, no code from the checkpoint, on the chosen device.
+
+A model is made without weights, and its parts are filled from the files: all of them at once, or each block only while
+it is used, so that what is on the device does not grow with the number of blocks.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from sarqc.errors import Refused
 from sarqc.models.checkpoint import Checkpoint
-from sarqc.models.structure import Family
+from sarqc.models.linears import weight_of
+from sarqc.models.streaming import Streaming
+from sarqc.models.structure import Family, InputGroup
+from sarqc.models.weights import WeightFiles
 
-_STORED = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
+# Dtypes of weights as safetensors spells them.
+STORED = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
 
 
-@dataclass(frozen=True)
 class LoadedModel:
     """A model ready to be walked block by block.
 
-    ``model`` computes in ``compute_dtype``; its weights are representable in ``storage_dtype``, the checkpoint's own,
-    in which scales and quantized weights are rounded.
+    ``model`` computes in ``compute_dtype``; the weights of its linears are representable in ``storage_dtype``, that of
+    the checkpoint, in which scales and quantized weights are rounded. ``streaming``: what brings the blocks of a
+    model that is not kept in memory as a whole; None where it is.
     """
 
-    model: nn.Module
-    tokenizer: object
-    family: Family
-    checkpoint: Checkpoint
-    device: torch.device
-    storage_dtype: torch.dtype
-    compute_dtype: torch.dtype
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: Any,
+        checkpoint: Checkpoint,
+        files: WeightFiles,
+        device: torch.device,
+        storage_dtype: torch.dtype,
+        compute_dtype: torch.dtype,
+        streaming: Streaming | None = None,
+    ) -> None:
+        self.model, self.tokenizer, self.checkpoint, self.files = model, tokenizer, checkpoint, files
+        self.device = device
+        self.storage_dtype, self.compute_dtype, self.streaming = storage_dtype, compute_dtype, streaming
 
-    def linear(self, name: str) -> nn.Linear:
-        """The linear at a module path."""
-        return self.model.get_submodule(name)
+    @property
+    def family(self) -> Family:
+        return self.checkpoint.family
 
     def blocks(self) -> nn.ModuleList:
         return self.model.get_submodule(self.family.blocks)
 
-    def weights(self) -> dict[str, torch.Tensor]:
+    def groups(self, block: nn.Module) -> tuple[InputGroup, ...]:
+        """The linears of one of the blocks by the tensor that they read."""
+        return self.checkpoint.groups(next(i for i, one in enumerate(self.blocks()) if one is block))
+
+    def weight(self, name: str) -> Tensor:
+        """The weight (O, I) of a quantized linear by its full name: the model's own memory."""
+        block, _, path = name.removeprefix(f"{self.family.blocks}.").partition(".")
+        return weight_of(self.blocks()[int(block)], path)
+
+    @contextmanager
+    def at(self, block: nn.Module, *, changes: bool = False) -> Iterator[nn.Module]:
+        """Within, the block's weights are there; ``changes``: what they are at the end is to be kept."""
+        if self.streaming is None:
+            yield block
+        else:
+            with self.streaming.at(block, changes=changes):
+                yield block
+
+    def weights(self) -> dict[str, Tensor]:
         """A copy of everything in the blocks that quantization may change, for ``restore``."""
+        if self.streaming is not None:
+            return {}  # the files have it
         return {name: tensor.detach().clone() for name, tensor in self.blocks().state_dict().items()}
 
-    def restore(self, weights: dict[str, torch.Tensor]) -> None:
-        """Puts the blocks back as they were when ``weights`` was called."""
-        self.blocks().load_state_dict(weights)
+    def restore(self, weights: dict[str, Tensor]) -> None:
+        """Puts the blocks back as they were when ``weights`` was called, which was while the model was float."""
+        if self.streaming is not None:
+            self.streaming.forget_changes()
+        else:
+            self.blocks().load_state_dict(weights)
 
 
 def choose_device(wanted: str) -> torch.device:
@@ -55,28 +97,61 @@ def choose_device(wanted: str) -> torch.device:
     return torch.device(wanted)
 
 
-def load(checkpoint: Checkpoint, device: torch.device) -> LoadedModel:
-    """The model and its tokenizer. On the CPU it computes in float32, on CUDA in the checkpoint's dtype."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+def load(checkpoint: Checkpoint, device: torch.device, *, scratch: Path | None = None) -> LoadedModel:
+    """The model and its tokenizer. On the CPU it computes in float32, on CUDA in the checkpoint's dtype.
+
+    With ``scratch``, a folder for blocks that were changed, the weights of a block are in memory only while it is used.
+    """
+    from transformers import AutoTokenizer
+
+    stored = checkpoint.dtypes[f"{checkpoint.family.in_file(checkpoint.layers[0].name)}.weight"]
+    storage_dtype = STORED.get(stored)
+    if storage_dtype is None:
+        raise Refused(f"its weights are stored as {stored}", str(checkpoint.folder), "Give a float checkpoint.")
+    compute_dtype = storage_dtype if device.type == "cuda" else torch.float32
+    model, files = _without_weights(checkpoint, compute_dtype), WeightFiles(checkpoint)
+    tied = model.get_output_embeddings() if model.config.tie_word_embeddings else None
+    blocks = checkpoint.family.blocks
+    for path, module in model.named_modules():
+        is_leaf = not any(True for _ in module.children())
+        if is_leaf and module is not tied and not path.startswith(f"{blocks}."):
+            files.fill(model, path, device, compute_dtype)
+    for index in range(checkpoint.n_blocks if scratch is None else 0):
+        files.fill(model, f"{blocks}.{index}", device, compute_dtype)
+    if tied is not None:
+        tied.weight = model.get_input_embeddings().weight
+    for module in model.modules():
+        for name, buffer in module.named_buffers(recurse=False):
+            setattr(module, name, buffer.to(device))
+    model.eval().requires_grad_(False)
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)
+    streaming = None
+    if scratch is not None:
+        streaming = Streaming(model, blocks, files, device, compute_dtype, scratch)
+    return LoadedModel(model, tokenizer, checkpoint, files, device, storage_dtype, compute_dtype, streaming)
+
+
+def _without_weights(checkpoint: Checkpoint, dtype: torch.dtype) -> nn.Module:
+    """The architecture of a configuration with parameters that are shapes only. Its own code, or transformers'."""
+    from accelerate import init_empty_weights
+    from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
     from transformers.utils import logging
 
     from sarqc.models import deepseek_moe
 
     deepseek_moe.register()  # before anything is looked up, so that no checkpoint's own code is ever wanted
     logging.disable_progress_bar()  # progress is ours to tell, in events
-    stored = checkpoint.dtypes[f"{checkpoint.layers[0].name}.weight"]
-    storage_dtype = _STORED.get(stored)
-    if storage_dtype is None:
-        raise Refused(f"its weights are stored as {stored}", str(checkpoint.folder), "Give a float checkpoint.")
-    compute_dtype = storage_dtype if device.type == "cuda" else torch.float32
-    model = AutoModelForCausalLM.from_pretrained(
-        checkpoint.folder,
-        dtype=compute_dtype,
-        local_files_only=True,
-        trust_remote_code=False,
-        use_safetensors=True,
-        attn_implementation="sdpa",
-    )
-    tokenizer = AutoTokenizer.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)
-    model.to(device).eval().requires_grad_(False)
-    return LoadedModel(model, tokenizer, checkpoint.family, checkpoint, device, storage_dtype, compute_dtype)
+    where = str(checkpoint.folder)
+    try:
+        config = AutoConfig.from_pretrained(where, local_files_only=True, trust_remote_code=False)
+        with init_empty_weights(include_buffers=False):
+            model = AutoModelForCausalLM.from_config(
+                config, dtype=dtype, attn_implementation="sdpa", trust_remote_code=False
+            )
+    except (ValueError, TypeError, KeyError, AttributeError, json.JSONDecodeError) as error:
+        raise Refused(
+            f"config.json does not describe a model: {str(error).splitlines()[0]}", where, "Repair the configuration."
+        ) from None
+    if (checkpoint.folder / "generation_config.json").is_file():
+        model.generation_config = GenerationConfig.from_pretrained(where, local_files_only=True)
+    return model

@@ -17,56 +17,117 @@ class LayerInfo(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str  # full module path, e.g. model.layers.3.mlp.down_proj
+    name: str  # full path, e.g. model.layers.3.mlp.down_proj or model.layers.3.mlp.experts.7.down_proj
     block: int
-    module: str  # short name within the block, e.g. down_proj
+    module: str  # short name within the block, e.g. down_proj or experts.down_proj
     shape: tuple[int, int]  # (out_features, in_features)
+    expert: int | None = None  # which of the block's experts it belongs to
 
 
 @dataclass(frozen=True)
 class InputGroup:
-    """The linears of a block that read one tensor, so that they share a Gram, and the operation that it comes from.
+    """The linears of a block that read one tensor, and the operation that it comes from. Paths within the block.
 
     ``source`` can take up a scale for each channel of that tensor, because nothing else reads it: a norm that
     multiplies by its weight, or a linear of an earlier group between which and this one everything is linear in its
-    rows (values under attention, the factor beside a gate). None: there is no such operation. Paths within the block.
+    rows (values under attention, the factor beside a gate). None: there is no such operation. ``also``: what reads the
+    tensor too and is never quantized, such as a router; a scale must reach it as well.
     """
 
     linears: tuple[str, ...]
     source: str | None
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Family:
     """Where the parts of a decoder are. Paths are module paths as in ``named_modules``.
 
-    ``inputs`` groups the linears of a block by the tensor that they read, in the order of the forward pass. The
-    other paths are those of nearly all decoders. Biases, norms of queries and keys, sliding windows and tied
-    embeddings need no entry: they are the model's own.
+    ``dense`` and ``mixture`` group the linears of a block by the tensor that they read, in the order of the forward
+    pass; a block that has a ``router`` is a mixture. “*” in a path stands for each expert: those of a group with one
+    source read parts of one tensor, each the tokens that were routed to it. Where transformers keeps all experts in one
+    tensor, such a path means a slice of it. The other paths are those of nearly all decoders. Biases, norms of queries
+    and keys, sliding windows and tied embeddings need no entry: they are the model's own.
     """
 
     title: str
     model_types: tuple[str, ...]  # config.json's model_type
-    inputs: tuple[InputGroup, ...]
+    dense: tuple[InputGroup, ...]  # empty where every block is a mixture
+    mixture: tuple[InputGroup, ...] = ()
+    router: str = "mlp.gate"
+    experts: str = "mlp.experts"
+    in_files: tuple[tuple[str, str], ...] = ()  # parts of the paths above, and how checkpoints spell them
     embedding: str = "model.embed_tokens"
     blocks: str = "model.layers"
+    norm: str = "model.norm"
 
-    @property
-    def linears(self) -> tuple[str, ...]:
-        """Paths of a block's quantized linears within the block, in the order in which they are solved."""
-        return tuple(path for group in self.inputs for path in group.linears)
+    def groups(self, n_experts: int | None) -> tuple[InputGroup, ...]:
+        """The input groups of a block with so many experts, or of a dense one (None)."""
+        if n_experts is None:
+            return self.dense
+        return tuple(whole for group in self.mixture for whole in _for_each_expert(group, n_experts))
 
-    def linear_names(self, n_blocks: int) -> list[str]:
-        """Full paths of every quantized linear of a model with ``n_blocks`` blocks."""
-        return [f"{self.blocks}.{block}.{path}" for block in range(n_blocks) for path in self.linears]
+    def in_file(self, path: str) -> str:
+        """What checkpoints call the module, or the expert's linear, at a path."""
+        for part, spelling in self.in_files:
+            path = path.replace(part, spelling)
+        return path
+
+    def expert_of(self, path: str) -> int | None:
+        """The number of the expert that a path is about, None for others."""
+        _, _, rest = path.partition(f"{self.experts}.")
+        number = rest.partition(".")[0]
+        return int(number) if number.isdigit() else None
+
+    def layer(self, block: int, path: str, shape: tuple[int, int]) -> LayerInfo:
+        """The linear at a path within a block."""
+        expert = self.expert_of(path)
+        module = path.removeprefix("self_attn.").removeprefix("mlp.")
+        if expert is not None:
+            module = module.replace(f".{expert}.", ".", 1)
+        return LayerInfo(name=f"{self.blocks}.{block}.{path}", block=block, module=module, shape=shape, expert=expert)
 
 
-# Attention and a gated MLP, each behind a norm of its own.
-_DENSE = (
+def _for_each_expert(group: InputGroup, n_experts: int) -> list[InputGroup]:
+    """The group with its “*” written out: one group for each expert where they have sources of their own."""
+
+    def written_out(paths: tuple[str, ...], experts: range) -> tuple[str, ...]:
+        patterns = tuple(path for path in paths if "*" in path)
+        others = tuple(path for path in paths if "*" not in path)
+        return (*(path.replace("*", str(expert)) for expert in experts for path in patterns), *others)
+
+    if group.source is None or "*" not in group.source:
+        return [InputGroup(written_out(group.linears, range(n_experts)), group.source, group.also)]
+    return [
+        InputGroup(written_out(group.linears, range(e, e + 1)), group.source.replace("*", str(e)), group.also)
+        for e in range(n_experts)
+    ]
+
+
+_ATTENTION = (
     InputGroup(("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"), "input_layernorm"),
     InputGroup(("self_attn.o_proj",), "self_attn.v_proj"),
+)
+# Attention and a gated MLP, each behind a norm of its own.
+_DENSE = (
+    *_ATTENTION,
     InputGroup(("mlp.gate_proj", "mlp.up_proj"), "post_attention_layernorm"),
     InputGroup(("mlp.down_proj",), "mlp.up_proj"),
+)
+_EXPERTS = ("mlp.experts.*.gate_proj", "mlp.experts.*.up_proj")
+_EXPERTS_DOWN = InputGroup(("mlp.experts.*.down_proj",), "mlp.experts.*.up_proj")
+# The same with experts for an MLP, of which a router chooses a few for each token.
+_MIXTURE = (*_ATTENTION, InputGroup(_EXPERTS, "post_attention_layernorm", also=("mlp.gate",)), _EXPERTS_DOWN)
+# Beside those a shared one that takes every token.
+_SHARED = (
+    *_ATTENTION,
+    InputGroup(
+        (*_EXPERTS, "mlp.shared_experts.gate_proj", "mlp.shared_experts.up_proj"),
+        "post_attention_layernorm",
+        also=("mlp.gate",),
+    ),
+    _EXPERTS_DOWN,
+    InputGroup(("mlp.shared_experts.down_proj",), "mlp.shared_experts.up_proj"),
 )
 
 FAMILIES: tuple[Family, ...] = (
@@ -74,7 +135,13 @@ FAMILIES: tuple[Family, ...] = (
     Family("Mistral, dense", ("mistral",), _DENSE),
     Family("Qwen2, dense", ("qwen2",), _DENSE),
     Family("Qwen3, dense", ("qwen3",), _DENSE),
-)
+    Family(
+        "Mixtral", ("mixtral",), (), _MIXTURE,
+        in_files=(("mlp.", "block_sparse_moe."), ("gate_proj", "w1"), ("up_proj", "w3"), ("down_proj", "w2")),
+    ),
+    Family("Qwen3-MoE", ("qwen3_moe",), _DENSE, _MIXTURE),
+    Family("DeepSeek-MoE", ("deepseek",), _DENSE, _SHARED),
+)  # fmt: skip
 
 
 def family_of(model_type: str, where: str) -> Family:

@@ -90,10 +90,11 @@ def quantize_scaled(
 def search_losses(layers: Sequence[CheckedLayer], method: ScaleSearch, ties: Tensor | None = None) -> SearchLosses:
     """Every candidate for linears that read the same tensor. Without tokens to judge by, s̃ = 1 is the only one."""
     first = layers[0]
-    if first.n_tokens == 0:
-        ties = torch.zeros_like(first.abs_mean)
+    abs_mean = _mean_over_tokens(layers)
+    if all(layer.n_tokens == 0 for layer in layers):
+        ties = torch.zeros_like(abs_mean)
     found = candidates(
-        first.abs_mean,
+        abs_mean,
         torch.cat([layer.weight for layer in layers]),  # (R, I)
         first.storage,
         include_identity=method.include_identity,
@@ -116,6 +117,15 @@ def search_losses(layers: Sequence[CheckedLayer], method: ScaleSearch, ties: Ten
         torch.stack(losses).cpu().double().reshape(len(found), len(layers)).sum(dim=1) for losses in (recon, sar)
     )
     return SearchLosses(found, drift_scales, recon_sums, sar_sums)
+
+
+def _mean_over_tokens(layers: Sequence[CheckedLayer]) -> Tensor:
+    """mean |x| (I,) of the tensor that the linears read: all of them the same tokens, or each some of them."""
+    first = layers[0]
+    if all(torch.equal(layer.abs_mean, first.abs_mean) for layer in layers):
+        return first.abs_mean
+    total = sum(layer.n_tokens for layer in layers)
+    return sum(layer.abs_mean * (layer.n_tokens / total) for layer in layers)
 
 
 def search_points(

@@ -6,8 +6,10 @@ Axes: C candidates, O out_features, I in_features, G groups.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import groupby
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -78,22 +80,58 @@ def quantize_points(
     ``budget_bytes``, but for one that alone needs more. Each result equals that of ``quantize_layer``, whose other
     arguments and errors these are.
     """
-    return _Layer(weight, statistics, grid, held_out).solve(list(points), budget_bytes)
+    layer = _Layer(weight, statistics, grid, held_out)
+    return _solve([(layer, point) for point in points], budget_bytes)
+
+
+@dataclass(frozen=True)
+class LayerJob:
+    """One of several layers that are solved together; ``name`` is for errors."""
+
+    name: str
+    weight: Tensor  # (O, I)
+    statistics: LayerStatistics
+    points: Sequence[Method]
+    held_out: LayerStatistics | None = None
+
+
+def quantize_layers(
+    jobs: Sequence[LayerJob], grid: Grid, *, budget_bytes: int = BUDGET_BYTES
+) -> Iterator[list[QuantizedLayer]]:
+    """``quantize_points`` for several layers of one shape, with points of one family, such as the experts of a block.
+
+    Column solves run as batches over layers and points together. Yields the points of each layer, in the order of the
+    jobs. Errors name the layer.
+    """
+    if len({tuple(job.weight.shape) for job in jobs}) > 1:
+        names = ", ".join(job.name for job in jobs)
+        raise Refused("layers of several shapes are not solved together", names, "Give those of one shape at a time.")
+    pairs: list[tuple[_Layer, Method]] = []
+    for job in jobs:
+        try:
+            layer = _Layer(job.weight, job.statistics, grid, job.held_out, name=job.name)
+        except SarqcError as error:
+            raise error.at(job.name) from None
+        pairs += [(layer, point) for point in job.points]
+    solved = _solve(pairs, budget_bytes)
+    for job in jobs:
+        yield [next(solved) for _ in job.points]
 
 
 def quantize_group(
     weights: dict[str, Tensor],
-    statistics: LayerStatistics,
+    statistics: LayerStatistics | Mapping[str, LayerStatistics],
     grid: Grid,
     method: ScaleSearch,
     *,
-    held_out: LayerStatistics | None = None,
+    held_out: LayerStatistics | Mapping[str, LayerStatistics] | None = None,
     ties: Tensor | None = None,
     row_scales: dict[str, Tensor] | None = None,
 ) -> dict[str, QuantizedLayer]:
     """Integer weights for linears that read the same tensor, with one channel scale s̃ for all of them.
 
-    weights: (O, I) each, of one dtype, by name; statistics: of the tensor that they read. s̃ is made of the column
+    weights: (O, I) each, of one dtype, by name; statistics: of the tensor that they read, or by name where each reads
+    some of its tokens, as experts do (mean |x| of the tensor is then that of all tokens read). s̃ is made of the column
     means over the rows of all of them together and judged by the sums of their losses, so that the operation before
     can take up 1/s̃. ties: (I,) integers, channels with equal numbers get one scale: where several channels come from
     one row of a linear before. With all channels tied s̃ is 1. row_scales: (O,) for some of the weights, the channel
@@ -109,21 +147,25 @@ def quantize_group(
 
 def quantize_group_points(
     weights: dict[str, Tensor],
-    statistics: LayerStatistics,
+    statistics: LayerStatistics | Mapping[str, LayerStatistics],
     grid: Grid,
     points: Sequence[ScaleSearch],
     *,
-    held_out: LayerStatistics | None = None,
+    held_out: LayerStatistics | Mapping[str, LayerStatistics] | None = None,
     ties: Tensor | None = None,
     row_scales: dict[str, Tensor] | None = None,
 ) -> Iterator[dict[str, QuantizedLayer]]:
     """``quantize_group`` at several points, in order, which differ in λ only: the candidates are made once."""
     row_scales = row_scales or {}
-    _check_group(weights, points, len(statistics.abs_sum), ties, row_scales)
+    seen, unseen = (
+        part if isinstance(part, Mapping) else dict.fromkeys(weights, part) for part in (statistics, held_out)
+    )
+    width = next((len(part.abs_sum) for part in seen.values()), 0)
+    _check_group(weights, points, width, ties, row_scales)
     layers = []
     for name, weight in weights.items():
         try:
-            layers.append(CheckedLayer(weight, statistics, grid, held_out, row_scales.get(name)))
+            layers.append(CheckedLayer(weight, seen[name], grid, unseen[name], row_scales.get(name)))
         except SarqcError as error:
             raise error.at(name) from None
     yield from (dict(zip(weights, solved, strict=True)) for solved in search_points(layers, points, ties))
@@ -197,82 +239,101 @@ def _check_group(
 
 
 class _Layer(CheckedLayer):
-    """The one place that knows which solver serves which method."""
+    """A layer with what its errors call it."""
 
-    def solve(self, points: list[Method], budget_bytes: int) -> Iterator[QuantizedLayer]:
-        """The points in order, column solves in batches that fit the budget."""
+    def __init__(self, *given: Any, name: str = "") -> None:
+        super().__init__(*given)
+        self.name = name
 
-        if "cross" in points[0].needs and self.cross is None:
-            raise Refused(
-                "the method aims at the float model's inputs, of which these statistics know nothing",
-                "layer statistics",
-                "Give LayerStatistics.from_inputs(inputs, float_inputs); in a recipe set inputs_from to quantized.",
-            )
-        if isinstance(points[0], RoundToNearest):
-            yield from (self._round() for _ in points)
-        elif isinstance(points[0], ScaleSearch):
-            yield from (solved for (solved,) in search_points([self], points))
-        elif isinstance(points[0], ColumnSolver):
-            size = self._columns_at_once(points[0], budget_bytes)
-            for start in range(0, len(points), size):
-                yield from self._columns(points[start : start + size])
-        else:
-            raise Refused(
-                f"{type(points[0]).__name__} works on a {points[0].unit}, not on a single layer",
-                "method",
-                "Call quantize_block, or run a recipe.",
-            )
-
-    def _round(self) -> QuantizedLayer:
+    def round(self) -> QuantizedLayer:
         codes, scales, zero_points = round_to_grid(self.weight, self.grid, self.storage)
         dequantized = dequantize_groups(codes, scales, zero_points).to(self.storage)
         return self.quantized(codes, scales, zero_points, dequantized, chosen={"method": "RoundToNearest"})
 
-    def _columns_at_once(self, point: ColumnSolver, budget_bytes: int) -> int:
-        """How many candidates the column solver may take together, at least one."""
-        rows, width = self.weight.shape
-        numbers = width * width + (9 * width + 3 * self.grid.group_size_for(width)) * rows  # of one candidate
-        if point.shift != "none":  # its own targets or working values, and one more matrix
-            numbers += width * width + 2 * rows * width
-        factorising = 6 * 8 * width * width  # one at a time, in float64
-        return max(1, (budget_bytes - factorising) // (numbers * self.weight.element_size()))
 
-    def _columns(self, points: list[ColumnSolver]) -> Iterator[QuantizedLayer]:
-        width = self.weight.shape[-1]
-        factors = self.weight.new_empty(len(points), width, width)
-        shifts = torch.empty_like(factors) if points[0].shift == "published" else None
-        targets = self.weight.new_empty(len(points), *self.weight.shape) if points[0].shift == "full" else None
-        floors, drift_scales = [], []
-        for position, point in enumerate(points):
+def _solve(pairs: Sequence[tuple[_Layer, Method]], budget_bytes: int) -> Iterator[QuantizedLayer]:
+    """Each layer at its point, in order; column solves in batches that fit the budget.
+
+    The one place that knows which solver serves which method. All layers are of one shape, all points of one family,
+    and those of one layer lie together.
+    """
+    layer, point = pairs[0]
+    for one, _ in pairs:
+        if "cross" in point.needs and one.cross is None:
+            raise Refused(
+                "the method aims at the float model's inputs, of which these statistics know nothing",
+                one.name or "layer statistics",
+                "Give LayerStatistics.from_inputs(inputs, float_inputs); in a recipe set inputs_from to quantized.",
+            )
+    if isinstance(point, RoundToNearest):
+        yield from (layer.round() for layer, _ in pairs)
+    elif isinstance(point, ScaleSearch):
+        for _, of_layer in groupby(pairs, key=lambda pair: id(pair[0])):
+            together = list(of_layer)
+            yield from (solved for (solved,) in search_points([together[0][0]], [one for _, one in together]))
+    elif isinstance(point, ColumnSolver):
+        size = _columns_at_once(layer, point, budget_bytes)
+        for start in range(0, len(pairs), size):
+            yield from _columns(pairs[start : start + size])
+    else:
+        raise Refused(
+            f"{type(point).__name__} works on a {point.unit}, not on a single layer",
+            "method",
+            "Call quantize_block, or run a recipe.",
+        )
+
+
+def _columns_at_once(layer: _Layer, point: ColumnSolver, budget_bytes: int) -> int:
+    """How many layers and points the column solver may take together, at least one."""
+    rows, width = layer.weight.shape
+    numbers = width * width + (9 * width + 3 * layer.grid.group_size_for(width)) * rows  # of one of them
+    if point.shift != "none":  # its own targets or working values, and one more matrix
+        numbers += width * width + 2 * rows * width
+    factorising = 6 * 8 * width * width  # one at a time, in float64
+    return max(1, (budget_bytes - factorising) // (numbers * layer.weight.element_size()))
+
+
+def _columns(pairs: Sequence[tuple[_Layer, ColumnSolver]]) -> Iterator[QuantizedLayer]:
+    first, settings = pairs[0]
+    width = first.weight.shape[-1]
+    factors = first.weight.new_empty(len(pairs), width, width)
+    shifts = torch.empty_like(factors) if settings.shift == "published" else None
+    targets = first.weight.new_empty(len(pairs), *first.weight.shape)
+    floors, drift_scales = [], []
+    for position, (layer, point) in enumerate(pairs):
+        try:
             s_squared = None
             if point.saliency == "saliency":
-                s_squared = saliency(self.abs_mean, self.weight, point.gamma).square()  # (I,)
-            factor = factorise(regularised_gram(self.gram, s_squared, point.lam))
-            factors[position] = factor.unit_upper
-            if shifts is not None:
-                shifts[position] = column_shift(factor.upper, self.cross, point.shift_strength)
-            elif targets is not None:
-                targets[position] = shifted_weight(self.weight, factor.upper, self.cross, point.shift_strength)
-            floors.append(factor.diagonal_floor)
-            drift_scales.append(drift_weights(self.gram, s_squared).sqrt())
-        codes, scales, zero_points = solve_columns(
-            self.weight if targets is None else targets,
-            factors,
-            self.grid,
-            self.storage,
-            block_size=points[0].block_size,
-            static_groups=points[0].static_groups,
-            shifts=shifts,
-        )
-        dequantized = dequantize_groups(codes, scales, zero_points).to(self.storage)
-        if points[0].shift != "none" and not torch.isfinite(dequantized).all():
+                s_squared = saliency(layer.abs_mean, layer.weight, point.gamma).square()  # (I,)
+            factor = factorise(regularised_gram(layer.gram, s_squared, point.lam))
+        except SarqcError as error:
+            raise (error.at(layer.name) if layer.name else error) from None
+        factors[position] = factor.unit_upper
+        targets[position] = layer.weight
+        if shifts is not None:
+            shifts[position] = column_shift(factor.upper, layer.cross, point.shift_strength)
+        elif point.shift == "full":
+            targets[position] = shifted_weight(layer.weight, factor.upper, layer.cross, point.shift_strength)
+        floors.append(factor.diagonal_floor)
+        drift_scales.append(drift_weights(layer.gram, s_squared).sqrt())
+    codes, scales, zero_points = solve_columns(
+        targets,
+        factors,
+        first.grid,
+        first.storage,
+        block_size=settings.block_size,
+        static_groups=settings.static_groups,
+        shifts=shifts,
+    )
+    dequantized = dequantize_groups(codes, scales, zero_points).to(first.storage)
+    for position, (layer, point) in enumerate(pairs):
+        if point.shift != "none" and not torch.isfinite(dequantized[position]).all():
             raise NumericalError(
                 "the shift towards the float model's inputs is too large to be represented",
-                "column solver",
+                layer.name or "column solver",
                 "Take a larger λ or more calibration text.",
             )
-        for position, point in enumerate(points):
-            yield self.quantized(
-                codes[position], scales[position], zero_points[position], dequantized[position],
-                drift_scale=drift_scales[position], diagonal_floor=floors[position], chosen=settled(point),
-            )  # fmt: skip
+        yield layer.quantized(
+            codes[position], scales[position], zero_points[position], dequantized[position],
+            drift_scale=drift_scales[position], diagonal_floor=floors[position], chosen=settled(point),
+        )  # fmt: skip

@@ -59,7 +59,7 @@ def test_each_layer_takes_its_best_on_the_kept_sequences(random_llama: Path, tmp
                 for part in (slice(0, 4), slice(4, 6))
             )
             expected = quantize_selected(
-                reference.linear(path).weight, train, validation, plan.grids[path], plan.candidates
+                reference.model.get_submodule(path).weight, train, validation, plan.grids[path], plan.candidates
             )
             found = next(one.quantized for one in solved if one.info.name == path)
             assert found.report.chosen["lam"] == expected.report.chosen["lam"]
@@ -70,7 +70,7 @@ def test_each_layer_takes_its_best_on_the_kept_sequences(random_llama: Path, tmp
             for row, twin_row in zip(table, other, strict=True):
                 assert row == pytest.approx(twin_row, rel=2e-2)
         for path in names:
-            reference.linear(path).weight.data.copy_(loaded.linear(path).weight)
+            reference.model.get_submodule(path).weight.data.copy_(loaded.model.get_submodule(path).weight)
     assert len({(one.quantized.report.chosen["lam"], one.quantized.report.chosen["gamma"]) for one in solved}) > 1
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from sarqc.calibration import capture
-from sarqc.calibration.capture import BlockWalk
+from sarqc.calibration.capture import collect
+from sarqc.models import walk as walk_module
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
+from sarqc.models.walk import BlockWalk
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def sequences() -> torch.Tensor:
 def test_the_walk_ends_where_the_model_does(
     loaded: LoadedModel, sequences: torch.Tensor, monkeypatch: pytest.MonkeyPatch, batch_tokens: int
 ) -> None:
-    monkeypatch.setattr(capture, "BATCH_TOKENS", batch_tokens)
+    monkeypatch.setattr(walk_module, "BATCH_TOKENS", batch_tokens)
     walk = BlockWalk(loaded, sequences)
     for block in loaded.blocks():
         walk.advance(walk.outputs(block))
@@ -40,7 +41,7 @@ def test_the_walk_ends_where_the_model_does(
 def test_statistics_are_those_of_every_linear(loaded: LoadedModel, sequences: torch.Tensor) -> None:
     seen: dict[str, list[torch.Tensor]] = {}
     hooks = [
-        loaded.linear(layer.name).register_forward_hook(
+        loaded.model.get_submodule(layer.name).register_forward_hook(
             lambda _module, inputs, _output, name=layer.name: seen.setdefault(name, []).append(inputs[0].double())
         )
         for layer in loaded.checkpoint.layers
@@ -51,8 +52,8 @@ def test_statistics_are_those_of_every_linear(loaded: LoadedModel, sequences: to
         hook.remove()
     walk = BlockWalk(loaded, sequences)
     for index, block in enumerate(loaded.blocks()):
-        statistics, outputs = walk.collect(block)
-        assert set(statistics) == set(loaded.family.linears)
+        statistics, outputs = collect(walk, block)
+        assert set(statistics) == {path for group in loaded.groups(block) for path in group.linears}
         for path, found in statistics.items():
             tokens = torch.cat(seen[f"model.layers.{index}.{path}"]).flatten(0, 1)  # (N, I)
             gram = sum(torch.outer(token, token) for token in tokens)
@@ -65,7 +66,7 @@ def test_statistics_are_those_of_every_linear(loaded: LoadedModel, sequences: to
 
 def test_no_sequences_walk_nowhere(loaded: LoadedModel) -> None:
     walk = BlockWalk(loaded, torch.empty((0, 24), dtype=torch.long))
-    assert walk.collect(loaded.blocks()[0]) == ({}, [])
+    assert collect(walk, loaded.blocks()[0]) == ({}, [])
 
 
 @pytest.mark.parametrize("batch_tokens", [24, 50, 100_000])
@@ -73,12 +74,12 @@ def test_cross_terms_beside_a_float_walk(
     random_llama: Path, sequences: torch.Tensor, monkeypatch: pytest.MonkeyPatch, batch_tokens: int
 ) -> None:
     """Block by block with damaged weights behind, against the inputs of two whole models."""
-    monkeypatch.setattr(capture, "BATCH_TOKENS", batch_tokens)
+    monkeypatch.setattr(walk_module, "BATCH_TOKENS", batch_tokens)
     walked, original = (load(read_checkpoint(random_llama), torch.device("cpu")) for _ in range(2))
     walk, float_walk = BlockWalk(walked, sequences), BlockWalk(walked, sequences)
     for index, block in enumerate(walked.blocks()):
-        plain, _ = walk.collect(block)
-        statistics, outputs = walk.collect(block, float_walk)
+        plain, _ = collect(walk, block)
+        statistics, outputs = collect(walk, block, float_walk)
         inputs = [_inputs(model, sequences) for model in (walked, original)]
         for path, found in statistics.items():
             x, x_float = (of_model[f"model.layers.{index}.{path}"].double().flatten(0, 1) for of_model in inputs)
@@ -86,7 +87,7 @@ def test_cross_terms_beside_a_float_walk(
             assert torch.equal(found.gram, plain[path].gram)
             assert found.cross.any() == (index > 0)  # the first block's inputs are the same
         assert all(torch.equal(one, other) for one, other in zip(outputs, walk.outputs(block), strict=True))
-        for path in walked.family.linears:
+        for path in statistics:
             block.get_submodule(path).weight.data.mul_(0.9)
         walk.advance(walk.outputs(block))
         assert not any(module._forward_pre_hooks for module in block.modules())
@@ -99,7 +100,7 @@ def _inputs(model: LoadedModel, sequences: torch.Tensor) -> dict[str, torch.Tens
     """What reaches every linear in one forward pass of the whole model."""
     seen: dict[str, torch.Tensor] = {}
     hooks = [
-        model.linear(layer.name).register_forward_pre_hook(
+        model.model.get_submodule(layer.name).register_forward_pre_hook(
             lambda _module, inputs, name=layer.name: seen.update({name: inputs[0]})
         )
         for layer in model.checkpoint.layers

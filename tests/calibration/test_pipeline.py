@@ -44,7 +44,7 @@ def run(folder: Path, store: Path, **changes: object) -> tuple[LoadedModel, list
 
 
 def weights(loaded: LoadedModel) -> dict[str, torch.Tensor]:
-    return {layer.name: loaded.linear(layer.name).weight.clone() for layer in loaded.checkpoint.layers}
+    return {layer.name: loaded.model.get_submodule(layer.name).weight.clone() for layer in loaded.checkpoint.layers}
 
 
 def inputs_of(loaded: LoadedModel, names: list[str], tokens: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -54,7 +54,7 @@ def inputs_of(loaded: LoadedModel, names: list[str], tokens: torch.Tensor) -> di
     def keep(path: str) -> object:
         return lambda _module, arguments: inputs.update({path: arguments[0]})
 
-    hooks = [loaded.linear(path).register_forward_pre_hook(keep(path)) for path in names]
+    hooks = [loaded.model.get_submodule(path).register_forward_pre_hook(keep(path)) for path in names]
     with torch.no_grad():
         loaded.model(tokens)
     for hook in hooks:
@@ -81,7 +81,7 @@ def test_equals_a_loop_over_whole_forward_passes(
         float_inputs = inputs_of(original, names, tokens) if name in SHIFTED else {}
         for path in names:
             statistics = LayerStatistics.from_inputs(inputs[path], float_inputs.get(path))
-            linear = reference.linear(path)
+            linear = reference.model.get_submodule(path)
             linear.weight.data = quantize_layer(linear.weight, statistics, plan.grids[path], plan.method).dequantized
     assert [layer.info.name for layer in solved] == [layer.name for layer in loaded.checkpoint.layers]
     found, expected = weights(loaded), weights(reference)
@@ -171,7 +171,7 @@ def test_keys_change_with_all_that_matters(random_llama: Path) -> None:
     for other in (a_plan(loaded, "rqc-gbs"), a_plan(loaded, inputs_from="float"), a_plan(loaded, sweep=(0.5,))):
         assert set(layer_keys(loaded, other).values()).isdisjoint(keys.values())
     last = loaded.checkpoint.layers[-1].name
-    loaded.linear(last).weight.data[0, 0] += 1
+    loaded.model.get_submodule(last).weight.data[0, 0] += 1
     moved = layer_keys(loaded, base)
     same = [name for name in keys if moved[name] == keys[name]]
     assert same == [layer.name for layer in loaded.checkpoint.layers if layer.block < 2]
@@ -179,7 +179,7 @@ def test_keys_change_with_all_that_matters(random_llama: Path) -> None:
 
 def test_a_bad_weight_names_its_layer(random_llama: Path, tmp_path: Path) -> None:
     loaded = fresh(random_llama)
-    loaded.linear("model.layers.1.mlp.up_proj").weight.data[3, 4] = float("nan")
+    loaded.model.get_submodule("model.layers.1.mlp.up_proj").weight.data[3, 4] = float("nan")
     plan = a_plan(loaded)
     with pytest.raises(NumericalError, match=r"layers\.1\.mlp\.up_proj"):
         list(calibrate(loaded, plan, ArtefactStore(tmp_path), layer_keys(loaded, plan)))

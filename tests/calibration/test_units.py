@@ -48,7 +48,7 @@ def test_a_folded_model_is_the_one_with_scaled_weights(random_llama: Path, tmp_p
     solved = layers_of(steps_of(loaded, plan, tmp_path))
     unfolded = fresh(random_llama)
     for one in solved:
-        unfolded.linear(one.info.name).weight.data.copy_(one.quantized.dequantized)
+        unfolded.model.get_submodule(one.info.name).weight.data.copy_(one.quantized.dequantized)
     folded, expected, original = (logits_of(model, plan) for model in (loaded, unfolded, fresh(random_llama)))
     assert (folded - expected).abs().max() < 1e-4 * expected.abs().max()
     assert (folded - original).abs().max() > 1e-2 * expected.abs().max()
@@ -93,7 +93,7 @@ def test_a_stopped_run_continues_to_the_same_bits(
     state = again.model.state_dict()
     assert all(torch.equal(state[name], part) for name, part in whole.model.state_dict().items())
     for one in resumed:
-        linear = again.linear(one.info.name).weight
+        linear = again.model.get_submodule(one.info.name).weight
         assert torch.equal(linear, one.quantized.stored() if chosen is FOLDABLE else one.quantized.dequantized)
 
 
@@ -136,7 +136,7 @@ def test_learning_sees_the_quantized_prefix_and_aims_at_the_float_model(random_l
         inputs = inputs_of(reference, names, tokens)
         module = reference.blocks()[block]
         *_, expected = quantize_block(
-            {name.removeprefix(prefix): reference.linear(name).weight for name in names},
+            {name.removeprefix(prefix): reference.model.get_submodule(name).weight for name in names},
             {name.removeprefix(prefix): LayerStatistics.from_inputs(inputs[name]) for name in names},
             {name.removeprefix(prefix): plan.grids[name] for name in names},
             LEARNED,
@@ -149,7 +149,7 @@ def test_learning_sees_the_quantized_prefix_and_aims_at_the_float_model(random_l
         for name in names:
             found = solved[name]
             assert (found.codes != expected[name.removeprefix(prefix)].codes).float().mean() < 0.02, name
-            reference.linear(name).weight.data.copy_(loaded.linear(name).weight)
+            reference.model.get_submodule(name).weight.data.copy_(loaded.model.get_submodule(name).weight)
     with torch.no_grad():
         error = (loaded.model(tokens).logits - original.model(tokens).logits).square().mean()
     rounded = fresh(random_llama)

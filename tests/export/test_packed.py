@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
@@ -196,8 +197,10 @@ def test_nothing_half_written_is_left(
     def fail(*args: object, **kwargs: object) -> None:
         raise OSError("the disk is full")
 
-    target = loaded.model if break_in == "weights" else loaded.tokenizer
-    monkeypatch.setattr(target, "save_pretrained", fail)
+    if break_in == "weights":
+        monkeypatch.setattr(safetensors.torch, "save_file", fail)
+    else:
+        monkeypatch.setattr(loaded.tokenizer, "save_pretrained", fail)
     arguments = (loaded, layers, grids) if checkpoint_format == "packed" else (loaded,)
     save = save_packed if checkpoint_format == "packed" else save_plain
     with pytest.raises(OSError, match="full"):

@@ -18,22 +18,27 @@ from transformers import (
     AutoTokenizer,
     LlamaConfig,
     MistralConfig,
+    MixtralConfig,
     PreTrainedConfig,
     Qwen2Config,
     Qwen3Config,
+    Qwen3MoeConfig,
 )
 
-from sarqc.calibration import capture
-from sarqc.calibration.capture import BlockWalk
 from sarqc.calibration.pipeline import calibrate, layer_keys
 from sarqc.calibration.plan import SolvedLayer
 from sarqc.errors import Refused
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.events import EpochDone
-from sarqc.export.checkpoint import save_plain
+from sarqc.export.checkpoint import save_plain, stored_tensors
+from sarqc.models import deepseek_moe
+from sarqc.models import walk as walk_module
 from sarqc.models.checkpoint import read_checkpoint
+from sarqc.models.deepseek_moe import DeepseekConfig
+from sarqc.models.linears import weight_of
 from sarqc.models.loading import LoadedModel
 from sarqc.models.structure import FAMILIES, family_of
+from sarqc.models.walk import BlockWalk
 from sarqc.quantization.methods import Method, method
 from tests.calibration.test_pipeline import a_plan, fresh, inputs_of
 
@@ -42,6 +47,7 @@ SIZES = {
     "vocab_size": 4096, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
     "num_key_value_heads": 2, "max_position_embeddings": 128,
 }  # fmt: skip
+EXPERTS = {"moe_intermediate_size": 16, "num_experts_per_tok": 2}
 SLIDING = {"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 1}
 
 
@@ -63,6 +69,14 @@ CASES = {
     "qwen2, windows": Case(Qwen2Config(**SIZES, **SLIDING), SOME),
     "qwen3": Case(Qwen3Config(**SIZES, head_dim=16, tie_word_embeddings=True), NONE, torch.bfloat16),
     "qwen3, windows": Case(Qwen3Config(**SIZES, head_dim=16, **SLIDING), SOME),
+    "mixtral": Case(MixtralConfig(**SIZES, num_local_experts=4, num_experts_per_tok=2, sliding_window=None), NONE),
+    "qwen3_moe, one block dense": Case(
+        Qwen3MoeConfig(**SIZES, **EXPERTS, head_dim=16, num_experts=6, norm_topk_prob=True, mlp_only_layers=[1]), NONE
+    ),
+    "qwen3_moe": Case(Qwen3MoeConfig(**SIZES, **EXPERTS, num_experts=3, tie_word_embeddings=True), NONE, torch.float16),
+    "deepseek": Case(
+        DeepseekConfig(**SIZES, **EXPERTS, n_routed_experts=5, n_shared_experts=2, norm_topk_prob=False), NONE
+    ),
 }
 every_case = pytest.mark.parametrize("name", CASES)
 
@@ -70,12 +84,13 @@ every_case = pytest.mark.parametrize("name", CASES)
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> dict[str, Path]:
     """The checkpoints by the names of their cases. Norms and biases are random too."""
+    deepseek_moe.register()
     made = {}
     for number, (name, case) in enumerate(CASES.items()):
         torch.manual_seed(number)
         model = AutoModelForCausalLM.from_config(case.config)
         for path, parameter in model.named_parameters():
-            if parameter.ndim == 2:
+            if parameter.ndim > 1:
                 parameter.data.normal_(std=0.2)
             elif path.endswith("bias"):
                 parameter.data.normal_(std=0.5)
@@ -125,13 +140,16 @@ def test_unknown_types_are_refused_with_those_that_are_known(folders: dict[str, 
 def test_all_linears_are_found(folders: dict[str, Path], name: str) -> None:
     checkpoint = read_checkpoint(folders[name])
     model = AutoModelForCausalLM.from_pretrained(folders[name])
-    linears = {
-        path: module for path, module in model.named_modules() if isinstance(module, nn.Linear) and "layers" in path
-    }
-    assert {layer.name: layer.shape for layer in checkpoint.layers} == {
-        path: tuple(module.weight.shape) for path, module in linears.items()
-    }
-    share = sum(module.weight.numel() for module in linears.values()) / model.num_parameters()
+    found = set()
+    for layer in checkpoint.layers:
+        block = model.get_submodule(f"model.layers.{layer.block}")
+        assert tuple(weight_of(block, layer.name.removeprefix(f"model.layers.{layer.block}.")).shape) == layer.shape
+        assert (layer.expert is None) == (".experts." not in layer.name)
+        found.add(f"{checkpoint.family.in_file(layer.name)}.weight")
+    routers = {f"{checkpoint.family.in_file(f'model.layers.{block}.mlp.gate')}.weight" for block in range(3)}
+    matrices = {path for path, shape in checkpoint.shapes.items() if len(shape) == 2 and "layers" in path}
+    assert found == matrices - routers
+    share = sum(layer.shape[0] * layer.shape[1] for layer in checkpoint.layers) / model.num_parameters()
     assert checkpoint.share_quantized == pytest.approx(share)
 
 
@@ -140,13 +158,15 @@ def test_all_linears_are_found(folders: dict[str, Path], name: str) -> None:
 def test_the_walk_is_the_models_own_forward(
     folders: dict[str, Path], sequences: torch.Tensor, monkeypatch: pytest.MonkeyPatch, name: str, batch_tokens: int
 ) -> None:
-    monkeypatch.setattr(capture, "BATCH_TOKENS", batch_tokens)
+    monkeypatch.setattr(walk_module, "BATCH_TOKENS", batch_tokens)
     loaded = fresh(folders[name])
-    names = [layer.name for layer in loaded.checkpoint.layers]
+    names = [layer.name for layer in loaded.checkpoint.layers if layer.expert is None]
     expected = inputs_of(loaded, names, sequences)
     seen: dict[str, list[torch.Tensor]] = {path: [] for path in names}
     handles = [
-        loaded.linear(path).register_forward_pre_hook(lambda _module, given, path=path: seen[path].append(given[0]))
+        loaded.model.get_submodule(path).register_forward_pre_hook(
+            lambda _module, given, path=path: seen[path].append(given[0])
+        )
         for path in names
     ]
     walk = BlockWalk(loaded, sequences)
@@ -181,7 +201,8 @@ def test_a_block_as_a_function_is_the_block(folders: dict[str, Path], sequences:
     walk = BlockWalk(loaded, sequences)
     for block in loaded.blocks():
         outputs = walk.outputs(block)
-        weights = {path: block.get_submodule(path).weight for path in loaded.family.linears}
+        paths = [path for group in loaded.groups(block) for path in group.linears]
+        weights = {path: weight_of(block, path) for path in paths}
         assert torch.equal(walk.forward(block)(weights, walk.hidden[0]), outputs[0])
         walk.advance(outputs)
 
@@ -235,12 +256,10 @@ def test_quantized_and_loaded_again(
 ) -> None:
     loaded, layers, _ = quantize(folders[name], method("sarqc-gbs"))
     original = fresh(folders[name])
-    changed = {
-        path
-        for path, parameter in loaded.model.named_parameters()
-        if not torch.equal(parameter, original.model.get_parameter(path))
-    }
-    assert changed == {f"{layer.info.name}.weight" for layer in layers}
+    before, after = dict(stored_tensors(original)), dict(stored_tensors(loaded))
+    assert list(before) == list(after)
+    changed = {path for path in before if not torch.equal(before[path], after[path])}
+    assert changed == {f"{loaded.family.in_file(layer.info.name)}.weight" for layer in layers}
     check_export(loaded, sequences, text_file, tmp_path / "out")
 
 
@@ -251,22 +270,22 @@ def test_folded_and_loaded_again(
     loaded, layers, _ = quantize(folders[name], method("awq", mode="foldable"))
     unfolded, by_name = fresh(folders[name]), {layer.info.name: layer.quantized for layer in layers}
     for path, quantized in by_name.items():
-        unfolded.linear(path).weight.data.copy_(quantized.dequantized)
+        unfolded.weight(path).data.copy_(quantized.dequantized)
     expected = logits_of(unfolded.model, sequences)
     coarse = 1e-4 if CASES[name].dtype == torch.float32 else 0.1  # norms and biases are rounded with their scale
     assert (logits_of(loaded.model, sequences) - expected).abs().max() < coarse * expected.abs().max()
     assert not any("not_foldable" in quantized.report.flags for quantized in by_name.values())
     scales = [quantized.row_scale for path, quantized in by_name.items() if path.endswith("v_proj")]
     assert any(scale is not None for scale in scales)  # values took up what the output projection asked for
-    for path, quantized in by_name.items():
-        bias, float_bias = loaded.linear(path).bias, unfolded.linear(path).bias
+    for path, quantized in ((path, one) for path, one in by_name.items() if ".experts." not in path):
+        bias, float_bias = loaded.model.get_submodule(path).bias, unfolded.model.get_submodule(path).bias
         if bias is not None:
             scaled = float_bias if quantized.row_scale is None else float_bias / quantized.row_scale
             torch.testing.assert_close(bias, scaled)
     check_export(loaded, sequences, text_file, tmp_path / "out")
 
 
-@pytest.mark.parametrize("name", ["qwen2, windows"])
+@pytest.mark.parametrize("name", ["qwen2, windows", "qwen3_moe, one block dense"])
 def test_learned_and_loaded_again(
     folders: dict[str, Path], sequences: torch.Tensor, text_file: Path, tmp_path: Path, name: str
 ) -> None:

@@ -23,6 +23,7 @@ from sarqc.quantization.solve import quantize_group, quantize_layer
 from tests import oracles
 
 FAMILY = family_of("llama", "tests")
+LINEARS = [path for group in FAMILY.dense for path in group.linears]
 TOKENS = torch.randint(0, 64, (2, 12), generator=torch.Generator().manual_seed(3))
 SEARCH = ScaleSearch(lam=0.3, mode="foldable", include_identity=False)
 GRID = Grid(3, 16, "asymmetric")
@@ -76,7 +77,7 @@ def quantize(
 ) -> dict[str, QuantizedLayer]:
     """All of a block's linears, readers first, on made-up inputs."""
     layers, taken = {}, {}
-    for step in folds(block, FAMILY, config):
+    for step in folds(block, FAMILY.dense, config):
         weights = {path: block.get_submodule(path).weight.to(dtype) for path in step.linears}
         width = next(iter(weights.values())).shape[-1]
         inputs = torch.from_numpy(oracles.correlated_inputs(width, 80, width))
@@ -92,11 +93,14 @@ def quantize(
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.title)
 def test_a_linear_that_takes_up_a_scale_is_solved_after_its_readers(family: object) -> None:
-    for position, group in enumerate(family.inputs):
-        earlier = [path for before in family.inputs[:position] for path in before.linears]
-        later = [path for after in family.inputs[position:] for path in after.linears]
-        assert group.source in earlier or group.source not in later
-    assert len(set(family.linears)) == len(family.linears)
+    for groups in (family.groups(None), family.groups(3)):
+        for position, group in enumerate(groups):
+            earlier = [path for before in groups[:position] for path in before.linears]
+            later = [path for after in groups[position:] for path in after.linears]
+            assert group.source in earlier or group.source not in later
+        paths = [path for group in groups for path in group.linears]
+        assert len(set(paths)) == len(paths)
+        assert not any("*" in path for path in paths)
 
 
 class TestTies:
@@ -105,7 +109,7 @@ class TestTies:
         """One row of v_proj at a time; whatever then reaches o_proj comes from it."""
         model = llama(kv_heads, head_dim=head_dim)
         attention = blocks(model)[0].self_attn
-        step = folds(blocks(model)[0], FAMILY, model.config.to_dict())[-2]
+        step = folds(blocks(model)[0], FAMILY.dense, model.config.to_dict())[-2]
         assert step.linears == ("self_attn.o_proj",)
         weight = attention.v_proj.weight.clone()
         seen = {}
@@ -128,14 +132,15 @@ class TestTies:
     def test_a_configuration_need_not_say_the_head_size(self, head_dim: int) -> None:
         model = llama(2, head_dim=head_dim)
         block, config = blocks(model)[0], model.config.to_dict()
-        expected = folds(block, FAMILY, config)
+        expected = folds(block, FAMILY.dense, config)
         for older in (config | {"head_dim": None}, {name: config[name] for name in config if name != "head_dim"}):
             assert all(
-                torch.equal(one.ties, two.ties) for one, two in zip(folds(block, FAMILY, older), expected, strict=True)
+                torch.equal(one.ties, two.ties)
+                for one, two in zip(folds(block, FAMILY.dense, older), expected, strict=True)
             )
 
     def test_steps_and_their_sources(self) -> None:
-        steps = folds(blocks(llama(2))[0], FAMILY, llama(2).config.to_dict())
+        steps = folds(blocks(llama(2))[0], FAMILY.dense, llama(2).config.to_dict())
         assert [step.source for step in steps] == [
             "mlp.up_proj", "post_attention_layernorm", "self_attn.v_proj", "input_layernorm",
         ]  # fmt: skip
@@ -154,7 +159,7 @@ def test_folding_changes_logits_by_rounding_only(kv_heads: int, biases: bool, dt
     model = llama(kv_heads, biases=biases, dtype=dtype)
     folded = copy.deepcopy(model)
     for block in blocks(folded):
-        for step in folds(block, FAMILY, model.config.to_dict()):
+        for step in folds(block, FAMILY.dense, model.config.to_dict()):
             fold(block, step, random_scale(step, dtype), dtype)
     assert distance(folded, model) < least
     for name, tensor in blocks(folded).state_dict().items():
@@ -167,7 +172,7 @@ def test_folding_a_checkpoint(random_llama: Path) -> None:
         model = AutoModelForCausalLM.from_pretrained(random_llama, dtype=dtype).requires_grad_(False)
         folded = copy.deepcopy(model)
         for block in blocks(folded):
-            for step in folds(block, FAMILY, model.config.to_dict()):
+            for step in folds(block, FAMILY.dense, model.config.to_dict()):
                 fold(block, step, random_scale(step, dtype), dtype)
         assert distance(folded, model) < least
 
@@ -176,7 +181,7 @@ def test_one_scale_in_the_wrong_place_is_seen() -> None:
     """What the tests above measure is not small by itself."""
     model = llama(2)
     folded = copy.deepcopy(model)
-    step = folds(blocks(folded)[0], FAMILY, model.config.to_dict())[2]
+    step = folds(blocks(folded)[0], FAMILY.dense, model.config.to_dict())[2]
     scale = torch.rand(32, dtype=torch.float64) + 0.5  # of query heads that are not tied
     fold(blocks(folded)[0], step, scale, torch.float64)
     assert distance(folded, model) > 1e-3
@@ -200,10 +205,8 @@ def test_a_folded_quantized_model_says_what_its_dequantized_weights_say(
     folded, spelt_out, resumed = (copy.deepcopy(model) for _ in range(3))
     for index, block in enumerate(blocks(model)):
         layers = quantize(block, model.config.to_dict(), storage)
-        write_folded(blocks(folded)[index], FAMILY, layers, storage)
-        write_folded(
-            blocks(resumed)[index], FAMILY, {path: from_disk(layers[path]) for path in FAMILY.linears}, storage
-        )
+        write_folded(blocks(folded)[index], FAMILY.dense, layers, storage)
+        write_folded(blocks(resumed)[index], FAMILY.dense, {path: from_disk(layers[path]) for path in LINEARS}, storage)
         for path, layer in layers.items():
             blocks(spelt_out)[index].get_submodule(path).weight.copy_(layer.dequantized)
             assert torch.equal(blocks(folded)[index].get_submodule(path).weight, layer.stored().to(compute))
@@ -230,7 +233,7 @@ def test_losses_are_those_of_the_model_as_written() -> None:
     block = blocks(model)[0]
     layers = quantize(block, model.config.to_dict(), torch.float64)
     folded = copy.deepcopy(block)
-    write_folded(folded, FAMILY, layers, torch.float64)
+    write_folded(folded, FAMILY.dense, layers, torch.float64)
     taken = block.input_layernorm.weight / folded.input_layernorm.weight  # s̃ of q, k and v
     repeats = layers["self_attn.o_proj"].channel_scale.reshape(4, 8)[::2].flatten()
     back = folded.self_attn.v_proj.weight * repeats.unsqueeze(-1) / taken
@@ -242,14 +245,14 @@ class TestSourcesThatDoNotFit:
     def test_values_of_another_size(self) -> None:
         block = blocks(llama(2))[0]
         block.self_attn.v_proj = nn.Linear(32, 12, bias=False, dtype=torch.float64).requires_grad_(False)
-        steps = folds(block, FAMILY, llama(2).config.to_dict())
+        steps = folds(block, FAMILY.dense, llama(2).config.to_dict())
         assert steps[2] == Fold(("self_attn.o_proj",), None, steps[2].ties)
         assert torch.equal(steps[2].ties, torch.zeros(32, dtype=torch.long))
         layers = quantize(block, llama(2).config.to_dict(), torch.float64)
         assert layers["self_attn.o_proj"].channel_scale is None
         assert layers["self_attn.v_proj"].row_scale is None
         assert layers["self_attn.v_proj"].channel_scale is not None
-        write_folded(block, FAMILY, layers, torch.float64)
+        write_folded(block, FAMILY.dense, layers, torch.float64)
 
     def test_a_norm_without_weight(self) -> None:
         """Its readers are not scaled, and the others' scales are still taken up."""
@@ -261,7 +264,7 @@ class TestSourcesThatDoNotFit:
             layers = quantize(block, model.config.to_dict(), torch.float64)
             assert layers["self_attn.q_proj"].channel_scale is None
             assert layers["self_attn.v_proj"].row_scale is not None
-            write_folded(blocks(folded)[index], FAMILY, layers, torch.float64)
+            write_folded(blocks(folded)[index], FAMILY.dense, layers, torch.float64)
             for path, layer in layers.items():
                 blocks(spelt_out)[index].get_submodule(path).weight.copy_(layer.dequantized)
         assert distance(folded, spelt_out) < 1e-9
@@ -312,11 +315,11 @@ class TestLayersThatDoNotBelongTogether:
             block.get_submodule(path).weight, LayerStatistics.from_inputs(inputs), GRID, method(name)
         )
         with pytest.raises(Refused):
-            write_folded(block, FAMILY, layers | {path: alone}, torch.float64)
+            write_folded(block, FAMILY.dense, layers | {path: alone}, torch.float64)
         assert all(torch.equal(tensor, before[key]) for key, tensor in block.state_dict().items())
 
     def test_rows_divided_by_another_scale(self, block: nn.Module, layers: dict[str, QuantizedLayer]) -> None:
         down = layers["mlp.down_proj"]
         readers = {"mlp.down_proj": replace(down, channel_scale=2 * down.channel_scale)}
         with pytest.raises(Refused, match=r"^mlp\.up_proj: "):
-            write_folded(block, FAMILY, layers | readers, torch.float64)
+            write_folded(block, FAMILY.dense, layers | readers, torch.float64)

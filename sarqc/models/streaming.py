@@ -1,0 +1,100 @@
+"""Blocks whose weights are in memory only while they are used: from the checkpoint's files, or as they were changed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from torch import nn
+
+from sarqc.models.weights import WeightFiles, put
+
+_PREFIX = "blocks-"
+
+
+class Streaming:
+    """Brings the weights of a block when it is called, or for as long as it is held with ``at``.
+
+    Blocks that were changed are kept in a folder of their own under ``scratch``, which goes with this object; what
+    processes left behind that are no more is removed.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        blocks: str,
+        files: WeightFiles,
+        device: torch.device,
+        dtype: torch.dtype,
+        scratch: Path,
+    ) -> None:
+        self._files, self._model, self._device, self._dtype = files, model, device, dtype
+        self._paths = {block: f"{blocks}.{index}" for index, block in enumerate(model.get_submodule(blocks))}
+        self._held: set[nn.Module] = set()
+        self._changed: dict[nn.Module, Path] = {}
+        scratch.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(scratch)
+        self._folder = Path(tempfile.mkdtemp(dir=scratch, prefix=f"{_PREFIX}{os.getpid()}-"))
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        for block in self._paths:
+            block.forward = partial(_call_held, weakref.ref(self), block, type(block).forward)
+
+    @contextmanager
+    def at(self, block: nn.Module, *, changes: bool = False) -> Iterator[None]:
+        """Within, the block has its weights; ``changes``: what they are at the end is what it has from then on."""
+        if block in self._held:  # the outer one brought them and will take them away
+            yield
+            return
+        self._bring(block)
+        self._held.add(block)
+        try:
+            yield
+            if changes:
+                self._keep(block)
+        finally:
+            self._held.remove(block)
+            for name, parameter in list(block.named_parameters()):
+                put(block, name, torch.empty_like(parameter, device="meta"))
+
+    def forget_changes(self) -> None:
+        """Every block has the weights of the checkpoint again."""
+        for path in self._changed.values():
+            path.unlink()
+        self._changed.clear()
+
+    def _bring(self, block: nn.Module) -> None:
+        if block in self._changed:
+            for name, tensor in safetensors.torch.load_file(self._changed[block], device=str(self._device)).items():
+                put(block, name, tensor)
+        else:
+            self._files.fill(self._model, self._paths[block], self._device, self._dtype)
+
+    def _keep(self, block: nn.Module) -> None:
+        path = self._folder / f"{self._paths[block]}.safetensors"
+        tensors = {name: parameter.detach().cpu().contiguous() for name, parameter in block.named_parameters()}
+        partial_path = path.with_suffix(".partial")
+        safetensors.torch.save_file(tensors, partial_path)
+        os.replace(partial_path, path)
+        self._changed[block] = path
+
+
+def _call_held(streaming: Callable[[], Streaming], block: nn.Module, forward: Callable[..., Any], *given, **named):
+    """A block's forward pass, with its weights."""
+    with streaming().at(block):
+        return forward(block, *given, **named)
+
+
+def _remove_abandoned(scratch: Path) -> None:
+    for folder in scratch.glob(f"{_PREFIX}*"):
+        process = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        if process.isdigit() and not Path(f"/proc/{process}").exists() and Path("/proc/self").exists():
+            shutil.rmtree(folder, ignore_errors=True)

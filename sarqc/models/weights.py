@@ -1,0 +1,67 @@
+"""The weights of a checkpoint, read from memory-mapped safetensors files when they are wanted."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+from torch import Tensor, nn
+
+from sarqc.errors import Refused
+from sarqc.models.checkpoint import Checkpoint
+from sarqc.models.linears import is_fused_parameter, slices_of
+
+
+class WeightFiles:
+    """Tensors by the names that they have in the files. Nothing is read before it is asked for."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+        self._open = ExitStack()
+        self._files: dict[Path, Any] = {}
+
+    def read(self, name: str) -> Tensor:
+        """One tensor, on the CPU, in the dtype that it is stored in."""
+        path = self._checkpoint.files[name]
+        if path not in self._files:
+            self._files[path] = self._open.enter_context(safetensors.safe_open(path, "pt"))
+        return self._files[path].get_tensor(name)
+
+    def fill(self, model: nn.Module, path: str, device: torch.device, dtype: torch.dtype) -> None:
+        """Gives the parameters of the module at a path, which have none yet or others, the values of the files.
+
+        Raises ``Refused`` for a tensor that is missing or of another shape.
+        """
+        module = model.get_submodule(path)
+        for name, parameter in list(module.named_parameters()):
+            whole = f"{path}.{name}" if path else name
+            shape = tuple(parameter.shape)
+            if is_fused_parameter(module, name):
+                value = torch.empty(shape, device=device, dtype=dtype)
+                for of_expert, rows in zip(slices_of(whole, shape[0]), value, strict=True):
+                    height = shape[1] // len(of_expert)
+                    for part, target in zip(of_expert, rows.split(height), strict=True):
+                        target.copy_(self._checked(f"{part}.weight", tuple(target.shape)))
+            else:
+                value = self._checked(whole, shape).to(device, dtype, copy=True)  # not the file's own memory
+            put(module, name, value)
+
+    def _checked(self, path: str, shape: tuple[int, ...]) -> Tensor:
+        name = self._checkpoint.family.in_file(path)
+        if self._checkpoint.shapes.get(name) != shape:
+            found = self._checkpoint.shapes.get(name)
+            raise Refused(
+                f"config.json asks for {name} of {shape}, " + (f"and it is {found}" if found else "which is not there"),
+                str(self._checkpoint.folder),
+                "Download the checkpoint again; its configuration and its weights must belong together.",
+            )
+        return self.read(name)
+
+
+def put(module: nn.Module, name: str, value: Tensor) -> None:
+    """Makes a tensor the parameter of that name, wherever it was before."""
+    parent, _, last = name.rpartition(".")
+    module.get_submodule(parent).register_parameter(last, nn.Parameter(value, requires_grad=False))
