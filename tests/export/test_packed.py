@@ -29,6 +29,7 @@ from sarqc.quantization.methods import method
 from sarqc.quantization.quantized_layer import QuantizedLayer
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
+from tests.models.cases import make_checkpoint
 
 Layers = dict[str, QuantizedLayer]
 IDS = torch.arange(48).reshape(2, 24) * 41 % 4096
@@ -90,12 +91,13 @@ def assert_round_trip(loaded: LoadedModel, layers: Layers, grids: dict[str, Grid
     tensors = load_file(folder / "model.safetensors")
     for name, layer in layers.items():
         out, width = layer.codes.shape
-        words = tensors[f"{name}.weight_packed"]
+        name_there = loaded.family.in_file(name)
+        words = tensors[f"{name_there}.weight_packed"]
         assert words.shape == (out, -(-width * grids[name].bits // 32))
         assert np.array_equal(unpacked(words.numpy(), grids[name].bits, width), layer.codes.numpy())
-        assert torch.equal(tensors[f"{name}.weight_scale"], layer.scales)
-        assert tensors[f"{name}.weight_shape"].tolist() == [out, width]
-        assert f"{name}.weight" not in tensors
+        assert torch.equal(tensors[f"{name_there}.weight_scale"], layer.scales)
+        assert tensors[f"{name_there}.weight_shape"].tolist() == [out, width]
+        assert f"{name_there}.weight" not in tensors
     again = loaded_again(folder, loaded.storage_dtype)
     if loaded.storage_dtype == loaded.compute_dtype:
         assert torch.equal(logits(again), before)
@@ -144,6 +146,16 @@ def test_narrow_checkpoints_keep_their_weights(random_llama: Path, tmp_path: Pat
 def test_a_foldable_search_is_carried(random_llama: Path, tmp_path: Path) -> None:
     loaded, layers, grids = quantized(random_llama, Grid(3, 16, "symmetric"), "awq", mode="foldable")
     assert any(layer.channel_scale is not None for layer in layers.values())
+    assert_round_trip(loaded, layers, grids, tmp_path / "model")
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4])
+@pytest.mark.parametrize("name", ["mixtral", "qwen3_moe, one block dense", "qwen3_moe", "deepseek"])
+def test_mixtures_of_experts(tiny_llama: Path, tmp_path: Path, name: str, bits: int) -> None:
+    folder = make_checkpoint(name, tmp_path / "float", tiny_llama)
+    chosen = {2: ("gptq", {}), 3: ("rtn", {}), 4: ("awq", {"mode": "foldable"})}[bits]
+    loaded, layers, grids = quantized(folder, Grid(bits, 16, "symmetric"), chosen[0], **chosen[1])
+    assert any(".experts." in name for name in layers)
     assert_round_trip(loaded, layers, grids, tmp_path / "model")
 
 

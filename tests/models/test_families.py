@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +16,6 @@ from torch import nn
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
-    LlamaConfig,
-    MistralConfig,
-    MixtralConfig,
-    PreTrainedConfig,
-    Qwen2Config,
-    Qwen3Config,
-    Qwen3MoeConfig,
 )
 
 from sarqc.calibration.pipeline import calibrate, layer_keys
@@ -31,76 +24,23 @@ from sarqc.errors import Refused
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.events import EpochDone
 from sarqc.export.checkpoint import save_plain, stored_tensors
-from sarqc.models import deepseek_moe
 from sarqc.models import walk as walk_module
 from sarqc.models.checkpoint import read_checkpoint
-from sarqc.models.deepseek_moe import DeepseekConfig
 from sarqc.models.linears import weight_of
 from sarqc.models.loading import LoadedModel
 from sarqc.models.structure import FAMILIES, family_of
 from sarqc.models.walk import BlockWalk
 from sarqc.quantization.methods import Method, method
 from tests.calibration.test_pipeline import a_plan, fresh, inputs_of
+from tests.models.cases import CASES, NONE, WINDOW, make_checkpoint
 
-WINDOW = 8  # of attention, where a model has one; sequences here have 32 tokens
-SIZES = {
-    "vocab_size": 4096, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "max_position_embeddings": 128,
-}  # fmt: skip
-EXPERTS = {"moe_intermediate_size": 16, "num_experts_per_tok": 2}
-SLIDING = {"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 1}
-
-
-@dataclass(frozen=True)
-class Case:
-    """A model as its configuration says it, and which of its blocks see a window only."""
-
-    config: PreTrainedConfig
-    windows: tuple[bool, bool, bool]
-    dtype: torch.dtype = torch.float32
-
-
-NONE, SOME, ALL = (False, False, False), (False, True, True), (True, True, True)
-CASES = {
-    "llama": Case(LlamaConfig(**SIZES, tie_word_embeddings=True), NONE),
-    "mistral": Case(MistralConfig(**SIZES, sliding_window=WINDOW), ALL),
-    "mistral, wide heads, no window": Case(MistralConfig(**SIZES, head_dim=16, sliding_window=None), NONE),
-    "qwen2": Case(Qwen2Config(**SIZES, tie_word_embeddings=True, use_sliding_window=False, sliding_window=4), NONE),
-    "qwen2, windows": Case(Qwen2Config(**SIZES, **SLIDING), SOME),
-    "qwen3": Case(Qwen3Config(**SIZES, head_dim=16, tie_word_embeddings=True), NONE, torch.bfloat16),
-    "qwen3, windows": Case(Qwen3Config(**SIZES, head_dim=16, **SLIDING), SOME),
-    "mixtral": Case(MixtralConfig(**SIZES, num_local_experts=4, num_experts_per_tok=2, sliding_window=None), NONE),
-    "qwen3_moe, one block dense": Case(
-        Qwen3MoeConfig(**SIZES, **EXPERTS, head_dim=16, num_experts=6, norm_topk_prob=True, mlp_only_layers=[1]), NONE
-    ),
-    "qwen3_moe": Case(Qwen3MoeConfig(**SIZES, **EXPERTS, num_experts=3, tie_word_embeddings=True), NONE, torch.float16),
-    "deepseek": Case(
-        DeepseekConfig(**SIZES, **EXPERTS, n_routed_experts=5, n_shared_experts=2, norm_topk_prob=False), NONE
-    ),
-}
 every_case = pytest.mark.parametrize("name", CASES)
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> dict[str, Path]:
-    """The checkpoints by the names of their cases. Norms and biases are random too."""
-    deepseek_moe.register()
-    made = {}
-    for number, (name, case) in enumerate(CASES.items()):
-        torch.manual_seed(number)
-        model = AutoModelForCausalLM.from_config(case.config)
-        for path, parameter in model.named_parameters():
-            if parameter.ndim > 1:
-                parameter.data.normal_(std=0.2)
-            elif path.endswith("bias"):
-                parameter.data.normal_(std=0.5)
-            else:
-                parameter.data.uniform_(0.5, 1.5)
-        made[name] = tmp_path_factory.mktemp("families") / f"model-{number}"
-        model.to(case.dtype).save_pretrained(made[name])
-        for file in ("tokenizer.json", "tokenizer_config.json"):
-            shutil.copy(tiny_llama / file, made[name] / file)
-    return made
+    """The checkpoints by the names of their cases."""
+    return {name: make_checkpoint(name, tmp_path_factory.mktemp("family"), tiny_llama) for name in CASES}
 
 
 @pytest.fixture(scope="module")
