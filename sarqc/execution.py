@@ -73,7 +73,7 @@ def execute(
     for warning in planned.warnings:
         yield Warned(warning, "plan")
     yield Stage("loading", recipe.model)
-    run = _Run(recipe, settings)
+    run = _Run(recipe, settings, planned.streamed)
     yield run.started()
     for name, what in run.float_measurements():
         yield Stage("measuring the float model", name)
@@ -108,11 +108,13 @@ def warm_up() -> None:
 class _Run:
     """The state of one execution: the loaded model, what was solved and what was measured."""
 
-    def __init__(self, recipe: Recipe, settings: Settings) -> None:
+    def __init__(self, recipe: Recipe, settings: Settings, streamed: bool) -> None:
         self.recipe, self.settings = recipe, settings
         self.store = ArtefactStore(settings.artefacts_dir())
         self.checkpoint: Checkpoint = read_checkpoint(fetch(recipe.model, recipe.revision, settings, download=True))
-        self.loaded: LoadedModel = load(self.checkpoint, choose_device(settings.device))
+        self.loaded: LoadedModel = load(
+            self.checkpoint, choose_device(settings.device), scratch=settings.scratch_dir() if streamed else None
+        )
         self.calibration = calibration_plan(recipe, self.checkpoint, settings)
         self.keys = layer_keys(self.loaded, self.calibration)
         self.selection: ModelSelection | None = None

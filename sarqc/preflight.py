@@ -7,12 +7,12 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from sarqc import costs, host
 from sarqc.calibration.corpora import Sequences, described, draw_sequences, read_corpus, token_ids
 from sarqc.errors import Refused
 from sarqc.evaluation.tasks import known_task
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint
-from sarqc.quantization.methods import METHODS, ColumnSolver, LearnedClipping, ScaleSearch
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -30,11 +30,14 @@ class Plan(BaseModel):
     parameters: int | None = None
     share_quantized: float | None = None  # 0..1
     layers: int | None = None
+    experts: int = 0  # of a block that has most; 0 where all are dense
     per_channel_layers: tuple[str, ...] = ()  # module names that take per channel where the group size does not fit
     bits_per_weight: float | None = None  # of the quantized linears, scales and zero points included
     bytes_before: int | None = None
     bytes_after: int | None = None
-    memory_bytes: int | None = None
+    memory_bytes: int | None = None  # of the device, at the peak
+    host_bytes: int | None = None  # of the machine beside a GPU
+    streamed: bool = False  # the weights of a block are on the device only while it is used
     calibration_tokens: int
     test_tokens: int | None = None
     minutes: float | None = None
@@ -70,7 +73,7 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
         test_tokens = min(len(token_ids(test, checkpoint.folder)), recipe.test_tokens or math.inf)
         if test_tokens < 2:
             raise Refused("the text has fewer than two tokens", f"test text {recipe.test}", "Give a longer text.")
-    return _estimate(recipe, checkpoint, per_channel, test_tokens)
+    return _estimate(recipe, checkpoint, settings, per_channel, test_tokens)
 
 
 def drawn_sequences(recipe: Recipe, checkpoint: Checkpoint, settings: Settings) -> Sequences:
@@ -114,99 +117,78 @@ def indivisible_layers(recipe: Recipe, checkpoint: Checkpoint) -> tuple[str, ...
     return tuple(layer.name for layer in odd)
 
 
-def _estimate(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ...], test_tokens: float | None) -> Plan:
+def _estimate(
+    recipe: Recipe, checkpoint: Checkpoint, settings: Settings, per_channel: tuple[str, ...], test_tokens: float | None
+) -> Plan:
     quantized = sum(math.prod(layer.shape) for layer in checkpoint.layers)
-    groups = 0
-    for layer in checkpoint.layers:
-        whole_rows = recipe.group_size is None or layer.name in per_channel
-        groups += layer.shape[0] * (1 if whole_rows else layer.shape[1] // recipe.group_size)
-    per_group = 16 + (recipe.bits if recipe.grid == "asymmetric" else 0)  # a 16-bit scale and a packed zero point
-    packed_bits = quantized * recipe.bits + groups * per_group
-    stored = checkpoint.size_bytes / checkpoint.parameters  # bytes a float parameter
-    tokens = (recipe.samples + recipe.held_out_samples) * recipe.length
-    hidden = int(checkpoint.config["hidden_size"])
-    widest = max(layer.shape[1] for layer in checkpoint.layers)
-    needs = recipe.to_method().needs
-    # The float model's states beside the quantized prefix's.
-    two_walks = "cross" in needs or ("block" in needs and recipe.inputs_from == "quantized")
-    kept = tokens + (recipe.samples * recipe.length if two_walks else 0)  # tokens whose states are held
+    bits = costs.packed_bits(recipe, checkpoint, per_channel)
+    streamed = is_streamed(recipe, checkpoint, settings, test_tokens or 0)
+    on_processor = host.on_processor(settings)
     return Plan(
         model=recipe.model,
         family=checkpoint.family.title,
         parameters=checkpoint.parameters,
         share_quantized=checkpoint.share_quantized,
         layers=len(checkpoint.layers),
+        experts=max((checkpoint.experts(block) or 0 for block in range(checkpoint.n_blocks)), default=0),
         per_channel_layers=per_channel,
-        bits_per_weight=packed_bits / quantized,
+        bits_per_weight=bits / quantized,
         bytes_before=checkpoint.size_bytes,
-        bytes_after=round(checkpoint.size_bytes - quantized * stored + packed_bits / 8),
-        memory_bytes=4 * checkpoint.parameters
-        + 8 * kept * hidden
-        + (16 if two_walks else 8) * widest * widest
-        + (1 << 29),
+        bytes_after=round(checkpoint.size_bytes - quantized * costs.stored_bytes(checkpoint) + bits / 8),
+        memory_bytes=_memory(recipe, checkpoint, settings, test_tokens or 0, streamed=streamed),
+        host_bytes=None if on_processor else costs.host_bytes(checkpoint),
+        streamed=streamed,
         calibration_tokens=recipe.samples * recipe.length,
         test_tokens=None if test_tokens is None else int(test_tokens),
-        minutes=_minutes(recipe, checkpoint, quantized, test_tokens or 0, two_walks),
-        warnings=tuple(_warnings(recipe, per_channel)),
+        minutes=costs.minutes(recipe, checkpoint, test_tokens or 0),
+        warnings=tuple(_warnings(recipe, per_channel, streamed)),
     )
 
 
-def _warnings(recipe: Recipe, per_channel: tuple[str, ...]) -> list[str]:
+def is_streamed(recipe: Recipe, checkpoint: Checkpoint, settings: Settings, test_tokens: float) -> bool:
+    """Whether the weights of a block are on the device only while it is used: where all of them have no room.
+
+    Raises ``Refused`` with numbers where even that does not fit, or what the host's operator asked for.
+    """
+    free = host.free_bytes(settings)
+    whole, one = (_memory(recipe, checkpoint, settings, test_tokens, streamed=part) for part in (False, True))
+    streamed = settings.weights == "streamed" or (settings.weights == "auto" and free is not None and whole > free)
+    needed = one if streamed else whole
+    if free is not None and needed > free:
+        remedy = "Take fewer or shorter calibration sequences, fewer test tokens, or another host."
+        if not streamed:
+            remedy = f"Set SARQC_WEIGHTS to auto: block by block it takes {_gib(one)}."
+        raise Refused(
+            f"the run needs {_gib(needed)}{' even block by block' if streamed else ''}, and {_gib(free)} are free",
+            f"memory of the device {settings.device}",
+            remedy,
+        )
+    return streamed
+
+
+def _memory(recipe: Recipe, checkpoint: Checkpoint, settings: Settings, test_tokens: float, *, streamed: bool) -> int:
+    return costs.memory_bytes(
+        recipe, checkpoint, test_tokens, settings.sweep_bytes(), on_processor=host.on_processor(settings),
+        streamed=streamed,
+    )  # fmt: skip
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:.1f} GiB"
+
+
+def _warnings(recipe: Recipe, per_channel: tuple[str, ...], streamed: bool) -> list[str]:
     warnings = recipe.ignored()
     if per_channel:
         warnings.append(f"{len(per_channel)} layers are quantized per channel: the group size does not divide them")
     if recipe.inputs_from == "float":
         warnings.append("float prefix: an exploring run, the final one will differ slightly")
+    if streamed:
+        warnings.append(
+            "the weights have no room as a whole: they are read block by block"
+            + (", and for accuracy again for every batch of items, which is slow" if recipe.tasks else "")
+        )
     return warnings
-
-
-# Sustained operations a second, measured on the embedded model with two server cores: passes through the model and
-# Grams are large products, the column solver's are small, a scale search rounds every weight for every candidate and
-# learned clipping in every step. A GPU is faster by far.
-_PRODUCTS_PER_SECOND = 1.2e11
-_SOLVES_PER_SECOND = 2e10
-_SEARCHED = 22  # candidates of a scale search: 21 values of α, and none
-_ROUNDED_PER_SECOND = 1e8
-_CLIPPED_PER_SECOND = 1.5e8
-
-
-def _minutes(recipe: Recipe, checkpoint: Checkpoint, quantized: int, test_tokens: float, two_walks: bool) -> float:
-    """A rough estimate for two CPU cores of all calibrations that the recipe asks for, and of its measurements."""
-    calibration = recipe.samples * recipe.length
-    seconds = _calibration_seconds(recipe, checkpoint, quantized, calibration, two_walks)
-    candidates = recipe.candidates()
-    if candidates and METHODS[recipe.method].auto.by == "model":
-        judged = recipe.validation_samples() * recipe.length
-        once = _calibration_seconds(recipe, checkpoint, quantized, calibration - judged, two_walks)
-        seconds += len(candidates) * (once + 2 * checkpoint.parameters * judged / _PRODUCTS_PER_SECOND)
-    measuring = 2 * 2 * (quantized + checkpoint.parameters) * test_tokens
-    return (seconds + measuring / _PRODUCTS_PER_SECOND) / 60
-
-
-def _calibration_seconds(
-    recipe: Recipe, checkpoint: Checkpoint, quantized: int, calibration: int, two_walks: bool
-) -> float:
-    """Passes over the text, Grams, and what the method does at each point: one, a curve, or what “auto” compares."""
-    chosen, walks = recipe.to_method(), 2 if two_walks else 1
-    tokens = calibration + recipe.held_out_samples * recipe.length
-    passes = 2 * quantized * (1 + walks) * tokens
-    grams = walks * sum(2 * tokens * layer.shape[1] ** 2 for layer in checkpoint.layers) / 2
-    seconds = (passes + grams) / _PRODUCTS_PER_SECOND
-    points = len({*recipe.sweep, -1.0})
-    if recipe.candidates() and METHODS[recipe.method].auto.by == "layer":
-        points = len(recipe.candidates()) + 1
-    squares = sum(layer.shape[0] * layer.shape[1] ** 2 for layer in checkpoint.layers)
-    match chosen:
-        case ColumnSolver():
-            cubes = sum(layer.shape[1] ** 3 / 3 for layer in checkpoint.layers)
-            seconds += points * (cubes + (1 + 2 * walks) * squares) / _SOLVES_PER_SECOND
-        case ScaleSearch():
-            seconds += _SEARCHED * (2 * squares / _PRODUCTS_PER_SECOND + quantized / _ROUNDED_PER_SECOND)
-        case LearnedClipping():
-            epochs = points * chosen.epochs_at(recipe.bits)  # each a step forward and back, and a look at the whole
-            seconds += epochs * 8 * quantized * calibration / _PRODUCTS_PER_SECOND
-            seconds += epochs * quantized * (calibration / recipe.length) / _CLIPPED_PER_SECOND
-    return seconds
 
 
 def output_is_free(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -26,6 +27,13 @@ class Settings(BaseSettings):
     )
     model_dirs: str = Field("", description="Folders whose sub-folders are offered as local models, separated by ':'.")
     device: str = Field("auto", description="auto, cpu, cuda or cuda:N; auto takes CUDA where there is one.")
+    weights: Literal["auto", "resident", "streamed"] = Field(
+        "auto",
+        description="Keep all weights on the device, or those of one block at a time; auto: as they fit.",
+    )
+    memory_gib: float | None = Field(
+        None, gt=0, description="Memory that a run may take on the device, in GiB; empty: what is free."
+    )
     hub_timeout: float = Field(8.0, gt=0, description="Seconds to wait for the Hub before saying that it is away.")
     max_queued: int = Field(50, ge=1, description="Runs that may wait; one more is refused.")
     sweep_gib: float = Field(
@@ -51,6 +59,10 @@ class Settings(BaseSettings):
 
     def artefacts_dir(self) -> Path:
         return self.resolved_state_dir() / "artefacts"
+
+    def scratch_dir(self) -> Path:
+        """Blocks that a run has changed, where not all of them have room in memory."""
+        return self.resolved_state_dir() / "scratch"
 
     def studies_dir(self) -> Path:
         """Studies left by runs on this host; the shipped ones are under ``assets_dir / "studies"``."""

@@ -20,6 +20,8 @@ FLOORS: list[list[tuple[str, ...]]] = [
     [("sarqc.calibration",), ("sarqc.evaluation",), ("sarqc.export",)],
     [
         (
+            "sarqc.host",
+            "sarqc.costs",
             "sarqc.preflight",
             "sarqc.model_selection",
             "sarqc.study_lines",

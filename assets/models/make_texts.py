@@ -41,7 +41,9 @@ def sample_documents(model: torch.nn.Module, start: int, count: int, random: np.
 
 
 def main(folder: Path) -> None:
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, local_files_only=True).eval()
+    model = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float64, local_files_only=True, experts_implementation="eager"
+    ).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     random = np.random.default_rng(SEED)
     start, end = model.config.bos_token_id, model.config.eos_token_id

@@ -1,0 +1,155 @@
+"""What a run will cost: memory, minutes and the size of what it leaves. No torch."""
+
+from __future__ import annotations
+
+import math
+
+from sarqc.models.checkpoint import Checkpoint
+from sarqc.quantization.methods import METHODS, ColumnSolver, LearnedClipping, ScaleSearch
+from sarqc.recipe import Recipe
+
+_PROCESS = 1 << 29  # Python, PyTorch and what they hold for themselves
+_LOGITS = 1 << 29  # float32 logits of some windows, and their softmax
+
+
+def memory_bytes(
+    recipe: Recipe, checkpoint: Checkpoint, test_tokens: float, budget: int, *, on_processor: bool, streamed: bool
+) -> int:
+    """Bytes that a run needs on its device at the peak.
+
+    ``budget``: of candidates that are solved at once. ``on_processor``: the model computes in float32, otherwise in
+    the dtype of its files. ``streamed``: no more than one block is there at a time, and perplexity holds the states of
+    the whole test text instead.
+    """
+    stored = stored_bytes(checkpoint)
+    computed = 4 if on_processor else stored
+    blocks: dict[int, int] = {}  # parameters of the quantized linears of each
+    for layer in checkpoint.layers:
+        blocks[layer.block] = blocks.get(layer.block, 0) + math.prod(layer.shape)
+    block = max(blocks.values())
+    weights = checkpoint.parameters - (sum(blocks.values()) - block if streamed else 0)
+    if not streamed and recipe.candidates() and METHODS[recipe.method].auto.by == "model":
+        weights += sum(blocks.values())  # a copy of the float ones
+    solved = block * (2 * stored + 1)  # the float weights in their own dtype, the quantized ones and their codes
+    states = 2 * max(tokens_held(recipe), test_tokens if streamed else 0) * int(checkpoint.config["hidden_size"])
+    process = _PROCESS if on_processor else 1 << 28
+    return round(
+        computed * (weights + states) + solved + _statistics(recipe, checkpoint) + _working(recipe, checkpoint, budget)
+        + _LOGITS * bool(test_tokens) + process
+    )  # fmt: skip
+
+
+def host_bytes(checkpoint: Checkpoint) -> int:
+    """Bytes of the machine's own memory for a run on a GPU: weights pass through it tensor by tensor."""
+    largest = max(math.prod(shape) for shape in checkpoint.shapes.values())
+    return round(4 * _PROCESS + 2 * largest * stored_bytes(checkpoint))
+
+
+def stored_bytes(checkpoint: Checkpoint) -> float:
+    """Bytes of one float parameter in the files."""
+    return checkpoint.size_bytes / checkpoint.parameters
+
+
+def two_walks(recipe: Recipe) -> bool:
+    """Whether the float model's states are walked beside those of the quantized prefix."""
+    needs = recipe.to_method().needs
+    return "cross" in needs or ("block" in needs and recipe.inputs_from == "quantized")
+
+
+def tokens_held(recipe: Recipe) -> int:
+    """Tokens whose states are held while the blocks are walked."""
+    calibration = recipe.samples * recipe.length
+    return calibration * (2 if two_walks(recipe) else 1) + recipe.held_out_samples * recipe.length
+
+
+def packed_bits(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ...]) -> int:
+    """Bits of all quantized linears, scales and zero points included."""
+    groups = 0
+    for layer in checkpoint.layers:
+        whole_rows = recipe.group_size is None or layer.name in per_channel
+        groups += layer.shape[0] * (1 if whole_rows else layer.shape[1] // recipe.group_size)
+    per_group = 16 + (recipe.bits if recipe.grid == "asymmetric" else 0)  # a 16-bit scale and a packed zero point
+    return sum(math.prod(layer.shape) for layer in checkpoint.layers) * recipe.bits + groups * per_group
+
+
+def _statistics(recipe: Recipe, checkpoint: Checkpoint) -> int:
+    """Grams, one for each tensor that a block's linears read and for each expert, of the block that has most."""
+    sets = 1 + bool(recipe.held_out_samples) + bool(recipe.candidates())
+    if "cross" in recipe.to_method().needs:
+        sets += 1 + bool(recipe.candidates())
+    widths = {layer.name: layer.shape[1] for layer in checkpoint.layers}
+    blocks, most = checkpoint.family.blocks, 0
+    for block in range(checkpoint.n_blocks):
+        read = {
+            (number, checkpoint.family.expert_of(path)): widths[f"{blocks}.{block}.{path}"]
+            for number, group in enumerate(checkpoint.groups(block))
+            for path in group.linears
+        }
+        most = max(most, sum(width**2 for width in read.values()))
+    return 4 * sets * most
+
+
+def _working(recipe: Recipe, checkpoint: Checkpoint, budget: int) -> int:
+    """What the method takes for itself."""
+    rows, width = max((layer.shape for layer in checkpoint.layers), key=math.prod)
+    match recipe.to_method():
+        case ColumnSolver():
+            group = recipe.group_size or width
+            one = 4 * (2 * width**2 + (11 * width + 3 * group) * rows)
+            experts = max((checkpoint.experts(block) or 0 for block in range(checkpoint.n_blocks)), default=0)
+            points = max(len(recipe.candidates()), len(recipe.sweep) + 1) * max(1, 2 * experts)
+            return 48 * max(layer.shape[1] for layer in checkpoint.layers) ** 2 + max(one, min(budget, points * one))
+        case LearnedClipping():
+            by_block: dict[int, int] = {}
+            for layer in checkpoint.layers:
+                by_block[layer.block] = by_block.get(layer.block, 0) + math.prod(layer.shape)
+            return 4 * 10 * max(by_block.values())
+    return 4 * 6 * rows * width
+
+
+# Sustained operations a second, measured on the embedded model with two server cores: passes through the model and
+# Grams are large products, the column solver's are small, a scale search rounds every weight for every candidate and
+# learned clipping in every step. A GPU is faster by far.
+_PRODUCTS_PER_SECOND = 1.2e11
+_SOLVES_PER_SECOND = 2e10
+_SEARCHED = 22  # candidates of a scale search: 21 values of α, and none
+_ROUNDED_PER_SECOND = 1e8
+_CLIPPED_PER_SECOND = 1.5e8
+
+
+def minutes(recipe: Recipe, checkpoint: Checkpoint, test_tokens: float) -> float:
+    """A rough estimate for two CPU cores of all calibrations that the recipe asks for, and of its measurements."""
+    calibration = recipe.samples * recipe.length
+    quantized = sum(math.prod(layer.shape) for layer in checkpoint.layers)
+    seconds = _calibration_seconds(recipe, checkpoint, quantized, calibration)
+    candidates = recipe.candidates()
+    if candidates and METHODS[recipe.method].auto.by == "model":
+        judged = recipe.validation_samples() * recipe.length
+        once = _calibration_seconds(recipe, checkpoint, quantized, calibration - judged)
+        seconds += len(candidates) * (once + 2 * checkpoint.parameters * judged / _PRODUCTS_PER_SECOND)
+    measuring = 2 * 2 * (quantized + checkpoint.parameters) * test_tokens
+    return (seconds + measuring / _PRODUCTS_PER_SECOND) / 60
+
+
+def _calibration_seconds(recipe: Recipe, checkpoint: Checkpoint, quantized: int, calibration: int) -> float:
+    """Passes over the text, Grams, and what the method does at each point: one, a curve, or what “auto” compares."""
+    chosen, walks = recipe.to_method(), 2 if two_walks(recipe) else 1
+    tokens = calibration + recipe.held_out_samples * recipe.length
+    passes = 2 * quantized * (1 + walks) * tokens
+    grams = walks * sum(2 * tokens * layer.shape[1] ** 2 for layer in checkpoint.layers) / 2
+    seconds = (passes + grams) / _PRODUCTS_PER_SECOND
+    points = len({*recipe.sweep, -1.0})
+    if recipe.candidates() and METHODS[recipe.method].auto.by == "layer":
+        points = len(recipe.candidates()) + 1
+    squares = sum(layer.shape[0] * layer.shape[1] ** 2 for layer in checkpoint.layers)
+    match chosen:
+        case ColumnSolver():
+            cubes = sum(layer.shape[1] ** 3 / 3 for layer in checkpoint.layers)
+            seconds += points * (cubes + (1 + 2 * walks) * squares) / _SOLVES_PER_SECOND
+        case ScaleSearch():
+            seconds += _SEARCHED * (2 * squares / _PRODUCTS_PER_SECOND + quantized / _ROUNDED_PER_SECOND)
+        case LearnedClipping():
+            epochs = points * chosen.epochs_at(recipe.bits)  # each a step forward and back, and a look at the whole
+            seconds += epochs * 8 * quantized * calibration / _PRODUCTS_PER_SECOND
+            seconds += epochs * quantized * (calibration / recipe.length) / _CLIPPED_PER_SECOND
+    return seconds
