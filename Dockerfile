@@ -16,6 +16,7 @@ ENV PATH=/home/user/.local/bin:$PATH \
     SARQC_HOST=0.0.0.0 \
     SARQC_PORT=7860 \
     SARQC_STATE_DIR=/home/user/state
+# humaneval needs user namespaces, which Docker's usual profile forbids: its plan says so. See docs/algorithms.md.
 EXPOSE 7860
 VOLUME /home/user/state
 CMD ["python", "app.py"]

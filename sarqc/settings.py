@@ -44,6 +44,11 @@ class Settings(BaseSettings):
         "'self' https://huggingface.co",
         description="Sites that may show the pages in a frame, as in Content-Security-Policy.",
     )
+    allow_code_execution: bool = Field(
+        False,
+        description="Allow the task humaneval, which runs programs that the model writes. Each runs without network, "
+        "without this host's files and with limits: a fence against accidents, not a proof against an attacker.",
+    )
     cancel_seconds: float = Field(20.0, gt=0, description="How long a cancelled worker may take before it is ended.")
 
     def sweep_bytes(self) -> int:

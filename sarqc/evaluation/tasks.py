@@ -1,5 +1,7 @@
 """Zero-shot accuracy through lm-eval: its own tasks by name, and the multiple-choice tasks of embedded models.
 
+HumanEval, whose answers are programs, is one of them where the host allows it: see ``human_eval``.
+
 On a host with a mirror of the Hub the usual tasks take their rows from there; prompts, choices and metrics stay those
 of lm-eval's own definitions. lm-eval is imported where it is used: it is heavy, and an extra.
 """
@@ -11,11 +13,13 @@ import json
 import logging
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sarqc.errors import NotFound, Refused, Unreachable
+from sarqc.evaluation import human_eval
 from sarqc.models.catalogue import embedded_models
 from sarqc.settings import Settings
 
@@ -50,7 +54,7 @@ _MMLU_SUBJECTS = (
     "world_religions",
 )  # fmt: skip
 # What a protocol of an accuracy holds of the model, not of the measuring: it differs between float and quantized.
-MEASURED_BESIDE = ("acc_norm", "acc_norm_standard_error", "subjects")
+MEASURED_BESIDE = ("acc_norm", "acc_norm_standard_error", "subjects", "outcomes")
 # The usual tasks. Known here, so that a plan need not wait for lm-eval's index of thousands.
 _USUAL: dict[str, _Rows] = {
     "piqa": _Rows("baber/piqa", None, "validation"),
@@ -59,6 +63,7 @@ _USUAL: dict[str, _Rows] = {
     "winogrande": _Rows("allenai/winogrande", "winogrande_xl", "validation"),
     "arc_easy": _Rows("allenai/ai2_arc", "ARC-Easy", "test"),
     "arc_challenge": _Rows("allenai/ai2_arc", "ARC-Challenge", "test"),
+    human_eval.TASK: _Rows("openai/openai_humaneval", None, "test"),
     **{f"mmlu_{subject}": _Rows("cais/mmlu", subject, "test") for subject in _MMLU_SUBJECTS},
 }
 # A group that counts as one task, its items pooled: lm-eval's own mean over the group, weighted by size.
@@ -93,14 +98,19 @@ def embedded_tasks(settings: Settings) -> dict[str, Path]:
 def known_task(name: str, settings: Settings) -> None:
     """Returns when it is one task that exists, its rows on the mirror if this host has one.
 
-    Raises ``Refused`` naming the known ones when it is not, ``NotFound`` naming the file that the mirror lacks.
+    Raises ``Refused`` naming the known ones when it is not, or when it runs programs that the model wrote and this host
+    does not allow or can't isolate them; ``NotFound`` naming the file that the mirror lacks.
     """
     if name in embedded_tasks(settings):
         return
+    if name == human_eval.TASK:
+        human_eval.require_permission(settings)
     if name in _USUAL or name in _POOLED:
         _mirror_files(name, settings)
         return
-    if name not in _published_tasks():
+    if name in _published_tasks():
+        _runs_no_programs(name)
+    else:
         usual = [task for task in _USUAL if not task.startswith("mmlu_")]
         raise Refused(
             f"there is no single task “{name}”",
@@ -125,9 +135,13 @@ def measure_accuracy(
 ) -> Accuracy:
     """Accuracy of the model as it is now on one task, zero-shot, with lm-eval's ``acc`` and ``acc_norm``.
 
-    The standard error is the binomial one over items. A ``limit``, in a group one for each subject, is marked in the
-    protocol. Raises ``NotFound`` for rows that the mirror lacks, ``Unreachable`` without a Hub.
+    For HumanEval it is pass@1: the share of greedy answers that pass their tests. The standard error is the binomial
+    one over items. A ``limit``, in a group one for each subject, is marked in the protocol. Raises ``Refused`` where
+    programs may not be run, ``NotFound`` for rows that the mirror lacks, ``Unreachable`` without a Hub.
     """
+    writes_programs, positions = name == human_eval.TASK, loaded.checkpoint.max_positions
+    if writes_programs:
+        human_eval.require_permission(settings)
     from lm_eval import __version__, simple_evaluate
     from lm_eval.models.huggingface import HFLM
     from lm_eval.tasks import TaskManager
@@ -138,13 +152,16 @@ def measure_accuracy(
         def loglikelihood(self, requests: list[Any], disable_tqdm: bool = True) -> list[Any]:
             return super().loglikelihood(requests, disable_tqdm=True)
 
+        def generate_until(self, requests: list[Any], disable_tqdm: bool = True) -> list[str]:
+            return super().generate_until(requests, disable_tqdm=True)
+
     manager = _Shared.get(TaskManager)
     tasks, source = _load(manager, name, settings)
     wrapped = Quiet(
         pretrained=loaded.model,
         tokenizer=loaded.tokenizer,
-        batch_size=batch_size,
-        max_length=loaded.checkpoint.max_positions,
+        batch_size=min(batch_size, human_eval.BATCH) if writes_programs else batch_size,
+        max_length=positions,
     )
     results = simple_evaluate(
         model=wrapped,
@@ -154,17 +171,19 @@ def measure_accuracy(
         bootstrap_iters=0,
         log_samples=True,
         task_manager=manager,
+        **(human_eval.arguments(positions) if writes_programs else {}),
     )
     members = {
         member: sorted(results["samples"][member], key=lambda sample: sample["doc_id"])
         for member in _POOLED.get(name, (name,))
     }
     samples = [sample for of_member in members.values() for sample in of_member]
+    judged = human_eval.score(samples, loaded) if writes_programs else {}
     if not samples or "acc" not in samples[0]:
         raise Refused(f"the task “{name}” has no accuracy for single items", "tasks", "Take a multiple-choice task.")
     value, error = _mean(samples, "acc")
     protocol = {"task": name, "items": len(samples), "limit": limit, "metric": "acc", "few_shot": 0,
-                "lm_eval": __version__, "rows_from": source}  # fmt: skip
+                "lm_eval": __version__, "rows_from": source} | judged  # fmt: skip
     normalised = normalised_error = None
     if "acc_norm" in samples[0]:
         normalised, normalised_error = _mean(samples, "acc_norm")
@@ -212,6 +231,11 @@ def _mirror_files(name: str, settings: Settings) -> dict[str, Path]:
 def _load(manager: Any, name: str, settings: Settings) -> tuple[list[Any], str]:
     """lm-eval's tasks for a name, their rows read, and where from: “embedded”, “mirror” or “hub”."""
     _quieten()
+    with human_eval.definition() if name == human_eval.TASK else nullcontext():
+        return _read(manager, name, settings)
+
+
+def _read(manager: Any, name: str, settings: Settings) -> tuple[list[Any], str]:
     embedded = embedded_tasks(settings)
     if name in embedded:
         return list(manager.load(_task_config(name, embedded[name]))["tasks"].values()), "embedded"
@@ -272,6 +296,20 @@ def _published_tasks() -> set[str]:
     from lm_eval.tasks import TaskManager
 
     return set(_Shared.get(TaskManager).all_subtasks)  # single tasks; groups have no items of their own
+
+
+def _runs_no_programs(name: str) -> None:
+    """Raises ``Refused`` for a task of lm-eval that runs what the model writes as the user of this process."""
+    from lm_eval.tasks import TaskManager
+    from lm_eval.tasks._yaml_loader import load_yaml
+
+    path = _Shared.get(TaskManager).task_index[name].yaml_path
+    if path is not None and load_yaml(path, resolve_func=False).get("unsafe_code"):
+        raise Refused(
+            "lm-eval would run programs that the model writes without isolating them",
+            f"task {name}",
+            f"Take {human_eval.TASK}, the one such task that is isolated here.",
+        )
 
 
 def _task_config(name: str, file: Path) -> dict[str, Any]:

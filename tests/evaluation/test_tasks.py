@@ -134,6 +134,8 @@ def made_rows(task: str, count: int) -> list[dict[str, Any]]:
                 "hellaswag": {"ind": number, "activity_label": "Walking", "ctx_a": f"A man sees a {word}.",
                               "ctx_b": "he", "ctx": f"A man sees a {word}. he", "endings": four,
                               "label": str(number % 4)},
+                "humaneval": {"task_id": f"HumanEval/{number}", "prompt": f'def {word}():\n    """', "test": "",
+                              "canonical_solution": "", "entry_point": word},
                 "mmlu": {"question": f" Where is the {word} kept? ", "subject": task.removeprefix("mmlu_"),
                          "choices": four, "answer": number % 4},
             }[task.split("_")[0]]

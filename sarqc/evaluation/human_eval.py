@@ -1,0 +1,88 @@
+"""HumanEval: lm-eval's own prompts, stop words and assembly of programs; only judging them is ours.
+
+lm-eval's metric fetches a script from the Hub and runs what the model wrote as the user of this process, with its
+network and files. Here each program is judged behind ``sandbox``'s fence, and only where the host's operator allows it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sarqc.errors import Refused
+from sarqc.evaluation.sandbox import Limits, Outcome, require_isolation, run_programs
+from sarqc.settings import Settings
+
+if TYPE_CHECKING:
+    from sarqc.models.loading import LoadedModel
+
+TASK = "humaneval"
+BATCH = 8  # prompts: each holds its keys and values for up to 1024 further tokens
+_MOST_TOKENS = 1024  # lm-eval's own bound for an answer
+
+
+def require_permission(settings: Settings) -> None:
+    """Returns when programs that a model wrote may be run here and really can be isolated; raises ``Refused`` else."""
+    if not settings.allow_code_execution:
+        raise Refused(
+            "the task runs programs that the model writes, and this host does not allow it",
+            f"task {TASK}",
+            "Leave it out; or let the host's operator set SARQC_ALLOW_CODE_EXECUTION=true: such programs then run "
+            "here, isolated and bounded.",
+        )
+    require_isolation()
+
+
+@contextmanager
+def definition() -> Iterator[None]:
+    """While it is open lm-eval can read the task's definition, which else fetches and tries a metric from the Hub."""
+    import evaluate
+
+    fetch = evaluate.load
+    evaluate.load = lambda *_, **__: _NoMetric()
+    try:
+        yield
+    finally:
+        evaluate.load = fetch
+
+
+class _NoMetric:
+    """What the definition gets for the metric that it tries when it is read. It runs nothing and judges nothing."""
+
+    def compute(self, **_: Any) -> None:
+        return None
+
+
+def arguments(max_positions: int) -> dict[str, Any]:
+    """What ``simple_evaluate`` is told: write greedily, as far as the model's positions allow, and judge nothing."""
+    tokens = min(_MOST_TOKENS, max_positions // 2)
+    return {"predict_only": True, "confirm_run_unsafe_code": True, "gen_kwargs": {"max_gen_toks": tokens}}
+
+
+def judge(samples: list[dict[str, Any]], limits: Limits | None = None) -> list[Outcome]:
+    """Runs the program of each of lm-eval's samples: prompt and answer as its filter joined them, then its tests."""
+    return run_programs([f"{sample['filtered_resps'][0][0]}\n{sample['target']}" for sample in samples], limits)
+
+
+def score(samples: list[dict[str, Any]], loaded: LoadedModel) -> dict[str, Any]:
+    """Judges the samples and writes 0 or 1 into each as its ``acc``.
+
+    Returns what the protocol says of it: how answers were written, what bounded the programs, how these ended.
+    """
+    outcomes = judge(samples)
+    for sample, outcome in zip(samples, outcomes, strict=True):
+        sample["acc"] = int(outcome.result == "passed")
+    limits, positions = Limits(), loaded.checkpoint.max_positions
+    tokens = arguments(positions)["gen_kwargs"]["max_gen_toks"]
+    prompts = [loaded.tokenizer(sample["arguments"][0][0])["input_ids"] for sample in samples]
+    cut = sum(len(prompt) > positions - tokens for prompt in prompts)
+    return {
+        "metric": "pass@1",
+        "decoding": "greedy, one answer",
+        "max_new_tokens": tokens,
+        "program_limits": f"{limits.cpu_seconds} s of CPU, {limits.wall_seconds:g} s in all, "
+        f"{limits.memory_bytes >> 20} MiB, no network",
+        "outcomes": dict(Counter(outcome.result for outcome in outcomes)),
+    } | ({"prompts_without_their_beginning": cut} if cut else {})

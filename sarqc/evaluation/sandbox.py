@@ -1,0 +1,143 @@
+"""Runs programs that a model wrote: each in a process of its own, without network, without the host's files, bounded.
+
+What holds is made by ``fence.py`` from Linux's own means: new mount, process and network namespaces, a root folder
+with nothing but Python's files, read-only, and limits. The kernel is the host's: a fence against what a program does by
+accident or out of curiosity, not a proof against somebody who knows a hole in that kernel.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from sarqc.errors import Refused
+from sarqc.evaluation.fence import PASSED
+
+_FENCE = Path(__file__).with_name("fence.py")
+_AT_ONCE = 4  # programs
+_STARTING_SECONDS = 10  # more than the program's own time, before the fence itself counts as lost
+_REMEDY = (
+    "It takes Linux 5.12 or newer, an ordinary user and user namespaces, which containers usually forbid. "
+    "Else leave the task out."
+)
+
+Result = Literal["passed", "failed", "timed out", "out of memory"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one program may use. CPU time, memory and the size of a file are per process, the rest together."""
+
+    cpu_seconds: int = 5
+    wall_seconds: float = 20.0
+    memory_bytes: int = 1 << 30  # of address space
+    disk_bytes: int = 16 << 20  # of its working folder, which lies in memory
+    processes: int = 16  # threads count
+    files: int = 64
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a program ended. ``error`` is the last line that it wrote to standard error, or what ended it."""
+
+    result: Result
+    error: str = ""
+
+
+def run_program(source: str, limits: Limits | None = None) -> Outcome:
+    """Runs Python source to its last line in a fresh process and says how it ended.
+
+    It sees the standard library and this environment's packages, an empty environment, a working folder of its own
+    (deleted afterwards), no network, no other process and no other file of the host. Passed means that the last line
+    was reached: a program that ends itself before, with whatever status, has failed. Raises ``Refused`` where the host
+    can't isolate it; then nothing was run.
+    """
+    limits = limits or Limits()
+    asked = asdict(limits) | {"source": source, "python": os.path.abspath(sys.executable), "visible": _visible()}
+    command = [sys.executable, "-I", "-S", str(_FENCE)]
+    try:
+        done = subprocess.run(
+            command,
+            input=json.dumps(asked).encode(),
+            capture_output=True,
+            env={},
+            cwd="/",
+            start_new_session=True,
+            timeout=limits.wall_seconds + _STARTING_SECONDS,
+            check=False,
+        )
+        said = json.loads(done.stdout.split(b"\n")[0])
+    except subprocess.TimeoutExpired:
+        raise _cannot_isolate("the process around the program did not answer") from None
+    except (OSError, ValueError) as error:
+        raise _cannot_isolate(str(error)) from None
+    if "broken" in said:
+        raise _cannot_isolate(said["broken"])
+    return _outcome(said["status"], said["timed_out"], said["tail"], limits)
+
+
+def run_programs(sources: Sequence[str], limits: Limits | None = None) -> list[Outcome]:
+    """``run_program`` of each, a few at once, in order."""
+    with ThreadPoolExecutor(min(_AT_ONCE, os.cpu_count() or 1)) as pool:
+        return list(pool.map(lambda source: run_program(source, limits), sources))
+
+
+# Fails wherever it can reach something: tried once, so that a host is never believed to isolate.
+_TRIAL = """
+import errno, os, socket
+try:
+    socket.create_connection(("127.0.0.1", 9), 1)
+except OSError as error:
+    assert error.errno == errno.ENETUNREACH, "the network is reachable"
+else:
+    raise AssertionError("the network is reachable")
+assert not os.path.exists("/proc/self"), "other processes are visible"
+assert not os.access("/usr", os.W_OK) and not os.access("/", os.W_OK), "files outside can be written"
+assert os.getuid() != 0, "it is root"
+"""
+
+
+@functools.cache
+def require_isolation() -> None:
+    """Returns when a program was really run in isolation here, once a process. Raises ``Refused`` else."""
+    outcome = run_program(_TRIAL)
+    if outcome.result != "passed":
+        raise _cannot_isolate(outcome.error)
+
+
+def _cannot_isolate(why: str) -> Refused:
+    return Refused(f"this host can't isolate the programs that a model writes: {why}", "task humaneval", _REMEDY)
+
+
+def _outcome(status: int, timed_out: bool, tail: str, limits: Limits) -> Outcome:
+    if timed_out:
+        return Outcome("timed out", f"more than {limits.cpu_seconds} s of CPU or {limits.wall_seconds:g} s in all")
+    if status == PASSED:
+        return Outcome("passed")
+    lines = tail.strip().splitlines()
+    error = lines[-1][:200] if lines else f"it ended itself with status {status}"
+    if status < 0:
+        error = f"ended by signal {-status}"
+    return Outcome("out of memory" if error.startswith("MemoryError") or status == -9 else "failed", error)
+
+
+def _visible() -> list[tuple[str, str]]:
+    """What the program sees of the host, as (real path, path): libraries, this Python and its packages, devices."""
+    paths = ["/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/null", "/dev/zero", "/dev/urandom"]
+    prefixes = [
+        find(prefix) for prefix in (sys.base_prefix, sys.prefix) for find in (os.path.abspath, os.path.realpath)
+    ]
+    seen: list[tuple[str, str]] = []
+    for path in [*paths, *prefixes]:
+        inside = any(path == other or path.startswith(f"{other}/") for _, other in seen)
+        if os.path.exists(path) and not inside:
+            seen.append((os.path.realpath(path), path))
+    return seen

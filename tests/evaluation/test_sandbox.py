@@ -1,0 +1,212 @@
+"""Programs behind the real fence: what passes, what doesn't, and what they can't reach."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sarqc.errors import Refused
+from sarqc.evaluation.sandbox import Limits, Outcome, require_isolation, run_program, run_programs
+
+SHORT = Limits(cpu_seconds=1, wall_seconds=5.0, memory_bytes=256 << 20, disk_bytes=1 << 20, processes=16)
+SHORTEST = replace(SHORT, wall_seconds=1.0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def isolating_host() -> None:
+    try:
+        require_isolation()
+    except Refused as refusal:
+        pytest.skip(str(refusal))
+
+
+def said(program: str) -> str:
+    """What a program prints into its last error."""
+    outcome = run_program(f"{program}\nraise ValueError(found)", SHORT)
+    assert outcome.result == "failed"
+    return outcome.error.removeprefix("ValueError: ")
+
+
+def test_reaching_the_last_line_passes() -> None:
+    assert run_program("def f(x):\n    return x + 1\n\nassert f(1) == 2", SHORT) == Outcome("passed")
+
+
+@pytest.mark.parametrize(
+    ("program", "error"),
+    [
+        ("assert 1 == 2, 'one is not two'", "AssertionError: one is not two"),
+        ("def f(:", "SyntaxError: invalid syntax"),
+        ("raise SystemExit(0)", "it ended itself with status 0"),
+        ("import os; os._exit(0)", "it ended itself with status 0"),
+        ("import os; os.abort()", "ended by signal 6"),
+        ("if __name__ != '__main__': raise ValueError('a module')", "ValueError: a module"),
+        ("'\ud800'", None),
+        ("x = '\x00'", None),
+    ],
+)
+def test_anything_else_fails_and_says_why(program: str, error: str | None) -> None:
+    outcome = run_program(program, SHORT)
+    assert outcome.result == "failed"
+    assert outcome.error == error if error else outcome.error
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "while True: pass",
+        "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass",
+        "import time\ntime.sleep(60)",
+        "import os, signal, time\nos.setsid()\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(60)",
+    ],
+)
+def test_endless_programs_are_ended(program: str) -> None:
+    began = time.monotonic()
+    assert run_program(program, SHORTEST if "sleep" in program else SHORT).result == "timed out"
+    assert time.monotonic() - began < 4
+
+
+def test_memory_is_bounded() -> None:
+    assert run_program("x = 'a' * (1 << 30)", SHORT) == Outcome("out of memory", "MemoryError")
+    assert run_program("x = []\nwhile True: x.append('a' * (1 << 20) + str(len(x)))", SHORT).result == "out of memory"
+
+
+def test_processes_are_bounded_and_end_with_the_program() -> None:
+    mark = f"mark-{os.getpid()}-{time.monotonic_ns()}"
+    program = f"""
+import os, time
+children = 0
+try:
+    while children < 100:
+        if os.fork() == 0:
+            os.setsid()
+            os.execv({sys.executable!r}, ["python", "-I", "-c", "import time; time.sleep(60)", {mark!r}])
+        children += 1
+except BlockingIOError:
+    found = children
+time.sleep(0.3)
+"""
+    assert 0 < int(said(program)) < SHORT.processes
+    assert not any(mark.encode() in line for line in command_lines())
+
+
+def test_a_fork_bomb_is_ended() -> None:
+    mark = f"bomb-{os.getpid()}-{time.monotonic_ns()}"
+    program = f"import os\nmark = {mark!r}\nwhile True:\n    try: os.fork()\n    except OSError: pass"
+    before = len(command_lines())
+    assert run_program(program, SHORTEST).result == "timed out"
+    assert len(command_lines()) < before + SHORT.processes // 2
+
+
+def command_lines() -> list[bytes]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            found.append((process / "cmdline").read_bytes())
+        except OSError:  # it has ended meanwhile
+            continue
+    return found
+
+
+def test_not_even_this_host_is_reached() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port), 2):  # it does listen
+            server.accept()[0].close()
+        program = f"import socket\nsocket.create_connection(('127.0.0.1', {port}), 1)"
+        assert run_program(program, SHORT) == Outcome("failed", "OSError: [Errno 101] Network is unreachable")
+        server.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            server.accept()
+
+
+def test_unix_sockets_of_the_host_are_not_seen(tmp_path: Path) -> None:
+    for address in (str(tmp_path / "socket"), f"\0sarqc-{os.getpid()}"):  # a file, and a name of the network namespace
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(address)
+            server.listen()
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(address)
+            program = f"import socket\nsocket.socket(socket.AF_UNIX).connect({address!r})"
+            assert run_program(program, SHORT).result == "failed"
+
+
+def test_files_of_the_host_are_neither_seen_nor_written(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("not for you", encoding="utf-8")
+    secret.chmod(0o644)
+    assert run_program(f"open({str(secret)!r})", SHORT).error.startswith("FileNotFoundError")
+    for path in ("/usr/written", "/written", f"{sys.prefix}/written", str(tmp_path / "written"), "/dev/written"):
+        assert run_program(f"open({path!r}, 'w')", SHORT).error.startswith(("OSError: [Errno 30]", "FileNotFoundError"))
+        assert not Path(path).exists()
+    assert said(
+        "import os\nfound = [os.path.exists(p) for p in ('/proc/self', '/home', '/var', '/run', '/etc/passwd')]"
+    ) in (str([False] * 5))
+
+
+def test_the_working_folder_is_writable_small_and_new() -> None:
+    program = "import os, tempfile\nwith tempfile.TemporaryFile() as f: f.write(b'x')\nopen('left', 'w').write('x')\n"
+    for _ in range(2):
+        assert said(f"{program}found = os.getcwd(), sorted(os.listdir())") == "('/program', ['left', 'program.py'])"
+    assert run_program("open('big', 'w').write('x' * (2 << 20))", SHORT).error.startswith("OSError")
+    many = "for i in range(20): open(f'f{i}', 'w').write('x' * 100_000)"  # each is allowed, together they are too much
+    assert run_program(many, SHORT).error == "OSError: [Errno 28] No space left on device"
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_what_it_prints_is_not_kept(stream: str) -> None:
+    printing = f"import sys\nsys.{stream}.write('x' * 100_000_000)\n"
+    assert run_program(printing, Limits()) == Outcome("passed")
+    outcome = run_program(f"{printing}1 / 0", Limits())
+    assert outcome.result == "failed"
+    assert outcome.error.endswith("ZeroDivisionError: division by zero") or len(outcome.error) == 200
+
+
+def test_it_inherits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    names = said("import os\nfound = sorted(os.environ)")
+    assert "HF_TOKEN" not in names
+    assert set(eval(names)) <= {"HOME", "TMPDIR", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LC_CTYPE"}
+    opened = "import os\nfound = []\nfor n in range(64):\n    try: os.fstat(n)\n    except OSError: continue\n"
+    assert said(f"{opened}    found.append(n)") == "[0, 1, 2]"
+    assert said("import sys\nfound = len(sys.stdin.read())") == "0"
+
+
+def test_it_has_no_privileges() -> None:
+    assert said("import os\nfound = os.getuid() != 0 and os.getuid() == os.geteuid()") == "True"
+    program = (
+        "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+        "found = libc.mount(b'none', b'/program', b'tmpfs', 0, None), libc.umount(b'/usr'), libc.sethostname(b'x', 1)"
+    )
+    assert said(program) == "(-1, -1, -1)"
+    assert said("import os\nfound = os.getpid()") == "2"
+    killing = "import os\ntry: os.kill(1, 9)\nexcept PermissionError: pass"  # process 1 judges: it must live to say so
+    assert run_program(killing, SHORT).result == "passed"
+
+
+def test_many_at_once_keep_their_order() -> None:
+    outcomes = run_programs([f"assert {number} % 3" for number in range(9)], SHORT)
+    assert [outcome.result == "passed" for outcome in outcomes] == [number % 3 > 0 for number in range(9)]
+
+
+@pytest.mark.skipif(
+    shutil.which("unshare") is None, reason="the unshare program, which takes the right away, is absent"
+)
+def test_a_host_that_does_not_isolate_is_refused() -> None:
+    """A user without a name in its namespace can't make another: as in a container that forbids it."""
+    code = (
+        "from sarqc.evaluation.sandbox import require_isolation\nfrom sarqc.errors import Refused\n"
+        "try: require_isolation()\nexcept Refused as error: print(error.what, '|', error.remedy)"
+    )
+    command = ["unshare", "--user", sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    assert "can't isolate" in done.stdout, done.stderr
+    assert "unshare: Operation not permitted" in done.stdout
+    assert "leave the task out" in done.stdout
