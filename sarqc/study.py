@@ -14,6 +14,7 @@ array whose axes are named in its reference, always in this order: draw, layer, 
 | surface | layer, gamma, lambda, row, column | |ΔW| of the first draw, max-pooled, as uint8 |
 | surface_scale | layer | value of 255 in ``surface``: one scale for all λ and γ of a layer |
 | deciles | layer, gamma, lambda, decile | root-mean-square ΔW by decile of channel saliency, first draw |
+| tokens | draw, layer | calibration tokens that reached the layer, few or none for some experts |
 | recon_by_size, held_out_by_size | draw, layer, size, gamma, lambda | the same errors, solved on ``sizes`` sequences |
 | selected_lambda, selected_gamma | draw, layer | what “auto” chose; NaN where there is no γ |
 | candidate_train, candidate_validation | draw, layer, candidate_gamma, candidate_lambda | recon of what “auto” chose \

@@ -44,6 +44,8 @@ def curve_arrays(writer: StudyWriter, curves: list[list[list[LayerCurve]]]) -> d
     deciles = np.array([[curve.deciles for curve in layer] for layer in curves[0]])
     arrays["surface"] = writer.add(cells, (*LAYER_AXES[1:], "row", "column"))
     arrays["surface_scale"] = writer.add(scale, ("layer",))
+    tokens = np.array([[layer[0].tokens for layer in draw] for draw in curves], dtype=np.float32)
+    arrays["tokens"] = writer.add(tokens, ("draw", "layer"))
     arrays["deciles"] = writer.add(deciles, (*LAYER_AXES[1:], "decile"))
     return arrays
 
@@ -51,7 +53,7 @@ def curve_arrays(writer: StudyWriter, curves: list[list[list[LayerCurve]]]) -> d
 def joined(curves: Sequence[LayerCurve]) -> LayerCurve:
     """Curves of one layer, made apart, as one along λ."""
     arrays = {name: np.concatenate([getattr(curve, name) for curve in curves]) for name in CURVE_ARRAYS}
-    return LayerCurve(lams=tuple(lam for curve in curves for lam in curve.lams), **arrays)
+    return LayerCurve(tuple(lam for curve in curves for lam in curve.lams), curves[0].tokens, **arrays)
 
 
 def auto_fields(

@@ -37,5 +37,5 @@ def read_layer(store: ArtefactStore, key: str, info: LayerInfo) -> SolvedLayer |
     report = document["report"] | {name: tuple(document["report"][name]) for name in ("flags", "candidates")}
     quantized = QuantizedLayer(**{name: tensors.get(name) for name in _TENSORS}, report=LayerReport(**report))
     arrays = {name: tensors[f"curve.{name}"].numpy() for name in CURVE_ARRAYS}
-    curve = LayerCurve(lams=tuple(document["lams"]), **arrays)
+    curve = LayerCurve(tuple(document["lams"]), quantized.report.n_tokens, **arrays)
     return SolvedLayer(info, quantized, curve, document["seconds"], from_cache=True)

@@ -61,9 +61,10 @@ class CalibrationPlan:
 
 @dataclass(frozen=True)
 class LayerCurve:
-    """One layer at every λ of a curve, at the method's own γ. All float32, L values of λ."""
+    """One layer at every λ of a curve, at the method's own γ. Arrays are float32, L values of λ."""
 
     lams: tuple[float, ...]
+    tokens: int  # calibration tokens that reached the layer
     recon: np.ndarray  # (L,) relative_recon
     held_out: np.ndarray  # (L,) relative_held_out, NaN without held-out text
     sar: np.ndarray  # (L,) relative_sar
@@ -98,6 +99,7 @@ def curve_of(lams: tuple[float, ...], solved: Sequence[QuantizedLayer], weight: 
 
     return LayerCurve(
         lams=lams,
+        tokens=reports[0].n_tokens,
         recon=numbers("relative_recon"),
         held_out=numbers("relative_held_out"),
         sar=numbers("relative_sar"),

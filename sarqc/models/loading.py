@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from sarqc.models.weights import WeightFiles
 STORED = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
 
 
+@dataclass(frozen=True, eq=False)
 class LoadedModel:
     """A model ready to be walked block by block.
 
@@ -34,20 +36,14 @@ class LoadedModel:
     model that is not kept in memory as a whole; None where it is.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        tokenizer: Any,
-        checkpoint: Checkpoint,
-        files: WeightFiles,
-        device: torch.device,
-        storage_dtype: torch.dtype,
-        compute_dtype: torch.dtype,
-        streaming: Streaming | None = None,
-    ) -> None:
-        self.model, self.tokenizer, self.checkpoint, self.files = model, tokenizer, checkpoint, files
-        self.device = device
-        self.storage_dtype, self.compute_dtype, self.streaming = storage_dtype, compute_dtype, streaming
+    model: nn.Module
+    tokenizer: Any
+    checkpoint: Checkpoint
+    files: WeightFiles
+    device: torch.device
+    storage_dtype: torch.dtype
+    compute_dtype: torch.dtype
+    streaming: Streaming | None = None
 
     @property
     def family(self) -> Family:
