@@ -14,9 +14,9 @@ import numpy as np
 
 from sarqc.artefacts import ArtefactStore, chain_key
 from sarqc.calibration.corpora import described, read_corpus, token_ids
-from sarqc.calibration.layer_file import SUFFIX
+from sarqc.calibration.layer_file import SUFFIX, KeptLayers
 from sarqc.calibration.pipeline import calibrate, layer_keys, model_fingerprint
-from sarqc.calibration.plan import CalibrationPlan, SolvedLayer
+from sarqc.calibration.plan import CalibrationPlan, LayerCurve, SolvedLayer
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.evaluation.tasks import MEASURED_BESIDE, items_key, measure_accuracy
 from sarqc.events import Event, Finished, LayerDone, Measured, Saved, Stage, Started, Warned
@@ -31,6 +31,7 @@ from sarqc.models.loading import LoadedModel, choose_device, load
 from sarqc.preflight import drawn_sequences, indivisible_layers, output_is_free, plan, window_for
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.methods import METHODS
+from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study import ModelFacts, Study, StudyWriter
@@ -40,6 +41,10 @@ MEASUREMENT_FORMAT = 1  # part of the key of every measurement
 _FALLBACKS = {  # flags of a layer that got something else than was asked for
     "not_foldable": "no operation before it can take up scales: it is rounded without any",
     "not_judged": "no token came by which its candidates could be judged: the first one was taken",
+}
+_STARVED = {  # flags of experts' linears
+    "no_tokens": "saw no calibration token: they are rounded to nearest",
+    "fewer_tokens_than_channels": "saw fewer calibration tokens than they have input channels",
 }
 
 
@@ -121,7 +126,8 @@ class _Run:
         self.model_key = chain_key(
             str(self.loaded.device.type), str(self.loaded.compute_dtype), model_fingerprint(self.loaded)
         )
-        self.solved: list[SolvedLayer] = []
+        self.reports: dict[str, LayerReport] = {}  # by layer; weights and codes are in the store
+        self.curves: list[LayerCurve] = []
         self.measured: dict[tuple[str, str], Measured] = {}
         self.correct: dict[str, list[int]] = {}
 
@@ -159,9 +165,9 @@ class _Run:
             if not isinstance(solved, SolvedLayer):
                 yield solved
                 continue
-            index = len(self.solved)
-            self.solved.append(solved)
-            report = solved.quantized.report
+            index, report = len(self.curves), solved.quantized.report
+            self.reports[solved.info.name] = report
+            self.curves.append(solved.curve)
             yield LayerDone(
                 name=solved.info.name,
                 index=index,
@@ -175,6 +181,15 @@ class _Run:
             for flag in report.flags:
                 if flag in _FALLBACKS:
                     yield Warned(_FALLBACKS[flag], solved.info.name)
+        yield from self._starved_experts()
+
+    def _starved_experts(self) -> Iterator[Event]:
+        """One warning for each kind, because a mixture may have thousands of such layers; reports name them."""
+        experts = [layer.name for layer in self.checkpoint.layers if layer.expert is not None]
+        for flag, words in _STARVED.items():
+            found = [name for name in experts if flag in self.reports[name].flags]
+            if found:
+                yield Warned(f"{len(found)} of {len(experts)} linears of experts {words}", f"{found[0]} and others")
 
     def float_measurements(self) -> Iterator[tuple[str, Iterator[Event]]]:
         yield from self._measurements("float", self.model_key)
@@ -263,9 +278,7 @@ class _Run:
             accuracy = self._mean_accuracy(which)
             summary[f"accuracy{suffix}"] = None if accuracy is None else accuracy[0]
             summary[f"accuracy_standard_error{suffix}"] = None if accuracy is None else accuracy[1]
-        summary["layers"] = [
-            {"name": solved.info.name, "report": solved.quantized.report.to_json()} for solved in self.solved
-        ]
+        summary["layers"] = [{"name": name, "report": report.to_json()} for name, report in self.reports.items()]
         return summary
 
     def _selection(self) -> dict[str, Any] | None:
@@ -286,7 +299,7 @@ class _Run:
         """The model with its card."""
         card = model_card(self.recipe, self.summary(), checkpoint_format)
         if checkpoint_format == "packed":
-            layers = {solved.info.name: solved.quantized for solved in self.solved}
+            layers = KeptLayers(self.store, self.keys, self.checkpoint.layers)
             save_packed(self.loaded, layers, self.calibration.grids, folder, card)
         else:
             save_plain(self.loaded, folder, card)
@@ -295,10 +308,10 @@ class _Run:
         """The study of this one run: one line with one draw, measured at the chosen point only."""
         recipe, calibration = self.recipe, self.calibration
         lams, own = calibration.curve_lams(), calibration.own_point()
-        reports = [solved.quantized.report for solved in self.solved]
+        reports = list(self.reports.values())
         writer = StudyWriter(folder)
         try:
-            arrays = curve_arrays(writer, [[[solved.curve] for solved in self.solved]])
+            arrays = curve_arrays(writer, [[[curve] for curve in self.curves]])
             perplexity, accuracy = np.full((1, 1, len(lams)), np.nan), np.full((1, 1, len(lams)), np.nan)
             if self._value("perplexity", "quantized") is not None:
                 perplexity[0, 0, own] = self._value("perplexity", "quantized")
@@ -334,7 +347,7 @@ class _Run:
                 recipe=recipe.to_json(),
                 layers=tuple(self.checkpoint.layers),
                 lines=(line,),
-                layer_reports={solved.info.name: solved.quantized.report.to_json() for solved in self.solved},
+                layer_reports={name: report.to_json() for name, report in self.reports.items()},
                 flags=tuple(sorted({flag for report in reports for flag in report.flags})),
             )  # fmt: skip
             return writer.finish(study)

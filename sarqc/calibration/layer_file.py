@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 
 import safetensors.torch
 import torch
 
 from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.plan import CURVE_ARRAYS, LayerCurve, SolvedLayer
+from sarqc.errors import NotFound
 from sarqc.models.structure import LayerInfo
 from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
 
@@ -39,3 +41,22 @@ def read_layer(store: ArtefactStore, key: str, info: LayerInfo) -> SolvedLayer |
     arrays = {name: tensors[f"curve.{name}"].numpy() for name in CURVE_ARRAYS}
     curve = LayerCurve(tuple(document["lams"]), quantized.report.n_tokens, **arrays)
     return SolvedLayer(info, quantized, curve, document["seconds"], from_cache=True)
+
+
+class KeptLayers(Mapping[str, QuantizedLayer]):
+    """Finished layers by name, each read when it is asked for. Raises ``NotFound`` for one that is no longer kept."""
+
+    def __init__(self, store: ArtefactStore, keys: Mapping[str, str], layers: Sequence[LayerInfo]) -> None:
+        self._store, self._keys, self._layers = store, keys, {layer.name: layer for layer in layers}
+
+    def __getitem__(self, name: str) -> QuantizedLayer:
+        solved = read_layer(self._store, self._keys[name], self._layers[name])
+        if solved is None:
+            raise NotFound("the finished layer is no longer kept", name, "Run the recipe again; raise SARQC_CACHE_GIB.")
+        return solved.quantized
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._layers)
+
+    def __len__(self) -> int:
+        return len(self._layers)
