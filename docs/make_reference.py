@@ -9,6 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from sarqc.events import EVENT_TYPES
+from sarqc.jobs import http
 from sarqc.quantization.methods import METHODS, Candidates
 from sarqc.recipe import Recipe, public_name
 from sarqc.settings import Settings
@@ -66,8 +67,18 @@ def page() -> str:
             "## Events",
             "What a run says, in `GET /api/runs/{id}/events` and in the log of a run.",
             table(["type", "fields", "meaning"], events),
+            "## REST",
+            "Routes under `/api`; `GET /api/openapi.json` has their parameters. Errors are "
+            "`{\"error\": {\"kind\", \"what\", \"where\", \"remedy\"}}`.",
+            routes(),
         ]
     ) + "\n"  # fmt: skip
+
+
+def routes() -> str:
+    """The table of the interface's own description."""
+    lines = [line.replace("``", "`") for line in (http.__doc__ or "").splitlines() if line.startswith("|")]
+    return "\n".join(lines)
 
 
 def _tries(auto: Candidates | None) -> str:

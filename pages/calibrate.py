@@ -28,7 +28,7 @@ SECTIONS = {
     "measure": "What to measure",
 }
 SUGGESTIONS = {"group_size": ["32", "64", "128", "256", "per_channel"]}  # offered; any other value may be typed
-WIDE = ("model", "method", "grid", "calibration")  # fields that take a whole row
+WIDE = ("model", "method", "grid", "calibration", "prompts")  # fields that take a whole row
 OPEN_CHOICES = ("model", "calibration", "test")  # filled by the page from what this host offers
 # Fields that depend on how λ and γ are found: by “auto” layer by layer, by “auto” for the whole model, or given.
 # Methods that learn a block are a fourth case: another λ would be another training, which nobody wants by accident.
@@ -50,6 +50,13 @@ _PLAN = """
 
 # What “auto” will do, in the words that the page makes of the method and the form's values.
 _AUTO_NOTE = '<p class="auto-note is-off" data-testid="auto-note" aria-live="polite"></p>'
+
+# Filled by the page where a run has measured them.
+_SIDE_BY_SIDE = """
+<section class="card" data-part="texts-card" data-testid="texts" hidden aria-labelledby="texts-title"></section>
+<section class="card" data-part="speed-card" data-testid="speed" data-published="PUBLISHED" hidden
+  aria-labelledby="speed-title"></section>
+"""
 
 _STUDY_HEAD = """
 <div data-part="problem"></div>
@@ -91,6 +98,8 @@ def build(settings: Settings) -> None:
                 script="calibrate.js",
                 classes="area-side",
             )
+        published = (settings.assets_dir / "published_speed.json").read_text(encoding="utf-8")
+        part(_SIDE_BY_SIDE.replace("PUBLISHED", escape(published)))
         with gr.Column(elem_classes=["run-study"]):
             part(_STUDY_HEAD)
             with gr.Column(elem_classes=["story"]):
@@ -168,6 +177,8 @@ def field(name: str, info: FieldInfo) -> Any:
         return gr.Radio(list(range(span[0], span[1] + 1)), value=default, **common)
     if kind == "truth":
         return gr.Checkbox(value=bool(default), **common)
+    if kind == "lines":
+        return gr.Textbox(value="", lines=2, max_lines=6, **common)
     if kind in ("whole", "number"):
         return gr.Number(value=default, precision=0 if kind == "whole" else None, **common)
     return gr.Textbox(value=default if isinstance(default, str) else "", max_lines=1, **common)
@@ -207,12 +218,12 @@ def _span(info: FieldInfo) -> tuple[int, int] | None:
 
 
 def _kind(info: FieldInfo) -> str:
-    """How the browser reads the field: truth, whole, number, number or word, list or text."""
+    """How the browser reads the field: truth, whole, number, number or word, list, lines or text."""
     members = _members(info.annotation)
     if bool in members:
         return "truth"
     if any(get_origin(member) is tuple for member in members):
-        return "list"
+        return "lines" if _extra(info)["separator"] == "\n" else "list"
     if int in members:
         return "whole"
     if float in members:

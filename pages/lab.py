@@ -15,6 +15,8 @@ _PICKS = """
   <label><select data-pick="layer" data-testid="pick-layer" aria-label="Layer"></select></label>
   <span class="grid-name" data-part="grid" data-testid="grid"></span>
   <span class="picks-end">
+    <a class="quiet" data-part="download" data-testid="download" title="This study as a zip file" download
+       hidden>Download</a>
     <button type="button" class="quiet" data-part="copy" data-testid="copy">Copy as text</button>
     <button type="button" class="quiet" data-part="share" data-testid="share">Share</button>
   </span>

@@ -9,7 +9,7 @@ from typing import Any
 
 import gradio as gr
 
-STYLES = ("base", "lab", "states", "calibrate", "run", "runs")  # in this order: later ones refine earlier ones
+STYLES = ("base", "lab", "states", "calibrate", "run", "texts", "runs")  # in this order: later ones refine earlier ones
 PAGES = (("Lab", "/"), ("Calibrate", "/calibrate"), ("Runs", "/runs"))
 
 # Before the first paint: the chosen theme, so that a dark page never flashes white.

@@ -13,13 +13,24 @@ _RUNS = """
          aria-label="Filter runs">
   <span class="runs-count" data-part="count" data-testid="count" role="status"></span>
   <span class="runs-end">
+    <button type="button" class="act-quiet" data-part="open-study" data-testid="open-study"
+            title="The zip file that a study's Download gives">Open a study</button>
+    <input type="file" accept=".zip,application/zip" data-part="study-file" data-testid="study-file" hidden>
     <button type="button" class="act-quiet" data-part="compare" data-testid="compare" disabled>Compare</button>
     <a class="act" href="/calibrate">New run</a>
   </span>
 </div>
 <div data-part="problem"></div>
+<div data-part="study-problem"></div>
 <section class="card">
   <div class="table-scroll" data-part="table" data-testid="runs" tabindex="0" role="region" aria-label="Runs"></div>
+</section>
+"""
+
+_STUDIES = """
+<section class="card studies" aria-labelledby="studies-title" hidden>
+  <header class="card-head"><h2 class="card-title" id="studies-title">Studies without a run here</h2></header>
+  <div class="table-scroll" data-part="studies" data-testid="studies"></div>
 </section>
 """
 
@@ -45,3 +56,4 @@ def build() -> None:
         with gr.Column(elem_classes=["compare"]):
             part(_COMPARE)
             plot("compare", "Curves over λ", classes="plot-compare")
+        part(_STUDIES, script="studies.js")

@@ -9,23 +9,26 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import shutil
 import signal
-import sys
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin
 
 import typer
 
 from sarqc.errors import Refused, SarqcError
-from sarqc.events import CandidateDone, EpochDone, Event, Finished, LayerDone, Saved, Stage, Started, Warned
+from sarqc.events import Finished, Saved
+from sarqc.progress import Progress
 from sarqc.quantization.methods import METHODS, Candidates
-from sarqc.recipe import Recipe, expanded, public_name, read_document
+from sarqc.recipe import Recipe, expanded, public_name, read_document, separator
 from sarqc.settings import Settings
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 
-Output = Annotated[Path | None, typer.Option("--output", help="New folder for the study and the quantized model.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", help="New folder for the quantized model and a copy of the study.")
+]
 CheckpointFormat = Annotated[
     str,
     typer.Option(
@@ -50,15 +53,20 @@ def _recipe_command(name: str, help: str, run: Any) -> None:
             help=f"{info.title}. {info.description}",
             show_default=str(default) if default not in (None, ()) else False,
         )
-        kind = bool | None if is_flag else str | None  # text: the recipe itself reads and judges values
+        # Text: the recipe itself reads and judges values. A list's flag may also be given once for each entry.
+        kind = bool | None if is_flag else list[str] | None if get_origin(info.annotation) is tuple else str | None
         parameters.append(
             inspect.Parameter(field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
         )
     own = list(inspect.signature(run, eval_str=True).parameters.values())[1:]
 
     def command(**values: Any) -> None:
-        given = {public_name(field): values.pop(field) for field in Recipe.model_fields}
-        document = {name: _number(value) for name, value in given.items() if value is not None}
+        given = {field: values.pop(field) for field in Recipe.model_fields}
+        document = {
+            public_name(field): separator(field).join(value) if isinstance(value, list) else _number(value)
+            for field, value in given.items()
+            if value not in (None, [])
+        }
         run(_guarded(lambda: Recipe.parse(document), values.get("as_json", False)), **values)
 
     keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
@@ -104,8 +112,7 @@ def _quantize(
 
 
 def _execute(recipe: Recipe, output: Path | None, checkpoint_format: str) -> dict[str, Any]:
-    from tqdm import tqdm
-
+    """Runs a recipe. Its study goes to the studies of this host, where the page finds it, and a copy to ``output``."""
     from sarqc.export.formats import check_format
     from sarqc.preflight import output_is_free, plan
 
@@ -122,41 +129,21 @@ def _execute(recipe: Recipe, output: Path | None, checkpoint_format: str) -> dic
     from sarqc.execution import execute
 
     summary: dict[str, Any] = {}
-    with tqdm(total=0, unit="layer", file=sys.stderr, dynamic_ncols=True) as bar:
+    study = settings.studies_dir() / recipe.fingerprint()
+    with Progress() as progress:
         for event in execute(
             recipe, settings,
-            study_dir=output, study_id="study" if output else None,
+            study_dir=study.parent, study_id=study.name,
             checkpoint_dir=output / "model" if output else None, checkpoint_format=checkpoint_format,
         ):  # fmt: skip
-            match event:
-                case Started():
-                    bar.total = len(event.layers)
-                    bar.refresh()
-                case Stage() | EpochDone():
-                    bar.set_description(words(event))
-                case LayerDone():
-                    bar.update()
-                case CandidateDone() | Warned() | Saved():
-                    bar.write(words(event), file=sys.stderr)
-                case Finished():
-                    summary = event.summary | {"seconds": round(event.seconds, 2)}
+            progress.tell(event)
+            if isinstance(event, Finished):
+                summary = event.summary | {"seconds": round(event.seconds, 2)}
+        if output is not None:
+            shutil.copytree(study, output / ".study")
+            (output / ".study").rename(output / "study")  # whole or not at all
+            progress.tell(Saved("study", str(output / "study")))
     return summary
-
-
-def words(event: Event) -> str:
-    """What the progress bar says of an event."""
-    match event:
-        case Stage():
-            return f"{event.name} {event.detail}".strip()
-        case EpochDone():
-            return f"block {event.block}, epoch {event.epoch} of {event.epochs}, objective {event.objective:.3g}"
-        case CandidateDone():
-            return f"λ = {event.lam:g}: perplexity {event.perplexity:.4g} on the sequences kept for judging"
-        case Warned():
-            return f"note: {event.what}" + (f" ({event.where})" if event.where else "")
-        case Saved():
-            return f"saved {event.what}: {event.path}"
-    return event.type
 
 
 def _print_summary(summary: dict[str, Any]) -> None:
@@ -179,6 +166,17 @@ def _print_summary(summary: dict[str, Any]) -> None:
         if "acc_norm" in quantized:
             error = quantized["acc_norm_standard_error"]
             line("  by length", f"{quantized['acc_norm']:.1%} ± {error:.1%}, float {original['acc_norm']:.1%}")
+    for text in summary.get("texts", []):
+        for mode in ("greedy", "sampled"):
+            first, kl = text[mode]["divergence"], text[mode]["kl"]
+            where = "the same text" if first is None else f"apart from token {first + 1}"
+            line(f"text, {mode}", f"{where}, KL {sum(kl) / len(kl):.3g} nats a token, “{text['prompt'][:40]}”")
+    if summary.get("speed"):
+        for which in ("quantized", "float"):
+            if found := summary["speed"][which]:
+                line(f"speed, {which}", f"prefill {found['prefill']:.4g}, decoding {found['decode']:.4g} tokens/s")
+        if summary["speed"]["reason"]:
+            line("speed", summary["speed"]["reason"])
     recon = [layer["report"]["relative_recon"] for layer in summary["layers"]]
     line("reconstruction error", f"{sum(recon) / len(recon):.4g} relative, mean over {len(recon)} layers")
 
@@ -211,14 +209,19 @@ _recipe_command("quantize", "Quantize a model with one method: one flag for each
 
 
 def _plan(recipe: Recipe, as_json: AsJson = False) -> None:
+    from sarqc.export.formats import LOADS
     from sarqc.preflight import plan
 
     planned = _guarded(lambda: plan(recipe, Settings()), as_json).model_dump(mode="json")
     if as_json:
         print(json.dumps(planned, ensure_ascii=False))
     else:
+        formats = planned.pop("formats")
         for name, value in planned.items():
             typer.echo(f"{name.replace('_', ' '):<22}{value}")
+        for one in formats:
+            readers = ", ".join(f"{reader} {LOADS[one[reader.lower()]]}" for reader in ("transformers", "vLLM"))
+            typer.echo(f"{'format ' + one['format']:<22}{readers}. {one['note']}")
 
 
 _recipe_command("plan", "Check a recipe against this host and print what it will cost; nothing is run.", _plan)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+from sarqc.evaluation.protocol import DECODED_TOKENS, SPEED_REPEATS
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.quantization.methods import METHODS, ColumnSolver, LearnedClipping, ScaleSearch
 from sarqc.recipe import Recipe
 
+DEFAULT_WINDOW = 2048  # tokens that a model sees at once where nothing else is asked
 _PROCESS = 1 << 29  # Python, PyTorch and what they hold for themselves
 _LOGITS = 1 << 29  # float32 logits of some windows, and their softmax
 
@@ -28,6 +30,7 @@ def memory_bytes(
         blocks[layer.block] = blocks.get(layer.block, 0) + math.prod(layer.shape)
     block = max(blocks.values())
     weights = checkpoint.parameters - (sum(blocks.values()) - block if streamed else 0)
+    copies = 3 * checkpoint.parameters * (recipe.speed and not streamed)  # in bfloat16, and the codes
     if not streamed and recipe.candidates() and METHODS[recipe.method].auto.by == "model":
         weights += sum(blocks.values())  # a copy of the float ones
     solved = block * (2 * stored + 1)  # the float weights in their own dtype, the quantized ones and their codes
@@ -35,7 +38,7 @@ def memory_bytes(
     process = _PROCESS if on_processor else 1 << 28
     return round(
         computed * (weights + states) + solved + _statistics(recipe, checkpoint) + _working(recipe, checkpoint, budget)
-        + _LOGITS * bool(test_tokens) + process
+        + _LOGITS * bool(test_tokens) + copies + process
     )  # fmt: skip
 
 
@@ -115,9 +118,10 @@ _SOLVES_PER_SECOND = 2e10
 _SEARCHED = 22  # candidates of a scale search: 21 values of α, and none
 _ROUNDED_PER_SECOND = 1e8
 _CLIPPED_PER_SECOND = 1.5e8
+_BYTES_PER_SECOND = 5e9
 
 
-def minutes(recipe: Recipe, checkpoint: Checkpoint, test_tokens: float) -> float:
+def minutes(recipe: Recipe, checkpoint: Checkpoint, test_tokens: float, prompt_tokens: int) -> float:
     """A rough estimate for two CPU cores of all calibrations that the recipe asks for, and of its measurements."""
     calibration = recipe.samples * recipe.length
     quantized = sum(math.prod(layer.shape) for layer in checkpoint.layers)
@@ -128,7 +132,20 @@ def minutes(recipe: Recipe, checkpoint: Checkpoint, test_tokens: float) -> float
         once = _calibration_seconds(recipe, checkpoint, quantized, calibration - judged)
         seconds += len(candidates) * (once + 2 * checkpoint.parameters * judged / _PRODUCTS_PER_SECOND)
     measuring = 2 * 2 * (quantized + checkpoint.parameters) * test_tokens
-    return (seconds + measuring / _PRODUCTS_PER_SECOND) / 60
+    seconds += measuring / _PRODUCTS_PER_SECOND + _reading_seconds(recipe, checkpoint, prompt_tokens)
+    return seconds / 60
+
+
+def _reading_seconds(recipe: Recipe, checkpoint: Checkpoint, prompt_tokens: int) -> float:
+    """Continuing the prompts in two ways, and speed. A token that is made alone reads every parameter once."""
+    read = 4 * checkpoint.parameters / _BYTES_PER_SECOND
+    passes = 2 * checkpoint.parameters / _PRODUCTS_PER_SECOND
+    made = len(recipe.prompts) * recipe.new_tokens
+    seconds = 2 * 2 * (made * read + (2 * prompt_tokens + made) * passes)
+    if recipe.speed:
+        length = min(DEFAULT_WINDOW, checkpoint.max_positions)
+        seconds += 2 * (SPEED_REPEATS + 1) * (4 * length * passes + DECODED_TOKENS * read)
+    return seconds
 
 
 def _calibration_seconds(recipe: Recipe, checkpoint: Checkpoint, quantized: int, calibration: int) -> float:

@@ -90,6 +90,42 @@ class Measured(Event):
 
 
 @dataclass(frozen=True)
+class TextsCompared(Event):
+    """One prompt was continued by the float and by the quantized model.
+
+    ``greedy`` and ``sampled``: "float" and "quantized" with "ids" and "pieces" (text of each token); "divergence", the
+    first position at which they differ or None; "kl", KL(float ‖ quantized) in nats at each token of the float text.
+    """
+
+    type: ClassVar[str] = "texts_compared"
+    prompt: str
+    index: int
+    total: int
+    greedy: dict[str, Any]
+    sampled: dict[str, Any]
+    protocol: dict[str, Any]
+
+    def comparison(self) -> dict[str, Any]:
+        """What it says of the prompt, as summaries and studies keep it."""
+        return {name: getattr(self, name) for name in ("prompt", "greedy", "sampled", "protocol")}
+
+
+@dataclass(frozen=True)
+class SpeedMeasured(Event):
+    """Tokens per second of the float model and, where a kernel takes its codes, of the quantized one.
+
+    Both are dicts: "prefill" and "decode" (medians), "prefill_spread" and "decode_spread" (smallest and largest).
+    """
+
+    type: ClassVar[str] = "speed_measured"
+    float: dict[str, Any] | None
+    quantized: dict[str, Any] | None
+    kernel: str | None
+    reason: str  # why something is None, else empty
+    protocol: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class Saved(Event):
     """Something durable was written: a study or a checkpoint."""
 
@@ -151,6 +187,8 @@ EVENT_TYPES: dict[str, type[Event]] = {
         EpochDone,
         CandidateDone,
         Measured,
+        TextsCompared,
+        SpeedMeasured,
         Saved,
         Warned,
         Finished,

@@ -16,10 +16,23 @@ from sarqc.artefacts import ArtefactStore, chain_key
 from sarqc.calibration.corpora import described, read_corpus, token_ids
 from sarqc.calibration.layer_file import SUFFIX, KeptLayers
 from sarqc.calibration.pipeline import calibrate, layer_keys, model_fingerprint
-from sarqc.calibration.plan import CalibrationPlan, LayerCurve, SolvedLayer
+from sarqc.calibration.plan import LayerCurve, SolvedLayer
+from sarqc.evaluation.generation import TextComparison
 from sarqc.evaluation.perplexity import measure_perplexity
+from sarqc.evaluation.speed import measure_speed
 from sarqc.evaluation.tasks import MEASURED_BESIDE, items_key, measure_accuracy
-from sarqc.events import Event, Finished, LayerDone, Measured, Saved, Stage, Started, Warned
+from sarqc.events import (
+    Event,
+    Finished,
+    LayerDone,
+    Measured,
+    Saved,
+    SpeedMeasured,
+    Stage,
+    Started,
+    TextsCompared,
+    Warned,
+)
 from sarqc.export.card import model_card
 from sarqc.export.checkpoint import save_plain
 from sarqc.export.formats import Format, check_format
@@ -28,8 +41,8 @@ from sarqc.model_selection import ModelSelection, select_for_model
 from sarqc.models.catalogue import fetch
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
 from sarqc.models.loading import LoadedModel, choose_device, load
-from sarqc.preflight import drawn_sequences, indivisible_layers, output_is_free, plan, window_for
-from sarqc.quantization.grid import Grid
+from sarqc.planning import calibration_plan
+from sarqc.preflight import output_is_free, plan, window_for
 from sarqc.quantization.methods import METHODS
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.recipe import Recipe
@@ -89,6 +102,9 @@ def execute(
     for name, what in run.quantized_measurements():
         yield Stage("measuring the quantized model", name)
         yield from what
+    if recipe.speed:
+        yield Stage("measuring speed")
+        yield run.measure_speed()
     if study_dir is not None:
         name = study_id or recipe.fingerprint()
         yield Stage("saving", "study")
@@ -130,6 +146,10 @@ class _Run:
         self.curves: list[LayerCurve] = []
         self.measured: dict[tuple[str, str], Measured] = {}
         self.correct: dict[str, list[int]] = {}
+        prompts = [token_ids(prompt, self.checkpoint.folder) for prompt in recipe.prompts]
+        self.texts = TextComparison(self.loaded, recipe, prompts, self.store, self.model_key)
+        self.compared: list[TextsCompared] = []
+        self.speed: SpeedMeasured | None = None
 
     def started(self) -> Started:
         return Started(
@@ -203,6 +223,22 @@ class _Run:
             yield "perplexity", self._perplexity(which, weights_key)
         for task in recipe.tasks:
             yield task, self._accuracy(which, weights_key, task)
+        if recipe.prompts:
+            yield "text side by side", self.texts.read_float() if which == "float" else self._compare(weights_key)
+
+    def _compare(self, weights_key: str) -> Iterator[Event]:
+        for event in self.texts.compare(weights_key):
+            self.compared.append(event)
+            yield event
+
+    def kept_layers(self) -> KeptLayers:
+        return KeptLayers(self.store, self.keys, self.checkpoint.layers)
+
+    def measure_speed(self) -> SpeedMeasured:
+        """Measured anew each time: what a clock said once is nothing to keep."""
+        length = window_for(self.checkpoint.max_positions, None)
+        self.speed = measure_speed(self.loaded, self.kept_layers(), self.calibration.grids, length)
+        return self.speed
 
     def _perplexity(self, which: str, weights_key: str) -> Iterator[Event]:
         recipe, folder = self.recipe, self.checkpoint.folder
@@ -278,6 +314,8 @@ class _Run:
             accuracy = self._mean_accuracy(which)
             summary[f"accuracy{suffix}"] = None if accuracy is None else accuracy[0]
             summary[f"accuracy_standard_error{suffix}"] = None if accuracy is None else accuracy[1]
+        summary["texts"] = [event.comparison() for event in self.compared]
+        summary["speed"] = None if self.speed is None else dataclasses.asdict(self.speed)
         summary["layers"] = [{"name": name, "report": report.to_json()} for name, report in self.reports.items()]
         return summary
 
@@ -299,14 +337,13 @@ class _Run:
         """The model with its card."""
         card = model_card(self.recipe, self.summary(), checkpoint_format)
         if checkpoint_format == "packed":
-            layers = KeptLayers(self.store, self.keys, self.checkpoint.layers)
-            save_packed(self.loaded, layers, self.calibration.grids, folder, card)
+            save_packed(self.loaded, self.kept_layers(), self.calibration.grids, folder, card)
         else:
             save_plain(self.loaded, folder, card)
 
     def save_study(self, folder: Path, study_id: str) -> Study:
         """The study of this one run: one line with one draw, measured at the chosen point only."""
-        recipe, calibration = self.recipe, self.calibration
+        recipe, calibration, summary = self.recipe, self.calibration, self.summary()
         lams, own = calibration.curve_lams(), calibration.own_point()
         reports = list(self.reports.values())
         writer = StudyWriter(folder)
@@ -329,7 +366,7 @@ class _Run:
             line = study_line(
                 recipe.method, bits=recipe.bits, grid=recipe.grid, group_size=recipe.group_size,
                 draws=(recipe.seed,), arrays=arrays, **fields,
-            )  # fmt: skip
+            ).model_copy(update={"texts": tuple(summary["texts"]), "speed": summary["speed"]})  # fmt: skip
             accuracy_float = self._mean_accuracy("float")
             study = Study(
                 id=study_id,
@@ -343,7 +380,7 @@ class _Run:
                     accuracy=None if accuracy_float is None else accuracy_float[0],
                     accuracy_standard_error=None if accuracy_float is None else accuracy_float[1],
                 ),
-                protocol=self.summary()["protocol"] | {"device": str(self.loaded.device), "tasks": list(recipe.tasks)},
+                protocol=summary["protocol"] | {"device": str(self.loaded.device), "tasks": list(recipe.tasks)},
                 recipe=recipe.to_json(),
                 layers=tuple(self.checkpoint.layers),
                 lines=(line,),
@@ -353,19 +390,3 @@ class _Run:
             return writer.finish(study)
         finally:
             writer.discard()
-
-
-def calibration_plan(recipe: Recipe, checkpoint: Checkpoint, settings: Settings) -> CalibrationPlan:
-    """The recipe's sequences, grids and method for one checkpoint."""
-    per_channel = set(indivisible_layers(recipe, checkpoint))
-    sequences = drawn_sequences(recipe, checkpoint, settings)
-    grids = {
-        layer.name: Grid(recipe.bits, None if layer.name in per_channel else recipe.group_size, recipe.grid)
-        for layer in checkpoint.layers
-    }
-    auto = METHODS[recipe.method].auto
-    candidates = recipe.candidates() if auto is not None and auto.by == "layer" else ()
-    return CalibrationPlan(
-        grids, recipe.to_method(), recipe.inputs_from, sequences, recipe.sweep, candidates,
-        recipe.validation_samples() if candidates else 0, recipe.channel_fraction,
-    )  # fmt: skip

@@ -11,12 +11,12 @@ from sarqc import costs, host
 from sarqc.calibration.corpora import Sequences, described, draw_sequences, read_corpus, token_ids
 from sarqc.errors import Refused
 from sarqc.evaluation.tasks import known_task
+from sarqc.export.formats import Carrier, who_can_load
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
-DEFAULT_WINDOW = 2048
 USUAL_GROUP_SIZES = (256, 128, 64, 32, 16, 8)
 
 
@@ -41,6 +41,7 @@ class Plan(BaseModel):
     calibration_tokens: int
     test_tokens: int | None = None
     minutes: float | None = None
+    formats: tuple[Carrier, ...] = ()  # who will be able to load the model, by the format it is saved in
     warnings: tuple[str, ...] = ()
 
 
@@ -58,7 +59,10 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
     if checkpoint is None:
         note = "the model is not on this host yet: it will be downloaded, and sizes are known after that"
         tokens = recipe.samples * recipe.length
-        return Plan(model=recipe.model, calibration_tokens=tokens, warnings=(*recipe.ignored(), note))
+        warnings = (*recipe.ignored(), note)
+        return Plan(
+            model=recipe.model, calibration_tokens=tokens, formats=who_can_load(recipe), warnings=warnings
+        )  # fmt: skip
     if recipe.length > checkpoint.max_positions:
         raise Refused(
             f"sequences of {recipe.length} tokens are longer than the model's {checkpoint.max_positions}",
@@ -66,6 +70,7 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
             f"Take {checkpoint.max_positions} or less.",
         )
     window_for(checkpoint.max_positions, recipe.window)
+    prompt_tokens = _prompt_tokens(recipe, checkpoint)
     per_channel = indivisible_layers(recipe, checkpoint)
     drawn_sequences(recipe, checkpoint, settings)
     test_tokens = None
@@ -73,7 +78,25 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
         test_tokens = min(len(token_ids(test, checkpoint.folder)), recipe.test_tokens or math.inf)
         if test_tokens < 2:
             raise Refused("the text has fewer than two tokens", f"test text {recipe.test}", "Give a longer text.")
-    return _estimate(recipe, checkpoint, settings, per_channel, test_tokens)
+    return _estimate(recipe, checkpoint, settings, per_channel, test_tokens, prompt_tokens)
+
+
+def _prompt_tokens(recipe: Recipe, checkpoint: Checkpoint) -> int:
+    """Tokens of all prompts. Raises ``Refused`` for one that is empty or leaves no room for its continuation."""
+    total = 0
+    for number, prompt in enumerate(recipe.prompts, 1):
+        tokens = len(token_ids(prompt, checkpoint.folder))
+        room = checkpoint.max_positions - recipe.new_tokens
+        if not 0 < tokens <= room:
+            what = f"{tokens} tokens and {recipe.new_tokens} new ones are more than the model's"
+            raise Refused(
+                f"{what} {checkpoint.max_positions}" if tokens else "the prompt has no token",
+                f"recipe, prompts, number {number}: “{prompt[:40]}”",
+                f"Take a prompt of {room} tokens or less, or fewer new tokens." if tokens and room > 0
+                else f"Take fewer than {checkpoint.max_positions} new tokens." if tokens else "Write something in it.",
+            )  # fmt: skip
+        total += tokens
+    return total
 
 
 def drawn_sequences(recipe: Recipe, checkpoint: Checkpoint, settings: Settings) -> Sequences:
@@ -97,7 +120,7 @@ def window_for(max_positions: int, window: int | None) -> int:
             "window",
             f"Take {max_positions} or less.",
         )
-    return window or min(DEFAULT_WINDOW, max_positions)
+    return window or min(costs.DEFAULT_WINDOW, max_positions)
 
 
 def indivisible_layers(recipe: Recipe, checkpoint: Checkpoint) -> tuple[str, ...]:
@@ -118,7 +141,12 @@ def indivisible_layers(recipe: Recipe, checkpoint: Checkpoint) -> tuple[str, ...
 
 
 def _estimate(
-    recipe: Recipe, checkpoint: Checkpoint, settings: Settings, per_channel: tuple[str, ...], test_tokens: float | None
+    recipe: Recipe,
+    checkpoint: Checkpoint,
+    settings: Settings,
+    per_channel: tuple[str, ...],
+    test_tokens: float | None,
+    prompt_tokens: int,
 ) -> Plan:
     quantized = sum(math.prod(layer.shape) for layer in checkpoint.layers)
     bits = costs.packed_bits(recipe, checkpoint, per_channel)
@@ -140,7 +168,8 @@ def _estimate(
         streamed=streamed,
         calibration_tokens=recipe.samples * recipe.length,
         test_tokens=None if test_tokens is None else int(test_tokens),
-        minutes=costs.minutes(recipe, checkpoint, test_tokens or 0),
+        minutes=costs.minutes(recipe, checkpoint, test_tokens or 0, prompt_tokens),
+        formats=who_can_load(recipe),
         warnings=tuple(_warnings(recipe, per_channel, streamed)),
     )
 

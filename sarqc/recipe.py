@@ -5,17 +5,20 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_origin
 
 import yaml
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     field_serializer,
     field_validator,
     model_validator,
@@ -29,12 +32,17 @@ def _group_size(value: Any) -> Any:
     return None if value in ("per_channel", "per-channel", "none", 0, "0") and value is not False else value
 
 
-def _describe(section: str, title: str, help: str, *, unit: str = "", advanced: bool = False) -> dict[str, Any]:
-    return {
-        "title": title,
-        "description": help,
-        "json_schema_extra": {"section": section, "unit": unit, "advanced": advanced},
-    }
+def _one_line(text: str) -> str:
+    if not text.strip() or "\n" in text or "\r" in text:
+        raise Refused(f"{text[:40]!r} is not one line of text", "recipe, prompts", "Give each prompt on its own line.")
+    return text
+
+
+def _describe(
+    section: str, title: str, help: str, *, unit: str = "", advanced: bool = False, separator: str = ","
+) -> dict[str, Any]:
+    extra = {"section": section, "unit": unit, "advanced": advanced, "separator": separator}
+    return {"title": title, "description": help, "json_schema_extra": extra}
 
 
 class Recipe(BaseModel):
@@ -204,6 +212,16 @@ class Recipe(BaseModel):
     task_limit: int | None = Field(
         None, ge=1, **_describe("measure", "Task limit", "Items per task; empty: all.", unit="items", advanced=True)
     )
+    prompts: tuple[Annotated[str, AfterValidator(_one_line)], ...] = Field(
+        (),
+        **_describe("measure", "Prompts", "Texts that both models continue side by side; one a line.", separator="\n"),
+    )
+    new_tokens: int = Field(
+        48, ge=1, le=512, **_describe("measure", "New tokens", "How far prompts go on.", unit="tokens", advanced=True)
+    )
+    speed: bool = Field(
+        False, **_describe("measure", "Speed", "Tokens per second, with 4-bit codes in a real kernel.", advanced=True)
+    )
     sweep: tuple[Annotated[float, Field(ge=0)], ...] = Field(
         (),
         **_describe(
@@ -212,13 +230,15 @@ class Recipe(BaseModel):
         ),
     )  # fmt: skip
 
-    @field_validator("tasks", "sweep", mode="before")
+    @field_validator("tasks", "sweep", "prompts", mode="before")
     @classmethod
-    def _split(cls, value: Any) -> Any:
-        """“a, b” means two entries, so that a flag and a text field can say it."""
-        if isinstance(value, str):
-            return tuple(part.strip() for part in value.split(",") if part.strip())
-        return value
+    def _split(cls, value: Any, info: ValidationInfo) -> Any:
+        """“a, b” means two entries, so that a flag and a text field can say it; entries with commas stand on lines."""
+        if not isinstance(value, str):
+            return value
+        if separator(info.field_name) == "\n":
+            return tuple(line for line in re.split("\r?\n", value) if line.strip())
+        return tuple(part.strip() for part in value.split(",") if part.strip())
 
     @field_serializer("group_size", when_used="json")
     def _say_per_channel(self, value: int | None) -> int | str:
@@ -327,21 +347,27 @@ def read_document(path: Path) -> dict[str, Any]:
     return document
 
 
+def axes(document: dict[str, Any]) -> dict[str, list[Any]]:
+    """The fields of a batch that are lists where a recipe has one value. Raises ``Refused``, see ``expanded``."""
+    lists = {public_name(name) for name, info in Recipe.model_fields.items() if get_origin(info.annotation) is tuple}
+    found = {name: values for name, values in document.items() if isinstance(values, list) and name not in lists}
+    for name, values in found.items():
+        if not values or len({json.dumps(value) for value in values}) < len(values):
+            what = "has an entry twice" if values else "is empty"
+            raise Refused(f"the list of {name} {what}", f"recipe, {name}", "Give each value once.")
+    return found
+
+
 def expanded(document: dict[str, Any]) -> dict[str, Recipe]:
     """All recipes of a batch, by a name that says what sets each apart: {"lambda=0.1": …}; {"": …} for a single one.
 
     A list where a recipe has one value means one run for each entry, and several lists all their combinations, the
     first one outermost. Raises ``Refused`` for the first recipe that is none, for an empty list and for equal runs.
     """
-    lists = {public_name(name) for name, info in Recipe.model_fields.items() if get_origin(info.annotation) is tuple}
-    axes = {name: values for name, values in document.items() if isinstance(values, list) and name not in lists}
-    for name, values in axes.items():
-        if not values or len({json.dumps(value) for value in values}) < len(values):
-            what = "has an entry twice" if values else "is empty"
-            raise Refused(f"the list of {name} {what}", f"recipe, {name}", "Give each value once.")
+    varied = axes(document)
     recipes = {}
-    for point in itertools.product(*axes.values()):
-        chosen = dict(zip(axes, point, strict=True))
+    for point in itertools.product(*varied.values()):
+        chosen = dict(zip(varied, point, strict=True))
         name = ",".join(f"{key}={Path(str(value)).name}" for key, value in chosen.items())
         if name in recipes:
             raise Refused(f"two runs would be called “{name}”", "recipe", "Give files with different names.")
@@ -352,6 +378,11 @@ def expanded(document: dict[str, Any]) -> dict[str, Recipe]:
 def public_name(field: str) -> str:
     """The name of a field in documents: its alias where it has one (lam → lambda)."""
     return Recipe.model_fields[field].alias or field
+
+
+def separator(field: str) -> str:
+    """What stands between the entries of a list that is written as one text: a comma, or the end of a line."""
+    return Recipe.model_fields[field].json_schema_extra["separator"]
 
 
 def _refusal(model: type[BaseModel], error: ValidationError) -> Refused:

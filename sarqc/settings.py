@@ -40,6 +40,12 @@ class Settings(BaseSettings):
         1.0, gt=0, description="Working memory for the λ and γ of a layer that are solved at once, in GiB."
     )
     cache_gib: float = Field(20.0, gt=0, description="Finished layers and results kept on disk, in GiB.")
+    export_gib: float = Field(
+        50.0, gt=0, description="Checkpoints exported from the page, kept on disk until they are deleted, in GiB."
+    )
+    upload_mib: float = Field(
+        64.0, gt=0, description="Largest study that can be uploaded, as it is and unpacked, in MiB."
+    )
     frame_ancestors: str = Field(
         "'self' https://huggingface.co",
         description="Sites that may show the pages in a frame, as in Content-Security-Policy.",
@@ -72,3 +78,11 @@ class Settings(BaseSettings):
     def studies_dir(self) -> Path:
         """Studies left by runs on this host; the shipped ones are under ``assets_dir / "studies"``."""
         return self.resolved_state_dir() / "studies"
+
+    def uploads_dir(self) -> Path:
+        """Studies that were uploaded."""
+        return self.resolved_state_dir() / "uploads"
+
+    def exports_dir(self) -> Path:
+        """Checkpoints written for download, a folder for each export."""
+        return self.resolved_state_dir() / "exports"

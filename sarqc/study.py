@@ -43,7 +43,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sarqc.errors import NotFound, Refused
 from sarqc.models.structure import LayerInfo
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 class _Document(BaseModel):
@@ -87,6 +87,8 @@ class Line(_Document):
     candidate_lams: tuple[float, ...] = ()
     candidate_gammas: tuple[float | None, ...] = ()
     sizes: tuple[int, ...] = ()  # numbers of calibration sequences of the arrays “by size”
+    texts: tuple[dict[str, Any], ...] = ()  # prompts side by side, as events.TextsCompared says them
+    speed: dict[str, Any] | None = None  # as events.SpeedMeasured says it
     arrays: dict[str, ArrayRef]
 
     @property
@@ -203,6 +205,6 @@ def _plain(value: Any) -> Any:
 def _migrated(document: dict[str, Any]) -> dict[str, Any]:
     """Older documents brought to ``SCHEMA_VERSION``.
 
-    Version 1 knew neither “auto” nor sizes; the defaults say just that.
+    Version 1 knew neither “auto” nor sizes, version 2 neither texts nor speed; the defaults say just that.
     """
     return document | {"schema_version": SCHEMA_VERSION}

@@ -19,12 +19,13 @@ from sarqc.calibration.plan import LayerCurve, SolvedLayer
 from sarqc.calibration.solving import solve_curve
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.evaluation.tasks import items_key, measure_accuracy
-from sarqc.execution import MEASUREMENT_FORMAT, calibration_plan
+from sarqc.execution import MEASUREMENT_FORMAT
 from sarqc.model_selection import select_for_model
 from sarqc.models.catalogue import fetch
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, choose_device, load
 from sarqc.models.walk import BlockWalk
+from sarqc.planning import calibration_plan
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import METHODS, method

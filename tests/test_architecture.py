@@ -23,6 +23,7 @@ FLOORS: list[list[tuple[str, ...]]] = [
             "sarqc.host",
             "sarqc.costs",
             "sarqc.preflight",
+            "sarqc.planning",
             "sarqc.model_selection",
             "sarqc.study_lines",
             "sarqc.execution",
@@ -32,7 +33,7 @@ FLOORS: list[list[tuple[str, ...]]] = [
     ],
     [("sarqc.jobs",)],
     [("pages",)],
-    [("app",), ("sarqc.__main__",)],
+    [("app",), ("sarqc.progress", "sarqc.__main__")],
 ]
 # Rooms that look sideways for a reason.
 SIDEWAYS = {("sarqc.models", "sarqc.settings")}  # the catalogue asks where models are kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -12,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from sarqc.__main__ import _print_summary, words
-from sarqc.events import CandidateDone, EpochDone, Saved, Stage, Warned
+from sarqc.__main__ import _print_summary
+from sarqc.events import CandidateDone, EpochDone, LayerDone, Saved, Stage, Started, Warned
+from sarqc.progress import Progress, words
+from sarqc.study import Study
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -43,7 +46,10 @@ def test_flags_and_a_file_are_the_same_run(flags: list[str], tmp_path: Path) -> 
     assert {"perplexity", "perplexity_float", "share_quantized", "layers"} <= set(summary)
     assert summary["layers"][0]["report"]["n_tokens"] == 128
     assert (tmp_path / "out" / "model" / "model.safetensors").is_file()
-    assert (tmp_path / "out" / "study" / "study.json").is_file()
+    study = Study.open(tmp_path / "out" / "study")
+    assert Study.open(tmp_path / "state" / "studies" / study.id) == study  # where the page looks for it
+    assert "\r" not in first.stderr
+    assert f"{len(study.layers)} of {len(study.layers)} layers\n" in first.stderr
     recipe = tmp_path / "recipe.json"
     recipe.write_text(json.dumps(summary["recipe"]))
     again = sarqc("run", str(recipe), "--json", **state)
@@ -140,6 +146,16 @@ def test_auto_is_a_value_of_lambda_and_gamma(flags: list[str]) -> None:
     assert sarqc("plan", *flags, "--lambda", "auto", "--gamma", "auto", "--json").returncode == 0
 
 
+def test_the_flag_of_a_list_is_given_once_for_each_entry(flags: list[str], tmp_path: Path) -> None:
+    arguments = [*flags, "--prompts", "The king, my lord", "--prompts", "42", "--new-tokens", "3", "--sweep", "0, 2"]
+    done = sarqc("quantize", *arguments, "--json", SARQC_STATE_DIR=str(tmp_path / "state"))
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["recipe"]["prompts"] == ["The king, my lord", "42"]
+    assert summary["recipe"]["sweep"] == [0, 2]
+    assert [len(text["greedy"]["float"]["ids"]) for text in summary["texts"]] == [3, 3]
+
+
 def test_methods_say_what_auto_tries() -> None:
     lines = {line.split()[0]: line for line in sarqc("methods").stdout.splitlines()}
     assert "3 λ × 4 γ for each layer" in lines["sarqc-gbs"]
@@ -151,9 +167,36 @@ def test_methods_say_what_auto_tries() -> None:
 def test_words_of_the_progress_bar() -> None:
     assert words(EpochDone(3, 12, 40, 0.8712, 1.0, 2.0)) == "block 3, epoch 12 of 40, objective 0.871"
     assert words(CandidateDone(0.3, 2, 10, 41.23)) == "λ = 0.3: perplexity 41.23 on the sequences kept for judging"
-    assert words(Stage("choosing λ", "10 values")) == "choosing λ 10 values"
+    assert words(Stage("choosing λ", "10 values")) == "choosing λ: 10 values"
     assert words(Warned("too short", "a")) == "note: too short (a)"
     assert words(Saved("study", "here")) == "saved study: here"
+
+
+class Screen(io.StringIO):
+    """A terminal, as far as asking goes."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def told(file: io.StringIO) -> str:
+    with Progress(file) as progress:
+        progress.tell(Stage("quantizing", "rtn, 3 bits"))
+        progress.tell(Started("m", "cpu", [{"name": "a"}, {"name": "b"}], 0.5))
+        progress.tell(LayerDone("a", 0, 2, {}, 0.1))
+        progress.tell(Warned("too short", "a"))
+        progress.tell(LayerDone("b", 1, 2, {}, 0.1, from_cache=True))
+        progress.tell(Stage("saving", "study"))
+    return file.getvalue()
+
+
+def test_progress_is_lines_in_a_file_and_a_bar_on_a_terminal() -> None:
+    lines = ["quantizing: rtn, 3 bits", "note: too short (a)", "2 of 2 layers, 1 of them from disk", "saving: study"]
+    assert told(io.StringIO()).splitlines() == lines
+    screen = told(Screen())
+    assert "1/2" in screen  # the bar
+    assert "layer/s" in screen or "s/layer" in screen
+    assert all(line in screen for line in lines)
 
 
 def printed(capsys: pytest.CaptureFixture[str], **more: object) -> str:
@@ -184,6 +227,18 @@ def test_the_summary_says_which_lambda_won(capsys: pytest.CaptureFixture[str]) -
     assert "λ = 0.1             perplexity 41.7\n" in text
     assert "λ = 0.3             perplexity 41.2, chosen\n" in text
     assert "auto" not in printed(capsys, selection=None)
+
+
+def test_the_summary_says_where_texts_part_and_what_speed_lacks(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = [
+        {"prompt": "A king", "greedy": {"divergence": 4, "kl": [0.5, 1]}, "sampled": {"divergence": None, "kl": [0]}}
+    ]
+    speed = {"float": {"prefill": 1234.5, "decode": 56.7}, "quantized": None, "reason": "no kernel for 3 bits"}
+    text = printed(capsys, texts=texts, speed=speed)
+    assert "text, greedy          apart from token 5, KL 0.75 nats a token, “A king”\n" in text
+    assert "text, sampled         the same text, KL 0 nats a token, “A king”\n" in text
+    assert "speed, float          prefill 1234, decoding 56.7 tokens/s\n" in text
+    assert "speed                 no kernel for 3 bits\n" in text
 
 
 def test_a_batch_is_its_runs(flags: list[str], tmp_path: Path) -> None:

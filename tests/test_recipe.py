@@ -104,6 +104,18 @@ def test_lists_may_be_written_with_commas() -> None:
     assert recipe.sweep == (0.0, 0.1)
 
 
+def test_prompts_keep_their_commas_and_stand_on_lines() -> None:
+    lines = ("Once, upon a time", " indented, “quoted”", "42")
+    assert Recipe.parse(LEAST | {"prompts": "\r\n".join(["", *lines, "  ", ""])}).prompts == lines
+    recipe = Recipe.parse(LEAST | {"prompts": list(lines)})
+    assert recipe.prompts == lines
+    assert Recipe.parse(recipe.to_json()) == recipe
+    assert len(expanded(recipe.to_json())) == 1  # a list of prompts is one run
+    for wrong in ("two\nlines", "  ", "a\rb"):
+        with pytest.raises(Refused, match="one line"):
+            Recipe.parse(LEAST | {"prompts": [wrong]})
+
+
 @pytest.mark.parametrize("content", ["", "- a\n- b\n", "bits: [", "\x00"])
 def test_a_file_that_is_no_recipe(tmp_path: Path, content: str) -> None:
     path = tmp_path / "recipe.yaml"

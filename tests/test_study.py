@@ -64,6 +64,18 @@ def test_no_study_a_newer_one_and_a_damaged_one(tmp_path: Path) -> None:
         Study.open(tmp_path / "a")
 
 
+def test_a_study_from_before_texts_and_speed(tmp_path: Path) -> None:
+    a_study(tmp_path / "a", np.zeros((1, 1, 2)))
+    path = tmp_path / "a" / "study.json"
+    document = json.loads(path.read_text())
+    for line in document["lines"]:
+        assert line.pop("texts") == []
+        assert line.pop("speed") is None
+    path.write_text(json.dumps(document | {"schema_version": 2}))
+    study = Study.open(tmp_path / "a")
+    assert (study.schema_version, study.lines[0].texts, study.lines[0].speed) == (SCHEMA_VERSION, (), None)
+
+
 def test_every_shipped_study_opens(settings: Settings) -> None:
     folders = [path.parent for path in (settings.assets_dir / "studies").glob("*/study.json")]
     assert folders

@@ -23,13 +23,14 @@ export function asProblem(error, where = "") {
  * @param {{method?: string, body?: any, signal?: AbortSignal}} [options]
  */
 export async function request(path, { method = "GET", body, signal } = {}) {
+  const isFile = body instanceof Blob; // is sent as it is
   let response;
   try {
     response = await fetch(`/api${path}`, {
       method,
       signal,
-      headers: body === undefined ? {} : { "Content-Type": "application/json" },
-      body: body === undefined ? undefined : JSON.stringify(body),
+      headers: body === undefined || isFile ? {} : { "Content-Type": "application/json" },
+      body: body === undefined || isFile ? body : JSON.stringify(body),
     });
   } catch (error) {
     if (error?.name === "AbortError") throw error;
@@ -86,6 +87,8 @@ export const EVENT_TYPES = [
   "epoch_done",
   "candidate_done",
   "measured",
+  "texts_compared",
+  "speed_measured",
   "saved",
   "warned",
   "finished",

@@ -5,10 +5,13 @@
  */
 
 import { asProblem, request } from "./api.js";
-import { fill, h, problem, say } from "./dom.js";
+import { fill, h, problem, ready as rendered, say } from "./dom.js";
 import { bytes, count, duration, number, percent, plain } from "./format.js";
+import { formatsFold } from "./formats.js";
 import { autoWords, describe, idleFields, readForm, recipeOf, valuesOf } from "./recipe.js";
 import { RunView } from "./run_view.js";
+import { speedCard } from "./speed.js";
+import { textsCard } from "./texts.js";
 
 const PLAN_DELAY = 350;
 const side = { element: null, fields: [], methods: {} };
@@ -34,6 +37,7 @@ export async function mount(element) {
   runView = new RunView({
     card: part("run-card"),
     recipeCard: part("recipe-card"),
+    measured: showMeasured,
     fields: side.fields,
     methods: side.methods,
     study: document.querySelector(".run-study"),
@@ -44,10 +48,16 @@ export async function mount(element) {
   addEventListener("popstate", () => showRun(new URLSearchParams(location.search).get("run"), false));
 }
 
+/** What a run measured beside its numbers, in cards of its own below; none of them without a run. */
+async function showMeasured(summary) {
+  textsCard(await rendered('[data-part="texts-card"]'), summary?.texts ?? []);
+  speedCard(await rendered('[data-part="speed-card"]'), summary?.speed ?? null);
+}
+
 /** What form and column both need; asked for once, by whichever of the two comes first. */
 function begin(element = document.querySelector(".side")) {
   ready ??= (async () => {
-    const found = element?.matches?.(".side") ? element : (element?.querySelector(".side") ?? (await waitForSide()));
+    const found = element?.matches?.(".side") ? element : (element?.querySelector(".side") ?? (await rendered(".side")));
     side.element = found;
     side.fields = JSON.parse(found.dataset.fields);
     const [methods, offered, texts, schema] = await Promise.all([
@@ -62,11 +72,6 @@ function begin(element = document.querySelector(".side")) {
     for (const [name, key] of side.fields) defaults[name] = schema.properties?.[key]?.default;
   })();
   return ready;
-}
-
-async function waitForSide() {
-  const { ready: rendered } = await import("./dom.js");
-  return rendered(".side");
 }
 
 async function ask(path, name) {
@@ -171,7 +176,7 @@ async function plan() {
   try {
     const answer = await request("/plan", { method: "POST", body: recipe });
     if (mine !== planNumber) return;
-    fill(place, planRows(answer), (answer.warnings ?? []).map((text) => h("p", { class: "warning" }, text)));
+    fill(place, planRows(answer), formatsFold(answer.formats), (answer.warnings ?? []).map((text) => h("p", { class: "warning" }, text)));
     part("start").disabled = false;
   } catch (error) {
     if (mine !== planNumber) return;
@@ -185,10 +190,10 @@ function planRows(answer) {
   const known = (value, text) => (value === null || value === undefined ? null : text(value));
   const rows = [
     ["Model", answer.family ? `${answer.model} (${answer.family})` : answer.model],
-    ["Quantized", known(answer.share_quantized, (share) => `${percent(share, 1)} of ${count(answer.parameters)} parameters, ${answer.layers} layers`)],
+    ["Quantized", known(answer.share_quantized, (share) => `${percent(share, 1)} of ${count(answer.parameters)} parameters, ${answer.layers} layers${answer.experts ? `, up to ${answer.experts} experts in a block` : ""}`)],
     ["Bits per weight", known(answer.bits_per_weight, (bits) => `${number(bits, 2)}, scales and zero points included`)],
     ["Size", known(answer.bytes_after, (after) => `${bytes(answer.bytes_before)} → ${bytes(after)} once packed`)],
-    ["Memory", known(answer.memory_bytes, (memory) => `about ${bytes(memory)}`)],
+    ["Memory", known(answer.memory_bytes, () => memoryText(answer))],
     ["Calibration", known(answer.calibration_tokens, (tokens) => `${count(tokens)} tokens`)],
     ["Test", known(answer.test_tokens, (tokens) => `${count(tokens)} tokens`)],
     ["Time", known(answer.minutes, (minutes) => (minutes < 1 ? "under a minute on two CPU cores" : `at most ${duration(60 * minutes)} on two CPU cores`))],
@@ -198,6 +203,11 @@ function planRows(answer) {
     { class: "facts" },
     rows.filter(([, text]) => text).map(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]),
   );
+}
+
+function memoryText({ memory_bytes, host_bytes, streamed }) {
+  const where = host_bytes ? ` on the device, ${bytes(host_bytes)} beside it` : "";
+  return `about ${bytes(memory_bytes)}${where}${streamed ? ", one block at a time" : ""}`;
 }
 
 async function submit() {

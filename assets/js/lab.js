@@ -7,6 +7,7 @@ import { asProblem, request } from "./api.js";
 import { copy, fill, h } from "./dom.js";
 import { Explorer } from "./explorer.js";
 import { LAB_STATE, parse, remember } from "./state.js";
+import { ORIGINS } from "./studies.js";
 
 /** Called by the page's js_on_load with the element that holds the pickers and the sentence. */
 export async function mount() {
@@ -43,8 +44,11 @@ export async function mount() {
 
   function pickers() {
     const { view } = explorer;
-    choose("study", studies.map((study) => [study.id, study.title || study.id]), view?.study.id ?? wanted.study ?? "");
+    choose("study", studies.map((study) => [study.id, titleOf(study)]), view?.study.id ?? wanted.study ?? "");
+    const download = root.querySelector('[data-part="download"]');
+    download.hidden = !view;
     if (!view) return;
+    download.href = `/api/studies/${encodeURIComponent(view.study.id)}/download`;
     const { line } = view;
     const widths = [...new Set(view.choices.map((one) => one.bits))].sort((a, b) => a - b);
     choose("bits", widths.map((bits) => [bits, `${bits}-bit`]), line.bits);
@@ -98,6 +102,12 @@ export async function mount() {
   const shipped = studies.filter((study) => study.shipped);
   const first = shipped.find((study) => study.has_curves) ?? shipped[0] ?? studies[0];
   await open({ ...wanted, study: wanted.study ?? first.id });
+}
+
+/** A study's title, with where it comes from when that is not this host's app. */
+function titleOf(study) {
+  const title = study.title || study.id;
+  return ORIGINS[study.origin] ? `${title} · ${ORIGINS[study.origin]}` : title;
 }
 
 /** Keeps the method when the width changes, if the study has it there. */

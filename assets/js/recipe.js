@@ -88,6 +88,10 @@ export function judgedOn({ samples, validation_share: share }) {
 }
 
 function read(value, kind) {
+  if (kind === "lines") {
+    const lines = Array.isArray(value) ? value : String(value ?? "").split(/\r?\n/);
+    return lines.filter((line) => line.trim() !== "");
+  }
   if (kind === "list") {
     const parts = Array.isArray(value) ? value : String(value).split(",");
     return parts.map((part) => (typeof part === "string" ? part.trim() : part)).filter((part) => part !== "");
@@ -110,6 +114,7 @@ export function valuesOf(fields, recipe, defaults) {
   return fields.map(([name, key, kind]) => {
     const value = recipe[key] !== undefined ? recipe[key] : defaults[name];
     if (kind === "list") return Array.isArray(value) ? value.join(", ") : (value ?? "");
+    if (kind === "lines") return Array.isArray(value) ? value.join("\n") : (value ?? "");
     if (name === "group_size") return value === null ? "per_channel" : value === undefined ? undefined : String(value);
     if (kind === "number or word") return String(value ?? ""); // shown in a field of text
     if (value === undefined || value === null) return kind === "text" ? "" : null;
@@ -160,10 +165,12 @@ function quoted(text) {
 
 /** The same run from a shell. */
 export function asCommand(recipe) {
-  const flags = Object.entries(recipe).map(([key, value]) => {
+  const flags = Object.entries(recipe).flatMap(([key, value]) => {
     const flag = key.replaceAll("_", "-");
     if (value === true) return `--${flag}`;
     if (value === false) return `--no-${flag}`;
+    // A list is a flag for each entry, since a text may hold any sign; numbers take less room with commas.
+    if (Array.isArray(value) && value.every((one) => typeof one === "string")) return value.map((one) => `--${flag} ${quoted(one)}`);
     return `--${flag} ${quoted(Array.isArray(value) ? value.join(",") : String(value))}`;
   });
   return ["python -m sarqc quantize", ...flags].join(" \\\n  ");

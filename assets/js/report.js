@@ -184,11 +184,11 @@ function facts(document) {
 
 /** What was asked for and counts, field by field in the words of the form, and ways to take it elsewhere. */
 export function recipeCard(place, recipe, fields, methods) {
-  const said = (value) => (Array.isArray(value) ? value.join(", ") : value === true ? "yes" : value === false ? "no" : String(value).replace(/^(per|full)_/, "$1 "));
+  const said = (value) => (value instanceof Node ? value : Array.isArray(value) ? value.join(", ") : value === true ? "yes" : value === false ? "no" : String(value).replace(/^(per|full)_/, "$1 "));
   const idle = idleFields(recipe, fields, methods);
   const rows = fields
     .filter(([name]) => !idle.has(name))
-    .map(([, key, , title, unit]) => [title, recipe[key], unit])
+    .map(([, key, kind, title, unit]) => [title, kind === "lines" ? lines(recipe[key]) : recipe[key], unit])
     .filter(([, value]) => value !== null && value !== undefined && value !== "" && !(Array.isArray(value) && !value.length));
   fill(
     place,
@@ -201,6 +201,9 @@ export function recipeCard(place, recipe, fields, methods) {
     ),
   );
 }
+
+/** Texts that may hold commas, each in a line. */
+const lines = (texts) => (texts?.length ? h("ul", { class: "recipe-lines" }, texts.map((text) => h("li", {}, text))) : null);
 
 /** The recipe as text of four kinds, one shown at a time. */
 function copyAs(recipe) {

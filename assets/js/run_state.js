@@ -107,6 +107,15 @@ export function reduce(state, event) {
       tell(`${sentence(event.quantity)} of the ${event.which} model: ${format(event.value, kind)}${error}`);
       break;
     }
+    case "texts_compared": {
+      const apart = event.greedy.divergence;
+      const where = apart === null ? "the same greedy text" : `greedy texts apart from token ${apart + 1}`;
+      tell(`Text ${event.index + 1} of ${event.total}: ${where}`);
+      break;
+    }
+    case "speed_measured":
+      tell(event.reason ? `Speed: ${event.reason}` : `Speed measured with ${event.kernel}`, event.reason ? "warn" : "");
+      break;
     case "saved":
       tell(`Saved: ${event.what}`);
       break;

@@ -5,8 +5,10 @@
  */
 
 import { asProblem, listen, request } from "./api.js";
+import { stateChip } from "./chip.js";
 import { fill, h, problem, say } from "./dom.js";
 import { Explorer } from "./explorer.js";
+import { Exports } from "./exports.js";
 import { duration, format, when } from "./format.js";
 import { describe } from "./recipe.js";
 import { candidateStrip, recipeCard, reportCard } from "./report.js";
@@ -14,29 +16,16 @@ import * as State from "./run_state.js";
 
 const POLL_MS = 1500;
 const AT_REST = ["finished", "failed", "cancelled", "interrupted"];
-export const STATE_WORDS = {
-  queued: "waiting",
-  running: "running",
-  cancelling: "cancelling",
-  cancelled: "cancelled",
-  interrupted: "interrupted",
-  failed: "failed",
-  finished: "finished",
-};
-
-/** A state as a small label in its colour. */
-export const stateChip = (state) =>
-  h("span", { class: `chip chip-${state}`, "data-testid": "state", dataset: { state } }, STATE_WORDS[state] ?? state);
-
 export class RunView {
   /**
-   * @param {{card: HTMLElement, recipeCard: HTMLElement, study: HTMLElement, fields: Array, methods: object,
+   * @param {{card: HTMLElement, recipeCard: HTMLElement, measured: Function, study: HTMLElement, fields: Array, methods: object,
    *   leave: Function}} options
    * `fields` are the form's [field, public name, kind, title, unit, …], `methods` the entries of GET /methods by name;
-   * `leave` goes back to the plan
+   * `leave` goes back to the plan; `measured` hears the summary of a finished run, or null
    */
-  constructor({ card, recipeCard, study, fields, methods, leave }) {
+  constructor({ card, recipeCard, measured, study, fields, methods, leave }) {
     this.card = card;
+    this.measured = measured;
     this.recipeCard = recipeCard;
     this.fields = fields;
     this.methods = methods;
@@ -77,8 +66,10 @@ export class RunView {
     this.stream?.close();
     this.stream = null;
     clearTimeout(this.timer);
+    this.files?.close();
     this.study.classList.remove("is-shown");
     this.explorer?.stop();
+    this.measured(null);
   }
 
   /** Events arrive by stream; the run's own state, which also changes while it waits, by asking now and then. */
@@ -160,6 +151,7 @@ export class RunView {
         { class: "run-body" },
         h("div", { "data-part": "trouble" }),
         h("div", { "data-part": "report" }),
+        h("div", { "data-part": "files" }),
         h(
           "div",
           { class: "run-progress" },
@@ -208,6 +200,7 @@ export class RunView {
     this.once("log", [state.log.length, state.seq], () => this.logLines());
     if (run.state === "finished") this.drawReport();
     else this.once("report", null, () => null);
+    this.once("files", run.state === "finished" && run.formats ? run.id : null, () => this.drawFiles());
   }
 
   drawTrouble() {
@@ -350,6 +343,7 @@ export class RunView {
       run.state === "finished" && run.study_id
         ? h("a", { class: "act", href: `/?study=${encodeURIComponent(run.study_id)}`, "data-testid": "open-lab" }, "Open in Lab")
         : null,
+      run.study_id ? h("a", { class: "quiet", href: `/api/studies/${run.study_id}/download`, download: "" }, "Download the study") : null,
       this.button(live ? "Plan another run" : "Change and run again", "leave", () => this.leave()),
     ];
   }
@@ -366,10 +360,21 @@ export class RunView {
     const summary = run.summary ?? this.state.summary;
     if (!summary) return;
     this.once("report", [run.id, summary.perplexity, this.state.results.size], () => reportCard(run, summary, State.layerReports(this.state)));
+    // Texts are in the events only: the run's own summary is kept short.
+    if (this.state.summary && this.drawn.measured !== run.id) {
+      this.drawn.measured = run.id;
+      this.measured(this.state.summary);
+    }
     if (run.study_id && this.shownStudy !== run.study_id) {
       this.shownStudy = run.study_id;
       this.showStudy(run.study_id);
     } else if (run.study_id) this.study.classList.add("is-shown");
+  }
+
+  drawFiles() {
+    this.files?.close();
+    this.files = this.run.state === "finished" && this.run.formats ? new Exports(this.run) : null;
+    return this.files?.element;
   }
 
   async showStudy(id) {

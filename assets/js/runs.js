@@ -8,7 +8,7 @@ import { fill, h, problem, say } from "./dom.js";
 import { format, number, when } from "./format.js";
 import { plot } from "./plot_host.js";
 import { shortModel } from "./recipe.js";
-import { STATE_WORDS, stateChip } from "./run_view.js";
+import { STATE_WORDS, stateChip } from "./chip.js";
 
 const PAGE = 200;
 const AT_MOST = 4; // more curves than this in one figure can't be told apart
@@ -91,7 +91,7 @@ const COLUMNS = [
 /** What the filter looks at. */
 export function words(run) {
   const { recipe } = run;
-  return [run.id, STATE_WORDS[run.state], recipe.model, `${recipe.bits} bits`, recipe.method, recipe.grid, recipe.calibration, run.owner]
+  return [run.id, run.batch, STATE_WORDS[run.state], recipe.model, `${recipe.bits} bits`, recipe.method, recipe.grid, recipe.calibration, run.owner]
     .join(" ")
     .toLowerCase();
 }
@@ -185,6 +185,7 @@ function buttons(run) {
     }
   };
   const made = [];
+  if (run.batch) made.push(act("Batch", "batch", () => only(run.batch)));
   if (run.study_id) made.push(h("a", { class: "quiet", href: `/?study=${encodeURIComponent(run.study_id)}` }, "Lab"));
   if (["queued", "running"].includes(run.state)) made.push(act("Cancel", "cancel", post("cancel")));
   if (["cancelled", "interrupted", "failed"].includes(run.state)) made.push(act("Continue", "continue", post("continue")));
@@ -195,6 +196,13 @@ function buttons(run) {
     } else made.push(act("Delete", "delete", () => ask(run.id)));
   }
   return made;
+}
+
+/** Shows the runs of one batch; the same again shows all. */
+function only(batch) {
+  const filter = part("filter");
+  filter.value = filter.value === batch ? "" : batch;
+  draw();
 }
 
 function ask(id) {

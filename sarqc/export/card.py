@@ -7,10 +7,9 @@ from typing import Any
 
 import yaml
 
-from sarqc.export.formats import Format, who_can_load
+from sarqc.export.formats import LOADS, Format, who_can_load
 from sarqc.recipe import Recipe
 
-_LOADS = {True: "yes", False: "no", None: "not tried"}
 _TITLES = {
     "plain": "plain (dequantized weights)",
     "packed": "packed (compressed-tensors, pack-quantized)",
@@ -53,7 +52,7 @@ def model_card(recipe: Recipe, summary: dict[str, Any], checkpoint_format: Forma
             ("format", "transformers", "vLLM", ""),
             [
                 (_TITLES[row.format] + (", this folder" if row.format == checkpoint_format else ""),
-                 _LOADS[row.transformers], _LOADS[row.vllm], row.note)
+                 LOADS[row.transformers], LOADS[row.vllm], row.note)
                 for row in who_can_load(recipe)
             ],
         ),
@@ -97,6 +96,14 @@ def _measurements(summary: dict[str, Any]) -> str:
                   ("quantized", "float")]  # fmt: skip
         rows.append((f"accuracy, {name}", *values))
         protocols.append((f"Accuracy, {name}", task["protocol"]))
+    if speed := summary.get("speed"):
+        for kind, title in (("prefill", "prefill"), ("decode", "decoding")):
+            values = [
+                _number(found[kind]) if found else "not measured" for found in (speed["quantized"], speed["float"])
+            ]
+            rows.append((f"{title}, tokens per second", *values))
+        said = {"kernel": speed["kernel"]} if speed["kernel"] else {"quantized": f"not measured, {speed['reason']}"}
+        protocols.append(("Speed", said | speed["protocol"]))
     protocols.append(("Calibration", summary["protocol"]["calibration"]))
     measured = _table(("", "quantized", "original"), rows) if rows else "Nothing was measured."
     words = [

@@ -11,6 +11,7 @@ from sarqc.recipe import Recipe
 
 Format = Literal["plain", "packed"]
 FORMATS: tuple[Format, ...] = get_args(Format)
+LOADS = {True: "yes", False: "no", None: "not tried"}  # what ``Carrier`` says of a reader, in words
 PACKED_BITS = (2, 3, 4)
 _SERVED_GROUPS = (None, 32, 64, 128)  # of vLLM's kernel for 4 bits
 

@@ -17,6 +17,7 @@ import json
 import logging
 import math
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -129,7 +130,7 @@ def _run(function: Execute | ImportError, job: dict[str, Any], channel: Channel,
     if isinstance(function, ImportError):
         raise function
     settings = Settings(**job["settings"])
-    events = function(Recipe.parse(job["recipe"]), settings, study_dir=settings.studies_dir(), study_id=job["run_id"])
+    events = function(Recipe.parse(job["recipe"]), settings, **_output(job, settings))
     finished = False
     try:
         for event in events:
@@ -141,6 +142,15 @@ def _run(function: Execute | ImportError, job: dict[str, Any], channel: Channel,
         events.close()
     if not finished:
         raise RuntimeError("the run ended without a result")
+
+
+def _output(job: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    """What ``execute`` is to write: a run its study, an export its checkpoint, for which it finds a clean folder."""
+    if job["checkpoint"] is None:
+        return {"study_dir": settings.studies_dir(), "study_id": job["run_id"]}
+    target = Path(job["checkpoint"])
+    shutil.rmtree(target.parent, ignore_errors=True)  # what an earlier attempt left when it was killed
+    return {"checkpoint_dir": target, "checkpoint_format": job["format"]}
 
 
 def _load(path: str) -> Execute | ImportError:

@@ -5,14 +5,20 @@
 | GET /health | version, devices with the run on each, runs by state, trouble |
 | GET /models, /corpora, /methods, /recipe-schema | what a recipe may name |
 | POST /plan | recipe → Plan, or why not |
-| POST /runs ?lane=preview | recipe → 201 and the queued run; 429 when the queue is full |
+| POST /runs ?lane=preview | recipe → 201 and the queued run; 429 when the queue is full. Lists where a recipe has one \
+value → all combinations, or none: {"batch", "runs"} |
 | GET /runs ?limit= &before= | runs, newest first; ``revision`` to listen on from |
-| GET, DELETE /runs/{id} | one run; deleting takes its study and its log along |
+| GET, DELETE /runs/{id} | one run with its exports; deleting takes them, its study and its log along |
 | POST /runs/{id}/cancel, /continue | the run in its new state; 409 where that can't be |
+| POST /runs/{id}/export ?format= | 201 and the queued export, itself a run; 200 and the one there is; 507: no room |
+| GET /runs/{id}/checkpoint ?format= | the exported model as one tar archive |
 | GET /runs/{id}/events ?after= | server-sent events, or a list with ``Accept: application/json`` |
 | GET /runs/{id}/log | what the worker printed, the last part of it |
-| GET /events ?after= | server-sent events: changes of all runs |
-| GET /studies, /studies/{id}[/arrays/{file}, /view, /download], /compare ?ids= | see ``studies`` |
+| GET /events ?after= | server-sent events: changes of all runs and exports |
+| GET /studies, /studies/{id}[/arrays/{file}, /view, /download], /compare ?ids= | all; one, its numbers, what the Lab \
+draws of it, its zip file; several side by side |
+| POST /studies | the zip file of a download → 201 and the study's entry; 200 where it is here already |
+| DELETE /studies/{id} | removes a study that no run of this host owns and that was not shipped |
 
 Who owns a run is a claim, used for fair turns and to find one's own runs: the header ``X-Sarqc-Owner``, else a name
 that a cookie keeps. It is no access control; a host that needs that puts a login in front.
@@ -20,6 +26,7 @@ that a cookie keeps. It is no access control; a host that needs that puts a logi
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 from collections.abc import Callable
@@ -27,20 +34,20 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from fastapi.sse import EventSourceResponse
 
 import sarqc
-from sarqc.errors import NotFound, Refused
-from sarqc.jobs import sse
+from sarqc.errors import NotFound, Refused, SarqcError
+from sarqc.jobs import exports, sse
 from sarqc.jobs.responses import ApiRoute, json_body, refuse_other_sites
-from sarqc.jobs.run import Run
+from sarqc.jobs.run import QueueFull, Run
 from sarqc.jobs.store import Store
 from sarqc.jobs.studies import studies_router
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import log_path
 from sarqc.quantization.methods import METHODS
-from sarqc.recipe import Recipe
+from sarqc.recipe import Recipe, axes, expanded
 from sarqc.settings import Settings
 
 OWNER = re.compile(r"[\w .@+-]{1,40}")
@@ -52,6 +59,7 @@ STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the
 Planner = Callable[[Recipe, Settings], Any]
 Document = Annotated[dict[str, Any], Body()]
 After = Annotated[int | None, Query(ge=0)]
+ExportFormat = Annotated[str, Query(alias="format")]
 LastEventId = Annotated[int | None, Header(ge=0)]
 
 
@@ -61,7 +69,7 @@ def api_router(supervisor: Supervisor, settings: Settings, *, plan: Planner | No
     router.include_router(_offer_router(supervisor, settings, plan or _plan))
     router.include_router(_runs_router(supervisor, settings, plan or _plan))
     router.include_router(_streams_router(supervisor))
-    router.include_router(studies_router(settings))
+    router.include_router(studies_router(settings, supervisor.store))
 
     @router.api_route("", methods=METHODS_OF_HTTP, include_in_schema=False)
     @router.api_route("/{path:path}", methods=METHODS_OF_HTTP, include_in_schema=False)
@@ -132,15 +140,23 @@ def _runs_router(supervisor: Supervisor, settings: Settings, plan: Planner) -> A
 
     @router.post("", status_code=201)
     def submit(request: Request, document: Document, lane: str = "batch") -> Response:
-        """Queues a recipe. Whatever can be refused is refused now: a queued run is one that can work."""
-        recipe = Recipe.parse(document)
-        plan(recipe, settings)
+        """Queues a recipe, or each of a batch. Whatever can be refused is refused now: a queued run can work."""
+        recipes = _recipes(document, settings)
+        for name, recipe in recipes.items():
+            try:
+                plan(recipe, settings)
+            except SarqcError as error:
+                raise (error.at(name) if name else error) from None
         owner, is_new = _owner(request)
-        run = supervisor.submit(recipe, owner, lane)
-        answer = JSONResponse(run.to_json(), 201, headers={"Location": f"/api/runs/{run.id}"})
-        if is_new:
-            answer.set_cookie(OWNER_COOKIE, owner, max_age=31_536_000, httponly=True, samesite="strict")
-        return answer
+        if list(recipes) == [""]:
+            run = supervisor.submit(recipes[""], owner, lane)
+            answer = JSONResponse(run.to_json(), 201, headers={"Location": f"/api/runs/{run.id}"})
+        else:
+            batch = f"batch-{secrets.token_hex(3)}"
+            runs = supervisor.submit_all(list(recipes.values()), owner, lane, batch)
+            named = [{"name": name} | run.to_json() for name, run in zip(recipes, runs, strict=True)]
+            answer = JSONResponse({"batch": batch, "runs": named}, 201)
+        return _known(answer, owner, is_new)
 
     @router.get("")
     def list_runs(
@@ -155,11 +171,14 @@ def _runs_router(supervisor: Supervisor, settings: Settings, plan: Planner) -> A
 
     @router.get("/{run_id}")
     def get_run(run_id: str) -> dict[str, Any]:
-        return store.get(run_id).to_json()
+        """One run, its exports, and who could load it in which format."""
+        run = store.get(run_id)
+        exported = [export.to_json() for export in store.exports(run_id)]
+        return run.to_json() | {"exports": exported, "formats": exports.formats_of(run)}
 
     @router.delete("/{run_id}", status_code=204)
     def delete_run(run_id: str) -> Response:
-        """Removes a run at rest with its study and its log. Finished layers stay: other runs may use them."""
+        """Removes a run at rest with its study, log and exports. Finished layers stay: other runs may use them."""
         supervisor.delete(run_id)
         return Response(status_code=204)
 
@@ -172,6 +191,30 @@ def _runs_router(supervisor: Supervisor, settings: Settings, plan: Planner) -> A
     def resume(run_id: str) -> dict[str, Any]:
         """Queues a run again that was cancelled, interrupted or failed; it goes on from its finished layers."""
         return supervisor.resume(run_id).to_json()
+
+    @router.post("/{run_id}/export")
+    def export(request: Request, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
+        """Queues the writing of a finished run's model to files; asking again gives the same export."""
+        parent = store.get(run_id)
+        exports.check_exportable(parent, checkpoint_format)
+        planned = plan(Recipe.parse(parent.recipe), settings)
+        size = planned.bytes_before if checkpoint_format == "plain" else planned.bytes_after
+        owner, is_new = _owner(request)
+        made, is_queued = supervisor.export(run_id, checkpoint_format, size or 0, owner)
+        headers = {"Location": f"/api/runs/{made.id}"}
+        return _known(JSONResponse(made.to_json(), 201 if is_queued else 200, headers=headers), owner, is_new)
+
+    @router.get("/{run_id}/checkpoint")
+    def get_checkpoint(run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
+        """The exported model as an uncompressed tar archive that unpacks into one folder."""
+        folder = exports.finished_checkpoint(store, settings, run_id, checkpoint_format)
+        length, parts = exports.tar_of(folder)
+        headers = {
+            "Content-Length": str(length),
+            "Content-Disposition": f'attachment; filename="{folder.name}.tar"',
+            "Cache-Control": "no-store",
+        }
+        return StreamingResponse(parts, media_type="application/x-tar", headers=headers)
 
     @router.get("/{run_id}/log", response_class=PlainTextResponse)
     def get_log(run_id: str) -> str:
@@ -213,6 +256,25 @@ def _streams_router(supervisor: Supervisor) -> APIRouter:
         return EventSourceResponse(sse.run_changes(store, supervisor.bell, position), headers=STREAM_HEADERS)
 
     return router
+
+
+def _recipes(document: dict[str, Any], settings: Settings) -> dict[str, Recipe]:
+    """The recipes of a document by name, see ``expanded``; a batch that can never fit the queue is not even made."""
+    count = math.prod(len(values) for values in axes(document).values())
+    if count > settings.max_queued:
+        raise QueueFull(
+            f"the lists make {count} runs, and {settings.max_queued} may wait here",
+            "queue",
+            "Send smaller batches one after the other, or raise SARQC_MAX_QUEUED.",
+        )
+    return expanded(document)
+
+
+def _known(answer: JSONResponse, owner: str, is_new: bool) -> JSONResponse:
+    """The answer, with the cookie that keeps a name which was made up for this request."""
+    if is_new:
+        answer.set_cookie(OWNER_COOKIE, owner, max_age=31_536_000, httponly=True, samesite="strict")
+    return answer
 
 
 def _owner(request: Request) -> tuple[str, bool]:

@@ -40,14 +40,16 @@ class Forbidden(Refused):
 
 
 class ApiRoute(APIRoute):
-    """A route whose errors, all of them, have the one shape."""
+    """A route whose errors, all of them, have the one shape, and whose body has an end."""
+
+    body_bytes: int | None = BODY_BYTES  # None: the route itself counts
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
 
         async def answer(request: Request) -> Response:
             try:
-                return await handler(Request(request.scope, _limited(request.receive)))
+                return await handler(Request(request.scope, _limited(request.receive, self.body_bytes)))
             except SarqcError as error:
                 if error.http_status >= 500:
                     log.warning("%s %s: %s", request.method, request.url.path, error)
@@ -65,7 +67,13 @@ class ApiRoute(APIRoute):
         return answer
 
 
-def _limited(receive: Receive) -> Receive:
+class UploadRoute(ApiRoute):
+    """A route that takes files: what a body may have is for the route itself to say, in its own words."""
+
+    body_bytes = None
+
+
+def _limited(receive: Receive, limit: int | None) -> Receive:
     """The same body, but not more of it than a request to this interface ever has."""
     total = 0
 
@@ -73,8 +81,8 @@ def _limited(receive: Receive) -> Receive:
         nonlocal total
         message = await receive()
         total += len(message.get("body", b""))
-        if total > BODY_BYTES:
-            raise StarletteHTTPException(413, f"the body has more than {BODY_BYTES} bytes")
+        if limit is not None and total > limit:
+            raise StarletteHTTPException(413, f"the body has more than {limit} bytes")
         return message
 
     return limited

@@ -1,5 +1,7 @@
 """Run: a recipe with an id, an owner and a state; the states, and which may follow which.
 
+An export is a run too: it does the recipe of its parent again, from the finished layers, and writes the model to files.
+
 queued ──> running ──> finished
   ^  │        ├──────> failed ───────┐
   │  │        ├──────> interrupted ──┤  the worker was lost; waits for a person
@@ -82,6 +84,10 @@ class Run:
     summary: dict[str, Any] | None
     error: dict[str, str] | None
     revision: int
+    batch: str | None = None  # shared by runs that were sent together
+    parent: str | None = None  # of an export: the run that it writes to files
+    format: str | None = None  # of an export: of the files
+    bytes: int | None = None  # of an export: what the files take, expected at first
 
     @property
     def at_rest(self) -> bool:
@@ -107,6 +113,10 @@ class Run:
             "summary": self.summary,
             "error": self.error,
             "revision": self.revision,
+            "batch": self.batch,
+            "parent": self.parent,
+            "format": self.format,
+            "bytes": self.bytes,
         }
 
 

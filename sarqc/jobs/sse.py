@@ -88,7 +88,7 @@ async def run_events(store: Store, bell: Bell, run_id: str, after: int) -> Async
 
 
 async def run_changes(store: Store, bell: Bell, after: int) -> AsyncIterator[bytes]:
-    """Each run as it is after a change, and each run that was removed. ``id`` is the revision. Never ends."""
+    """Each run and export as it is after a change, and each that was removed. ``id`` is the revision. Never ends."""
     yield _first_line()
     with bell.listen(ALL_RUNS) as news:
         while not bell.closed:
@@ -98,7 +98,8 @@ async def run_changes(store: Store, bell: Bell, after: int) -> AsyncIterator[byt
                 if isinstance(change, Removed):
                     yield _message({"type": "removed", "id": change.id}, after)
                 else:
-                    yield _message({"type": "run", "run": change.to_json()}, after)
+                    kind = "run" if change.parent is None else "export"
+                    yield _message({"type": kind, "run": change.to_json()}, after)
             if not await _ring(news):
                 yield KEEPALIVE_COMMENT
 

@@ -23,72 +23,10 @@ from typing import Any
 from sarqc.errors import NotFound, Refused
 from sarqc.events import Cancelled, Event, Failed, Finished, Interrupted, LayerDone, Saved, Started
 from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Conflict, QueueFull, Removed, Run, State, StoredEvent, advice
+from sarqc.jobs.schema import migrate
 from sarqc.recipe import Recipe
 
 BUSY_SECONDS = 10.0
-
-MIGRATIONS: tuple[str, ...] = (
-    """
-    CREATE TABLE runs (
-        id                 TEXT PRIMARY KEY,
-        recipe_json        TEXT NOT NULL,
-        recipe_fingerprint TEXT NOT NULL,
-        owner              TEXT NOT NULL,
-        lane               TEXT NOT NULL,
-        state              TEXT NOT NULL,
-        attempt            INTEGER NOT NULL DEFAULT 1,
-        created            REAL NOT NULL,
-        queued             REAL NOT NULL,
-        started            REAL,
-        ended              REAL,
-        done               INTEGER NOT NULL DEFAULT 0,
-        total              INTEGER NOT NULL DEFAULT 0,
-        device             TEXT,
-        pid                INTEGER,
-        study_id           TEXT,
-        summary_json       TEXT,
-        error_json         TEXT,
-        revision           INTEGER NOT NULL
-    ) STRICT;
-    CREATE INDEX runs_by_state ON runs (state, queued);
-    CREATE INDEX runs_by_revision ON runs (revision);
-    CREATE TABLE events (
-        run_id  TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
-        seq     INTEGER NOT NULL,
-        at      REAL NOT NULL,
-        type    TEXT NOT NULL,
-        payload TEXT NOT NULL,
-        PRIMARY KEY (run_id, seq)
-    ) STRICT, WITHOUT ROWID;
-    CREATE TRIGGER events_are_append_only BEFORE UPDATE ON events
-        BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
-    CREATE TABLE removed (id TEXT PRIMARY KEY, revision INTEGER NOT NULL) STRICT;
-    CREATE INDEX removed_by_revision ON removed (revision);
-    CREATE TABLE counter (revision INTEGER NOT NULL) STRICT;
-    INSERT INTO counter VALUES (0);
-    """,
-)
-
-
-def migrate(connection: sqlite3.Connection, steps: Sequence[str] = MIGRATIONS) -> None:
-    """Brings the database up to the last step. A step and its record in ``user_version`` are one transaction.
-
-    Raises ``Refused`` for a database that a newer sarqc wrote.
-    """
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > len(steps):
-        raise Refused(
-            f"it has schema version {version}, this sarqc knows up to {len(steps)}",
-            "database of runs",
-            "Update sarqc, or give it another SARQC_STATE_DIR.",
-        )
-    for number, step in enumerate(steps[version:], start=version + 1):
-        try:
-            connection.executescript(f"BEGIN IMMEDIATE; {step}; PRAGMA user_version = {number}; COMMIT;")
-        except sqlite3.Error:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
 
 
 class Store:
@@ -141,24 +79,55 @@ class Store:
 
     def create(self, recipe: Recipe, owner: str, lane: str = "batch", *, at_most: int | None = None) -> Run:
         """A new queued run. Raises ``QueueFull`` when ``at_most`` runs wait already."""
+        return self.create_all([recipe], owner, lane, at_most=at_most)[0]
+
+    def create_all(
+        self,
+        recipes: Sequence[Recipe],
+        owner: str,
+        lane: str = "batch",
+        *,
+        batch: str | None = None,
+        at_most: int | None = None,
+    ) -> list[Run]:
+        """New queued runs in this order, or none: ``QueueFull`` when more than ``at_most`` would wait."""
+        with self.transaction() as connection:
+            self._check_queue(connection, len(recipes), at_most)
+            return [self._insert(connection, recipe, owner, lane, {"batch": batch}) for recipe in recipes]
+
+    def create_export(
+        self, parent: Run, checkpoint_format: str, size: int, owner: str, *, at_most: int | None = None
+    ) -> Run:
+        """A new queued export of a run, expected to take ``size`` bytes; in the lane of what takes seconds."""
+        with self.transaction() as connection:
+            self._check_queue(connection, 1, at_most)
+            more = {"parent": parent.id, "format": checkpoint_format, "bytes": size}
+            return self._insert(connection, Recipe.parse(parent.recipe), owner, "preview", more)
+
+    def _check_queue(self, connection: sqlite3.Connection, more: int, at_most: int | None) -> None:
+        waiting = connection.execute("SELECT COUNT(*) FROM runs WHERE state = 'queued'").fetchone()[0]
+        if at_most is None or waiting + more <= at_most:
+            return
+        if more == 1:
+            what = f"{waiting} runs are waiting, which is as many as this host accepts"
+        else:
+            what = f"{more} runs and the {waiting} that wait are more than the {at_most} that this host accepts"
+        raise QueueFull(what, "queue", "Wait until some have started, or cancel some of yours.")
+
+    def _insert(
+        self, connection: sqlite3.Connection, recipe: Recipe, owner: str, lane: str, more: dict[str, Any]
+    ) -> Run:
         if lane not in LANES:
             raise Refused(f"there is no lane “{lane}”", "run", f"Lanes are {' and '.join(LANES)}.")
         now = time.time()
-        with self.transaction() as connection:
-            waiting = connection.execute("SELECT COUNT(*) FROM runs WHERE state = 'queued'").fetchone()[0]
-            if at_most is not None and waiting >= at_most:
-                raise QueueFull(
-                    f"{waiting} runs are waiting, which is as many as this host accepts",
-                    "queue",
-                    "Wait until one has started, or cancel one of yours.",
-                )
-            run_id = self._new_id(now)
-            connection.execute(
-                "INSERT INTO runs (id, recipe_json, recipe_fingerprint, owner, lane, state, created, queued, revision)"
-                " VALUES (?, ?, ?, ?, ?, 'queued', ?, ?, ?)",
-                (run_id, _dump(recipe.to_json()), recipe.fingerprint(), owner, lane, now, now, self._next(connection)),
-            )
-            return self.get(run_id)
+        row = more | {
+            "id": self._new_id(now), "recipe_json": _dump(recipe.to_json()), "recipe_fingerprint": recipe.fingerprint(),
+            "owner": owner, "lane": lane, "state": "queued", "created": now, "queued": now,
+            "revision": self._next(connection),
+        }  # fmt: skip
+        marks = ", ".join("?" * len(row))
+        connection.execute(f"INSERT INTO runs ({', '.join(row)}) VALUES ({marks})", (*row.values(),))
+        return self.get(row["id"])
 
     def move(
         self, run_id: str, to: State, event: Event | None = None, *, device: str | None = None, keep_place: bool = False
@@ -212,12 +181,20 @@ class Store:
         with self.transaction() as connection:
             self._update(connection, run_id, {"pid": pid})
 
+    def set_size(self, run_id: str, size: int) -> None:
+        """What an export really takes on disk, in bytes."""
+        with self.transaction() as connection:
+            self._update(connection, run_id, {"bytes": size})
+
     def delete(self, run_id: str) -> Run:
-        """Removes a run at rest and its events; returns what it was. Raises ``NotFound`` or ``Conflict``."""
+        """Removes a run at rest, its events and its exports; returns what it was. Raises ``NotFound``, ``Conflict``."""
         with self.transaction() as connection:
             run = self.get(run_id)
             if not run.at_rest:
-                raise Conflict(f"a run that is {run.state} can't be deleted", f"run {run_id}", "Cancel it first.")
+                which = "a run" if run.parent is None else "an export"
+                raise Conflict(f"{which} that is {run.state} can't be deleted", f"run {run_id}", "Cancel it first.")
+            for export in self.exports(run_id):
+                self.delete(export.id)
             connection.execute("DELETE FROM runs WHERE id = ?", (run_id,))
             connection.execute("INSERT INTO removed VALUES (?, ?)", (run_id, self._next(connection)))
             return run
@@ -247,10 +224,25 @@ class Store:
             raise NotFound(f"there is no run “{run_id}”", "runs", "It may have been deleted; Runs lists what there is.")
         return _run(rows[0])
 
+    def has(self, run_id: str) -> bool:
+        return bool(self._rows("SELECT 1 FROM runs WHERE id = ?", run_id))
+
     def newest(self, limit: int, before: str | None = None) -> list[Run]:
-        """Runs from the newest backwards, older than ``before`` where that is given."""
-        where, values = ("WHERE id < ?", (before,)) if before else ("", ())
-        return [_run(row) for row in self._rows(f"SELECT * FROM runs {where} ORDER BY id DESC LIMIT ?", *values, limit)]
+        """Runs without exports, from the newest backwards, older than ``before`` where that is given."""
+        older, values = ("AND id < ?", (before,)) if before else ("", ())
+        query = f"SELECT * FROM runs WHERE parent IS NULL {older} ORDER BY id DESC LIMIT ?"
+        return [_run(row) for row in self._rows(query, *values, limit)]
+
+    def exports(self, run_id: str) -> list[Run]:
+        """The exports of a run, one for each format that was asked for."""
+        return [_run(row) for row in self._rows("SELECT * FROM runs WHERE parent = ? ORDER BY id", run_id)]
+
+    def exported_bytes(self) -> tuple[int, int]:
+        """What all exports take on disk, and what those that wait or run are expected to take."""
+        query = "SELECT COALESCE(SUM(bytes), 0) AS n FROM runs WHERE parent IS NOT NULL AND state"
+        (written,) = self._rows(f"{query} = 'finished'")
+        (expected,) = self._rows(f"{query} IN ('queued', 'running', 'cancelling')")
+        return written["n"], expected["n"]
 
     def in_state(self, *states: State) -> list[Run]:
         """Runs in any of the states, those that wait for longest first."""
@@ -353,8 +345,9 @@ def _columns(run: Run, events: Sequence[Event]) -> dict[str, Any]:
             case Saved(what="study"):
                 columns["study_id"] = run.id  # the name it was asked to give it
             case Finished():
-                # For tables. Layer by layer it is in the events and in the study, and the recipe is in the row.
-                short = {name: value for name, value in event.summary.items() if name not in ("layers", "recipe")}
+                # For tables. Layers and texts are in the events and in the study, and the recipe is in the row.
+                long = ("layers", "recipe", "texts")
+                short = {name: value for name, value in event.summary.items() if name not in long}
                 columns["summary_json"] = _dump(short)
             case Failed():
                 error = {"kind": event.kind, "what": event.what, "where": event.where, "remedy": event.remedy}

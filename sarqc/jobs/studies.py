@@ -7,19 +7,25 @@ and answered with 304 as long as it is the same.
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 import zipfile
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import FileResponse
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import FileResponse, JSONResponse
 from pydantic import ValidationError
 from starlette.background import BackgroundTask
 
 from sarqc.errors import NotFound, Refused
-from sarqc.jobs.responses import FOR_EVER, ApiRoute, accepts_gzip, body_response, json_body
+from sarqc.jobs.responses import FOR_EVER, ApiRoute, UploadRoute, accepts_gzip, body_response, json_body
+from sarqc.jobs.run import Conflict
+from sarqc.jobs.store import Store
+from sarqc.jobs.uploads import store_upload, too_large
 from sarqc.settings import Settings
 from sarqc.study import Study
 
@@ -29,18 +35,41 @@ AT_MOST = 8  # studies in one comparison
 
 
 class Library:
-    """The studies that can be seen here. Shipped ones come first, also where a name occurs twice."""
+    """The studies that can be seen here: shipped, left by runs of the app or of the command line, uploaded.
 
-    def __init__(self, settings: Settings) -> None:
-        self._shipped, self._own = settings.assets_dir / "studies", settings.studies_dir()
+    Shipped ones come first, also where a name occurs twice. ``is_run`` tells whether a name is that of a run.
+    """
+
+    def __init__(self, settings: Settings, is_run: Callable[[str], bool]) -> None:
+        self._shipped, self._uploaded = settings.assets_dir / "studies", settings.uploads_dir()
+        self._roots = (self._shipped, settings.studies_dir(), self._uploaded)
+        self._is_run = is_run
 
     def folder(self, study_id: str) -> Path:
         """Where a study is. Raises ``NotFound``, also for anything that is no plain name."""
         if STUDY_ID.fullmatch(study_id):
-            for root in (self._shipped, self._own):
+            for root in self._roots:
                 if (root / study_id / "study.json").is_file():
                     return root / study_id
         raise NotFound(f"there is no study “{study_id}”", "studies", "GET /api/studies lists what there is.")
+
+    def origin(self, folder: Path) -> str:
+        """Where the study in a folder comes from: shipped, run, command_line or uploaded."""
+        if folder.parent == self._shipped:
+            return "shipped"
+        if folder.parent == self._uploaded:
+            return "uploaded"
+        return "run" if self._is_run(folder.name) else "command_line"
+
+    def delete(self, study_id: str) -> None:
+        """Removes a study, also a damaged one. Raises ``NotFound``, ``Conflict`` for a shipped one or that of a run."""
+        folder = self.folder(study_id)
+        origin = self.origin(folder)
+        if origin == "shipped":
+            raise Conflict("it came with the app and stays", f"study {study_id}", "Leave it out of the comparison.")
+        if origin == "run":
+            raise Conflict("it belongs to a run of this host", f"study {study_id}", "Delete the run.")
+        shutil.rmtree(folder)
 
     def open(self, study_id: str) -> tuple[Study, Path]:
         """The study and its folder. Raises ``NotFound``, or ``Refused`` for a damaged or newer one."""
@@ -58,7 +87,7 @@ class Library:
     def listing(self) -> dict[str, list[dict[str, Any]]]:
         """What there is, newest first, in short; and what there is but can't be read, with the reason."""
         studies, damaged = [], []
-        for root, shipped in ((self._shipped, True), (self._own, False)):
+        for root in self._roots:
             for folder in sorted(root.iterdir()) if root.is_dir() else []:
                 if not STUDY_ID.fullmatch(folder.name) or not (folder / "study.json").is_file():
                     continue
@@ -67,7 +96,7 @@ class Library:
                 except Refused as error:
                     damaged.append({"id": folder.name, "error": error.to_json()})
                 else:
-                    studies.append(_summary(study, folder.name, shipped))
+                    studies.append(_summary(study, folder.name, self.origin(folder)))
         studies.sort(key=lambda study: study["created"], reverse=True)
         return {"studies": studies, "damaged": damaged}
 
@@ -82,12 +111,13 @@ def _open(folder: Path, modified: int, size: int) -> Study:
         raise Refused(f"study.json is damaged: {reason}", folder.name, "Make or download it again.") from None
 
 
-def _summary(study: Study, study_id: str, shipped: bool) -> dict[str, Any]:
+def _summary(study: Study, study_id: str, origin: str) -> dict[str, Any]:
     return {
         "id": study_id,
         "title": study.title,
         "created": study.created,
-        "shipped": shipped,
+        "shipped": origin == "shipped",
+        "origin": origin,
         "has_curves": any(len(line.lams) > 1 for line in study.lines),
         "prefix": study.prefix,
         "model": study.model.name,
@@ -99,10 +129,11 @@ def _summary(study: Study, study_id: str, shipped: bool) -> dict[str, Any]:
     }
 
 
-def studies_router(settings: Settings) -> APIRouter:
+def studies_router(settings: Settings, store: Store) -> APIRouter:
     """The routes under ``/studies`` and ``/compare``."""
-    library = Library(settings)
+    library = Library(settings, store.has)
     router = APIRouter(route_class=ApiRoute, tags=["studies"])
+    router.include_router(_upload_router(settings, library))
 
     @router.get("/studies")
     def list_studies(request: Request) -> Response:
@@ -114,6 +145,12 @@ def studies_router(settings: Settings) -> APIRouter:
         """A whole study.json, in the current schema."""
         study, _ = library.open(study_id)
         return json_body(request, study.model_dump(mode="json"))
+
+    @router.delete("/studies/{study_id}", status_code=204)
+    def delete_study(study_id: str) -> Response:
+        """Removes a study that was uploaded or left by the command line."""
+        library.delete(study_id)
+        return Response(status_code=204)
 
     @router.get("/studies/{study_id}/arrays/{file}")
     def get_array(request: Request, study_id: str, file: str) -> Response:
@@ -159,6 +196,31 @@ def studies_router(settings: Settings) -> APIRouter:
         if not 2 <= len(names) <= AT_MOST:
             raise Refused(f"{len(names)} studies can't be compared", "compare", f"Give 2 to {AT_MOST} different ids.")
         return json_body(request, compare_view([library.open(name) for name in names]))
+
+    return router
+
+
+def _upload_router(settings: Settings, library: Library) -> APIRouter:
+    router = APIRouter(route_class=UploadRoute, tags=["studies"])
+    limit = int(settings.upload_mib * 2**20)
+
+    @router.post("/studies", status_code=201)
+    async def upload(request: Request) -> Response:
+        """Takes the zip file of a download as the body. Nothing of it is kept unless all of it is right."""
+        root = settings.uploads_dir()
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=root, prefix=".body-") as file:
+            size = 0
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > limit:
+                    raise too_large(limit)
+                await run_in_threadpool(file.write, chunk)
+            file.flush()
+            study_id, is_new = await run_in_threadpool(store_upload, Path(file.name), root, limit)
+        study, _ = await run_in_threadpool(library.open, study_id)
+        headers = {"Location": f"/api/studies/{study_id}"}
+        return JSONResponse(_summary(study, study_id, "uploaded"), 201 if is_new else 200, headers=headers)
 
     return router
 

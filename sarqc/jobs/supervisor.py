@@ -12,16 +12,16 @@ import queue
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
-from sarqc.errors import Refused, WorkerLost
+from sarqc.errors import NotFound, Refused, WorkerLost
 from sarqc.events import Cancelled, Failed, Finished, Interrupted
-from sarqc.jobs import schedule
-from sarqc.jobs.run import Run, State
+from sarqc.jobs import exports, schedule
+from sarqc.jobs.run import AT_REST, Run, State
 from sarqc.jobs.sse import ALL_RUNS, Bell
 from sarqc.jobs.store import Store
 from sarqc.jobs.workers import EXECUTE, Gone, LocalWorkers, Message, Said, Workers, log_path
@@ -99,19 +99,59 @@ class Supervisor:
         """Queues a recipe. Raises ``QueueFull``."""
         return self._changed(self.store.create(recipe, owner, lane, at_most=self.settings.max_queued))
 
+    def submit_all(self, recipes: Sequence[Recipe], owner: str, lane: str, batch: str) -> list[Run]:
+        """Queues recipes that belong together, or none of them. Raises ``QueueFull``."""
+        runs = self.store.create_all(recipes, owner, lane, batch=batch, at_most=self.settings.max_queued)
+        return [self._changed(run) for run in runs]
+
+    def export(self, run_id: str, checkpoint_format: str, size: int, owner: str) -> tuple[Run, bool]:
+        """The export of a finished run in a format, and whether this request has queued it (again).
+
+        ``size``: what is expected of its files, in bytes. Raises ``NotFound``, ``Conflict``, ``Refused`` for a format
+        that can't carry the run, ``NoRoom`` and ``QueueFull``.
+        """
+        with self.store.transaction():
+            parent = self.store.get(run_id)
+            exports.check_exportable(parent, checkpoint_format)
+            found = next((one for one in self.store.exports(run_id) if one.format == checkpoint_format), None)
+            if found is not None and found.state is State.FINISHED:
+                if exports.checkpoint_folder(self.settings, found).is_dir():
+                    return found, False
+                self.delete(found.id)  # somebody has removed its files
+                found = None
+            if found is not None and found.state in AT_REST:
+                return self.resume(found.id), True
+            if found is not None:
+                return found, False
+            exports.check_room(self.store, self.settings, size)
+            made = self.store.create_export(parent, checkpoint_format, size, owner, at_most=self.settings.max_queued)
+        return self._changed(made), True
+
     def cancel(self, run_id: str) -> Run:
         """Asks a run to end; returns it as cancelled (it waited) or cancelling. Raises ``NotFound``, ``Conflict``."""
         return self._changed(self.store.cancel(run_id))
 
     def resume(self, run_id: str) -> Run:
-        """Queues a run again that was cancelled, interrupted or failed. Raises ``NotFound``, ``Conflict``."""
-        return self._changed(self.store.move(run_id, State.QUEUED))
+        """Queues a run again that was cancelled, interrupted or failed.
+
+        Raises ``NotFound``, ``Conflict``, and for an export ``NoRoom``.
+        """
+        with self.store.transaction():
+            run = self.store.get(run_id)
+            if run.parent is not None and run.at_rest:
+                exports.check_room(self.store, self.settings, run.bytes or 0)
+            run = self.store.move(run_id, State.QUEUED)
+        return self._changed(run)
 
     def delete(self, run_id: str) -> Run:
-        """Removes a run at rest, its study and its log; returns what it was. Raises ``NotFound``, ``Conflict``."""
+        """Removes a run at rest, its study, log and exports; returns what it was. Raises ``NotFound``, ``Conflict``."""
         with self.store.transaction():  # nobody continues it meanwhile, and it stays if its files can't be removed
+            with_exports = [run_id, *(export.id for export in self.store.exports(run_id))]
             run = self.store.delete(run_id)
-            log_path(self.settings, run_id).unlink(missing_ok=True)
+            for gone in with_exports:
+                log_path(self.settings, gone).unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    shutil.rmtree(exports.export_folder(self.settings, gone))
             if run.study_id is not None:
                 with suppress(FileNotFoundError):
                     shutil.rmtree(self.settings.studies_dir() / run.study_id)
@@ -179,6 +219,7 @@ class Supervisor:
             job.ended = ended
             if isinstance(messages[-1], Gone):
                 del self._jobs[token]
+                self._tidy(job.run_id)
             del self._pending[: len(messages)]
             self.bell.ring(job.run_id, ALL_RUNS)
 
@@ -193,6 +234,9 @@ class Supervisor:
         match last or messages[-1]:
             case Finished():
                 self.store.move(run.id, State.FINISHED, last)
+                if run.parent is not None:
+                    size = exports.size_on_disk(exports.checkpoint_folder(self.settings, run))
+                    self.store.set_size(run.id, size)
             case Failed():
                 self.store.move(run.id, State.FAILED, last)
             case Cancelled() | Gone() if run.state is State.CANCELLING:
@@ -206,6 +250,13 @@ class Supervisor:
             case _:
                 return False
         return True
+
+    def _tidy(self, run_id: str) -> None:
+        """Removes what an export left half written, once its process is gone."""
+        with suppress(NotFound):
+            if self.store.get(run_id).state in (State.FINISHED, State.RUNNING, State.CANCELLING):
+                return
+        shutil.rmtree(exports.export_folder(self.settings, run_id), ignore_errors=True)
 
     def _interrupt(self, run: Run, why: str) -> None:
         self.store.move(run.id, State.INTERRUPTED, Interrupted(f"{why} {_kept(run)}"))

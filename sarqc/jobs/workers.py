@@ -28,6 +28,7 @@ from typing import Any, Protocol
 
 from sarqc.errors import Refused
 from sarqc.events import Event, Warned, from_json
+from sarqc.jobs.exports import checkpoint_folder
 from sarqc.jobs.run import Run
 from sarqc.settings import Settings
 
@@ -205,6 +206,8 @@ class LocalWorkers:
             "recipe": run.recipe,
             "settings": settings.model_dump(mode="json"),
             "log": str(log_path(self._settings, run.id)),
+            "checkpoint": None if run.format is None else str(checkpoint_folder(self._settings, run)),
+            "format": run.format,
         }
         process.run(token, job, self._on_message)
         return token, process.pid

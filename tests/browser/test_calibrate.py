@@ -187,6 +187,40 @@ def test_the_recipe_can_be_taken_elsewhere(small_run, open_page):
     assert "run=" not in page.url
 
 
+def test_texts_and_speed_of_a_run(app: App, open_page):
+    asked = {"method": "rtn", "lambda": None, "bits": 4, "samples": 1, "sweep": [], "test": None, "speed": True}
+    prompts = ["Once, upon a time", "<b>The</b> king <script>alert(1)</script>"]
+    run = app.finished(app.json("/runs", {**SMALL_RUN, **asked, "prompts": prompts, "new_tokens": 8})["id"])
+    told = [event for event in events_of(app, run["id"]) if event["type"] == "texts_compared"]
+    page = open_page(f"/calibrate?run={run['id']}", width=390)
+    page.wait_for_selector("[data-testid=text-pair]")
+    assert [text.strip() for text in page.locator(".prompt").all_text_contents()] == [
+        f"Prompt {text}" for text in prompts
+    ]
+    for mode, text in zip(("greedy", "sampled"), ("Greedy", "Sampled"), strict=True):
+        page.click(f".texts-switch button:has-text('{text}')")
+        found = told[1][mode]
+        columns = page.locator("[data-testid=text-pair] >> nth=1").locator(".text-column p").all_text_contents()
+        for column, which in zip(columns, ("float", "quantized"), strict=True):
+            assert column.replace("first different token: ", "") == "".join(found[which]["pieces"])
+        assert page.locator("[data-testid=text-pair] >> nth=1").locator("mark").count() == 2 * (
+            found["divergence"] is not None
+        )
+    page.focus("[data-testid=kl-strip] >> nth=1")
+    page.keyboard.press("End")
+    strip = page.locator("[data-testid=kl-strip] >> nth=1")
+    assert strip.get_attribute("aria-valuenow") == "8"
+    assert strip.get_attribute("aria-valuetext").startswith("Token 8, ")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    rows = page.locator("[data-testid=speeds] tbody tr").all_text_contents()
+    assert [row.startswith(name) for row, name in zip(rows, ("Float", "Quantized", "Speed-up"), strict=True)] == 3 * [
+        True
+    ]
+    assert "not measured here" in page.text_content("[data-testid=published]")
+    page.click("[data-testid=leave]")
+    page.wait_for_selector("[data-testid=texts]", state="hidden")
+
+
 def test_cancel_keeps_what_is_done_and_continue_goes_on(app: App, open_page):
     run = app.json("/runs", {**SMALL_RUN, "samples": 8, "length": 256, "lambda": 0.7, "seed": 3})
     page = open_page(f"/calibrate?run={run['id']}")

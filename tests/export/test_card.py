@@ -97,3 +97,20 @@ def test_the_reason_is_told_where_a_format_can_t_carry_it(document: dict[str, ob
     assert plain[1] == "yes"
     assert packed[1:3] == ["no", "no"]
     assert "zero points" in packed[3]
+
+
+def test_speed_is_given_with_its_kernel_or_the_lack_of_one(
+    document: dict[str, object], fresh_settings: Settings
+) -> None:
+    recipe = Recipe.parse(document | {"samples": 1, "test": None, "method": "rtn", "lambda": None, "gamma": None})
+    *_, finished = execute(recipe, fresh_settings)
+    rates = {"prefill": 2000.0, "decode": 25.0}
+    speed = {"float": rates, "quantized": None, "kernel": None, "reason": "no kernel for 3 bits"}
+    speed["protocol"] = {"batch": 1}
+    card = model_card(recipe, finished.summary | {"speed": speed}, "plain")
+    assert ["decoding, tokens per second", "not measured", "25"] in rows_of(card, "What was measured")
+    assert "- Speed: quantized not measured, no kernel for 3 bits, batch 1" in card
+    measured = speed | {"quantized": rates, "kernel": "k", "reason": ""}
+    card = model_card(recipe, finished.summary | {"speed": measured}, "plain")
+    assert ["prefill, tokens per second", "2000", "2000"] in rows_of(card, "What was measured")
+    assert "- Speed: kernel k, batch 1" in card

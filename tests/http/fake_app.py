@@ -15,6 +15,8 @@ from sarqc.settings import Settings
 
 class FakePlan(BaseModel):
     minutes: float
+    bytes_before: int = 4000
+    bytes_after: int = 1000
 
 
 def plan(recipe: Recipe, settings: Settings) -> FakePlan:

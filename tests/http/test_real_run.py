@@ -1,9 +1,14 @@
-"""The whole way of a number, with the real execute and the embedded model: plan, run, cancel, continue, study, view."""
+"""The whole way of a number, with the real execute and the embedded model: plan, run, cancel, continue, study, view.
+
+And of the weights: exported, fetched as one archive, unpacked and loaded by transformers.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
+from pathlib import Path
 
 from fastapi.testclient import TestClient
 
@@ -14,18 +19,23 @@ from tests.jobs.helpers import until
 RECIPE = {
     "model": "tiny-llama",
     "bits": 3,
+    "grid": "symmetric",
     "method": "gptq",
     "calibration": "tiny-llama-calibration",
     "samples": 2,
     "length": 64,
+    "test": "tiny-llama-test",
+    "test_tokens": 256,
 }
 
 
-def test_a_real_run_is_cancelled_killed_continued_and_seen(settings: Settings) -> None:
-    app = create_app(settings.model_copy(update={"assets_dir": REPOSITORY / "assets"}), with_pages=False)
+def test_a_real_run_is_cancelled_killed_continued_and_seen(settings: Settings, tmp_path: Path) -> None:
+    settings = settings.model_copy(update={"assets_dir": REPOSITORY / "assets"})
+    app = create_app(settings, with_pages=False)
     with TestClient(app) as client:
         plan = client.post("/api/plan", json=RECIPE)
         assert plan.status_code == 200, plan.text
+        assert [one["transformers"] for one in plan.json()["formats"]] == [True, True]
         layers = plan.json()["layers"]
         run_id = client.post("/api/runs", json=RECIPE).json()["id"]
 
@@ -55,7 +65,49 @@ def test_a_real_run_is_cancelled_killed_continued_and_seen(settings: Settings) -
         assert all(cached[: kept + 1])
         assert not all(cached)
 
+        _check_export(client, run(), settings, tmp_path)
+
         view = client.get(f"/api/studies/{run_id}/view")
         assert view.status_code == 200, view.text
         assert client.delete(f"/api/runs/{run_id}").status_code == 204
         assert client.get(f"/api/studies/{run_id}").status_code == 404
+        assert not list(settings.exports_dir().iterdir())
+
+
+def _check_export(client: TestClient, run: dict, settings: Settings, folder: Path) -> None:
+    """What the archive holds loads with the run's weights, bit by bit, and the run stays as it is."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from sarqc.execution import execute
+    from sarqc.recipe import Recipe
+
+    made = client.post(f"/api/runs/{run['id']}/export?format=packed")
+    assert made.status_code == 201, made.text
+    export_id = made.json()["id"]
+    until(lambda: client.get(f"/api/runs/{export_id}").json()["state"] in ("finished", "failed"), seconds=60)
+    export = client.get(f"/api/runs/{export_id}").json()
+    assert export["state"] == "finished", export["error"]
+    assert export["summary"]["perplexity"] == run["summary"]["perplexity"]
+    events = client.get(f"/api/runs/{export_id}/events", headers={"Accept": "application/json"}).json()["events"]
+    assert all(event["from_cache"] for event in events if event["type"] == "layer_done")
+    archive = folder / "model.tar"
+    archive.write_bytes(client.get(f"/api/runs/{run['id']}/checkpoint?format=packed").content)
+    subprocess.run(["tar", "-xf", archive, "-C", folder], check=True)
+    packed_folder = folder / "tiny-llama-3bit-gptq-packed"
+    assert export["bytes"] == sum(path.stat().st_size for path in packed_folder.iterdir())
+    assert "this folder" in (packed_folder / "README.md").read_text(encoding="utf-8")
+    assert client.get(f"/api/runs/{run['id']}").json()["revision"] == run["revision"]
+    # The run's own weights: written in the plain format by the same recipe, whose layers are all on disk.
+    list(execute(Recipe.parse(RECIPE), settings, checkpoint_dir=folder / "plain"))
+    ids = torch.arange(24)[None] * 41 % 4096
+    with torch.no_grad():
+        packed, plain = (
+            AutoModelForCausalLM.from_pretrained(path).eval() for path in (packed_folder, folder / "plain")
+        )
+        packed(ids)  # weights are dequantized in the first pass
+        assert torch.equal(packed(ids).logits, plain(ids).logits)
+    loaded, weights = packed.state_dict(), plain.state_dict()
+    assert (
+        sum(torch.equal(loaded[name], weights[name]) for name in weights if "proj" in name) == run["progress"]["total"]
+    )

@@ -53,7 +53,7 @@ def test_what_a_recipe_may_name(client: TestClient) -> None:
 
 
 def test_plan_is_only_a_plan(client: TestClient) -> None:
-    assert client.post("/api/plan", json=recipe().to_json()).json() == {"minutes": 0.5}
+    assert client.post("/api/plan", json=recipe().to_json()).json()["minutes"] == 0.5
     assert client.get("/api/runs").json()["runs"] == []
 
 

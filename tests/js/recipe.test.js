@@ -130,6 +130,17 @@ test("a recipe fills the form and comes back", () => {
   assert.deepEqual(valuesOf(FIELDS, { lambda: null }, {}).slice(3, 5), ["", ""]);
 });
 
+test("prompts stand on lines of their own and keep their commas", () => {
+  const fields = [["prompts", "prompts", "lines"]];
+  const prompts = ["Once, upon a time", " and “more”"];
+  const [typed] = valuesOf(fields, { prompts }, {});
+  assert.equal(typed, "Once, upon a time\n and “more”");
+  assert.deepEqual(recipeOf(fields, [`${typed}\r\n\n  \n`], {}), { prompts });
+  assert.deepEqual(recipeOf(fields, [""], {}), { prompts: [] });
+  assert.equal(asCommand({ prompts }), "python -m sarqc quantize \\\n  --prompts 'Once, upon a time' \\\n  --prompts ' and “more”'");
+  assert.equal(asYaml({ prompts }), 'prompts: ["Once, upon a time", " and “more”"]\n');
+});
+
 test("fields at their defaults are not copied", () => {
   assert.deepEqual(chosenOnly({ bits: 3, seed: 0, window: null, tasks: [] }, { bits: 3, seed: 1, tasks: [] }), { seed: 0 });
 });
@@ -139,7 +150,8 @@ test("texts to take elsewhere", () => {
   assert.equal(asYaml(recipe), 'model: org/toy\nbits: 2\nlambda: 0.1\ntasks: [a, b]\nstatic_groups: true\ncalibration: "it\'s here.txt"\n');
   const command = asCommand(recipe);
   assert.match(command, /^python -m sarqc quantize \\\n {2}--model org\/toy/);
-  assert.match(command, /--tasks a,b/);
+  assert.match(command, /--tasks a \\\n {2}--tasks b/);
+  assert.match(asCommand({ sweep: [0, 0.1], tasks: [] }), /quantize \\\n {2}--sweep 0,0\.1$/);
   assert.match(command, /--static-groups/);
   assert.ok(command.includes(`--calibration 'it'\\''s here.txt'`));
   assert.match(asRequest({ bits: 2 }, "http://h"), /^curl -X POST http:\/\/h\/api\/runs/);

@@ -131,3 +131,14 @@ test("the matrix in words", () => {
     "2 of 4 layers solved; largest relative reconstruction error 0.200 in layers.0.down_proj.",
   );
 });
+
+test("texts and speed are told in the log", () => {
+  const text = (seq, divergence) => ({ type: "texts_compared", seq, index: seq - 2, total: 2, greedy: { divergence } });
+  const state = after(started, text(2, null), text(3, 4), { type: "speed_measured", seq: 4, kernel: null, reason: "no kernel for 3 bits" });
+  const said = state.log.map((line) => [line.text, line.tone]).slice(1);
+  assert.deepEqual(said, [
+    ["Text 1 of 2: the same greedy text", ""],
+    ["Text 2 of 2: greedy texts apart from token 5", ""],
+    ["Speed: no kernel for 3 bits", "warn"],
+  ]);
+});

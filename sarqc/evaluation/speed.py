@@ -1,0 +1,227 @@
+"""Tokens per second of the float model, and of the quantized one where torch has a kernel for its 4-bit codes.
+
+The kernel is PyTorch's own, ``_weight_int4pack_mm``: weights stay packed in memory, products are in bfloat16. It is
+given our codes, zero points and scales as they are; its formula is (code - 8) · scale + zero with 16 codes from 0.
+
+Axes: O out_features, I in_features, G groups, N tokens.
+"""
+
+from __future__ import annotations
+
+import copy
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sarqc.evaluation.protocol import DECODED_TOKENS, SPEED_REPEATS
+from sarqc.events import SpeedMeasured
+from sarqc.models.loading import LoadedModel
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.quantized_layer import QuantizedLayer
+
+KERNEL_GROUPS = (32, 64, 128, 256)  # that the kernel takes
+TOLERANCE = 0.02  # relative difference of outputs that rounding to bfloat16 explains
+DTYPE = torch.bfloat16
+
+
+@dataclass(frozen=True)
+class _Device:
+    """What the kernel asks of a layer on a kind of device, and what it is called there."""
+
+    kernel: str
+    rows: int  # what the outputs have to be a multiple of
+    columns: int  # and the inputs
+
+
+_DEVICES = {
+    "cpu": _Device("torch _weight_int4pack_mm_for_cpu", rows=16, columns=2),
+    "cuda": _Device("torch _weight_int4pack_mm", rows=8, columns=32),
+}
+
+
+class Int4Linear(nn.Module):
+    """A linear whose 4-bit codes stay packed; ``forward`` multiplies with them, (…, I) -> (…, O) in bfloat16.
+
+    ``column_scale`` (I,): what inputs are divided by, for scale searches that nothing before the layer took up.
+    """
+
+    def __init__(self, layer: QuantizedLayer, grid: Grid, column_scale: Tensor | None, bias: Tensor | None) -> None:
+        super().__init__()
+        codes = layer.codes.to(torch.int32) - grid.lowest  # (O, I), 0 … 15
+        scales, zero_points = layer.scales.double(), layer.zero_points.double() - grid.lowest  # (O, G)
+        pairs = torch.stack([scales, (8 - zero_points) * scales], dim=-1)  # (O, G, 2)
+        self.group_size = grid.group_size_for(codes.shape[1])
+        self.register_buffer("packed", _packed(codes))
+        self.register_buffer("scales_and_zeros", pairs.transpose(0, 1).to(DTYPE).contiguous())  # (G, O, 2)
+        self.register_buffer("column_scale", None if column_scale is None else column_scale.to(DTYPE))
+        self.register_buffer("bias", None if bias is None else bias.to(DTYPE))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        x = inputs if self.column_scale is None else inputs / self.column_scale
+        on_cuda = x.is_cuda
+        multiply = torch.ops.aten._weight_int4pack_mm if on_cuda else torch.ops.aten._weight_int4pack_mm_for_cpu
+        flat = multiply(x.flatten(0, -2), self.packed, self.group_size, self.scales_and_zeros)  # (N, O)
+        outputs = flat.unflatten(0, x.shape[:-1])
+        return outputs if self.bias is None else outputs + self.bias
+
+
+def _packed(codes: Tensor) -> Tensor:
+    """Codes (O, I) from 0 to 15 in the kernel's own order for the device that they are on."""
+    if not codes.is_cuda:
+        return torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)
+    tiles = next(tiles for tiles in (8, 4, 2) if codes.shape[1] % (16 * tiles) == 0)
+    pairs = (codes[:, ::2] << 4 | codes[:, 1::2]).to(torch.uint8)  # (O, I / 2)
+    return torch.ops.aten._convert_weight_to_int4pack(pairs, tiles)
+
+
+def why_no_kernel(loaded: LoadedModel, grids: Mapping[str, Grid]) -> str:
+    """Why no kernel takes the quantized model, in words; empty where one does. ``grids`` by layer name."""
+    device = _DEVICES.get(loaded.device.type)
+    if device is None:
+        return f"PyTorch has no 4-bit kernel for {loaded.device.type}"
+    if loaded.device.type == "cuda" and torch.cuda.get_device_capability(loaded.device) < (8, 0):
+        return "PyTorch's 4-bit kernel needs a GPU of compute capability 8.0 or more"
+    for name, grid in grids.items():
+        try:
+            linear = loaded.model.get_submodule(name)
+        except AttributeError:
+            linear = None
+        if not isinstance(linear, nn.Linear):
+            return f"PyTorch's 4-bit kernel takes linears, and {name} is a slice of a tensor with several"
+        rows, columns = linear.weight.shape
+        size = grid.group_size_for(columns)
+        if grid.bits != 4:
+            return f"PyTorch has a kernel for 4 bits, not for {grid.bits}"
+        if size not in KERNEL_GROUPS:
+            taken = ", ".join(map(str, KERNEL_GROUPS))
+            return f"PyTorch's 4-bit kernel takes groups of {taken}; {name} has groups of {size}"
+        if rows % device.rows or columns % device.columns:
+            return (
+                f"PyTorch's 4-bit kernel takes outputs in multiples of {device.rows} and inputs in multiples of "
+                f"{device.columns}; {name} has {rows} and {columns}"
+            )
+    return ""
+
+
+def int4_linear(linear: nn.Linear, layer: QuantizedLayer, grid: Grid) -> Int4Linear:
+    """The kernel's form of a linear that holds the quantized weight of ``layer``."""
+    weight = linear.weight.detach()
+    # Scales that the operation before has taken up are not in the weight any more.
+    taken_up = layer.channel_scale is None or torch.equal(layer.stored().to(weight), weight)
+    # Solved layers may lie on the CPU, finished ones from disk among them.
+    parts = {name: getattr(layer, name).to(weight.device) for name in ("codes", "scales", "zero_points")}
+    column_scale = None if taken_up else layer.channel_scale.to(weight.device)
+    return Int4Linear(replace(layer, **parts), grid, column_scale, linear.bias)
+
+
+def kernel_difference(linear: nn.Linear, fast: Int4Linear) -> float:
+    """‖kernel's output - the evaluated weight's‖ / ‖the latter‖ on the same 16 random inputs, in float32."""
+    inputs = torch.randn(16, linear.in_features, generator=torch.Generator().manual_seed(0)).to(linear.weight.device)
+    inputs = inputs.to(DTYPE)  # (N, I)
+    expected = nn.functional.linear(inputs.float(), linear.weight.float(), _float(linear.bias))  # (N, O)
+    return float((fast(inputs).float() - expected).norm() / expected.norm().clamp(min=1e-30))
+
+
+def _float(bias: Tensor | None) -> Tensor | None:
+    return None if bias is None else bias.float()
+
+
+def measure_speed(
+    loaded: LoadedModel,
+    layers: Mapping[str, QuantizedLayer],
+    grids: Mapping[str, Grid],
+    length: int,
+    decoded: int = DECODED_TOKENS,
+    repeats: int = SPEED_REPEATS,
+) -> SpeedMeasured:
+    """Prefill and decoding of one sequence of ``length`` tokens, the last ``decoded`` of them (at most half) singly.
+
+    ``loaded`` holds the quantized weights as floating-point numbers: as such they take as long as the originals, so
+    both models are measured in turn, under the same conditions. The model itself stays as it is. Each measurement is
+    repeated after one that does not count.
+    """
+    decoded = min(decoded, length // 2)
+    if any(parameter.is_meta for parameter in loaded.model.parameters()):
+        return SpeedMeasured(None, None, None, "the model is not in memory as a whole", {"device": str(loaded.device)})
+    models, reason, difference = {"float": _in_bfloat16(loaded.model)}, why_no_kernel(loaded, grids), None
+    if not reason:
+        linears = {name: loaded.model.get_submodule(name) for name in layers}
+        fast = {name: int4_linear(linear, layers[name], grids[name]) for name, linear in linears.items()}
+        difference = max(kernel_difference(linear, fast[name]) for name, linear in linears.items())
+        if difference > TOLERANCE:
+            reason = f"the kernel's outputs differ by {difference:.2g} from those of our weights: more than rounding"
+        else:
+            models["quantized"] = _in_bfloat16(loaded.model, fast)
+    vocabulary = loaded.model.config.vocab_size
+    prompt = torch.randint(vocabulary, (1, length - decoded), generator=torch.Generator().manual_seed(0))
+    seconds: dict[str, list[tuple[float, float]]] = {which: [] for which in models}
+    for _ in range(repeats + 1):
+        for which, model in models.items():  # in turn, so that whatever else the host does hits both
+            seconds[which].append(_seconds(model, prompt.to(loaded.device), decoded))
+    protocol = {
+        "sequence_length": length,
+        "prompt_tokens": length - decoded,
+        "decoded_tokens": decoded,
+        "batch": 1,
+        "repeats": repeats,
+        "of_repeats": "median, with the smallest and the largest",
+        "dtype": str(DTYPE).removeprefix("torch."),
+        "device": _device_name(loaded.device),
+        "threads": torch.get_num_threads() if loaded.device.type == "cpu" else None,
+        "float_model": "the quantized weights as floating-point numbers, as fast as the originals",
+        "torch": torch.__version__,
+    }
+    if difference is not None:
+        protocol["fed"] = "our codes and zero points; scales, head, embeddings and norms rounded to bfloat16"
+        protocol["largest_relative_difference"] = difference
+    found = {
+        which: {
+            **_rates("prefill", [(length - decoded) / prefill for prefill, _ in of_model[1:]]),
+            **_rates("decode", [decoded / decode for _, decode in of_model[1:]]),
+        }
+        for which, of_model in seconds.items()
+    }
+    kernel = None if reason else _DEVICES[loaded.device.type].kernel
+    return SpeedMeasured(found["float"], found.get("quantized"), kernel, reason, protocol)
+
+
+def _rates(name: str, values: list[float]) -> dict[str, Any]:
+    return {name: statistics.median(values), f"{name}_spread": [min(values), max(values)]}
+
+
+def _in_bfloat16(model: nn.Module, replaced: Mapping[str, nn.Module] | None = None) -> nn.Module:
+    """A copy of the model in the kernel's precision, with some of its linears replaced; weights are not held twice."""
+    replaced = replaced or {}
+    memo: dict[int, Any] = {id(model.get_submodule(name)): module for name, module in replaced.items()}
+    dropped = {id(model.get_submodule(name).weight) for name in replaced}
+    for parameter in model.parameters():
+        if id(parameter) not in dropped:  # nothing is allocated for the weights that the kernel has packed
+            memo[id(parameter)] = nn.Parameter(parameter.detach().to(DTYPE), requires_grad=False)
+    return copy.deepcopy(model, memo)
+
+
+def _seconds(model: nn.Module, prompt: Tensor, decoded: int) -> tuple[float, float]:
+    """Seconds of the prompt (1, N) in one pass, and of ``decoded`` most probable tokens one by one after it."""
+
+    def now() -> float:
+        if prompt.is_cuda:
+            torch.cuda.synchronize(prompt.device)
+        return time.perf_counter()
+
+    with torch.no_grad():
+        started = now()
+        output = model(prompt, use_cache=True, logits_to_keep=1)
+        read = now()
+        for _ in range(decoded):
+            token = output.logits[:, -1:].argmax(dim=-1)
+            output = model(token, past_key_values=output.past_key_values, use_cache=True, logits_to_keep=1)
+        return read - started, now() - read
+
+
+def _device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

@@ -1,0 +1,142 @@
+"""Exports: a finished run written to files once more, for download.
+
+An export is a run of its own (``Run.parent``, ``Run.format``), so it waits, is cancelled and survives a restart like
+any other, and whatever becomes of it, its parent stays as it is. Finished layers are on disk, so it takes seconds.
+Its files are in a folder named by its id, in which a checkpoint appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sarqc.errors import NotFound, Refused
+from sarqc.export.formats import FORMATS, Format, check_format, who_can_load
+from sarqc.jobs.run import Conflict, Run, State, advice
+from sarqc.jobs.store import Store
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+
+CHUNK_BYTES = 1 << 20
+
+
+class NoRoom(Refused):
+    """The disk, or what exports may take of it, is full."""
+
+    http_status = 507
+
+
+def export_folder(settings: Settings, export_id: str) -> Path:
+    """All that an export has on disk, also while it is written."""
+    return settings.exports_dir() / export_id
+
+
+def checkpoint_folder(settings: Settings, export: Run) -> Path:
+    """Where an export's checkpoint appears; named by what it is, for those who unpack it."""
+    recipe = export.recipe
+    words = (Path(recipe["model"]).name, f"{recipe['bits']}bit", recipe["method"], export.format)
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(str(word) for word in words)).lstrip(".-")
+    return export_folder(settings, export.id) / name
+
+
+def size_on_disk(folder: Path) -> int:
+    """Bytes of all files below a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def check_exportable(parent: Run, checkpoint_format: str) -> Format:
+    """The format, when the run can be exported in it. Raises ``Conflict`` or ``Refused``."""
+    where = f"run {parent.id}"
+    if parent.parent is not None:
+        raise Conflict("it is an export itself", where, f"Export the run {parent.parent}.")
+    if parent.state is not State.FINISHED:
+        raise Conflict(f"a run that is {parent.state} can't be exported", where, advice(parent.state))
+    check_format(Recipe.parse(parent.recipe), checkpoint_format)
+    return next(name for name in FORMATS if name == checkpoint_format)
+
+
+def check_room(store: Store, settings: Settings, size: int) -> None:
+    """Returns when an export of ``size`` bytes has room beside all others. Raises ``NoRoom`` with the numbers."""
+    written, expected = store.exported_bytes()
+    quota = int(settings.export_gib * 2**30)
+    if written + expected + size > quota:
+        raise NoRoom(
+            f"the checkpoint takes about {_gib(size)}, and exports take {_gib(written + expected)} of the "
+            f"{_gib(quota)} that they may take here",
+            "exports",
+            "Delete an export that nobody needs any more, or raise SARQC_EXPORT_GIB.",
+        )
+    settings.resolved_state_dir().mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(settings.resolved_state_dir()).free
+    if expected + size > free:
+        others = f", {_gib(expected)} of which others wait for" if expected else ""
+        raise NoRoom(
+            f"the checkpoint takes about {_gib(size)}, and {_gib(free)} of the disk are free{others}",
+            "exports",
+            "Make room on the disk, or give SARQC_STATE_DIR a larger one.",
+        )
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:.3g} GiB"
+
+
+def formats_of(run: Run) -> list[dict[str, Any]] | None:
+    """Who could load a run's model, by format; None for a recipe of another version, which can't be exported."""
+    try:
+        recipe = Recipe.parse(run.recipe)
+    except Refused:
+        return None
+    return [vars(carrier) for carrier in who_can_load(recipe)]
+
+
+def finished_checkpoint(store: Store, settings: Settings, run_id: str, checkpoint_format: str) -> Path:
+    """The folder of a run's exported checkpoint. Raises ``NotFound`` where there is none (yet)."""
+    run = store.get(run_id)
+    for export in store.exports(run.id):
+        folder = checkpoint_folder(settings, export)
+        if export.format == checkpoint_format and export.state is State.FINISHED and folder.is_dir():
+            return folder
+    raise NotFound(
+        f"there is no finished export “{checkpoint_format}” of this run",
+        f"run {run_id}",
+        f"POST /api/runs/{run_id}/export?format={checkpoint_format} makes one.",
+    )
+
+
+def tar_of(folder: Path) -> tuple[int, Iterator[bytes]]:
+    """A folder of files as an uncompressed tar archive: its length in bytes, and its parts, read when they are sent.
+
+    All names in it begin with the folder's own. Safetensors hardly shrink, so nothing is compressed.
+    """
+    entries = []
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        entry = tarfile.TarInfo(f"{folder.name}/{path.relative_to(folder).as_posix()}")
+        stat = path.stat()
+        entry.size, entry.mtime, entry.mode = stat.st_size, int(stat.st_mtime), 0o644
+        entries.append((entry.tobuf(tarfile.PAX_FORMAT), entry.size, path))
+    length = sum(len(head) + size + _padding(size) for head, size, _ in entries) + 2 * tarfile.BLOCKSIZE
+    return length, _tar_parts(entries)
+
+
+def _tar_parts(entries: list[tuple[bytes, int, Path]]) -> Iterator[bytes]:
+    for head, size, path in entries:
+        yield head
+        with path.open("rb") as file:
+            left = size
+            while left:
+                chunk = file.read(min(CHUNK_BYTES, left))
+                if not chunk:
+                    raise OSError(f"{path.name} has become shorter while it was sent")
+                left -= len(chunk)
+                yield chunk
+        yield bytes(_padding(size))
+    yield bytes(2 * tarfile.BLOCKSIZE)
+
+
+def _padding(size: int) -> int:
+    return -size % tarfile.BLOCKSIZE

@@ -1,0 +1,79 @@
+"""The tables of the database of runs: steps that are only ever added to, and the way of a database up to the last."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from sarqc.errors import Refused
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE runs (
+        id                 TEXT PRIMARY KEY,
+        recipe_json        TEXT NOT NULL,
+        recipe_fingerprint TEXT NOT NULL,
+        owner              TEXT NOT NULL,
+        lane               TEXT NOT NULL,
+        state              TEXT NOT NULL,
+        attempt            INTEGER NOT NULL DEFAULT 1,
+        created            REAL NOT NULL,
+        queued             REAL NOT NULL,
+        started            REAL,
+        ended              REAL,
+        done               INTEGER NOT NULL DEFAULT 0,
+        total              INTEGER NOT NULL DEFAULT 0,
+        device             TEXT,
+        pid                INTEGER,
+        study_id           TEXT,
+        summary_json       TEXT,
+        error_json         TEXT,
+        revision           INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX runs_by_state ON runs (state, queued);
+    CREATE INDEX runs_by_revision ON runs (revision);
+    CREATE TABLE events (
+        run_id  TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+        seq     INTEGER NOT NULL,
+        at      REAL NOT NULL,
+        type    TEXT NOT NULL,
+        payload TEXT NOT NULL,
+        PRIMARY KEY (run_id, seq)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TRIGGER events_are_append_only BEFORE UPDATE ON events
+        BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+    CREATE TABLE removed (id TEXT PRIMARY KEY, revision INTEGER NOT NULL) STRICT;
+    CREATE INDEX removed_by_revision ON removed (revision);
+    CREATE TABLE counter (revision INTEGER NOT NULL) STRICT;
+    INSERT INTO counter VALUES (0);
+    """,
+    # Runs that were sent together, and exports: runs whose parent is the run that they write to files.
+    """
+    ALTER TABLE runs ADD COLUMN batch TEXT;
+    ALTER TABLE runs ADD COLUMN parent TEXT REFERENCES runs (id);
+    ALTER TABLE runs ADD COLUMN format TEXT;
+    ALTER TABLE runs ADD COLUMN bytes INTEGER;
+    CREATE UNIQUE INDEX one_export_of_a_format ON runs (parent, format) WHERE parent IS NOT NULL;
+    """,
+)
+
+
+def migrate(connection: sqlite3.Connection, steps: Sequence[str] = MIGRATIONS) -> None:
+    """Brings the database up to the last step. A step and its record in ``user_version`` are one transaction.
+
+    Raises ``Refused`` for a database that a newer sarqc wrote.
+    """
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > len(steps):
+        raise Refused(
+            f"it has schema version {version}, this sarqc knows up to {len(steps)}",
+            "database of runs",
+            "Update sarqc, or give it another SARQC_STATE_DIR.",
+        )
+    for number, step in enumerate(steps[version:], start=version + 1):
+        try:
+            connection.executescript(f"BEGIN IMMEDIATE; {step}; PRAGMA user_version = {number}; COMMIT;")
+        except sqlite3.Error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise

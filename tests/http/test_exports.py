@@ -1,0 +1,117 @@
+"""Exports and batches over REST, with made-up runs; a real export is in ``test_real_run``."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app import create_app
+from sarqc.recipe import expanded
+from sarqc.settings import Settings
+from tests.http.conftest import assert_error
+from tests.http.fake_app import plan
+from tests.jobs.fake_runs import recipe
+from tests.jobs.helpers import until
+
+
+@pytest.fixture
+def client(settings: Settings) -> Iterator[TestClient]:
+    """The app whose runs and exports are made up."""
+    app = create_app(settings, execute="tests.jobs.fake_runs:exporting", plan=plan, with_pages=False)
+    with TestClient(app, raise_server_exceptions=False) as client:
+        yield client
+
+
+def finished(client: TestClient, run_id: str, seconds: float = 20) -> dict:
+    def over() -> bool:
+        run = client.get(f"/api/runs/{run_id}").json()
+        assert run["state"] in ("queued", "running", "finished"), run["error"]
+        return run["state"] == "finished"
+
+    until(over, seconds)
+    return client.get(f"/api/runs/{run_id}").json()
+
+
+def unpacked(content: bytes, folder: Path) -> Path:
+    """The one folder that an archive makes."""
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        assert {member.name.split("/")[0] for member in archive} == {archive.getnames()[0].split("/")[0]}
+        archive.extractall(folder, filter="data")
+    (found,) = folder.iterdir()
+    return found
+
+
+def test_an_export_from_the_button_to_the_archive(client: TestClient, tmp_path: Path, settings: Settings) -> None:
+    run_id = client.post("/api/runs", json=recipe(1, grid="symmetric").to_json()).json()["id"]
+    assert_error(client.get(f"/api/runs/{run_id}/checkpoint?format=packed"), 404, "not_found")
+    before = finished(client, run_id)
+    assert before["exports"] == []
+    assert [(one["format"], one["transformers"]) for one in before["formats"]] == [("plain", True), ("packed", True)]
+    revision = client.get("/api/runs").json()["revision"]
+    made = client.post(f"/api/runs/{run_id}/export?format=packed")
+    assert made.status_code == 201
+    export_id = made.json()["id"]
+    assert made.headers["location"] == f"/api/runs/{export_id}"
+    assert (made.json()["parent"], made.json()["bytes"]) == (run_id, 1000)  # as the plan expects
+    finished(client, export_id)
+    again = client.post(f"/api/runs/{run_id}/export?format=packed")
+    assert (again.status_code, again.json()["id"], again.json()["bytes"]) == (200, export_id, 6000)
+    answer = client.get(f"/api/runs/{run_id}/checkpoint?format=packed")
+    assert answer.headers["content-type"] == "application/x-tar"
+    assert 'filename="fake-3bit-sarqc-gbs-packed.tar"' in answer.headers["content-disposition"]
+    assert int(answer.headers["content-length"]) == len(answer.content)
+    folder = unpacked(answer.content, tmp_path / "unpacked")
+    assert (folder / "model.safetensors").read_bytes() == b"packed" * 1000
+    after = finished(client, run_id)
+    assert [one["id"] for one in after.pop("exports")] == [export_id]
+    before.pop("exports")
+    assert after == before
+    assert [run["id"] for run in client.get("/api/runs").json()["runs"]] == [run_id]
+    store = client.app.state.supervisor.store
+    assert {change.id for change in store.changed_since(revision)} == {export_id}
+    assert client.delete(f"/api/runs/{run_id}").status_code == 204
+    assert client.get(f"/api/runs/{export_id}").status_code == 404
+    assert not list(settings.exports_dir().iterdir())
+
+
+def test_exports_that_are_refused(client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    supervisor = client.app.state.supervisor
+    run_id = client.post("/api/runs", json=recipe(1).to_json()).json()["id"]
+    finished(client, run_id)
+    path = f"/api/runs/{run_id}/export"
+    assert "zero points" in assert_error(client.post(f"{path}?format=packed"), 422, "refused")["what"]
+    assert_error(client.post(f"{path}?format=zip"), 422, "refused")
+    assert_error(client.post("/api/runs/unknown/export"), 404, "not_found")
+    monkeypatch.setattr(supervisor, "settings", settings.model_copy(update={"export_gib": 1e-9}))
+    assert "SARQC_EXPORT_GIB" in assert_error(client.post(path), 507, "refused")["remedy"]
+    monkeypatch.setattr(supervisor, "settings", settings)
+    monkeypatch.setattr(supervisor, "_start_due", lambda: None)
+    waiting = client.post("/api/runs", json=recipe(1).to_json()).json()["id"]
+    assert_error(client.post(f"/api/runs/{waiting}/export"), 409, "conflict")
+
+
+def test_a_batch_is_all_or_nothing(client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    supervisor = client.app.state.supervisor
+    monkeypatch.setattr(supervisor, "_start_due", lambda: None)
+    monkeypatch.setattr(supervisor, "settings", settings.model_copy(update={"max_queued": 5}))
+    document = recipe(1).to_json() | {"bits": [2, 3], "lambda": [0.1, "auto"], "samples": 4}
+    answer = client.post("/api/runs", json=document)
+    assert answer.status_code == 201, answer.text
+    body = answer.json()
+    wanted = expanded(document)
+    assert {run["name"]: run["recipe"] for run in body["runs"]} == {name: one.to_json() for name, one in wanted.items()}
+    assert {run["batch"] for run in body["runs"]} == {body["batch"]}
+    assert len({run["id"] for run in body["runs"]}) == 4
+    error = assert_error(client.post("/api/runs", json=document), 429, "refused")
+    assert "4 runs and the 4 that wait are more than the 5" in error["what"]
+    huge = document | {"seed": list(range(1000)), "length": list(range(1, 1000))}
+    assert "3996000 runs" in assert_error(client.post("/api/runs", json=huge), 429, "refused")["what"]
+    refused = assert_error(client.post("/api/runs", json=recipe(1).to_json() | {"seed": [1, 99]}), 422, "refused")
+    assert refused["where"] == "seed=99: recipe, seed"
+    assert_error(client.post("/api/runs", json=document | {"bits": []}), 422, "refused")
+    assert len(client.get("/api/runs").json()["runs"]) == 4

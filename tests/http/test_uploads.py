@@ -1,0 +1,196 @@
+"""Studies from elsewhere: what “Download” gives comes back whole, and nothing that is wrong in any way stays."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import stat
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app import create_app
+from sarqc.jobs import uploads
+from sarqc.settings import REPOSITORY, Settings
+from sarqc.study import Study
+from tests.http.conftest import assert_error, write_study
+from tests.jobs.fake_runs import recipe
+from tests.jobs.helpers import until
+
+Files = dict[str, bytes]
+
+
+def send(client: TestClient, content: bytes):
+    return client.post("/api/studies", content=content, headers={"Content-Type": "application/zip"})
+
+
+def zipped(files: Files) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    """The files of a study made on another host."""
+    study = write_study(tmp_path / "elsewhere", "theirs")
+    folder = tmp_path / "elsewhere" / study.id
+    return {f"theirs/{path.relative_to(folder)}": path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def kept(settings: Settings) -> list[Path]:
+    return list(settings.uploads_dir().iterdir()) if settings.uploads_dir().exists() else []
+
+
+def test_what_is_downloaded_can_be_uploaded_elsewhere(client: TestClient, settings: Settings, tmp_path: Path) -> None:
+    study = write_study(settings.studies_dir(), "mine")
+    content = client.get("/api/studies/mine/download").content
+    shutil.rmtree(settings.studies_dir() / "mine")
+    answer = send(client, content)
+    assert answer.status_code == 201, answer.text
+    entry = answer.json()
+    assert (entry["origin"], entry["shipped"], entry["title"]) == ("uploaded", False, study.title)
+    assert entry["id"].startswith("mine-")
+    assert client.get(answer.headers["location"]).json() == study.model_dump(mode="json") | {"id": entry["id"]}
+    for ref in study.lines[0].arrays.values():
+        assert client.get(f"/api/studies/{entry['id']}/arrays/{ref.file}").status_code == 200
+    assert client.get(f"/api/studies/{entry['id']}/view").json()["study"]["id"] == entry["id"]
+    assert [one["origin"] for one in client.get("/api/studies").json()["studies"]] == ["uploaded"]
+    again = send(client, client.get(f"/api/studies/{entry['id']}/download").content)
+    assert (again.status_code, again.json()["id"]) == (200, entry["id"])  # the same study is there once
+    assert send(client, content).json()["id"] == entry["id"]
+    assert [path.name for path in kept(settings)] == [entry["id"]]
+    assert client.delete(f"/api/studies/{entry['id']}").status_code == 204
+    assert kept(settings) == []
+    assert_error(client.delete(f"/api/studies/{entry['id']}"), 404, "not_found")
+
+
+def test_shipped_studies_go_round_too(settings: Settings) -> None:
+    settings = settings.model_copy(update={"assets_dir": REPOSITORY / "assets"})
+    with TestClient(create_app(settings, with_pages=False)) as client:
+        answer = send(client, client.get("/api/studies/tiny-llama/download").content)
+        assert answer.status_code == 201, answer.text
+        view, shipped = (client.get(f"/api/studies/{one}/view").json() for one in (answer.json()["id"], "tiny-llama"))
+        assert view["figures"] == shipped["figures"]
+
+
+def changed(files: Files, change: Callable[[dict], None]) -> Files:
+    document = json.loads(files["theirs/study.json"])
+    change(document)
+    return files | {"theirs/study.json": json.dumps(document).encode()}
+
+
+def array(files: Files) -> str:
+    return next(name for name in files if name.endswith(".bin"))
+
+
+def an_array(document: dict, **changes: object) -> None:
+    document["lines"][0]["arrays"]["recon"] |= changes
+
+
+WRONG: dict[str, tuple[Callable[[Files], Files], str]] = {
+    "no study": (lambda files: {"notes.txt": b"hello"}, "no study.json"),
+    "an array missing": (lambda files: {k: v for k, v in files.items() if k != array(files)}, "arrays are missing"),
+    "an array too short": (lambda files: files | {array(files): files[array(files)][:-1]}, "its shape asks for"),
+    "an array changed": (lambda files: files | {array(files): bytes(len(files[array(files)]))}, "hash of its content"),
+    "a file more": (lambda files: files | {"theirs/run.sh": b"rm"}, "no part of the study"),
+    "another folder": (lambda files: files | {"other/study.txt": b""}, "leads out"),
+    "a way up": (lambda files: files | {"theirs/../../evil.bin": b""}, "leads out"),
+    "a way to the root": (lambda files: files | {"/etc/passwd": b""}, "leads out"),
+    "another system's way up": (lambda files: files | {"theirs/..\\evil.bin": b""}, "leads out"),
+    "no JSON": (lambda files: files | {"theirs/study.json": b"{"}, "can't be read"),
+    "no text": (lambda files: files | {"theirs/study.json": b"\xff\xfe"}, "can't be read"),
+    "a list": (lambda files: files | {"theirs/study.json": b"[]"}, "not an object"),
+    "deep JSON": (lambda files: files | {"theirs/study.json": b"[" * 100_000}, "can't be read"),
+    "NaN": (lambda files: changed(files, lambda d: d["protocol"].update(x=float("nan"))), "no number"),
+    "a newer one": (lambda files: changed(files, lambda d: d.update(schema_version=99)), "schema version 99"),
+    "a strange field": (lambda files: changed(files, lambda d: d.update(evil=1)), "wrong at evil"),
+    "a strange array name": (lambda files: changed(files, lambda d: an_array(d, file="../x.bin")), "wrong at lines"),
+    "another shape": (lambda files: changed(files, lambda d: an_array(d, shape=[1, 2, 3, 1])), "does not fit"),
+    "an empty shape": (lambda files: changed(files, lambda d: an_array(d, shape=[0, 2, 1, 3])), "does not fit"),
+    "no lines": (lambda files: changed({"theirs/study.json": files["theirs/study.json"]},
+                                       lambda d: d.update(lines=[])), "no lines"),
+    "axes in another order": (lambda files: changed(files, lambda d: an_array(
+        d, shape=[3, 1, 2, 1], axes=["lambda", "gamma", "layer", "draw"])), "does not fit"),
+    "an axis too few": (lambda files: changed(files, lambda d: an_array(
+        d, shape=[1, 2, 3], axes=["draw", "layer", "lambda"])), "be drawn"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_refused_and_nothing_stays(
+    client: TestClient, settings: Settings, files: Files, name: str
+) -> None:
+    change, what = WRONG[name]
+    error = assert_error(send(client, zipped(change(files))), 422, "refused")
+    assert what in error["what"]
+    assert error["remedy"]
+    assert kept(settings) == []
+    assert client.get("/api/studies").json() == {"studies": [], "damaged": []}
+    assert not list(settings.resolved_state_dir().rglob("*evil*"))
+
+
+def test_entries_that_are_no_files(client: TestClient, settings: Settings, files: Files) -> None:
+    buffer = io.BytesIO(zipped(files))
+    with zipfile.ZipFile(buffer, "a") as archive:
+        link = zipfile.ZipInfo("theirs/link")
+        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(link, "/etc/passwd")
+    assert "link" in assert_error(send(client, buffer.getvalue()), 422, "refused")["what"]
+    twice = zipped(files | {"theirs/study.jsoN": b""}).replace(b"study.jsoN", b"study.json")
+    assert "twice" in assert_error(send(client, twice), 422, "refused")["what"]
+    for damaged in (b"", b"PK", b"not a zip at all", zipped(files)[:-30], zipped(files)[:100]):
+        assert "zip archive" in assert_error(send(client, damaged), 422, "refused")["what"]
+    flipped = bytearray(zipped(files))
+    flipped[flipped.index(b".bin") + 8] ^= 255  # in the compressed bytes
+    assert_error(send(client, bytes(flipped)), 422, "refused")
+    assert kept(settings) == []
+
+
+def test_too_much_is_refused_as_it_comes_and_as_it_unpacks(settings: Settings, files: Files) -> None:
+    settings = settings.model_copy(update={"upload_mib": 0.25})
+    with TestClient(create_app(settings, with_pages=False)) as client:
+        assert send(client, zipped(files)).status_code == 201
+        bomb = zipped(files | {array(files): bytes(300_000)})
+        assert len(bomb) < 60_000
+        for content in (bomb, bytes(300_000)):
+            error = assert_error(send(client, content), 413, "refused")
+            assert "0.25 MiB" in error["what"]
+            assert "SARQC_UPLOAD_MIB" in error["remedy"]
+        assert len(kept(settings)) == 1
+
+
+def test_so_many_and_no_more(client: TestClient, files: Files, settings: Settings, monkeypatch) -> None:
+    monkeypatch.setattr(uploads, "AT_MOST", 1)
+    assert send(client, zipped(files)).status_code == 201
+    other = zipped(changed(files, lambda d: d.update(title="Another")))
+    assert "1 uploaded studies" in assert_error(send(client, other), 507, "refused")["what"]
+    assert send(client, zipped(files)).status_code == 200  # the one that is here already
+    assert len(kept(settings)) == 1
+
+
+def test_other_sites_upload_nothing(client: TestClient, files: Files) -> None:
+    answer = client.post("/api/studies", content=zipped(files), headers={"Origin": "http://elsewhere.example"})
+    assert_error(answer, 403, "forbidden")
+
+
+def test_studies_say_where_they_come_from_and_whose_they_are(client: TestClient, settings: Settings) -> None:
+    run_id = client.post("/api/runs", json=recipe(1).to_json()).json()["id"]
+    until(lambda: client.get(f"/api/runs/{run_id}").json()["state"] == "finished")
+    shutil.rmtree(settings.studies_dir() / run_id)
+    write_study(settings.studies_dir(), run_id)
+    write_study(settings.studies_dir(), "0123456789abcdef")  # as the command line names them
+    write_study(settings.assets_dir / "studies", "shipped")
+    origins = {one["id"]: one["origin"] for one in client.get("/api/studies").json()["studies"]}
+    assert origins == {run_id: "run", "0123456789abcdef": "command_line", "shipped": "shipped"}
+    for kept_one in (run_id, "shipped"):
+        assert_error(client.delete(f"/api/studies/{kept_one}"), 409, "conflict")
+    assert client.delete("/api/studies/0123456789abcdef").status_code == 204
+    assert Study.open(settings.studies_dir() / run_id).id == run_id
+    assert len(client.get("/api/studies").json()["studies"]) == 2

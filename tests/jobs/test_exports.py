@@ -1,0 +1,238 @@
+"""Exports with a real database and real processes: whatever becomes of one, its run stays as it was."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sqlite3
+import tarfile
+from collections import namedtuple
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sarqc.errors import NotFound, Refused
+from sarqc.events import Finished
+from sarqc.jobs import exports
+from sarqc.jobs.run import Conflict, QueueFull, Run, State
+from sarqc.jobs.schema import MIGRATIONS, migrate
+from sarqc.jobs.store import Store
+from sarqc.jobs.supervisor import Supervisor
+from sarqc.jobs.workers import log_path
+from sarqc.settings import Settings
+from tests.jobs.fake_runs import recipe
+from tests.jobs.helpers import until, until_state
+
+Supervise = Callable[[str], Supervisor]
+
+
+def finished_run(supervisor: Supervisor, **changes: object) -> Run:
+    """A run that finished without a worker having been started for it."""
+    with supervisor.store.transaction():
+        run_id = supervisor.store.create(recipe(1, **changes), "ann").id
+        supervisor.store.move(run_id, State.RUNNING)
+        return supervisor.store.move(run_id, State.FINISHED, Finished({"perplexity": 12.5}, 1.0))
+
+
+def tell(settings: Settings, what: str) -> None:
+    (settings.resolved_state_dir() / "does").write_text(what)
+
+
+def partial(settings: Settings, export: Run) -> Path:
+    return exports.export_folder(settings, export.id) / ".partial" / "model.safetensors"
+
+
+def test_an_export_is_a_run_of_its_own(supervise: Supervise, store: Store, settings: Settings) -> None:
+    supervisor = supervise("exporting")
+    run_id = supervisor.submit(recipe(1, grid="symmetric"), "ann").id
+    parent = until_state(store, run_id, State.FINISHED)
+    made, is_queued = supervisor.export(parent.id, "packed", 5, "bob")
+    assert (made.parent, made.format, made.bytes, made.owner, is_queued) == (parent.id, "packed", 5, "bob", True)
+    done = until_state(store, made.id, State.FINISHED)
+    folder = exports.finished_checkpoint(store, settings, parent.id, "packed")
+    assert folder.name == "fake-3bit-sarqc-gbs-packed"
+    assert [path.name for path in folder.iterdir()] == ["model.safetensors"]
+    assert (done.bytes, done.study_id) == (6000, None)
+    assert store.exported_bytes() == (6000, 0)
+    assert store.get(parent.id) == parent
+    assert (settings.studies_dir() / parent.id / "study.json").is_file()
+    assert supervisor.export(parent.id, "packed", 5, "ann") == (done, False)
+    assert [run.id for run in store.newest(9)] == [parent.id]  # the table of runs knows only runs
+    assert [run.id for run in store.exports(parent.id)] == [made.id]
+    with pytest.raises(NotFound, match="plain"):
+        exports.finished_checkpoint(store, settings, parent.id, "plain")
+    shutil.rmtree(folder)
+    anew, is_queued = supervisor.export(parent.id, "packed", 5, "ann")
+    assert is_queued
+    assert anew.id != made.id
+    until_state(store, anew.id, State.FINISHED)
+
+
+def test_what_can_not_be_exported(supervise: Supervise, store: Store, settings: Settings) -> None:
+    supervisor = supervise("exporting")
+    parent = finished_run(supervisor)
+    with pytest.raises(Refused, match="zero points"):
+        supervisor.export(parent.id, "packed", 5, "ann")
+    with pytest.raises(Refused, match="gguf"):
+        supervisor.export(parent.id, "gguf", 5, "ann")
+    with pytest.raises(NotFound):
+        supervisor.export("nobody", "plain", 5, "ann")
+    made, _ = supervisor.export(parent.id, "plain", 5, "ann")
+    until_state(store, made.id, State.FINISHED)
+    with pytest.raises(Conflict, match="an export itself"):
+        supervisor.export(made.id, "plain", 5, "ann")
+    cancelled = store.create(recipe(9), "ann")
+    store.cancel(cancelled.id)
+    with pytest.raises(Conflict, match="cancelled can't be exported"):
+        supervisor.export(cancelled.id, "plain", 5, "ann")
+
+
+def test_cancelled_it_leaves_nothing_and_can_be_asked_for_again(
+    supervise: Supervise, store: Store, settings: Settings
+) -> None:
+    supervisor = supervise("exporting")
+    parent = finished_run(supervisor)
+    tell(settings, "wait")
+    made, _ = supervisor.export(parent.id, "plain", 5, "ann")
+    until(partial(settings, made).exists)
+    assert supervisor.export(parent.id, "plain", 5, "ann")[0].id == made.id  # asking twice is asking once
+    with pytest.raises(Conflict, match="an export that is running"):
+        supervisor.delete(parent.id)
+    assert store.get(parent.id) == parent
+    supervisor.cancel(made.id)
+    until_state(store, made.id, State.CANCELLED)
+    until(lambda: not exports.export_folder(settings, made.id).exists())
+    assert store.get(parent.id) == parent
+    tell(settings, "")
+    again, is_queued = supervisor.export(parent.id, "plain", 5, "ann")
+    assert (again.id, again.attempt, is_queued) == (made.id, 2, True)
+    until_state(store, made.id, State.FINISHED)
+
+
+@pytest.mark.parametrize(
+    ("does", "state", "what"),
+    [("fail", State.FAILED, "channel 3"), ("end after writing", State.INTERRUPTED, "exit code 7")],
+)
+def test_lost_or_failed_it_says_why_and_the_run_stays(
+    supervise: Supervise, store: Store, settings: Settings, does: str, state: State, what: str
+) -> None:
+    supervisor = supervise("exporting")
+    parent = finished_run(supervisor)
+    tell(settings, does)
+    made, _ = supervisor.export(parent.id, "plain", 5, "ann")
+    assert what in until_state(store, made.id, state).error["what"]
+    assert store.get(parent.id) == parent
+    until(lambda: not exports.export_folder(settings, made.id).exists())
+    with pytest.raises(NotFound):
+        exports.finished_checkpoint(store, settings, parent.id, "plain")
+    assert store.exported_bytes() == (0, 0)
+    tell(settings, "")
+    supervisor.resume(made.id)
+    until_state(store, made.id, State.FINISHED)
+
+
+def test_it_goes_on_after_a_restart(supervise: Supervise, store: Store, settings: Settings) -> None:
+    first = supervise("exporting")
+    parent = finished_run(first)
+    tell(settings, "wait")
+    made, _ = first.export(parent.id, "plain", 5, "ann")
+    until(partial(settings, made).exists)
+    first.stop()
+    assert store.get(made.id).state is State.QUEUED
+    partial(settings, made).parent.mkdir(parents=True, exist_ok=True)  # as a SIGKILL of everything would leave it
+    tell(settings, "")
+    supervise("exporting")
+    assert until_state(store, made.id, State.FINISHED).attempt == 2
+    assert store.get(parent.id) == parent
+
+
+def test_deleted_with_its_run(supervise: Supervise, store: Store, settings: Settings) -> None:
+    supervisor = supervise("exporting")
+    parent, other = finished_run(supervisor), finished_run(supervisor, bits=2)
+    made = [supervisor.export(run.id, "plain", 5, "ann")[0] for run in (parent, other)]
+    for export in made:
+        until_state(store, export.id, State.FINISHED)
+    revision = store.revision()
+    supervisor.delete(parent.id)
+    assert {change.id for change in store.changed_since(revision)} == {parent.id, made[0].id}
+    with pytest.raises(NotFound):
+        store.get(made[0].id)
+    assert not exports.export_folder(settings, made[0].id).exists()
+    assert not log_path(settings, made[0].id).exists()
+    supervisor.delete(made[1].id)  # the files alone
+    assert store.get(other.id) == other
+    assert list(settings.exports_dir().iterdir()) == []
+
+
+def test_the_disk_has_an_end(supervise: Supervise, store: Store, settings: Settings, monkeypatch) -> None:
+    supervisor = supervise("exporting")
+    one, two = finished_run(supervisor), finished_run(supervisor, bits=2)
+    small = settings.model_copy(update={"export_gib": 8000 / 2**30})
+    monkeypatch.setattr(supervisor, "settings", small)
+    tell(settings, "wait")
+    made, _ = supervisor.export(one.id, "plain", 6000, "ann")
+    with pytest.raises(exports.NoRoom, match=r"5\.59e-06 GiB of the 7\.45e-06 GiB"):  # it is reserved already
+        supervisor.export(two.id, "plain", 2001, "ann")
+    supervisor.cancel(made.id)
+    until_state(store, made.id, State.CANCELLED)
+    tell(settings, "")
+    other, _ = supervisor.export(two.id, "plain", 2001, "ann")  # what was cancelled takes nothing
+    until_state(store, other.id, State.FINISHED)
+    with pytest.raises(exports.NoRoom) as caught:
+        supervisor.resume(made.id)
+    assert caught.value.http_status == 507
+    assert "SARQC_EXPORT_GIB" in caught.value.remedy
+    monkeypatch.setattr(supervisor, "settings", settings)
+    usage = namedtuple("usage", "free")
+    monkeypatch.setattr(exports.shutil, "disk_usage", lambda path: usage(2**29))
+    with pytest.raises(exports.NoRoom, match=r"about 0\.75 GiB, and 0\.5 GiB of the disk are free"):
+        exports.check_room(store, settings, 3 * 2**28)
+
+
+def test_batches_are_queued_whole_or_not_at_all(store: Store) -> None:
+    store.create(recipe(), "ann")
+    with pytest.raises(QueueFull, match="3 runs and the 1 that wait are more than the 3"):
+        store.create_all([recipe(n) for n in (1, 2, 3)], "ann", batch="b", at_most=3)
+    assert store.counts()["queued"] == 1
+    runs = store.create_all([recipe(n) for n in (1, 2)], "ann", batch="b", at_most=3)
+    assert [(run.recipe["seed"], run.batch) for run in runs] == [(1, "b"), (2, "b")]
+    assert [run.id for run in store.newest(2)] == [run.id for run in reversed(runs)]
+
+
+def test_a_database_of_before_keeps_its_runs(settings: Settings) -> None:
+    settings.resolved_state_dir().mkdir(parents=True)
+    connection = sqlite3.connect(settings.database(), isolation_level=None)
+    migrate(connection, MIGRATIONS[:1])
+    connection.execute(
+        "INSERT INTO runs (id, recipe_json, recipe_fingerprint, owner, lane, state, created, queued, revision)"
+        " VALUES (?, ?, ?, 'ann', 'batch', 'finished', 1, 1, 1)",
+        ("0" * 26, recipe().model_dump_json(by_alias=True), recipe().fingerprint()),
+    )
+    connection.close()
+    store = Store(settings.database())
+    (run,) = store.newest(9)
+    assert (run.owner, run.batch, run.parent, run.format, run.bytes) == ("ann", None, None, None, None)
+    assert store.create_export(run, "plain", 1, "ann").parent == run.id
+    store.close()
+
+
+def test_the_archive_is_what_tar_reads(tmp_path: Path) -> None:
+    folder = tmp_path / "model ä"
+    sizes = {"empty": 0, "a": 511, "b": 512, "c": 513, "sub/big": 3 * exports.CHUNK_BYTES + 1, "x" * 120: 7}
+    contents = {name: os.urandom(size) for name, size in sizes.items()}
+    for name, content in contents.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    length, parts = exports.tar_of(folder)
+    archive = b"".join(parts)
+    assert len(archive) == length
+    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
+        found = {member.name: opened.extractfile(member).read() for member in opened.getmembers()}
+    assert found == {f"model ä/{name}": content for name, content in contents.items()}
+    assert max(len(part) for part in exports.tar_of(folder)[1]) <= exports.CHUNK_BYTES  # never the whole
+    _, parts = exports.tar_of(folder)
+    (folder / "sub" / "big").write_bytes(b"shorter")
+    with pytest.raises(OSError, match="shorter"):
+        b"".join(parts)
