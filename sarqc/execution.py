@@ -335,7 +335,7 @@ class _Run:
 
     def save_checkpoint(self, folder: Path, checkpoint_format: Format) -> None:
         """The model with its card."""
-        card = model_card(self.recipe, self.summary(), checkpoint_format)
+        card = model_card(self.recipe, self.summary(), checkpoint_format, self.checkpoint.family)
         if checkpoint_format == "packed":
             save_packed(self.loaded, self.kept_layers(), self.calibration.grids, folder, card)
         else:

@@ -169,7 +169,7 @@ def _estimate(
         calibration_tokens=recipe.samples * recipe.length,
         test_tokens=None if test_tokens is None else int(test_tokens),
         minutes=costs.minutes(recipe, checkpoint, test_tokens or 0, prompt_tokens),
-        formats=who_can_load(recipe),
+        formats=who_can_load(recipe, checkpoint.family),
         warnings=tuple(_warnings(recipe, per_channel, streamed)),
     )
 

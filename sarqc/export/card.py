@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from sarqc.export.formats import LOADS, Format, who_can_load
+from sarqc.models.structure import Family
 from sarqc.recipe import Recipe
 
 _TITLES = {
@@ -16,7 +17,7 @@ _TITLES = {
 }
 
 
-def model_card(recipe: Recipe, summary: dict[str, Any], checkpoint_format: Format) -> str:
+def model_card(recipe: Recipe, summary: dict[str, Any], checkpoint_format: Format, family: Family | None = None) -> str:
     """The card in Markdown; ``summary`` is that of the finished run, whose numbers are given with their protocols.
 
     Of files and folders of this host only the names are given: their paths say nothing to a reader elsewhere.
@@ -53,7 +54,7 @@ def model_card(recipe: Recipe, summary: dict[str, Any], checkpoint_format: Forma
             [
                 (_TITLES[row.format] + (", this folder" if row.format == checkpoint_format else ""),
                  LOADS[row.transformers], LOADS[row.vllm], row.note)
-                for row in who_can_load(recipe)
+                for row in who_can_load(recipe, family)
             ],
         ),
     ]  # fmt: skip

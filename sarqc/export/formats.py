@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from sarqc.errors import Refused
+from sarqc.models.structure import Family
 from sarqc.quantization.methods import ScaleSearch
 from sarqc.recipe import Recipe
 
@@ -49,9 +50,11 @@ def check_format(recipe: Recipe, checkpoint_format: str) -> None:
         raise Refused(reason, "format packed", _remedy(recipe))
 
 
-def who_can_load(recipe: Recipe) -> tuple[Carrier, ...]:
-    """Each format with its readers, for what a recipe makes."""
-    plain = Carrier("plain", True, None, "An ordinary checkpoint of the same size as the original; nothing else needed")
+def who_can_load(recipe: Recipe, family: Family | None = None) -> tuple[Carrier, ...]:
+    """Each format with its readers, for what a recipe makes of a model of a family; None: not known yet."""
+    also = f"; {family.loader_note}" if family is not None and family.loader_note else ""
+    needed = also or "; nothing else needed"
+    plain = Carrier("plain", True, None, f"An ordinary checkpoint of the same size as the original{needed}")
     reason = why_not_packed(recipe)
     if reason is not None:
         return (plain, Carrier("packed", False, False, reason[0].upper() + reason[1:]))
@@ -64,7 +67,7 @@ def who_can_load(recipe: Recipe) -> tuple[Carrier, ...]:
         note += f"; at {recipe.bits} bits vLLM needs its Humming kernels"
     elif recipe.group_size not in _SERVED_GROUPS:
         note += "; vLLM's kernel for 4 bits takes groups of 32, 64 or 128 channels, or per channel"
-    return (plain, Carrier("packed", True, None, note))
+    return (plain, Carrier("packed", True, None, note + also))
 
 
 def _remedy(recipe: Recipe) -> str:

@@ -142,7 +142,7 @@ def _without_weights(checkpoint: Checkpoint, dtype: torch.dtype) -> nn.Module:
         config = AutoConfig.from_pretrained(where, local_files_only=True, trust_remote_code=False)
         with init_empty_weights(include_buffers=False):
             model = AutoModelForCausalLM.from_config(
-                config, dtype=dtype, attn_implementation="sdpa", trust_remote_code=False
+                config, dtype=dtype, attn_implementation="sdpa", trust_remote_code=False, **_experts(checkpoint, dtype)
             )
     except (ValueError, TypeError, KeyError, AttributeError, json.JSONDecodeError) as error:
         raise Refused(
@@ -151,3 +151,10 @@ def _without_weights(checkpoint: Checkpoint, dtype: torch.dtype) -> nn.Module:
     if (checkpoint.folder / "generation_config.json").is_file():
         model.generation_config = GenerationConfig.from_pretrained(where, local_files_only=True)
     return model
+
+
+def _experts(checkpoint: Checkpoint, dtype: torch.dtype) -> dict[str, str]:
+    """How transformers is to compute experts: its default is a kernel that takes neither every size nor float64."""
+    shapes = [layer.shape for layer in checkpoint.layers if layer.expert is not None]
+    takes = dtype != torch.float64 and all(size * dtype.itemsize % 16 == 0 for shape in shapes for size in shape)
+    return {} if takes else {"experts_implementation": "eager"}

@@ -60,6 +60,7 @@ class Family:
     embedding: str = "model.embed_tokens"
     blocks: str = "model.layers"
     norm: str = "model.norm"
+    loader_note: str = ""  # what a reader of its checkpoints must do, beyond from_pretrained
 
     def groups(self, n_experts: int | None) -> tuple[InputGroup, ...]:
         """The input groups of a block with so many experts, or of a dense one (None)."""
@@ -140,7 +141,10 @@ FAMILIES: tuple[Family, ...] = (
         in_files=(("mlp.", "block_sparse_moe."), ("gate_proj", "w1"), ("up_proj", "w3"), ("down_proj", "w2")),
     ),
     Family("Qwen3-MoE", ("qwen3_moe",), _DENSE, _MIXTURE),
-    Family("DeepSeek-MoE", ("deepseek",), _DENSE, _SHARED),
+    Family(
+        "DeepSeek-MoE", ("deepseek",), _DENSE, _SHARED,
+        loader_note="transformers has no class for it: call sarqc.models.deepseek_moe.register() before",
+    ),
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import pytest
 import safetensors.torch
 import torch
 from torch import Tensor, nn
+from transformers import AutoModelForCausalLM
 
 from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.capture import collect
@@ -243,6 +244,22 @@ def test_weights_are_views_and_make_parameters(folders: dict[str, Path]) -> None
         ("mlp.experts.0.down_proj",),
         ("mlp.experts.1.down_proj",),
     ]
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_sizes_that_no_kernel_takes(tiny_llama: Path, tmp_path: Path, sequences: Tensor, name: str) -> None:
+    """Rows of 36 and 22 numbers: transformers' default for experts fails on them."""
+    changes = {"hidden_size": 36, "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 12}
+    width = {"moe_intermediate_size": 22} if name != "mixtral" else {"intermediate_size": 22}
+    folder = make_checkpoint(name, tmp_path / "model", tiny_llama, **changes, **width)
+    loaded = fresh(folder)
+    reference = AutoModelForCausalLM.from_pretrained(folder, experts_implementation="eager")
+    with torch.no_grad():
+        torch.testing.assert_close(loaded.model(sequences).logits, reference(sequences).logits, rtol=1e-4, atol=1e-5)
+    grids = {layer.name: Grid(2, None, "symmetric") for layer in loaded.checkpoint.layers}
+    plan = replace(a_plan(loaded, sweep=()), grids=grids, method=method("sarqc-gbs"))
+    solved = [step for step in calibrate(loaded, plan, None, layer_keys(loaded, plan)) if isinstance(step, SolvedLayer)]
+    assert len(solved) == len(loaded.checkpoint.layers)
 
 
 class TestRefused:
