@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 from functools import lru_cache
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import psutil
 
 from sarqc.settings import Settings
 
+KNOWN_SECONDS = 5  # asking a GPU takes a good part of a second
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -51,9 +53,12 @@ def _nvidia_smi() -> str | None:
 
 
 def _free_on_gpus() -> list[int]:
-    """Free memory of each GPU, in its order; none where nobody can be asked."""
-    if _nvidia_smi() is None:
-        return []
+    """Free memory of each GPU, in its order; none where nobody can be asked. Known for some seconds."""
+    return [] if _nvidia_smi() is None else _asked(int(time.monotonic() // KNOWN_SECONDS))
+
+
+@lru_cache(maxsize=1)
+def _asked(_when: int) -> list[int]:
     question = [_nvidia_smi(), "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
     try:
         answer = subprocess.run(question, capture_output=True, text=True, timeout=10, check=True)
