@@ -1,5 +1,5 @@
 # make app    open the web app on http://127.0.0.1:7860
-# make test   run the whole suite
+# make test   run the whole suite, in two processes
 # make check  style, and whether the generated pages are current
 # make bench  speed, as ratios within one run
 # Each does all of its own set-up in .venv.
@@ -18,7 +18,7 @@ app: .venv/app.done
 
 test: .venv/dev.done chromium
 	$(BIN)/ruff check .
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: .venv/dev.done
 	$(BIN)/ruff check .
