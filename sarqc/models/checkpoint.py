@@ -84,7 +84,7 @@ class Checkpoint:
         return found if self.only is None else [layer for layer in found if layer.name == self.only]
 
     def restricted(self, only: str | None) -> Checkpoint:
-        """The same with one linear to be quantized, by its full name; None: all. Raises ``Refused`` for no such name."""
+        """The same with one linear to be quantized, by its full name, or all. Raises ``Refused`` for no such name."""
         if only is None:
             return self
         alone = replace(self, only=only)
