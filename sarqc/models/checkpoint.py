@@ -52,6 +52,11 @@ class Checkpoint:
         """All parameters; tied embeddings count once, as they are stored once."""
         return sum(prod(shape) for shape in self.shapes.values())
 
+    def parameters_of(self, block: int) -> int:
+        """All parameters of a block."""
+        prefix = self.family.in_file(f"{self.family.blocks}.{block}.")
+        return sum(prod(shape) for name, shape in self.shapes.items() if name.startswith(prefix))
+
     @property
     def size_bytes(self) -> int:
         return sum(prod(shape) * _BYTES.get(self.dtypes[name], 4) for name, shape in self.shapes.items())
