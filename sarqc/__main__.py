@@ -17,11 +17,12 @@ from typing import Annotated, Any, get_origin
 
 import typer
 
+from sarqc.batch import expanded
 from sarqc.errors import Refused, SarqcError
 from sarqc.events import Finished, Saved
 from sarqc.progress import Progress
 from sarqc.quantization.methods import METHODS, Candidates
-from sarqc.recipe import Recipe, expanded, public_name, read_document, separator
+from sarqc.recipe import Recipe, public_name, read_document, separator
 from sarqc.settings import Settings
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)

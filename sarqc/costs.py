@@ -25,14 +25,12 @@ def memory_bytes(
     """
     stored = stored_bytes(checkpoint)
     computed = 4 if on_processor else stored
-    blocks: dict[int, int] = {}  # parameters of the quantized linears of each
-    for layer in checkpoint.layers:
-        blocks[layer.block] = blocks.get(layer.block, 0) + math.prod(layer.shape)
-    block = max(blocks.values())
-    weights = checkpoint.parameters - (sum(blocks.values()) - block if streamed else 0)
+    blocks = [checkpoint.parameters_of(block) for block in range(checkpoint.n_blocks)]
+    block = max(blocks)
+    weights = checkpoint.parameters - (sum(blocks) - block if streamed else 0)
     copies = 3 * checkpoint.parameters * (recipe.speed and not streamed)  # in bfloat16, and the codes
     if not streamed and recipe.candidates() and METHODS[recipe.method].auto.by == "model":
-        weights += sum(blocks.values())  # a copy of the float ones
+        weights += sum(blocks)  # a copy of the float ones
     solved = block * (2 * stored + 1)  # the float weights in their own dtype, the quantized ones and their codes
     states = 2 * max(tokens_held(recipe), test_tokens if streamed else 0) * int(checkpoint.config["hidden_size"])
     process = _PROCESS if on_processor else 1 << 28
@@ -80,11 +78,12 @@ def _statistics(recipe: Recipe, checkpoint: Checkpoint) -> int:
     sets = 1 + bool(recipe.held_out_samples) + bool(recipe.candidates())
     if "cross" in recipe.to_method().needs:
         sets += 1 + bool(recipe.candidates())
-    widths = {layer.name: layer.shape[1] for layer in checkpoint.layers}
-    blocks, most = checkpoint.family.blocks, 0
+    family, most = checkpoint.family, 0
     for block in range(checkpoint.n_blocks):
         read = {
-            (number, checkpoint.family.expert_of(path)): widths[f"{blocks}.{block}.{path}"]
+            (number, family.expert_of(path)): checkpoint.shapes[
+                f"{family.in_file(f'{family.blocks}.{block}.{path}')}.weight"
+            ][1]
             for number, group in enumerate(checkpoint.groups(block))
             for path in group.linears
         }

@@ -132,7 +132,8 @@ class _Run:
     def __init__(self, recipe: Recipe, settings: Settings, streamed: bool) -> None:
         self.recipe, self.settings = recipe, settings
         self.store = ArtefactStore(settings.artefacts_dir())
-        self.checkpoint: Checkpoint = read_checkpoint(fetch(recipe.model, recipe.revision, settings, download=True))
+        whole = read_checkpoint(fetch(recipe.model, recipe.revision, settings, download=True))
+        self.checkpoint: Checkpoint = whole.restricted(recipe.only)
         self.loaded: LoadedModel = load(
             self.checkpoint, choose_device(settings.device), scratch=settings.scratch_dir() if streamed else None
         )

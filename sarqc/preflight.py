@@ -63,6 +63,7 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
         return Plan(
             model=recipe.model, calibration_tokens=tokens, formats=who_can_load(recipe), warnings=warnings
         )  # fmt: skip
+    checkpoint = checkpoint.restricted(recipe.only)
     if recipe.length > checkpoint.max_positions:
         raise Refused(
             f"sequences of {recipe.length} tokens are longer than the model's {checkpoint.max_positions}",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_origin
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import (
@@ -222,6 +221,13 @@ class Recipe(BaseModel):
     speed: bool = Field(
         False, **_describe("measure", "Speed", "Tokens per second, with 4-bit codes in a real kernel.", advanced=True)
     )
+    only: str | None = Field(
+        None,
+        **_describe(
+            "measure", "Only this layer",
+            "Full name of one linear: nothing else is quantized. To explore a single layer.", advanced=True,
+        ),
+    )  # fmt: skip
     sweep: tuple[Annotated[float, Field(ge=0)], ...] = Field(
         (),
         **_describe(
@@ -253,6 +259,12 @@ class Recipe(BaseModel):
                 "from the float model there is nothing to correct",
                 "recipe, inputs_from",
                 "Set inputs_from to quantized, or take a method without this correction, such as gptq.",
+            )
+        if self.only is not None and self.to_method().unit != "layer":
+            raise Refused(
+                f"{self.method} as it is asked for works on a {self.to_method().unit} of linears at once",
+                "recipe, only",
+                "Leave only out, or take a method that works on single layers.",
             )
         if self.candidates():
             if self.samples < 2:
@@ -345,34 +357,6 @@ def read_document(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise Refused("the recipe is not a list of names and values", str(path), "Write lines like “bits: 3”.")
     return document
-
-
-def axes(document: dict[str, Any]) -> dict[str, list[Any]]:
-    """The fields of a batch that are lists where a recipe has one value. Raises ``Refused``, see ``expanded``."""
-    lists = {public_name(name) for name, info in Recipe.model_fields.items() if get_origin(info.annotation) is tuple}
-    found = {name: values for name, values in document.items() if isinstance(values, list) and name not in lists}
-    for name, values in found.items():
-        if not values or len({json.dumps(value) for value in values}) < len(values):
-            what = "has an entry twice" if values else "is empty"
-            raise Refused(f"the list of {name} {what}", f"recipe, {name}", "Give each value once.")
-    return found
-
-
-def expanded(document: dict[str, Any]) -> dict[str, Recipe]:
-    """All recipes of a batch, by a name that says what sets each apart: {"lambda=0.1": …}; {"": …} for a single one.
-
-    A list where a recipe has one value means one run for each entry, and several lists all their combinations, the
-    first one outermost. Raises ``Refused`` for the first recipe that is none, for an empty list and for equal runs.
-    """
-    varied = axes(document)
-    recipes = {}
-    for point in itertools.product(*varied.values()):
-        chosen = dict(zip(varied, point, strict=True))
-        name = ",".join(f"{key}={Path(str(value)).name}" for key, value in chosen.items())
-        if name in recipes:
-            raise Refused(f"two runs would be called “{name}”", "recipe", "Give files with different names.")
-        recipes[name] = Recipe.parse(document | chosen)
-    return recipes
 
 
 def public_name(field: str) -> str:

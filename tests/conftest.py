@@ -12,9 +12,13 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 os.environ["SARQC_STATE_DIR"] = tempfile.mkdtemp(prefix="sarqc-tests-")
 
+import hypothesis
 import pytest
 
 from sarqc.settings import Settings
+
+hypothesis.settings.register_profile("sarqc", deadline=None)  # a busy host is no error
+hypothesis.settings.load_profile("sarqc")
 
 
 @pytest.fixture(scope="session")

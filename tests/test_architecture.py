@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS: list[list[tuple[str, ...]]] = [
     [("sarqc.errors",)],
     [("sarqc.settings",), ("sarqc.quantization",), ("sarqc.models",)],
-    [("sarqc.recipe",), ("sarqc.events",), ("sarqc.artefacts",), ("sarqc.study",)],
+    [("sarqc.recipe", "sarqc.batch"), ("sarqc.events",), ("sarqc.artefacts",), ("sarqc.study",)],
     [("sarqc.facts", "sarqc.figures")],
     [("sarqc.calibration",), ("sarqc.evaluation",), ("sarqc.export",)],
     [

@@ -43,7 +43,7 @@ def layer_keys(loaded: LoadedModel, plan: CalibrationPlan) -> dict[str, str]:
     for index, block in enumerate(loaded.blocks()):
         with loaded.at(block):
             chain = chain_key(chain, fingerprint(block))
-        names = [layer.name for layer in by_block[index]]
+        names = [layer.name for layer in by_block.get(index, [])]
         grids = {name: asdict(plan.grids[name]) for name in names}
         block_keys = [
             chain_key(chain, name, grids[name] if plan.method.unit == "layer" else grids, plan.choices())
@@ -74,12 +74,12 @@ def calibrate(
     last_missing = max((layer.block for layer in loaded.checkpoint.layers if layer.name in missing), default=-1)
     walks = _Walks(loaded, plan) if last_missing >= 0 else None
     for index, block in enumerate(loaded.blocks()):
-        layers = by_block[index]
+        layers = by_block.get(index, [])
         kept = {layer.name: None if store is None else read_layer(store, keys[layer.name], layer) for layer in layers}
-        with loaded.at(block, changes=True):
+        with loaded.at(block, changes=bool(layers)):
             data = None
             if walks is not None and index <= last_missing:
-                if plan.inputs_from == "float" or any(solved is None for solved in kept.values()):
+                if layers and (plan.inputs_from == "float" or any(solved is None for solved in kept.values())):
                     _check_weights(loaded, layers)
                     try:
                         data = walks.collect(block)
@@ -94,7 +94,8 @@ def calibrate(
                         write_layer(store, keys[solved.info.name], solved)
                     solved_layers.append(solved)
                 yield solved
-            write_back(loaded, plan, index, solved_layers)  # after all were solved on the block's float outputs
+            if layers:
+                write_back(loaded, plan, index, solved_layers)  # after all were solved on the block's float outputs
             if walks is not None and index < last_missing:
                 walks.advance(block)
 
@@ -182,8 +183,10 @@ class _Walks:
 
     def advance(self, block: nn.Module) -> None:
         """Moves the states past the block, whose weights are quantized by now, as the plan says."""
+        kept = self._outputs if self._plan.inputs_from == "float" else []  # none of a block without layers
         for number, walk in enumerate([*self._parts, self._unseen]):
-            walk.advance(walk.outputs(block) if self._plan.inputs_from == "quantized" else self._outputs[number])
+            walk.advance(kept[number] if kept else walk.outputs(block))
+        self._outputs = []
 
 
 def _path(loaded: LoadedModel, layer: LayerInfo) -> str:

@@ -38,6 +38,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from fastapi.sse import EventSourceResponse
 
 import sarqc
+from sarqc.batch import axes, expanded
 from sarqc.errors import NotFound, Refused, SarqcError
 from sarqc.jobs import exports, sse
 from sarqc.jobs.responses import ApiRoute, json_body, refuse_other_sites
@@ -47,7 +48,7 @@ from sarqc.jobs.studies import studies_router
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import log_path
 from sarqc.quantization.methods import METHODS
-from sarqc.recipe import Recipe, axes, expanded
+from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
 OWNER = re.compile(r"[\w .@+-]{1,40}")

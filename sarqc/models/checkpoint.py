@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -33,6 +33,7 @@ class Checkpoint:
     shapes: dict[str, tuple[int, ...]]
     dtypes: dict[str, str]  # as safetensors spells them
     files: dict[str, Path]  # where each tensor is
+    only: str | None = None  # the one linear that is to be quantized, instead of all
 
     @cached_property
     def family(self) -> Family:
@@ -50,6 +51,11 @@ class Checkpoint:
     def parameters(self) -> int:
         """All parameters; tied embeddings count once, as they are stored once."""
         return sum(prod(shape) for shape in self.shapes.values())
+
+    def parameters_of(self, block: int) -> int:
+        """All parameters of a block."""
+        prefix = self.family.in_file(f"{self.family.blocks}.{block}.")
+        return sum(prod(shape) for name, shape in self.shapes.items() if name.startswith(prefix))
 
     @property
     def size_bytes(self) -> int:
@@ -80,7 +86,19 @@ class Checkpoint:
                 if shape is None or len(shape) != 2:
                     raise self._lacks(name)
                 found.append(self.family.layer(block, path, (shape[0], shape[1])))
-        return found
+        return found if self.only is None else [layer for layer in found if layer.name == self.only]
+
+    def restricted(self, only: str | None) -> Checkpoint:
+        """The same with one linear to be quantized, by its full name, or all. Raises ``Refused`` for no such name."""
+        if only is None:
+            return self
+        alone = replace(self, only=only)
+        if not alone.layers:
+            raise Refused(
+                f"there is no linear “{only}” in the model", "recipe, only",
+                f"Give a full name such as {self.layers[0].name}, or leave it out.",
+            )  # fmt: skip
+        return alone
 
     def _lacks(self, name: str) -> Refused:
         stored = self.family.in_file(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -196,3 +197,28 @@ def test_the_curve_has_the_chosen_point(random_llama: Path, tmp_path: Path, name
         assert layer.curve.held_out[position] == np.float32(report.relative_held_out)
         assert layer.curve.drift[position] == np.float32(report.relative_drift)
         assert layer.curve.surface.shape == (len(layer.curve.lams), 40, 40)
+
+
+@pytest.mark.parametrize("prefix", ["quantized", "float"])
+@pytest.mark.parametrize("name", ["gptq", "gptaq"])
+def test_one_layer_alone_is_that_layer_after_a_float_model(random_llama: Path, name: str, prefix: str) -> None:
+    """Only one linear of the last block is quantized: it sees what the float model's blocks give it."""
+    if (name, prefix) == ("gptaq", "float"):
+        pytest.skip("refused: there is nothing to correct")
+    only = "model.layers.2.mlp.up_proj"
+    loaded, original = fresh(random_llama), fresh(random_llama)
+    loaded = replace(loaded, checkpoint=loaded.checkpoint.restricted(only))
+    plan = a_plan(loaded, name, prefix, sweep=(0.0, 0.5) if name == "gptq" else ())
+    assert list(plan.grids) == [only]
+    keys = layer_keys(loaded, plan)
+    solved = [step for step in calibrate(loaded, plan, None, keys) if isinstance(step, SolvedLayer)]
+    assert [step.info.name for step in solved] == [only]
+    inputs = inputs_of(original, [only], torch.from_numpy(plan.sequences.calibration.copy()))[only]
+    # With a float prefix the shift of GPTAQ is nought, so that it is the plain solver's result.
+    statistics = LayerStatistics.from_inputs(inputs, inputs if name == "gptaq" else None)
+    expected = quantize_layer(original.weight(only), statistics, plan.grids[only], plan.method)
+    torch.testing.assert_close(solved[0].quantized.dequantized, expected.dequantized, rtol=1e-5, atol=1e-6)
+    for path, tensor in original.model.state_dict().items():
+        assert torch.equal(loaded.model.state_dict()[path], tensor) == (path != f"{only}.weight")
+    with pytest.raises(Refused, match="no linear"):
+        original.checkpoint.restricted("model.layers.9.mlp.up_proj")
