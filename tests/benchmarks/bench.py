@@ -21,7 +21,7 @@ from sarqc.execution import execute
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import method
-from sarqc.quantization.solve import quantize_layer, sweep_layer
+from sarqc.quantization.solve import LayerJob, quantize_layer, quantize_layers, sweep_layer
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -53,6 +53,41 @@ def layers() -> None:
         print(
             f"{size:<22} {one * 1e3:6.1f} ms   {sweep:7.3f} s   {sweep / one:15.1f} {44 * one / sweep:25.1f} × as long"
         )
+
+
+def experts() -> None:
+    print("\nexperts of a block: together, relative to one by one (256 tokens each)")
+    grid, solver = Grid(2, 64, "asymmetric"), method("sarqc-gbs", lam=0.1, gamma=0.1)
+    for count, rows, columns in ((8, 256, 256), (64, 128, 256), (128, 96, 128)):
+        random = torch.Generator().manual_seed(0)
+        jobs = [
+            LayerJob(
+                f"expert {number}",
+                torch.randn(rows, columns, generator=random),
+                LayerStatistics.from_inputs(torch.randn(256, columns, generator=random)),
+                [solver],
+            )
+            for number in range(count)
+        ]
+        together = seconds(lambda jobs=jobs: list(quantize_layers(jobs, grid)), 3)
+        alone = seconds(lambda jobs=jobs: [list(quantize_layers([job], grid)) for job in jobs], 3)
+        print(f"{count} of {rows} × {columns}: {together / alone:.2f}")
+
+
+def streaming() -> None:
+    print("\ntiny-moe, 2 bits: weights streamed block by block, relative to all of them in memory")
+    recipe = Recipe.parse(
+        {
+            "model": "tiny-moe", "bits": 2, "method": "sarqc-gbs", "calibration": "tiny-moe-calibration", "samples": 8,
+            "length": 256, "test": "tiny-moe-test", "window": 256,
+        }
+    )  # fmt: skip
+    times = {}
+    for weights in ("resident", "streamed"):
+        with tempfile.TemporaryDirectory() as state:
+            *_, finished = execute(recipe, Settings(state_dir=Path(state), weights=weights))
+            times[weights] = finished.seconds
+    print(f"{times['streamed'] / times['resident']:.2f}")
 
 
 def blocks() -> None:
@@ -132,6 +167,8 @@ def whole_model() -> None:
 if __name__ == "__main__":
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads\n")
     layers()
+    experts()
     blocks()
     memory()
+    streaming()
     whole_model()

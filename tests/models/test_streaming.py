@@ -226,6 +226,7 @@ for job in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.timeout(600)
 def test_the_peak_is_that_of_a_block_whatever_the_depth(tiny_llama: Path, text_file: Path, tmp_path: Path) -> None:
     """Models of 4, 16 and 64 blocks: streamed, their runs need the same memory; resident, it grows by the blocks."""
     block_bytes = 4 * (4 * 192 * 192 + 3 * 192 * 512)
@@ -244,7 +245,8 @@ def test_the_peak_is_that_of_a_block_whatever_the_depth(tiny_llama: Path, text_f
             "calibration": str(text_file), "samples": 2, "length": 64, "test": str(text_file), "test_tokens": 128,
             "window": 64,
         }  # fmt: skip
-        jobs += [(recipe, str(tmp_path / f"{weights}-{blocks}"), weights) for weights in ("streamed", "resident")]
+        kinds = ("streamed",) if blocks == 16 else ("streamed", "resident")
+        jobs += [(recipe, str(tmp_path / f"{weights}-{blocks}"), weights) for weights in kinds]
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PEAK, json.dumps(jobs)],
         capture_output=True,
