@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gradio as gr
 
-from pages import calibrate, lab, runs
+from pages import calibrate, lab, learn, runs
 from pages.layout import mount_options
 from sarqc.settings import Settings
 
@@ -22,4 +22,6 @@ def build(settings: Settings) -> gr.Blocks:
         calibrate.build(settings)
     with demo.route("Runs", "runs"):
         runs.build()
+    with demo.route("Learn", "learn"):
+        learn.build(settings)
     return demo

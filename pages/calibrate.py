@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import gradio as gr
 from pydantic.fields import FieldInfo
 
-from pages.lab import MEASURED, NUMBERS, SLIDERS, explorer_plots, further_plots
+from pages.lab import MEASURED, NUMBERS, SLIDERS, TOKENS, explorer_plots, further_plots
 from pages.layout import part, top_bar
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe, public_name
@@ -109,6 +109,7 @@ def build(settings: Settings) -> None:
                 further_plots("run-")
                 part(NUMBERS)
                 part(MEASURED)
+                part(TOKENS)
     _listen(components)
 
 

@@ -12,6 +12,7 @@ _PICKS = """
   <label><select data-pick="study" data-testid="pick-study" aria-label="Study"></select></label>
   <label><select data-pick="bits" data-testid="pick-bits" aria-label="Bits"></select></label>
   <label><select data-pick="method" data-testid="pick-method" aria-label="Method"></select></label>
+  <label hidden><select data-pick="block" data-testid="pick-block" aria-label="Block"></select></label>
   <label><select data-pick="layer" data-testid="pick-layer" aria-label="Layer"></select></label>
   <span class="grid-name" data-part="grid" data-testid="grid"></span>
   <span class="picks-end">
@@ -61,6 +62,21 @@ MEASURED = """
 """
 
 
+TOKENS = """
+<section class="card tokens-numbers is-off">
+  <p data-part="tokens-words" data-testid="tokens-words"></p>
+  <details data-part="tokens-table" data-testid="tokens-table">
+    <summary>Calibration tokens of each expert, as numbers</summary>
+    <div class="layers-tools">
+      <button type="button" class="quiet" data-part="tokens-csv" data-testid="tokens-csv">Download CSV</button>
+    </div>
+    <div class="table-scroll" data-part="tokens-numbers" tabindex="0" role="region"
+         aria-label="Table of the calibration tokens"></div>
+  </details>
+</section>
+"""
+
+
 def drawings(prefix: str) -> str:
     """The switch between surfaces and flat maps."""
     return choice("drawing", prefix, [("surface", "3-D"), ("flat", "flat")], "Drawing of the surfaces")
@@ -78,6 +94,8 @@ def explorer_plots(prefix: str) -> None:
 
 def further_plots(prefix: str) -> None:
     """What only some lines have, below the fold: hidden until the explorer has something to show."""
+    plot(f"{prefix}tokens", "Calibration tokens of each expert", classes="plot-further plot-tokens", hidden=True)
+    plot(f"{prefix}tokens_error", "Error by tokens", classes="plot-further", hidden=True)
     plot(f"{prefix}selection", "What “auto” chose", classes="plot-further", hidden=True)
     plot(f"{prefix}gap", "More calibration text, smaller gap", classes="plot-further", hidden=True)
 
@@ -99,3 +117,4 @@ def build() -> None:
             part(MEASURED)
             plot("lab-methods", "Every method of this study", classes="plot-further plot-methods", hidden=True)
         part(NUMBERS, classes="area-numbers")
+        part(TOKENS)

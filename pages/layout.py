@@ -9,8 +9,9 @@ from typing import Any
 
 import gradio as gr
 
-STYLES = ("base", "lab", "states", "calibrate", "run", "texts", "runs")  # in this order: later ones refine earlier ones
-PAGES = (("Lab", "/"), ("Calibrate", "/calibrate"), ("Runs", "/runs"))
+# In this order: later ones refine earlier ones.
+STYLES = ("base", "lab", "states", "calibrate", "run", "texts", "runs", "experts", "learn")
+PAGES = (("Lab", "/"), ("Calibrate", "/calibrate"), ("Runs", "/runs"), ("Learn", "/learn"))
 
 # Before the first paint: the chosen theme, so that a dark page never flashes white.
 HEAD = """

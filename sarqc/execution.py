@@ -33,6 +33,7 @@ from sarqc.events import (
     TextsCompared,
     Warned,
 )
+from sarqc.experts import counts_of_run
 from sarqc.export.card import model_card
 from sarqc.export.checkpoint import save_plain
 from sarqc.export.formats import Format, check_format
@@ -317,6 +318,8 @@ class _Run:
             summary[f"accuracy_standard_error{suffix}"] = None if accuracy is None else accuracy[1]
         summary["texts"] = [event.comparison() for event in self.compared]
         summary["speed"] = None if self.speed is None else dataclasses.asdict(self.speed)
+        found = counts_of_run(self.checkpoint.layers, {name: one.n_tokens for name, one in self.reports.items()})
+        summary["experts"] = None if found is None else found.to_json()
         summary["layers"] = [{"name": name, "report": report.to_json()} for name, report in self.reports.items()]
         return summary
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from sarqc.errors import NotFound
+from sarqc.experts import unreached_is_unknown
 from sarqc.quantization.methods import METHODS
 from sarqc.study import ArrayRef, Line, Study, read_array
 
@@ -166,8 +167,7 @@ def equal_points(line: Line, other: Line) -> list[int | None]:
 def mean_over_draws(values: np.ndarray) -> np.ndarray:
     """Mean over the first axis of what was measured; NaN where nothing was."""
     counts = np.isfinite(values).sum(axis=0)
-    total = np.nansum(values, axis=0)
-    return np.divide(total, counts, out=np.full(total.shape, np.nan), where=counts > 0)
+    return np.divide(np.nansum(values, axis=0), counts, out=np.full(counts.shape, np.nan), where=counts > 0)
 
 
 def paired_difference(values: np.ndarray, reference: np.ndarray) -> Difference:
@@ -221,8 +221,7 @@ def sweet_spot(values: np.ndarray, *, lower_is_better: bool = True) -> tuple[int
         return None, band
     best = int(np.nanargmin(mean) if lower_is_better else np.nanargmax(mean))
     difference = paired_difference(values, values[:, best : best + 1])
-    known = np.isfinite(difference.error)
-    band[known] = np.abs(difference.mean[known]) <= CLEAR * difference.error[known]
+    band = np.abs(difference.mean) <= CLEAR * difference.error  # False where the error is unknown
     band[best] = bool(difference.draws[best] >= 2)
     return best, band
 
@@ -239,18 +238,20 @@ def spans(band: np.ndarray) -> list[tuple[int, int]]:
 
 
 def read(folder: Path, line: Line, name: str) -> np.ndarray | None:
-    """An array of a line as float64, or None where the study has none. Bytes 255 of ``correct`` become NaN."""
+    """An array of a line as float64, or None where the study has none. NaN: not answered, or no token came."""
     ref = line.arrays.get(name)
     if ref is None:
         return None
     array = np.asarray(read_array(folder, ref))
     if name == "correct":
         return np.where(array == 255, np.nan, array.astype(np.float64))
+    if name.startswith(("recon", "held_out")):
+        return unreached_is_unknown(array.astype(np.float64), read(folder, line, "tokens"))
     return array.astype(np.float64)
 
 
 def select_layer(array: np.ndarray | None, layer: int | None) -> np.ndarray | None:
-    """D L G M → D G M: one layer, or the mean of the relative errors of all layers."""
+    """D L G M → D G M: one layer, or the mean of the relative errors of all layers that have one."""
     if array is None:
         return None
     chosen = mean_over_draws(np.moveaxis(array, 1, 0)) if layer is None else array[:, layer]

@@ -196,3 +196,44 @@ def write_points_study(folder: Path, *, draws: int = 4) -> Study:
         plan = (name, entry.baseline, (0.0,), (None,), values, selected)
         lines.append(_line(writer, rng, plan, entry.title, drifts=0.7 + 0.05 * (7 * number % len(METHODS))))
     return writer.finish(_study(folder, "quantized", lines))
+
+
+def write_mixture(folder: Path, *, tokens: np.ndarray) -> Study:
+    """A mixture: in each block one linear of attention and experts with two linears, of 8 and 16 input channels.
+
+    ``tokens`` (draw, block, expert) reached them, and all of the text, the largest count, reached attention. Errors of
+    a layer without tokens are stored as 0, as a solver does; experts with fewer tokens gain more from λ.
+    """
+    draws, blocks, experts = tokens.shape
+    made: list[LayerInfo] = []
+    reached: list[np.ndarray] = []  # (draw,) of each layer
+    for b in range(blocks):
+        made.append(LayerInfo(name=f"model.layers.{b}.self_attn.q_proj", block=b, module="q_proj", shape=(8, 8)))
+        reached.append(np.full(draws, tokens.max()))
+        for e in range(experts):
+            for part, width in (("up_proj", 8), ("down_proj", 16)):
+                name = f"model.layers.{b}.mlp.experts.{e}.{part}"
+                made.append(LayerInfo(name=name, block=b, module=f"experts.{part}", shape=(8, width), expert=e))
+                reached.append(tokens[:, b, e])
+    counts = np.stack(reached, axis=1).astype(float)  # D L
+    shape = (draws, len(made), len(GAMMAS), len(LAMS))
+    rng = np.random.default_rng(3)
+    size = rng.uniform(0.05, 0.3, (1, len(made), 1, 1)) * (1 + 0.1 * np.arange(draws)[:, None, None, None])
+    few = 8 / (8 + counts)[:, :, None, None]
+    held = size * (1 + few * np.linspace(3, 0, len(LAMS))) * (1 + 0.1 * np.arange(len(GAMMAS)))[None, None, :, None]
+    recon = np.where(counts[:, :, None, None] == 0, 0.0, 0.5 * held)
+    writer, axes = StudyWriter(folder), ("draw", "layer", "gamma", "lambda")
+    arrays = {
+        "perplexity": writer.add(perplexity(draws, gammas=len(GAMMAS)), ("draw", "gamma", "lambda")),
+        "tokens": writer.add(counts, ("draw", "layer")),
+        "surface": writer.add(rng.integers(0, 256, (*shape[1:], 2, 2)).astype(np.uint8), (*axes[1:], "row", "column")),
+        "surface_scale": writer.add(np.ones(len(made)), ("layer",)),
+    }
+    for name, values in (("recon", recon), ("held_out", held), ("sar", 0.8 * held), ("drift", np.sqrt(held))):
+        arrays[name] = writer.add(values, axes)
+    line = Line(
+        method="sarqc-gbs", title="Title of sarqc-gbs", baseline="gptq", bits=2, grid="asymmetric", group_size=128,
+        lams=LAMS, gammas=GAMMAS, draws=tuple(range(draws)), arrays=arrays,
+    )  # fmt: skip
+    study = _study(folder, "quantized", [line])
+    return writer.finish(study.model_copy(update={"layers": tuple(made)}))

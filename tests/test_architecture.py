@@ -16,7 +16,7 @@ FLOORS: list[list[tuple[str, ...]]] = [
     [("sarqc.errors",)],
     [("sarqc.settings",), ("sarqc.quantization",), ("sarqc.models",)],
     [("sarqc.recipe", "sarqc.batch"), ("sarqc.events",), ("sarqc.artefacts",), ("sarqc.study",)],
-    [("sarqc.facts", "sarqc.figures")],
+    [("sarqc.experts", "sarqc.facts", "sarqc.figures")],
     [("sarqc.calibration",), ("sarqc.evaluation",), ("sarqc.export",)],
     [
         (

@@ -8,11 +8,12 @@ import { arrayBytes, asProblem, request } from "./api.js";
 import { openArray } from "./bind.js";
 import { copy, download, fill, h, isTyping, problem, say } from "./dom.js";
 import { csv } from "./format.js";
+import { layerAt } from "./layer_choice.js";
 import { numbersTable } from "./numbers.js";
 import { plot } from "./plot_host.js";
 import { nearest } from "./state.js";
 
-const FIGURES = ["hero", "surfaces", "surfaces_flat", "deciles", "map", "plane", "gamma_grid", "methods", "selection", "gap"];
+export const FIGURES = ["hero", "surfaces", "surfaces_flat", "deciles", "map", "plane", "gamma_grid", "methods", "selection", "gap"];
 const OPTIONAL = ["gamma_grid", "methods", "selection", "gap"]; // their cards are there only where there is something to show
 const MISSING = {
   hero: "Nothing was measured for this line.",
@@ -341,7 +342,7 @@ export class Explorer {
 
   surfaceTitle() {
     const { view } = this;
-    const name = view.layers[view.surface_layer]?.label ?? "";
+    const name = layerAt(view, view.surface_layer)?.label ?? "";
     const shown = view.layer === null ? `${name}, largest drift` : name;
     for (const host of [this.hosts.surfaces, this.hosts.surfaces_flat]) {
       if (host?.heading) {
@@ -372,7 +373,7 @@ export class Explorer {
   saveTable() {
     const { view } = this;
     if (!view) return;
-    const layer = view.layer === null ? "all-layers" : view.layers[view.layer].name;
+    const layer = view.layer === null ? "all-layers" : layerAt(view, view.layer).name;
     download(`${view.study.id}-${view.line.name}-${view.line.bits}bit-${layer}.csv`, csv(view.table.columns, view.table.rows));
   }
 }

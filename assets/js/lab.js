@@ -5,14 +5,15 @@
 
 import { asProblem, request } from "./api.js";
 import { copy, fill, h } from "./dom.js";
-import { Explorer } from "./explorer.js";
+import { MixtureExplorer } from "./expert_views.js";
+import { layerChoice } from "./layer_choice.js";
 import { LAB_STATE, parse, remember } from "./state.js";
 import { ORIGINS } from "./studies.js";
 
 /** Called by the page's js_on_load with the element that holds the pickers and the sentence. */
 export async function mount() {
   const root = document.querySelector(".lab");
-  const explorer = new Explorer({ root, prefix: "lab-", onChange: (state, reload) => changed(state, reload) });
+  const explorer = new MixtureExplorer({ root, prefix: "lab-", onChange: (state, reload) => changed(state, reload) });
   const wanted = parse(location.search, LAB_STATE);
   let studies = [];
 
@@ -54,15 +55,29 @@ export async function mount() {
     choose("bits", widths.map((bits) => [bits, `${bits}-bit`]), line.bits);
     const methods = view.choices.filter((one) => one.bits === line.bits);
     choose("method", methods.map((one) => [one.name, `${one.title} · ${one.method}`]), line.name);
-    const layers = view.layers.map((layer) => [layer.index, layer.label]);
-    choose("layer", [["all", "all layers"], ...layers], view.layer === null ? "all" : view.layer);
+    layers(view);
     const grid = root.querySelector('[data-part="grid"]');
     if (grid) grid.textContent = line.grid_text;
   }
 
+  /** The list of layers; with experts a list of blocks before it, and the layers of the chosen block alone. */
+  function layers(view) {
+    const { blocks, block, groups, layer } = layerChoice(view);
+    choose("block", blocks ?? [], block);
+    const select = root.querySelector('[data-pick="layer"]');
+    const option = ([value, text]) => h("option", { value, selected: String(value) === layer }, text);
+    fill(
+      select,
+      groups.map(({ title, options }) => (title === null ? options.map(option) : h("optgroup", { label: title }, options.map(option)))),
+    );
+    select.value = layer;
+    select.disabled = view.layers.length < 2;
+    select.closest("label").hidden = groups.length === 0; // all layers of a mixture: the list of blocks says so
+  }
+
   for (const select of root.querySelectorAll("[data-pick]")) {
     select.addEventListener("change", () => {
-      const name = select.dataset.pick;
+      const name = select.dataset.pick === "block" ? "layer" : select.dataset.pick; // a block leads to its first layer
       const state = { ...explorer.state(), [name]: select.value };
       // Another study has other lines and layers; only the place on the λ axis is worth keeping.
       if (name === "study") open({ study: select.value, lambda: state.lambda, gamma: state.gamma });

@@ -3,7 +3,7 @@
  * @module layers
  */
 
-import { format, plain } from "./format.js";
+import { count, format, plain } from "./format.js";
 
 const known = (value) => value ?? null;
 const rounded = (value) => plain(Number(Number(value).toPrecision(3)));
@@ -29,6 +29,7 @@ export const LAYER_COLUMNS = [
     title: "Objective",
     show: (row) => `${row.initial_objective === null ? "" : `${format(row.initial_objective, "significant")} → `}${format(row.objective, "significant")}`,
   },
+  { key: "n_tokens", title: "Tokens", show: (row) => (row.n_tokens === null ? "–" : count(row.n_tokens)) },
   { key: "flags" },
 ];
 
@@ -43,7 +44,11 @@ function interval({ lam_low: low, lam_high: high }) {
  */
 export function layerRows(layers) {
   const short = shortNames(layers.map((layer) => layer.name));
+  const all = layers.reduce((most, { report }) => Math.max(most, report.n_tokens ?? 0), 0);
+  const uneven = layers.some(({ report }) => (report.n_tokens ?? all) < all); // as with experts
   return layers.map(({ name, report }, index) => {
+    const partly = (report.n_tokens ?? all) < all;
+    const reached = (error) => (partly && error === 0 ? null : known(error)); // no token came: 0/0 is no error
     const chosen = report.chosen ?? {};
     const auto = Boolean(report.candidates?.length);
     const [low, high] = chosen.lam_interval ?? [null, null];
@@ -51,8 +56,8 @@ export function layerRows(layers) {
       name,
       layer: name,
       short: short[index],
-      relative_recon: known(report.relative_recon),
-      relative_held_out: known(report.relative_held_out),
+      relative_recon: reached(report.relative_recon),
+      relative_held_out: reached(report.relative_held_out),
       relative_drift: known(report.relative_drift),
       lam: auto ? known(chosen.lam) : null,
       gamma: auto ? known(chosen.gamma) : null,
@@ -64,9 +69,16 @@ export function layerRows(layers) {
       best_epoch: known(chosen.best_epoch),
       objective: known(chosen.objective),
       initial_objective: known(chosen.initial_objective),
+      n_tokens: uneven ? known(report.n_tokens) : null,
       flags: report.flags?.length ? report.flags.map((flag) => flag.replaceAll("_", " ")).join(", ") : null,
     };
   });
+}
+
+/** The rows with the largest error on unseen text, or where there is none on calibration text; the largest first. */
+export function worstRows(rows, most) {
+  const key = rows.some((row) => row.relative_held_out !== null) ? "relative_held_out" : "relative_recon";
+  return [...rows].sort((a, b) => (b[key] ?? -1) - (a[key] ?? -1)).slice(0, most);
 }
 
 /** Names without what all of them begin with: “0.self_attn.q_proj” instead of “model.layers.0.self_attn.q_proj”. */

@@ -5,8 +5,10 @@
 
 import { copy, download, fill, h } from "./dom.js";
 import { count, csv, decimalsFor, format, number, percent, plain } from "./format.js";
-import { LAYER_COLUMNS, judgements, layerRows, pairCounts } from "./layers.js";
+import { LAYER_COLUMNS, judgements, layerRows, pairCounts, worstRows } from "./layers.js";
 import { asCommand, asPython, asRequest, asYaml, chosenOnly, idleFields } from "./recipe.js";
+
+const MOST_ROWS = 400; // layers that a table shows; those of a large mixture are too many to read
 
 /**
  * The end of a run: what it gained and lost, how it was measured, what “auto” chose, and every layer.
@@ -39,6 +41,7 @@ export function reportCard(run, summary, layers) {
       cell("Quantized", percent(summary.share_quantized, 1), "of all parameters", "share"),
     ),
     test ? h("p", { class: "protocol" }, `Perplexity on ${facts(test)}.`) : null,
+    summary.experts ? h("p", { class: "protocol", "data-testid": "experts" }, summary.experts.words) : null,
     summary.selection?.by === "model" ? chosenForTheModel(summary.selection) : null,
     chosenByLayer(layers),
     everyLayer(run, layers),
@@ -123,12 +126,7 @@ function chosenByLayer(layers) {
         ),
       ),
     ),
-    h(
-      "details",
-      { class: "layers-fold" },
-      h("summary", {}, "What each layer chose"),
-      layerTable(judged, columns, "What each layer chose"),
-    ),
+    fold("What each layer chose", {}, () => layerTable(judged, columns, "What each layer chose")),
   );
 }
 
@@ -138,23 +136,29 @@ function everyLayer(run, layers) {
   const present = LAYER_COLUMNS.filter(({ key }) => rows.some((row) => row[key] !== null && row[key] !== undefined));
   const columns = present.filter((column) => column.title).map(({ title, show }) => [title, show]);
   const save = () => download(`${run.id}-layers.csv`, csv(present, rows));
-  return h(
-    "details",
-    { class: "layers-fold", "data-testid": "every-layer" },
-    h("summary", {}, "Every layer"),
+  return fold("Every layer", { "data-testid": "every-layer" }, () => [
     h("div", { class: "layers-tools" }, h("button", { type: "button", class: "quiet", "data-testid": "layers-csv", on: { click: save } }, "CSV")),
     layerTable(rows, columns, "Every layer"),
     rows.some((row) => row.lam_low !== null)
       ? h("p", { class: "protocol" }, "Same choice for λ: the interval of λ in which the layer’s search would choose the same scales.")
       : null,
-  );
+  ]);
 }
 
-/** Rows of layers: a table, which on a narrow screen becomes a list with the column's name at each value. */
+/** A fold whose content is made when it is opened first. */
+function fold(title, attributes, build) {
+  const inside = h("div", {});
+  const make = () => inside.childElementCount || fill(inside, build());
+  return h("details", { class: "layers-fold", ...attributes, on: { toggle: make } }, h("summary", { on: { click: make } }, title), inside);
+}
+
+/** Rows of layers, of very many those with the largest errors: a table, which on a narrow screen becomes a list with the column's name at each value. */
 function layerTable(rows, columns, label) {
+  const shown = rows.length > MOST_ROWS ? worstRows(rows, MOST_ROWS) : rows;
   return h(
     "div",
     { class: "table-scroll layers-scroll", tabindex: 0, role: "region", "aria-label": label },
+    shown === rows ? null : h("p", { class: "protocol" }, `The ${MOST_ROWS} with the largest errors, of ${count(rows.length)} layers.`),
     h(
       "table",
       { class: "layers" },
@@ -162,7 +166,7 @@ function layerTable(rows, columns, label) {
       h(
         "tbody",
         {},
-        rows.map((row) =>
+        shown.map((row) =>
           h(
             "tr",
             {},

@@ -72,9 +72,11 @@ export function reduce(state, event) {
       tell(event.detail ? `${sentence(event.name)}: ${event.detail}` : sentence(event.name));
       break;
     case "layer_done": {
-      next.results = new Map(state.results).set(event.index, {
+      // One map that grows: a copy for each of the thousands of layers of a mixture would take seconds.
+      next.results = state.results.set(event.index, {
         name: event.name,
-        recon: event.report?.relative_recon ?? null,
+        tokens: event.report?.n_tokens ?? null,
+        recon: event.report?.n_tokens === 0 ? null : (event.report?.relative_recon ?? null), // 0/0 is no error
         heldOut: event.report?.relative_held_out ?? null,
         drift: event.report?.relative_drift ?? null,
         report: event.report ?? {},
@@ -217,15 +219,51 @@ export function layerReports(state) {
   return [...state.results].sort(([a], [b]) => a - b).map(([, { name, report }]) => ({ name, report }));
 }
 
-/** Rows (blocks) and columns (modules) of the layer matrix, with the layer's index in each cell or null. */
+/**
+ * Rows (blocks) and columns (kinds of linear) of the layer matrix, with the layers' indices in each cell or null; the
+ * experts of a block share a cell.
+ */
 export function matrix(layers) {
   const columns = [...new Set(layers.map((layer) => layer.module))];
   const rows = [...new Set(layers.map((layer) => layer.block))].sort((a, b) => a - b);
   const cells = rows.map(() => columns.map(() => null));
+  const [row, column] = [rows, columns].map((names) => new Map(names.map((name, place) => [name, place])));
   layers.forEach((layer, index) => {
-    cells[rows.indexOf(layer.block)][columns.indexOf(layer.module)] = index;
+    const [r, c] = [row.get(layer.block), column.get(layer.module)];
+    (cells[r][c] ??= []).push(index);
   });
   return { rows, columns, cells };
+}
+
+/** The experts of a block (columns) and their linears (rows), with the layer's index in each cell or null. */
+export function expertMatrix(layers, block) {
+  const own = layers.flatMap((layer, index) => (layer.block === block && Number.isInteger(layer.expert) ? [{ ...layer, index }] : []));
+  const experts = [...new Set(own.map((layer) => layer.expert))].sort((a, b) => a - b);
+  const modules = [...new Set(own.map((layer) => layer.module))];
+  const cells = modules.map(() => experts.map(() => null));
+  for (const { index, module, expert } of own) cells[modules.indexOf(module)][experts.indexOf(expert)] = index;
+  return { experts, modules, cells };
+}
+
+/**
+ * What is known of the layers of a cell: how many are solved and how many of those no token reached, mean and largest
+ * error of the others (null without any), and which layer has the largest.
+ */
+export function cellFacts(state, members) {
+  const facts = { done: 0, starved: 0, mean: null, worst: null, at: null };
+  let [sum, known] = [0, 0];
+  for (const index of members) {
+    const result = state.results.get(index);
+    if (!result) continue;
+    facts.done += 1;
+    if (result.tokens === 0) facts.starved += 1;
+    if (result.recon === null) continue;
+    sum += result.recon;
+    known += 1;
+    if (facts.worst === null || result.recon > facts.worst) [facts.worst, facts.at] = [result.recon, index];
+  }
+  if (known) facts.mean = sum / known;
+  return facts;
 }
 
 // Cividis at five places; between them a straight line is near enough for a cell of a few pixels.
@@ -253,9 +291,10 @@ export function heat(error) {
 /** The matrix in words. */
 export function describeMatrix(state) {
   const { done, total } = progress(state);
-  const errors = [...state.results.values()].map((result) => result.recon).filter((value) => value !== null);
-  if (!errors.length) return `${done} of ${total} layers solved.`;
-  const worst = Math.max(...errors);
-  const name = [...state.results.values()].find((result) => result.recon === worst)?.name;
-  return `${done} of ${total} layers solved; largest relative reconstruction error ${number(worst, 3)} in ${name}.`;
+  let worst = null;
+  for (const result of state.results.values()) {
+    if (result.recon !== null && (worst === null || result.recon > worst.recon)) worst = result;
+  }
+  if (!worst) return `${done} of ${total} layers solved.`;
+  return `${done} of ${total} layers solved; largest relative reconstruction error ${number(worst.recon, 3)} in ${worst.name}.`;
 }

@@ -7,11 +7,12 @@
 import { asProblem, listen, request } from "./api.js";
 import { stateChip } from "./chip.js";
 import { fill, h, problem, say } from "./dom.js";
-import { Explorer } from "./explorer.js";
+import { MixtureExplorer } from "./expert_views.js";
 import { Exports } from "./exports.js";
 import { duration, format, when } from "./format.js";
 import { describe } from "./recipe.js";
 import { candidateStrip, recipeCard, reportCard } from "./report.js";
+import { RunMatrix } from "./run_matrix.js";
 import * as State from "./run_state.js";
 
 const POLL_MS = 1500;
@@ -166,6 +167,7 @@ export class RunView {
         ),
         h("div", { "data-part": "candidates", "data-testid": "candidates" }),
         h("div", { class: "matrix", role: "img", "data-part": "matrix", "data-testid": "matrix" }),
+        h("div", { "data-part": "matrix-experts", "data-testid": "matrix-experts", hidden: true }),
         h("p", { class: "legend" }, "Reconstruction error, calibration text: 0.001 ", h("span", { class: "ramp" }), " 1"),
         h("dl", { class: "facts", "data-part": "facts" }),
         h("div", { class: "run-buttons", "data-part": "buttons" }),
@@ -173,6 +175,7 @@ export class RunView {
       ),
     );
     this.drawn = {};
+    this.matrix = null;
   }
 
   /** Builds a part anew only when what it shows has changed, so that buttons keep their focus. */
@@ -274,40 +277,8 @@ export class RunView {
   }
 
   drawMatrix() {
-    const { state } = this;
-    const place = this.part("matrix");
-    if (this.drawn.layers !== state.layers) {
-      this.drawn.layers = state.layers;
-      const { rows, columns, cells } = State.matrix(state.layers);
-      this.cells = [];
-      place.style.setProperty("--columns", String(columns.length));
-      place.classList.toggle("is-wide", columns.length > 14);
-      fill(
-        place,
-        columns.length > 14 || !columns.length
-          ? null
-          : [h("span", {}), columns.map((name) => h("span", { class: "matrix-name" }, name.replace(/_proj$/, "")))],
-        rows.map((block, row) => [
-          columns.length ? h("span", { class: "matrix-block" }, block) : null,
-          cells[row].map((index) => {
-            const cell = h("span", { class: index === null ? "cell is-none" : "cell" });
-            if (index !== null) this.cells[index] = cell;
-            return cell;
-          }),
-        ]),
-      );
-    }
-    this.cells?.forEach((cell, index) => {
-      const result = state.results.get(index);
-      const colour = result ? State.shade(State.heat(result.recon)) : "";
-      if (cell.style.backgroundColor !== colour) cell.style.backgroundColor = colour;
-      cell.classList.toggle("is-now", this.run.state === "running" && State.isCurrent(state, index));
-      const title = result
-        ? `${result.name}: reconstruction error ${format(result.recon, "error")}${result.cached ? ", from disk" : `, ${duration(result.seconds)}`}`
-        : `${state.layers[index].name}: not yet`;
-      if (cell.title !== title) cell.title = title;
-    });
-    place.setAttribute("aria-label", State.describeMatrix(state));
+    this.matrix ??= new RunMatrix(this.part("matrix"), this.part("matrix-experts"));
+    this.matrix.draw(this.state, this.run.state === "running");
   }
 
   drawFacts() {
@@ -379,7 +350,7 @@ export class RunView {
 
   async showStudy(id) {
     this.study.classList.add("is-shown");
-    this.explorer ??= new Explorer({
+    this.explorer ??= new MixtureExplorer({
       root: this.study,
       prefix: "run-",
       figures: ["hero", "surfaces", "surfaces_flat", "deciles", "selection", "gap"],

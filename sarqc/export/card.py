@@ -34,6 +34,7 @@ def model_card(recipe: Recipe, summary: dict[str, Any], checkpoint_format: Forma
         f"{recipe.bits} bits, grid {recipe.grid}, {groups}. Everything else is as it was in the original"
         + (", apart from what took up the channel scales." if _is_folded(recipe) else "."),
         _per_channel(recipe),
+        _starved(recipe, summary),
         f"This folder has the {own}. "
         + (
             "The codes and scales are stored; a loader multiplies them. The weights are those that were measured when "
@@ -73,6 +74,15 @@ def _per_channel(recipe: Recipe) -> str:
     if recipe.group_size is None or recipe.indivisible == "refuse":
         return ""
     return f"Layers whose width {recipe.group_size} does not divide have one scale for each output row."
+
+
+def _starved(recipe: Recipe, summary: dict[str, Any]) -> str:
+    """For a mixture of experts how many of them calibration hardly saw, and what became of those."""
+    experts = summary.get("experts")
+    if experts is None:
+        return ""
+    alone = experts["no_tokens"] > 0 and recipe.to_method().unit != "block"
+    return experts["words"] + (" Linears that no token reached are rounded to nearest." if alone else "")
 
 
 def _chosen(summary: dict[str, Any]) -> str:

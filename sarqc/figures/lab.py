@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from sarqc.errors import NotFound, Refused
+from sarqc.experts import TokenCounts, experts_of
 from sarqc.facts import LineFacts, has_lam, is_point, lam_index, line_facts
-from sarqc.figures import maps, weights
+from sarqc.figures import experts, maps, weights
 from sarqc.figures.drawing import Figure
 from sarqc.figures.gap import gap
 from sarqc.figures.hero import hero
+from sarqc.figures.layer_map import layer_label, layer_map
 from sarqc.figures.methods import methods
 from sarqc.figures.plane import plane
 from sarqc.figures.selection import selection
 from sarqc.figures.sentence import lam_names, lam_text, percent, sentence, small_print
+from sarqc.figures.tokens_error import tokens_error
 from sarqc.study import Line, Study
 
 GRID_WORDS = {"symmetric": "symmetric", "full_range": "full-range symmetric", "asymmetric": "asymmetric"}
@@ -56,13 +59,15 @@ def lab_view(
     facts = line_facts(study, folder, method=line.name, bits=line.bits, layer=at)
     shown = weights.surface_layer(facts, folder)
     array = weights.surface_array(facts, folder, shown)
+    counts = experts.counts_of(facts, folder)
     n_g, n_m = len(line.gammas), len(line.lams)
     grid = [(g, m) for g in range(n_g) for m in range(n_m)]
     return {
         "study": _study_facts(study),
         "line": _line_facts(study, line),
         "layer": at,
-        "layers": _layer_choices(study),
+        "layers": _layer_choices(study, shown),
+        "blocks": _blocks(study),
         "choices": [
             {"name": one.name, "method": one.method, "title": one.label, "bits": one.bits} for one in study.lines
         ],
@@ -74,16 +79,19 @@ def lab_view(
         "band": (facts.perplexity.band.tolist() if facts.perplexity else [[False] * n_m] * n_g),
         "sentences": [[sentence(facts, g, m) for m in range(n_m)] for g in range(n_g)],
         "small_print": [[small_print(facts, g, m) for m in range(n_m)] for g in range(n_g)],
-        "figures": _figures(facts, folder, array, shown),
+        "figures": _figures(facts, folder, array, shown, counts),
         "arrays": {} if array is None else {"surface": array},
         "surface_layer": shown,
         "table": table(facts, grid),
+        "tokens": experts.token_table(counts),
         "measured": how_measured(facts),
         "explore": study.prefix == "float",
     }
 
 
-def _figures(facts: LineFacts, folder: Path, array: dict[str, Any] | None, shown: int) -> dict[str, Figure | None]:
+def _figures(
+    facts: LineFacts, folder: Path, array: dict[str, Any] | None, shown: int, counts: TokenCounts | None
+) -> dict[str, Figure | None]:
     """Every figure by name, None for what this line has not. A line of one point has no curves: there the methods of
     the study, side by side, take the first place."""
     compared = methods(facts, folder)
@@ -96,7 +104,10 @@ def _figures(facts: LineFacts, folder: Path, array: dict[str, Any] | None, shown
         "surfaces": None if array is None else weights.surfaces(facts, array, shown, flat=False),
         "surfaces_flat": None if array is None else weights.surfaces(facts, array, shown, flat=True),
         "deciles": weights.deciles(facts, folder),
-        "map": maps.layer_map(facts, folder),
+        "map": layer_map(facts, folder),
+        "map_experts": experts.expert_map(facts, folder, counts),
+        "tokens": experts.token_map(facts, counts),
+        "tokens_error": tokens_error(facts, folder, counts),
         "plane": plane(facts, folder),
         "gamma_grid": maps.gamma_grid(facts),
         "methods": compared,
@@ -168,11 +179,24 @@ def grid_text(grid: str, group_size: int | None) -> str:
     return f"{GRID_WORDS.get(grid, grid)}, {groups}"
 
 
-def _layer_choices(study: Study) -> list[dict[str, Any]]:
+def _layer_choices(study: Study, shown: int) -> list[dict[str, Any]]:
+    """The layers that can be chosen next: all of a dense model, of a mixture those of the shown layer's block."""
+    whole = all(layer.expert is None for layer in study.layers)
     return [
-        {"index": i, "label": f"block {one.block} · {one.module}", "name": one.name, "shape": list(one.shape)}
+        {"index": i, "label": layer_label(one), "name": one.name, "block": one.block, "expert": one.expert}
         for i, one in enumerate(study.layers)
+        if whole or one.block == study.layers[shown].block
     ]
+
+
+def _blocks(study: Study) -> list[list[int]] | None:
+    """Of a mixture, which may have thousands of layers, each block with its first layer; None for a dense model."""
+    if all(layer.expert is None for layer in study.layers):
+        return None
+    first: dict[int, int] = {}
+    for index, layer in enumerate(study.layers):
+        first.setdefault(layer.block, index)
+    return [[block, index] for block, index in first.items()]
 
 
 def table(facts: LineFacts, grid: Sequence[tuple[int, int]]) -> dict[str, Any]:
@@ -239,6 +263,14 @@ def how_measured(facts: LineFacts) -> list[dict[str, str]]:
     if facts.perplexity is not None and len(line.draws) > 1 and len(line.lams) > 1:
         pairs.append(("Green band", "λ whose paired difference to the best λ is within two standard errors"))
     pairs.append(("Reconstruction error", "‖(Ŵ − W)X‖² / ‖WX‖² of a layer; all layers: their mean"))
+    found = experts_of(study.layers)
+    if found is not None:
+        owned = sum(layer.expert is not None for layer in study.layers)
+        text = (
+            f"{owned:,} of the {len(study.layers):,} layers belong to {found.count:,} experts and see the tokens that "
+            "were routed to them; where none came there is no error, and means leave the layer out"
+        )
+        pairs.append(("Experts", text))
     pairs.append(("Weight drift, L_sar", "‖(Ŵ − W)S‖² / ‖WS‖² of a layer with the method's S; all layers: their mean"))
     pairs.append(("Weight drift, plain", "‖Ŵ − W‖ / ‖W‖ of a layer; all layers: their mean"))
     if facts.drift is not None and (len(line.lams) > 1 or len(study.lines) > 1):

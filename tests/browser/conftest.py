@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
+import numpy as np
 import pytest
 
-from tests.synthetic_study import write_study
+from tests.synthetic_study import write_mixture, write_study
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = os.environ.get("SARQC_CHROMIUM") or shutil.which("chromium")  # None: Playwright's own
@@ -35,6 +36,7 @@ ARGUMENTS = (
     "--disable-sync",
 )
 START_SECONDS = 60
+TOKENS = np.array([[[40, 0, 9, 64], [30, 20, 3, 12]]])  # of the made-up mixture: draw, block, expert
 SMALL_RUN = {
     "model": "tiny-llama",
     "bits": 2,
@@ -85,10 +87,11 @@ def _free_port() -> int:
 
 @pytest.fixture(scope="package")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    """The app with a state folder that holds two made-up studies: “toy”, and “chosen” with lines of “auto” too."""
+    """The app with made-up studies: “toy”, “chosen” with lines of “auto” too, and “mixture” with experts."""
     state = tmp_path_factory.mktemp("state")
     write_study(state / "studies" / "toy")
     write_study(state / "studies" / "chosen", auto=True, sizes=True)
+    write_mixture(state / "studies" / "mixture", tokens=TOKENS)
     port = _free_port()
     log = (state / "app.log").open("w")
     environment = {**os.environ, "SARQC_PORT": str(port), "SARQC_STATE_DIR": str(state), "SARQC_HOST": "127.0.0.1"}

@@ -19,6 +19,7 @@ from sarqc.calibration.layer_file import SUFFIX
 from sarqc.calibration.pipeline import calibrate, layer_keys
 from sarqc.calibration.plan import SolvedLayer
 from sarqc.errors import Refused
+from sarqc.execution import execute
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.linears import as_parameters, slices_of, weight_of
 from sarqc.models.loading import LoadedModel
@@ -27,6 +28,8 @@ from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import METHODS, method
 from sarqc.quantization.solve import LayerJob, quantize_layer, quantize_layers
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
 from tests.calibration.test_pipeline import a_plan, fresh
 from tests.models.cases import make_checkpoint
 
@@ -290,3 +293,28 @@ class TestRefused:
             with pytest.raises(Refused, match=words) as caught:
                 fresh(folder)
             assert str(folder) in caught.value.where
+
+
+def test_a_run_says_how_many_tokens_its_experts_saw(
+    folders: dict[str, Path], text_file: Path, fresh_settings: Settings
+) -> None:
+    recipe = {
+        "model": str(folders["mixtral"]), "bits": 3, "grid": "asymmetric", "group_size": 16, "method": "rtn",
+        "calibration": str(text_file), "samples": 1, "length": 16,
+    }  # fmt: skip
+    *_, finished = execute(Recipe.parse(recipe), fresh_settings)
+    shapes = {layer.name: layer.shape for layer in read_checkpoint(folders["mixtral"]).layers}
+    seen: dict[str, int] = {}  # by expert
+    widths = []
+    for layer in finished.summary["layers"]:
+        owner, _, rest = layer["name"].partition(".experts.")
+        if rest:
+            name = f"{owner}.{rest.split('.')[0]}"
+            seen[name] = layer["report"]["n_tokens"]
+            widths.append(shapes[layer["name"]][1])
+    said = finished.summary["experts"]
+    assert said["experts"] == len(seen)
+    assert (said["tokens"], said["channels"]) == (16, max(widths))
+    assert said["no_tokens"] == sum(count == 0 for count in seen.values())
+    assert said["fewer_tokens_than_channels"] == sum(0 < count < max(widths) for count in seen.values())
+    assert said["words"].startswith(f"Of {len(seen)} experts, ")

@@ -91,6 +91,17 @@ def test_tasks_and_auto_are_told(document: dict[str, object]) -> None:
     assert "took up the channel scales" in card
 
 
+def test_experts_that_saw_little_are_told(document: dict[str, object]) -> None:
+    dense = model_card(Recipe.parse(document), a_summary(experts=None), "plain")
+    assert "expert" not in dense
+    counted = {"no_tokens": 1, "words": "Of 8 experts, 1 saw none of 64 calibration tokens."}
+    card = model_card(Recipe.parse(document), a_summary(experts=counted), "plain")
+    assert "Of 8 experts, 1 saw none of 64 calibration tokens. Linears that no token reached are rounded" in card
+    learned = Recipe.parse(document | {"method": "omniquant", "lambda": None, "gamma": None})
+    assert "rounded" not in model_card(learned, a_summary(experts=counted), "plain")  # learned with their block
+    assert "rounded" not in model_card(Recipe.parse(document), a_summary(experts=counted | {"no_tokens": 0}), "plain")
+
+
 def test_the_reason_is_told_where_a_format_can_t_carry_it(document: dict[str, object]) -> None:
     card = model_card(Recipe.parse(document | {"grid": "asymmetric"}), a_summary(), "plain")
     plain, packed = rows_of(card, "Who can load it")

@@ -99,6 +99,7 @@ def test_pages_and_interface_live_together(settings: Settings) -> None:
         assert page.status_code == 200
         assert "gradio" in page.text
         assert client.get("/runs").status_code == 200
+        assert client.get("/learn").status_code == 200
         assert client.get("/api/nothing").json()["error"]["kind"] == "not_found"
         config = client.get("/config").json()
         assert config["run_history"] is False

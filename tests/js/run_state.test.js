@@ -113,7 +113,7 @@ test("an unknown event is passed over", () => {
 
 test("the matrix has a row per block and a column per module", () => {
   const { rows, columns, cells } = State.matrix(layers);
-  assert.deepEqual([rows, columns, cells], [[0, 1], ["q_proj", "down_proj"], [[0, 1], [2, 3]]]);
+  assert.deepEqual([rows, columns, cells], [[0, 1], ["q_proj", "down_proj"], [[[0], [1]], [[2], [3]]]]);
 });
 
 test("colours follow the logarithm of the error", () => {

@@ -1,0 +1,101 @@
+/**
+ * Curves over λ as the tour draws them: λ is an ordinal axis with 0 on it, labels stand at the line's end.
+ * @module learn/chart
+ */
+
+import { label, mark, path, s, segment } from "./svg.js";
+
+/**
+ * A panel: from positions and values to pixels.
+ * @param {{left: number, right: number, top: number, bottom: number}} box in pixels
+ * @param {number} count positions on the axis
+ * @param {[number, number]} range smallest and largest value
+ */
+export function panel(box, count, range) {
+  const [low, high] = range;
+  return {
+    ...box,
+    count,
+    range,
+    x: (position) => box.left + (count < 2 ? 0.5 : position / (count - 1)) * (box.right - box.left),
+    y: (value) => box.bottom - ((value - low) / (high - low || 1)) * (box.bottom - box.top),
+    value: (y) => low + ((box.bottom - y) / (box.bottom - box.top)) * (high - low),
+    /** The position nearest to a pixel. */
+    position: (x) => Math.min(count - 1, Math.max(0, Math.round(((x - box.left) / (box.right - box.left)) * (count - 1)))),
+  };
+}
+
+/** A range with a little air around all finite values; with `zero` it starts at 0. */
+export function spread(values, { zero = false, air = 0.08 } = {}) {
+  const finite = values.filter((value) => Number.isFinite(value));
+  if (!finite.length) return [0, 1];
+  const low = zero ? 0 : Math.min(...finite);
+  const high = Math.max(...finite);
+  const more = (high - low || Math.abs(high) || 1) * air;
+  return [zero ? 0 : low - more, high + more];
+}
+
+/** Round numbers inside a range, about as many as wanted. */
+export function ticks([low, high], wanted = 4) {
+  const raw = (high - low) / wanted;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= raw);
+  const found = [];
+  for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) found.push(Number(value.toPrecision(12)));
+  return found;
+}
+
+/** Grid lines with their values on the left, and the panel's name above them. */
+export function frame(at, name, format, wanted = 4) {
+  return [
+    ticks(at.range, wanted).map((value) => [
+      segment(at.left - 6, at.y(value), at.right + 6, at.y(value), { stroke: "var(--grid)" }),
+      label(at.left - 12, at.y(value), format(value), { at: "end" }),
+    ]),
+    name ? label(at.left - 6, at.top - 14, name, { size: 12, fill: "var(--ink)", weight: 600 }) : null,
+  ];
+}
+
+/** The names of the positions under a panel, thinned where they would touch. */
+export function axis(at, names, sign = "λ") {
+  const room = (at.right - at.left) / Math.max(1, names.length - 1);
+  const every = Math.ceil((7 * Math.max(...names.map((name) => name.length)) + 6) / room);
+  return [
+    names.map((name, position) => (position % every ? null : label(at.x(position), at.bottom + 20, name, { at: "middle" }))),
+    label(at.left - 22, at.bottom + 20, sign, { at: "end", fill: "var(--ink)", weight: 600 }),
+  ];
+}
+
+/** A curve with its markers, and error bars where there are errors. */
+export function curve(at, values, role, { errors = null, width = 2, size = 4, faint = false, marks = true } = {}) {
+  const points = values.map((value, position) => (Number.isFinite(value) ? [at.x(position), at.y(value)] : null));
+  const look = { stroke: role.color, "stroke-width": width, opacity: faint ? 0.28 : null };
+  return [
+    path(points, { ...look, "stroke-dasharray": role.dash, "stroke-linecap": role.dash === "1 5" ? "round" : null }),
+    errors?.map((error, position) => points[position] && error && segment(points[position][0], at.y(values[position] - error), points[position][0], at.y(values[position] + error), { stroke: role.color, "stroke-width": 1.5 })),
+    marks ? points.map((point) => point && mark(role.shape, point[0], point[1], size, { fill: role.color, opacity: look.opacity })) : null,
+  ];
+}
+
+/**
+ * Names at the right ends of curves, pushed apart where they would touch.
+ * @param {object} at panel
+ * @param {{value: number, text: string, fill: string}[]} ends
+ */
+export function endLabels(at, ends, gap = 16) {
+  const placed = ends.map((end) => ({ ...end, y: at.y(end.value) })).sort((a, b) => a.y - b.y);
+  for (let i = 1; i < placed.length; i += 1) placed[i].y = Math.max(placed[i].y, placed[i - 1].y + gap);
+  const over = Math.max(0, (placed.at(-1)?.y ?? 0) - at.bottom);
+  return placed.map((end) => label(at.right + 12, end.y - over, end.text, { fill: end.fill, size: 12 }));
+}
+
+/** A vertical line at a position. */
+export function upright(at, position, { stroke = "var(--ink)", dash = null } = {}) {
+  const x = at.x(position);
+  return segment(x, at.top - 4, x, at.bottom + 6, { stroke, "stroke-width": 1.5, "stroke-dasharray": dash });
+}
+
+/** The knob of a guess on a λ axis. */
+export function guessGlyph() {
+  return [s("circle", { r: 9, fill: "var(--surface)", stroke: "var(--series-4)", "stroke-width": 3 }), s("circle", { r: 3, fill: "var(--series-4)" })];
+}

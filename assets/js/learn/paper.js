@@ -1,0 +1,160 @@
+/**
+ * Step 7: the paper's figure 1(b) and its perplexities at 2 bits, as published, beside the embedded model's own numbers.
+ * @module learn/paper
+ */
+
+import { fill, h } from "../dom.js";
+import { format, number, percent, plain } from "../format.js";
+import { nearest } from "../state.js";
+import { axis, curve, endLabels, frame, guessGlyph, panel, spread, upright } from "./chart.js";
+import { bestOf, column, viewOf, whileLoading } from "./study.js";
+import { ROLES, segment } from "./svg.js";
+
+export const state = { guess: Number };
+export const start = { guess: 0 };
+
+const IDENTITY = { ...ROLES.quality, color: "var(--series-1)", ink: "var(--series-1-ink)", shape: "square", dash: "6 4" };
+
+export function create(stage) {
+  const views = {};
+  let place = null;
+  let scene;
+  const { figure, perplexity } = stage.published;
+  const { id, bits } = stage.study;
+  const names = figure.lams.map(plain);
+  const board = stage.board((size) => scene(size));
+  const guess = board.handle({
+    control: "guess",
+    label: "Your guess of the λ with the highest published accuracy",
+    glyph: guessGlyph(),
+    drag: (x) => stage.set({ guess: figure.lams[place.position(x)] }),
+    step: (dx) => stage.set({ guess: figure.lams[Math.max(0, Math.min(figure.lams.length - 1, at() + dx))] }),
+  });
+  const at = () => nearest(figure.lams, stage.state.guess) ?? 0;
+
+  whileLoading(stage, async () => {
+    [views.identity, views.saliency] = await Promise.all(["identity", "saliency"].map((name) => viewOf(id, { method: stage.study[name], bits })));
+  });
+
+  scene = ({ width, height }) => {
+    const narrow = width < 560;
+    const both = [figure.identity.average, figure.saliency.average];
+    const beside = width > 640;
+    const boxes = beside
+      ? [{ left: 56, right: width / 2 - 78, top: 60, bottom: height - 68 }, { left: width / 2 + 48, right: width - 84, top: 60, bottom: height - 68 }]
+      : [{ left: 52, right: width - 24, top: 40, bottom: height / 2 - 68 }, { left: 52, right: width - 24, top: height / 2 + 44, bottom: height - 40 }];
+    place = panel(boxes[0], figure.lams.length, spread([...both.flat(), figure.float]));
+    const own = at();
+    guess.at(place.x(own), place.bottom + 44, figure.lams[own], `λ = ${names[own]}`);
+    guess.still(stage.shown);
+    const ends = [
+      { value: figure.saliency.average.at(-1), text: "saliency", fill: ROLES.quality.ink },
+      { value: figure.identity.average.at(-1), text: "identity", fill: IDENTITY.ink },
+      { value: figure.float, text: "float", fill: "var(--ink-2)" },
+    ];
+    const only = (values) => values.map((value, i) => (i === 0 ? value : null));
+    return [
+      frame(place, `Accuracy, ${figure.model}, ${figure.bits} bits, published`, (value) => percent(value / 100)),
+      axis(place, names),
+      segment(place.left, place.y(figure.float), place.right, place.y(figure.float), { stroke: "var(--ink-3)", "stroke-dasharray": "3 4" }),
+      upright(place, own, { stroke: "var(--series-4)", dash: "4 4" }),
+      curve(place, stage.shown ? both[0] : only(both[0]), IDENTITY),
+      curve(place, stage.shown ? both[1] : only(both[1]), ROLES.quality),
+      narrow ? null : endLabels(place, stage.shown ? ends : ends.slice(2)),
+      stage.shown && views.identity ? ours(boxes[1], narrow) : null,
+    ];
+  };
+
+  /** Our γ nearest to the published one. */
+  const ownGamma = () => nearest(views.saliency.gammas, figure.gamma) ?? 0;
+
+  function ours(box, narrow) {
+    const { identity, saliency } = views;
+    const pairs = [[identity, 0], [saliency, ownGamma()]].map(([view, gamma]) => ["accuracy", "accuracy_error"].map((key) => column(view, key, gamma)));
+    const reach = pairs.flatMap(([values, errors]) => values.flatMap((value, i) => [value - (errors[i] ?? 0), value + (errors[i] ?? 0)]));
+    const float = saliency.study.model.accuracy;
+    const panelOf = panel(box, identity.lams.length, spread([...reach, float]));
+    const ends = [
+      { value: pairs[1][0].at(-1), text: "saliency", fill: ROLES.quality.ink },
+      { value: pairs[0][0].at(-1), text: "identity", fill: IDENTITY.ink },
+      { value: float, text: "float", fill: "var(--ink-2)" },
+    ];
+    const { name } = identity.study.model;
+    return [
+      frame(panelOf, `Accuracy, ${name}, ${bits} bits, ours`, (value) => percent(value)),
+      axis(panelOf, identity.lam_texts),
+      segment(panelOf.left, panelOf.y(float), panelOf.right, panelOf.y(float), { stroke: "var(--ink-3)", "stroke-dasharray": "3 4" }),
+      curve(panelOf, pairs[0][0], IDENTITY, { errors: pairs[0][1] }),
+      curve(panelOf, pairs[1][0], ROLES.quality, { errors: pairs[1][1] }),
+      narrow ? null : endLabels(panelOf, ends),
+    ];
+  }
+
+  /** Perplexities at 2 bits: the published ones, and ours at the λ that is best for each. */
+  function table() {
+    const mine = { Float: views.identity?.study.model.perplexity };
+    if (views.identity) {
+      const one = views.identity.table.rows[0];
+      mine.GPTQ = one.perplexity - one.perplexity_difference;
+      for (const [row, name] of [["SARQC-GBS (identity)", "identity"], ["SARQC-GBS (saliency)", "saliency"]]) {
+        const all = views[name].gammas.map((_, gamma) => column(views[name], "perplexity", gamma)).flat();
+        mine[row] = all[bestOf(all)];
+      }
+    }
+    const columns = [{ key: "method", title: "Perplexity, 2 bits", kind: "text" }, ...perplexity.models.map((model) => ({ key: model, title: `${model}, published`, kind: "perplexity" })), { key: "ours", title: "Ours", kind: "perplexity" }];
+    const rows = perplexity.rows.map(({ method, values }) => ({ method, ...Object.fromEntries(perplexity.models.map((model, i) => [model, values[i]])), ours: mine[method] }));
+    return { columns, rows };
+  }
+
+  return {
+    draw() {
+      if (!stage.shown || !views.identity) return;
+      const { columns, rows } = table();
+      fill(
+        stage.part("extra"),
+        h(
+          "div",
+          { class: "table-scroll", tabindex: 0, role: "region", "aria-label": "Published perplexities beside ours" },
+          h(
+            "table",
+            { class: "numbers paper-table", "data-testid": "published" },
+            h("thead", {}, h("tr", {}, columns.map((one) => h("th", { scope: "col" }, one.title)))),
+            h("tbody", {}, rows.map((row) => h("tr", {}, columns.map((one, i) => (i ? h("td", {}, format(row[one.key], one.kind)) : h("th", { scope: "row" }, row[one.key])))))),
+          ),
+        ),
+        h("p", { class: "paper-note" }, `Published figures are from ${perplexity.source}, and figure 1(b), the mean of eight tasks. Ours: ${views.identity.study.model.name}, the best λ and γ of each; bars are errors of the difference to GPTQ over ${views.identity.line.draws.length} draws.`),
+      );
+    },
+    answer() {
+      const best = bestOf(figure.saliency.average, -1);
+      const said = at() === best ? `You said ${names[best]}, and there it is` : `You said ${names[at()]}; it is highest at ${names[best]}`;
+      const gain = figure.saliency.average[best] - figure.saliency.average[0];
+      const pieces = [`${said}, with saliency: `, { role: "quality", text: `${number(figure.saliency.average[best], 1)} %` }, `, ${number(gain, 1)} points above λ = 0. `];
+      if (!views.saliency) return pieces;
+      const [values, difference, error] = ["", "_difference", "_error"].map((end) => column(views.saliency, `accuracy${end}`, ownGamma()));
+      const own = bestOf(values, -1);
+      return [...pieces, `Ours, with saliency too, is highest at λ = ${views.saliency.lam_texts[own]}, ${format(difference[own], "points")} ± ${format(error[own], "points")} points against GPTQ.`];
+    },
+    aria() {
+      const best = bestOf(figure.saliency.average, -1);
+      const text = `Published accuracy of ${figure.model} at ${figure.bits} bits over λ`;
+      return stage.shown ? `${text}, highest at λ = ${names[best]}, beside the accuracy of the embedded model.` : `${text}: only λ = 0 is shown.`;
+    },
+    table: () => (stage.shown ? shownNumbers() : { columns: [{ key: "lambda", title: "λ", kind: "plain" }], rows: [] }),
+  };
+
+  function shownNumbers() {
+    const columns = [
+      { key: "source", title: "From", kind: "text" },
+      { key: "lambda", title: "λ", kind: "plain" },
+      { key: "identity", title: "Accuracy, identity", kind: "share" },
+      { key: "saliency", title: "Accuracy, saliency", kind: "share" },
+    ];
+    const rows = (source, lams, identity, saliency) => lams.map((lambda, i) => ({ source, lambda, identity: identity[i], saliency: saliency[i] }));
+    const [identity, saliency] = [figure.identity.average, figure.saliency.average].map((values) => values.map((value) => value / 100));
+    const published = rows(`${figure.model}, published`, figure.lams, identity, saliency);
+    if (!views.identity) return { columns, rows: published };
+    const { lams, study } = views.identity;
+    return { columns, rows: [...published, ...rows(`${study.model.name}, ours`, lams, column(views.identity, "accuracy"), column(views.saliency, "accuracy", ownGamma()))] };
+  }
+}

@@ -1,0 +1,333 @@
+/**
+ * The solver on layers small enough for a browser: the same Gram, saliency, factor and columns as sarqc/quantization,
+ * in double precision, so that a page can solve a layer again while somebody drags it. tests/js/test_toy.py compares
+ * both on a thousand layers. Matrices are arrays of rows. Nothing here changes its arguments.
+ * @module toy
+ */
+
+const FLOOR = 1e-8; // of a channel's share, as in sarqc/quantization/objective.py
+const FIRST_FLOOR = 1e-6; // of the Gram's largest diagonal entry, as in sarqc/quantization/column_solver.py
+const LAST_FLOOR = 1e2;
+
+/**
+ * @typedef {{bits: number, groupSize: (number|null), kind: ("symmetric"|"asymmetric")}} Grid
+ * groupSize: input channels that share a scale, null for the whole row. The full-range grid is left out: it puts a
+ * group's extreme weight exactly between two levels, where the last bit chooses, and two programs need not agree
+ * @typedef {{gram: number[][], absMean: number[], nTokens: number}} Statistics
+ * gram: Σ x xᵀ over tokens, (I, I); absMean: mean |x| of each channel, (I)
+ */
+
+/** To the nearest whole number, ties to the even one. */
+export function roundEven(value) {
+  const rounded = Math.round(value);
+  return Math.abs(value % 1) === 0.5 && rounded % 2 !== 0 ? rounded - 1 : rounded;
+}
+
+const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
+const sum = (values) => values.reduce((a, b) => a + b, 0);
+const zeros = (rows, columns) => Array.from({ length: rows }, () => new Array(columns).fill(0));
+
+/**
+ * Sums over tokens.
+ * @param {number[][]} inputs (N, I), one row for each token
+ * @returns {Statistics}
+ */
+export function statisticsOf(inputs) {
+  const width = inputs[0].length;
+  const gram = zeros(width, width);
+  const absMean = new Array(width).fill(0);
+  for (const token of inputs) {
+    for (let i = 0; i < width; i += 1) {
+      absMean[i] += Math.abs(token[i]);
+      for (let j = 0; j <= i; j += 1) gram[i][j] += token[i] * token[j];
+    }
+  }
+  for (let i = 0; i < width; i += 1) {
+    absMean[i] /= inputs.length;
+    for (let j = 0; j < i; j += 1) gram[j][i] = gram[i][j];
+  }
+  return { gram, absMean, nTokens: inputs.length };
+}
+
+function floored(values) {
+  const mean = sum(values) / values.length;
+  return mean > 0 ? values.map((value) => Math.max(value, FLOOR * mean)) : values.map(() => 1);
+}
+
+/** mean |W| of each channel: weight (O, I) -> (I). */
+export function columnMeans(weight) {
+  return weight[0].map((_, column) => sum(weight.map((row) => Math.abs(row[column]))) / weight.length);
+}
+
+/**
+ * s(γ) = mean|x|^γ / mean|W|^(1−γ) of each channel, positive and finite.
+ * @param {number[]} absMean (I)
+ * @param {number[][]} weight (O, I)
+ * @param {number} gamma 0 to 1
+ * @returns {number[]} (I)
+ */
+export function saliency(absMean, weight, gamma) {
+  const means = floored(columnMeans(weight));
+  return floored(absMean).map((value, channel) => value ** gamma / means[channel] ** (1 - gamma));
+}
+
+/** h̄, the mean of the Gram's diagonal. */
+export function meanDiagonal(gram) {
+  return sum(gram.map((row, i) => row[i])) / gram.length;
+}
+
+/**
+ * S² = h̄ · s²/mean(s²), the weight of each channel in the drift penalty.
+ * @param {number[][]} gram (I, I)
+ * @param {number[]|null} s saliency (I), null for 1 everywhere
+ * @returns {number[]} (I)
+ */
+export function driftWeights(gram, s = null) {
+  const mean = meanDiagonal(gram);
+  if (s === null) return gram.map(() => mean);
+  const squares = s.map((value) => value * value);
+  const middle = sum(squares) / squares.length;
+  return squares.map((value) => (mean * value) / middle);
+}
+
+/** G = gram + λ · diag(S²): gram (I, I), weights S² (I) -> (I, I). */
+export function regularisedGram(gram, weights, lam) {
+  return gram.map((row, i) => row.map((value, j) => (i === j ? value + lam * weights[i] : value)));
+}
+
+/** The lower Cholesky factor of a symmetric matrix, or null where it is not positive definite. */
+export function cholesky(matrix) {
+  const size = matrix.length;
+  const lower = zeros(size, size);
+  for (let j = 0; j < size; j += 1) {
+    let pivot = matrix[j][j];
+    for (let k = 0; k < j; k += 1) pivot -= lower[j][k] * lower[j][k];
+    if (!(pivot > 0)) return null;
+    lower[j][j] = Math.sqrt(pivot);
+    for (let i = j + 1; i < size; i += 1) {
+      let value = matrix[i][j];
+      for (let k = 0; k < j; k += 1) value -= lower[i][k] * lower[j][k];
+      lower[i][j] = value / lower[j][j];
+    }
+  }
+  return lower;
+}
+
+/**
+ * F, unit upper, of G = R Rᵀ with F = R · diag(R)⁻¹. A diagonal of 0 counts as 1; where G has no factor, the smallest
+ * of 1e-6, 1e-5, … times its largest diagonal entry that works is added.
+ * @param {number[][]} gram the regularised Gram (I, I)
+ * @returns {{unitUpper: number[][], diagonalFloor: number}}
+ * @throws {RangeError} when no such number works
+ */
+export function factorise(gram) {
+  const size = gram.length;
+  const largest = Math.max(...gram.map((row, i) => row[i]));
+  const flipped = zeros(size, size);
+  for (let i = 0; i < size; i += 1) {
+    for (let j = 0; j < size; j += 1) flipped[i][j] = gram[size - 1 - i][size - 1 - j];
+    if (flipped[i][i] === 0) flipped[i][i] = 1;
+  }
+  let diagonalFloor = 0;
+  let lower = cholesky(flipped);
+  for (let relative = FIRST_FLOOR; lower === null; relative *= 10) {
+    if (!(relative <= LAST_FLOOR)) throw new RangeError("the regularised Gram has no Cholesky factor");
+    diagonalFloor = relative * largest;
+    lower = cholesky(flipped.map((row, i) => row.map((value, j) => (i === j ? value + diagonalFloor : value))));
+  }
+  const unitUpper = zeros(size, size);
+  for (let i = 0; i < size; i += 1) {
+    for (let j = i; j < size; j += 1) {
+      unitUpper[i][j] = lower[size - 1 - i][size - 1 - j] / lower[size - 1 - j][size - 1 - j];
+    }
+  }
+  return { unitUpper, diagonalFloor };
+}
+
+/** Smallest and largest code of a grid. */
+export function codeRange({ bits, kind }) {
+  const lowest = kind === "asymmetric" ? 0 : -(2 ** (bits - 1));
+  return [lowest, lowest + 2 ** bits - 1];
+}
+
+/**
+ * Scale and zero point of a group of weights, from its extremes.
+ * @param {number[]} group (K)
+ * @param {Grid} grid
+ * @returns {{scale: number, zeroPoint: number}}
+ */
+export function gridOf(group, { bits, kind }) {
+  const levels = 2 ** bits - 1;
+  const low = Math.min(...group);
+  const high = Math.max(...group);
+  const asymmetric = kind === "asymmetric";
+  const span = asymmetric ? Math.max(high, 0) - Math.min(low, 0) : Math.max(Math.abs(low), Math.abs(high));
+  const steps = asymmetric ? levels : (levels - 1) / 2;
+  const scale = span === 0 ? 1 : Math.max(span / steps, Number.MIN_VALUE);
+  return { scale, zeroPoint: asymmetric ? clamp(roundEven(-Math.min(low, 0) / scale), 0, levels) : 0 };
+}
+
+/** Code of the level nearest to a value, ties to even. */
+export function nearestCode(value, { scale, zeroPoint }, [lowest, highest]) {
+  return clamp(roundEven(value / scale) + zeroPoint, lowest, highest);
+}
+
+/**
+ * The column solver: columns in order, each compensating for the errors of those before it.
+ * @param {number[][]} weight (O, I)
+ * @param {number[][]} unitUpper F (I, I)
+ * @param {Grid} grid
+ * @param {{scale: number, zeroPoint: number}[][]|null} [fixed] (O, G), grids to use instead of those of the working copy
+ * @returns {{codes: number[][], grids: {scale: number, zeroPoint: number}[][], dequantized: number[][],
+ *   values: number[][]}} values: each weight as it was just before it was rounded
+ */
+export function solveColumns(weight, unitUpper, grid, fixed = null) {
+  const width = unitUpper.length;
+  const size = grid.groupSize ?? width;
+  if (width % size) throw new RangeError(`groups of ${size} do not divide ${width} channels`);
+  const range = codeRange(grid);
+  const solved = { codes: [], grids: [], dequantized: [], values: [] };
+  weight.forEach((row, output) => {
+    const delta = new Array(width).fill(0);
+    const [codes, grids, levels, values] = [[], [], [], []];
+    for (let first = 0; first < width; first += size) {
+      const own = fixed ? fixed[output][first / size] : gridOf(workingCopy(row, delta, unitUpper, first, size), grid);
+      grids.push(own);
+      for (let column = first; column < first + size; column += 1) {
+        let gained = 0;
+        for (let i = 0; i < column; i += 1) gained += delta[i] * unitUpper[i][column];
+        const value = row[column] + gained;
+        const code = nearestCode(value, own, range);
+        const level = (code - own.zeroPoint) * own.scale;
+        delta[column] = row[column] - level;
+        codes.push(code);
+        levels.push(level);
+        values.push(value);
+      }
+    }
+    solved.codes.push(codes);
+    solved.grids.push(grids);
+    solved.dequantized.push(levels);
+    solved.values.push(values);
+  });
+  return solved;
+}
+
+/** A group as it stands when its first column is reached: W_g + c T⁻¹, see sarqc/quantization/column_solver.py. */
+function workingCopy(row, delta, unitUpper, first, size) {
+  const share = [];
+  for (let k = 0; k < size; k += 1) {
+    let carried = 0;
+    for (let i = 0; i < first; i += 1) carried += delta[i] * unitUpper[i][first + k];
+    for (let i = 0; i < k; i += 1) carried -= share[i] * unitUpper[first + i][first + k];
+    share.push(carried);
+  }
+  return share.map((value, k) => row[first + k] + value);
+}
+
+/** ΔW = Ŵ − W, (O, I). */
+export function difference(dequantized, weight) {
+  return dequantized.map((row, o) => row.map((value, i) => value - weight[o][i]));
+}
+
+/** L_recon = tr(ΔW · gram · ΔWᵀ): delta (O, I), gram (I, I). Also the energy of a weight: reconLoss(weight, gram). */
+export function reconLoss(delta, gram) {
+  let total = 0;
+  for (const row of delta) {
+    for (let i = 0; i < row.length; i += 1) {
+      let product = 0;
+      for (let j = 0; j < row.length; j += 1) product += row[j] * gram[j][i];
+      total += product * row[i];
+    }
+  }
+  return total;
+}
+
+/** L_sar = ‖ΔW · diag(S)‖²: delta (O, I), weights S² (I). */
+export function sarLoss(delta, weights) {
+  return sum(delta.map((row) => sum(row.map((value, i) => value * value * weights[i]))));
+}
+
+/**
+ * One layer quantized at one λ, with its losses.
+ * @param {number[][]} weight (O, I)
+ * @param {Statistics} statistics of the calibration tokens
+ * @param {Grid} grid
+ * @param {{lam: number, gamma?: (number|null), staticGroups?: boolean}} method gamma null: identity, s = 1
+ * @returns {{codes: number[][], scales: number[][], zeroPoints: number[][], dequantized: number[][], values: number[][],
+ *   reconLoss: number, sarLoss: number, diagonalFloor: number}}
+ */
+export function quantizeLayer(weight, statistics, grid, { lam, gamma = null, staticGroups = false }) {
+  const { gram, absMean } = statistics;
+  const weights = driftWeights(gram, gamma === null ? null : saliency(absMean, weight, gamma));
+  const { unitUpper, diagonalFloor } = factorise(regularisedGram(gram, weights, lam));
+  const size = grid.groupSize ?? gram.length;
+  const starts = gram.map((_, i) => i).filter((i) => i % size === 0);
+  const fixed = staticGroups
+    ? weight.map((row) => starts.map((first) => gridOf(row.slice(first, first + size), grid)))
+    : null;
+  const { codes, grids, dequantized, values } = solveColumns(weight, unitUpper, grid, fixed);
+  const delta = difference(dequantized, weight);
+  return {
+    codes,
+    scales: grids.map((row) => row.map((one) => one.scale)),
+    zeroPoints: grids.map((row) => row.map((one) => one.zeroPoint)),
+    dequantized,
+    values,
+    reconLoss: reconLoss(delta, gram),
+    sarLoss: sarLoss(delta, weights),
+    diagonalFloor,
+  };
+}
+
+/**
+ * Every pair of levels that two weights may take, with both losses: what can still be searched without missing any.
+ * @param {number[]} weight (2)
+ * @param {number[][]} gram (2, 2)
+ * @param {{scale: number, zeroPoint: number}} own
+ * @param {Grid} grid
+ * @returns {{codes: number[], levels: number[], recon: number, sar: number}[]}
+ */
+export function everyPair(weight, gram, own, grid) {
+  const [lowest, highest] = codeRange(grid);
+  const weights = driftWeights(gram);
+  const pairs = [];
+  for (let a = lowest; a <= highest; a += 1) {
+    for (let b = lowest; b <= highest; b += 1) {
+      const levels = [a, b].map((code) => (code - own.zeroPoint) * own.scale);
+      const delta = [levels.map((level, i) => level - weight[i])];
+      pairs.push({ codes: [a, b], levels, recon: reconLoss(delta, gram), sar: sarLoss(delta, weights) });
+    }
+  }
+  return pairs;
+}
+
+/** The candidate with the smallest recon + λ · sar; of equal ones the first. */
+export function bestAt(candidates, lam) {
+  return candidates.reduce((best, one) => (one.recon + lam * one.sar < best.recon + lam * best.sar ? one : best));
+}
+
+/**
+ * The winners as λ grows from 0, each with the λ from which it wins: the lower convex hull of (sar, recon), exactly.
+ * @param {{recon: number, sar: number}[]} candidates
+ * @returns {{from: number, candidate: object}[]} first at λ = 0; of several that are equally good there, the nearest one
+ */
+export function winners(candidates) {
+  const path = [];
+  let current = candidates.reduce((best, one) =>
+    one.recon < best.recon || (one.recon === best.recon && one.sar < best.sar) ? one : best,
+  );
+  let from = 0;
+  while (current) {
+    path.push({ from, candidate: current });
+    let next = null;
+    let when = Infinity;
+    for (const one of candidates) {
+      if (one.sar >= current.sar) continue;
+      const crossing = (one.recon - current.recon) / (current.sar - one.sar);
+      if (crossing < when || (crossing === when && one.sar < next.sar)) [next, when] = [one, crossing];
+    }
+    [current, from] = [next, when];
+  }
+  return path;
+}

@@ -1,0 +1,98 @@
+"""Learn: seven steps, each of which asks before it shows. Words: assets/tour.json, figures: assets/js/learn."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import escape
+from typing import Any
+
+from pages.layout import part, top_bar
+from sarqc.settings import Settings
+
+_STEP = """
+<section class="step" data-step="{number}" data-name="{name}" data-testid="step-{number}"
+  aria-labelledby="step-title-{number}" {hidden}>
+  <div class="step-words">
+    <p class="step-number">Step {number} of {count}</p>
+    <h1 class="step-title" id="step-title-{number}" tabindex="-1">{title}</h1>
+    {text}
+    <div class="ask">
+      <p class="ask-text"><strong>Guess first.</strong> {ask}</p>
+      <div class="ask-controls" data-part="ask"></div>
+      <button type="button" class="act" data-part="show" data-control="show" data-testid="show">{show}</button>
+      <p class="answer" data-part="answer" data-testid="answer" aria-live="polite"></p>
+    </div>
+    <div class="step-controls" data-part="controls"></div>
+  </div>
+  <div class="step-figure card">
+    <div class="step-canvas" data-part="canvas" data-testid="canvas"></div>
+    <div class="step-extra" data-part="extra"></div>
+    <details class="step-numbers" data-part="numbers">
+      <summary data-control="numbers">The numbers</summary>
+      <div class="step-files">
+        <button type="button" class="quiet" data-part="csv" data-control="csv">Download CSV</button>
+        <button type="button" class="quiet" data-part="svg" data-control="svg">Save the drawing</button>
+      </div>
+      <div class="table-scroll" data-part="table" tabindex="0" role="region"
+           aria-label="Numbers of step {number}"></div>
+    </details>
+  </div>
+</section>
+"""
+
+_TOUR = """
+<div class="tour" data-testid="tour" data-study="{study}" data-published="{published}">
+  {steps}
+  <nav class="tour-foot" aria-label="Steps">
+    <button type="button" class="act-quiet" data-part="back" data-control="back" data-testid="back">Back</button>
+    <ol class="progress" data-testid="progress">{progress}</ol>
+    <button type="button" class="act" data-part="next" data-control="next" data-testid="next">Next</button>
+    <span class="hint" aria-hidden="true">← → or space</span>
+  </nav>
+</div>
+"""
+
+_ROLE = re.compile(r"\{(\w+):([^}]+)\}")  # in tour.json: {recon:these words} in that quantity's colour
+_RAISED = re.compile(r"\^\{([^}]+)\}")  # x^{γ}
+
+
+def words(text: str) -> str:
+    """A text of the tour as markup: escaped, with its coloured and its raised words."""
+    return _RAISED.sub(r"<sup>\1</sup>", _ROLE.sub(r'<strong class="role-\1">\2</strong>', escape(text)))
+
+
+def build(settings: Settings) -> None:
+    """The page at “/learn”."""
+    top_bar("Learn")
+    tour: dict[str, Any] = json.loads((settings.assets_dir / "tour.json").read_text(encoding="utf-8"))
+    published = (settings.assets_dir / "published_results.json").read_text(encoding="utf-8")
+    steps = tour["steps"]
+    sections = [
+        _STEP.format(
+            number=number,
+            count=len(steps),
+            name=escape(step["name"]),
+            title=escape(step["title"]),
+            text="".join(f'<p class="step-text">{words(one)}</p>' for one in step["text"]),
+            ask=words(step["ask"]),
+            show=escape(step["show"]),
+            hidden="" if number == 1 else "hidden",
+        )
+        for number, step in enumerate(steps, 1)
+    ]
+    progress = [
+        f'<li><button type="button" data-go="{number}" data-control="step-{number}" '
+        f'aria-label="Step {number}: {escape(step["title"])}"></button></li>'
+        for number, step in enumerate(steps, 1)
+    ]
+    part(
+        _TOUR.format(
+            study=escape(json.dumps(tour["study"])),
+            published=escape(published),
+            steps="".join(sections),
+            progress="".join(progress),
+        ),
+        script="learn/learn.js",
+        classes="page learn",
+    )

@@ -1,0 +1,132 @@
+"""Mixtures on the pages: from all layers to an expert, its tokens, and a run whose experts share cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import TOKENS
+
+pytestmark = pytest.mark.browser
+
+MAP, EXPERTS = '[data-plot="lab-map"]', '[data-plot="lab-tokens"]'
+CELL = """([plot, row, column]) => {
+  const canvas = document.querySelector(`${plot} .plot-canvas`);
+  const { xaxis, yaxis } = canvas._fullLayout;
+  const [trace] = canvas.data;
+  const box = canvas.getBoundingClientRect();
+  const x = trace.x.length > trace.z[0].length ? (trace.x[column] + trace.x[column + 1]) / 2 : trace.x[column];
+  return [box.left + xaxis._offset + xaxis.l2p(x), box.top + yaxis._offset + yaxis.l2p(row)];
+}"""
+
+
+def opened(page: Any) -> Any:
+    page.wait_for_selector(f"{MAP}[data-drawn]")
+    page.wait_for_selector(".lab:not(.is-loading)")
+    return page
+
+
+def click_cell(page: Any, plot: str, row: int, column: int) -> None:
+    page.locator(plot).scroll_into_view_if_needed()
+    page.mouse.click(*page.evaluate(CELL, [plot, row, column]))
+
+
+def test_from_all_layers_to_an_expert_and_back(app, open_page):
+    page = opened(open_page("/?study=mixture"))
+    view = app.json("/studies/mixture/view")
+    assert page.locator("[data-testid=pick-layer]").is_hidden()
+    assert page.locator("[data-testid=pick-block] option").all_text_contents() == ["all layers", "block 0", "block 1"]
+    assert page.locator("[data-testid=level]").is_hidden()
+
+    worst = view["figures"]["map"]["data"][0]["customdata"][1][2]  # block 1, up, the stripe of the worst
+    click_cell(page, MAP, 1, 2)
+    page.wait_for_url(f"**layer={worst[0]}*")
+    opened(page)
+    title = page.locator(f"{MAP} .card-title")
+    assert title.text_content() == "Experts of block 1, unseen text"
+    assert page.input_value("[data-testid=pick-layer]") == str(worst[0])
+    groups = page.eval_on_selector_all("[data-testid=pick-layer] optgroup", "all => all.map((one) => one.label)")
+    assert groups == ["block 1", *(f"expert {number}" for number in range(4))]
+
+    page.click("[data-level=blocks]")
+    assert title.text_content() == "Every layer: error, unseen text | worst expert"
+    page.click("[data-level=experts]")
+    page.select_option("[data-testid=pick-block]", "0")  # its first layer, which is no expert's
+    page.wait_for_selector("[data-testid=level]", state="hidden")
+    assert title.text_content().startswith("Every layer")
+    page.select_option("[data-testid=pick-block]", "all")
+    page.wait_for_selector("[data-testid=pick-layer]", state="hidden")
+
+
+def test_tokens_of_experts_are_a_map_a_table_and_words(open_page):
+    page = opened(open_page("/?study=mixture", width=390, height=844))
+    page.wait_for_selector(f"{EXPERTS}[data-drawn]")
+    label = page.get_attribute(f"{EXPERTS} .plot-frame", "aria-label")
+    assert label.startswith("Of 8 experts, 1 saw none of 64 calibration tokens and 3 saw fewer than the 16 channels")
+    assert page.text_content("[data-testid=tokens-words]") == label.split(" Least")[0]
+    page.click("[data-testid=tokens-table] summary")
+    page.wait_for_selector("table.tokens")
+    cells = page.eval_on_selector_all("table.tokens tbody td", "all => all.map((one) => Number(one.textContent))")
+    assert cells == TOKENS[0].ravel().tolist()
+    assert page.locator("table.tokens td.is-none").count() == 1
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    click_cell(page, EXPERTS, 1, 2)
+    page.wait_for_url("**layer=14*")  # the first linear of expert 2 of block 1
+    with page.expect_download() as file:
+        page.click("[data-testid=tokens-csv]")
+    assert file.value.suggested_filename.endswith("-tokens.csv")
+
+
+RUN = """async ([blocks, experts]) => {
+  const { RunMatrix } = await import("/assets/js/run_matrix.js");
+  const State = await import("/assets/js/run_state.js");
+  const layers = [];
+  for (let block = 0; block < blocks; block += 1) {
+    const add = (module, expert) => layers.push({ name: `l.${layers.length}`, block, module, expert });
+    add("q_proj", null);
+    for (let expert = 0; expert < experts; expert += 1)
+      for (const module of ["experts.up_proj", "experts.down_proj"]) add(module, expert);
+  }
+  const [place, inner] = [document.createElement("div"), document.createElement("div")];
+  place.className = "matrix";
+  document.body.append(place, inner);
+  const matrix = new RunMatrix(place, inner);
+  const started = { type: "started", seq: 1, model: "m", device: "cpu", layers, finished_layers: 0 };
+  let state = State.reduce(State.initial(), started);
+  matrix.draw(state, true);
+  const half = Math.ceil(layers.length / 2) + 1;
+  for (let index = 0; index < half; index += 1) {
+    const report = { relative_recon: index === 1 ? 0 : 0.1, n_tokens: index === 1 ? 0 : 5 };
+    const { name } = layers[index];
+    state = State.reduce(state, { type: "layer_done", seq: index + 2, name, index, report, seconds: 1 });
+  }
+  const begun = performance.now();
+  matrix.draw(state, true);
+  const took = performance.now() - begun;
+  const titles = [...place.querySelectorAll("button")].map((one) => one.title);
+  const now = inner.textContent;
+  place.querySelector("button").click();
+  const chosen = inner.textContent;
+  const starved = inner.querySelectorAll(".is-starved").length;
+  return { took, titles, now, chosen, starved, cells: place.childElementCount };
+}"""
+
+
+def test_a_dense_study_shows_nothing_of_experts_and_those_of_a_run_share_cells(open_page):
+    page = opened(open_page("/?study=toy&layer=1"))
+    for hidden in ("[data-testid=pick-block]", "[data-testid=level]", EXPERTS, "[data-testid=tokens-table]"):
+        assert page.locator(hidden).is_hidden(), hidden
+    assert page.locator("[data-testid=pick-layer] option").count() == 5
+
+    small = page.evaluate(RUN, [2, 3])
+    assert small["titles"][0] == (
+        "block 0 experts.up_proj: 3 of 3 experts solved, mean error 0.100, largest 0.100 in expert 1, 1 without tokens"
+    )
+    assert small["titles"][2].endswith("3 experts: not yet")
+    assert small["now"].startswith("Experts of block 1")
+    assert small["chosen"].startswith("Experts of block 0")
+    assert small["starved"] == 1
+    large = page.evaluate(RUN, [48, 128])
+    assert large["cells"] < 200
+    assert large["took"] < 500
