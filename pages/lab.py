@@ -9,42 +9,53 @@ from pages.plot import choice, plot
 
 _PICKS = """
 <div class="picks" data-testid="picks">
-  <label><select data-pick="study" data-testid="pick-study" aria-label="Study"></select></label>
-  <label><select data-pick="bits" data-testid="pick-bits" aria-label="Bits"></select></label>
-  <label><select data-pick="method" data-testid="pick-method" aria-label="Method"></select></label>
-  <label hidden><select data-pick="block" data-testid="pick-block" aria-label="Block"></select></label>
-  <label><select data-pick="layer" data-testid="pick-layer" aria-label="Layer"></select></label>
+  <label data-control="study"><select data-pick="study" data-testid="pick-study" aria-label="Study"></select></label>
+  <label data-control="bits"><select data-pick="bits" data-testid="pick-bits" aria-label="Bits"></select></label>
+  <label data-control="method"><select data-pick="method" data-testid="pick-method"
+    aria-label="Method"></select></label>
+  <label data-control="layer" hidden><select data-pick="block" data-testid="pick-block"
+    aria-label="Block"></select></label>
+  <label data-control="layer"><select data-pick="layer" data-testid="pick-layer" aria-label="Layer"></select></label>
   <span class="grid-name" data-part="grid" data-testid="grid"></span>
   <span class="picks-end">
-    <a class="quiet" data-part="download" data-testid="download" title="This study as a zip file" download
-       hidden>Download</a>
-    <button type="button" class="quiet" data-part="copy" data-testid="copy">Copy as text</button>
-    <button type="button" class="quiet" data-part="share" data-testid="share">Share</button>
+    <a class="quiet" data-part="download" data-testid="download" data-control="download"
+       title="This study as a zip file" download hidden>Download</a>
+    <button type="button" class="quiet" data-part="copy" data-testid="copy" data-control="copy">Copy as text</button>
+    <button type="button" class="quiet" data-part="share" data-testid="share" data-control="share">Share</button>
   </span>
 </div>
 <div data-part="problem"></div>
-<p class="sentence" data-part="sentence" data-testid="sentence" aria-live="polite"></p>
-<p class="small-print" data-part="small-print" data-testid="small-print"></p>
+<div class="link-note" data-part="link-note" data-testid="link-note" role="status"></div>
+<p class="sentence" data-part="sentence" data-testid="sentence" data-control="sentence" aria-live="polite"></p>
+<p class="small-print" data-part="small-print" data-testid="small-print" data-control="sentence"></p>
+"""
+
+_HERO_PICKS = """
+<label data-control="scale"><select data-pick="scale" data-testid="pick-scale"
+  aria-label="Scale of the errors"></select></label>
+<label data-control="draw"><select data-pick="draw" data-testid="pick-draw"
+  aria-label="Calibration draw"></select></label>
 """
 
 SLIDERS = """
-<div class="card sliders" data-part="sliders" data-testid="sliders">
-  <label class="slider slider-lambda"><span class="sign">λ</span>
+<div class="card sliders" data-part="sliders" data-testid="sliders" data-panel data-control="sliders">
+  <label class="slider slider-lambda" data-control="lambda"><span class="sign">λ</span>
     <span class="track"><span class="band" data-part="band"></span>
       <input type="range" min="0" max="1" step="1" value="0" data-part="lambda" data-testid="lambda"
              aria-label="λ, weight of the drift penalty"></span>
     <output data-part="lambda-value" data-testid="lambda-value">0</output></label>
-  <label class="slider slider-gamma" data-part="gamma-box" hidden><span class="sign">γ</span>
+  <label class="slider slider-gamma" data-part="gamma-box" data-control="gamma" hidden><span class="sign">γ</span>
     <span class="track"><input type="range" min="0" max="1" step="1" value="0" data-part="gamma" data-testid="gamma"
              aria-label="γ, how saliency mixes activations and weights"></span>
     <output data-part="gamma-value" data-testid="gamma-value">0</output></label>
   <span class="hint" aria-hidden="true">← → to step</span>
-  <button type="button" class="quiet play" data-part="play" data-testid="play" aria-pressed="false">▶ play</button>
+  <button type="button" class="quiet play" data-part="play" data-testid="play" data-control="play"
+    aria-pressed="false">▶ play</button>
 </div>
 """
 
 NUMBERS = """
-<section class="card" aria-labelledby="numbers-title">
+<section class="card" aria-labelledby="numbers-title" data-panel data-control="numbers">
   <header class="card-head"><h2 class="card-title" id="numbers-title">The numbers</h2>
     <div class="card-tools">
       <button type="button" class="quiet" data-part="csv" data-testid="csv">Download CSV</button>
@@ -55,7 +66,7 @@ NUMBERS = """
 """
 
 MEASURED = """
-<section class="card" aria-labelledby="measured-title">
+<section class="card" aria-labelledby="measured-title" data-panel data-control="measured">
   <header class="card-head"><h2 class="card-title" id="measured-title">How this was measured</h2></header>
   <dl class="measured" data-part="measured" data-testid="measured"></dl>
 </section>
@@ -78,14 +89,17 @@ TOKENS = """
 
 
 def drawings(prefix: str) -> str:
-    """The switch between surfaces and flat maps."""
-    return choice("drawing", prefix, [("surface", "3-D"), ("flat", "flat")], "Drawing of the surfaces")
+    """The switch between surfaces, flat maps and their difference."""
+    options = [("surface", "3-D"), ("flat", "flat"), ("difference", "difference")]
+    return choice("drawing", prefix, options, "Drawing of the surfaces")
 
 
-def explorer_plots(prefix: str) -> None:
-    """The figures that the Lab and a finished run share, in the order of a narrow screen."""
-    quality = choice("quality", prefix, [("perplexity", "Perplexity"), ("accuracy", "Accuracy")], "Quality shown")
-    plot(f"{prefix}hero", "What λ changes", classes="plot-hero", tools=quality)
+def explorer_plots(prefix: str, tools: str = "") -> None:
+    """The figures that the Lab and a finished run share, in the order of a narrow screen; ``tools`` is further markup
+    for the first one's corner."""
+    options = [("perplexity", "Perplexity"), ("accuracy", "Accuracy")]
+    quality = choice("quality", prefix, options, "Quality shown", "show")
+    plot(f"{prefix}hero", "What λ changes", classes="plot-hero", tools=tools + quality)
     with gr.Column(elem_classes=["evidence"]):
         plot(f"{prefix}surfaces", "|Ŵ − W|", classes="plot-surfaces", tools=drawings(prefix))
         plot(f"{prefix}surfaces_flat", "|Ŵ − W|", classes="plot-surfaces", tools=drawings(prefix), hidden=True)
@@ -106,7 +120,7 @@ def build() -> None:
     with gr.Column(elem_classes=["lab", "page"]):
         part(_PICKS, script="lab.js", classes="area-words")
         with gr.Column(elem_classes=["story"]):
-            explorer_plots("lab-")
+            explorer_plots("lab-", _HERO_PICKS)
         part(SLIDERS, classes="area-sliders")
         with gr.Column(elem_classes=["planes"]):
             plot("lab-map", "Every layer: reconstruction error", classes="plot-small")

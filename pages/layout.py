@@ -10,20 +10,22 @@ from typing import Any
 import gradio as gr
 
 # In this order: later ones refine earlier ones.
-STYLES = ("base", "lab", "states", "calibrate", "run", "texts", "runs", "experts", "learn")
+STYLES = ("base", "lab", "states", "calibrate", "run", "texts", "runs", "experts", "learn", "link")
 PAGES = (("Lab", "/"), ("Calibrate", "/calibrate"), ("Runs", "/runs"), ("Learn", "/learn"))
 
-# Before the first paint: the chosen theme, so that a dark page never flashes white.
+# Before the first paint: the chosen theme, so that a dark page never flashes white, and whether it is in a frame.
 HEAD = """
 <meta name="plotly" content="PLOTLY">
 STYLES
 <link rel="icon" href="data:,">
+<script type="module" src="/assets/js/link.js"></script>
 <script>
 (() => {
   let choice = null;
   try { choice = localStorage.getItem("sarqc-theme"); } catch {}
   const dark = choice ? choice === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   document.documentElement.dataset.theme = dark ? "dark" : "light";
+  if (new URLSearchParams(location.search).get("embed") === "1") document.documentElement.dataset.embed = "";
 })();
 </script>
 """.replace("PLOTLY", metadata.version("plotly")).replace(
@@ -31,7 +33,8 @@ STYLES
 )
 
 _BAR = """
-<header class="bar">
+<h1 class="visually-hidden">sarqc: {title}</h1>
+<header class="bar" data-panel data-control="bar">
   <a class="brand" href="/">sarqc</a><span class="tagline">what a little regularisation buys</span>
   <nav class="pages" aria-label="Pages">{links}</nav>
   <button type="button" class="theme" data-action="theme" data-testid="theme" aria-label="Light or dark">◐</button>
@@ -46,7 +49,7 @@ def top_bar(current: str) -> gr.HTML:
         for name, path in PAGES
     )
     return gr.HTML(
-        html_template=_BAR.format(links=links),
+        html_template=_BAR.format(links=links, title=escape(current)),
         js_on_load="import('/assets/js/theme.js').then((module) => module.mount(element))",
         apply_default_css=False,
         elem_classes=["slot", "slot-bar"],

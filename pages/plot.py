@@ -11,7 +11,8 @@ from html import escape
 import gradio as gr
 
 _TEMPLATE = """
-<section class="card plot-card {classes}" data-plot="{name}" data-testid="plot-{name}">
+<section class="card plot-card {classes}" data-plot="{name}" data-testid="plot-{name}" data-panel
+  data-control="{control}">
   <header class="card-head"><h2 class="card-title">{title}</h2><div class="card-tools">{tools}</div></header>
   <div class="plot-frame" role="img" aria-label="{title}"><div class="plot-canvas"></div></div>
   <p class="plot-notice" role="status"></p>
@@ -20,12 +21,14 @@ _TEMPLATE = """
 
 
 def plot(name: str, title: str, *, classes: str = "", tools: str = "", hidden: bool = False) -> gr.HTML:
-    """A named place for a figure. ``tools`` is markup of ours for the card's right upper corner.
+    """A named place for a figure. ``tools`` is markup of ours for the card's right upper corner. A link can hide it by
+    its name without the page's prefix; both drawings of the surfaces go by one name.
 
     A function and not a subclass of gr.HTML: Gradio writes a stub file beside every module that subclasses it.
     """
     markup = _TEMPLATE.format(
         name=escape(name),
+        control=escape(name.split("-", 1)[-1].removesuffix("_flat")),
         title=escape(title),
         tools=tools,
         classes=escape(f"{classes} is-off" if hidden else classes),
@@ -38,11 +41,13 @@ def plot(name: str, title: str, *, classes: str = "", tools: str = "", hidden: b
     )
 
 
-def choice(kind: str, prefix: str, options: list[tuple[str, str]], label: str) -> str:
-    """Markup of a small two-way switch; ``kind`` is the data attribute that the scripts listen to."""
+def choice(kind: str, prefix: str, options: list[tuple[str, str]], label: str, control: str = "") -> str:
+    """Markup of a small switch; ``kind`` is the data attribute that the scripts listen to, ``control`` its name in a
+    link where that is another."""
     buttons = "".join(
         f'<button type="button" data-{escape(kind)}="{escape(value)}" data-for="{escape(prefix)}" '
         f'aria-pressed="{str(index == 0).lower()}">{escape(text)}</button>'
         for index, (value, text) in enumerate(options)
     )
-    return f'<div class="switch" role="group" aria-label="{escape(label)}">{buttons}</div>'
+    name = escape(control or kind)
+    return f'<div class="switch" role="group" data-control="{name}" aria-label="{escape(label)}">{buttons}</div>'

@@ -59,6 +59,13 @@ class ArrayRef(_Document):
     axes: tuple[str, ...]
 
 
+class OneDraw(ArrayRef):
+    """One draw of an array whose first axis is the draw: ``whole`` is what the file holds, ``at`` the place in it."""
+
+    whole: ArrayRef
+    at: int
+
+
 class ModelFacts(_Document):
     """The float model that everything is compared with."""
 
@@ -149,9 +156,35 @@ class Study(_Document):
 
 def read_array(folder: Path, ref: ArrayRef) -> np.ndarray:
     """The numbers behind a reference, read-only, mapped from the file."""
+    if isinstance(ref, OneDraw):
+        return read_array(folder, ref.whole)[ref.at : ref.at + 1]
     return np.memmap(folder / "arrays" / ref.file, dtype=np.dtype(ref.dtype).newbyteorder("<"), mode="r").reshape(
         ref.shape
     )
+
+
+def one_draw(study: Study, seed: int) -> Study:
+    """The study as if only the calibration draw of this seed had been made: without error bars, and without the
+    pictures, which are of the first draw, for any other. Lines without that draw are left out.
+
+    Raises ``NotFound`` where no line has it.
+    """
+    lines = [_line_of_draw(line, line.draws.index(seed)) for line in study.lines if seed in line.draws]
+    if not lines:
+        have = ", ".join(str(one) for one in dict.fromkeys(one for line in study.lines for one in line.draws))
+        raise NotFound(f"there is no calibration draw {seed}", f"study {study.id}", f"It has {have}.")
+    return study.model_copy(update={"lines": tuple(lines)})
+
+
+def _line_of_draw(line: Line, at: int) -> Line:
+    arrays: dict[str, ArrayRef] = {}
+    for name, ref in line.arrays.items():
+        if ref.axes[0] == "draw":
+            shape = (1, *ref.shape[1:])
+            arrays[name] = OneDraw(file=ref.file, dtype=ref.dtype, shape=shape, axes=ref.axes, whole=ref, at=at)
+        elif at == 0:
+            arrays[name] = ref
+    return line.model_copy(update={"draws": (line.draws[at],), "arrays": arrays})
 
 
 class StudyWriter:

@@ -1,8 +1,8 @@
 /**
  * From a figure with bindings to a figure for one (γ, λ). Pure: decoding and indexing only, no DOM, no plotly.
  *
- * A binding is `{path, over, values}` where `values` is nested by the axes in `over`, or `{path, array, lambda?}` for a
- * decoded array of the study. Python writes them (sarqc/figures/drawing.py); tests/golden/bind.json is read by both tests.
+ * A binding is `{path, over, values}` where `values` is nested by the axes in `over`, or `{path, array, lambda?, minus?}` for a
+ * decoded array of the study, at the shown λ or at a given one, less that at the λ of `minus`. Python writes them (sarqc/figures/drawing.py); tests/golden/bind.json is read by both tests.
  * @module bind
  */
 
@@ -69,7 +69,10 @@ export function figureAt(figure, at, arrays = {}, narrow = false) {
   for (const binding of bindings) {
     if (binding.array !== undefined) {
       const array = arrays[binding.array];
-      if (array) setPath(made, binding.path, array.matrix(at.gamma, binding.lambda ?? at.lambda));
+      if (!array) continue;
+      const shown = array.matrix(at.gamma, binding.lambda ?? at.lambda);
+      const other = binding.minus === undefined ? null : array.matrix(at.gamma, binding.minus);
+      setPath(made, binding.path, other ? shown.map((row, i) => row.map((value, j) => value - other[i][j])) : shown);
     } else {
       setPath(made, binding.path, lookUp(binding, at));
     }

@@ -5,10 +5,13 @@
  */
 
 import { arrayBytes, asProblem, request } from "./api.js";
+import { bandPieces } from "./band.js";
 import { openArray } from "./bind.js";
 import { copy, download, fill, h, isTyping, problem, say } from "./dom.js";
+import { figureMenus } from "./figure_menu.js";
 import { csv } from "./format.js";
 import { layerAt } from "./layer_choice.js";
+import { isLocked } from "./link.js";
 import { numbersTable } from "./numbers.js";
 import { plot } from "./plot_host.js";
 import { nearest } from "./state.js";
@@ -17,9 +20,9 @@ export const FIGURES = ["hero", "surfaces", "surfaces_flat", "deciles", "map", "
 const OPTIONAL = ["gamma_grid", "methods", "selection", "gap"]; // their cards are there only where there is something to show
 const MISSING = {
   hero: "Nothing was measured for this line.",
-  surfaces: "This study holds no surfaces of the weights.",
-  surfaces_flat: "This study holds no surfaces of the weights.",
-  deciles: "Drift by saliency was not recorded.",
+  surfaces: "Surfaces of the weights are kept of a study’s first draw, if at all.",
+  surfaces_flat: "Surfaces of the weights are kept of a study’s first draw, if at all.",
+  deciles: "Drift by saliency is kept of a study’s first draw, if at all.",
   map: "No layer was measured.",
   plane: "Needs reconstruction error and drift.",
 };
@@ -43,7 +46,8 @@ export class Explorer {
     this.arrays = {};
     this.at = { gamma: 0, lambda: 0 };
     this.quality = "perplexity";
-    this.flat = matchMedia("(max-width: 760px)").matches;
+    this.drawing = matchMedia("(max-width: 760px)").matches ? "flat" : "surface";
+    this.wishes = {}; // what was chosen here and not by the page
     this.playing = null;
     this.request = 0;
     this.hosts = {};
@@ -52,6 +56,11 @@ export class Explorer {
         this.hosts[name] = await plot(`${prefix}${name}`);
       }),
     ).then(() => this.wire());
+  }
+
+  /** True where the weights are drawn flat: as maps, or as their difference. */
+  get flat() {
+    return this.drawing !== "surface";
   }
 
   part(name) {
@@ -91,12 +100,13 @@ export class Explorer {
     });
     this.part("csv")?.addEventListener("click", () => this.saveTable());
     for (const button of document.querySelectorAll(`[data-drawing][data-for="${this.prefix}"]`)) {
-      button.addEventListener("click", () => this.setFlat(button.dataset.drawing === "flat"));
+      button.addEventListener("click", () => this.setDrawing(button.dataset.drawing));
     }
     for (const button of document.querySelectorAll(`[data-quality][data-for="${this.prefix}"]`)) {
       button.addEventListener("click", () => this.setQuality(button.dataset.quality));
     }
     document.addEventListener("keydown", (event) => this.key(event));
+    figureMenus(this);
   }
 
   /** ← and → move λ anywhere on the page, unless the person is typing or a modifier is held. */
@@ -111,6 +121,7 @@ export class Explorer {
 
   /** Asks for another line or layer; what the page does about it is `load` with its own state. */
   pick(change) {
+    if (Object.keys(change).some(isLocked)) return;
     this.onChange({ ...this.state(), ...change }, true);
   }
 
@@ -131,7 +142,10 @@ export class Explorer {
       layer: view.layer === null ? "all" : view.layer,
       lambda: view.line.has_lam ? view.lams[this.at.lambda] : undefined, // nothing to carry over to another line
       gamma: view.gammas[this.at.gamma] ?? undefined,
-      show: this.quality === "accuracy" ? "accuracy" : undefined,
+      scale: view.scale,
+      draw: view.draw ?? "all",
+      show: this.quality,
+      drawing: this.wishes.drawing,
     };
   }
 
@@ -145,7 +159,7 @@ export class Explorer {
     this.root.classList.add("is-loading");
     try {
       const query = new URLSearchParams();
-      for (const name of ["method", "bits", "layer"]) {
+      for (const name of ["method", "bits", "layer", "scale", "draw"]) {
         if (wanted[name] !== undefined && wanted[name] !== null) query.set(name, wanted[name]);
       }
       const view = await request(`/studies/${encodeURIComponent(wanted.study)}/view?${query}`);
@@ -161,6 +175,7 @@ export class Explorer {
         lambda: nearest(view.lams, wanted.lambda) ?? view.start.lambda,
       };
       this.quality = wanted.show === "accuracy" && view.figures.hero_accuracy ? "accuracy" : "perplexity";
+      if (wanted.drawing) this.drawing = this.wishes.drawing = wanted.drawing;
       await this.showAll();
       this.failed(null);
       this.onChange(this.state(), false);
@@ -192,7 +207,9 @@ export class Explorer {
   }
 
   draw(name) {
-    const figure = name === "hero" && this.quality === "accuracy" ? this.view.figures.hero_accuracy : this.view.figures[name];
+    const { figures } = this.view;
+    let figure = name === "hero" && this.quality === "accuracy" ? figures.hero_accuracy : figures[name];
+    if (name === "surfaces_flat" && this.drawing === "difference") figure = figures.surfaces_difference ?? figure;
     return this.hosts[name]?.show(figure ?? null, this.at, this.arrays, MISSING[name] ?? "");
   }
 
@@ -203,19 +220,24 @@ export class Explorer {
     surfaces.root.classList.toggle("is-off", this.flat);
     flat.root.classList.toggle("is-off", !this.flat);
     for (const button of document.querySelectorAll(`[data-drawing][data-for="${this.prefix}"]`)) {
-      button.setAttribute("aria-pressed", String((button.dataset.drawing === "flat") === this.flat));
+      button.setAttribute("aria-pressed", String(button.dataset.drawing === this.drawing));
+      if (button.dataset.drawing === "difference") button.hidden = !this.view.figures.surfaces_difference;
     }
     await this.draw(this.flat ? "surfaces_flat" : "surfaces");
     if (!this.flat && !surfaces.hasWebgl()) {
       this.noWebgl = true;
-      await this.setFlat(true);
+      this.drawing = "flat";
+      await this.drawSurfaces();
       flat.say("This browser draws no three-dimensional figures, so the same numbers are shown flat.");
     }
   }
 
-  async setFlat(flat) {
-    this.flat = flat || this.noWebgl === true;
-    if (this.view) await this.drawSurfaces();
+  async setDrawing(name) {
+    this.drawing = this.noWebgl && name === "surface" ? "flat" : name;
+    this.wishes.drawing = this.drawing;
+    if (!this.view) return;
+    await this.drawSurfaces();
+    this.onChange(this.state(), false);
   }
 
   async setQuality(name) {
@@ -230,8 +252,8 @@ export class Explorer {
     const { view } = this;
     if (!view) return;
     const next = {
-      gamma: Math.min(Math.max(gamma, 0), view.gammas.length - 1),
-      lambda: Math.min(Math.max(lambda, 0), view.lams.length - 1),
+      gamma: isLocked("gamma") ? this.at.gamma : Math.min(Math.max(gamma, 0), view.gammas.length - 1),
+      lambda: isLocked("lambda") ? this.at.lambda : Math.min(Math.max(lambda, 0), view.lams.length - 1),
     };
     if (next.gamma === this.at.gamma && next.lambda === this.at.lambda) return;
     this.at = next;
@@ -265,7 +287,7 @@ export class Explorer {
   }
 
   play() {
-    if (!this.view || this.view.lams.length < 2) return;
+    if (!this.view || this.view.lams.length < 2 || isLocked("lambda")) return;
     if (this.at.lambda === this.view.lams.length - 1) this.move({ lambda: 0 });
     this.playing = setInterval(() => {
       if (this.at.lambda >= this.view.lams.length - 1) this.stop();
@@ -376,23 +398,4 @@ export class Explorer {
     const layer = view.layer === null ? "all-layers" : layerAt(view, view.layer).name;
     download(`${view.study.id}-${view.line.name}-${view.line.bits}bit-${layer}.csv`, csv(view.table.columns, view.table.rows));
   }
-}
-
-/** The sweet spot drawn on the slider's track, as shares of its length; neighbours make one stretch. */
-export function bandPieces(band) {
-  return stretches(band).map(([left, right]) => h("span", { style: `left:${100 * left}%;width:${100 * (right - left)}%` }));
-}
-
-/** Start and end of each run of true, from 0 to 1, reaching a little beyond its points. */
-export function stretches(band) {
-  const last = band.length - 1;
-  if (last < 1) return [];
-  const found = [];
-  band.forEach((inside, index) => {
-    if (!inside) return;
-    const right = Math.min(1, (index + 0.4) / last);
-    if (index > 0 && band[index - 1]) found[found.length - 1][1] = right;
-    else found.push([Math.max(0, (index - 0.4) / last), right]);
-  });
-  return found;
 }

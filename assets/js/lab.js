@@ -4,32 +4,40 @@
  */
 
 import { asProblem, request } from "./api.js";
-import { copy, fill, h } from "./dom.js";
+import { fill, h } from "./dom.js";
 import { MixtureExplorer } from "./expert_views.js";
 import { layerChoice } from "./layer_choice.js";
-import { LAB_STATE, parse, remember } from "./state.js";
+import { isLocked, link } from "./link.js";
+import { radiusLine } from "./radius.js";
+import { shareMenu } from "./share.js";
+import { remember } from "./state.js";
 import { ORIGINS } from "./studies.js";
+import { fit, LAB_CONTROLS, LAB_PANELS, LAB_VIEW, parse, serialise, unknownNames } from "./view.js";
+
+const EVERYWHERE = { bar: "The bar above" }; // what every page has
 
 /** Called by the page's js_on_load with the element that holds the pickers and the sentence. */
 export async function mount() {
   const root = document.querySelector(".lab");
   const explorer = new MixtureExplorer({ root, prefix: "lab-", onChange: (state, reload) => changed(state, reload) });
-  const wanted = parse(location.search, LAB_STATE);
+  const { state: wanted, problems } = parse(location.search, LAB_VIEW);
+  const told = [...problems, ...link.problems, ...unknownNames(link, LAB_CONTROLS, { ...LAB_PANELS, ...EVERYWHERE })];
   let studies = [];
+  let first = null; // the study that opens without a wish
 
   function changed(state, reload) {
-    remember(state, LAB_STATE);
     if (reload) open(state);
+    else if (explorer.view) remember(serialise(state, LAB_VIEW, { standard: standard(explorer.view, first), link }));
   }
 
   async function open(state) {
     try {
       await explorer.load(state);
-      pickers();
     } catch {
       // The explorer has shown the error in its three parts; the pickers stay usable.
-      pickers();
     }
+    pickers();
+    root.classList.add("is-open");
   }
 
   function choose(name, options, current) {
@@ -39,7 +47,7 @@ export async function mount() {
       options.map(([value, text]) => h("option", { value, selected: String(value) === String(current) }, text)),
     );
     select.value = String(current);
-    select.disabled = options.length < 2;
+    select.disabled = options.length < 2 || isLocked(name === "block" ? "layer" : name);
     select.closest("label").hidden = options.length === 0;
   }
 
@@ -56,6 +64,9 @@ export async function mount() {
     const methods = view.choices.filter((one) => one.bits === line.bits);
     choose("method", methods.map((one) => [one.name, `${one.title} · ${one.method}`]), line.name);
     layers(view);
+    choose("scale", view.scales.length > 1 ? view.scales.map((one) => [one.name, `scale: ${one.title}`]) : [], view.scale);
+    const draws = view.draws.map((seed) => [seed, `draw ${seed}`]);
+    choose("draw", draws.length > 1 ? [["all", `${draws.length} draws`], ...draws] : [], view.draw ?? "all");
     const grid = root.querySelector('[data-part="grid"]');
     if (grid) grid.textContent = line.grid_text;
   }
@@ -71,26 +82,36 @@ export async function mount() {
       groups.map(({ title, options }) => (title === null ? options.map(option) : h("optgroup", { label: title }, options.map(option)))),
     );
     select.value = layer;
-    select.disabled = view.layers.length < 2;
+    select.disabled = view.layers.length < 2 || isLocked("layer");
     select.closest("label").hidden = groups.length === 0; // all layers of a mixture: the list of blocks says so
   }
 
   for (const select of root.querySelectorAll("[data-pick]")) {
     select.addEventListener("change", () => {
       const name = select.dataset.pick === "block" ? "layer" : select.dataset.pick; // a block leads to its first layer
-      const state = { ...explorer.state(), [name]: select.value };
+      const state = { ...explorer.state(), [name]: LAB_VIEW[name].read(select.value) };
       // Another study has other lines and layers; only the place on the λ axis is worth keeping.
-      if (name === "study") open({ study: select.value, lambda: state.lambda, gamma: state.gamma });
+      if (name === "study") open({ study: state.study, lambda: state.lambda, gamma: state.gamma, scale: state.scale, drawing: state.drawing });
       else if (name === "bits" || name === "method") open(withLine(state, explorer.view, name));
       else open(state);
     });
   }
 
-  root.querySelector('[data-part="share"]')?.addEventListener("click", async (event) => {
-    const button = event.currentTarget;
-    await copy(location.href);
-    button.textContent = "Link copied";
-    setTimeout(() => (button.textContent = "Share"), 1500);
+  shareMenu(root.querySelector('[data-part="share"]'), {
+    controls: LAB_CONTROLS,
+    panels: { ...LAB_PANELS, ...EVERYWHERE },
+    link,
+    // A link that is sent says all: what opens without a wish may be another study tomorrow.
+    address: (given) => `${location.origin}${location.pathname}${serialise(explorer.state(), LAB_VIEW, { link: given })}`,
+  });
+  explorer.ready.then(() => {
+    radiusLine(explorer);
+    const seen = new MutationObserver(() => {
+      seen.disconnect();
+      pickers();
+      root.classList.add("is-open");
+    });
+    seen.observe(explorer.hosts.hero.root, { attributes: true, attributeFilter: ["data-drawn"] });
   });
 
   try {
@@ -99,7 +120,7 @@ export async function mount() {
   } catch (error) {
     explorer.failed(asProblem(error));
   }
-  const known = studies.some((study) => study.id === wanted.study);
+  const known = studies.find((study) => study.id === wanted.study);
   if (wanted.study && !known && studies.length) {
     explorer.failed({
       what: `There is no study “${wanted.study}” here.`,
@@ -107,16 +128,53 @@ export async function mount() {
       remedy: "Choose one above, or run a calibration to make one.",
     });
     pickers();
+    root.classList.add("is-open");
+    note(root, told);
     return;
   }
   if (!studies.length) {
+    root.classList.add("is-open");
     empty(root);
     return;
   }
   // The story is told by λ: without a wish the page opens with a shipped study that has curves over it.
   const shipped = studies.filter((study) => study.shipped);
-  const first = shipped.find((study) => study.has_curves) ?? shipped[0] ?? studies[0];
-  await open({ ...wanted, study: wanted.study ?? first.id });
+  const story = shipped.find((study) => study.has_curves) ?? shipped[0] ?? studies[0];
+  first = story.id;
+  const fitting = fit({ ...wanted, study: wanted.study ?? first }, known ?? story);
+  note(root, [...told, ...fitting.problems]);
+  await open(fitting.state);
+  if (explorer.view) note(root, [...told, ...fitting.problems, ...elsewhere(fitting.state, explorer)]);
+}
+
+/** What needs not stand in the address of a view: the first study, its first line, and the point where a line opens. */
+function standard({ study, line, default: usual, lams, gammas, start }, first) {
+  const isUsual = line.name === usual.method && line.bits === usual.bits;
+  return {
+    study: first,
+    ...(isUsual ? { method: line.name, bits: line.bits } : {}),
+    lambda: lams[start.lambda],
+    gamma: gammas[start.gamma],
+  };
+}
+
+/** Values of a link that the shown line does not have, and what is shown instead. */
+export function elsewhere({ lambda, gamma, scale }, { view, at }) {
+  const nearby = (name, sign, values, texts, place) =>
+    name === undefined || values.includes(name) ? [] : [`${sign} = ${name} is not in this line: ${texts[place] ? `${sign} = ${texts[place]} is shown` : "it has none"}.`];
+  return [
+    ...nearby(lambda, "λ", view.line.has_lam ? view.lams : [], view.line.has_lam ? view.lam_texts : [], at.lambda),
+    ...nearby(gamma, "γ", view.gammas, view.gamma_texts, at.gamma),
+    ...(scale !== undefined && scale !== view.scale ? [`This line can't be drawn on the scale “${scale}”: it is shown raw.`] : []),
+  ];
+}
+
+/** Says in words what of the address could not be used. */
+function note(root, sentences) {
+  fill(
+    root.querySelector('[data-part="link-note"]'),
+    sentences.length ? [h("p", {}, "This page’s address asks for something that is not here."), h("ul", {}, sentences.map((one) => h("li", {}, one)))] : [],
+  );
 }
 
 /** A study's title, with where it comes from when that is not this host's app. */
@@ -127,8 +185,7 @@ function titleOf(study) {
 
 /** Keeps the method when the width changes, if the study has it there. */
 function withLine(state, view, name) {
-  const bits = Number(state.bits);
-  const has = view.choices.some((one) => one.name === state.method && one.bits === bits);
+  const has = view.choices.some((one) => one.name === state.method && one.bits === state.bits);
   return name === "bits" && !has ? { ...state, method: undefined } : state;
 }
 

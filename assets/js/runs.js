@@ -5,6 +5,7 @@
 
 import { asProblem, listen, request } from "./api.js";
 import { fill, h, problem, say } from "./dom.js";
+import { drawnTable, figureMenu } from "./figure_menu.js";
 import { format, number, when } from "./format.js";
 import { plot } from "./plot_host.js";
 import { shortModel } from "./recipe.js";
@@ -252,11 +253,18 @@ async function compare(ids) {
       section.querySelector('[data-part="compared"]'),
       compareTable(heads(), view.numbers.map((one) => [one.title, one.values.map((value) => format(value, one.kind))])),
     );
-    await (await plot("compare")).show(view.figure, { gamma: 0, lambda: 0 });
+    await showCurves(view.figure);
     section.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
   } catch (error) {
     fill(part("problem"), problem(asProblem(error)));
   }
+}
+
+/** The curves overlaid, with their menu from the first time on. */
+async function showCurves(figure) {
+  const host = await plot("compare");
+  if (!host.figure) figureMenu(host, { file: () => "compared", table: () => drawnTable(host.canvas.data) });
+  await host.show(figure, { gamma: 0, lambda: 0 });
 }
 
 const valueText = (value) => (Array.isArray(value) ? value.join(", ") || "none" : value === null || value === undefined ? "none" : String(value));

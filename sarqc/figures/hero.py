@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import numpy as np
 
-from sarqc.facts import LineFacts, Quality, equal_points, is_point, spans
+from sarqc.facts import LineFacts, Quality, equal_points, is_point, lam_index, spans
 from sarqc.figures.curves import Curve, Panel, accuracy_text, axis_name, error_text, perplexity_text, stack, upright
 from sarqc.figures.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure, bind, note, position
+from sarqc.figures.scales import SCALE_WORDS, on_scale
 from sarqc.figures.sentence import draws_text, lam_names, lam_text, point_names
 from sarqc.quantization.methods import METHODS
 
+DAMPINGS = (0.01, 0.05, 0.1)  # of GPTQ, as shares of the mean of the diagonal: λ of the identity
 
-def hero(facts: LineFacts, quality_name: str = "perplexity") -> Figure:
-    """Quality, reconstruction error and weight drift over λ, with the marker, the band and the named tick."""
+
+def hero(facts: LineFacts, quality_name: str = "perplexity", *, scale: str = "raw") -> Figure:
+    """Quality, reconstruction error and weight drift over λ, with the marker, the band and the named ticks.
+
+    Errors and drift are drawn on a named scale (see ``scales``); quality always in its own unit.
+    """
+    told, facts = facts, on_scale(facts, scale)
     quality = facts.accuracy if quality_name == "accuracy" else facts.perplexity
     panels: list[Panel] = []
     if quality is not None:
         panels.append(_quality_panel(facts, quality, quality_name))
     if facts.recon is not None or facts.held_out is not None:
-        panels.append(_error_panel(facts))
+        panels.append(_error_panel(facts, SCALE_WORDS[scale]))
     if facts.sar is not None:
-        panels.append(_drift_panel(facts))
+        panels.append(_drift_panel(facts, SCALE_WORDS[scale]))
     figure = stack(facts.line.lams, lam_names(facts.line), panels, ring=True)
     figure["title"] = "Quality, error and drift" if is_point(facts.line) else "What λ changes"
     _add_band(figure, facts, quality)
-    _add_baseline_tick(figure, facts)
-    figure["bindings"].append(bind("aria", [_aria(facts, quality, quality_name, g) for g in _gammas(facts)], "gamma"))
+    _add_ticks(figure, facts)
+    figure["bindings"].append(bind("aria", [_aria(told, quality, quality_name, g) for g in _gammas(facts)], "gamma"))
     return figure
 
 
@@ -44,7 +51,7 @@ def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
     base = facts.baseline
     points: tuple[tuple[str, float, float], ...] = ()
     if base is not None and quality.baseline_mean is not None and facts.baseline_position is None:
-        points = ((base.label, base.lam, quality.baseline_mean),)
+        points = ((base.label, base.lam, quality.baseline_mean), *_heavier_damping(facts, twin, twin_quality))
     pinned = () if quality.baseline_mean is None else (quality.baseline_mean,)
     model = facts.study.model
     if name == "accuracy":
@@ -54,7 +61,17 @@ def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
     return Panel(title, perplexity_text, tuple(curves), 1.35, short, model.perplexity, pinned, points)
 
 
-def _error_panel(facts: LineFacts) -> Panel:
+def _heavier_damping(
+    facts: LineFacts, twin: LineFacts | None, quality: Quality | None
+) -> tuple[tuple[str, float, float], ...]:
+    """GPTQ with more than its usual damping: points of the identity curve, where that was measured."""
+    if twin is None or quality is None or facts.baseline is None or facts.baseline.method != "gptq":
+        return ()
+    places = [(lam, lam_index(twin.line, lam)) for lam in DAMPINGS[1:]]
+    return tuple((f"GPTQ {100 * lam:g} %", lam, float(quality.mean[0, at])) for lam, at in places if at is not None)
+
+
+def _error_panel(facts: LineFacts, words: str) -> Panel:
     curves: list[Curve] = []
     if facts.held_out is not None:
         curves.append(Curve("unseen text", HELD_OUT, facts.held_out, label="unseen text", short="unseen"))
@@ -63,16 +80,16 @@ def _error_panel(facts: LineFacts) -> Panel:
     twin = facts.identity
     if twin is not None and twin.held_out is not None and facts.held_out is not None:
         curves.append(_ghost(facts, twin, twin.held_out, HELD_OUT, ""))
-    return Panel("Reconstruction error (L_recon), relative", error_text, tuple(curves), 1.1, "Error:")
+    return Panel(f"Reconstruction error (L_recon), {words}", error_text, tuple(curves), 1.1, "Error:")
 
 
-def _drift_panel(facts: LineFacts) -> Panel:
+def _drift_panel(facts: LineFacts, words: str) -> Panel:
     assert facts.sar is not None
     curves = [Curve("weight drift", DRIFT, facts.sar)]
     if facts.identity is not None and facts.identity.sar is not None:
         curves.append(_ghost(facts, facts.identity, facts.identity.sar, DRIFT, ""))
     weighted = getattr(METHODS[facts.line.method].make, "saliency", "identity") == "saliency"
-    title = "Weight drift, saliency-weighted (L_sar), relative" if weighted else "Weight drift (L_sar, S = 1), relative"
+    title = f"Weight drift, saliency-weighted (L_sar), {words}" if weighted else f"Weight drift (L_sar, S = 1), {words}"
     return Panel(title, error_text, tuple(curves), 0.95, "Drift (L_sar)")
 
 
@@ -126,18 +143,28 @@ def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None
         ]
 
 
-def _add_baseline_tick(figure: Figure, facts: LineFacts) -> None:
+def _add_ticks(figure: Figure, facts: LineFacts) -> None:
+    """Where known settings lie on the λ axis: the baseline, and for GPTQ its damping of 1, 5 and 10 %."""
     base = facts.baseline
     if base is None or len(facts.line.lams) < 2:
         return
-    place = position(base.lam, facts.line.lams)
-    if place is None:
-        return
-    line = {"color": "var(--ink-3)", "width": 1, "dash": "dot"}
-    for index in range(sum(name.startswith("yaxis") for name in figure["layout"])):
-        figure["layout"]["shapes"].append(upright(axis_name(index), place, line, "below"))
-    text = {"xref": "x", "yref": "paper", "x": place, "y": 0, "yanchor": "bottom", "xshift": 4, "yshift": 1}
-    figure["layout"]["annotations"].append(note(base.label, **text, font={"size": 12, "color": "var(--ink-2)"}))
+    named = [(base.lam, base.label)]
+    if base.method == "gptq":
+        named += [(lam, f"{100 * lam:g} %") for lam in DAMPINGS[1:]]
+    free = -1.0  # up to where an earlier name reaches on the axis
+    width = len(facts.line.lams) / 10  # of a short name, in steps of the axis: nearly the same share of any
+    for lam, label in named:
+        place = position(lam, facts.line.lams)
+        if place is None:
+            continue
+        line = {"color": "var(--ink-3)", "width": 1, "dash": "dot"}
+        for index in range(sum(name.startswith("yaxis") for name in figure["layout"])):
+            figure["layout"]["shapes"].append(upright(axis_name(index), place, line, "below"))
+        if place < free:
+            continue
+        free = place + width * (0.9 if label != base.label else 1.6)
+        text = {"xref": "x", "yref": "paper", "x": place, "y": 0, "yanchor": "bottom", "xshift": 4, "yshift": 1}
+        figure["layout"]["annotations"].append(note(label, **text, font={"size": 12, "color": "var(--ink-2)"}))
 
 
 def _aria(facts: LineFacts, quality: Quality | None, name: str, gamma: int) -> str:

@@ -11,16 +11,18 @@ from sarqc.errors import NotFound, Refused
 from sarqc.experts import TokenCounts, experts_of
 from sarqc.facts import LineFacts, has_lam, is_point, lam_index, line_facts
 from sarqc.figures import experts, maps, weights
+from sarqc.figures.deciles import deciles
 from sarqc.figures.drawing import Figure
 from sarqc.figures.gap import gap
 from sarqc.figures.hero import hero
 from sarqc.figures.layer_map import layer_label, layer_map
 from sarqc.figures.methods import methods
 from sarqc.figures.plane import plane
+from sarqc.figures.scales import SCALES, scales_of
 from sarqc.figures.selection import selection
 from sarqc.figures.sentence import lam_names, lam_text, percent, sentence, small_print
 from sarqc.figures.tokens_error import tokens_error
-from sarqc.study import Line, Study
+from sarqc.study import Line, Study, one_draw
 
 GRID_WORDS = {"symmetric": "symmetric", "full_range": "full-range symmetric", "asymmetric": "asymmetric"}
 # key, heading, kind of number: how the browser writes it, and what the CSV's column is called
@@ -48,13 +50,25 @@ def lab_view(
     method: str | None = None,
     bits: int | str | None = None,
     layer: int | str | None = None,
+    scale: str | None = None,
+    draw: int | str | None = None,
 ) -> dict[str, Any]:
     """All that the Lab shows of one line and layer, for every γ and λ, as plain JSON data.
 
     ``method`` is a line's name. ``layer`` is a position in ``study.layers``; None, "" or "all" mean all layers. Without
-    ``method`` or ``bits`` the line is the one that tells most. Raises ``NotFound`` for what the study does not have.
+    ``method`` or ``bits`` the line is the one that tells most. ``scale`` is one of ``SCALES`` for the main figure's
+    errors, raw where the line has no such; ``draw`` is the seed of one calibration draw, None and "all" mean the mean
+    over all. Raises ``NotFound`` for what the study does not have, ``Refused`` for an unknown scale.
     """
+    first = default_line(study, None, None)
     line = default_line(study, method or None, _whole(bits, "bits"))
+    draws = line.draws
+    seed = None if draw in (None, "", "all") else _whole(draw, "draw")
+    if seed is not None:
+        study = one_draw(study, seed)
+        line = study.line(line.name, line.bits)
+    if scale and scale not in SCALES:
+        raise Refused(f"there is no scale “{scale}”", "view", f"Choose one of {', '.join(SCALES)}.")
     at = None if layer in (None, "", "all") else _whole(layer, "layer")
     facts = line_facts(study, folder, method=line.name, bits=line.bits, layer=at)
     shown = weights.surface_layer(facts, folder)
@@ -62,12 +76,19 @@ def lab_view(
     counts = experts.counts_of(facts, folder)
     n_g, n_m = len(line.gammas), len(line.lams)
     grid = [(g, m) for g in range(n_g) for m in range(n_m)]
+    scales = scales_of(facts)
+    chosen = scale if scale in scales else "raw"
     return {
         "study": _study_facts(study),
         "line": _line_facts(study, line),
         "layer": at,
         "layers": _layer_choices(study, shown),
         "blocks": _blocks(study),
+        "scale": chosen,
+        "scales": [{"name": name, "title": SCALES[name]} for name in scales],
+        "draw": seed,
+        "draws": list(draws),
+        "default": {"method": first.name, "bits": first.bits},
         "choices": [
             {"name": one.name, "method": one.method, "title": one.label, "bits": one.bits} for one in study.lines
         ],
@@ -79,10 +100,10 @@ def lab_view(
         "band": (facts.perplexity.band.tolist() if facts.perplexity else [[False] * n_m] * n_g),
         "sentences": [[sentence(facts, g, m) for m in range(n_m)] for g in range(n_g)],
         "small_print": [[small_print(facts, g, m) for m in range(n_m)] for g in range(n_g)],
-        "figures": _figures(facts, folder, array, shown, counts),
+        "figures": _figures(facts, folder, array, shown, counts, chosen),
         "arrays": {} if array is None else {"surface": array},
         "surface_layer": shown,
-        "table": table(facts, grid),
+        "table": point_rows(facts, grid),
         "tokens": experts.token_table(counts),
         "measured": how_measured(facts),
         "explore": study.prefix == "float",
@@ -90,12 +111,18 @@ def lab_view(
 
 
 def _figures(
-    facts: LineFacts, folder: Path, array: dict[str, Any] | None, shown: int, counts: TokenCounts | None
+    facts: LineFacts,
+    folder: Path,
+    array: dict[str, Any] | None,
+    shown: int,
+    counts: TokenCounts | None,
+    scale: str,
 ) -> dict[str, Figure | None]:
     """Every figure by name, None for what this line has not. A line of one point has no curves: there the methods of
     the study, side by side, take the first place."""
     compared = methods(facts, folder)
-    first, first_accuracy = hero(facts), hero(facts, "accuracy") if facts.accuracy is not None else None
+    first = hero(facts, scale=scale)
+    first_accuracy = hero(facts, "accuracy", scale=scale) if facts.accuracy is not None else None
     if compared is not None and is_point(facts.line):
         first, first_accuracy, compared = compared, methods(facts, folder, "accuracy"), None
     return {
@@ -103,7 +130,8 @@ def _figures(
         "hero_accuracy": first_accuracy,
         "surfaces": None if array is None else weights.surfaces(facts, array, shown, flat=False),
         "surfaces_flat": None if array is None else weights.surfaces(facts, array, shown, flat=True),
-        "deciles": weights.deciles(facts, folder),
+        "surfaces_difference": None if array is None else weights.difference(facts, array, shown),
+        "deciles": deciles(facts, folder),
         "map": layer_map(facts, folder),
         "map_experts": experts.expert_map(facts, folder, counts),
         "tokens": experts.token_map(facts, counts),
@@ -199,7 +227,7 @@ def _blocks(study: Study) -> list[list[int]] | None:
     return [[block, index] for block, index in first.items()]
 
 
-def table(facts: LineFacts, grid: Sequence[tuple[int, int]]) -> dict[str, Any]:
+def point_rows(facts: LineFacts, grid: Sequence[tuple[int, int]]) -> dict[str, Any]:
     """Every number behind the curves, one row per point; columns that hold nothing are left out."""
     rows = [_row(facts, g, m) for g, m in grid]
     columns = [
@@ -272,6 +300,8 @@ def how_measured(facts: LineFacts) -> list[dict[str, str]]:
         )
         pairs.append(("Experts", text))
     pairs.append(("Weight drift, L_sar", "‖(Ŵ − W)S‖² / ‖WS‖² of a layer with the method's S; all layers: their mean"))
+    if len(line.lams) > 1:
+        pairs.append(("Scales", "paper’s rule: (value − least) / (most − least) over λ from 0.1 to 1; ratio: to λ = 0"))
     pairs.append(("Weight drift, plain", "‖Ŵ − W‖ / ‖W‖ of a layer; all layers: their mean"))
     if facts.drift is not None and (len(line.lams) > 1 or len(study.lines) > 1):
         pairs.append(("Hollow points", "no μ ≥ 0 makes reconstruction error + μ · drift² smallest there"))

@@ -25,6 +25,7 @@ from sarqc.figures.drawing import (
     clamp,
     honest_range,
     note,
+    plain_numbers,
 )
 from sarqc.figures.sentence import lam_text, point_names
 from sarqc.quantization.hull import weight_intervals
@@ -77,6 +78,11 @@ def plane(facts: LineFacts, folder: Path) -> Figure | None:
     arias = [_aria(points, supports[0][g], g) for g in range(len(points.drift))]
     figure["bindings"].append(bind("aria", arias, "gamma"))
     figure["title"] = "Reconstruction error against weight drift"
+    if points.lines is None:
+        # For the line R of the page: the point of least error among those that drift no more than R.
+        name, _, errors = points.errors[-1]
+        known = {"drift": points.drift, "error": errors, "names": points.names, "on": name}
+        figure["radius"] = {key: plain_numbers(value) for key, value in known.items()}
     return figure
 
 

@@ -1,4 +1,4 @@
-"""Figures of the weights themselves: surfaces of |Ŵ − W| and drift by decile of saliency."""
+"""Figures of the weights themselves: |Ŵ − W| as surfaces, as maps, and as the difference to the smallest λ."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sarqc.facts import LineFacts, layer_slice, mean_over_draws, read
-from sarqc.figures.drawing import DRIFT, PLAIN_AXIS, SHADES, Figure, base_layout, bind, note
+from sarqc.figures.drawing import SHADES, Figure, base_layout, bind, note
 from sarqc.figures.sentence import number, point_names
 
 CAMERA = {
@@ -125,78 +125,35 @@ def _surface_aria(facts: LineFacts, lam: int, name: str, scale: float) -> str:
     return f"Size of the weight changes in {name} {where} {number(scale, 3)}."
 
 
-def deciles(facts: LineFacts, folder: Path) -> Figure | None:
-    """Root-mean-square drift by decile of channel saliency: λ at its smallest against the shown λ, first draw."""
-    array = read(folder, facts.line, "deciles")  # L G M 10
-    if array is None:
+def difference(facts: LineFacts, array: dict[str, Any], layer: int) -> Figure | None:
+    """How much more or less each cell drifts than at the smallest λ: |Ŵ − W| minus that, in colours from less to more.
+
+    None for a line of one λ, which has nothing to be compared with.
+    """
+    names, scale = point_names(facts.line), array["scale"]
+    if len(names) < 2:
         return None
-    chosen = np.sqrt(np.nanmean(array**2, axis=0)) if facts.layer is None else array[facts.layer]  # G M 10
-    lams, names, count = facts.line.lams, point_names(facts.line), chosen.shape[-1]
-    labels = names if len(names) > 1 else [""]  # a curve alone needs none
-    layout = base_layout(left=50, right=72, top=8, bottom=24)
-    high = float(np.nanmax(chosen)) * 1.08 or 1.0
-    ends = {"tickvals": [0, count - 1], "ticktext": ["least salient", "most salient"], "range": [-0.6, count - 0.4]}
-    layout["xaxis"] = {
-        **PLAIN_AXIS,
-        **ends,
-        "showgrid": False,
-        "ticks": "outside",
-        "ticklen": 5,
-        "tickcolor": "rgba(0,0,0,0)",
-    }
-    layout["yaxis"] = {**PLAIN_AXIS, "range": [0, high], "nticks": 4}
-    grey = {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle"}
-    figure: Figure = {"data": [], "layout": layout, "bindings": []}
-    sides = (0, 1) if len(lams) > 1 else (1,)
-    heights = [_spread_labels(row[0, -1], row[:, -1], 0.18 * high) for row in chosen]
-    for at, side in enumerate(sides):
-        style = DRIFT if side else grey
-        figure["data"].append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "x": list(range(count)),
-                "y": [],
-                "line": {"color": style["color"], "dash": "solid" if side else "dot", "width": 2},
-                "marker": {"color": style["color"], "symbol": style["symbol"], "size": 6},
-                "hovertemplate": "decile %{x}: %{y:.4f}<extra></extra>",
-            }
-        )
-        color = "var(--drift-ink)" if side else "var(--ink-2)"
-        place = {"x": count - 1, "y": 0, "xshift": 10, "yanchor": "middle", "font": {"size": 12, "color": color}}
-        layout["annotations"].append(note(labels[0], **place))
-        if side:
-            figure["bindings"] += [
-                bind(f"data.{at}.y", chosen, "gamma", "lambda"),
-                bind(f"layout.annotations.{at}.text", labels, "lambda"),
-                bind(f"layout.annotations.{at}.y", [[h[1] for h in row] for row in heights], "gamma", "lambda"),
-                bind(f"layout.annotations.{at}.visible", [i > 0 or len(lams) == 1 for i in range(len(lams))], "lambda"),
-            ]
-        else:
-            figure["bindings"] += [
-                bind(f"data.{at}.y", chosen[:, 0], "gamma"),
-                bind(f"layout.annotations.{at}.y", [[h[0] for h in row] for row in heights], "gamma", "lambda"),
-            ]
-    texts = [[_decile_aria(row[0], row[lam], names, lam) for lam in range(len(lams))] for row in chosen]
-    figure["bindings"].append(bind("aria", texts, "gamma", "lambda"))
-    return figure
-
-
-def _spread_labels(fixed: float, moving: np.ndarray, gap: float) -> list[tuple[float, float]]:
-    """Heights of the two end labels for each λ, never nearer than ``gap``."""
-    places = []
-    for value in moving.tolist():
-        short = max(0.0, gap - abs(fixed - value)) / 2
-        up = 1 if fixed >= value else -1
-        places.append((fixed + up * short, value - up * short))
-    return places
-
-
-def _decile_aria(first: np.ndarray, shown: np.ndarray, names: list[str], lam: int) -> str:
-    text = (
-        f"Root-mean-square weight change by saliency decile{' at' if len(names) > 1 else ','} {names[lam]}: least "
-        f"salient {number(float(shown[0]), 4)}, most salient {number(float(shown[-1]), 4)}"
-    )
-    if len(names) > 1:
-        text += f"; at {names[0]} {number(float(first[0]), 4)} and {number(float(first[-1]), 4)}"
-    return f"{text}."
+    layout = base_layout(left=8, right=60, top=24, bottom=6)
+    for axis in ("xaxis", "yaxis"):
+        layout[axis] = {"visible": False, "fixedrange": True}
+    reach = 0.6 * scale
+    trace = {
+        "type": "heatmap",
+        "z": [],
+        "zmin": -reach,
+        "zmax": reach,
+        "colorscale": [[0, "var(--drift)"], [0.5, "var(--surface)"], [1, "var(--recon)"]],
+        "colorbar": {
+            "thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "ticks": "",
+            "tickvals": [-reach, 0, reach], "ticktext": [f"{number(-reach, 2)}", "0", f"+{number(reach, 2)}"],
+        },
+        "hovertemplate": "%{z:+.3f}<extra></extra>",
+    }  # fmt: skip
+    place = {"xref": "paper", "yref": "paper", "x": 0.5, "y": 1, "xanchor": "center", "yshift": 2}
+    layout["annotations"].append(note("", **place, font={"size": 12, "color": "var(--ink)"}))
+    words = [f"{name} minus {names[0]}: blue drifts less, orange more" for name in names]
+    name = facts.study.layers[layer].name
+    arias = [f"Difference of the weight changes in {name}, {one} minus {names[0]}, cell by cell." for one in names]
+    bindings: list[dict[str, Any]] = [{"path": "data.0.z", "array": "surface", "minus": 0}]
+    bindings += [bind("layout.annotations.0.text", words, "lambda"), bind("aria", arias, "lambda")]
+    return {"data": [trace], "layout": layout, "bindings": bindings}

@@ -123,7 +123,14 @@ def _summary(study: Study, study_id: str, origin: str) -> dict[str, Any]:
         "model": study.model.name,
         "layers": len(study.layers),
         "lines": [
-            {"method": line.method, "bits": line.bits, "grid": line.grid, "group_size": line.group_size}
+            {
+                "name": line.name,
+                "method": line.method,
+                "bits": line.bits,
+                "grid": line.grid,
+                "group_size": line.group_size,
+                "draws": line.draws,
+            }
             for line in study.lines
         ],
     }
@@ -164,13 +171,38 @@ def studies_router(settings: Settings, store: Store) -> APIRouter:
 
     @router.get("/studies/{study_id}/view")
     def get_view(
-        request: Request, study_id: str, method: str | None = None, bits: int | None = None, layer: str | None = None
+        request: Request,
+        study_id: str,
+        method: str | None = None,
+        bits: int | None = None,
+        layer: str | None = None,
+        scale: str | None = None,
+        draw: str | None = None,
     ) -> Response:
-        """The facts and figures of the Lab for one line (none: the one that tells most) and one layer (none: all)."""
+        """The facts and figures of the Lab for one line (none: the one that tells most), one layer (none: all), one
+        named scale of the errors (none: raw) and one calibration draw (none: the mean over all)."""
         from sarqc.figures import lab_view
 
         study, folder = library.open(study_id)
-        return json_body(request, lab_view(study, folder, method=method, bits=bits, layer=layer))
+        view = lab_view(study, folder, method=method, bits=bits, layer=layer, scale=scale, draw=draw)
+        return json_body(request, view)
+
+    @router.get("/studies/{study_id}/tables/{figure}")
+    def get_table(
+        request: Request,
+        study_id: str,
+        figure: str,
+        method: str,
+        bits: int,
+        layer: int | None = None,
+        draw: int | None = None,
+    ) -> Response:
+        """The numbers behind a figure of the Lab at full precision, for every γ and λ of a line."""
+        from sarqc.figures import figure_table
+
+        study, folder = library.open(study_id)
+        table = figure_table(study, folder, figure, method=method, bits=bits, layer=layer, draw=draw)
+        return json_body(request, table)
 
     @router.get("/studies/{study_id}/download")
     def download(study_id: str) -> Response:

@@ -32,7 +32,7 @@ def test_listing_tells_what_is_there_and_what_is_damaged(client: TestClient, set
     assert [(one["id"], one["shipped"]) for one in listing["studies"]] == [("shipped", True), ("mine", False)]
     assert [one["has_curves"] for one in listing["studies"]] == [True, True]
     assert listing["studies"][1]["lines"] == [
-        {"method": "sarqc-gbs", "bits": 2, "grid": "asymmetric", "group_size": None}
+        {"name": "sarqc-gbs", "method": "sarqc-gbs", "bits": 2, "grid": "asymmetric", "group_size": None, "draws": [0]}
     ]
     assert {one["id"]: one["error"]["kind"] for one in listing["damaged"]} == dict.fromkeys(
         ("broken", "strange", "newer"), "refused"

@@ -56,3 +56,10 @@ test("roles become colours, also inside texts", () => {
   const made = withColours({ a: "var(--quality)", b: '<span style="color:var(--recon-ink)">1</span>' }, (name) => `[${name}]`);
   assert.deepEqual(made, { a: "[--quality]", b: '<span style="color:[--recon-ink]">1</span>' });
 });
+
+test("an array can be drawn as its difference to another λ", () => {
+  const array = { matrix: (gamma, lambda) => [[10 * gamma + lambda, 1], [lambda * lambda, 2]] };
+  const figure = { data: [{}], layout: {}, bindings: [{ path: "data.0.z", array: "surface", minus: 1 }] };
+  const { data } = figureAt(figure, { gamma: 1, lambda: 3 }, { surface: array });
+  assert.deepEqual(data[0].z, [[2, 0], [8, 0]]);
+});

@@ -6,12 +6,16 @@ import { before, test } from "node:test";
 globalThis.matchMedia ??= () => ({ matches: false, addEventListener() {} });
 let parts;
 before(async () => {
-  const [explorer, host, runs] = await Promise.all([
+  const modules = await Promise.all([
+    import("../../assets/js/band.js"),
     import("../../assets/js/explorer.js"),
+    import("../../assets/js/figure_menu.js"),
+    import("../../assets/js/lab.js"),
     import("../../assets/js/plot_host.js"),
+    import("../../assets/js/radius.js"),
     import("../../assets/js/runs.js"),
   ]);
-  parts = { ...explorer, ...host, ...runs };
+  parts = Object.assign({}, ...modules);
 });
 
 test("neighbours of the sweet spot make one stretch on the slider", () => {
@@ -42,4 +46,36 @@ test("a filter finds runs by every word typed", () => {
 
 test("a sentence is the text of its pieces", () => {
   assert.equal(parts.plainText([{ text: "At " }, { text: "λ = 0.1", role: "lambda" }, { text: "." }]), "At λ = 0.1.");
+});
+
+test("of the points within R the one of least error is shown, as a search through sorted pairs finds it", () => {
+  for (let round = 0; round < 300; round += 1) {
+    const draw = (salt) => ((Math.imul(round * 31 + salt, 2654435761) >>> 8) % 7) / 7; // few values: ties are common
+    const drift = Array.from({ length: 8 }, (_, i) => (draw(i) > 0.8 ? null : draw(i)));
+    const error = Array.from({ length: 8 }, (_, i) => (draw(i + 50) > 0.8 ? null : draw(i + 90)));
+    const radius = draw(200);
+    const inside = drift.map((value, i) => [error[i], value, i]).filter(([e, d]) => e !== null && d !== null && d <= radius);
+    inside.sort((a, b) => a[0] - b[0] || a[1] - b[1] || a[2] - b[2]);
+    assert.equal(parts.boundedBest(drift, error, radius), inside.length ? inside[0][2] : null);
+  }
+});
+
+test("the numbers behind a picture are those that it draws", () => {
+  const matrix = (gamma, lambda) => [[gamma, lambda], [0.5, 10 * lambda]];
+  const { columns, rows } = parts.cells({ arrays: { surface: { matrix } }, at: { gamma: 1, lambda: 2 }, view: { lam_texts: ["0", "0.1", "0.5"] } });
+  assert.deepEqual(columns.map((one) => one.key), ["row", "column", "first", "shown"]);
+  assert.deepEqual(rows.at(-1), { row: 1, column: 1, first: 0, shown: 20 });
+  assert.equal(rows.length, 4);
+  const curve = { mode: "lines+markers", name: "A", x: ["0", "1"], y: [5, 5], text: ["9.1", "5.0"] }; // 9.1 is off the scale
+  const drawn = parts.drawnTable([curve, { mode: "markers", x: ["0"], y: [5], text: ["no"] }]);
+  assert.deepEqual(drawn.rows.map((row) => row.value), ["9.1", "5.0"]);
+});
+
+test("values of a link beside the axis are told with what is shown instead", () => {
+  const view = { line: { has_lam: true }, lams: [0, 0.5], lam_texts: ["0", "0.5"], gammas: [null], gamma_texts: [""], scale: "raw" };
+  const said = parts.elsewhere({ lambda: 0.4, gamma: 0.1, scale: "paper" }, { view, at: { lambda: 1, gamma: 0 } });
+  assert.equal(said.length, 3);
+  assert.match(said[0], /λ = 0\.4 .* λ = 0\.5 is shown/);
+  assert.match(said[1], /γ = 0\.1 .* it has none/);
+  assert.deepEqual(parts.elsewhere({ lambda: 0.5, scale: "raw" }, { view, at: { lambda: 1, gamma: 0 } }), []);
 });

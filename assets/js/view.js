@@ -1,0 +1,199 @@
+/**
+ * What a page shows, as its address says it: one table from a control's name to its parameter, and reading and writing
+ * follow from it. Pure: no DOM. A parameter that can't be used is told in words and left out, never guessed.
+ *
+ * An entry is `{title, read, wants, standard?}`: `read` gives the value of a text, or undefined where it is none;
+ * `wants` ends the sentence “bits must be …”; `standard` is the value that need not stand in the address.
+ * @module view
+ */
+
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+const CONTROL = /^[a-z][a-z0-9_-]{0,40}$/;
+const DECIMAL = /^\d+(\.\d+)?(e[+-]?\d+)?$/i;
+const WHOLE = /^\d{1,9}$/;
+
+const name = (title) => ({ title, read: (text) => (NAME.test(text) ? text : undefined), wants: "a name" });
+const size = (title) => ({
+  title,
+  read: (text) => (DECIMAL.test(text) && Number.isFinite(Number(text)) ? Number(text) : undefined),
+  wants: "a number from 0",
+});
+const whole = (title, least, most) => ({
+  title,
+  read: (text) => (WHOLE.test(text) && Number(text) >= least && Number(text) <= most ? Number(text) : undefined),
+  wants: `a whole number from ${least} to ${most}`,
+});
+const position = (title) => ({
+  title,
+  read: (text) => (text === "all" ? "all" : WHOLE.test(text) ? Number(text) : undefined),
+  wants: "“all” or a whole number from 0",
+  standard: "all",
+});
+const oneOf = (title, options, standard) => ({
+  title,
+  read: (text) => (options.includes(text) ? text : undefined),
+  wants: `one of ${options.join(", ")}`,
+  ...(standard === undefined ? {} : { standard }),
+});
+
+/** The Lab. Study, line, λ and γ have no fixed standard: without them the page opens with what tells most. */
+export const LAB_VIEW = {
+  study: name("study"),
+  method: name("method"),
+  bits: whole("bits", 1, 16),
+  layer: position("layer"),
+  lambda: size("λ"),
+  gamma: size("γ"),
+  scale: oneOf("scale of the errors", ["raw", "paper", "ratio"], "raw"),
+  draw: position("calibration draw"),
+  show: oneOf("quality shown", ["perplexity", "accuracy"], "perplexity"),
+  drawing: oneOf("drawing of the weights", ["surface", "flat", "difference"]), // standard: what fits the screen
+};
+
+/** What a link can lock or hide in the Lab, in the order of the page. */
+export const LAB_CONTROLS = {
+  study: "Study",
+  bits: "Bits",
+  method: "Method",
+  layer: "Layer",
+  show: "Perplexity or accuracy",
+  scale: "Scale of the errors",
+  draw: "Calibration draw",
+  drawing: "Drawing of the weights",
+  lambda: "λ",
+  gamma: "γ",
+  play: "Play",
+  download: "Download",
+  copy: "Copy as text",
+  share: "Share",
+};
+
+/** What a link can only hide. */
+export const LAB_PANELS = {
+  sentence: "The sentence",
+  hero: "Curves over λ",
+  surfaces: "|Ŵ − W|",
+  deciles: "Drift by saliency decile",
+  sliders: "Sliders",
+  map: "Every layer",
+  plane: "Error against drift",
+  gamma_grid: "λ × γ",
+  methods: "Every method",
+  selection: "What “auto” chose",
+  gap: "Amount of text",
+  measured: "How this was measured",
+  numbers: "The numbers",
+};
+
+/** What is in every page's address beside its own parameters. */
+const OWN = ["hide", "lock", "embed"];
+
+/** Parameters of the frame that the pages live in: nobody's mistake. */
+const FOREIGN = /^__|^deep_link$/;
+
+/**
+ * Reads an address.
+ * @param {string} search the part of the URL from “?”
+ * @param {Object<string, object>} table such as LAB_VIEW
+ * @returns {{state: Object<string, any>, problems: string[]}} the standard where nothing is given; a sentence for each
+ * parameter that is unknown, given twice, or can't be read
+ */
+export function parse(search, table) {
+  const given = new URLSearchParams(search);
+  const state = {};
+  const problems = [];
+  for (const [key, entry] of Object.entries(table)) {
+    if (entry.standard !== undefined) state[key] = entry.standard;
+    const [text, ...more] = given.getAll(key);
+    if (more.length) problems.push(`“${key}” is given ${more.length + 1} times: only the first is used.`);
+    if (text === undefined || text === "") continue;
+    const value = entry.read(text);
+    if (value === undefined) problems.push(`“${key}=${shortened(text)}” is ignored: ${key} must be ${entry.wants}.`);
+    else state[key] = value;
+  }
+  for (const key of new Set(given.keys())) {
+    if (!(key in table) && !OWN.includes(key) && !FOREIGN.test(key)) {
+      problems.push(`“${shortened(key)}” is ignored: there is no such parameter here.`);
+    }
+  }
+  return { state, problems };
+}
+
+/**
+ * The query string of a state: names in the order of the table, standards and empty values left out.
+ * @param {Object<string, any>} state
+ * @param {Object<string, object>} table
+ * @param {{standard?: Object<string, any>, link?: object}} [more] further values that need not be written (those that
+ * depend on what the app holds), and what a link hides and locks
+ */
+export function serialise(state, table, { standard = {}, link = {} } = {}) {
+  const query = new URLSearchParams();
+  for (const [key, entry] of Object.entries(table)) {
+    const value = state[key];
+    if (value === undefined || value === null || value === "") continue;
+    if (value !== entry.standard && value !== standard[key]) query.set(key, String(value));
+  }
+  for (const key of ["hide", "lock"]) if (link[key]?.length) query.set(key, link[key].join(","));
+  if (link.embed) query.set("embed", "1");
+  const text = query.toString().replaceAll("%2C", ",");
+  return text ? `?${text}` : "";
+}
+
+/**
+ * What a link hides, locks, and whether it is for a frame. Names are checked for their form only: which there are, the
+ * page knows (see `unknownNames`).
+ * @param {string} search
+ * @returns {{hide: string[], lock: string[], embed: boolean, problems: string[]}} each name once, in the given order
+ */
+export function readLink(search) {
+  const given = new URLSearchParams(search);
+  const problems = [];
+  const list = (key) => {
+    const names = new Set((given.get(key) ?? "").split(",").map((one) => one.trim()).filter(Boolean));
+    return [...names].filter((one) => {
+      const fits = CONTROL.test(one);
+      if (!fits) problems.push(`“${shortened(one)}” in ${key} is ignored: it is no control's name.`);
+      return fits;
+    });
+  };
+  const [hide, lock, embed] = [list("hide"), list("lock"), given.get("embed")];
+  if (embed !== null && !["0", "1", ""].includes(embed)) problems.push(`“embed=${shortened(embed)}” is ignored: embed must be 0 or 1.`);
+  return { hide, lock, embed: embed === "1", problems };
+}
+
+/** A sentence for each name of a link that the page does not have; panels can be hidden but not locked. */
+export function unknownNames({ hide, lock }, controls, panels = {}) {
+  const missing = hide.filter((one) => !(one in controls) && !(one in panels));
+  const fixed = lock.filter((one) => !(one in controls));
+  return [
+    ...missing.map((one) => `“${one}” in hide is ignored: there is nothing of that name here.`),
+    ...fixed.map((one) => `“${one}” in lock is ignored: ${one in panels ? "it can be hidden, not locked" : "there is no such control here"}.`),
+  ];
+}
+
+/**
+ * What of a state a study does not have, taken out of it.
+ * @param {Object<string, any>} state
+ * @param {{lines: {name: string, method: string, bits: number, draws: number[]}[], layers: number}} study
+ * @returns {{state: Object<string, any>, problems: string[]}}
+ */
+export function fit(state, study) {
+  const fitted = { ...state };
+  const problems = [];
+  const drop = (key, words) => {
+    problems.push(`${words}: “${key}” is ignored.`);
+    if (LAB_VIEW[key].standard === undefined) delete fitted[key];
+    else fitted[key] = LAB_VIEW[key].standard;
+  };
+  const { bits, method, layer, draw } = state;
+  const named = study.lines.filter((line) => method === undefined || line.name === method || line.method === method);
+  const wide = study.lines.filter((line) => bits === undefined || line.bits === bits);
+  if (!wide.length) drop("bits", `This study has nothing at ${bits} bits`);
+  if (!named.length) drop("method", `This study has no method ${method}`);
+  else if (wide.length && !named.some((line) => wide.includes(line))) drop("method", `This study has no ${method} at ${bits} bits`);
+  if (layer !== undefined && layer !== "all" && layer >= study.layers) drop("layer", `This study has ${study.layers} layers, from 0`);
+  if (draw !== undefined && draw !== "all" && !study.lines.some((line) => line.draws?.includes(draw))) drop("draw", `This study has no calibration draw ${draw}`);
+  return { state: fitted, problems };
+}
+
+const shortened = (text) => (text.length > 40 ? `${text.slice(0, 39)}…` : text);

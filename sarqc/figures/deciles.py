@@ -1,0 +1,144 @@
+"""Drift by decile of channel saliency at the smallest λ, at the shown one, and without saliency: what it protects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sarqc.facts import LineFacts, equal_points, read
+from sarqc.figures.drawing import DRIFT, PLAIN_AXIS, Figure, base_layout, bind, note
+from sarqc.figures.sentence import number, point_names
+
+LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share of the axis
+
+
+def deciles(facts: LineFacts, folder: Path) -> Figure | None:
+    """Root-mean-square drift of the first draw, by decile; identity is drawn where the study has it at the shown λ."""
+    chosen = decile_drift(facts, folder)
+    if chosen is None:
+        return None
+    names, several = point_names(facts.line), len(facts.line.lams) > 1
+    twin = _identity(facts, folder) if several else None
+    every = [chosen] if twin is None else [chosen, twin]
+    high = max(float(np.nanmax(one)) for one in every) * 1.08 or 1.0
+    count = chosen.shape[-1]
+    layout = base_layout(left=50, right=72, top=8, bottom=24)
+    ends = {"tickvals": [0, count - 1], "ticktext": ["least salient", "most salient"], "range": [-0.6, count - 0.4]}
+    clear = {"ticks": "outside", "ticklen": 5, "tickcolor": "rgba(0,0,0,0)"}
+    layout["xaxis"] = {**PLAIN_AXIS, **ends, **clear, "showgrid": False}
+    layout["yaxis"] = {**PLAIN_AXIS, "range": [0, high], "nticks": 4}
+    figure: Figure = {"data": [], "layout": layout, "bindings": []}
+    if several:
+        first = np.repeat(chosen[:, :1], chosen.shape[1], axis=1)
+        _add(figure, first, [names[0]] * len(names), {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle"})
+    if twin is not None:
+        faint = {"color": "var(--drift-faint)", "dash": "solid", "symbol": "square"}
+        _add(figure, twin, ["identity"] * len(names), faint)
+    _add(figure, chosen, names if several else [""], DRIFT | {"dash": "solid"})
+    _place_labels(figure, high)
+    texts = [[_aria(row[0], row[lam], names, lam) for lam in range(len(names))] for row in chosen]
+    if twin is not None:
+        texts = [
+            [text + _identity_aria(row) for text, row in zip(each, rows, strict=True)]
+            for each, rows in zip(texts, twin, strict=True)
+        ]
+    figure["bindings"].append(bind("aria", texts, "gamma", "lambda"))
+    return figure
+
+
+def decile_drift(facts: LineFacts, folder: Path) -> np.ndarray | None:
+    """Root-mean-square ΔW by decile, (G, M, 10): of the layer, or over the layers together; None where not recorded."""
+    array = read(folder, facts.line, "deciles")  # L G M 10
+    if array is None:
+        return None
+    return np.sqrt(np.nanmean(array**2, axis=0)) if facts.layer is None else array[facts.layer]
+
+
+def _identity(facts: LineFacts, folder: Path) -> np.ndarray | None:
+    """The identity line's drift at each λ of this line, NaN where it has no such λ; equal for every γ."""
+    found = None if facts.identity is None else decile_drift(facts.identity, folder)
+    if facts.identity is None or found is None:
+        return None
+    columns = equal_points(facts.line, facts.identity.line)
+    nothing = np.full(found.shape[-1], np.nan)
+    row = np.stack([nothing if column is None else found[0, column] for column in columns])  # M 10
+    if not np.isfinite(row).any():
+        return None
+    return np.tile(row, (len(facts.line.gammas), 1, 1))
+
+
+def _add(figure: Figure, values: np.ndarray, labels: list[str], style: dict[str, str]) -> None:
+    """One curve (G, M, 10) with its name at its end."""
+    at, last = len(figure["data"]), values.shape[-1] - 1
+    marker = {"color": style["color"], "symbol": style["symbol"], "size": 6}
+    figure["data"].append(
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": labels[0],
+            "x": list(range(last + 1)),
+            "y": [],
+            "line": {"color": style["color"], "dash": style["dash"], "width": 2},
+            "marker": marker,
+            "hovertemplate": "decile %{x}: %{y:.4f}<extra></extra>",
+        }
+    )
+    ink = "var(--drift-ink)" if style["color"] == DRIFT["color"] else "var(--ink-2)"
+    place: dict[str, Any] = {"x": last, "y": 0, "xshift": 10, "yanchor": "middle", "font": {"size": 12, "color": ink}}
+    figure["layout"]["annotations"].append(note(labels[0], **place))
+    figure["bindings"] += [
+        bind(f"data.{at}.y", values, "gamma", "lambda"),
+        bind(f"data.{at}.name", labels, "lambda"),
+        bind(f"layout.annotations.{at}.text", labels, "lambda"),
+    ]
+
+
+def _place_labels(figure: Figure, high: float) -> None:
+    """Heights of the end labels at each point, never nearer than the gap; what is not there, or twice, has none."""
+    curves = [bound["values"] for bound in figure["bindings"] if bound["path"].endswith(".y")]
+    n_g, n_m, n_c = len(curves[0]), len(curves[0][0]), len(curves)
+    heights = np.zeros((n_c, n_g, n_m))
+    shown = np.ones((n_c, n_g, n_m), dtype=bool)
+    for g in range(n_g):
+        for m in range(n_m):
+            ends = [curve[g][m][-1] for curve in curves]
+            there = [i for i, end in enumerate(ends) if end is not None and not (m == 0 and 0 < i == n_c - 1)]
+            placed = _apart({i: ends[i] for i in there}, LABEL_GAP * high, 0.97 * high)
+            for i in range(n_c):
+                shown[i, g, m] = i in placed
+                heights[i, g, m] = placed.get(i, 0.0)
+    for i in range(n_c):
+        figure["bindings"] += [
+            bind(f"layout.annotations.{i}.y", heights[i], "gamma", "lambda"),
+            bind(f"layout.annotations.{i}.visible", shown[i].tolist(), "gamma", "lambda"),
+        ]
+
+
+def _apart(ends: dict[int, float], gap: float, top: float) -> dict[int, float]:
+    """The heights, moved apart around their middle where they are nearer than ``gap``; their order stays, and none is
+    above ``top``, where it would not be drawn."""
+    order = sorted(ends, key=ends.__getitem__)
+    placed: list[float] = []
+    for key in order:
+        placed.append(max(ends[key], placed[-1] + gap) if placed else ends[key])
+    shift = (sum(placed) - sum(ends.values())) / max(1, len(ends))
+    shift = min(max(shift, max(placed, default=0.0) - top), min(placed, default=0.0))
+    return {key: value - shift for key, value in zip(order, placed, strict=True)}
+
+
+def _aria(first: np.ndarray, shown: np.ndarray, names: list[str], lam: int) -> str:
+    text = (
+        f"Root-mean-square weight change by saliency decile{' at' if len(names) > 1 else ','} {names[lam]}: least "
+        f"salient {number(float(shown[0]), 4)}, most salient {number(float(shown[-1]), 4)}"
+    )
+    if len(names) > 1:
+        text += f"; at {names[0]} {number(float(first[0]), 4)} and {number(float(first[-1]), 4)}"
+    return f"{text}."
+
+
+def _identity_aria(row: np.ndarray) -> str:
+    if not np.isfinite(row).all():
+        return ""
+    return f" Identity at this λ: {number(float(row[0]), 4)} and {number(float(row[-1]), 4)}."

@@ -1,0 +1,58 @@
+"""Named scales of the main figure's errors: as measured, by the paper's rule, and as a ratio to λ = 0."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from sarqc.facts import LineFacts, has_lam, lam_index
+
+SCALES = {"raw": "raw", "paper": "paper’s rule", "ratio": "ratio to λ = 0"}
+SCALE_WORDS = {"raw": "relative", "paper": "paper’s rule", "ratio": "ratio to λ = 0"}
+PAPER_SPAN = (0.1, 1.0)  # λ whose least and largest value become 0 and 1; others are drawn by the same rule
+
+
+def scales_of(facts: LineFacts) -> list[str]:
+    """The scales that a line can be drawn on: raw always, the others where it has the λ that they need."""
+    found = ["raw"]
+    if not has_lam(facts.line) or len(facts.line.lams) < 2:
+        return found
+    if sum(_in_span(facts)) > 1:
+        found.append("paper")
+    if lam_index(facts.line, 0.0) is not None:
+        found.append("ratio")
+    return found
+
+
+def on_scale(facts: LineFacts, scale: str) -> LineFacts:
+    """The facts with errors and drift on a scale, for drawing; the given ones are not changed.
+
+    Each curve is scaled by its own values, for each γ. The identity line, a comparison, is scaled by its own too, and
+    left out where it has not the λ that the scale needs.
+    """
+    if scale == "raw":
+        return facts
+    arrays = {name: _scaled(facts, getattr(facts, name), scale) for name in ("recon", "held_out", "sar")}
+    identity = facts.identity
+    if identity is not None:
+        shown = on_scale(identity, scale) if scale in scales_of(identity) else None
+        identity = shown or replace(identity, recon=None, held_out=None, sar=None)
+    return replace(facts, **arrays, identity=identity)
+
+
+def _scaled(facts: LineFacts, values: np.ndarray | None, scale: str) -> np.ndarray | None:
+    """G M on a scale; a curve without any spread, or without a value at λ = 0, has nothing to be measured by."""
+    if values is None:
+        return None
+    if scale == "ratio":
+        first = values[:, [lam_index(facts.line, 0.0)]]
+        return np.divide(values, first, out=np.full(values.shape, np.nan), where=first > 0)
+    inside = values[:, _in_span(facts)]
+    low, high = inside.min(axis=1, keepdims=True), inside.max(axis=1, keepdims=True)
+    return np.divide(values - low, high - low, out=np.full(values.shape, np.nan), where=high > low)
+
+
+def _in_span(facts: LineFacts) -> list[bool]:
+    low, high = PAPER_SPAN
+    return [low - 1e-9 <= lam <= high + 1e-9 for lam in facts.line.lams]

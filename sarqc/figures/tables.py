@@ -1,0 +1,135 @@
+"""The numbers behind each figure as a table: at full precision, from the facts and not from the drawing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sarqc.errors import NotFound
+from sarqc.facts import LineFacts, line_facts, mean_over_draws, paired_difference, read
+from sarqc.figures.deciles import decile_drift
+from sarqc.figures.lab import point_rows
+from sarqc.study import Study, one_draw
+
+Row = dict[str, Any]
+# key, heading, kind of number; a table has those of its rows, in this order
+HEADINGS: dict[str, tuple[str, str]] = {
+    "layer": ("Layer", "text"),
+    "method": ("Method", "text"),
+    "draw": ("Draw", "plain"),
+    "lambda": ("λ", "plain"),
+    "gamma": ("γ", "plain"),
+    "sequences": ("Calibration sequences", "plain"),
+    "decile": ("Decile of saliency", "plain"),
+    "perplexity": ("Perplexity, unseen text", "perplexity"),
+    "perplexity_error": ("± standard error", "difference"),
+    "accuracy": ("Accuracy", "share"),
+    "recon": ("Reconstruction error, calibration text", "significant"),
+    "held_out": ("Reconstruction error, unseen text", "significant"),
+    "drift": ("Weight drift, plain", "significant"),
+    "rms_drift": ("Root-mean-square drift", "significant"),
+    "identity_rms_drift": ("Root-mean-square drift, identity", "significant"),
+}
+
+
+def figure_table(
+    study: Study, folder: Path, figure: str, *, method: str, bits: int, layer: int | None, draw: int | None = None
+) -> dict[str, Any]:
+    """Columns and rows of the numbers behind a figure of the Lab, for every γ and λ of a line.
+
+    ``draw`` is a seed, None the mean over draws. Raises ``NotFound`` for a figure without a table, and for what the
+    study does not have.
+    """
+    if draw is not None:
+        study = one_draw(study, draw)
+    facts = line_facts(study, folder, method=method, bits=bits, layer=layer)
+    if figure in ("hero", "plane", "gamma_grid"):
+        n_g, n_m = len(facts.line.gammas), len(facts.line.lams)
+        return point_rows(facts, [(g, m) for g in range(n_g) for m in range(n_m)])
+    if figure not in TABLES:
+        have = ", ".join(("hero", "plane", "gamma_grid", *TABLES))
+        raise NotFound(f"there is no table of “{figure}”", f"study {study.id}", f"There are tables of {have}.")
+    rows = [{key: _known(value) for key, value in row.items()} for row in TABLES[figure](facts, folder)]
+    present = {key for row in rows for key, value in row.items() if value is not None}
+    columns = [{"key": key, "title": title, "kind": kind} for key, (title, kind) in HEADINGS.items() if key in present]
+    return {"columns": columns, "rows": rows}
+
+
+def _known(value: Any) -> Any:
+    """JSON has no NaN: what was not measured is null."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _points(facts: LineFacts) -> Iterator[tuple[tuple[int, int], Row]]:
+    """Every (γ, λ) of a line with the fields that name it."""
+    for g, gamma in enumerate(facts.line.gammas):
+        for m, lam in enumerate(facts.line.lams):
+            yield (g, m), {"lambda": "auto" if facts.line.selected else lam, "gamma": gamma}
+
+
+def _deciles(facts: LineFacts, folder: Path) -> Iterator[Row]:
+    values = decile_drift(facts, folder)
+    identity = None if facts.identity is None else decile_drift(facts.identity, folder)
+    twins = list(facts.identity.line.lams) if facts.identity is not None else []
+    for at, named in _points(facts) if values is not None else ():
+        lam = named["lambda"]
+        other = None if identity is None or lam not in twins else identity[0, twins.index(lam)]
+        for decile in range(values.shape[-1]):
+            twin = None if other is None else other[decile]
+            yield {**named, "decile": decile + 1, "rms_drift": values[at][decile], "identity_rms_drift": twin}
+
+
+def _layers(facts: LineFacts, folder: Path) -> Iterator[Row]:
+    names = ("recon", "held_out", "drift")
+    arrays = {name: read(folder, facts.line, name) for name in names}
+    means = {name: mean_over_draws(array) for name, array in arrays.items() if array is not None}  # L G M
+    for index, layer in enumerate(facts.study.layers):
+        for at, named in _points(facts):
+            yield {"layer": layer.name, **named, **{name: values[(index, *at)] for name, values in means.items()}}
+
+
+def _gap(facts: LineFacts, folder: Path) -> Iterator[Row]:
+    means = {}
+    for name in ("recon", "held_out"):
+        array = read(folder, facts.line, f"{name}_by_size")  # D L S G M
+        if array is not None:
+            chosen = np.nanmean(array, axis=1) if facts.layer is None else array[:, facts.layer]
+            means[name] = mean_over_draws(chosen)  # S G M
+    for at, named in _points(facts) if means else ():
+        for s, size in enumerate(facts.line.sizes):
+            yield {**named, "sequences": size, **{name: values[(s, *at)] for name, values in means.items()}}
+
+
+def _methods(facts: LineFacts, folder: Path) -> Iterator[Row]:
+    for line in facts.study.lines:
+        if line.bits != facts.line.bits:
+            continue
+        one = line_facts(facts.study, folder, method=line.name, bits=line.bits, layer=facts.layer, with_identity=False)
+        for at, named in _points(one):
+            row = {"method": line.name, **named}
+            for name in ("perplexity", "accuracy"):
+                quality = getattr(one, name)
+                if quality is not None:
+                    row[name] = quality.mean[at]
+            if one.perplexity is not None:
+                alone = one.perplexity.values[:, at[0], at[1]]
+                row["perplexity_error"] = float(paired_difference(alone, np.zeros(len(alone))).error)
+            yield row
+
+
+def _selection(facts: LineFacts, folder: Path) -> Iterator[Row]:
+    found = facts.selection
+    for d, seed in enumerate(facts.line.draws if found is not None else ()):
+        for index, layer in enumerate(facts.study.layers):
+            if found is not None and facts.layer in (None, index):
+                gamma = None if found.gamma is None else found.gamma[d, index]
+                yield {"draw": seed, "layer": layer.name, "lambda": found.lam[d, index], "gamma": gamma}
+
+
+TABLES = {"deciles": _deciles, "map": _layers, "gap": _gap, "methods": _methods, "selection": _selection}

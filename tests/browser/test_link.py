@@ -1,0 +1,149 @@
+"""The address of the Lab as a lesson: locked, hidden, in a frame; the menus; and what an accessibility checker says."""
+
+from __future__ import annotations
+
+import csv
+import io
+from importlib import util
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlparse
+
+import pytest
+
+LINE = "study=toy&method=sarqc-gbs&bits=2"
+SHIFTS = """
+window.shifts = 0;
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifts += entry.value;
+}).observe({ type: "layout-shift", buffered: true });
+"""
+
+
+def lab(open_page: Any, query: str, **options: Any) -> Any:
+    page = open_page(f"/?{query}", **options)
+    page.wait_for_selector(".lab.is-open")
+    page.wait_for_selector('[data-plot="lab-plane"][data-drawn]')
+    return page
+
+
+def test_a_lesson_by_link(open_page):
+    """Locked controls are seen and stay, hidden ones are not there, and the address keeps it all."""
+    link = "hide=methods,deciles,surfaces,measured&lock=lambda,layer,bits&embed=1"
+    page = lab(open_page, f"{LINE}&lambda=0.3&gamma=0.5&{link}", script=SHIFTS)
+    assert page.locator(".bar").is_hidden()
+    for name in ("lab-methods", "lab-deciles", "lab-surfaces", "lab-surfaces_flat"):
+        assert page.locator(f'[data-plot="{name}"]').is_hidden()
+    assert page.locator("[data-testid=measured]").is_hidden()
+    for name in ("lambda", "pick-layer", "pick-bits"):
+        assert page.locator(f"[data-testid={name}]").is_disabled()
+        assert page.get_attribute(f"[data-testid={name}]", "aria-description") == "Set by the link"
+    assert page.locator("[data-testid=gamma]").is_enabled()
+
+    page.keyboard.press("ArrowRight")
+    page.click("[data-testid=play]")
+    page.locator("[data-testid=numbers] tbody tr").first.click()  # asks for another λ and another γ
+    page.wait_for_function("document.querySelector('[data-testid=gamma-value]').textContent === '0.1'")
+    box = page.locator('[data-plot="lab-map"] .plot-canvas').bounding_box()
+    page.mouse.click(box["x"] + 0.25 * box["width"], box["y"] + 0.25 * box["height"])
+    page.wait_for_timeout(300)
+    assert page.text_content("[data-testid=lambda-value]") == "0.3"
+    assert page.input_value("[data-testid=pick-layer]") == "all"
+    assert page.get_attribute("[data-testid=radius]", "aria-disabled") == "true"
+    given = parse_qs(urlparse(page.url).query)
+    assert (given["lock"], given["embed"]) == (["lambda,layer,bits"], ["1"])
+    assert given["lambda"] == ["0.3"]
+    assert page.evaluate("history.length") <= 2
+    assert page.evaluate("window.shifts") < 0.1
+
+
+def test_what_an_address_gets_wrong_is_said_and_the_rest_is_shown(open_page):
+    page = lab(open_page, "study=toy&method=gptaq&bits=two&layer=99&lambda=0.2&hide=moon&nonsense=1&draw=1&scale=paper")
+    told = page.text_content("[data-testid=link-note]")
+    for word in ("gptaq", "bits=two", "layer", "λ = 0.2", "moon", "nonsense"):
+        assert word in told
+    assert page.input_value("[data-testid=pick-draw]") == "1"
+    assert page.input_value("[data-testid=pick-scale]") == "paper"
+    assert "draw=1" in page.url
+    page.select_option("[data-testid=pick-scale]", "ratio")
+    page.wait_for_function("location.search.includes('scale=ratio') && !location.search.includes('nonsense')")
+
+
+def test_sharing_and_saving(open_page):
+    """The menus by keyboard: a link with a locked and a hidden thing, a table, CSV and SVG; R moves λ."""
+    page = lab(open_page, f"{LINE}&lambda=0.1")
+    page.focus("[data-testid=share]")
+    page.keyboard.press("Enter")
+    page.check("[aria-label='Lock λ']")
+    page.check("[aria-label='Hide Every layer']")
+    page.check("[aria-label='Hide λ']")  # one thing is either kept or left out
+    assert not page.is_checked("[aria-label='Lock λ']")
+    given = parse_qs(urlparse(page.input_value("[data-testid=share-link]")).query)
+    assert given == {
+        "study": ["toy"], "method": ["sarqc-gbs"], "bits": ["2"], "lambda": ["0.1"], "gamma": ["0.1"],
+        "hide": ["map,lambda"],
+    }  # fmt: skip
+    page.keyboard.press("Escape")
+    assert page.locator("[data-testid=share-menu]").is_hidden()
+    assert page.evaluate("document.activeElement.dataset.testid") == "share"
+
+    page.focus("[data-testid=save-lab-deciles]")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")  # the first item, “Table”
+    rows = page.locator("[data-testid=figure-table] tbody tr")
+    rows.first.wait_for()
+    assert rows.count() == 100  # γ × λ × deciles
+    page.keyboard.press("Escape")
+    with page.expect_download() as saved:
+        page.click("[data-testid=save-lab-plane]")
+        page.click("#menu-lab-plane [data-save=SVG]")
+    picture = Path(saved.value.path()).read_text(encoding="utf-8")
+    assert picture.startswith("<svg")
+    assert "Reconstruction error against weight drift" in picture
+    with page.expect_download() as saved:
+        page.click("[data-testid=save-lab-map]")
+        page.click("#menu-lab-map [data-save=CSV]")
+    lines = list(csv.DictReader(io.StringIO(Path(saved.value.path()).read_text(encoding="utf-8"))))
+    assert len(lines) == 40  # layers × γ × λ
+    page.click("[data-testid=save-lab-surfaces]")
+    assert page.locator("#menu-lab-surfaces [data-save=SVG]").is_hidden()
+    page.keyboard.press("Escape")
+
+    page.click('[data-drawing=difference][data-for="lab-"] >> visible=true')
+    page.wait_for_function("location.search.includes('drawing=difference')")
+    drawn = page.evaluate("document.querySelector('[data-plot=lab-surfaces_flat] .plot-canvas').data[0].zmin")
+    assert drawn < 0
+    page.focus("[data-testid=radius]")
+    words = page.get_attribute("[data-testid=radius]", "aria-valuetext")
+    for _ in range(4):
+        page.keyboard.press("ArrowLeft")
+    assert page.get_attribute("[data-testid=radius]", "aria-valuetext") != words
+    assert page.text_content("[data-testid=lambda-value]") == "1"  # the least drift leaves one point
+
+
+def test_no_serious_violation_in_either_theme(open_page):
+    found = util.find_spec("axe_playwright_python")
+    if found is None or found.origin is None:
+        pytest.skip("axe-playwright-python is not installed; it brings the checker along")
+    axe = (Path(found.origin).parent / "axe.min.js").read_text(encoding="utf-8")
+    for path, ready in (
+        (f"/?{LINE}&lock=lambda,bits&nonsense=1", ".lab.is-open"),
+        ("/calibrate", "[data-testid=start]:enabled"),
+        ("/runs", "[data-testid=filter]"),
+    ):
+        page = open_page(path, color_scheme="light")
+        page.wait_for_selector(ready)
+        page.wait_for_timeout(400)
+        page.evaluate(axe)
+        for theme in ("light", "dark"):
+            assert page.evaluate("document.documentElement.dataset.theme") == theme
+            if path.startswith("/?"):
+                page.click("[data-testid=share]")
+            violations = page.evaluate(
+                "axe.run(document, { resultTypes: ['violations'] }).then((result) => result.violations)"
+            )
+            serious = [one for one in violations if one["impact"] in ("serious", "critical")]
+            assert [(one["id"], one["nodes"][0]["html"]) for one in serious] == [], (path, theme)
+            page.keyboard.press("Escape")
+            page.click("[data-testid=theme]")
+            page.wait_for_timeout(200)  # colours change over a moment

@@ -1,0 +1,106 @@
+/** URL → state → URL, for every control at once; what a link hides and locks; and what can't be used, said in words. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { fit, LAB_CONTROLS, LAB_PANELS, LAB_VIEW, parse, readLink, serialise, unknownNames } from "../../assets/js/view.js";
+
+/** A small generator with a seed, so that a failure comes again. */
+function random(seed) {
+  let state = seed >>> 0;
+  const next = () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+  return { next, below: (n) => Math.floor(next() * n), pick: (list) => list[Math.floor(next() * list.length)] };
+}
+
+const LETTERS = "abzAZ09._-";
+function anyName(dice) {
+  const more = Array.from({ length: dice.below(30) }, () => dice.pick([...LETTERS])).join("");
+  return dice.pick([..."abzAZ09"]) + more;
+}
+
+/** Written by hand and not from the table's own readers. */
+const MAKE = {
+  study: anyName,
+  method: anyName,
+  bits: (dice) => 1 + dice.below(16),
+  layer: (dice) => dice.pick(["all", 0, 7, 18431]),
+  lambda: (dice) => dice.pick([0, 0.1, 1e-7, 1e21, 2 ** -30, dice.next(), 1000 * dice.next()]),
+  gamma: (dice) => dice.pick([0, 0.5, dice.next()]),
+  scale: (dice) => dice.pick(["raw", "paper", "ratio"]),
+  draw: (dice) => dice.pick(["all", 0, 4, 123456]),
+  show: (dice) => dice.pick(["perplexity", "accuracy"]),
+  drawing: (dice) => dice.pick(["surface", "flat", "difference"]),
+};
+const STANDARD = { layer: "all", scale: "raw", draw: "all", show: "perplexity" };
+
+test("every state survives its own address, 2,000 of them", () => {
+  assert.deepEqual(Object.keys(MAKE), Object.keys(LAB_VIEW));
+  for (let seed = 0; seed < 2000; seed += 1) {
+    const dice = random(seed);
+    const state = { ...STANDARD };
+    for (const [key, make] of Object.entries(MAKE)) if (dice.next() < 0.7) state[key] = make(dice);
+    const link = {
+      hide: Object.keys({ ...LAB_CONTROLS, ...LAB_PANELS }).filter(() => dice.next() < 0.2),
+      lock: Object.keys(LAB_CONTROLS).filter(() => dice.next() < 0.2),
+      embed: dice.next() < 0.5,
+    };
+    const search = serialise(state, LAB_VIEW, { link });
+    assert.deepEqual(parse(search, LAB_VIEW), { state, problems: [] }, search);
+    assert.deepEqual(readLink(search), { ...link, problems: [] }, search);
+    assert.equal(serialise(parse(search, LAB_VIEW).state, LAB_VIEW, { link: readLink(search) }), search);
+    assert.ok(!/=(raw|perplexity|all)(&|$)/.test(search), search);
+  }
+});
+
+test("standards, known to the table or to the page, are left out; zero is a value, nothing is not", () => {
+  assert.equal(serialise({ ...STANDARD }, LAB_VIEW), "");
+  assert.equal(serialise({ study: "s", lambda: 0.1, gamma: 0.5 }, LAB_VIEW, { standard: { study: "s", lambda: 0.1 } }), "?gamma=0.5");
+  assert.equal(serialise({ lambda: 0, method: "", gamma: undefined, bits: null, layer: 0 }, LAB_VIEW), "?layer=0&lambda=0");
+});
+
+test("what can't be read is told and ignored", () => {
+  const bad = {
+    bits: ["two", "2.5", "0", "17", "-2", "1e1"],
+    lambda: ["-1", "NaN", "Infinity", "1e999", "0x10", "0,1"],
+    layer: ["-1", "first", "1.5"],
+    draw: ["every"],
+    scale: ["log", "Raw"],
+    show: ["loss"],
+    drawing: ["3d"],
+    study: ["../etc", "a b", ".hidden", "<b>"],
+  };
+  for (const [key, texts] of Object.entries(bad)) {
+    for (const text of texts) {
+      const { state, problems } = parse(`?${key}=${encodeURIComponent(text)}`, LAB_VIEW);
+      assert.deepEqual(state, STANDARD, `${key}=${text}`);
+      assert.equal(problems.length, 1);
+      assert.ok(problems[0].includes(`“${key}=${text}”`) && problems[0].includes("ignored"));
+    }
+  }
+  const { state, problems } = parse("?other=1&bits=2&bits=3&__theme=dark&hide=map", LAB_VIEW);
+  assert.equal(state.bits, 2);
+  assert.deepEqual(problems.map((one) => one.split(" ")[0]).sort(), ["“bits”", "“other”"]);
+  assert.deepEqual(parse("?lambda=", LAB_VIEW), { state: STANDARD, problems: [] });
+});
+
+test("names of a link are names, each once, and no way into the page's style", () => {
+  const { hide, lock, embed, problems } = readLink('?hide=map,%20map,lambda,*{},"]&lock=bits,&embed=yes');
+  assert.deepEqual({ hide, lock, embed }, { hide: ["map", "lambda"], lock: ["bits"], embed: false });
+  assert.equal(problems.length, 3);
+  const told = unknownNames({ hide: ["map", "moon"], lock: ["bits", "map", "sun"] }, LAB_CONTROLS, LAB_PANELS);
+  assert.deepEqual(told.map((one) => one.match(/“(\w+)”/)[1]), ["moon", "map", "sun"]);
+});
+
+test("what a study does not have is taken out and told", () => {
+  const line = (name, method, bits, draws = [0, 1]) => ({ name, method, bits, draws });
+  const study = { lines: [line("rtn", "rtn", 2), line("gptq", "gptq", 3), line("x-auto", "x", 2)], layers: 4 };
+  const kept = (state) => {
+    const { state: fitted, problems } = fit(state, study);
+    return [fitted, problems.length];
+  };
+  assert.deepEqual(kept({ method: "x", bits: 2, layer: 3, draw: 1 }), [{ method: "x", bits: 2, layer: 3, draw: 1 }, 0]);
+  assert.deepEqual(kept({ method: "gptq", bits: 2 }), [{ bits: 2 }, 1]);
+  assert.deepEqual(kept({ method: "gptq", bits: 4 }), [{ method: "gptq" }, 1]);
+  assert.deepEqual(kept({ method: "awq", layer: 4, draw: 7 }), [{ layer: "all", draw: "all" }, 3]);
+});
