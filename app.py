@@ -77,6 +77,26 @@ class SecurityHeaders:
         await self.app(scope, receive, send_with_headers if scope["type"] == "http" else send)
 
 
+class Preload:
+    """Names what a page needs in the headers of its answer, so that browsers fetch it while Gradio is starting."""
+
+    def __init__(self, app: ASGIApp, scripts: Path) -> None:
+        from pages.preload import link_header
+
+        self.app = app
+        self.links = lambda path: link_header(path, scripts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        links = self.links(scope["path"].rstrip("/") or "/") if scope["type"] == "http" else ""
+
+        async def send_with_links(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 200:
+                MutableHeaders(scope=message).append("Link", links)
+            await send(message)
+
+        await self.app(scope, receive, send_with_links if links else send)
+
+
 class Edited(StaticFiles):
     """Files that browsers may keep but must ask about: an edit shows at the next load."""
 
@@ -128,6 +148,7 @@ def create_app(
     _add_assets(app, settings.assets_dir)
     if with_pages:
         _add_pages(app, settings)
+        app.add_middleware(Preload, scripts=settings.assets_dir / "js")
     return app
 
 

@@ -69,10 +69,10 @@ export class MixtureExplorer extends Explorer {
     await super.showAll();
   }
 
-  draw(name) {
+  take(name) {
     const inner = this.view.figures.map_experts;
-    if (name !== "map" || !inner || this.level !== "experts") return super.draw(name);
-    return this.hosts.map?.show(inner, this.at, this.arrays);
+    if (name !== "map" || !inner || this.level !== "experts") super.take(name);
+    else this.hosts.map?.take(inner, this.at, this.arrays, "");
   }
 
   /** The numbers behind the map of tokens; made when they are unfolded, because there may be thousands. */

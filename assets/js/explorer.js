@@ -9,6 +9,7 @@ import { bandPieces } from "./band.js";
 import { openArray } from "./bind.js";
 import { copy, download, fill, h, isTyping, problem, say } from "./dom.js";
 import { figureMenus } from "./figure_menu.js";
+import { Follower, painted, whenIdle } from "./follow.js";
 import { csv } from "./format.js";
 import { layerAt } from "./layer_choice.js";
 import { isLocked } from "./link.js";
@@ -156,7 +157,7 @@ export class Explorer {
   async load(wanted) {
     const mine = ++this.request;
     await this.ready;
-    this.root.classList.add("is-loading");
+    this.root.classList.toggle("is-loading", this.view !== null); // the first time there is nothing to dim
     try {
       const query = new URLSearchParams();
       for (const name of ["method", "bits", "layer", "scale", "draw"]) {
@@ -201,16 +202,27 @@ export class Explorer {
     this.table();
     this.measured();
     this.words();
-    await this.draw("hero");
+    const names = this.names.filter((name) => !name.startsWith("surfaces"));
+    for (const name of names) this.take(name);
+    await this.hosts.hero?.draw();
+    await painted(); // the first picture is seen before the others are made
+    const [near, away] = [[], []];
+    for (const name of names) if (name !== "hero") (this.hosts[name].near ? near : away).push(this.hosts[name]);
+    for (const host of near) await host.draw();
     await this.drawSurfaces();
-    await Promise.all(this.names.filter((name) => name !== "hero" && !name.startsWith("surfaces")).map((name) => this.draw(name)));
+    whenIdle(away.map((host) => () => host.draw()));
   }
 
-  draw(name) {
+  take(name) {
     const { figures } = this.view;
     let figure = name === "hero" && this.quality === "accuracy" ? figures.hero_accuracy : figures[name];
     if (name === "surfaces_flat" && this.drawing === "difference") figure = figures.surfaces_difference ?? figure;
-    return this.hosts[name]?.show(figure ?? null, this.at, this.arrays, MISSING[name] ?? "");
+    this.hosts[name]?.take(figure ?? null, this.at, this.arrays, MISSING[name] ?? "");
+  }
+
+  draw(name) {
+    this.take(name);
+    return this.hosts[name]?.draw();
   }
 
   /** Surfaces in three dimensions, or flat where the person or the browser prefers; never both alive. */
@@ -264,26 +276,12 @@ export class Explorer {
     this.onChange(this.state(), false);
   }
 
-  /**
-   * Brings every figure to the shown point: the curves at once, the others one per frame, so that a held arrow key
-   * never waits for the surfaces. While a round is under way the curves still follow each step.
-   */
-  async redraw() {
-    this.hosts.hero?.move(this.at);
-    if (this.redrawing) {
-      this.stale = true;
-      return;
-    }
-    this.redrawing = true;
-    const others = this.names.filter((name) => name !== "hero" && name !== (this.flat ? "surfaces" : "surfaces_flat"));
-    do {
-      this.stale = false;
-      for (const name of others) {
-        await new Promise(requestAnimationFrame);
-        await this.hosts[name]?.move(this.at);
-      }
-    } while (this.stale);
-    this.redrawing = false;
+  /** Brings every figure to the shown point, see follow.js. */
+  redraw() {
+    this.follower ??= new Follower(() => this.at);
+    const off = this.flat ? "surfaces" : "surfaces_flat";
+    const shown = this.names.filter((name) => name !== off && this.hosts[name]);
+    this.follower.follow(shown.map((name) => [this.hosts[name], !name.startsWith("surfaces")]));
   }
 
   play() {

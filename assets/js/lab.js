@@ -138,7 +138,7 @@ export async function mount() {
     return;
   }
   // The story is told by λ: without a wish the page opens with a shipped study that has curves over it.
-  const shipped = studies.filter((study) => study.shipped);
+  const shipped = studies.filter((study) => study.shipped).sort((a, b) => (a.id < b.id ? -1 : 1));
   const story = shipped.find((study) => study.has_curves) ?? shipped[0] ?? studies[0];
   first = story.id;
   const fitting = fit({ ...wanted, study: wanted.study ?? first }, known ?? story);

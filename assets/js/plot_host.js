@@ -4,11 +4,14 @@
  * @module plot_host
  */
 
-import { figureAt, withColours } from "./bind.js";
+import { figureAt, lookUp, withColours } from "./bind.js";
+import { drawGivenPoints, pickWhenPointed } from "./scenes.js";
+import { movingBindings, prepare, stepInPlace } from "./step.js";
 import { colour, onTheme } from "./theme.js";
 
 const NARROW = 520;
 const CONFIG = { displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: false, showTips: false };
+const SCENES = ["scene", "scene2"];
 const hosts = new Map();
 const waiting = new Map();
 let plotly = null;
@@ -73,7 +76,9 @@ class PlotHost {
     this.busy = false;
     this.again = false;
     this.handlers = { click: null, scrub: null };
+    this.near = false; // on the screen, or about to come there
     new ResizeObserver(() => this.resized()).observe(this.canvas);
+    new IntersectionObserver(([entry]) => (this.near = entry.isIntersecting), { rootMargin: "200px" }).observe(root);
   }
 
   /**
@@ -84,21 +89,54 @@ class PlotHost {
    * @param {string} [missing] what to say where there is no figure
    */
   async show(figure, at, arrays = {}, missing = "") {
+    this.take(figure, at, arrays, missing);
+    if (figure) await this.draw();
+  }
+
+  /** Takes a figure as `show` does, with all that is said about it; it is drawn by `draw`. */
+  take(figure, at, arrays = {}, missing = "") {
     this.figure = figure;
     this.at = at;
     this.arrays = arrays;
     this.themed = null;
+    this.moving = null;
     this.frame.classList.toggle("is-empty", !figure);
     if (this.heading && figure?.title) this.heading.textContent = figure.title;
     this.say(figure ? "" : missing);
-    if (!figure) return;
-    await this.draw();
+    this.describe(figure?.bindings?.find((binding) => binding.path === "aria"), at);
   }
 
-  /** The same figure at another point. */
+  describe(aria, at) {
+    const text = aria ? lookUp(aria, at) : this.figure?.aria;
+    if (text) this.frame.setAttribute("aria-label", text);
+  }
+
+  /** The same figure at another point, as soon as plotly can. */
   move(at) {
     this.at = at;
     return this.figure ? this.draw() : undefined;
+  }
+
+  /**
+   * The same figure at another point, now, in the frame that is being made.
+   * @returns {boolean} false where that can't be done: `move` then takes plotly's time
+   */
+  step(at) {
+    if (!this.figure) return true;
+    if (this.busy || !this.moving || this.shown?.gamma !== at.gamma) return false;
+    if (this.shown.lambda !== at.lambda && this.moving.length && !stepInPlace(this.canvas, this.moving, at, this.arrays)) {
+      return false;
+    }
+    this.describe(this.moving.find((binding) => binding.path === "aria"), at);
+    this.at = at;
+    this.isAt(at);
+    return true;
+  }
+
+  /** Remembers, and says to whoever looks at the page, which point is drawn. */
+  isAt(at) {
+    this.shown = { ...at };
+    this.root.dataset.drawn = `${at.gamma},${at.lambda}`;
   }
 
   say(text) {
@@ -169,7 +207,10 @@ class PlotHost {
     // A hidden card has no size; it is drawn when it gets one.
     if (!width || !height || !this.figure) return;
     this.themed ??= withColours(this.figure, colour);
-    const made = figureAt(this.themed, this.at, this.arrays, width < NARROW);
+    const { at } = this;
+    const made = figureAt(this.themed, at, this.arrays, width < NARROW);
+    const moving = movingBindings(this.themed, width < NARROW);
+    prepare(made, moving);
     made.layout.width = width;
     made.layout.height = height;
     made.layout.autosize = false;
@@ -179,12 +220,19 @@ class PlotHost {
     localReferences(this.canvas);
     this.frame.setAttribute("aria-label", made.aria);
     if (!this.drawn) this.listen(Plotly);
-    this.root.dataset.drawn = `${this.at.gamma},${this.at.lambda}`;
+    for (const name of SCENES) {
+      const scene = this.canvas._fullLayout[name]?._scene;
+      if (!scene?.glplot) continue;
+      drawGivenPoints(scene);
+      pickWhenPointed(scene);
+    }
+    this.moving = moving;
+    this.isAt(at);
   }
 
   /** Both scenes look from where the person last looked. */
   keepCamera(layout) {
-    for (const name of ["scene", "scene2"]) {
+    for (const name of SCENES) {
       if (layout[name]) {
         layout[name].camera = structuredClone(this.camera ?? this.figure.camera);
       }
@@ -212,7 +260,7 @@ class PlotHost {
     const apply = () => {
       frame = 0;
       const change = {};
-      for (const name of ["scene", "scene2"]) {
+      for (const name of SCENES) {
         if (this.canvas._fullLayout?.[name]) change[`${name}.camera`] = structuredClone(this.camera);
       }
       Plotly.relayout(this.canvas, change);

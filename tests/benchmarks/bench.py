@@ -164,6 +164,12 @@ def whole_model() -> None:
         )
 
 
+def page() -> None:
+    """The Lab in a real Chromium: first pictures, and what a step of λ takes. In a process of its own."""
+    print("\nthe Lab, 1280 × 800, software WebGL")
+    subprocess.run([sys.executable, "-m", "tests.benchmarks.bench_page"], check=True)
+
+
 if __name__ == "__main__":
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads\n")
     layers()
@@ -172,3 +178,4 @@ if __name__ == "__main__":
     memory()
     streaming()
     whole_model()
+    page()

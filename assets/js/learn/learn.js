@@ -7,8 +7,10 @@
 
 import { download, fill, h } from "../dom.js";
 import { csv, format } from "../format.js";
-import { parse, remember } from "../state.js";
+import { link } from "../link.js";
+import { remember } from "../state.js";
 import { colour, onTheme } from "../theme.js";
+import { parse, serialise } from "../view.js";
 import * as channels from "./channels.js";
 import { wayOf } from "./keys.js";
 import * as lattice from "./lattice.js";
@@ -20,13 +22,22 @@ import * as tokens from "./tokens.js";
 import * as weight from "./weight.js";
 
 const MODULES = { weight, lattice, tokens, channels, layer, model, paper };
-const COMMON = { step: Number, shown: Number };
+const COMMON = viewOf({ step: Number, shown: Number });
+
+/** A table for the address of names and how they are read; what can't be read is left out. */
+function viewOf(reads) {
+  const entry = ([name, read]) => {
+    const wants = read === Number ? "a number" : "a text";
+    return [name, { title: name, wants, read: (text) => (Number.isNaN(read(text)) ? undefined : read(text)) }];
+  };
+  return Object.fromEntries(Object.entries(reads).map(entry));
+}
 
 /** Called by the page's js_on_load with the element that holds the tour. */
 export function mount(element) {
   const root = element.querySelector(".tour");
   const stages = [...root.querySelectorAll(".step")].map((section) => new Stage(section, root));
-  const wanted = parse(location.search, COMMON).step;
+  const wanted = parse(location.search, COMMON).state.step;
   let current = Math.min(stages.length, Math.max(1, Math.round(wanted ?? 1))) - 1;
 
   function go(index, focus = true) {
@@ -57,7 +68,7 @@ export function mount(element) {
     go(current + way);
   });
   onTheme(() => stages[current].update());
-  stages[current].state = { ...stages[current].state, ...parse(location.search, stages[current].table) };
+  stages[current].state = { ...stages[current].state, ...parse(location.search, stages[current].table).state };
   go(current, false);
 }
 
@@ -70,7 +81,7 @@ class Stage {
     this.section = section;
     this.number = Number(section.dataset.step);
     this.module = MODULES[section.dataset.name];
-    this.table = { ...COMMON, ...this.module.state };
+    this.table = { ...COMMON, ...viewOf(this.module.state) };
     this.state = { ...this.module.start };
     this.study = JSON.parse(root.dataset.study);
     this.published = JSON.parse(root.dataset.published);
@@ -131,7 +142,7 @@ class Stage {
       fill(this.part("answer"), answer.map((piece) => (piece.role ? h("strong", { class: `role-${piece.role}` }, piece.text) : piece)));
     }
     this.numbers();
-    remember({ ...this.state, step: this.number, shown: this.shown ? 1 : undefined }, this.table);
+    remember(serialise({ ...this.state, step: this.number, shown: this.shown ? 1 : undefined }, this.table, { link }));
   }
 
   /** The table behind the figure, made only while somebody looks at it. */

@@ -1,0 +1,103 @@
+/**
+ * In which frame each figure follows a step of λ. The ones that can be moved in place do so in the frame of the step;
+ * surfaces come in the next frame, then what plotly has to draw, one figure a frame and only what is near the screen.
+ * Figures further down follow once the page has been left alone for a moment.
+ * @module follow
+ */
+
+const QUIET_MS = 400;
+const LATE = 3; // steps in a row after which the slow figures no longer stand back
+
+/** Resolves once the frame that is being made is on the screen; soon, where a hidden page makes none. */
+export function painted() {
+  return new Promise((resolve) => {
+    const last = setTimeout(resolve, 200);
+    requestAnimationFrame(() => {
+      clearTimeout(last);
+      setTimeout(resolve);
+    });
+  });
+}
+
+/** Calls one function after the other whenever the page has nothing else to do. */
+export async function whenIdle(calls) {
+  for (const call of calls) {
+    await new Promise((resolve) => (window.requestIdleCallback ?? setTimeout)(resolve));
+    await call();
+  }
+}
+
+export class Follower {
+  /** @param {() => {gamma: number, lambda: number}} point the shown point, asked whenever something is drawn */
+  constructor(point) {
+    this.point = point;
+    this.drawn = false; // a step has been drawn in this frame
+    this.stepped = false; // and another one has come
+    this.inRow = 0;
+    this.figures = [];
+    this.behind = new Set(); // slow figures that are still at another point
+    this.away = new Set(); // and those that nobody sees
+    this.asked = false;
+    this.rest = 0;
+    this.soon = new MessageChannel();
+    this.soon.port1.onmessage = () => this.afterFrame();
+  }
+
+  /**
+   * A step has been made. The first one in a frame is drawn at once, what else comes in that frame with the next.
+   * @param {[object, boolean][]} figures each host, and whether it may take part in the frame of the step
+   */
+  follow(figures) {
+    this.figures = figures;
+    clearTimeout(this.rest);
+    if (this.drawn) this.stepped = true;
+    else this.step();
+    this.ask();
+  }
+
+  /** Goes on right after the next frame, so that its work lies between two frames and not before the first. */
+  ask() {
+    if (this.asked) return;
+    this.asked = true;
+    requestAnimationFrame(() => this.soon.port2.postMessage(0));
+  }
+
+  afterFrame() {
+    this.asked = this.drawn = false;
+    if (this.stepped) this.step();
+    if (!this.drawn || this.inRow > LATE) this.catchUp();
+    if (this.drawn || this.behind.size) this.ask();
+    else if (this.away.size) this.rest = setTimeout(() => this.idle(), QUIET_MS);
+  }
+
+  step() {
+    this.stepped = false;
+    this.drawn = true;
+    this.inRow += 1;
+    const at = this.point();
+    for (const [host, quick] of this.figures) {
+      this.behind.delete(host);
+      this.away.delete(host);
+      if (host.near && quick && host.step(at)) continue;
+      (host.near ? this.behind : this.away).add(host);
+    }
+  }
+
+  /** One of the slow figures. */
+  catchUp() {
+    this.inRow = 0;
+    const [host] = this.behind;
+    if (!host) return;
+    this.behind.delete(host);
+    if (!host.step(this.point())) host.move(this.point());
+  }
+
+  /** What nobody sees, one figure at a time while there is nothing else to do. */
+  idle() {
+    const [host] = this.away;
+    if (!host) return;
+    this.away.delete(host);
+    if (!host.step(this.point())) host.move(this.point());
+    if (this.away.size) this.rest = setTimeout(() => this.idle(), 16);
+  }
+}

@@ -1,0 +1,159 @@
+"""What a step of λ costs the page: nothing is laid out anew, nothing is left behind, and what is drawn in place is what
+plotly would have drawn.
+
+Times are printed here (``pytest -s``) and by ``make bench``; what is asserted are counts and equalities, which do not
+depend on how busy the machine is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.browser.probe import LIVE_CONTEXTS, STEPS, WATCH_CONTEXTS, median_and_high
+
+pytestmark = pytest.mark.browser
+
+QUERY = "/?study=toy&method=sarqc-gbs&bits=2&lambda=0.1&gamma=0.1"
+SETTLED = """() => {
+  const at = document.querySelector('[data-plot="lab-hero"]').dataset.drawn;
+  return [...document.querySelectorAll('[data-drawn]')].filter((one) => one.offsetParent)
+    .every((one) => one.dataset.drawn === at);
+}"""
+
+# Every mark of a figure with what places and colours it; names that plotly makes up anew each time are left out.
+COMPARE = """async ([names, wanted]) => {
+  const host_of = (await import('/assets/js/plot_host.js')).plot;
+  const { figureAt } = await import('/assets/js/bind.js');
+  const { movingBindings, prepare } = await import('/assets/js/step.js');
+  const marks = (root) => [...root.querySelectorAll(
+      '.trace .js-line, .trace .point, .trace .yerror, .annotation, .shapelayer path, path[data-index], .hm image')]
+    .filter((one) => one.style.display !== 'none')
+    .map((one) => ({
+      kind: one.tagName, d: one.getAttribute('d'), text: one.textContent,
+      fill: one.style.fill, stroke: one.style.stroke,
+      place: (one.querySelector('.annotation-text-g > g') ?? one).getAttribute('transform'),
+      spans: [...one.querySelectorAll('tspan')].map((span) => span.getAttribute('style').trim()),
+      href: one.getAttribute('xlink:href') ?? one.getAttribute('href'),
+    }));
+  const found = {};
+  for (const name of names) {
+    const host = await host_of(`lab-${name}`);
+    const at = { gamma: 0, lambda: wanted };
+    const made = figureAt(host.themed, at, host.arrays, false);
+    prepare(made, movingBindings(host.themed, false));
+    Object.assign(made.layout, { width: host.width, height: host.height, autosize: false });
+    const fresh = document.createElement('div');
+    document.body.append(fresh);
+    await Plotly.newPlot(fresh, made.data, made.layout, { displayModeBar: false });
+    found[name] = { shown: marks(host.canvas), fresh: marks(fresh), drawn: host.root.dataset.drawn,
+      data: JSON.stringify(host.canvas.data) === JSON.stringify(fresh.data) };
+    Plotly.purge(fresh);
+    fresh.remove();
+  }
+  return found;
+}"""
+NUMBER = r"-?\d+(?:\.\d+)?"
+
+
+@pytest.fixture
+def lab(open_page: Any) -> Iterator[Any]:
+    page = open_page(QUERY, script=WATCH_CONTEXTS)
+    page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
+    for name in ("gamma_grid", "methods"):
+        page.wait_for_selector(f'[data-plot="lab-{name}"][data-drawn]')
+    page.evaluate("""() => {
+      window.reacts = {};
+      const react = Plotly.react;
+      Plotly.react = (canvas, ...rest) => {
+        const name = canvas.closest('[data-plot]').dataset.plot;
+        window.reacts[name] = (window.reacts[name] ?? 0) + 1;
+        return react(canvas, ...rest);
+      };
+    }""")
+    return page
+
+
+def numbers(text: str | None) -> tuple[str, list[float]]:
+    """A path or a place as its form and its numbers."""
+    return re.sub(NUMBER, "#", text or ""), [float(one) for one in re.findall(NUMBER, text or "")]
+
+
+def test_what_is_moved_in_place_is_what_plotly_would_have_drawn(lab):
+    names = ["hero", "deciles", "map", "plane", "gamma_grid"]
+    for key, steps, at in (("ArrowRight", 2, 4), ("ArrowLeft", 3, 1), ("ArrowLeft", 1, 0), ("ArrowRight", 3, 3)):
+        for _ in range(steps):
+            lab.keyboard.press(key)
+        lab.wait_for_function(SETTLED)
+        for name, found in lab.evaluate(COMPARE, [names, at]).items():
+            assert found["drawn"] == f"0,{at}", name
+            assert found["data"], f"{name}: plotly's record of the figure"
+            assert len(found["shown"]) == len(found["fresh"]) > 0
+            for shown, fresh in zip(found["shown"], found["fresh"], strict=True):
+                for key_ in ("kind", "text", "fill", "stroke", "spans", "href"):
+                    assert shown[key_] == fresh[key_], (name, at, key_)
+                for key_ in ("d", "place"):
+                    (form, values), (wanted_form, wanted) = numbers(shown[key_]), numbers(fresh[key_])
+                    assert form == wanted_form
+                    # plotly rounds places of texts to whole pixels, each time from another start
+                    assert values == pytest.approx(wanted, abs=1.01 if shown["text"] else 0.011), (name, at, key_)
+
+
+def test_two_hundred_steps_by_key_and_pointer_lay_out_nothing_anew(lab):
+    times = lab.evaluate(STEPS, {"steps": 120, "pause": 0})
+    lab.wait_for_function(SETTLED)
+    slider = lab.locator("[data-testid=lambda]").bounding_box()
+    middle = slider["y"] + slider["height"] / 2
+    lab.mouse.move(slider["x"] + 4, middle)
+    lab.mouse.down()
+    for step in range(80):
+        share = abs((step % 20) / 10 - 1)
+        lab.mouse.move(slider["x"] + 4 + share * (slider["width"] - 8), middle)
+    lab.mouse.up()
+    lab.wait_for_function(SETTLED)
+    assert times["mixed"] == 0  # lines of one step are drawn in one frame
+    # No figure on the screen goes through plotly again for a step, and none is left at another λ.
+    assert all(count <= 1 for count in lab.evaluate("window.reacts").values())  # one may still have got its size
+    assert lab.evaluate(LIVE_CONTEXTS) <= 2
+    for name in ("line", "surface"):
+        middle_time, high = median_and_high(times[name])
+        print(f"{name}: median {middle_time:.1f} ms, 95 % within {high:.1f} ms")
+
+
+def test_nothing_stays_behind_after_steps_and_changes_of_page(app, lab):
+    session = lab.context.new_cdp_session(lab)
+    session.send("Performance.enable")
+
+    def counts() -> dict[str, float]:
+        session.send("HeapProfiler.collectGarbage")
+        found = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
+        return {"heap": session.send("Runtime.getHeapUsage")["usedSize"]} | {
+            name: found[name] for name in ("Nodes", "JSEventListeners", "Documents")
+        }
+
+    lab.evaluate(STEPS, {"steps": 40, "pause": 0})  # caches fill
+    lab.wait_for_function(SETTLED)
+    seen = [counts()]
+    for _ in range(4):
+        lab.evaluate(STEPS, {"steps": 50, "pause": 0})
+        lab.wait_for_function(SETTLED)
+        seen.append(counts())
+    first, last = seen[0], seen[-1]
+    assert last["Nodes"] - first["Nodes"] < 50
+    assert last["JSEventListeners"] - first["JSEventListeners"] < 10
+    per_step = (last["heap"] - first["heap"]) / 200
+    print(f"heap: {first['heap'] / 1e6:.2f} MB, {per_step:+.0f} bytes a step")
+    assert per_step < 4000  # what the engine learns about the code; one kept figure has over thirty thousand
+    for layer in ["1", "2", "3", "all"] * 2:
+        lab.select_option("[data-testid=pick-layer]", layer)
+        said = "!location.search.includes('layer=')" if layer == "all" else f"location.search.includes('layer={layer}')"
+        lab.wait_for_function(said)
+    assert lab.evaluate(LIVE_CONTEXTS) <= 2
+    for _ in range(10):
+        lab.goto(f"{app.url}/runs", wait_until="domcontentloaded")
+        lab.goto(app.url + QUERY, wait_until="domcontentloaded")
+    lab.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
+    assert lab.evaluate(LIVE_CONTEXTS) == 2
