@@ -17,6 +17,8 @@ _PICKS = """
     aria-label="Block"></select></label>
   <label data-control="layer"><select data-pick="layer" data-testid="pick-layer" aria-label="Layer"></select></label>
   <span class="grid-name" data-part="grid" data-testid="grid"></span>
+  <button type="button" class="quiet" data-part="compute" data-testid="compute" data-control="compute"
+    title="Solve this layer anew at many λ, on this host" hidden>Compute here</button>
   <span class="picks-end">
     <a class="quiet" data-part="download" data-testid="download" data-control="download"
        title="This study as a zip file" download hidden>Download</a>
@@ -24,6 +26,7 @@ _PICKS = """
     <button type="button" class="quiet" data-part="share" data-testid="share" data-control="share">Share</button>
   </span>
 </div>
+<div data-part="computing"></div>
 <div data-part="problem"></div>
 <div class="link-note" data-part="link-note" data-testid="link-note" role="status"></div>
 <p class="sentence" data-part="sentence" data-testid="sentence" data-control="sentence" aria-live="polite"></p>

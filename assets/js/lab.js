@@ -4,6 +4,7 @@
  */
 
 import { asProblem, request } from "./api.js";
+import { Compute } from "./compute.js";
 import { fill, h } from "./dom.js";
 import { MixtureExplorer } from "./expert_views.js";
 import { layerChoice } from "./layer_choice.js";
@@ -26,6 +27,7 @@ export async function mount() {
   let first = null; // the study that opens without a wish
 
   function changed(state, reload) {
+    if (!reload) compute.offer(explorer.view, explorer.at);
     if (reload) open(state);
     else if (explorer.view) remember(serialise(state, LAB_VIEW, { standard: standard(explorer.view, first), link }));
   }
@@ -96,6 +98,15 @@ export async function mount() {
       else open(state);
     });
   }
+
+  const compute = new Compute({
+    button: root.querySelector('[data-part="compute"]'),
+    place: root.querySelector('[data-part="computing"]'),
+    show: async (study) => {
+      studies = (await request("/studies")).studies;
+      open({ study, lambda: explorer.view?.lams[explorer.at.lambda] });
+    },
+  });
 
   shareMenu(root.querySelector('[data-part="share"]'), {
     controls: LAB_CONTROLS,

@@ -63,6 +63,7 @@ export const LAB_CONTROLS = {
   lambda: "λ",
   gamma: "γ",
   play: "Play",
+  compute: "Compute here",
   download: "Download",
   copy: "Copy as text",
   share: "Share",

@@ -70,6 +70,8 @@ def lab_view(
     if scale and scale not in SCALES:
         raise Refused(f"there is no scale “{scale}”", "view", f"Choose one of {', '.join(SCALES)}.")
     at = None if layer in (None, "", "all") else _whole(layer, "layer")
+    if len(study.layers) == 1:
+        at = 0  # all layers of it are this one
     facts = line_facts(study, folder, method=line.name, bits=line.bits, layer=at)
     shown = weights.surface_layer(facts, folder)
     array = weights.surface_array(facts, folder, shown)
@@ -197,6 +199,7 @@ def _line_facts(study: Study, line: Line) -> dict[str, Any]:
         "bits": line.bits,
         "grid": line.grid,
         "grid_text": grid_text(line.grid, line.group_size),
+        "group_size": line.group_size,
         "draws": list(line.draws),
     }
 

@@ -130,3 +130,19 @@ def test_a_dense_study_shows_nothing_of_experts_and_those_of_a_run_share_cells(o
     large = page.evaluate(RUN, [48, 128])
     assert large["cells"] < 200
     assert large["took"] < 500
+
+
+def test_a_layer_is_computed_here(open_page):
+    """A real preview of one expert's linear, whose study takes the page; and back."""
+    page = open_page("/?study=tiny-moe&layer=all")
+    page.wait_for_selector('[data-plot="lab-hero"][data-drawn]')
+    assert page.is_hidden("[data-testid=compute]")  # there is no layer to compute
+    page.goto(page.url.split("?")[0] + "?study=tiny-moe&layer=20")
+    page.wait_for_selector("[data-testid=compute]:visible")
+    page.click("[data-testid=compute]")
+    page.wait_for_selector("[data-testid=compute-back]", timeout=90_000)
+    page.wait_for_function("!location.search.includes('study=tiny-moe')")
+    page.wait_for_function("document.querySelector('[data-testid=lambda]').max === '14'")
+    assert "In this layer" in page.text_content("[data-testid=sentence]")
+    page.click("[data-testid=compute-back]")
+    page.wait_for_function("location.search.includes('study=tiny-moe')")
