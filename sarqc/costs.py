@@ -11,7 +11,7 @@ from sarqc.recipe import Recipe
 
 DEFAULT_WINDOW = 2048  # tokens that a model sees at once where nothing else is asked
 _PROCESS = 1 << 29  # Python, PyTorch and what they hold for themselves
-_LOGITS = 1 << 29  # float32 logits of some windows, and their softmax
+_LOGITS = 1 << 29  # float32 logits of some windows, and their softmax, at most
 
 
 def memory_bytes(
@@ -36,7 +36,7 @@ def memory_bytes(
     process = _PROCESS if on_processor else 1 << 28
     return round(
         computed * (weights + states) + solved + _statistics(recipe, checkpoint) + _working(recipe, checkpoint, budget)
-        + _LOGITS * bool(test_tokens) + copies + process
+        + min(_LOGITS, 8 * test_tokens * int(checkpoint.config["vocab_size"])) + copies + process
     )  # fmt: skip
 
 
