@@ -73,7 +73,17 @@ class Checkpoint:
 
     def groups(self, block: int) -> tuple[InputGroup, ...]:
         """The linears of a block by the tensor that they read."""
-        return self.family.groups(self.experts(block))
+        family, groups = self.family, self.family.groups(self.experts(block))
+        if not family.optional:
+            return groups
+        prefix = family.in_file(f"{family.blocks}.{block}.{family.optional}")
+        if any(name.startswith(prefix) for name in self.shapes):
+            return groups
+        kept = [
+            replace(group, linears=tuple(path for path in group.linears if not path.startswith(family.optional)))
+            for group in groups
+        ]
+        return tuple(group for group in kept if group.linears)
 
     @cached_property
     def layers(self) -> list[LayerInfo]:

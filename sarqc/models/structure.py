@@ -60,6 +60,7 @@ class Family:
     embedding: str = "model.embed_tokens"
     blocks: str = "model.layers"
     norm: str = "model.norm"
+    optional: str = ""  # a module of a mixture that some models of the family have not
     loader_note: str = ""  # what a reader of its checkpoints must do, beyond from_pretrained
 
     def groups(self, n_experts: int | None) -> tuple[InputGroup, ...]:
@@ -142,7 +143,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family("Qwen3-MoE", ("qwen3_moe",), _DENSE, _MIXTURE),
     Family(
-        "DeepSeek-MoE", ("deepseek",), _DENSE, _SHARED,
+        "DeepSeek-MoE", ("deepseek",), _DENSE, _SHARED, optional="mlp.shared_experts.",
         loader_note="transformers has no class for it: call sarqc.models.deepseek_moe.register() before",
     ),
 )  # fmt: skip

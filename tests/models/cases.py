@@ -56,6 +56,9 @@ CASES = {
     "deepseek": Case(
         DeepseekConfig(**SIZES, **EXPERTS, n_routed_experts=5, n_shared_experts=2, norm_topk_prob=False), NONE
     ),
+    "deepseek, none shared": Case(
+        DeepseekConfig(**SIZES, **EXPERTS, n_routed_experts=4, n_shared_experts=None, norm_topk_prob=True), NONE
+    ),
 }
 
 
