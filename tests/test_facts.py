@@ -22,6 +22,7 @@ from sarqc.facts import (
     spans,
     sweet_spot,
 )
+from sarqc.figures import sentence as sentence_words
 from sarqc.figures.sentence import difference_decimals, number, plain, plus_minus, sentence, small_print
 from sarqc.study import ArrayRef
 from tests.synthetic_study import CURVE, GAMMAS, LAMS, write_study
@@ -313,3 +314,10 @@ def test_numbers_are_written_like_people_write_them():
 def test_a_layer_is_one_stretch_of_bytes():
     ref = ArrayRef(file="0" * 32 + ".bin", dtype="float32", shape=(3, 2, 5), axes=("layer", "gamma", "lambda"))
     assert layer_slice(ref, 2) == (80, 40)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "0"), (0.0004, "0.04"), (0.002, "0.2"), (0.0194, "1.9"), (0.0196, "2"), (0.3, "30")]
+)
+def test_a_small_share_is_not_nothing(value: float, text: str) -> None:
+    assert sentence_words.small_percent(value) == f"{text}\N{NO-BREAK SPACE}%"

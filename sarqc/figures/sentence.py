@@ -95,6 +95,13 @@ def percent(value: float, decimals: int = 0) -> str:
     return f"{number(100 * value, decimals)}{NBSP}%"
 
 
+def small_percent(value: float) -> str:
+    """Whole per cents, below 2 % with one significant digit more: an error of 0.002 is not nothing."""
+    if not 0 < value < 0.0195:
+        return percent(value)
+    return percent(value, 1 if value >= 0.00095 else 2)
+
+
 def difference_decimals(error: float, value: float) -> int:
     """Decimals that show the standard error with one digit (two where it begins with 1), at least as many as a
     perplexity of this size has, and at most three."""
@@ -294,7 +301,7 @@ def _layer_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
 def _absolute_part(facts: LineFacts, at: tuple[int, int], where: str) -> list[Piece]:
     phrases: list[list[Piece]] = []
     if facts.drift is not None and math.isfinite(facts.drift[at]):
-        phrases.append([_p("the weights drift by "), _p(percent(facts.drift[at]), "drift"), _p(" of their size")])
+        phrases.append([_p("the weights drift by "), _p(small_percent(facts.drift[at]), "drift"), _p(" of their size")])
     errors = [
         (what, role, array)
         for what, role, array in (
@@ -306,7 +313,7 @@ def _absolute_part(facts: LineFacts, at: tuple[int, int], where: str) -> list[Pi
     if errors:
         phrase: list[Piece] = [_p("the output error is ")]
         for index, (what, role, array) in enumerate(errors):
-            phrase += ([_p(" and ")] if index else []) + [_p(percent(array[at]), role), _p(f" on {what}")]
+            phrase += ([_p(" and ")] if index else []) + [_p(small_percent(array[at]), role), _p(f" on {what}")]
         phrases.append(phrase)
     if not phrases:
         return []
