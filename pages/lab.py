@@ -92,9 +92,13 @@ TOKENS = """
 
 
 def drawings(prefix: str) -> str:
-    """The switch between surfaces, flat maps and their difference."""
+    """What a cell says, where a study has more than one answer, and the switch between surfaces and flat maps."""
     options = [("surface", "3-D"), ("flat", "flat"), ("difference", "difference")]
-    return choice("drawing", prefix, options, "Drawing of the surfaces")
+    pooled = (
+        f'<label data-control="pool" hidden><select data-pool data-for="{prefix}" '
+        'data-testid="pool" aria-label="What a cell of the surfaces says"></select></label>'
+    )
+    return pooled + choice("drawing", prefix, options, "Drawing of the surfaces")
 
 
 def explorer_plots(prefix: str, tools: str = "") -> None:
@@ -111,6 +115,7 @@ def explorer_plots(prefix: str, tools: str = "") -> None:
 
 def further_plots(prefix: str) -> None:
     """What only some lines have, below the fold: hidden until the explorer has something to show."""
+    plot(f"{prefix}inspector", "Weight by weight", classes="plot-further plot-whole", hidden=True)
     plot(f"{prefix}tokens", "Calibration tokens of each expert", classes="plot-further plot-tokens", hidden=True)
     plot(f"{prefix}tokens_error", "Error by tokens", classes="plot-further", hidden=True)
     plot(f"{prefix}selection", "What “auto” chose", classes="plot-further", hidden=True)

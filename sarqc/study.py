@@ -12,7 +12,17 @@ array whose axes are named in its reference, always in this order: draw, layer, 
 | sar | draw, layer, gamma, lambda | L_sar with the line's own S, over ‖W S‖² |
 | drift | draw, layer, gamma, lambda | ‖ΔW‖_F / ‖W‖_F |
 | surface | layer, gamma, lambda, row, column | |ΔW| of the first draw, max-pooled, as uint8 |
-| surface_scale | layer | value of 255 in ``surface``: one scale for all λ and γ of a layer |
+| surface_mean | layer, gamma, lambda, row, column | the mean of |ΔW| in each cell |
+| surface_sorted, surface_mean_sorted | layer, gamma, lambda, row, column | largest and mean |ΔW|, input channels by \
+saliency, least salient first |
+| surface_signed | layer, gamma, lambda, row, column | mean ΔW, channels by saliency; 128 stands for 0 |
+| surface…_scale | layer | value of 255 in that surface: one scale for all λ and γ of a layer |
+| group_place | layer, place | row and first input channel of the group with the largest squared weights; this and \
+what follows of the first draw |
+| group_weight | layer, channel | its float weights, NaN beyond its end |
+| group_codes | layer, gamma, lambda, channel | number of the level that each weight takes, from 0 |
+| group_zero | layer, gamma, lambda | number of the level 0 |
+| group_step | layer, gamma, lambda, channel | distance of neighbouring levels; one channel where all have the same |
 | deciles | layer, gamma, lambda, decile | root-mean-square ΔW by decile of channel saliency, first draw |
 | tokens | draw, layer | calibration tokens that reached the layer, few or none for some experts |
 | recon_by_size, held_out_by_size | draw, layer, size, gamma, lambda | the same errors, solved on ``sizes`` sequences |
@@ -20,6 +30,8 @@ array whose axes are named in its reference, always in this order: draw, layer, 
 | candidate_train, candidate_validation | draw, layer, candidate_gamma, candidate_lambda | recon of what “auto” chose \
 among, on the sequences it was solved on and on those it was judged on |
 | candidate_perplexity | draw, candidate_lambda | on the sequences that one λ for the whole model was judged on |
+
+Surfaces beside ``surface`` and the arrays of the group are missing in older studies.
 
 A line with ``selected`` has one point, at lams (0,) and gammas (None,): every layer there has what was chosen for it.
 
@@ -44,6 +56,7 @@ from sarqc.errors import NotFound, Refused
 from sarqc.models.structure import LayerInfo
 
 SCHEMA_VERSION = 3
+SIGNED_ZERO = 128  # what stands for 0 in ``surface_signed``
 
 
 class _Document(BaseModel):

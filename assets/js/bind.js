@@ -30,12 +30,14 @@ export function setPath(target, path, value) {
 /**
  * A study's array, opened: `matrix(gamma, lambda)` gives rows of numbers in the array's own unit.
  * @param {ArrayBuffer} buffer bytes of one layer
- * @param {{dtype: string, shape: number[], scale: number}} info shape is (γ, λ, rows, columns)
+ * @param {{dtype: string, shape: number[], scale: number, zero?: number}} info shape is (γ, λ, rows, columns); of uint8 255
+ *   is worth `scale` and `zero` nothing
  */
 export function openArray(buffer, info) {
   const flat = info.dtype === "uint8" ? new Uint8Array(buffer) : new Float32Array(buffer);
   const [, nLambda, rows, columns] = info.shape;
-  const unit = info.dtype === "uint8" ? info.scale / 255 : 1;
+  const zero = info.zero ?? 0;
+  const unit = info.dtype === "uint8" ? info.scale / (255 - zero) : 1;
   if (flat.length !== info.shape.reduce((a, b) => a * b, 1)) throw new Error("the array does not have its shape");
   const made = new Map();
   return {
@@ -46,7 +48,7 @@ export function openArray(buffer, info) {
         made.set(
           which,
           Array.from({ length: rows }, (_, row) =>
-            Float32Array.from(flat.subarray(start + row * columns, start + (row + 1) * columns), (v) => v * unit),
+            Float32Array.from(flat.subarray(start + row * columns, start + (row + 1) * columns), (v) => (v - zero) * unit),
           ),
         );
       }

@@ -5,13 +5,14 @@
  */
 
 import { download, fill, h, say } from "./dom.js";
-import { Explorer, FIGURES } from "./explorer.js";
+import { FIGURES } from "./explorer.js";
 import { count, csv } from "./format.js";
+import { WeightsExplorer } from "./weight_views.js";
 
 const CARDS = ["tokens", "tokens_error"]; // there only for studies with experts
 const NAMES = { blocks: "all blocks", experts: "this block" };
 
-export class MixtureExplorer extends Explorer {
+export class MixtureExplorer extends WeightsExplorer {
   /** As ``Explorer``; ``figures`` without those of experts, which are added. */
   constructor({ figures = FIGURES, ...options }) {
     super({ ...options, figures: [...figures, ...CARDS] });

@@ -164,10 +164,8 @@ export class Explorer {
         if (wanted[name] !== undefined && wanted[name] !== null) query.set(name, wanted[name]);
       }
       const view = await request(`/studies/${encodeURIComponent(wanted.study)}/view?${query}`);
-      const arrays = {};
-      for (const [name, info] of Object.entries(view.arrays)) {
-        arrays[name] = openArray(await arrayBytes(view.study.id, info), info);
-      }
+      const opened = Object.entries(view.arrays).map(async ([name, info]) => [name, openArray(await arrayBytes(view.study.id, info), info)]);
+      const arrays = Object.fromEntries(await Promise.all(opened));
       if (mine !== this.request) return;
       this.view = view;
       this.arrays = arrays;
@@ -198,7 +196,6 @@ export class Explorer {
     this.controls();
     this.hosts.hero?.canvas.classList.toggle("is-scrub", view.lams.length > 1);
     for (const name of OPTIONAL) this.card(name)?.classList.toggle("is-off", !view.figures[name]);
-    this.surfaceTitle();
     this.table();
     this.measured();
     this.words();
@@ -213,11 +210,13 @@ export class Explorer {
     whenIdle(away.map((host) => () => host.draw()));
   }
 
+  /** The name of the figure that a card shows. */
+  figureName(card) {
+    return card === "hero" && this.quality === "accuracy" ? "hero_accuracy" : card;
+  }
+
   take(name) {
-    const { figures } = this.view;
-    let figure = name === "hero" && this.quality === "accuracy" ? figures.hero_accuracy : figures[name];
-    if (name === "surfaces_flat" && this.drawing === "difference") figure = figures.surfaces_difference ?? figure;
-    this.hosts[name]?.take(figure ?? null, this.at, this.arrays, MISSING[name] ?? "");
+    this.hosts[name]?.take(this.view.figures[this.figureName(name)] ?? null, this.at, this.arrays, MISSING[name] ?? "");
   }
 
   draw(name) {
@@ -358,17 +357,6 @@ export class Explorer {
     const { model } = view.study;
     lines.push(`${model.name}, ${view.line.title}, ${view.line.bits} bits, ${view.line.grid_text}. ${location.href}`);
     return lines.join("\n");
-  }
-
-  surfaceTitle() {
-    const { view } = this;
-    const name = layerAt(view, view.surface_layer)?.label ?? "";
-    const shown = view.layer === null ? `${name}, largest drift` : name;
-    for (const host of [this.hosts.surfaces, this.hosts.surfaces_flat]) {
-      if (host?.heading) {
-        fill(host.heading, h("span", { class: "maths" }, "|Ŵ − W|"), h("span", { class: "card-note" }, `, ${shown}`));
-      }
-    }
   }
 
   table() {

@@ -99,17 +99,18 @@ function asked(view, name) {
 }
 
 /** The cells of |Ŵ − W| at the smallest and at the shown λ, as they are drawn. */
-export function cells({ arrays, at, view }) {
-  const first = arrays.surface.matrix(at.gamma, 0);
-  const shown = arrays.surface.matrix(at.gamma, at.lambda);
+export function cells({ arrays, at, view, shownArray = "surface" }) {
+  const first = arrays[shownArray].matrix(at.gamma, 0);
+  const shown = arrays[shownArray].matrix(at.gamma, at.lambda);
+  const what = shownArray === "surface_signed" ? "Ŵ − W" : "|Ŵ − W|";
   const name = (lambda) => view.lam_texts[lambda] ?? "";
   const rows = [];
   shown.forEach((line, row) => line.forEach((value, column) => rows.push({ row, column, first: first[row][column], shown: value })));
   const columns = [
     { key: "row", title: "Output cell", kind: "plain" },
     { key: "column", title: "Input cell", kind: "plain" },
-    { key: "first", title: `|Ŵ − W|, λ = ${name(0)}`, kind: "significant" },
-    { key: "shown", title: `|Ŵ − W|, λ = ${name(at.lambda)}`, kind: "significant" },
+    { key: "first", title: `${what}, λ = ${name(0)}`, kind: "significant" },
+    { key: "shown", title: `${what}, λ = ${name(at.lambda)}`, kind: "significant" },
   ];
   return { columns, rows };
 }

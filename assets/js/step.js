@@ -183,16 +183,23 @@ function tspans(text) {
   return [...top.childNodes];
 }
 
-/** A rectangle whose sides move along x. */
+/** A rectangle whose sides move along x, or a path of points “x,y” in the units of its axes. */
 function shape(canvas, index, values) {
   const layout = canvas._fullLayout.shapes[index];
   const path = canvas.querySelector(`path[data-index="${index}"]`);
   const axis = axisOf(canvas, layout.xref);
+  if (layout.type === "path") return path && Object.keys(values).join() === "path" ? () => path.setAttribute("d", drawnPath(canvas, layout, values.path)) : null;
   const { x0 = layout.x0, x1 = layout.x1, ...others } = values;
   const sides = /^M[-\d.]+,([-\d.]+)H[-\d.]+V([-\d.]+)H[-\d.]+Z$/.exec(path?.getAttribute("d") ?? "");
   if (layout.type !== "rect" || !axis || !sides || Object.keys(others).length) return null;
   const [left, right] = [x0, x1].map((value) => short(axis._offset + axis.c2p(value)));
   return () => path.setAttribute("d", `M${left},${sides[1]}H${right}V${sides[2]}H${left}Z`);
+}
+
+function drawnPath(canvas, { xref, yref }, text) {
+  const [xaxis, yaxis] = [axisOf(canvas, xref), axisOf(canvas, yref)];
+  const point = (_, x, y) => `${short(xaxis._offset + xaxis.c2p(Number(x)))},${short(yaxis._offset + yaxis.c2p(Number(y)))}`;
+  return text.replace(/(-?[\d.]+),(-?[\d.]+)/g, point);
 }
 
 /** Heights of a surface: the scene keeps its scale, so only this one surface goes to the graphics card again. */

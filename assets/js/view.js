@@ -48,6 +48,7 @@ export const LAB_VIEW = {
   draw: position("calibration draw"),
   show: oneOf("quality shown", ["perplexity", "accuracy"], "perplexity"),
   drawing: oneOf("drawing of the weights", ["surface", "flat", "difference"]), // standard: what fits the screen
+  pool: oneOf("what a cell of the drawing says", ["max", "mean", "max-saliency", "mean-saliency", "signed"], "max"),
 };
 
 /** What a link can lock or hide in the Lab, in the order of the page. */
@@ -60,6 +61,7 @@ export const LAB_CONTROLS = {
   scale: "Scale of the errors",
   draw: "Calibration draw",
   drawing: "Drawing of the weights",
+  pool: "What a cell of it says",
   lambda: "λ",
   gamma: "γ",
   play: "Play",
@@ -82,6 +84,7 @@ export const LAB_PANELS = {
   methods: "Every method",
   selection: "What “auto” chose",
   gap: "Amount of text",
+  inspector: "Weight by weight",
   measured: "How this was measured",
   numbers: "The numbers",
 };

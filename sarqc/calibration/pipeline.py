@@ -27,7 +27,7 @@ from sarqc.models.structure import LayerInfo
 from sarqc.models.walk import BlockWalk
 from sarqc.quantization.solve import BUDGET_BYTES
 
-LAYER_FORMAT = 3  # part of every key: raise it when the same inputs would give other bits
+LAYER_FORMAT = 4  # part of every key: raise it when the same inputs would give other bits, or a file holds more
 
 
 def layer_keys(loaded: LoadedModel, plan: CalibrationPlan) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The nouns of a calibration: what determines it, and what it leaves for each linear.
 
-Axes: L values of λ.
+Axes: L values of λ, C weights of the inspected group.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from torch import Tensor
 
 from sarqc.calibration.corpora import Sequences
 from sarqc.models.structure import LayerInfo
-from sarqc.quantization.drift import drift_by_saliency, drift_surface
+from sarqc.quantization.drift import drift_by_saliency, drift_surface, further_surfaces, saliency_order
 from sarqc.quantization.grid import Grid
+from sarqc.quantization.inspected_group import inspect_group
 from sarqc.quantization.methods import Method, RoundToNearest
 from sarqc.quantization.quantized_layer import QuantizedLayer
 
@@ -70,10 +71,23 @@ class LayerCurve:
     sar: np.ndarray  # (L,) relative_sar
     drift: np.ndarray  # (L,) relative_drift
     surface: np.ndarray  # (L, 40, 40) pooled |ΔW|
+    surface_mean: np.ndarray  # (L, 28, 28), these four as in further_surfaces
+    surface_sorted: np.ndarray  # (L, 28, 28)
+    surface_mean_sorted: np.ndarray  # (L, 28, 28)
+    surface_signed: np.ndarray  # (L, 28, 28)
     deciles: np.ndarray  # (L, 10)
+    group_place: np.ndarray  # (2,) int64, row and first input channel of the inspected group
+    group_weight: np.ndarray  # (C,) its float weights
+    group_codes: np.ndarray  # (L, C) uint8, these three as in InspectedGroup
+    group_zero: np.ndarray  # (L,)
+    group_step: np.ndarray  # (L, C)
 
 
-CURVE_ARRAYS = ("recon", "held_out", "sar", "drift", "surface", "deciles")
+SURFACES = ("surface", "surface_mean", "surface_sorted", "surface_mean_sorted", "surface_signed")
+ALONG_LAMBDA = (
+    "recon", "held_out", "sar", "drift", *SURFACES, "deciles", "group_codes", "group_zero", "group_step",
+)  # fmt: skip
+CURVE_ARRAYS = (*ALONG_LAMBDA, "group_place", "group_weight")
 
 
 @dataclass(frozen=True)
@@ -87,11 +101,16 @@ class SolvedLayer:
     from_cache: bool
 
 
-def curve_of(lams: tuple[float, ...], solved: Sequence[QuantizedLayer], weight: Tensor, abs_mean: Tensor) -> LayerCurve:
-    """What is drawn of one layer: solved (one for each λ), weight (O, I), abs_mean (I,)."""
+def curve_of(
+    lams: tuple[float, ...], solved: Sequence[QuantizedLayer], weight: Tensor, abs_mean: Tensor, grid: Grid
+) -> LayerCurve:
+    """What is drawn of one layer: solved on the grid (one for each λ), weight (O, I), abs_mean (I,)."""
     reports = [layer.report for layer in solved]
     deltas = [layer.dequantized.float() - weight.float() for layer in solved]
     inputs = abs_mean.to(weight.device)
+    order = saliency_order(inputs, weight.float())
+    further = [further_surfaces(delta, order) for delta in deltas]
+    group = inspect_group(weight, solved, grid)
 
     def numbers(name: str) -> np.ndarray:
         values = [getattr(report, name) for report in reports]
@@ -106,4 +125,7 @@ def curve_of(lams: tuple[float, ...], solved: Sequence[QuantizedLayer], weight: 
         drift=numbers("relative_drift"),
         surface=np.stack([drift_surface(delta).cpu().numpy() for delta in deltas]),
         deciles=np.stack([drift_by_saliency(delta, inputs, weight.float()).cpu().numpy() for delta in deltas]),
+        group_place=np.array([group.row, group.first]),
+        **{f"group_{name}": getattr(group, name).numpy() for name in ("weight", "codes", "zero", "step")},
+        **{name: np.stack([one[name].cpu().numpy() for one in further]) for name in further[0]},
     )

@@ -73,7 +73,8 @@ def solve_block(
     seconds = (time.perf_counter() - started) / len(layers)
     for path, layer in layers.items():
         points = [found[path] for found in solved]
-        curve = curve_of(plan.curve_lams(), points, weights[path], data.statistics(path).abs_mean)
+        abs_mean = data.statistics(path).abs_mean
+        curve = curve_of(plan.curve_lams(), points, weights[path], abs_mean, plan.grids[layer.name])
         yield SolvedLayer(layer, points[plan.own_point()], curve, seconds, from_cache=False)
 
 
@@ -103,7 +104,7 @@ def _by_layer(
             ]
             found = quantize_layers(solving, grid, budget_bytes=budget_bytes)
         for path, solved in zip(together, found, strict=True):
-            curve = curve_of(plan.curve_lams(), solved, weights[path], data.statistics(path).abs_mean)
+            curve = curve_of(plan.curve_lams(), solved, weights[path], data.statistics(path).abs_mean, grid)
             seconds, started = time.perf_counter() - started, time.perf_counter()
             yield SolvedLayer(layers[path], solved[plan.own_point()], curve, seconds, from_cache=False)
 
@@ -141,7 +142,7 @@ def solve_curve(
     """One layer at every λ, as quantized layers and as the curve that is drawn of them."""
     points = sweep_points(method, lams)
     solved = list(quantize_points(weight, statistics, grid, points, held_out=held_out, budget_bytes=budget_bytes))
-    return solved, curve_of(lams, solved, weight, statistics.abs_mean)
+    return solved, curve_of(lams, solved, weight, statistics.abs_mean, grid)
 
 
 def _by_group(

@@ -15,9 +15,11 @@ from sarqc.figures.deciles import deciles
 from sarqc.figures.drawing import Figure
 from sarqc.figures.gap import gap
 from sarqc.figures.hero import hero
+from sarqc.figures.inspector import inspector
 from sarqc.figures.layer_map import layer_label, layer_map
 from sarqc.figures.methods import methods
 from sarqc.figures.plane import plane
+from sarqc.figures.pooling import Arrays, pooling_choices, surface_arrays
 from sarqc.figures.scales import SCALES, scales_of
 from sarqc.figures.selection import selection
 from sarqc.figures.sentence import lam_names, lam_text, percent, sentence, small_print
@@ -74,7 +76,7 @@ def lab_view(
         at = 0  # all layers of it are this one
     facts = line_facts(study, folder, method=line.name, bits=line.bits, layer=at)
     shown = weights.surface_layer(facts, folder)
-    array = weights.surface_array(facts, folder, shown)
+    arrays = surface_arrays(facts, folder, shown)
     counts = experts.counts_of(facts, folder)
     n_g, n_m = len(line.gammas), len(line.lams)
     grid = [(g, m) for g in range(n_g) for m in range(n_m)]
@@ -102,8 +104,9 @@ def lab_view(
         "band": (facts.perplexity.band.tolist() if facts.perplexity else [[False] * n_m] * n_g),
         "sentences": [[sentence(facts, g, m) for m in range(n_m)] for g in range(n_g)],
         "small_print": [[small_print(facts, g, m) for m in range(n_m)] for g in range(n_g)],
-        "figures": _figures(facts, folder, array, shown, counts, chosen),
-        "arrays": {} if array is None else {"surface": array},
+        "figures": _figures(facts, folder, arrays, shown, counts, chosen),
+        "arrays": arrays,
+        "poolings": pooling_choices(arrays),
         "surface_layer": shown,
         "table": point_rows(facts, grid),
         "tokens": experts.token_table(counts),
@@ -115,7 +118,7 @@ def lab_view(
 def _figures(
     facts: LineFacts,
     folder: Path,
-    array: dict[str, Any] | None,
+    arrays: Arrays,
     shown: int,
     counts: TokenCounts | None,
     scale: str,
@@ -130,9 +133,8 @@ def _figures(
     return {
         "hero": first,
         "hero_accuracy": first_accuracy,
-        "surfaces": None if array is None else weights.surfaces(facts, array, shown, flat=False),
-        "surfaces_flat": None if array is None else weights.surfaces(facts, array, shown, flat=True),
-        "surfaces_difference": None if array is None else weights.difference(facts, array, shown),
+        **weights.weight_figures(facts, arrays, shown),
+        "inspector": inspector(facts, folder, shown),
         "deciles": deciles(facts, folder),
         "map": layer_map(facts, folder),
         "map_experts": experts.expert_map(facts, folder, counts),
@@ -306,6 +308,7 @@ def how_measured(facts: LineFacts) -> list[dict[str, str]]:
     if len(line.lams) > 1:
         pairs.append(("Scales", "paper’s rule: (value − least) / (most − least) over λ from 0.1 to 1; ratio: to λ = 0"))
     pairs.append(("Weight drift, plain", "‖Ŵ − W‖ / ‖W‖ of a layer; all layers: their mean"))
+    pairs += _pictures(line)
     if facts.drift is not None and (len(line.lams) > 1 or len(study.lines) > 1):
         pairs.append(("Hollow points", "no μ ≥ 0 makes reconstruction error + μ · drift² smallest there"))
     if line.sizes and "recon_by_size" in line.arrays:
@@ -317,6 +320,22 @@ def how_measured(facts: LineFacts) -> list[dict[str, str]]:
     pairs.append(("Prefix", prefix))
     pairs.append(("Made", study.created))
     return [{"name": name, "text": text} for name, text in pairs]
+
+
+def _pictures(line: Line) -> list[tuple[str, str]]:
+    """How the pictures of the weights were made."""
+    pairs = []
+    if "surface_mean" in line.arrays:
+        whole, further = ((line.arrays[name].shape[-2:]) for name in ("surface", "surface_mean"))
+        text = (
+            f"|Ŵ − W| of the first draw: the largest of each of {whole[0]} × {whole[1]} cells; the mean, and what "
+            f"is sorted by saliency, mean|x| / mean|W|, of {further[0]} × {further[1]}; signed: the mean of Ŵ − W"
+        )
+        pairs.append(("Cells of the weights", text))
+    if "group_weight" in line.arrays:
+        text = "of each layer the group with the largest squared weights, the same for every λ, γ and method"
+        pairs.append(("Weight by weight", text))
+    return pairs
 
 
 def _how_chosen(line: Line) -> str:

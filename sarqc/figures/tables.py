@@ -12,7 +12,9 @@ import numpy as np
 from sarqc.errors import NotFound
 from sarqc.facts import LineFacts, line_facts, mean_over_draws, paired_difference, read
 from sarqc.figures.deciles import decile_drift
+from sarqc.figures.inspector import read_group
 from sarqc.figures.lab import point_rows
+from sarqc.figures.weights import surface_layer
 from sarqc.study import Study, one_draw
 
 Row = dict[str, Any]
@@ -24,6 +26,7 @@ HEADINGS: dict[str, tuple[str, str]] = {
     "lambda": ("λ", "plain"),
     "gamma": ("γ", "plain"),
     "sequences": ("Calibration sequences", "plain"),
+    "channel": ("Input channel", "plain"),
     "decile": ("Decile of saliency", "plain"),
     "perplexity": ("Perplexity, unseen text", "perplexity"),
     "perplexity_error": ("± standard error", "difference"),
@@ -32,6 +35,9 @@ HEADINGS: dict[str, tuple[str, str]] = {
     "held_out": ("Reconstruction error, unseen text", "significant"),
     "drift": ("Weight drift, plain", "significant"),
     "rms_drift": ("Root-mean-square drift", "significant"),
+    "weight": ("Float weight", "significant"),
+    "quantized": ("Level it takes", "significant"),
+    "nearest": ("The nearest level", "flag"),
     "identity_rms_drift": ("Root-mean-square drift, identity", "significant"),
 }
 
@@ -132,4 +138,22 @@ def _selection(facts: LineFacts, folder: Path) -> Iterator[Row]:
                 yield {"draw": seed, "layer": layer.name, "lambda": found.lam[d, index], "gamma": gamma}
 
 
-TABLES = {"deciles": _deciles, "map": _layers, "gap": _gap, "methods": _methods, "selection": _selection}
+def _weights(facts: LineFacts, folder: Path) -> Iterator[Row]:
+    layer = surface_layer(facts, folder)
+    group = read_group(facts, folder, layer)
+    for at, named in _points(facts) if group is not None else ():
+        for index, weight in enumerate(group.weight):
+            yield {
+                "layer": facts.study.layers[layer].name,
+                **named,
+                "channel": group.first + index,
+                "weight": weight,
+                "quantized": group.taken[at][index],
+                "nearest": not group.other[at][index],
+            }
+
+
+TABLES = {
+    "deciles": _deciles, "map": _layers, "gap": _gap, "methods": _methods, "selection": _selection,
+    "inspector": _weights,
+}  # fmt: skip

@@ -63,3 +63,9 @@ test("an array can be drawn as its difference to another λ", () => {
   const { data } = figureAt(figure, { gamma: 1, lambda: 3 }, { surface: array });
   assert.deepEqual(data[0].z, [[2, 0], [8, 0]]);
 });
+
+test("bytes with a zero of their own have both signs", () => {
+  const shape = [1, 1, 1, 4];
+  const array = openArray(Uint8Array.from([1, 128, 255, 65]).buffer, { dtype: "uint8", shape, scale: 0.5, zero: 128 });
+  assert.deepEqual(Array.from(array.matrix(0, 0)[0], (v) => Math.round(v * 10000)), [-5000, 0, 5000, -2480]);
+});

@@ -31,8 +31,9 @@ const MAKE = {
   draw: (dice) => dice.pick(["all", 0, 4, 123456]),
   show: (dice) => dice.pick(["perplexity", "accuracy"]),
   drawing: (dice) => dice.pick(["surface", "flat", "difference"]),
+  pool: (dice) => dice.pick(["max", "mean", "max-saliency", "mean-saliency", "signed"]),
 };
-const STANDARD = { layer: "all", scale: "raw", draw: "all", show: "perplexity" };
+const STANDARD = { layer: "all", scale: "raw", draw: "all", show: "perplexity", pool: "max" };
 
 test("every state survives its own address, 2,000 of them", () => {
   assert.deepEqual(Object.keys(MAKE), Object.keys(LAB_VIEW));
@@ -68,6 +69,7 @@ test("what can't be read is told and ignored", () => {
     scale: ["log", "Raw"],
     show: ["loss"],
     drawing: ["3d"],
+    pool: ["min", "mean,max"],
     study: ["../etc", "a b", ".hidden", "<b>"],
   };
   for (const [key, texts] of Object.entries(bad)) {

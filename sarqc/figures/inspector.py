@@ -1,0 +1,182 @@
+"""One group of weights, weight by weight: where it was, the levels it may take, and the one it got at the shown λ.
+
+Axes in comments: G γ values, M λ values, C weights of the group, B levels.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sarqc.facts import LineFacts, read
+from sarqc.figures.drawing import PLAIN_AXIS, Figure, base_layout, bind, note
+from sarqc.figures.layer_map import layer_label
+from sarqc.figures.sentence import point_names
+
+MOST_LEVELS = 32  # more are too close to be told apart
+NARROW_CHANNELS = 32  # shown where there is little room
+TIE = 1e-3  # of a step: a weight so near the middle of two levels is at its nearest either way
+
+
+@dataclass(frozen=True)
+class Group:
+    """The inspected group of one layer, from what its study holds."""
+
+    row: int
+    first: int  # input channel of the first weight
+    weight: np.ndarray  # C
+    levels: np.ndarray  # G M B C, or G M B 1 where all channels have the same
+    taken: np.ndarray  # G M C, Ŵ
+    other: np.ndarray  # G M C, True where another level lies nearer to the weight
+
+
+def read_group(facts: LineFacts, folder: Path, layer: int) -> Group | None:
+    """The group of a layer; None where the study holds none."""
+    names = ("group_place", "group_weight", "group_codes", "group_zero", "group_step")
+    arrays = [read(folder, facts.line, name) for name in names]
+    if any(array is None for array in arrays):
+        return None
+    place, weight, codes, zero, step = (array[layer] for array in arrays if array is not None)
+    count = int(np.isfinite(weight).sum())
+    weight, codes, step, zero = weight[:count], codes[..., :count], step[..., :count], zero[..., None]
+    last = 2**facts.line.bits - 1
+    where = weight / step + zero  # G M C, as a number of a level
+    nearest = np.clip(np.rint(where), 0, last)
+    levels = (np.arange(last + 1)[:, None] - zero[..., None]) * step[..., None, :]
+    other = np.abs(codes - where) > np.abs(nearest - where) + TIE
+    return Group(int(place[0]), int(place[1]), weight, levels, (codes - zero) * step, other)
+
+
+def inspector(facts: LineFacts, folder: Path, layer: int) -> Figure | None:
+    """Float weights as rings on the grid's levels, and an arrow from each to the level that it takes.
+
+    An arrow that does not end at the nearest level stands out: that weight makes up for errors of others.
+    """
+    group = read_group(facts, folder, layer)
+    if group is None:
+        return None
+    channels = group.first + np.arange(len(group.weight))
+    drawn = group.levels.shape[-2] <= MOST_LEVELS
+    every = np.concatenate([group.weight, group.taken.ravel(), group.levels.ravel() if drawn else []])
+    low, high = float(every.min()), float(every.max())
+    pad = 0.04 * ((high - low) or 1.0)
+    digits = max(0, 3 - math.floor(math.log10((high - low) or 1.0)))
+    layout = base_layout(left=56, right=16, top=30, bottom=38)
+    layout["xaxis"] = {
+        **PLAIN_AXIS, "showgrid": False, "range": [int(channels[0]) - 1, int(channels[-1]) + 1], "nticks": 9,
+        "title": {"text": "input channel", "standoff": 6, "font": {"size": 12}},
+    }  # fmt: skip
+    layout["yaxis"] = {**PLAIN_AXIS, "showgrid": False, "range": [low - pad, high + pad], "nticks": 5}
+    info = facts.study.layers[layer]
+    figure: Figure = {
+        "data": [],
+        "layout": layout,
+        "bindings": [],
+        "title": f"Weight by weight: {layer_label(info)}, output {group.row}, inputs {channels[0]} to {channels[-1]}",
+    }
+    if drawn:
+        _add_levels(figure, group, (int(channels[0]) - 1, int(channels[-1]) + 1), digits)
+    for wanted, color in ((False, "var(--ink-3)"), (True, "var(--recon)")):
+        _add_arrows(figure, group, group.other == wanted, 0.03 * (high - low), digits, color)
+    _add_weights(figure, np.round(group.weight, digits), channels)
+    _add_words(figure, facts, group, info.name)
+    figure["narrow"] = {"layout.annotations.1.visible": False}
+    if len(channels) > NARROW_CHANNELS:
+        figure["narrow"] |= {
+            "layout.xaxis.range": [int(channels[0]) - 1, int(channels[NARROW_CHANNELS - 1]) + 0.7],
+            "layout.xaxis.title.text": f"input channel, the first {NARROW_CHANNELS} of {len(channels)}",
+        }
+    return figure
+
+
+def _add_path(figure: Figure, paths: list[list[str]], color: str, width: float) -> None:
+    """One drawing below the weights, which γ and λ change as a whole: quicker than a trace with gaps."""
+    at = len(figure["layout"]["shapes"])
+    figure["layout"]["shapes"].append(
+        {"type": "path", "path": "", "layer": "below", "fillcolor": color, "line": {"color": color, "width": width}}
+    )
+    figure["bindings"].append(bind(f"layout.shapes.{at}.path", paths, "gamma", "lambda"))
+
+
+def _add_levels(figure: Figure, group: Group, ends: tuple[int, int], digits: int) -> None:
+    """Lines through the whole group, or a mark for each channel where each has levels of its own."""
+
+    def path(levels: np.ndarray) -> str:  # B C
+        if levels.shape[-1] == 1:
+            return "".join(f"M{ends[0]},{y:.{digits}f}L{ends[1]},{y:.{digits}f}" for y in levels[:, 0].tolist())
+        return "".join(
+            f"M{group.first + k - 0.4:.1f},{y:.{digits}f}L{group.first + k + 0.4:.1f},{y:.{digits}f}"
+            for level in levels.tolist()
+            for k, y in enumerate(level)
+        )
+
+    _add_path(figure, [[path(point) for point in row] for row in group.levels], "var(--line-2)", 1)
+
+
+def _add_arrows(figure: Figure, group: Group, chosen: np.ndarray, head: float, digits: int, color: str) -> None:
+    """An arrow from each weight that ``chosen`` (G M C) marks to the level that it takes; ``head`` is its height."""
+
+    def arrow(x: int, start: float, end: float) -> str:
+        back = end - math.copysign(min(head, abs(end - start)), end - start)
+        sides = (f"{'ML'[side > 0]}{x + 0.3 * side:.1f},{back:.{digits}f}" for side in (-1, 1))
+        return f"M{x},{start:.{digits}f}L{x},{end:.{digits}f}" + f"L{x},{end:.{digits}f}".join(sides) + "Z"
+
+    def path(taken: np.ndarray, marks: np.ndarray) -> str:  # C
+        return "".join(
+            arrow(group.first + k, float(group.weight[k]), float(taken[k])) for k in np.flatnonzero(marks).tolist()
+        )
+
+    paths = [[path(*point) for point in zip(*row, strict=True)] for row in zip(group.taken, chosen, strict=True)]
+    _add_path(figure, paths, color, 1.5)
+
+
+def _add_weights(figure: Figure, weight: np.ndarray, channels: np.ndarray) -> None:
+    figure["data"].append(
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "float weights",
+            "x": channels.tolist(),
+            "y": weight.tolist(),
+            "marker": {
+                "symbol": "circle",
+                "size": 5,
+                "color": "var(--surface)",
+                "line": {"color": "var(--ink)", "width": 1.25},
+            },
+            "hovertemplate": "input %{x}: float weight %{y}<extra></extra>",
+        }
+    )
+
+
+def _add_words(figure: Figure, facts: LineFacts, group: Group, name: str) -> None:
+    """How many weights are not at their nearest level, above the drawing and for who can't see it."""
+    points, count = point_names(facts.line), len(group.weight)
+    others = group.other.sum(axis=-1)  # G M
+    place = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "yshift": 6, "font": {"size": 12, "color": "var(--ink)"}}
+    key = "○ float weight, arrow: to the level it takes"
+    right = {"x": 1, "xanchor": "right", "font": {"size": 12, "color": "var(--ink-2)"}}
+    figure["layout"]["annotations"] += [note("", **place), note(key, **(place | right))]
+    texts, narrow, arias = [], [], []
+    for row in others.tolist():
+        short = [
+            f'{point}: <span style="color:var(--recon-ink)">{other} of {count}</span>'
+            for point, other in zip(points, row, strict=True)
+        ]
+        texts.append([f"{one} weights do not take the nearest level" for one in short])
+        narrow.append([f"{one} not at the nearest level" for one in short])
+        arias.append(
+            [
+                f"One group of {count} weights of {name} at {point} and the levels of its grid: {other} of them do not "
+                "take the nearest level."
+                for point, other in zip(points, row, strict=True)
+            ]
+        )
+    figure["bindings"] += [
+        bind("layout.annotations.0.text", texts, "gamma", "lambda"),
+        bind("aria", arias, "gamma", "lambda"),
+    ]
+    figure["narrow_bindings"] = [bind("layout.annotations.0.text", narrow, "gamma", "lambda")]

@@ -1,0 +1,63 @@
+"""The weights in a real browser: another pooling of the surfaces, and one group weight by weight as λ moves."""
+
+from __future__ import annotations
+
+INSPECTOR = '[data-plot="lab-inspector"]'
+SURFACES = '[data-plot="lab-surfaces_flat"]'
+CELLS = """card => {
+  const { data } = document.querySelector(`${card} .plot-canvas`);
+  return [data[1].z.length, data[1].z[0].length, Math.min(...data[1].z.flatMap((row) => Array.from(row)))];
+}"""
+# Where each arrow ends, by plotly's own axis, from what is drawn.
+ENDS = """card => {
+  const canvas = document.querySelector(`${card} .plot-canvas`);
+  const { yaxis, xaxis } = canvas._fullLayout;
+  const paths = [1, 2].map((at) => canvas.querySelector(`path[data-index="${at}"]`).getAttribute("d"));
+  const arrows = [...paths.join("").matchAll(/M([-\\d.]+),[-\\d.]+L([-\\d.]+),([-\\d.]+)M[^Z]+Z/g)];
+  return arrows.map(([, x, , y]) => [xaxis.p2c(x - xaxis._offset), yaxis.p2c(y - yaxis._offset)])
+    .sort((a, b) => a[0] - b[0]).map(([, y]) => y);
+}"""
+REACTS = """() => {
+  window.reacts = [];
+  const react = Plotly.react;
+  Plotly.react = (canvas, ...rest) => {
+    reacts.push(canvas.closest("[data-plot]").dataset.plot);
+    return react(canvas, ...rest);
+  };
+}"""
+
+
+def test_cells_are_pooled_as_chosen_and_arrows_follow_lambda_without_a_request(app, small_run, open_page):
+    study = small_run["study_id"]
+    page = open_page(f"/?study={study}&layer=3&lambda=1&pool=mean-saliency&drawing=flat")
+    page.wait_for_selector(f"{SURFACES}[data-drawn]")
+    assert page.evaluate(CELLS, SURFACES)[:2] == [28, 28]
+    select = page.locator(f"{SURFACES} [data-testid=pool]")
+    assert select.input_value() == "mean-saliency"
+    select.select_option("signed")
+    page.wait_for_function("location.search.includes('pool=signed')")
+    page.wait_for_function(f"({CELLS})({SURFACES!r})[2] < 0")
+    assert page.locator(f"{SURFACES} .card-title").inner_text().startswith("Ŵ − W")
+    select.select_option("max")
+    page.wait_for_function("!location.search.includes('pool')")
+    page.wait_for_function(f"({CELLS})({SURFACES!r})[0] === 40")
+
+    page.locator(INSPECTOR).scroll_into_view_if_needed()
+    page.wait_for_selector(f'{INSPECTOR}[data-drawn="0,2"]')
+    asked = len(page.watch.requests)
+    before = page.evaluate(ENDS, INSPECTOR)
+    page.evaluate(REACTS)
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_selector(f'{INSPECTOR}[data-drawn="0,0"]')
+    after = page.evaluate(ENDS, INSPECTOR)
+    assert len(after) == len(before) > 90
+    assert after != before
+    assert "lab-inspector" not in page.evaluate("reacts")  # moved in place
+    assert len(page.watch.requests) == asked
+    words = page.locator(f"{INSPECTOR} .annotation-text").first.text_content()
+    query = "method=rqc-gbs&bits=2&layer=3"
+    rows = app.json(f"/studies/{study}/tables/inspector?{query}")["rows"]
+    first = [row for row in rows if row["lambda"] == 0]
+    assert words.startswith(f"λ = 0: {sum(not row['nearest'] for row in first)} of {len(first)} ")
+    assert max(abs(row["quantized"] - end) for row, end in zip(first, after, strict=True)) < 2e-3
