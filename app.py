@@ -19,11 +19,12 @@ from pathlib import Path
 import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.staticfiles import StaticFiles
 from starlette.datastructures import MutableHeaders
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sarqc.errors import Refused, SarqcError
+from sarqc.jobs.assets import assets_router
 from sarqc.jobs.http import Planner, api_router
 from sarqc.jobs.responses import ASK_AGAIN, FOR_EVER, file_response
 from sarqc.jobs.store import Store
@@ -34,7 +35,6 @@ from sarqc.settings import Settings
 PAGE_BODY_BYTES = 1 << 20  # what a page may send to Gradio; the REST interface has its own limit
 GRACE_SECONDS = 3  # for open connections when the app is asked to end
 EVENTS_WAITING = 64  # of Gradio's own, which here are short
-PUBLIC_FOLDERS = ("js", "css")  # of the assets
 
 # Gradio starts from an inline script, compiles its templates and plotly draws with inline styles and blobs.
 # What matters is that no page can load from, or send to, another origin.
@@ -78,13 +78,16 @@ class SecurityHeaders:
 
 
 class Preload:
-    """Names what a page needs in the headers of its answer, so that browsers fetch it while Gradio is starting."""
+    """Names what a page needs in the headers of its answer, so that browsers fetch it while Gradio is starting.
 
-    def __init__(self, app: ASGIApp, scripts: Path) -> None:
+    The page itself is compressed; nothing else is here, since streams and parts of files must stay as they are.
+    """
+
+    def __init__(self, app: ASGIApp, assets: Path) -> None:
         from pages.preload import link_header
 
-        self.app = app
-        self.links = lambda path: link_header(path, scripts)
+        self.app, self.packed = app, GZipMiddleware(app)
+        self.links = lambda path: link_header(path, assets)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         links = self.links(scope["path"].rstrip("/") or "/") if scope["type"] == "http" else ""
@@ -94,16 +97,10 @@ class Preload:
                 MutableHeaders(scope=message).append("Link", links)
             await send(message)
 
-        await self.app(scope, receive, send_with_links if links else send)
-
-
-class Edited(StaticFiles):
-    """Files that browsers may keep but must ask about: an edit shows at the next load."""
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        response = await super().get_response(path, scope)
-        response.headers["Cache-Control"] = ASK_AGAIN
-        return response
+        if links:
+            await self.packed(scope, receive, send_with_links)
+        else:
+            await self.app(scope, receive, send)
 
 
 def create_app(
@@ -148,12 +145,12 @@ def create_app(
     _add_assets(app, settings.assets_dir)
     if with_pages:
         _add_pages(app, settings)
-        app.add_middleware(Preload, scripts=settings.assets_dir / "js")
+        app.add_middleware(Preload, assets=settings.assets_dir)
     return app
 
 
 def _add_assets(app: FastAPI, folder: Path) -> None:
-    """Our own folders, one by one: Gradio keeps its files under ``/assets`` too, and the models must not show."""
+    """Our own scripts and styles, and plotly's."""
     plotly, version = _plotly_file(), metadata.version("plotly")
 
     @app.get("/assets/plotly.min.js", include_in_schema=False)
@@ -161,8 +158,7 @@ def _add_assets(app: FastAPI, folder: Path) -> None:
         """The script that plotly brings along; to be kept for ever when the address names its version."""
         return file_response(request, plotly, "text/javascript", cache=FOR_EVER if v == version else ASK_AGAIN)
 
-    for name in PUBLIC_FOLDERS:
-        app.mount(f"/assets/{name}", Edited(directory=folder / name, check_dir=False))
+    app.include_router(assets_router(folder))
 
 
 def _plotly_file() -> Path:

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import gradio as gr
 from pydantic.fields import FieldInfo
 
-from pages.lab import MEASURED, NUMBERS, SLIDERS, TOKENS, explorer_plots, further_plots
-from pages.layout import part, top_bar
+from pages.lab import MEASURED, NUMBERS, SLIDERS, explorer_plots, further_plots
+from pages.layout import part, script, top_bar
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe, public_name
 from sarqc.settings import Settings
@@ -109,14 +109,13 @@ def build(settings: Settings) -> None:
                 further_plots("run-")
                 part(NUMBERS)
                 part(MEASURED)
-                part(TOKENS)
     _listen(components)
 
 
 def _listen(components: dict[str, Any]) -> None:
     """Browser-only listeners: fill the form at the start and for a new model, and plan again after each change."""
     every = list(components.values())
-    module = "import('/assets/js/calibrate.js')"
+    module = script("calibrate.js")
     blocks = gr.context.Context.root_block
     assert blocks is not None
     blocks.load(None, None, every, js=f"async () => (await {module}).initialValues()", api_visibility="private")

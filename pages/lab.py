@@ -40,6 +40,11 @@ _HERO_PICKS = """
   aria-label="Calibration draw"></select></label>
 """
 
+_MAP_PICK = """
+<label data-control="quantity"><select data-pick="quantity" data-testid="pick-quantity"
+  aria-label="Quantity of the map"></select></label>
+"""
+
 SLIDERS = """
 <div class="card sliders" data-part="sliders" data-testid="sliders" data-panel data-control="sliders">
   <label class="slider slider-lambda" data-control="lambda"><span class="sign">λ</span>
@@ -75,8 +80,7 @@ MEASURED = """
 </section>
 """
 
-
-TOKENS = """
+_TOKENS = """
 <section class="card tokens-numbers is-off">
   <p data-part="tokens-words" data-testid="tokens-words"></p>
   <details data-part="tokens-table" data-testid="tokens-table">
@@ -118,6 +122,7 @@ def further_plots(prefix: str) -> None:
     plot(f"{prefix}inspector", "Weight by weight", classes="plot-further plot-whole", hidden=True)
     plot(f"{prefix}tokens", "Calibration tokens of each expert", classes="plot-further plot-tokens", hidden=True)
     plot(f"{prefix}tokens_error", "Error by tokens", classes="plot-further", hidden=True)
+    part(_TOKENS)
     plot(f"{prefix}selection", "What “auto” chose", classes="plot-further", hidden=True)
     plot(f"{prefix}gap", "More calibration text, smaller gap", classes="plot-further", hidden=True)
 
@@ -131,7 +136,7 @@ def build() -> None:
             explorer_plots("lab-", _HERO_PICKS)
         part(SLIDERS, classes="area-sliders")
         with gr.Column(elem_classes=["planes"]):
-            plot("lab-map", "Every layer: reconstruction error", classes="plot-small")
+            plot("lab-map", "Every layer", classes="plot-small plot-map", tools=_MAP_PICK)
             plot("lab-plane", "Reconstruction error against weight drift", classes="plot-small")
             plot("lab-gamma_grid", "λ × γ", classes="plot-small", hidden=True)
         with gr.Column(elem_classes=["below"]):
@@ -139,4 +144,3 @@ def build() -> None:
             part(MEASURED)
             plot("lab-methods", "Every method of this study", classes="plot-further plot-methods", hidden=True)
         part(NUMBERS, classes="area-numbers")
-        part(TOKENS)

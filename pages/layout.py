@@ -9,16 +9,20 @@ from typing import Any
 
 import gradio as gr
 
+from sarqc.jobs.assets import assets_root
+from sarqc.settings import Settings
+
 # In this order: later ones refine earlier ones.
 STYLES = ("base", "lab", "states", "calibrate", "run", "texts", "runs", "experts", "learn", "link")
 PAGES = (("Lab", "/"), ("Calibrate", "/calibrate"), ("Runs", "/runs"), ("Learn", "/learn"))
 
 # Before the first paint: the chosen theme, so that a dark page never flashes white, and whether it is in a frame.
-HEAD = """
+_HEAD = """
 <meta name="plotly" content="PLOTLY">
+<meta name="assets" content="ASSETS">
 STYLES
 <link rel="icon" href="data:,">
-<script type="module" src="/assets/js/link.js"></script>
+<script type="module" src="ASSETS/js/link.js"></script>
 <script>
 (() => {
   let choice = null;
@@ -28,9 +32,7 @@ STYLES
   if (new URLSearchParams(location.search).get("embed") === "1") document.documentElement.dataset.embed = "";
 })();
 </script>
-""".replace("PLOTLY", metadata.version("plotly")).replace(
-    "STYLES", "\n".join(f'<link rel="stylesheet" href="/assets/css/{name}.css">' for name in STYLES)
-)
+"""
 
 _BAR = """
 <h1 class="visually-hidden">sarqc: {title}</h1>
@@ -42,6 +44,24 @@ _BAR = """
 """
 
 
+def head() -> str:
+    """What every page has in the head of its document."""
+    styles = "\n".join(f'<link rel="stylesheet" href="ASSETS/css/{name}.css">' for name in STYLES)
+    filled = _HEAD.replace("PLOTLY", metadata.version("plotly")).replace("STYLES", styles)
+    return filled.replace("ASSETS", assets_root(Settings().assets_dir))
+
+
+def script(name: str) -> str:
+    """The expression for a module of assets/js, as a promise, for what Gradio runs in the browser. Each is asked for by
+    one address only: another would be another module, with a state of its own."""
+    return f"import('{assets_root(Settings().assets_dir)}/js/{name}')"
+
+
+def mounted(name: str) -> str:
+    """What Gradio runs when an element is there: the ``mount`` of a module."""
+    return f"{script(name)}.then((module) => module.mount(element))"
+
+
 def top_bar(current: str) -> gr.HTML:
     """The bar with the page ``current`` marked."""
     links = "".join(
@@ -50,7 +70,7 @@ def top_bar(current: str) -> gr.HTML:
     )
     return gr.HTML(
         html_template=_BAR.format(links=links, title=escape(current)),
-        js_on_load="import('/assets/js/theme.js').then((module) => module.mount(element))",
+        js_on_load=mounted("theme.js"),
         apply_default_css=False,
         elem_classes=["slot", "slot-bar"],
     )
@@ -58,10 +78,9 @@ def top_bar(current: str) -> gr.HTML:
 
 def part(markup: str, *, script: str = "", classes: str = "") -> gr.HTML:
     """A piece of our own markup; ``script`` is a module of assets/js whose ``mount`` is called with the element."""
-    call = f"import('/assets/js/{script}').then((module) => module.mount(element))" if script else None
     return gr.HTML(
         html_template=markup,
-        js_on_load=call,
+        js_on_load=mounted(script) if script else None,
         apply_default_css=False,
         elem_classes=["slot", *classes.split()],
     )
@@ -114,7 +133,7 @@ def theme() -> gr.themes.Base:
 def mount_options() -> dict[str, Any]:
     """Keyword arguments for ``gr.mount_gradio_app``: our head and theme, none of Gradio's own furniture."""
     return {
-        "head": HEAD,
+        "head": head(),
         "theme": theme(),
         "footer_links": [],
         "run_history": False,

@@ -10,6 +10,8 @@ from html import escape
 
 import gradio as gr
 
+from pages.layout import mounted
+
 _TEMPLATE = """
 <section class="card plot-card {classes}" data-plot="{name}" data-testid="plot-{name}" data-panel
   data-control="{control}">
@@ -35,7 +37,7 @@ def plot(name: str, title: str, *, classes: str = "", tools: str = "", hidden: b
     )
     return gr.HTML(
         html_template=markup,
-        js_on_load="import('/assets/js/plot_host.js').then((module) => module.mount(element))",
+        js_on_load=mounted("plot_host.js"),
         apply_default_css=False,
         elem_classes=["slot", f"slot-{name}"],
     )

@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from pages.layout import STYLES
+from sarqc.jobs.assets import assets_root
 
 _IMPORT = re.compile(r'^(?:import|export)\b[^;]*?from "(\.{1,2}/[\w/-]+\.js)";', re.MULTILINE)
 # Path of a page → the modules that its elements ask for, and whether it draws.
@@ -39,12 +40,14 @@ def modules(folder: Path, entries: tuple[str, ...]) -> list[str]:
 
 @cache
 def link_header(path: str, folder: Path) -> str:
-    """Value of the ``Link`` header for the page at ``path``; empty for a path that is no page of ours."""
+    """Value of the ``Link`` header for the page at ``path``, empty for a path that is no page of ours; ``folder`` is
+    that of the assets."""
     if path not in NEEDS:
         return ""
     entries, draws = NEEDS[path]
-    links = [f"</assets/css/{name}.css>; rel=preload; as=style" for name in STYLES]
-    links += [f"</assets/js/{name}>; rel=modulepreload" for name in modules(folder, entries)]
+    root = assets_root(folder)
+    links = [f"<{root}/css/{name}.css>; rel=preload; as=style" for name in STYLES]
+    links += [f"<{root}/js/{name}>; rel=modulepreload" for name in modules(folder / "js", entries)]
     if draws:
         links.insert(0, f"</assets/plotly.min.js?v={metadata.version('plotly')}>; rel=preload; as=script")
     return ", ".join(links)

@@ -9,6 +9,7 @@ import { fill, h, problem, ready as rendered, say } from "./dom.js";
 import { bytes, count, duration, number, percent, plain } from "./format.js";
 import { formatsFold } from "./formats.js";
 import { autoWords, describe, idleFields, readForm, recipeOf, valuesOf } from "./recipe.js";
+import { revealWhenAtRest } from "./reveal.js";
 import { RunView } from "./run_view.js";
 import { speedCard } from "./speed.js";
 import { textsCard } from "./texts.js";
@@ -94,6 +95,8 @@ export async function initialValues() {
     const run = await request(`/runs/${encodeURIComponent(id)}`).catch(() => null);
     if (run) start = run.recipe;
   }
+  const bench = document.querySelector(".workbench");
+  revealWhenAtRest(bench, bench.querySelector(".recipe-form")); // its fields get their values and hints now
   return formFor(start);
 }
 

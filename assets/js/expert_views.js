@@ -1,16 +1,19 @@
 /**
  * What the explorer shows of a mixture beyond a dense model: the tokens of its experts, the error by tokens, and in the
- * map of all layers a second level with the experts of the chosen layer's block.
+ * map of all layers a second level with the experts of the chosen layer's block. And what that map is coloured by.
  * @module expert_views
  */
 
+import { asProblem, request } from "./api.js";
 import { download, fill, h, say } from "./dom.js";
 import { FIGURES } from "./explorer.js";
 import { count, csv } from "./format.js";
+import { isLocked } from "./link.js";
+import { viewPath } from "./state.js";
 import { WeightsExplorer } from "./weight_views.js";
 
 const CARDS = ["tokens", "tokens_error"]; // there only for studies with experts
-const NAMES = { blocks: "all blocks", experts: "this block" };
+const NAMES = { blocks: "blocks", experts: "experts" };
 
 export class MixtureExplorer extends WeightsExplorer {
   /** As ``Explorer``; ``figures`` without those of experts, which are added. */
@@ -37,12 +40,32 @@ export class MixtureExplorer extends WeightsExplorer {
     if (Number.isInteger(layer) && layer >= 0) this.pick({ layer });
   }
 
+  /** Colours the map by another quantity of the shown line; nothing else is drawn anew. */
+  async setQuantity(quantity) {
+    const { view } = this;
+    if (!view || isLocked("quantity")) return;
+    const mine = (this.colouring = {});
+    try {
+      const { figures, ...answer } = await request(viewPath({ ...this.state(), quantity }));
+      if (mine !== this.colouring || view !== this.view) return; // something newer is on its way
+      view.quantity = answer.quantity;
+      Object.assign(view.figures, { map: figures.map, map_experts: figures.map_experts });
+      this.failed(null);
+      await this.draw("map");
+      this.onChange(this.state(), false);
+    } catch (error) {
+      this.failed(asProblem(error, "the map of layers"));
+    }
+  }
+
   levelSwitch(place) {
     const buttons = Object.entries(NAMES).map(([level, text]) =>
       h("button", { type: "button", dataset: { level }, on: { click: () => this.setLevel(level) } }, text),
     );
     const element = h("div", { class: "switch", role: "group", "aria-label": "Level of the map", "data-testid": "level", hidden: true }, buttons);
-    place?.append(element);
+    const menu = place?.querySelector(".figure-button");
+    if (menu) menu.before(element);
+    else place?.append(element);
     return element;
   }
 

@@ -15,7 +15,7 @@ import { layerAt } from "./layer_choice.js";
 import { isLocked } from "./link.js";
 import { numbersTable } from "./numbers.js";
 import { plot } from "./plot_host.js";
-import { nearest } from "./state.js";
+import { nearest, viewPath } from "./state.js";
 
 export const FIGURES = ["hero", "surfaces", "surfaces_flat", "deciles", "map", "plane", "gamma_grid", "methods", "selection", "gap"];
 const OPTIONAL = ["gamma_grid", "methods", "selection", "gap"]; // their cards are there only where there is something to show
@@ -144,6 +144,7 @@ export class Explorer {
       lambda: view.line.has_lam ? view.lams[this.at.lambda] : undefined, // nothing to carry over to another line
       gamma: view.gammas[this.at.gamma] ?? undefined,
       scale: view.scale,
+      quantity: view.quantity,
       draw: view.draw ?? "all",
       show: this.quality,
       drawing: this.wishes.drawing,
@@ -159,11 +160,7 @@ export class Explorer {
     await this.ready;
     this.root.classList.toggle("is-loading", this.view !== null); // the first time there is nothing to dim
     try {
-      const query = new URLSearchParams();
-      for (const name of ["method", "bits", "layer", "scale", "draw"]) {
-        if (wanted[name] !== undefined && wanted[name] !== null) query.set(name, wanted[name]);
-      }
-      const view = await request(`/studies/${encodeURIComponent(wanted.study)}/view?${query}`);
+      const view = await request(viewPath(wanted));
       const opened = Object.entries(view.arrays).map(async ([name, info]) => [name, openArray(await arrayBytes(view.study.id, info), info)]);
       const arrays = Object.fromEntries(await Promise.all(opened));
       if (mine !== this.request) return;

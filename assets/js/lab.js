@@ -69,6 +69,7 @@ export async function mount() {
     choose("scale", view.scales.length > 1 ? view.scales.map((one) => [one.name, `scale: ${one.title}`]) : [], view.scale);
     const draws = view.draws.map((seed) => [seed, `draw ${seed}`]);
     choose("draw", draws.length > 1 ? [["all", `${draws.length} draws`], ...draws] : [], view.draw ?? "all");
+    choose("quantity", view.quantities.map((one) => [one.name, one.title]), view.quantity);
     const grid = root.querySelector('[data-part="grid"]');
     if (grid) grid.textContent = line.grid_text;
   }
@@ -93,7 +94,9 @@ export async function mount() {
       const name = select.dataset.pick === "block" ? "layer" : select.dataset.pick; // a block leads to its first layer
       const state = { ...explorer.state(), [name]: LAB_VIEW[name].read(select.value) };
       // Another study has other lines and layers; only the place on the λ axis is worth keeping.
-      if (name === "study") open({ study: state.study, lambda: state.lambda, gamma: state.gamma, scale: state.scale, drawing: state.drawing });
+      const { lambda, gamma, scale, drawing, quantity } = state;
+      if (name === "study") open({ study: state.study, lambda, gamma, scale, drawing, quantity });
+      else if (name === "quantity") explorer.setQuantity(quantity).then(pickers);
       else if (name === "bits" || name === "method") open(withLine(state, explorer.view, name));
       else open(state);
     });
@@ -159,24 +162,26 @@ export async function mount() {
 }
 
 /** What needs not stand in the address of a view: the first study, its first line, and the point where a line opens. */
-function standard({ study, line, default: usual, lams, gammas, start }, first) {
+function standard({ study, line, default: usual, lams, gammas, start, quantities }, first) {
   const isUsual = line.name === usual.method && line.bits === usual.bits;
   return {
     study: first,
     ...(isUsual ? { method: line.name, bits: line.bits } : {}),
     lambda: lams[start.lambda],
     gamma: gammas[start.gamma],
+    quantity: quantities[0]?.name,
   };
 }
 
 /** Values of a link that the shown line does not have, and what is shown instead. */
-export function elsewhere({ lambda, gamma, scale }, { view, at }) {
+export function elsewhere({ lambda, gamma, scale, quantity }, { view, at }) {
   const nearby = (name, sign, values, texts, place) =>
     name === undefined || values.includes(name) ? [] : [`${sign} = ${name} is not in this line: ${texts[place] ? `${sign} = ${texts[place]} is shown` : "it has none"}.`];
   return [
     ...nearby(lambda, "λ", view.line.has_lam ? view.lams : [], view.line.has_lam ? view.lam_texts : [], at.lambda),
     ...nearby(gamma, "γ", view.gammas, view.gamma_texts, at.gamma),
     ...(scale !== undefined && scale !== view.scale ? [`This line can't be drawn on the scale “${scale}”: it is shown raw.`] : []),
+    ...(quantity !== undefined && quantity !== view.quantity ? [`This line has no map of “${quantity}”: the first it has is shown.`] : []),
   ];
 }
 

@@ -5,6 +5,7 @@
  */
 
 import { figureAt, lookUp, withColours } from "./bind.js";
+import { fill, h } from "./dom.js";
 import { drawGivenPoints, pickWhenPointed } from "./scenes.js";
 import { movingBindings, prepare, stepInPlace } from "./step.js";
 import { colour, onTheme } from "./theme.js";
@@ -101,7 +102,7 @@ class PlotHost {
     this.themed = null;
     this.moving = null;
     this.frame.classList.toggle("is-empty", !figure);
-    if (this.heading && figure?.title) this.heading.textContent = figure.title;
+    if (this.heading && figure?.title) fill(this.heading, figure.title, figure.subtitle ? h("span", { class: "card-subtitle" }, figure.subtitle) : null);
     this.say(figure ? "" : missing);
     this.describe(figure?.bindings?.find((binding) => binding.path === "aria"), at);
   }

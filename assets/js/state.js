@@ -3,7 +3,15 @@
  * @module state
  */
 
+const ASKED = ["method", "bits", "layer", "scale", "draw", "quantity"]; // the server makes another view for another of these
 let pending = null;
+
+/** Where the view of a state is, below /api. */
+export function viewPath(wanted) {
+  const query = new URLSearchParams();
+  for (const name of ASKED) if (wanted[name] !== undefined && wanted[name] !== null) query.set(name, wanted[name]);
+  return `/studies/${encodeURIComponent(wanted.study)}/view?${query}`;
+}
 
 /** Puts a query string into the address bar; many calls in a row become one. */
 export function remember(search) {

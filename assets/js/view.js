@@ -46,6 +46,7 @@ export const LAB_VIEW = {
   gamma: size("γ"),
   scale: oneOf("scale of the errors", ["raw", "paper", "ratio"], "raw"),
   draw: position("calibration draw"),
+  quantity: oneOf("quantity of the map", ["held_out", "recon", "drift", "sar", "lambda", "gamma", "tokens"]), // standard: the line's first
   show: oneOf("quality shown", ["perplexity", "accuracy"], "perplexity"),
   drawing: oneOf("drawing of the weights", ["surface", "flat", "difference"]), // standard: what fits the screen
   pool: oneOf("what a cell of the drawing says", ["max", "mean", "max-saliency", "mean-saliency", "signed"], "max"),
@@ -62,6 +63,7 @@ export const LAB_CONTROLS = {
   draw: "Calibration draw",
   drawing: "Drawing of the weights",
   pool: "What a cell of it says",
+  quantity: "Quantity of the map",
   lambda: "λ",
   gamma: "γ",
   play: "Play",

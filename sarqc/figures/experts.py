@@ -10,10 +10,10 @@ import numpy as np
 
 from sarqc.experts import Experts, TokenCounts, experts_of, token_counts, words
 from sarqc.facts import LineFacts, read
-from sarqc.figures.curves import error_text
-from sarqc.figures.drawing import PLAIN_AXIS, SHADES, Figure, base_layout, bind
-from sarqc.figures.layer_map import cell_texts, frame, layer_errors, log_bar, log_span, short_name
-from sarqc.figures.sentence import draws_text, point_names
+from sarqc.figures.drawing import PLAIN_AXIS, Figure, base_layout
+from sarqc.figures.layer_map import frame, short_name, show
+from sarqc.figures.quantities import Quantity, slim_bar
+from sarqc.figures.sentence import draws_text
 
 MOST_DOTTED = 40  # with more experts in a block than this “few” has no mark beside its colour
 NONE_MARK = {"symbol": "x-thin", "line": {"color": "var(--bad)", "width": 2}}
@@ -82,7 +82,7 @@ def _token_cells(counts: TokenCounts, values: np.ndarray, rows: list[str]) -> di
         place = math.log10(float(value))
         if all(abs(place - other) > 0.22 * half for other, _ in places):
             places.append((place, f"{value:,.0f}"))
-    bar = log_bar(1, 1) | {"tickvals": [place for place, _ in places], "ticktext": [text for _, text in places]}
+    bar = slim_bar([place for place, _ in places], [text for _, text in places])
     with np.errstate(divide="ignore"):
         logs = np.where(values > 0, np.log10(np.where(values > 0, values, 1)), np.nan)
     gap = 2 if len(counts.experts.numbers) <= 40 else 0
@@ -155,33 +155,33 @@ def token_table(counts: TokenCounts | None) -> dict[str, Any] | None:
     }
 
 
-def expert_map(facts: LineFacts, folder: Path, counts: TokenCounts | None) -> Figure | None:
-    """The experts of the chosen layer's block: experts across, their linears upwards, and their tokens on top.
+def expert_map(facts: LineFacts, quantity: Quantity | None, counts: TokenCounts | None) -> Figure | None:
+    """The experts of the chosen layer's block, coloured by a quantity: experts across, their linears upwards, and their
+    tokens on top.
 
     None unless the chosen layer belongs to an expert.
     """
     if facts.layer is None or facts.study.layers[facts.layer].expert is None:
         return None
-    experts, found = experts_of(facts.study.layers), layer_errors(facts, folder)
-    if experts is None or found is None:
+    experts = experts_of(facts.study.layers)
+    if experts is None or quantity is None:
         return None
-    errors, unseen = found  # L G M
     chosen = facts.study.layers[facts.layer]
     row, _ = experts.place(chosen)
     members = {experts.numbers[c]: found for (r, c), found in experts.members.items() if r == row}
     modules = list(dict.fromkeys(facts.study.layers[at].module for found in members.values() for at in found))[::-1]
-    z = np.full((*errors.shape[1:], len(modules), len(members)), np.nan)  # G M linears experts
+    n_g, n_m = quantity.values.shape[1:]
+    z = np.full((n_g, n_m, len(modules), len(members)), np.nan)
+    texts = [[[["not measured"] * len(members) for _ in modules] for _ in range(n_m)] for _ in range(n_g)]
     leads: list[list[list[Any]]] = [[[-1, ""] for _ in members] for _ in modules]
     for column, (number, layers) in enumerate(members.items()):
         reached = "" if counts is None else f", {tokens_text(counts, row, experts.numbers.index(number))}"
         for at in layers:
             line = modules.index(facts.study.layers[at].module)
-            z[:, :, line, column] = errors[at]
+            z[:, :, line, column] = quantity.values[at]
+            for g, m in np.ndindex(n_g, n_m):
+                texts[g][m][line][column] = quantity.text(float(z[g, m, line, column]), [at])
             leads[line][column] = [at, f"expert {number} · {short_name(modules[line])}", reached]
-    low, high = log_span(np.moveaxis(z, 1, -1), facts.line.lams)
-    n_g, n_m = z.shape[:2]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log10(z)
     gap = 2 if len(members) <= 40 else 0
     layout = base_layout(left=48, right=52, top=6, bottom=38)
     layout["xaxis"] = {**PLAIN_AXIS, "showgrid": False, "nticks": 12, "tickangle": 0}
@@ -197,15 +197,12 @@ def expert_map(facts: LineFacts, folder: Path, counts: TokenCounts | None) -> Fi
         "y": list(range(len(modules))),
         "z": [],
         "text": [],
-        "zmin": math.log10(low),
-        "zmax": math.log10(max(high, low * 1.01)),
-        "colorscale": SHADES,
+        **quantity.scale(z, facts.line.lams),
         "xgap": gap,
         "ygap": 2,
         "customdata": leads,
         "hoverongaps": False,
         "hovertemplate": "%{customdata[1]}: %{text}%{customdata[2]}<extra></extra>",
-        "colorbar": log_bar(low, high),
     }
     number = chosen.expert
     assert number is not None
@@ -213,14 +210,15 @@ def expert_map(facts: LineFacts, folder: Path, counts: TokenCounts | None) -> Fi
     figure: Figure = {"data": [trace], "layout": layout, "bindings": []}
     if counts is not None:
         _add_tokens(figure, counts, row, top)
-    texts = [[cell_texts(z[g, m]) for m in range(n_m)] for g in range(n_g)]
-    figure["bindings"] += [
-        bind("data.0.z", logs, "gamma", "lambda"),
-        bind("data.0.text", texts, "gamma", "lambda"),
-        bind("aria", [[_expert_aria(facts, z[g, m], list(members), names, m) for m in range(n_m)] for g in range(n_g)],
-             "gamma", "lambda"),
-    ]  # fmt: skip
-    figure["title"] = f"Experts of block {chosen.block}, {'unseen' if unseen else 'calibration'} text"
+
+    def name(at: int) -> str:
+        return f"expert {list(members)[at % len(members)]} {names[at // len(members)]}"
+
+    called = f"{len(members)} experts of one block"
+    arias = [[quantity.aria(facts, z[g, m], m, called, name) for m in range(n_m)] for g in range(n_g)]
+    show(figure, quantity, quantity.colours(z), texts, arias)
+    figure["title"] = f"Block {chosen.block}"
+    figure["subtitle"] = f": {quantity.title}"
     return figure
 
 
@@ -234,15 +232,3 @@ def _add_tokens(figure: Figure, counts: TokenCounts, row: int, height: float) ->
     size = 9 if len(texts) <= MOST_DOTTED else 3
     marks = _marks(counts.none[row : row + 1], counts.experts, ["tokens"], {"size": size, **NONE_MARK})
     figure["data"] += [trace, *({**mark, "yaxis": "y2"} for mark in marks)]
-
-
-def _expert_aria(facts: LineFacts, grid: np.ndarray, numbers: list[int], names: list[str], lam: int) -> str:
-    known = grid[np.isfinite(grid)]
-    if not known.size:
-        return "Nothing was measured for these experts."
-    line, column = np.unravel_index(int(np.nanargmax(grid)), grid.shape)
-    return (
-        f"Relative reconstruction error of {len(numbers)} experts of one block, {point_names(facts.line)[lam]}: "
-        f"largest in expert {numbers[column]} {names[line]}, {error_text(float(known.max()))}, "
-        f"median {error_text(float(np.median(known)))}."
-    )

@@ -20,6 +20,7 @@ from sarqc.figures.layer_map import layer_label, layer_map
 from sarqc.figures.methods import methods
 from sarqc.figures.plane import plane
 from sarqc.figures.pooling import Arrays, pooling_choices, surface_arrays
+from sarqc.figures.quantities import QUANTITIES, Quantity, quantities_of, quantity_of
 from sarqc.figures.scales import SCALES, scales_of
 from sarqc.figures.selection import selection
 from sarqc.figures.sentence import lam_names, lam_text, percent, sentence, small_print
@@ -54,13 +55,15 @@ def lab_view(
     layer: int | str | None = None,
     scale: str | None = None,
     draw: int | str | None = None,
+    quantity: str | None = None,
 ) -> dict[str, Any]:
     """All that the Lab shows of one line and layer, for every γ and λ, as plain JSON data.
 
     ``method`` is a line's name. ``layer`` is a position in ``study.layers``; None, "" or "all" mean all layers. Without
     ``method`` or ``bits`` the line is the one that tells most. ``scale`` is one of ``SCALES`` for the main figure's
     errors, raw where the line has no such; ``draw`` is the seed of one calibration draw, None and "all" mean the mean
-    over all. Raises ``NotFound`` for what the study does not have, ``Refused`` for an unknown scale.
+    over all; ``quantity`` is one of ``QUANTITIES`` for the map of layers, the first that the line has where it has no
+    such. Raises ``NotFound`` for what the study does not have, ``Refused`` for an unknown scale or quantity.
     """
     first = default_line(study, None, None)
     line = default_line(study, method or None, _whole(bits, "bits"))
@@ -71,6 +74,8 @@ def lab_view(
         line = study.line(line.name, line.bits)
     if scale and scale not in SCALES:
         raise Refused(f"there is no scale “{scale}”", "view", f"Choose one of {', '.join(SCALES)}.")
+    if quantity and quantity not in QUANTITIES:
+        raise Refused(f"there is no quantity “{quantity}”", "view", f"Choose one of {', '.join(QUANTITIES)}.")
     at = None if layer in (None, "", "all") else _whole(layer, "layer")
     if len(study.layers) == 1:
         at = 0  # all layers of it are this one
@@ -82,6 +87,7 @@ def lab_view(
     grid = [(g, m) for g in range(n_g) for m in range(n_m)]
     scales = scales_of(facts)
     chosen = scale if scale in scales else "raw"
+    coloured = quantity_of(facts, folder, quantity)
     return {
         "study": _study_facts(study),
         "line": _line_facts(study, line),
@@ -90,6 +96,8 @@ def lab_view(
         "blocks": _blocks(study),
         "scale": chosen,
         "scales": [{"name": name, "title": SCALES[name]} for name in scales],
+        "quantity": None if coloured is None else coloured.name,
+        "quantities": [{"name": name, "title": QUANTITIES[name][1]} for name in quantities_of(facts, folder)],
         "draw": seed,
         "draws": list(draws),
         "default": {"method": first.name, "bits": first.bits},
@@ -104,7 +112,7 @@ def lab_view(
         "band": (facts.perplexity.band.tolist() if facts.perplexity else [[False] * n_m] * n_g),
         "sentences": [[sentence(facts, g, m) for m in range(n_m)] for g in range(n_g)],
         "small_print": [[small_print(facts, g, m) for m in range(n_m)] for g in range(n_g)],
-        "figures": _figures(facts, folder, arrays, shown, counts, chosen),
+        "figures": _figures(facts, folder, arrays, shown, counts, chosen, coloured),
         "arrays": arrays,
         "poolings": pooling_choices(arrays),
         "surface_layer": shown,
@@ -122,6 +130,7 @@ def _figures(
     shown: int,
     counts: TokenCounts | None,
     scale: str,
+    coloured: Quantity | None,
 ) -> dict[str, Figure | None]:
     """Every figure by name, None for what this line has not. A line of one point has no curves: there the methods of
     the study, side by side, take the first place."""
@@ -136,8 +145,8 @@ def _figures(
         **weights.weight_figures(facts, arrays, shown),
         "inspector": inspector(facts, folder, shown),
         "deciles": deciles(facts, folder),
-        "map": layer_map(facts, folder),
-        "map_experts": experts.expert_map(facts, folder, counts),
+        "map": layer_map(facts, coloured),
+        "map_experts": experts.expert_map(facts, coloured, counts),
         "tokens": experts.token_map(facts, counts),
         "tokens_error": tokens_error(facts, folder, counts),
         "plane": plane(facts, folder),

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sarqc.facts import LineFacts, mean_over_draws, read
-from sarqc.figures.curves import error_text
-from sarqc.figures.drawing import PLAIN_AXIS, SHADES, Figure, base_layout, bind
-from sarqc.figures.sentence import point_names
+from sarqc.facts import LineFacts
+from sarqc.figures.drawing import PLAIN_AXIS, Figure, base_layout, bind, plain_numbers
+from sarqc.figures.quantities import Quantity
 from sarqc.models.structure import LayerInfo
 
 WORST_WIDTH = 0.32  # of a pooled column's width is the stripe of its worst expert
@@ -42,65 +39,46 @@ class _Column:
         return (self.left + self.right) / 2
 
 
-def layer_errors(facts: LineFacts, folder: Path) -> tuple[np.ndarray, bool] | None:
-    """Relative errors (L G M), mean over draws, and whether they are on unseen text; None where there are none."""
-    held = read(folder, facts.line, "held_out")
-    unseen = held is not None and bool(np.isfinite(held).any())
-    array = held if unseen else read(folder, facts.line, "recon")
-    return None if array is None else (mean_over_draws(array), unseen)
+def layer_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
+    """Blocks × kinds of linear, coloured by a quantity of each layer; a click selects the layer.
 
-
-def log_span(values: np.ndarray, lams: tuple[float, ...]) -> tuple[float, float]:
-    """The range of a logarithmic scale of errors (…, M): that of all λ > 0, where there are any."""
-    positive = [i for i, lam in enumerate(lams) if lam > 0] or [0]
-    shown = values[..., positive]
-    shown = shown[np.isfinite(shown) & (shown > 0)]
-    return (float(shown.min()), float(shown.max())) if shown.size else (0.1, 1.0)
-
-
-def layer_map(facts: LineFacts, folder: Path) -> Figure | None:
-    """Blocks × kinds of linear, coloured by the relative reconstruction error of each layer; a click selects the layer.
-
-    Of linears of experts a cell shows the mean and, in a stripe at its right, the worst expert.
+    Of linears of experts a cell shows the mean (of choices the most frequent) and, in a stripe at its right, the worst
+    expert. None where there is no quantity.
     """
-    found = layer_errors(facts, folder)
-    if found is None:
+    if quantity is None:
         return None
-    values, unseen = found  # L G M
-    rows, columns, members = map_cells(facts)
-    n_g, n_m = values.shape[1:]
+    rows, columns, members = map_cells(facts, split=bool(quantity.stripe))
+    n_g, n_m = quantity.values.shape[1:]
     z = np.full((n_g, n_m, len(rows), len(columns)), np.nan)
     leads: list[list[list[Any]]] = [[[-1, ""] for _ in columns] for _ in rows]
+    texts: list[list[Any]] = [[[["not measured"] * len(columns) for _ in rows] for _ in range(n_m)] for _ in range(n_g)]
     for (r, c), layers in members.items():
-        part, column = values[layers], columns[c]
-        z[:, :, r, c] = _worst(part) if column.worst else mean_over_draws(part)
-        pick = layers[int(np.nan_to_num(part).mean(axis=(1, 2)).argmax())]
-        kind = f"block {rows[r]} · {column.module}"
-        worst = layer_label(facts.study.layers[pick])
-        leads[r][c] = [pick, f"{worst}, the worst" if column.worst else f"{kind}, mean of {len(layers)} experts"
-                       if column.pooled else kind]  # fmt: skip
-    low, high = log_span(np.moveaxis(z, 1, -1), facts.line.lams)
+        column, kind = columns[c], f"block {rows[r]} · {columns[c].module}"
+        worst, pick = quantity.extreme(layers)
+        z[:, :, r, c] = worst if column.worst else quantity.pooled(layers)
+        if column.worst:
+            kind = f"{layer_label(facts.study.layers[pick])}, the {quantity.stripe}"
+        elif column.pooled:
+            kind += f", {'mean of ' if quantity.stripe else ''}{len(layers)} experts"
+        leads[r][c] = [pick, kind]
+        for g, m in np.ndindex(n_g, n_m):
+            texts[g][m][r][c] = quantity.text(float(z[g, m, r, c]), layers)
     pooled = any(column.pooled for column in columns)
     layout = base_layout(left=26, right=52, top=6, bottom=38 if pooled else 22)
     layout["xaxis"] = _name_axis(columns)
     gap = 2 if len(rows) <= 12 else 1 if len(rows) <= 40 else 0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log10(z)
     trace = {
         "type": "heatmap",
         "x": [columns[0].left, *(column.right for column in columns)] if pooled else list(range(len(columns))),
         "y": list(rows),
         "z": [],
         "text": [],
-        "zmin": math.log10(low),
-        "zmax": math.log10(max(high, low * 1.01)),
-        "colorscale": SHADES,
+        **quantity.scale(z, facts.line.lams),
         "xgap": 2,
         "ygap": gap,
         "customdata": leads,
         "hoverongaps": False,
         "hovertemplate": "%{customdata[1]}: %{text}<extra></extra>",
-        "colorbar": log_bar(low, high),
     }
     layout["yaxis"] = {**PLAIN_AXIS, "showgrid": False, "tickvals": rows[:: 1 + len(rows) // 8]}
     layout["yaxis"] |= {"range": [rows[0] - 0.5, rows[-1] + 0.5]}
@@ -110,30 +88,33 @@ def layer_map(facts: LineFacts, folder: Path) -> Figure | None:
             for (r, c), layers in members.items()
             if facts.layer in layers and not columns[c].worst
         ]
-    flat = [cell_texts(grid) for grid in z.reshape(n_g * n_m, len(rows), len(columns))]
-    nested = [[flat[g * n_m + m] for m in range(n_m)] for g in range(n_g)]
-    arias = [[_aria(facts, values[:, g, m], m) for m in range(n_m)] for g in range(n_g)]
     figure: Figure = {"data": [trace], "layout": layout, "bindings": []}
-    figure["bindings"] += [
-        bind("data.0.z", logs, "gamma", "lambda"),
-        bind("data.0.text", nested, "gamma", "lambda"),
-        bind("aria", arias, "gamma", "lambda"),
-    ]
-    text = "unseen text" if unseen else "calibration text"
-    figure["title"] = (
-        f"Every layer: error, {text} | worst expert" if pooled else f"Every layer: reconstruction error, {text}"
-    )
+    arias = [[_aria(facts, quantity, quantity.values[:, g, m], m) for m in range(n_m)] for g in range(n_g)]
+    show(figure, quantity, quantity.colours(z), texts, arias)
+    stripe = {"worst": " | worst expert", "fewest": " | expert with fewest"}.get(quantity.stripe, "")
+    figure["title"] = "Every layer" + (stripe if pooled else "")
+    figure["subtitle"] = f": {quantity.title}"
     return figure
 
 
-def _worst(part: np.ndarray) -> np.ndarray:
-    """The largest of what is known along the first axis, NaN where nothing is."""
-    largest = np.where(np.isfinite(part), part, -np.inf).max(axis=0)
-    return np.where(np.isfinite(largest), largest, np.nan)
+def show(figure: Figure, quantity: Quantity, z: np.ndarray, texts: Any, arias: list[list[str]]) -> None:
+    """Puts colours (G M …), texts and sentences into a figure: bound to γ and λ where those change the quantity."""
+    if quantity.follows:
+        figure["bindings"] += [
+            bind("data.0.z", z, "gamma", "lambda"),
+            bind("data.0.text", texts, "gamma", "lambda"),
+            bind("aria", arias, "gamma", "lambda"),
+        ]
+    else:
+        figure["data"][0] |= {"z": plain_numbers(z[0, 0]), "text": texts[0][0]}
+        figure["aria"] = arias[0][0]
 
 
-def map_cells(facts: LineFacts) -> tuple[list[int], list[_Column], dict[tuple[int, int], list[int]]]:
-    """Rows (blocks), columns, and the positions of the layers in each cell (row, column)."""
+def map_cells(
+    facts: LineFacts, *, split: bool = True
+) -> tuple[list[int], list[_Column], dict[tuple[int, int], list[int]]]:
+    """Rows (blocks), columns, and the positions of the layers in each cell (row, column); with ``split`` experts have a
+    second column for the worst of them."""
     layers = facts.study.layers
     modules = list(dict.fromkeys(layer.module for layer in layers))
     pooled = {layer.module for layer in layers if layer.expert is not None}
@@ -141,8 +122,10 @@ def map_cells(facts: LineFacts) -> tuple[list[int], list[_Column], dict[tuple[in
     for index, module in enumerate(modules):
         edge = index + 0.5
         if module in pooled:
-            columns.append(_Column(module, index - 0.5, edge - WORST_WIDTH, pooled=True))
-            columns.append(_Column(module, edge - WORST_WIDTH, edge, worst=True, pooled=True))
+            middle = edge - WORST_WIDTH if split else edge
+            columns.append(_Column(module, index - 0.5, middle, pooled=True))
+            if split:
+                columns.append(_Column(module, middle, edge, worst=True, pooled=True))
         else:
             columns.append(_Column(module, index - 0.5, edge))
     row_of = {block: row for row, block in enumerate(sorted({layer.block for layer in layers}))}
@@ -190,36 +173,11 @@ def frame(across: tuple[float, float], row: float) -> dict[str, Any]:
     return {"type": "rect", "x0": across[0], "x1": across[1], "y0": row - 0.5, "y1": row + 0.5, "line": edge}
 
 
-def log_bar(low: float, high: float) -> dict[str, Any]:
-    """A slim colour bar for values drawn as their logarithm, named at its ends and in its middle."""
-    values = [low, math.sqrt(low * high), high]
-    return {
-        "thickness": 8,
-        "len": 1.0,
-        "x": 1.02,
-        "xpad": 0,
-        "ypad": 2,
-        "outlinewidth": 0,
-        "tickvals": [math.log10(value) for value in values],
-        "ticktext": [f"{value:.2g}" for value in values],
-        "ticks": "",
-        "tickfont": {"size": 11},
-    }
+def _aria(facts: LineFacts, quantity: Quantity, values: np.ndarray, lam: int) -> str:
+    """``values`` are those of all layers (L) at one point."""
 
+    def name(at: int) -> str:
+        layer = facts.study.layers[at]
+        return f"block {layer.block} {layer.module}" if layer.expert is None else layer_label(layer)
 
-def cell_texts(grid: np.ndarray) -> list[list[str]]:
-    """Errors as text; what was not measured is said."""
-    return [[error_text(value) if math.isfinite(value) else "not measured" for value in row] for row in grid.tolist()]
-
-
-def _aria(facts: LineFacts, errors: np.ndarray, lam: int) -> str:
-    """``errors`` are those of all layers (L) at one point."""
-    known = errors[np.isfinite(errors)]
-    if not known.size:
-        return "Nothing was measured for these layers."
-    worst = facts.study.layers[int(np.nanargmax(errors))]
-    name = f"block {worst.block} {worst.module}" if worst.expert is None else layer_label(worst)
-    return (
-        f"Relative reconstruction error of {len(errors):,} layers, {point_names(facts.line)[lam]}: "
-        f"largest in {name}, {error_text(float(known.max()))}, median {error_text(float(np.median(known)))}."
-    )
+    return quantity.aria(facts, values, lam, f"{len(values):,} layers", name)

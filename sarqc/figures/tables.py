@@ -14,10 +14,12 @@ from sarqc.facts import LineFacts, line_facts, mean_over_draws, paired_differenc
 from sarqc.figures.deciles import decile_drift
 from sarqc.figures.inspector import read_group
 from sarqc.figures.lab import point_rows
+from sarqc.figures.quantities import quantities_of, quantity_of
 from sarqc.figures.weights import surface_layer
 from sarqc.study import Study, one_draw
 
 Row = dict[str, Any]
+COLUMN_OF = {"lambda": "chosen_lambda", "gamma": "chosen_gamma"}  # of a quantity, where it is called otherwise
 # key, heading, kind of number; a table has those of its rows, in this order
 HEADINGS: dict[str, tuple[str, str]] = {
     "layer": ("Layer", "text"),
@@ -34,6 +36,10 @@ HEADINGS: dict[str, tuple[str, str]] = {
     "recon": ("Reconstruction error, calibration text", "significant"),
     "held_out": ("Reconstruction error, unseen text", "significant"),
     "drift": ("Weight drift, plain", "significant"),
+    "sar": ("Weight drift, weighted by saliency", "significant"),
+    "chosen_lambda": ("Chosen λ, most often", "plain"),
+    "chosen_gamma": ("Chosen γ, most often", "plain"),
+    "tokens": ("Calibration tokens", "significant"),
     "rms_drift": ("Root-mean-square drift", "significant"),
     "weight": ("Float weight", "significant"),
     "quantized": ("Level it takes", "significant"),
@@ -92,12 +98,15 @@ def _deciles(facts: LineFacts, folder: Path) -> Iterator[Row]:
 
 
 def _layers(facts: LineFacts, folder: Path) -> Iterator[Row]:
-    names = ("recon", "held_out", "drift")
-    arrays = {name: read(folder, facts.line, name) for name in names}
-    means = {name: mean_over_draws(array) for name, array in arrays.items() if array is not None}  # L G M
+    """Every quantity that the map can be coloured by; those that λ does not change stand in every row."""
+    found = [quantity_of(facts, folder, name) for name in quantities_of(facts, folder)]
+    arrays = {COLUMN_OF.get(one.name, one.name): one.values for one in found if one is not None}
     for index, layer in enumerate(facts.study.layers):
-        for at, named in _points(facts):
-            yield {"layer": layer.name, **named, **{name: values[(index, *at)] for name, values in means.items()}}
+        for (g, m), named in _points(facts):
+            numbers = {
+                name: values[index, g % len(values[index]), m % values.shape[2]] for name, values in arrays.items()
+            }
+            yield {"layer": layer.name, **named, **numbers}
 
 
 def _gap(facts: LineFacts, folder: Path) -> Iterator[Row]:

@@ -140,7 +140,7 @@ def file_response(request: Request, path: Path, media_type: str, *, cache: str =
     return body_response(request, body, media_type, cache=cache, etag=etag, packed=packed)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=128)  # every script and style of the pages
 def _file(path: Path, modified: int, size: int) -> tuple[bytes, bytes, str]:
     body = path.read_bytes()
     return body, gzip.compress(body, COMPRESS_LEVEL, mtime=0), hashlib.sha256(body).hexdigest()[:32]

@@ -178,13 +178,16 @@ def studies_router(settings: Settings, store: Store) -> APIRouter:
         layer: str | None = None,
         scale: str | None = None,
         draw: str | None = None,
+        quantity: str | None = None,
     ) -> Response:
         """The facts and figures of the Lab for one line (none: the one that tells most), one layer (none: all), one
-        named scale of the errors (none: raw) and one calibration draw (none: the mean over all)."""
+        named scale of the errors (none: raw), one calibration draw (none: the mean over all) and one quantity for the
+        map of layers (none: the error on unseen text)."""
         from sarqc.figures import lab_view
 
         study, folder = library.open(study_id)
-        view = lab_view(study, folder, method=method, bits=bits, layer=layer, scale=scale, draw=draw)
+        asked = {"method": method, "bits": bits, "layer": layer, "scale": scale, "draw": draw, "quantity": quantity}
+        view = lab_view(study, folder, **asked)
         return json_body(request, view)
 
     @router.get("/studies/{study_id}/tables/{figure}")

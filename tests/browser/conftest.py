@@ -164,6 +164,14 @@ class Watch:
         return [text for text in self.complaints if not any(part in text for part in self.expected)]
 
 
+# Adds up by how much things on the page moved without having been asked to.
+SHIFTS = """
+window.shifts = 0;
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifts += entry.value;
+}).observe({ type: "layout-shift", buffered: true });
+"""
+
 # Counts the contexts that were ever made, before any script of the page runs.
 COUNT_WEBGL = """
 window.madeContexts = new Set();

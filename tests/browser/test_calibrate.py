@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from sarqc.recipe import Recipe
-from tests.browser.conftest import SMALL_RUN, App
+from tests.browser.conftest import SHIFTS, SMALL_RUN, App
 
 pytestmark = pytest.mark.browser
 
@@ -239,3 +239,19 @@ def test_a_run_that_is_not_there(open_page):
     page.wait_for_selector("[data-testid=problem]")
     page.click("[data-testid=leave]")
     page.wait_for_selector("[data-testid=start]")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_form_appears_whole_and_nothing_moves(open_page, width):
+    """It is made field by field out of sight; and without any script's help it is seen in the end."""
+    page = open_page("/calibrate", width=width, script=SHIFTS)
+    page.wait_for_selector(".workbench.is-built")
+    assert page.locator(".recipe-form input").first.is_visible()
+    page.wait_for_selector("[data-testid=start]:enabled")
+    assert page.evaluate("window.shifts") < 0.02
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    page.evaluate("document.querySelector('.workbench').classList.remove('is-built')")
+    hidden = page.locator(".recipe-form").evaluate(
+        "(form) => [getComputedStyle(form).visibility, form.getAnimations()[0].effect.getTiming().delay]"
+    )
+    assert hidden == ["hidden", 8000]

@@ -44,14 +44,24 @@ def test_from_all_layers_to_an_expert_and_back(app, open_page):
     page.wait_for_url(f"**layer={worst[0]}*")
     opened(page)
     title = page.locator(f"{MAP} .card-title")
-    assert title.text_content() == "Experts of block 1, unseen text"
+    assert title.text_content() == "Block 1: reconstruction error, unseen text"
     assert page.input_value("[data-testid=pick-layer]") == str(worst[0])
     groups = page.eval_on_selector_all("[data-testid=pick-layer] optgroup", "all => all.map((one) => one.label)")
     assert groups == ["block 1", *(f"expert {number}" for number in range(4))]
 
     page.click("[data-level=blocks]")
-    assert title.text_content() == "Every layer: error, unseen text | worst expert"
+    assert title.text_content() == "Every layer | worst expert: reconstruction error, unseen text"
+    page.select_option("[data-testid=pick-quantity]", "tokens")
+    page.wait_for_url("**quantity=tokens*")
+    assert title.text_content() == "Every layer | expert with fewest: calibration tokens"
+    page.keyboard.press("ArrowRight")  # what λ does not change is at the new λ as it was
+    page.wait_for_function("(at) => document.querySelector('[data-plot=lab-map]').dataset.drawn !== at", arg="0,2")
+    page.keyboard.press("ArrowLeft")
+    assert page.get_attribute(f"{MAP} .plot-frame", "aria-label").startswith(
+        "Calibration tokens of 18 layers: least in"
+    )
     page.click("[data-level=experts]")
+    assert title.text_content() == "Block 1: calibration tokens"
     page.select_option("[data-testid=pick-block]", "0")  # its first layer, which is no expert's
     page.wait_for_selector("[data-testid=level]", state="hidden")
     assert title.text_content().startswith("Every layer")
@@ -79,8 +89,8 @@ def test_tokens_of_experts_are_a_map_a_table_and_words(open_page):
 
 
 RUN = """async ([blocks, experts]) => {
-  const { RunMatrix } = await import("/assets/js/run_matrix.js");
-  const State = await import("/assets/js/run_state.js");
+  const { RunMatrix } = await import(document.querySelector('meta[name=assets]').content + '/js/run_matrix.js');
+  const State = await import(document.querySelector('meta[name=assets]').content + '/js/run_state.js');
   const layers = [];
   for (let block = 0; block < blocks; block += 1) {
     const add = (module, expert) => layers.push({ name: `l.${layers.length}`, block, module, expert });

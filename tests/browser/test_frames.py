@@ -26,9 +26,9 @@ SETTLED = """() => {
 
 # Every mark of a figure with what places and colours it; names that plotly makes up anew each time are left out.
 COMPARE = """async ([names, wanted]) => {
-  const host_of = (await import('/assets/js/plot_host.js')).plot;
-  const { figureAt } = await import('/assets/js/bind.js');
-  const { movingBindings, prepare } = await import('/assets/js/step.js');
+  const host_of = (await import(document.querySelector('meta[name=assets]').content + '/js/plot_host.js')).plot;
+  const { figureAt } = await import(document.querySelector('meta[name=assets]').content + '/js/bind.js');
+  const { movingBindings, prepare } = await import(document.querySelector('meta[name=assets]').content + '/js/step.js');
   const marks = (root) => [...root.querySelectorAll(
       '.trace .js-line, .trace .point, .trace .yerror, .annotation, .shapelayer path, path[data-index], .hm image')]
     .filter((one) => one.style.display !== 'none')

@@ -11,13 +11,9 @@ from urllib.parse import parse_qs, urlparse
 
 import pytest
 
+from tests.browser.conftest import SHIFTS
+
 LINE = "study=toy&method=sarqc-gbs&bits=2"
-SHIFTS = """
-window.shifts = 0;
-new PerformanceObserver((list) => {
-  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifts += entry.value;
-}).observe({ type: "layout-shift", buffered: true });
-"""
 
 
 def lab(open_page: Any, query: str, **options: Any) -> Any:
@@ -81,6 +77,7 @@ def test_sharing_and_saving(open_page):
     given = parse_qs(urlparse(page.input_value("[data-testid=share-link]")).query)
     assert given == {
         "study": ["toy"], "method": ["sarqc-gbs"], "bits": ["2"], "lambda": ["0.1"], "gamma": ["0.1"],
+        "quantity": ["held_out"],
         "hide": ["map,lambda"],
     }  # fmt: skip
     page.keyboard.press("Escape")

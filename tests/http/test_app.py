@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from fastapi.testclient import TestClient
 
 from app import create_app
 from sarqc.errors import Refused
+from sarqc.jobs.assets import content_version
 from sarqc.settings import Settings
 
 
@@ -40,6 +42,29 @@ def test_scripts_and_styles_show_edits(client: TestClient, settings: Settings) -
         assert client.get(f"/assets/{path}", headers=tag).status_code == 304
         file.write_text("second edit")
         assert client.get(f"/assets/{path}", headers=tag).text == "second edit"
+
+
+def test_what_names_its_version_is_kept_for_ever_until_a_file_changes(client: TestClient, settings: Settings) -> None:
+    folder = settings.assets_dir
+    for path, text in (("js/one.js", "export const one = 1;\n" * 200), ("js/deep/two.js", "2"), ("css/one.css", "a{}")):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    root = f"/assets/v-{content_version(folder)}"
+    answer = client.get(f"{root}/js/one.js")
+    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert answer.headers["content-encoding"] == "gzip"
+    assert answer.headers["content-type"].startswith("text/javascript")
+    assert answer.text == "export const one = 1;\n" * 200
+    assert client.get(f"{root}/css/one.css").headers["content-type"].startswith("text/css")
+    assert client.head(f"{root}/js/deep/two.js").headers["cache-control"].endswith("immutable")
+    assert client.get("/assets/v-0123456789ab/js/one.js").headers["cache-control"] == "no-cache"
+
+    (folder / "js/deep/two.js").write_text("33")  # another file: what imports it may mean something else
+    assert f"/assets/v-{content_version(folder)}" != root
+    late = client.get(f"{root}/js/deep/two.js")
+    assert (late.text, late.headers["cache-control"]) == ("33", "no-cache")
+    for name in ("js/%2e%2e/css/one.css", "js/none.js", "js/deep", "models/tiny/config.json"):
+        assert client.get(f"{root}/{name}").status_code == 404
 
 
 def test_models_are_not_served(client: TestClient, settings: Settings) -> None:
@@ -98,6 +123,10 @@ def test_pages_and_interface_live_together(settings: Settings) -> None:
         page = client.get("/")
         assert page.status_code == 200
         assert "gradio" in page.text
+        assert page.headers["content-encoding"] == "gzip"
+        (root,) = set(re.findall(r"/assets/v-[0-9a-f]{12}", page.text))  # one address for each module, with its version
+        assert root == f"/assets/v-{content_version(Path('assets').resolve())}"
+        assert not re.findall(r"/assets/(?:js|css)/", page.text)
         assert client.get("/runs").status_code == 200
         assert client.get("/learn").status_code == 200
         assert client.get("/api/nothing").json()["error"]["kind"] == "not_found"
