@@ -127,6 +127,7 @@ def test_no_serious_violation_in_either_theme(open_page):
         (f"/?{LINE}&lock=lambda,bits&nonsense=1", ".lab.is-open"),
         ("/calibrate", "[data-testid=start]:enabled"),
         ("/runs", "[data-testid=filter]"),
+        ("/learn?step=2&shown=1", ".step.is-shown svg"),
     ):
         page = open_page(path, color_scheme="light")
         page.wait_for_selector(ready)
