@@ -277,7 +277,7 @@ export class Explorer {
     this.follower ??= new Follower(() => this.at);
     const off = this.flat ? "surfaces" : "surfaces_flat";
     const shown = this.names.filter((name) => name !== off && this.hosts[name]);
-    this.follower.follow(shown.map((name) => [this.hosts[name], !name.startsWith("surfaces")]));
+    this.follower.follow(shown.map((name) => this.hosts[name]));
   }
 
   play() {

@@ -1,6 +1,6 @@
 /**
- * In which frame each figure follows a step of λ. The ones that can be moved in place do so in the frame of the step;
- * surfaces come in the next frame, then what plotly has to draw, one figure a frame and only what is near the screen.
+ * In which frame each figure follows a step of λ. The ones that can be moved in place, surfaces too, do so in the frame
+ * of the step; then comes what plotly has to draw, one figure a frame and only what is near the screen.
  * Figures further down follow once the page has been left alone for a moment.
  * @module follow
  */
@@ -45,7 +45,7 @@ export class Follower {
 
   /**
    * A step has been made. The first one in a frame is drawn at once, what else comes in that frame with the next.
-   * @param {[object, boolean][]} figures each host, and whether it may take part in the frame of the step
+   * @param {object[]} figures their hosts; one that can't be moved in place is behind until there is time
    */
   follow(figures) {
     this.figures = figures;
@@ -75,10 +75,10 @@ export class Follower {
     this.drawn = true;
     this.inRow += 1;
     const at = this.point();
-    for (const [host, quick] of this.figures) {
+    for (const host of this.figures) {
       this.behind.delete(host);
       this.away.delete(host);
-      if (host.near && quick && host.step(at)) continue;
+      if (host.near && host.step(at)) continue;
       (host.near ? this.behind : this.away).add(host);
     }
   }
