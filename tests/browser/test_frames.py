@@ -19,9 +19,9 @@ pytestmark = pytest.mark.browser
 
 QUERY = "/?study=toy&method=sarqc-gbs&bits=2&lambda=0.1&gamma=0.1"
 SETTLED = """() => {
-  const at = document.querySelector('[data-plot="lab-hero"]').dataset.drawn;
+  const at = document.querySelector('[data-testid=lambda]').value;
   return [...document.querySelectorAll('[data-drawn]')].filter((one) => one.offsetParent)
-    .every((one) => one.dataset.drawn === at);
+    .every((one) => one.dataset.drawn.split(',')[1] === at);
 }"""
 
 # Every mark of a figure with what places and colours it; names that plotly makes up anew each time are left out.
