@@ -7,7 +7,7 @@
 import { arrayBytes } from "../api.js";
 import { openArray } from "../bind.js";
 import { h } from "../dom.js";
-import { percent, plain } from "../format.js";
+import { percent } from "../format.js";
 import { nearest } from "../state.js";
 import { colour } from "../theme.js";
 import { axis, curve, endLabels, frame, guessGlyph, panel, spread, upright } from "./chart.js";
