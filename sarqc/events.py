@@ -54,6 +54,25 @@ class LayerDone(Event):
 
 
 @dataclass(frozen=True)
+class PointDone(Event):
+    """One λ of the curve of a run's only layer is solved; a run of several layers does not say so.
+
+    The numbers are those of the curve that the study gets. They come in the order of λ, those that were solved together
+    at once; a layer found on disk says them again.
+    """
+
+    type: ClassVar[str] = "point_done"
+    name: str  # of the layer
+    index: int  # position on the curve
+    total: int  # of its λ
+    lam: float
+    relative_recon: float
+    relative_held_out: float | None  # None without unseen text
+    relative_sar: float
+    relative_drift: float
+
+
+@dataclass(frozen=True)
 class EpochDone(Event):
     """One pass of a method that learns over the calibration sequences of a block."""
 
@@ -184,6 +203,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
         Started,
         Stage,
         LayerDone,
+        PointDone,
         EpochDone,
         CandidateDone,
         Measured,

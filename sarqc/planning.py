@@ -24,4 +24,5 @@ def calibration_plan(recipe: Recipe, checkpoint: Checkpoint, settings: Settings)
     return CalibrationPlan(
         grids, recipe.to_method(), recipe.inputs_from, sequences, recipe.sweep, candidates,
         recipe.validation_samples() if candidates else 0, recipe.channel_fraction,
+        tells_points=recipe.only is not None and not candidates,
     )  # fmt: skip

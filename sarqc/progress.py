@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, TextIO
 
-from sarqc.events import CandidateDone, EpochDone, Event, LayerDone, Saved, Stage, Started, Warned
+from sarqc.events import CandidateDone, EpochDone, Event, LayerDone, PointDone, Saved, Stage, Started, Warned
 
 
 class Progress:
@@ -33,7 +33,7 @@ class Progress:
             case LayerDone():
                 self._done, self._from_disk = self._done + 1, self._from_disk + event.from_cache
                 self._advance()
-            case EpochDone():
+            case EpochDone() | PointDone():
                 if self._on_terminal:
                     self._open_bar().set_description(words(event))
             case Stage():
@@ -77,6 +77,8 @@ def words(event: Event) -> str:
             return f"{event.name}: {event.detail}" if event.detail else event.name
         case EpochDone():
             return f"block {event.block}, epoch {event.epoch} of {event.epochs}, objective {event.objective:.3g}"
+        case PointDone():
+            return f"{event.index + 1} of {event.total} λ solved"
         case CandidateDone():
             return f"λ = {event.lam:g}: perplexity {event.perplexity:.4g} on the sequences kept for judging"
         case Warned():

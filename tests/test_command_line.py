@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sarqc.__main__ import _print_summary
-from sarqc.events import CandidateDone, EpochDone, LayerDone, Saved, Stage, Started, Warned
+from sarqc.events import CandidateDone, EpochDone, LayerDone, PointDone, Saved, Stage, Started, Warned
 from sarqc.progress import Progress, words
 from sarqc.study import Study
 
@@ -167,6 +167,7 @@ def test_methods_say_what_auto_tries() -> None:
 def test_words_of_the_progress_bar() -> None:
     assert words(EpochDone(3, 12, 40, 0.8712, 1.0, 2.0)) == "block 3, epoch 12 of 40, objective 0.871"
     assert words(CandidateDone(0.3, 2, 10, 41.23)) == "λ = 0.3: perplexity 41.23 on the sequences kept for judging"
+    assert words(PointDone("a", 6, 15, 0.1, 0.2, None, 0.3, 0.4)) == "7 of 15 λ solved"
     assert words(Stage("choosing λ", "10 values")) == "choosing λ: 10 values"
     assert words(Warned("too short", "a")) == "note: too short (a)"
     assert words(Saved("study", "here")) == "saved study: here"

@@ -11,7 +11,18 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sarqc.errors import NotFound, Refused, Unreachable
-from sarqc.events import CandidateDone, Event, Finished, LayerDone, Measured, Saved, Started, Warned, from_json
+from sarqc.events import (
+    CandidateDone,
+    Event,
+    Finished,
+    LayerDone,
+    Measured,
+    PointDone,
+    Saved,
+    Started,
+    Warned,
+    from_json,
+)
 from sarqc.execution import execute
 from sarqc.models import folding
 from sarqc.preflight import plan
@@ -44,6 +55,7 @@ def test_a_run_says_all_it_does(document: dict, fresh_settings: Settings, tmp_pa
     assert isinstance(finished, Finished)
     assert [event.name for event in of_type(events, LayerDone)] == [layer["name"] for layer in started.layers]
     assert len(started.layers) == 21
+    assert of_type(events, PointDone) == []  # a whole model would say hundreds
     for event in events:  # what is stored and sent is the event
         assert from_json(json.loads(json.dumps(event.to_json()))).to_json() == json.loads(json.dumps(event.to_json()))
 
@@ -88,6 +100,41 @@ def test_the_same_recipe_again_costs_nothing(document: dict, fresh_settings: Set
     assert of_type(again, Started)[0].finished_layers == 21
     assert all(event.from_cache for event in of_type(again, LayerDone))
     assert again[-1].summary == first[-1].summary
+
+
+@pytest.mark.parametrize("sweep_gib", [1.0, 1e-9])  # all λ at once, and one after the other
+@pytest.mark.parametrize("method", ["sarqc-gbs", "sarqc-gs"])
+def test_a_layer_alone_tells_its_points(
+    document: dict, fresh_settings: Settings, tmp_path: Path, method: str, sweep_gib: float
+) -> None:
+    name = "model.layers.1.mlp.down_proj"
+    alone = {key: value for key, value in document.items() if key != "gamma" or method == "sarqc-gbs"}
+    recipe = Recipe.parse(alone | {"method": method, "inputs_from": "float", "only": name, "test": None})
+    settings = fresh_settings.model_copy(update={"sweep_gib": sweep_gib})
+    events = list(execute(recipe, settings, study_dir=tmp_path / "studies", study_id="one"))
+    points = of_type(events, PointDone)
+    assert [(one.name, one.index, one.total) for one in points] == [(name, index, 4) for index in range(4)]
+    line = Study.open(tmp_path / "studies" / "one").lines[0]
+    assert tuple(one.lam for one in points) == line.lams == (0.0, 0.1, 0.3, 1.0)
+    for values in ("recon", "held_out", "sar", "drift"):
+        curve = read_array(tmp_path / "studies" / "one", line.arrays[values])[0, 0, 0]
+        assert [getattr(one, f"relative_{values}") for one in points] == curve.tolist()
+    (done,) = of_type(events, LayerDone)
+    assert events.index(points[-1]) < events.index(done)
+    assert points[2].relative_recon == np.float32(done.report["relative_recon"])  # λ = 0.3, its own
+
+    again = list(execute(recipe, settings))
+    assert of_type(again, LayerDone)[0].from_cache
+    assert of_type(again, PointDone) == points
+
+
+def test_points_without_unseen_text_or_without_a_curve(document: dict, fresh_settings: Settings) -> None:
+    alone = document | {"inputs_from": "float", "only": "model.layers.0.mlp.up_proj", "test": None}
+    events = list(execute(Recipe.parse(alone | {"held_out_samples": 0}), fresh_settings))
+    assert {one.relative_held_out for one in of_type(events, PointDone)} == {None}
+    chosen = {key: value for key, value in alone.items() if key not in ("sweep", "gamma")} | {"lambda": "auto"}
+    events = list(execute(Recipe.parse(chosen), fresh_settings))
+    assert of_type(events, PointDone) == []  # “auto” has no curve over λ
 
 
 def test_a_run_stopped_anywhere_ends_the_same(document: dict, settings: Settings, tmp_path: Path) -> None:

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from sarqc.artefacts import ArtefactStore, chain_key
 from sarqc.calibration.capture import collect
 from sarqc.calibration.layer_file import SUFFIX, read_layer, write_layer
-from sarqc.calibration.plan import CalibrationPlan, SolvedLayer
+from sarqc.calibration.plan import CalibrationPlan, SolvedLayer, told_points
 from sarqc.calibration.solving import BlockData, solve_block, whole_batches
 from sarqc.errors import NumericalError, SarqcError
-from sarqc.events import EpochDone
+from sarqc.events import EpochDone, PointDone
 from sarqc.models.folding import write_folded
 from sarqc.models.loading import LoadedModel
 from sarqc.models.structure import LayerInfo
@@ -62,8 +62,9 @@ def calibrate(
     keys: dict[str, str],
     *,
     budget_bytes: int = BUDGET_BYTES,
-) -> Iterator[SolvedLayer | EpochDone]:
-    """Quantizes the model in place and yields each linear as it is done, and what a method that learns says.
+) -> Iterator[SolvedLayer | EpochDone | PointDone]:
+    """Quantizes the model in place and yields each linear as it is done, what a method that learns says, and where the
+    plan tells points, those of each linear before it.
 
     Layers found in ``store`` are not solved again; the walk goes no further than the last block that has one
     missing. Without a store everything is solved and nothing kept. Errors of the mathematics are raised with the
@@ -108,7 +109,7 @@ def _solved(
     kept: dict[str, SolvedLayer | None],
     data: BlockData | None,
     budget_bytes: int,
-) -> Iterator[SolvedLayer | EpochDone]:
+) -> Iterator[SolvedLayer | EpochDone | PointDone]:
     """The block's layers in order, from the store where they are there; linears that depend on each other only all."""
     by_path = {_path(loaded, layer): layer for layer in layers}
     missing = {path for path, layer in by_path.items() if kept[layer.name] is None}
@@ -118,6 +119,8 @@ def _solved(
     fresh = solve_block(loaded, plan, wanted, data, budget_bytes) if wanted and data is not None else iter(())
     for path, layer in by_path.items():
         solved = None if path in wanted else kept[layer.name]
+        if solved is not None and plan.tells_points:
+            yield from told_points(solved)
         while solved is None:
             step = next(fresh)
             if isinstance(step, SolvedLayer):

@@ -5,7 +5,8 @@ Axes: L values of λ, C weights of the inspected group.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from sarqc.calibration.corpora import Sequences
+from sarqc.events import PointDone
 from sarqc.models.structure import LayerInfo
 from sarqc.quantization.drift import drift_by_saliency, drift_surface, further_surfaces, saliency_order
 from sarqc.quantization.grid import Grid
@@ -26,7 +28,8 @@ class CalibrationPlan:
     """Everything that determines the quantized weights, apart from the float model.
 
     With ``candidates`` each layer takes the best of them, judged on the last ``validation_samples`` calibration
-    sequences; ``method`` then only says what they have in common.
+    sequences; ``method`` then only says what they have in common. With ``tells_points`` each λ of a curve is told as
+    soon as it is solved.
     """
 
     grids: dict[str, Grid]  # by layer name
@@ -37,6 +40,7 @@ class CalibrationPlan:
     candidates: tuple[Method, ...] = ()
     validation_samples: int = 0
     channel_fraction: float = 1.0
+    tells_points: bool = False
 
     def curve_lams(self) -> tuple[float, ...]:
         """λ of the curves: the method's own and those of the sweep, in order; (0,) where there is not one λ."""
@@ -99,6 +103,29 @@ class SolvedLayer:
     curve: LayerCurve
     seconds: float
     from_cache: bool
+
+
+def told_points(solved: SolvedLayer) -> Iterator[PointDone]:
+    """The points of a layer that was found whole."""
+    curve = solved.curve
+    for index in range(len(curve.lams)):
+        yield _point_done(solved.info, curve.lams, index, (getattr(curve, name)[index] for name in _TOLD))
+
+
+def told_point(layer: LayerInfo, lams: tuple[float, ...], index: int, quantized: QuantizedLayer) -> PointDone:
+    """The point of a curve over ``lams`` that was solved just now."""
+    values = (getattr(quantized.report, f"relative_{name}") for name in _TOLD)
+    return _point_done(layer, lams, index, values)
+
+
+_TOLD = ("recon", "held_out", "sar", "drift")
+
+
+def _point_done(layer: LayerInfo, lams: tuple[float, ...], index: int, values: Iterable[float | None]) -> PointDone:
+    """In the precision of curves, so that a point says the same whether it was solved or found."""
+    numbers = (None if value is None or math.isnan(value) else float(np.float32(value)) for value in values)
+    recon, held_out, sar, drift = numbers
+    return PointDone(layer.name, index, len(lams), lams[index], recon, held_out, sar, drift)
 
 
 def curve_of(

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from sarqc.calibration.plan import CalibrationPlan, LayerCurve, SolvedLayer, curve_of
+from sarqc.calibration.plan import CalibrationPlan, LayerCurve, SolvedLayer, curve_of, told_point
 from sarqc.errors import SarqcError
-from sarqc.events import EpochDone
+from sarqc.events import EpochDone, PointDone
 from sarqc.models.folding import folds
 from sarqc.models.loading import LoadedModel
 from sarqc.models.structure import LayerInfo
@@ -20,7 +20,7 @@ from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import LearnedClipping, Method, ScaleSearch
 from sarqc.quantization.quantized_layer import QuantizedLayer
 from sarqc.quantization.selection import SelectionJob, select_layers
-from sarqc.quantization.solve import LayerJob, quantize_group, quantize_layers, quantize_points, sweep_points
+from sarqc.quantization.solve import LayerJob, quantize_group, quantize_one_by_one, quantize_points, sweep_points
 
 Layers = dict[str, QuantizedLayer]  # by path within the block
 
@@ -46,7 +46,7 @@ class BlockData:
 
 def solve_block(
     loaded: LoadedModel, plan: CalibrationPlan, layers: dict[str, LayerInfo], data: BlockData, budget_bytes: int
-) -> Iterator[SolvedLayer | EpochDone]:
+) -> Iterator[SolvedLayer | EpochDone | PointDone]:
     """The block's layers in their order, each at all λ of the plan's curve; ``layers`` by path within the block.
 
     A method that works on single layers may be given a part of them, the others need all. Errors of the mathematics
@@ -80,11 +80,12 @@ def solve_block(
 
 def _by_layer(
     plan: CalibrationPlan, layers: dict[str, LayerInfo], weights: dict[str, Tensor], data: BlockData, budget_bytes: int
-) -> Iterator[SolvedLayer]:
+) -> Iterator[SolvedLayer | PointDone]:
+    lams = plan.curve_lams()
     for together in batches(layers):
         started = time.perf_counter()
         grid = plan.grids[layers[together[0]].name]
-        found: Iterator[list[QuantizedLayer]]
+        found: Iterator[QuantizedLayer]  # of each layer as many as there are λ
         if plan.candidates:
             selecting = [
                 SelectionJob(
@@ -95,16 +96,21 @@ def _by_layer(
             chosen = select_layers(
                 selecting, grid, plan.candidates, channel_fraction=plan.channel_fraction, budget_bytes=budget_bytes
             )
-            found = ([layer] for layer in chosen)
+            found = iter(chosen)
         else:
-            points = sweep_points(plan.method, plan.curve_lams())
+            points = sweep_points(plan.method, lams)
             solving = [
                 LayerJob(layers[path].name, weights[path], data.statistics(path), points, data.unseen(path))
                 for path in together
             ]
-            found = quantize_layers(solving, grid, budget_bytes=budget_bytes)
-        for path, solved in zip(together, found, strict=True):
-            curve = curve_of(plan.curve_lams(), solved, weights[path], data.statistics(path).abs_mean, grid)
+            found = quantize_one_by_one(solving, grid, budget_bytes=budget_bytes)
+        for path in together:
+            solved = []
+            for index in range(len(lams)):
+                solved.append(next(found))
+                if plan.tells_points:
+                    yield told_point(layers[path], lams, index, solved[-1])
+            curve = curve_of(lams, solved, weights[path], data.statistics(path).abs_mean, grid)
             seconds, started = time.perf_counter() - started, time.perf_counter()
             yield SolvedLayer(layers[path], solved[plan.own_point()], curve, seconds, from_cache=False)
 

@@ -103,6 +103,15 @@ def quantize_layers(
     Column solves run as batches over layers and points together. Yields the points of each layer, in the order of the
     jobs. Errors name the layer.
     """
+    solved = quantize_one_by_one(jobs, grid, budget_bytes=budget_bytes)
+    for job in jobs:
+        yield [next(solved) for _ in job.points]
+
+
+def quantize_one_by_one(
+    jobs: Sequence[LayerJob], grid: Grid, *, budget_bytes: int = BUDGET_BYTES
+) -> Iterator[QuantizedLayer]:
+    """``quantize_layers``, whose points come one after the other, as soon as the batch of each is solved."""
     if len({tuple(job.weight.shape) for job in jobs}) > 1:
         names = ", ".join(job.name for job in jobs)
         raise Refused("layers of several shapes are not solved together", names, "Give those of one shape at a time.")
@@ -113,9 +122,7 @@ def quantize_layers(
         except SarqcError as error:
             raise error.at(job.name) from None
         pairs += [(layer, point) for point in job.points]
-    solved = _solve(pairs, budget_bytes)
-    for job in jobs:
-        yield [next(solved) for _ in job.points]
+    yield from _solve(pairs, budget_bytes)
 
 
 def quantize_group(
