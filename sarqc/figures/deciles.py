@@ -1,4 +1,8 @@
-"""Drift by decile of channel saliency at the smallest λ, at the shown one, and without saliency: what it protects."""
+"""Drift by decile of channel saliency at the smallest λ, at the shown one, and without saliency: what it protects.
+
+Beside it the same drift as a difference to identity's, in percent: the two curves are near each other, and which
+channels saliency holds, and which it lets go, is in that difference.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,13 @@ from sarqc.figures.drawing import DRIFT, PLAIN_AXIS, Figure, base_layout, bind, 
 from sarqc.figures.sentence import number, point_names
 
 LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share of the axis
+# Side by side, or one above the other where the card is as narrow as a phone.
+LEFT, RIGHT, UPPER, LOWER = (0, 0.48), (0.73, 1), (0.62, 1), (0, 0.34)
+NARROW_BELOW = 420
 
 
 def deciles(facts: LineFacts, folder: Path) -> Figure | None:
-    """Root-mean-square drift of the first draw, by decile; identity is drawn where the study has it at the shown λ."""
+    """Root-mean-square drift of the first draw, by decile; identity is drawn where the study has it at some λ."""
     chosen = decile_drift(facts, folder)
     if chosen is None:
         return None
@@ -38,11 +45,13 @@ def deciles(facts: LineFacts, folder: Path) -> Figure | None:
         _add(figure, twin, ["identity"] * len(names), faint)
     _add(figure, chosen, names if several else [""], DRIFT | {"dash": "solid"})
     _place_labels(figure, high)
+    if twin is not None:
+        _against_identity(figure, 100 * (chosen / twin - 1))
     texts = [[_aria(row[0], row[lam], names, lam) for lam in range(len(names))] for row in chosen]
     if twin is not None:
         texts = [
-            [text + _identity_aria(row) for text, row in zip(each, rows, strict=True)]
-            for each, rows in zip(texts, twin, strict=True)
+            [text + _identity_aria(mine, row) for text, mine, row in zip(each, own, rows, strict=True)]
+            for each, own, rows in zip(texts, chosen, twin, strict=True)
         ]
     figure["bindings"].append(bind("aria", texts, "gamma", "lambda"))
     return figure
@@ -95,6 +104,61 @@ def _add(figure: Figure, values: np.ndarray, labels: list[str], style: dict[str,
     ]
 
 
+def _against_identity(figure: Figure, percent: np.ndarray) -> None:
+    """A second panel: how much more each decile drifts than under identity at the same λ, (G, M, 10) in percent."""
+    layout, last = figure["layout"], percent.shape[-1] - 1
+    reach = max(float(np.nanmax(np.abs(percent))) * 1.15, 1.0)
+    layout["margin"] |= {"t": 24, "r": 14}
+    layout["xaxis"] |= {"domain": list(LEFT), "anchor": "y"}
+    layout["xaxis2"] = {**layout["xaxis"], "domain": list(RIGHT), "anchor": "y2", "ticktext": ["least", "most"]}
+    mark = next(step for step in (50, 20, 10, 5, 2, 1, 0.5) if step <= reach)
+    marks = {"tickvals": [-mark, 0, mark], "ticktext": [f"−{mark:g} %", "0 %", f"+{mark:g} %"]}
+    layout["yaxis2"] = {**PLAIN_AXIS, **marks, "range": [-reach, reach], "anchor": "x2"}
+    layout["shapes"].append(
+        {
+            "type": "line",
+            "layer": "below",
+            "xref": "x2 domain",
+            "yref": "y2",
+            "x0": 0,
+            "x1": 1,
+            "y0": 0,
+            "y1": 0,
+            "line": {"color": "var(--ink-3)", "width": 1, "dash": "dot"},
+        }
+    )
+    figure["bindings"].append(bind(f"data.{len(figure['data'])}.y", percent, "gamma", "lambda"))
+    figure["data"].append(
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": "against identity",
+            "x": list(range(last + 1)),
+            "y": [],
+            "xaxis": "x2",
+            "yaxis": "y2",
+            "cliponaxis": False,
+            "line": {"color": DRIFT["color"], "width": 2},
+            "marker": {"color": DRIFT["color"], "symbol": DRIFT["symbol"], "size": 5},
+            "hovertemplate": "decile %{x}: %{y:+.1f} % against identity<extra></extra>",
+        }
+    )
+    title = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "yshift": 6, "xanchor": "right"}
+    at = len(layout["annotations"])
+    layout["annotations"].append(note("saliency against identity", **title))
+    figure["narrow_below"] = NARROW_BELOW
+    figure["narrow"] = {
+        "layout.xaxis.domain": [0, 0.8],
+        "layout.xaxis2.domain": [0, 0.8],
+        "layout.yaxis.domain": list(UPPER),
+        "layout.yaxis2.domain": list(LOWER),
+        f"layout.annotations.{at}.x": 0,
+        f"layout.annotations.{at}.xanchor": "left",
+        f"layout.annotations.{at}.y": LOWER[1],
+        "layout.margin.t": 8,
+    }
+
+
 def _place_labels(figure: Figure, high: float) -> None:
     """Heights of the end labels at each point, never nearer than the gap; what is not there, or twice, has none."""
     curves = [bound["values"] for bound in figure["bindings"] if bound["path"].endswith(".y")]
@@ -138,7 +202,11 @@ def _aria(first: np.ndarray, shown: np.ndarray, names: list[str], lam: int) -> s
     return f"{text}."
 
 
-def _identity_aria(row: np.ndarray) -> str:
+def _identity_aria(mine: np.ndarray, row: np.ndarray) -> str:
     if not np.isfinite(row).all():
         return ""
-    return f" Identity at this λ: {number(float(row[0]), 4)} and {number(float(row[-1]), 4)}."
+    more = [f"{100 * (float(mine[at] / row[at]) - 1):+.1f} %".replace("-", "−") for at in (0, -1)]
+    return (
+        f" Identity at this λ: {number(float(row[0]), 4)} and {number(float(row[-1]), 4)}; against it the least "
+        f"salient drift {more[0]}, the most salient {more[1]}."
+    )

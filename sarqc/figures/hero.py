@@ -135,6 +135,11 @@ def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None
         layout["annotations"].append(
             note("as good as the best", xref="x", yref="paper", x=0, y=1, yanchor="top", yshift=-2, xshift=5, font=font)
         )
+        widths = [run[0][1] - run[0][0] + 0.8 for run in runs if run]
+        if min(widths) > 0.22 * len(
+            facts.line.lams
+        ):  # a ground of its own, over the line of λ, where the band holds it
+            layout["annotations"][at]["bgcolor"] = "var(--band-solid)"
         figure["narrow"][f"layout.annotations.{at}.opacity"] = 0
         starts = [run[0][0] - 0.4 if run else 0 for run in runs]
         figure["bindings"] += [
@@ -164,7 +169,13 @@ def _add_ticks(figure: Figure, facts: LineFacts) -> None:
             continue
         free = place + width * (0.9 if label != base.label else 1.6)
         text = {"xref": "x", "yref": "paper", "x": place, "y": 0, "yanchor": "bottom", "xshift": 4, "yshift": 1}
-        figure["layout"]["annotations"].append(note(label, **text, font={"size": 12, "color": "var(--ink-2)"}))
+        at = len(figure["layout"]["annotations"])
+        figure["layout"]["annotations"].append(
+            note(label, **text, align="left", font={"size": 12, "color": "var(--ink-2)"})
+        )
+        figure["narrow"] |= {f"layout.annotations.{at}.font.size": 11, f"layout.annotations.{at}.xshift": 2}
+        if label == base.label and base.method == "gptq":
+            figure["narrow"][f"layout.annotations.{at}.text"] = label.replace(" ", "<br>", 1)
 
 
 def _aria(facts: LineFacts, quality: Quality | None, name: str, gamma: int) -> str:

@@ -41,7 +41,7 @@ def gamma_grid(facts: LineFacts) -> Figure | None:
     layout["xaxis"] = {**lam_axis(names), "showgrid": False, "title": {"text": "λ", "standoff": 2}}
     layout["xaxis"] |= {"range": [-0.5, len(line.lams) - 0.5]}
     layout["yaxis"] = {"type": "category", "fixedrange": True, "ticks": "", "showgrid": False}
-    layout["yaxis"] |= {"title": {"text": "γ", "standoff": 2}}
+    layout["yaxis"] |= {"title": {"text": "γ", "standoff": 2}, "range": [-0.53, len(gammas) - 0.47]}  # and the frame
     bar = {"thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "nticks": 4, "ticks": "",
            "tickfont": {"size": 11}}  # fmt: skip
     trace = {

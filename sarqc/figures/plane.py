@@ -77,7 +77,7 @@ def plane(facts: LineFacts, folder: Path) -> Figure | None:
     figure["bindings"].append(bind("layout.xaxis.title.text", words, "gamma"))
     arias = [_aria(points, supports[0][g], g) for g in range(len(points.drift))]
     figure["bindings"].append(bind("aria", arias, "gamma"))
-    figure["title"] = "Reconstruction error against weight drift"
+    figure["title"] = "Error against drift"
     if points.lines is None:
         # For the line R of the page: the point of least error among those that drift no more than R.
         name, _, errors = points.errors[-1]

@@ -45,6 +45,7 @@ HEADINGS: dict[str, tuple[str, str]] = {
     "quantized": ("Level it takes", "significant"),
     "nearest": ("The nearest level", "flag"),
     "identity_rms_drift": ("Root-mean-square drift, identity", "significant"),
+    "against_identity": ("Drift against identity", "share"),
 }
 
 
@@ -94,7 +95,10 @@ def _deciles(facts: LineFacts, folder: Path) -> Iterator[Row]:
         other = None if identity is None or lam not in twins else identity[0, twins.index(lam)]
         for decile in range(values.shape[-1]):
             twin = None if other is None else other[decile]
-            yield {**named, "decile": decile + 1, "rms_drift": values[at][decile], "identity_rms_drift": twin}
+            mine = values[at][decile]
+            more = None if twin is None else mine / twin - 1
+            drifts = {"rms_drift": mine, "identity_rms_drift": twin, "against_identity": more}
+            yield {**named, "decile": decile + 1, **drifts}
 
 
 def _layers(facts: LineFacts, folder: Path) -> Iterator[Row]:
