@@ -58,11 +58,14 @@ _SIDE_BY_SIDE = """
   aria-labelledby="speed-title"></section>
 """
 
+# Says in words what of the address could not be used.
+_LINK_NOTE = '<div class="link-note" data-part="link-note" data-testid="link-note" role="status"></div>'
+
 _STUDY_HEAD = """
 <div data-part="problem"></div>
 <div class="study-words">
-  <p class="sentence" data-part="sentence" data-testid="sentence" aria-live="polite"></p>
-  <p class="small-print" data-part="small-print" data-testid="small-print"></p>
+  <p class="sentence" data-part="sentence" data-testid="sentence" data-control="sentence" aria-live="polite"></p>
+  <p class="small-print" data-part="small-print" data-testid="small-print" data-control="sentence"></p>
 </div>
 """
 
@@ -73,6 +76,7 @@ def build(settings: Settings) -> None:
     fields = list(Recipe.model_fields)
     components: dict[str, Any] = {}
     with gr.Column(elem_classes=["page", "calibrate"]):
+        part(_LINK_NOTE, classes="slot-note")
         with gr.Column(elem_classes=["workbench"]):
             with gr.Column(elem_classes=["recipe-form"]):
                 for section, title in SECTIONS.items():

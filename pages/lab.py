@@ -29,7 +29,8 @@ _PICKS = """
 <div data-part="computing"></div>
 <div data-part="problem"></div>
 <div class="link-note" data-part="link-note" data-testid="link-note" role="status"></div>
-<p class="sentence" data-part="sentence" data-testid="sentence" data-control="sentence" aria-live="polite"></p>
+<p class="sentence" data-part="sentence" data-testid="sentence" data-control="sentence" aria-live="polite"
+  aria-atomic="true"></p>
 <p class="small-print" data-part="small-print" data-testid="small-print" data-control="sentence"></p>
 """
 
@@ -137,7 +138,7 @@ def build() -> None:
         part(SLIDERS, classes="area-sliders")
         with gr.Column(elem_classes=["planes"]):
             plot("lab-map", "Every layer", classes="plot-small plot-map", tools=_MAP_PICK)
-            plot("lab-plane", "Reconstruction error against weight drift", classes="plot-small")
+            plot("lab-plane", "Error against drift", classes="plot-small")
             plot("lab-gamma_grid", "λ × γ", classes="plot-small", hidden=True)
         with gr.Column(elem_classes=["below"]):
             further_plots("lab-")

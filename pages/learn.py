@@ -21,28 +21,22 @@ _STEP = """
       <p class="ask-text"><strong>Guess first.</strong> {ask}</p>
       <div class="ask-controls" data-part="ask"></div>
       <button type="button" class="act" data-part="show" data-control="show" data-testid="show">{show}</button>
-      <p class="answer" data-part="answer" data-testid="answer" aria-live="polite"></p>
+      <p class="answer" data-part="answer" data-testid="answer" tabindex="-1" aria-live="polite"></p>
     </div>
     <div class="step-controls" data-part="controls"></div>
   </div>
-  <div class="step-figure card">
+  <div class="step-figure card" data-part="figure">
+    <header class="card-head"><h2 class="card-title">{figure}</h2>
+      <div class="card-tools" data-control="save"></div></header>
     <div class="step-canvas" data-part="canvas" data-testid="canvas"></div>
     <div class="step-extra" data-part="extra"></div>
-    <details class="step-numbers" data-part="numbers">
-      <summary data-control="numbers">The numbers</summary>
-      <div class="step-files">
-        <button type="button" class="quiet" data-part="csv" data-control="csv">Download CSV</button>
-        <button type="button" class="quiet" data-part="svg" data-control="svg">Save the drawing</button>
-      </div>
-      <div class="table-scroll" data-part="table" tabindex="0" role="region"
-           aria-label="Numbers of step {number}"></div>
-    </details>
   </div>
 </section>
 """
 
 _TOUR = """
 <div class="tour" data-testid="tour" data-study="{study}" data-published="{published}">
+  <div class="link-note" data-part="link-note" data-testid="link-note" role="status"></div>
   {steps}
   <nav class="tour-foot" aria-label="Steps">
     <button type="button" class="act-quiet" data-part="back" data-control="back" data-testid="back">Back</button>
@@ -77,6 +71,7 @@ def build(settings: Settings) -> None:
             text="".join(f'<p class="step-text">{words(one)}</p>' for one in step["text"]),
             ask=words(step["ask"]),
             show=escape(step["show"]),
+            figure=escape(step["figure"]),
             hidden="" if number == 1 else "hidden",
         )
         for number, step in enumerate(steps, 1)

@@ -19,6 +19,7 @@ def test_a_step_is_short_asks_and_has_its_script(step: dict) -> None:
     assert len(told.split()) <= 60
     assert "!" not in told
     assert step["ask"]
+    assert step["figure"]
     assert (ROOT / "assets" / "js" / "learn" / f"{step['name']}.js").is_file()
 
 

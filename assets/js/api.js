@@ -84,6 +84,7 @@ export const EVENT_TYPES = [
   "started",
   "stage",
   "layer_done",
+  "point_done",
   "epoch_done",
   "candidate_done",
   "measured",

@@ -15,6 +15,21 @@ export function lookUp(binding, at) {
   return binding.over.reduce((values, axis) => values?.[at[axis]], binding.values);
 }
 
+/**
+ * What a binding says at a point; undefined where its array is not here.
+ * @param {object} binding
+ * @param {{gamma: number, lambda: number}} at
+ * @param {Object<string, {matrix: Function}>} [arrays]
+ */
+export function valueOf(binding, at, arrays = {}) {
+  if (binding.array === undefined) return lookUp(binding, at);
+  const array = arrays[binding.array];
+  const shown = array?.matrix(at.gamma, binding.lambda ?? at.lambda);
+  if (!shown || binding.minus === undefined) return shown;
+  const other = array.matrix(at.gamma, binding.minus);
+  return shown.map((row, i) => row.map((value, j) => value - other[i][j]));
+}
+
 /** Sets `target.a.b[3].c` for the path "a.b.3.c", making plain objects on the way where there is nothing. */
 export function setPath(target, path, value) {
   const keys = path.split(".");
@@ -44,13 +59,9 @@ export function openArray(buffer, info) {
     matrix(gamma, lambda) {
       const which = gamma * nLambda + lambda;
       if (!made.has(which)) {
-        const start = which * rows * columns;
-        made.set(
-          which,
-          Array.from({ length: rows }, (_, row) =>
-            Float32Array.from(flat.subarray(start + row * columns, start + (row + 1) * columns), (v) => (v - zero) * unit),
-          ),
-        );
+        const [start, cells] = [which * rows * columns, new Float32Array(rows * columns)];
+        for (let cell = 0; cell < cells.length; cell += 1) cells[cell] = (flat[start + cell] - zero) * unit;
+        made.set(which, Array.from({ length: rows }, (_, row) => cells.subarray(row * columns, (row + 1) * columns)));
       }
       return made.get(which);
     },
@@ -69,15 +80,8 @@ export function figureAt(figure, at, arrays = {}, narrow = false) {
   const made = structuredClone({ data: figure.data, layout: figure.layout, aria: figure.aria ?? "" });
   const bindings = [...(figure.bindings ?? []), ...((narrow && figure.narrow_bindings) || [])];
   for (const binding of bindings) {
-    if (binding.array !== undefined) {
-      const array = arrays[binding.array];
-      if (!array) continue;
-      const shown = array.matrix(at.gamma, binding.lambda ?? at.lambda);
-      const other = binding.minus === undefined ? null : array.matrix(at.gamma, binding.minus);
-      setPath(made, binding.path, other ? shown.map((row, i) => row.map((value, j) => value - other[i][j])) : shown);
-    } else {
-      setPath(made, binding.path, lookUp(binding, at));
-    }
+    const value = valueOf(binding, at, arrays);
+    if (value !== undefined || binding.array === undefined) setPath(made, binding.path, value);
   }
   if (narrow) for (const [path, value] of Object.entries(figure.narrow ?? {})) setPath(made, path, value);
   return made;

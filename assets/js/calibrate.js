@@ -8,11 +8,14 @@ import { asProblem, request } from "./api.js";
 import { fill, h, problem, ready as rendered, say } from "./dom.js";
 import { bytes, count, duration, number, percent, plain } from "./format.js";
 import { formatsFold } from "./formats.js";
+import { link } from "./link.js";
+import { note } from "./link_note.js";
 import { autoWords, describe, idleFields, readForm, recipeOf, valuesOf } from "./recipe.js";
 import { revealWhenAtRest } from "./reveal.js";
 import { RunView } from "./run_view.js";
 import { speedCard } from "./speed.js";
 import { textsCard } from "./texts.js";
+import { CALIBRATE_CONTROLS, CALIBRATE_PANELS, CALIBRATE_VIEW, parse, serialise, unknownNames } from "./view.js";
 
 const PLAN_DELAY = 350;
 const side = { element: null, fields: [], methods: {} };
@@ -44,10 +47,14 @@ export async function mount(element) {
     study: document.querySelector(".run-study"),
     leave: () => showRun(null),
   });
-  const id = new URLSearchParams(location.search).get("run");
-  if (id) showRun(id);
-  addEventListener("popstate", () => showRun(new URLSearchParams(location.search).get("run"), false));
+  const { state, problems } = parse(location.search, CALIBRATE_VIEW);
+  note(await rendered('[data-part="link-note"]'), [...problems, ...link.problems, ...unknownNames(link, CALIBRATE_CONTROLS, CALIBRATE_PANELS)]);
+  if (state.run) showRun(state.run);
+  addEventListener("popstate", () => showRun(runOfAddress(), false));
 }
+
+/** The run in the address, or null. */
+const runOfAddress = () => parse(location.search, CALIBRATE_VIEW).state.run ?? null;
 
 /** What a run measured beside its numbers, in cards of its own below; none of them without a run. */
 async function showMeasured(summary) {
@@ -89,7 +96,7 @@ const update = (change) => ({ __type__: "update", ...change });
 /** Gradio asks at load: values and choices of every field, from the run in the address or the first model. */
 export async function initialValues() {
   await begin();
-  const id = new URLSearchParams(location.search).get("run");
+  const id = runOfAddress();
   let start = models[0]?.suggested ?? {};
   if (id) {
     const run = await request(`/runs/${encodeURIComponent(id)}`).catch(() => null);
@@ -233,7 +240,7 @@ function showRun(id, remember = true) {
   // While a run is shown the form makes room: what is in it would not change the run any more.
   document.querySelector(".workbench").classList.toggle("is-run", Boolean(id));
   if (remember) {
-    const search = id ? `?run=${encodeURIComponent(id)}` : "";
+    const search = serialise({ run: id }, CALIBRATE_VIEW, { link });
     history.replaceState(history.state, "", `${location.pathname}${search}`);
   }
   document.title = "sarqc · Calibrate";

@@ -1,16 +1,18 @@
 /**
- * Compute here: one layer of the shown model is solved at many λ by a preview run, whose study then takes the page.
+ * Compute here: one layer of the shown model is solved at many λ by a preview run. Its points are drawn as they arrive,
+ * then its study takes the page.
  * @module compute
  */
 
 import { asProblem, listen, request } from "./api.js";
 import { fill, h, problem } from "./dom.js";
 import { layerAt } from "./layer_choice.js";
+import { ENDED, initial, lamsOf, reduce } from "./preview.js";
+import { PreviewCard } from "./preview_card.js";
 
 /** λ at which the layer is solved, denser than most studies. */
 export const LAMS = [0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3];
 const HELD_OUT = 8; // sequences on which unseen text is judged
-const ENDED = ["finished", "failed", "cancelled", "interrupted"];
 
 /**
  * The recipe of the preview, or null where there is nothing to compute: no layer chosen, a line without λ, a method
@@ -44,22 +46,13 @@ export function recipeFor(view, at, suggested, method) {
   };
 }
 
-/** What a run that goes on says in a word or two; null for what changes nothing. */
-export function said(event) {
-  if (event.type === "stage") return event.name;
-  if (event.type === "layer_done") return "solved";
-  return null;
-}
-
-const OFFER = "Compute here";
-
 export class Compute {
   /**
-   * @param {{button: HTMLButtonElement, place: HTMLElement, show: (study: string) => void}} options the button tells how
-   * it goes, so that nothing moves; `place` is for errors and the way back; `show` opens a study
+   * @param {{button: HTMLButtonElement, place: HTMLElement, show: (study: string) => Promise}} options `place` is for the
+   * preview's card, for errors and for the way back; `show` opens a study
    */
   constructor({ button, place, show }) {
-    Object.assign(this, { button, place, show, recipe: null, running: null });
+    Object.assign(this, { button, place, show, recipe: null, card: null });
     this.known = Promise.all([request("/models"), request("/methods")]).catch(() => null);
     button.addEventListener("click", () => this.start());
   }
@@ -70,59 +63,93 @@ export class Compute {
     const model = known?.[0].models.find((one) => one.name === view?.study.model.name);
     const method = known?.[1].methods.find((one) => one.name === view?.line.method);
     this.recipe = view ? recipeFor(view, at, model?.suggested, method) : null;
+    this.title = this.recipe && layerAt(view, view.layer).label;
     this.shown = view?.study;
-    if (this.made !== this.shown?.id) fill(this.place);
-    this.button.hidden = this.recipe === null && this.running === null;
-    this.button.disabled = this.running !== null;
+    if (!this.card && this.made !== this.shown?.id) fill(this.place);
+    this.button.hidden = this.recipe === null && this.card === null;
+    this.button.disabled = this.card !== null;
   }
 
   async start() {
-    if (!this.recipe || this.running) return;
+    if (!this.recipe || this.card) return;
     this.button.disabled = true;
-    this.from = this.shown;
-    this.tell("waiting");
+    Object.assign(this, { from: this.shown, id: null, stops: false });
+    this.card = new PreviewCard({ place: this.place, cancel: () => this.cancel() });
+    this.tell(initial(this.title, lamsOf(this.recipe)));
     try {
       const run = await request("/runs?lane=preview", { method: "POST", body: this.recipe });
-      this.running = run.id;
-      const stream = listen(`/runs/${encodeURIComponent(run.id)}/events`, {
-        message: (event) => {
-          const words = said(event);
-          if (words) this.tell(words);
-          if (ENDED.includes(event.type)) {
-            stream.close();
-            this.ended(event);
-          }
-        },
-      });
+      this.id = run.id;
+      this.tell(initial(this.state.title, lamsOf(run.recipe)));
+      this.listen();
+      if (this.stops) await this.stop();
     } catch (error) {
       this.failed(asProblem(error));
     }
   }
 
-  ended(event) {
-    const id = this.running;
-    this.running = null;
-    this.button.disabled = false;
-    this.button.textContent = OFFER;
+  /** A stream that breaks comes back by itself and may tell again what it told. */
+  listen() {
+    this.stream = listen(`/runs/${encodeURIComponent(this.id)}/events`, {
+      message: (event) => {
+        this.tell(reduce(this.state, event));
+        if (this.state.ended) this.ended(event);
+      },
+      state: (word) => this.tell({ ...this.state, lost: word === "lost" }),
+    });
+  }
+
+  tell(state) {
+    this.state = state;
+    this.card.show(state);
+    if (this.stops) this.card.stopping();
+  }
+
+  /** Asks for the end; a run that was not made yet is stopped when it is. */
+  async cancel() {
+    this.stops = true;
+    this.card.stopping();
+    if (this.id !== null) await this.stop().catch((error) => this.failed(asProblem(error)));
+  }
+
+  stop() {
+    return request(`/runs/${encodeURIComponent(this.id)}/cancel`, { method: "POST" });
+  }
+
+  /** The card stays until the study that it drew is there. */
+  async ended(event) {
+    this.stream.close();
+    if (event.type === "cancelled" && this.stops) {
+      this.close();
+      this.button.focus();
+      return;
+    }
     if (event.type !== "finished") {
       this.failed({ what: event.what ?? `The preview was ${event.type}.`, where: event.where ?? "", remedy: event.remedy ?? "" });
       return;
     }
+    const { from, id } = this;
     this.made = id;
-    const back = h("button", { type: "button", class: "quiet", "data-testid": "compute-back", on: { click: () => this.show(this.from.id) } });
-    back.textContent = `Back to ${this.from.title}`;
-    fill(this.place, h("p", { class: "computing", role: "status" }, "This layer alone, computed here. ", back));
-    this.show(id);
+    try {
+      await this.show(id);
+    } catch (error) {
+      this.failed(asProblem(error));
+      return;
+    }
+    const back = h("button", { type: "button", class: "quiet", "data-testid": "compute-back", on: { click: () => this.show(from.id) } });
+    back.textContent = `Back to ${from.title}`;
+    this.close(h("p", { class: "computing", role: "status" }, "This layer alone, computed here. ", back));
   }
 
   failed(error) {
-    this.running = null;
-    this.button.disabled = false;
-    this.button.textContent = OFFER;
-    fill(this.place, problem(error, { "data-testid": "compute-problem" }));
+    this.close(problem(error, { "data-testid": "compute-problem" }));
   }
 
-  tell(text) {
-    this.button.textContent = `Computing: ${text}`;
+  /** Takes the card away; something may come in its place. */
+  close(instead = null) {
+    this.stream?.close();
+    this.card = null;
+    this.button.disabled = false;
+    this.button.hidden = this.recipe === null;
+    fill(this.place, instead);
   }
 }

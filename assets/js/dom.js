@@ -25,18 +25,42 @@ export function h(tag, attributes = {}, ...children) {
 
 /** Replaces all children of an element. */
 export function fill(element, ...children) {
-  element.replaceChildren(
-    ...children
-      .flat(Infinity)
-      .filter((child) => child !== null && child !== undefined && child !== false)
-      .map((child) => (child instanceof Node ? child : document.createTextNode(String(child)))),
-  );
+  element.replaceChildren(...nodes(children));
   return element;
+}
+
+const nodes = (children) =>
+  children
+    .flat(Infinity)
+    .filter((child) => child !== null && child !== undefined && child !== false)
+    .map((child) => (child instanceof Node ? child : document.createTextNode(String(child))));
+
+/**
+ * As `fill`, for words that change often: where only texts differ, the elements stay and take the new texts. Nothing is
+ * then taken out of the page, which would make the browser match all its styles again.
+ */
+export function refill(element, ...children) {
+  const [before, after] = [[...element.childNodes], nodes(children)];
+  if (before.length === after.length && before.every((node, index) => alike(node, after[index]))) before.forEach((node, index) => takeTexts(node, after[index]));
+  else element.replaceChildren(...after);
+  return element;
+}
+
+function alike(a, b) {
+  if (a.nodeName !== b.nodeName || a.childNodes.length !== b.childNodes.length) return false;
+  if (a.nodeType === Node.TEXT_NODE) return true;
+  if (a.attributes.length !== b.attributes.length || [...a.attributes].some(({ name, value }) => b.getAttribute(name) !== value)) return false;
+  return [...a.childNodes].every((child, index) => alike(child, b.childNodes[index]));
+}
+
+function takeTexts(to, from) {
+  if (to.nodeType !== Node.TEXT_NODE) to.childNodes.forEach((child, index) => takeTexts(child, from.childNodes[index]));
+  else if (to.data !== from.data) to.data = from.data;
 }
 
 /** Sets the text of an element only when it differs, so that screen readers are not told twice. */
 export function say(element, text) {
-  if (element && element.textContent !== text) element.textContent = text;
+  if (element && element.textContent !== text) refill(element, text);
 }
 
 /**

@@ -7,7 +7,7 @@
 import { arrayBytes, asProblem, request } from "./api.js";
 import { bandPieces } from "./band.js";
 import { openArray } from "./bind.js";
-import { copy, download, fill, h, isTyping, problem, say } from "./dom.js";
+import { copy, download, fill, h, isTyping, problem, refill, say } from "./dom.js";
 import { figureMenus } from "./figure_menu.js";
 import { Follower, painted, whenIdle } from "./follow.js";
 import { csv } from "./format.js";
@@ -52,6 +52,7 @@ export class Explorer {
     this.playing = null;
     this.request = 0;
     this.hosts = {};
+    this.rows = { seen: false, near: false, step: () => this.markRow() }; // the table follows as figures do
     this.ready = Promise.all(
       figures.map(async (name) => {
         this.hosts[name] = await plot(`${prefix}${name}`);
@@ -100,6 +101,10 @@ export class Explorer {
       setTimeout(() => (button.textContent = "Copy as text"), 1500);
     });
     this.part("csv")?.addEventListener("click", () => this.saveTable());
+    if (this.part("table")) {
+      const look = new IntersectionObserver((entries) => (this.rows.seen = this.rows.near = entries.at(-1).isIntersecting));
+      look.observe(this.part("table"));
+    }
     for (const button of document.querySelectorAll(`[data-drawing][data-for="${this.prefix}"]`)) {
       button.addEventListener("click", () => this.setDrawing(button.dataset.drawing));
     }
@@ -267,7 +272,6 @@ export class Explorer {
     this.at = next;
     this.controls();
     this.words();
-    this.markRow();
     this.redraw();
     this.onChange(this.state(), false);
   }
@@ -276,8 +280,9 @@ export class Explorer {
   redraw() {
     this.follower ??= new Follower(() => this.at);
     const off = this.flat ? "surfaces" : "surfaces_flat";
-    const shown = this.names.filter((name) => name !== off && this.hosts[name]);
-    this.follower.follow(shown.map((name) => this.hosts[name]));
+    const shown = this.names.filter((name) => name !== off && name !== "surfaces" && this.hosts[name]);
+    if (off !== "surfaces" && this.hosts.surfaces) shown.push("surfaces"); // last: scenes ask for their size, which lays out what has moved
+    this.follower.follow([this.rows, ...shown.map((name) => this.hosts[name])]);
   }
 
   play() {
@@ -313,7 +318,7 @@ export class Explorer {
     const still = view.lams.length < 2 && view.gammas.length < 2; // a single point: nothing to move
     this.part("sliders")?.classList.toggle("is-off", still);
     const band = this.part("band");
-    if (band) fill(band, bandPieces(view.band[this.at.gamma]));
+    if (band) refill(band, bandPieces(view.band[this.at.gamma]));
     for (const button of document.querySelectorAll(`[data-quality][data-for="${this.prefix}"]`)) {
       button.parentElement.hidden = !view.figures.hero_accuracy;
       button.setAttribute("aria-pressed", String(button.dataset.quality === this.quality));
@@ -336,7 +341,7 @@ export class Explorer {
     const pieces = view.sentences[at.gamma][at.lambda];
     const place = this.part("sentence");
     if (place && place.textContent !== plainText(pieces)) {
-      fill(
+      refill(
         place,
         pieces.map((piece) => (piece.role ? h("strong", { class: `role-${piece.role}` }, piece.text) : piece.text)),
       );
@@ -344,7 +349,7 @@ export class Explorer {
     const small = this.part("small-print");
     if (small) {
       const lines = view.small_print[at.gamma][at.lambda];
-      fill(small, view.explore ? h("span", { class: "tag", "data-testid": "explore", title: EXPLORE }, "explore") : null, lines.join(" "));
+      refill(small, view.explore ? h("span", { class: "tag", "data-testid": "explore", title: EXPLORE }, "explore") : null, lines.join(" "));
     }
   }
 
@@ -363,16 +368,18 @@ export class Explorer {
     this.markRow();
   }
 
+  /** Marks the shown point's row; true like every step that could be made in place. */
   markRow() {
     const here = `${this.at.gamma},${this.at.lambda}`;
     for (const row of this.part("table")?.querySelectorAll("tbody tr") ?? []) {
       row.toggleAttribute("aria-current", row.dataset.at === here);
     }
+    return true;
   }
 
   measured() {
     const place = this.part("measured");
-    if (place) fill(place, this.view.measured.map(({ name, text }) => [h("dt", {}, name), h("dd", {}, text)]));
+    if (place) fill(place, this.view.measured.map(({ name, text }) => h("div", {}, h("dt", {}, name), h("dd", {}, text))));
   }
 
   saveTable() {

@@ -32,10 +32,11 @@ export function figureMenus(explorer) {
 /**
  * Gives one figure its menu.
  * @param {object} host of plot_host.js
- * @param {{file: () => string, table: () => {columns: object[], rows: object[]} | Promise<object>}} options the name of
- * what is saved, without its ending, and the numbers
+ * @param {{file: () => string, table: () => {columns: object[], rows: object[]} | Promise<object>,
+ *   picture?: (kind: "png"|"svg") => Promise<string>}} options the name of what is saved, without its ending, the numbers,
+ * and the address of a picture, of plotly's drawing if nothing is said
  */
-export function figureMenu(host, { file, table }) {
+export function figureMenu(host, { file, table, picture = (kind) => plotlyPicture(host, kind) }) {
   const id = `menu-${host.name}`;
   const notice = h("p", { class: "figure-note", role: "status" });
   const doing = (work) => async () => {
@@ -47,8 +48,9 @@ export function figureMenu(host, { file, table }) {
       fill(notice, `That did not work: ${error.what ?? error.message}`);
     }
   };
+  const save = async (kind) => saveAs(`${file()}.${kind}`, await picture(kind));
   const item = (words, work) => h("button", { type: "button", class: "quiet", dataset: { save: words }, on: { click: doing(work) } }, words);
-  const svg = item("SVG", () => picture(host, "svg", file()));
+  const svg = item("SVG", () => save("svg"));
   const menu = h(
     "div",
     { class: "figure-menu", popover: "auto", id, role: "group", "aria-label": `Save ${host.heading?.textContent ?? "figure"}` },
@@ -57,7 +59,7 @@ export function figureMenu(host, { file, table }) {
       const { columns, rows } = await table();
       download(`${file()}.csv`, csv(columns, rows));
     }),
-    item("PNG", () => picture(host, "png", file())),
+    item("PNG", () => save("png")),
     svg,
     notice,
   );
@@ -77,7 +79,8 @@ export function figureMenu(host, { file, table }) {
   button.addEventListener("click", () => {
     if (!menu.togglePopover()) return;
     const box = button.getBoundingClientRect();
-    menu.style.top = `${box.bottom + 4}px`;
+    const fits = box.bottom + 4 + menu.offsetHeight <= innerHeight;
+    menu.style.top = `${fits ? box.bottom + 4 : Math.max(8, box.top - 4 - menu.offsetHeight)}px`;
     menu.style.right = `${Math.max(8, document.documentElement.clientWidth - box.right)}px`;
     menu.querySelector("button").focus();
   });
@@ -127,8 +130,8 @@ export function drawnTable(data) {
   return { columns, rows };
 }
 
-/** Saves what is drawn, with the card's title, on the card's own ground. */
-async function picture(host, kind, file) {
+/** What plotly has drawn, with the card's title, on the card's own ground. */
+function plotlyPicture(host, kind) {
   const { data, layout } = host.canvas;
   const ground = colour("--surface");
   const title = { text: host.heading?.textContent ?? "", x: 0, xref: "container", xanchor: "left", pad: { l: 12 }, y: 1, yref: "container", yanchor: "top", yshift: 0, font: { size: 14, color: colour("--ink") } };
@@ -136,8 +139,11 @@ async function picture(host, kind, file) {
   title.pad.t = 10;
   const size = { width: host.canvas.clientWidth, height: host.canvas.clientHeight + TITLE };
   const figure = { data, layout: { ...layout, ...size, title, margin, paper_bgcolor: ground } };
-  const url = await window.Plotly.toImage(figure, { format: kind, ...size, scale: kind === "png" ? SCALE : 1 });
-  const link = h("a", { href: url, download: `${file}.${kind}` });
+  return window.Plotly.toImage(figure, { format: kind, ...size, scale: kind === "png" ? SCALE : 1 });
+}
+
+function saveAs(name, url) {
+  const link = h("a", { href: url, download: name });
   document.body.append(link);
   link.click();
   link.remove();

@@ -1,12 +1,12 @@
 /**
- * In which frame each figure follows a step of λ. The ones that can be moved in place, surfaces too, do so in the frame
- * of the step; then comes what plotly has to draw, one figure a frame and only what is near the screen.
+ * In which frame each figure follows a step of λ or γ. The ones that can be moved in place, surfaces too, do so in the
+ * frame of the step; then comes what plotly has to draw and what is just off the screen, one figure a frame.
  * Figures further down follow once the page has been left alone for a moment.
  * @module follow
  */
 
 const QUIET_MS = 400;
-const LATE = 3; // steps in a row after which the slow figures no longer stand back
+const LATE = 3; // steps in a row after which those that are behind no longer stand back
 
 /** Resolves once the frame that is being made is on the screen; soon, where a hidden page makes none. */
 export function painted() {
@@ -31,11 +31,11 @@ export class Follower {
   /** @param {() => {gamma: number, lambda: number}} point the shown point, asked whenever something is drawn */
   constructor(point) {
     this.point = point;
-    this.drawn = false; // a step has been drawn in this frame
+    this.drawn = null; // when the frame began for which a step has been drawn
     this.stepped = false; // and another one has come
     this.inRow = 0;
     this.figures = [];
-    this.behind = new Set(); // slow figures that are still at another point
+    this.behind = new Set(); // figures that are still at another point
     this.away = new Set(); // and those that nobody sees
     this.asked = false;
     this.rest = 0;
@@ -50,7 +50,7 @@ export class Follower {
   follow(figures) {
     this.figures = figures;
     clearTimeout(this.rest);
-    if (this.drawn) this.stepped = true;
+    if (this.drawn === document.timeline.currentTime) this.stepped = true;
     else this.step();
     this.ask();
   }
@@ -63,27 +63,28 @@ export class Follower {
   }
 
   afterFrame() {
-    this.asked = this.drawn = false;
+    this.asked = false;
+    this.drawn = null;
     if (this.stepped) this.step();
-    if (!this.drawn || this.inRow > LATE) this.catchUp();
-    if (this.drawn || this.behind.size) this.ask();
+    if (this.drawn === null || this.inRow > LATE) this.catchUp();
+    if (this.drawn !== null || this.behind.size) this.ask();
     else if (this.away.size) this.rest = setTimeout(() => this.idle(), QUIET_MS);
   }
 
   step() {
     this.stepped = false;
-    this.drawn = true;
+    this.drawn = document.timeline.currentTime;
     this.inRow += 1;
     const at = this.point();
     for (const host of this.figures) {
       this.behind.delete(host);
       this.away.delete(host);
-      if (host.near && host.step(at)) continue;
+      if (host.seen && host.step(at)) continue;
       (host.near ? this.behind : this.away).add(host);
     }
   }
 
-  /** One of the slow figures. */
+  /** One of those that are behind. */
   catchUp() {
     this.inRow = 0;
     const [host] = this.behind;

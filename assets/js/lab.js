@@ -9,19 +9,19 @@ import { fill, h } from "./dom.js";
 import { MixtureExplorer } from "./expert_views.js";
 import { layerChoice } from "./layer_choice.js";
 import { isLocked, link } from "./link.js";
+import { note } from "./link_note.js";
 import { radiusLine } from "./radius.js";
 import { shareMenu } from "./share.js";
 import { remember } from "./state.js";
 import { ORIGINS } from "./studies.js";
-import { fit, LAB_CONTROLS, LAB_PANELS, LAB_VIEW, parse, serialise, unknownNames } from "./view.js";
-
-const EVERYWHERE = { bar: "The bar above" }; // what every page has
+import { EVERYWHERE, fit, LAB_CONTROLS, LAB_PANELS, LAB_VIEW, parse, serialise, unknownNames } from "./view.js";
 
 /** Called by the page's js_on_load with the element that holds the pickers and the sentence. */
 export async function mount() {
   const root = document.querySelector(".lab");
   const explorer = new MixtureExplorer({ root, prefix: "lab-", onChange: (state, reload) => changed(state, reload) });
   const { state: wanted, problems } = parse(location.search, LAB_VIEW);
+  const place = root.querySelector('[data-part="link-note"]');
   const told = [...problems, ...link.problems, ...unknownNames(link, LAB_CONTROLS, { ...LAB_PANELS, ...EVERYWHERE })];
   let studies = [];
   let first = null; // the study that opens without a wish
@@ -107,7 +107,7 @@ export async function mount() {
     place: root.querySelector('[data-part="computing"]'),
     show: async (study) => {
       studies = (await request("/studies")).studies;
-      open({ study, lambda: explorer.view?.lams[explorer.at.lambda] });
+      await open({ study, lambda: explorer.view?.lams[explorer.at.lambda] });
     },
   });
 
@@ -143,7 +143,7 @@ export async function mount() {
     });
     pickers();
     root.classList.add("is-open");
-    note(root, told);
+    note(place, told);
     return;
   }
   if (!studies.length) {
@@ -156,9 +156,9 @@ export async function mount() {
   const story = shipped.find((study) => study.has_curves) ?? shipped[0] ?? studies[0];
   first = story.id;
   const fitting = fit({ ...wanted, study: wanted.study ?? first }, known ?? story);
-  note(root, [...told, ...fitting.problems]);
+  note(place, [...told, ...fitting.problems]);
   await open(fitting.state);
-  if (explorer.view) note(root, [...told, ...fitting.problems, ...elsewhere(fitting.state, explorer)]);
+  if (explorer.view) note(place, [...told, ...fitting.problems, ...elsewhere(fitting.state, explorer)]);
 }
 
 /** What needs not stand in the address of a view: the first study, its first line, and the point where a line opens. */
@@ -183,14 +183,6 @@ export function elsewhere({ lambda, gamma, scale, quantity }, { view, at }) {
     ...(scale !== undefined && scale !== view.scale ? [`This line can't be drawn on the scale “${scale}”: it is shown raw.`] : []),
     ...(quantity !== undefined && quantity !== view.quantity ? [`This line has no map of “${quantity}”: the first it has is shown.`] : []),
   ];
-}
-
-/** Says in words what of the address could not be used. */
-function note(root, sentences) {
-  fill(
-    root.querySelector('[data-part="link-note"]'),
-    sentences.length ? [h("p", {}, "This page’s address asks for something that is not here."), h("ul", {}, sentences.map((one) => h("li", {}, one)))] : [],
-  );
 }
 
 /** A study's title, with where it comes from when that is not this host's app. */

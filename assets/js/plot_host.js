@@ -77,9 +77,11 @@ class PlotHost {
     this.busy = false;
     this.again = false;
     this.handlers = { click: null, scrub: null };
-    this.near = false; // on the screen, or about to come there
+    this.seen = false; // on the screen
+    this.near = false; // or about to come there
     new ResizeObserver(() => this.resized()).observe(this.canvas);
-    new IntersectionObserver(([entry]) => (this.near = entry.isIntersecting), { rootMargin: "200px" }).observe(root);
+    new IntersectionObserver((entries) => (this.seen = entries.at(-1).isIntersecting)).observe(this.canvas);
+    new IntersectionObserver((entries) => (this.near = entries.at(-1).isIntersecting), { rootMargin: "200px" }).observe(root);
   }
 
   /**
@@ -124,10 +126,8 @@ class PlotHost {
    */
   step(at) {
     if (!this.figure) return true;
-    if (this.busy || !this.moving || this.shown?.gamma !== at.gamma) return false;
-    if (this.shown.lambda !== at.lambda && this.moving.length && !stepInPlace(this.canvas, this.moving, at, this.arrays)) {
-      return false;
-    }
+    if (this.busy || !this.moving || !this.shown) return false;
+    if (!stepInPlace(this.canvas, this.moving, this.shown, at, this.arrays)) return false;
     this.describe(this.moving.find((binding) => binding.path === "aria"), at);
     this.at = at;
     this.isAt(at);
@@ -209,8 +209,9 @@ class PlotHost {
     if (!width || !height || !this.figure) return;
     this.themed ??= withColours(this.figure, colour);
     const { at } = this;
-    const made = figureAt(this.themed, at, this.arrays, width < NARROW);
-    const moving = movingBindings(this.themed, width < NARROW);
+    const narrow = width < (this.figure.narrow_below ?? NARROW);
+    const made = figureAt(this.themed, at, this.arrays, narrow);
+    const moving = movingBindings(this.themed, narrow);
     prepare(made, moving);
     made.layout.width = width;
     made.layout.height = height;

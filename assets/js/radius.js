@@ -47,6 +47,7 @@ export function radiusLine(explorer) {
   function show() {
     const known = facts();
     const axis = host.canvas._fullLayout?.xaxis;
+    const [x, y] = [host.canvas.offsetLeft, host.canvas.offsetTop]; // read before anything is written
     line.hidden = !known || !axis || host.canvas.offsetParent === null;
     if (line.hidden) return say(label, "");
     const at = explorer.at.lambda;
@@ -60,8 +61,8 @@ export function radiusLine(explorer) {
     const best = boundedBest(known.drift, known.error, radius);
     const left = axis._offset + Math.min(Math.max(axis.l2p(radius), 0), axis._length);
     const size = host.canvas._fullLayout._size;
-    line.style.left = `${host.canvas.offsetLeft + left}px`;
-    line.style.top = `${host.canvas.offsetTop + size.t}px`;
+    line.style.left = `${x + left}px`;
+    line.style.top = `${y + size.t}px`;
     line.style.height = `${size.h}px`;
     const words = best === null ? `R = ${number(radius, 2)}` : `R = ${number(radius, 2)}: ${known.names[best]}`;
     say(label, words);

@@ -18,6 +18,7 @@ export function initial() {
     results: new Map(),
     lastIndex: null,
     seconds: [],
+    points: 0, // share of the λ of a run's only layer that are solved
     learning: null, // the block that is being learned: {block, epoch, epochs, objective, first}
     candidates: [], // of λ for the whole model, as they were judged: {lam, perplexity, total}
     stage: "",
@@ -56,6 +57,7 @@ export function reduce(state, event) {
         results: new Map(),
         lastIndex: null,
         seconds: [],
+        points: 0,
         learning: null,
         candidates: [],
         ended: null,
@@ -87,6 +89,9 @@ export function reduce(state, event) {
       if (!event.from_cache) next.seconds = [...state.seconds, event.seconds].slice(-RECENT);
       break;
     }
+    case "point_done":
+      next.points = (event.index + 1) / event.total;
+      break;
     case "epoch_done": {
       const same = state.learning?.block === event.block && state.learning.epoch < event.epoch;
       const first = same ? state.learning.first : event.epoch === 0 ? event.objective : null;
@@ -203,7 +208,7 @@ export function bestCandidate(candidates) {
 
 /**
  * How far the work is, from 0 to 1: each candidate of λ is one walk through the model, and so is the final solve. A
- * block that is being learned counts with the epochs it has behind it.
+ * block that is being learned counts with the epochs it has behind it, a layer that is alone with its λ.
  */
 export function workDone(state, { done, total }) {
   if (!total) return 0;
@@ -211,7 +216,7 @@ export function workDone(state, { done, total }) {
   const before = learning ? layers.filter((layer) => layer.block < learning.block).length : 0;
   const within = learning ? layers.filter((layer) => layer.block === learning.block).length * (learning.epoch / learning.epochs) : 0;
   const candidates = state.candidates.at(-1)?.total ?? 0;
-  return (state.candidates.length + Math.max(done, before + within) / total) / (candidates + 1);
+  return (state.candidates.length + Math.max(done, before + within, state.points) / total) / (candidates + 1);
 }
 
 /** Name and report of every finished layer, in the order of the model. */

@@ -13,12 +13,12 @@ export function viewPath(wanted) {
   return `/studies/${encodeURIComponent(wanted.study)}/view?${query}`;
 }
 
-/** Puts a query string into the address bar; many calls in a row become one. */
+/** Puts a query string into the address bar, once things stand still: browsers count and limit such changes. */
 export function remember(search) {
   clearTimeout(pending);
   pending = setTimeout(() => {
     if (search !== location.search) history.replaceState(history.state, "", `${location.pathname}${search}${location.hash}`);
-  }, 60);
+  }, 200);
 }
 
 /** Position of the value nearest to a wanted one, or null where nothing is wanted. */

@@ -1,30 +1,36 @@
 /**
- * A drawn figure moved to another λ in place: only what λ changes is touched, in the drawing and in plotly's own record
- * of it, so that a later redraw, a hover or a picture of the figure finds the same. plotly would lay out everything anew.
+ * A drawn figure moved to another λ or γ in place: only what changes is touched, in the drawing and in plotly's own
+ * record of it, so that a later redraw, a hover or a picture of the figure finds the same. plotly would lay out
+ * everything anew.
  *
  * What can't be moved this way (another number of points, text with other markup, a symbol of another shape) is left
  * for `Plotly.react`: `stepInPlace` then says false, and nothing has been touched.
  * @module step
  */
 
-import { lookUp, setPath } from "./bind.js";
+import { setPath, valueOf } from "./bind.js";
+import { refill } from "./dom.js";
 import { moveHeatmap } from "./step_heatmap.js";
+import { axisOf, moveScatter, short } from "./step_scatter.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Whether what a binding says changes with λ. */
-export const followsLambda = (binding) =>
-  binding.array === undefined ? binding.over.includes("lambda") : binding.lambda === undefined;
-
-/** The bindings of a figure that change with λ, in the order in which they are applied. */
+/** The bindings of a figure that change with λ or γ, in the order in which they are applied. */
 export function movingBindings(figure, narrow) {
-  return [...(figure.bindings ?? []), ...((narrow && figure.narrow_bindings) || [])].filter(followsLambda);
+  const all = [...(figure.bindings ?? []), ...((narrow && figure.narrow_bindings) || [])];
+  return all.filter((binding) => binding.array !== undefined || binding.over.length);
+}
+
+/** Whether what a binding says may differ between two points. */
+function follows({ array, over, lambda }, from, to) {
+  if (from.gamma !== to.gamma && (array !== undefined || over.includes("gamma"))) return true;
+  return from.lambda !== to.lambda && (array === undefined ? over.includes("lambda") : lambda === undefined);
 }
 
 /**
  * Prepares a figure for moving: a line keeps all its points, and a text that hangs on its left end grows to the right.
  * @param {{data: object[], layout: object}} made the figure for plotly, which is changed
- * @param {object[]} moving its bindings that follow λ
+ * @param {object[]} moving its bindings that follow λ or γ
  */
 export function prepare(made, moving) {
   for (const { path } of moving) {
@@ -41,19 +47,21 @@ export function prepare(made, moving) {
  * Moves what `moving` binds to its values at a point.
  * @param {HTMLElement} canvas where plotly has drawn the figure
  * @param {object[]} moving
- * @param {{gamma: number, lambda: number}} at
+ * @param {{gamma: number, lambda: number}} from the drawn point
+ * @param {{gamma: number, lambda: number}} to
  * @param {Object<string, {matrix: Function}>} arrays
  * @returns {boolean} false where plotly has to do it
  */
-export function stepInPlace(canvas, moving, at, arrays) {
+export function stepInPlace(canvas, moving, from, to, arrays) {
   if (!canvas._fullLayout || !canvas.calcdata) return false;
   const changes = new Map(); // what is changed → its new values by name
   for (const binding of moving) {
-    if (binding.path === "aria") continue;
+    if (binding.path === "aria" || !follows(binding, from, to)) continue;
     const [where, index, ...rest] = binding.path.split(".");
     const [key, name] = where === "data" ? [`data.${index}`, rest.join(".")] : [`layout.${index}.${rest[0]}`, rest[1]];
-    const value = binding.array === undefined ? lookUp(binding, at) : arrays[binding.array]?.matrix(at.gamma, at.lambda);
+    const value = valueOf(binding, to, arrays);
     if (value === undefined) return false;
+    if (same(value, valueOf(binding, from, arrays))) continue; // e.g. at λ = 0 every γ
     if (!changes.has(key)) changes.set(key, {});
     changes.get(key)[name] = value;
   }
@@ -73,60 +81,34 @@ export function stepInPlace(canvas, moving, at, arrays) {
   return true;
 }
 
+/** Equality of what figures hold: texts, numbers, lists and typed arrays of them. */
+function same(one, other) {
+  if (one === other || typeof one !== "object" || typeof other !== "object" || !one || !other) return one === other;
+  return one.length === other.length && one.every((value, index) => same(value, other[index]));
+}
+
 /** A function that does one change, or null where it can't be done in place. It only reads until it is called. */
 function moverFor(canvas, key, values) {
   const [where, second, third] = key.split(".");
   if (where === "layout" && second === "annotations") return annotation(canvas, Number(third), values);
   if (where === "layout" && second === "shapes") return shape(canvas, Number(third), values);
+  if (where === "layout") return /^[xy]axis\d*$/.test(second) && third === "title" ? axisTitle(canvas, second, values) : null;
   const trace = canvas._fullData[second];
-  if (trace?.type === "scatter") return scatter(canvas, trace, canvas.calcdata[trace.index], values);
+  if (trace?.type === "scatter") return moveScatter(canvas, trace, canvas.calcdata[trace.index], values);
   if (trace?.type === "surface") return surface(canvas, trace, values);
   if (trace?.type === "heatmap") return moveHeatmap(canvas, trace, canvas.calcdata[trace.index], values);
   return null;
 }
 
-/** The axis of a trace or a reference, e.g. “x” or “y2”; undefined for what is not an axis. */
-export function axisOf(canvas, reference) {
-  const [, letter, number] = /^([xy])(\d*)$/.exec(reference) ?? [];
-  return letter && canvas._fullLayout[`${letter}axis${number}`];
-}
-
-const places = (axis, values) => values.map((value) => axis.c2p(axis.d2c(value)));
-const short = (pixels) => String(Math.round(pixels * 100) / 100);
-
-function scatter(canvas, trace, points, values) {
-  const { x = trace.x, y = trace.y, "marker.symbol": symbols = null, name: _unseen, ...others } = values; // no legends
-  if (Object.keys(others).length || points.length !== x.length || points.length !== y.length) return null;
-  const [xaxis, yaxis] = [axisOf(canvas, trace.xaxis), axisOf(canvas, trace.yaxis)];
-  const [across, down] = [places(xaxis, x), places(yaxis, y)];
-  if (![...across, ...down].every(Number.isFinite)) return null;
-  const group = canvas.querySelector(`.trace${trace.uid}`);
-  const line = group?.querySelector(".js-line");
-  const dots = group?.querySelectorAll(".point") ?? [];
-  if (!group || (trace.mode.includes("markers") && dots.length !== x.length)) return null;
-  if (trace.mode.includes("lines") && (!line || group.querySelectorAll(".js-line").length > 1)) return null;
-  const shapes = symbols && symbolsOf(trace, symbols);
-  if (symbols && !shapes) return null;
+/** The words beside an axis, which stay where they are centred. */
+function axisTitle(canvas, name, { text, ...others }) {
+  const element = canvas.querySelector(`.${name[0]}${name.slice(5)}title`);
+  const pieces = typeof text === "string" && tspans(text);
+  if (!element || !pieces || Object.keys(others).length || /<br/.test(text)) return null;
   return () => {
-    line?.setAttribute("d", `M${across.map((left, index) => `${short(left)},${short(down[index])}`).join("L")}`);
-    dots.forEach((dot, index) => {
-      dot.setAttribute("transform", `translate(${short(across[index])},${short(down[index])})`);
-      if (shapes) Object.assign(dot.style, shapes[index]);
-    });
-    points.forEach((point, index) => {
-      point.x = xaxis.d2c(x[index]);
-      point.y = yaxis.d2c(y[index]);
-    });
+    refill(element, pieces);
+    element.setAttribute("data-unformatted", text);
   };
-}
-
-/** How each marker is filled, where its shape stays and only hollow and full change places; else null. */
-function symbolsOf(trace, symbols) {
-  const { color, line, symbol: before } = trace.marker;
-  const plain = (name) => name.replace("-open", "");
-  const same = symbols.every((name, index) => plain(name) === plain(Array.isArray(before) ? before[index] : before));
-  if (!same || typeof color !== "string" || typeof line.color !== "string") return null;
-  return symbols.map((name) => (name.endsWith("-open") ? { fill: "none", stroke: color } : { fill: color, stroke: line.color }));
 }
 
 /** Where an annotation was when plotly placed it; it moves by the way that its point has moved since. */
@@ -150,12 +132,12 @@ function annotation(canvas, index, values) {
   for (const name of ["x", "y"]) {
     const axis = values[name] === undefined ? null : axisOf(canvas, layout[`${name}ref`]);
     if (axis === undefined) return null;
-    if (axis) way[name] = axis.c2p(axis.d2c(values[name])) - axis.c2p(axis.d2c(origin[name]));
+    if (axis) way[name] = axis.r2p(values[name]) - axis.r2p(origin[name]);
   }
   return () => {
     element.style.display = visible ? "" : "none";
     if (values.text !== undefined && text.getAttribute("data-unformatted") !== values.text) {
-      text.replaceChildren(...pieces);
+      refill(text, pieces);
       text.setAttribute("data-unformatted", values.text);
     }
     box.setAttribute("transform", `translate(${Math.round(origin.left + way.x)},${Math.round(origin.top + way.y)})`);
@@ -183,22 +165,30 @@ function tspans(text) {
   return [...top.childNodes];
 }
 
-/** A rectangle whose sides move along x, or a path of points “x,y” in the units of its axes. */
+/** A rectangle whose sides move along its axes, or a path of points “x,y” in the units of its axes. */
 function shape(canvas, index, values) {
   const layout = canvas._fullLayout.shapes[index];
   const path = canvas.querySelector(`path[data-index="${index}"]`);
-  const axis = axisOf(canvas, layout.xref);
   if (layout.type === "path") return path && Object.keys(values).join() === "path" ? () => path.setAttribute("d", drawnPath(canvas, layout, values.path)) : null;
-  const { x0 = layout.x0, x1 = layout.x1, ...others } = values;
-  const sides = /^M[-\d.]+,([-\d.]+)H[-\d.]+V([-\d.]+)H[-\d.]+Z$/.exec(path?.getAttribute("d") ?? "");
-  if (layout.type !== "rect" || !axis || !sides || Object.keys(others).length) return null;
-  const [left, right] = [x0, x1].map((value) => short(axis._offset + axis.c2p(value)));
-  return () => path.setAttribute("d", `M${left},${sides[1]}H${right}V${sides[2]}H${left}Z`);
+  const { x0 = layout.x0, x1 = layout.x1, y0 = layout.y0, y1 = layout.y1, ...others } = values;
+  const sides = /^M([-\d.]+),([-\d.]+)H([-\d.]+)V([-\d.]+)H[-\d.]+Z$/.exec(path?.getAttribute("d") ?? "");
+  if (layout.type !== "rect" || !sides || Object.keys(others).length) return null;
+  const [, left, top, right, bottom] = sides;
+  const across = moved(canvas, layout.xref, "x0" in values || "x1" in values ? [x0, x1] : null, [left, right]);
+  const down = moved(canvas, layout.yref, "y0" in values || "y1" in values ? [y0, y1] : null, [top, bottom]);
+  return across && down && (() => path.setAttribute("d", `M${across[0]},${down[0]}H${across[1]}V${down[1]}H${across[0]}Z`));
+}
+
+/** Two sides on the canvas: where they are, or for new values where those lie on their axis; null without one. */
+function moved(canvas, reference, values, before) {
+  if (!values) return before;
+  const axis = axisOf(canvas, reference);
+  return axis ? values.map((value) => short(axis._offset + axis.r2p(value))) : null; // a number among categories is a position
 }
 
 function drawnPath(canvas, { xref, yref }, text) {
   const [xaxis, yaxis] = [axisOf(canvas, xref), axisOf(canvas, yref)];
-  const point = (_, x, y) => `${short(xaxis._offset + xaxis.c2p(Number(x)))},${short(yaxis._offset + yaxis.c2p(Number(y)))}`;
+  const point = (_, x, y) => `${short(xaxis._offset + xaxis.r2p(Number(x)))},${short(yaxis._offset + yaxis.r2p(Number(y)))}`;
   return text.replace(/(-?[\d.]+),(-?[\d.]+)/g, point);
 }
 

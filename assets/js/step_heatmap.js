@@ -24,10 +24,20 @@ export function moveHeatmap(canvas, trace, [cells], values) {
     const whole = trace._islinear && !trace.xgap && !trace.ygap; // one pixel for each cell, made larger by the image
     const size = whole ? [cells.x.length - 1, z.length] : ["width", "height"].map((name) => Number(image.getAttribute(name)));
     const [lefts, tops] = whole ? [steps(size[0], xaxis), steps(size[1], yaxis)] : edges(image, cells, [xaxis, yaxis], size);
-    image.setAttributeNS("http://www.w3.org/1999/xlink", "xlink:href", picture(size, lefts, tops, z, trace, stops));
+    const how = JSON.stringify([size, lefts, tops, trace.zmin, trace.zmax, trace.colorscale]);
+    const drawing = known(z, how, () => picture(size, lefts, tops, z, trace, stops));
+    image.setAttributeNS("http://www.w3.org/1999/xlink", "xlink:href", drawing);
     cells.z = z.map((row) => Array.from(row, (value) => value ?? undefined));
     cells.text = text;
   };
+}
+
+/** Pictures of values that were shown before: λ goes to and fro over the same few. */
+const made = new WeakMap(); // values → { how, picture }
+
+function known(z, how, draw) {
+  if (made.get(z)?.how !== how) made.set(z, { how, picture: draw() });
+  return made.get(z).picture;
 }
 
 /** How many heatmaps are drawn before a trace. */

@@ -18,7 +18,7 @@ const size = (title) => ({
   read: (text) => (DECIMAL.test(text) && Number.isFinite(Number(text)) ? Number(text) : undefined),
   wants: "a number from 0",
 });
-const whole = (title, least, most) => ({
+export const whole = (title, least, most) => ({
   title,
   read: (text) => (WHOLE.test(text) && Number(text) >= least && Number(text) <= most ? Number(text) : undefined),
   wants: `a whole number from ${least} to ${most}`,
@@ -29,7 +29,7 @@ const position = (title) => ({
   wants: "“all” or a whole number from 0",
   standard: "all",
 });
-const oneOf = (title, options, standard) => ({
+export const oneOf = (title, options, standard) => ({
   title,
   read: (text) => (options.includes(text) ? text : undefined),
   wants: `one of ${options.join(", ")}`,
@@ -87,8 +87,22 @@ export const LAB_PANELS = {
   selection: "What “auto” chose",
   gap: "Amount of text",
   inspector: "Weight by weight",
+  tokens: "Calibration tokens of each expert",
+  tokens_error: "Tokens against error",
   measured: "How this was measured",
   numbers: "The numbers",
+};
+
+/** What a link can hide on every page. */
+export const EVERYWHERE = { bar: "The bar above" };
+
+/** Calibrate shows a run by its id, and the run's study with some of the Lab's controls and panels. */
+export const CALIBRATE_VIEW = { run: name("run") };
+const among = (all, names) => Object.fromEntries(names.map((one) => [one, all[one]]));
+export const CALIBRATE_CONTROLS = among(LAB_CONTROLS, ["show", "drawing", "pool", "lambda", "gamma", "play"]);
+export const CALIBRATE_PANELS = {
+  ...among(LAB_PANELS, ["sentence", "hero", "surfaces", "deciles", "sliders", "selection", "gap", "inspector", "tokens", "tokens_error", "measured", "numbers"]),
+  ...EVERYWHERE,
 };
 
 /** What is in every page's address beside its own parameters. */

@@ -1,13 +1,17 @@
-"""How fast the Lab answers: milliseconds from a step of λ to its frame, and from the address to the first picture.
+"""How fast the Lab answers: milliseconds from a step of λ or γ to its frame, and from the address to the first picture;
+and what it keeps in use.
 
-python -m tests.benchmarks.bench_page [URL]
+python -m tests.benchmarks.bench_page [URL] [--minutes M]
 
-Without an address the app is started for it. Milliseconds mean something on a quiet machine only.
+Without an address the app is started for it. Milliseconds mean something on a quiet machine only. With minutes the Lab
+is then used at random for so long, and its heap after a collection is printed once a minute.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -16,11 +20,11 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from tests.browser.conftest import ARGUMENTS, CHROMIUM, ROOT
-from tests.browser.probe import STEPS, median_and_high
+from tests.browser.probe import LIVE_CONTEXTS, STEPS, WATCH_CONTEXTS, median_and_high
 
 LOADS = 5
 FIRST = """
@@ -81,21 +85,62 @@ def measure(browser: Any, url: str) -> None:
     page.goto(url)
     page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
     page.wait_for_timeout(2000)
-    for pause in (150, 0):
-        times = page.evaluate(STEPS, {"steps": 200, "pause": pause})
+    for slider, pause in (("lambda", 150), ("lambda", 0), ("gamma", 150)):
+        times = page.evaluate(STEPS, {"steps": 200, "pause": pause, "slider": slider})
         for name in ("handler", "line", "surface"):
             middle, high = median_and_high(times[name])
-            print(f"200 steps {pause} ms apart, {name}: median {middle:.1f} ms, 95 % within {high:.1f} ms")
+            steps = f"200 steps of {slider} {pause} ms apart"
+            print(f"{steps}, {name}: median {middle:.1f} ms, 95 % within {high:.1f} ms")
+    page.close()
+
+
+def watch_heap(browser: Any, url: str, minutes: float) -> None:
+    """Keys, layers, quantities and drawings at random, the same each time; what is alive after each minute."""
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.add_init_script(WATCH_CONTEXTS)
+    page.goto(url)
+    page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable")
+    chance, start, steps, told = random.Random(1), time.monotonic(), 0, 0
+    while time.monotonic() - start < minutes * 60:
+        for _ in range(15):
+            page.keyboard.press(chance.choice(["ArrowLeft", "ArrowRight"]))
+            page.wait_for_timeout(60)
+            steps += 1
+        kind = chance.random()
+        if kind < 0.3:
+            page.select_option("[data-testid=pick-layer]", chance.choice(["all", "3", "12", "27"]))
+        elif kind < 0.45:
+            page.select_option("[data-testid=pick-quantity]", chance.choice(["held_out", "recon", "drift"]))
+        elif kind < 0.55:
+            for name in ("flat", "surface"):
+                page.click(f"[data-drawing={name}]:visible")
+                page.wait_for_timeout(300)
+        page.wait_for_timeout(500)
+        if time.monotonic() - start >= 60 * (told + 1):
+            told += 1
+            session.send("HeapProfiler.collectGarbage")
+            counts = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
+            heap = session.send("Runtime.getHeapUsage")["usedSize"] / 1e6
+            print(
+                f"{told} min, {steps} steps: heap {heap:.2f} MB, {counts['Nodes']:.0f} nodes, "
+                f"{counts['JSEventListeners']:.0f} listeners, {page.evaluate(LIVE_CONTEXTS)} contexts",
+                flush=True,
+            )
+    page.close()
 
 
 if __name__ == "__main__":
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as playwright:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("url", nargs="?")
+    parser.add_argument("--minutes", type=float, default=0.0)
+    wanted = parser.parse_args()
+    with sync_playwright() as playwright, nullcontext(wanted.url) if wanted.url else served() as address:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
-        if len(sys.argv) > 1:
-            measure(chromium, sys.argv[1])
-        else:
-            with served() as address:
-                measure(chromium, address)
+        measure(chromium, address)
+        if wanted.minutes:
+            watch_heap(chromium, address, wanted.minutes)
         chromium.close()

@@ -19,18 +19,24 @@ pytestmark = pytest.mark.browser
 
 QUERY = "/?study=toy&method=sarqc-gbs&bits=2&lambda=0.1&gamma=0.1"
 SETTLED = """() => {
-  const at = document.querySelector('[data-testid=lambda]').value;
+  const at = ['gamma', 'lambda'].map((name) => document.querySelector(`[data-testid=${name}]`).value).join();
   return [...document.querySelectorAll('[data-drawn]')].filter((one) => one.offsetParent)
-    .every((one) => one.dataset.drawn.split(',')[1] === at);
+    .every((one) => one.dataset.drawn === at);
+}"""
+GAMMA = """(value) => {
+  const slider = document.querySelector('[data-testid=gamma]');
+  slider.value = String(value);
+  slider.dispatchEvent(new Event('input', { bubbles: true }));
 }"""
 
 # Every mark of a figure with what places and colours it; names that plotly makes up anew each time are left out.
-COMPARE = """async ([names, wanted]) => {
+COMPARE = """async ([names, at]) => {
   const host_of = (await import(document.querySelector('meta[name=assets]').content + '/js/plot_host.js')).plot;
   const { figureAt } = await import(document.querySelector('meta[name=assets]').content + '/js/bind.js');
   const { movingBindings, prepare } = await import(document.querySelector('meta[name=assets]').content + '/js/step.js');
   const marks = (root) => [...root.querySelectorAll(
-      '.trace .js-line, .trace .point, .trace .yerror, .annotation, .shapelayer path, path[data-index], .hm image')]
+      '.trace .js-line, .trace .point, .trace .yerror, .annotation, .shapelayer path, path[data-index], .hm image, '
+      + '.xtitle')]
     .filter((one) => one.style.display !== 'none')
     .map((one) => ({
       kind: one.tagName, d: one.getAttribute('d'), text: one.textContent,
@@ -42,19 +48,30 @@ COMPARE = """async ([names, wanted]) => {
   const found = {};
   for (const name of names) {
     const host = await host_of(`lab-${name}`);
-    const at = { gamma: 0, lambda: wanted };
     const made = figureAt(host.themed, at, host.arrays, false);
     prepare(made, movingBindings(host.themed, false));
     Object.assign(made.layout, { width: host.width, height: host.height, autosize: false });
     const fresh = document.createElement('div');
     document.body.append(fresh);
     await Plotly.newPlot(fresh, made.data, made.layout, { displayModeBar: false });
+    const said = ({ calcdata }) => calcdata.map((trace) => trace.map(
+      ({ x, y, ys, yh, tx, z, text }) => ({ x, y, ys, yh, tx, z, text })));
     found[name] = { shown: marks(host.canvas), fresh: marks(fresh), drawn: host.root.dataset.drawn,
-      data: JSON.stringify(host.canvas.data) === JSON.stringify(fresh.data) };
+      data: JSON.stringify(host.canvas.data) === JSON.stringify(fresh.data),
+      hovers: JSON.stringify(said(host.canvas)) === JSON.stringify(said(fresh)) };
     Plotly.purge(fresh);
     fresh.remove();
   }
   return found;
+}"""
+COUNT = """() => {
+  window.reacts = {};
+  const react = Plotly.react;
+  Plotly.react = (canvas, ...rest) => {
+    const name = canvas.closest('[data-plot]').dataset.plot;
+    window.reacts[name] = (window.reacts[name] ?? 0) + 1;
+    return react(canvas, ...rest);
+  };
 }"""
 NUMBER = r"-?\d+(?:\.\d+)?"
 
@@ -65,15 +82,7 @@ def lab(open_page: Any) -> Iterator[Any]:
     page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
     for name in ("gamma_grid", "methods"):
         page.wait_for_selector(f'[data-plot="lab-{name}"][data-drawn]')
-    page.evaluate("""() => {
-      window.reacts = {};
-      const react = Plotly.react;
-      Plotly.react = (canvas, ...rest) => {
-        const name = canvas.closest('[data-plot]').dataset.plot;
-        window.reacts[name] = (window.reacts[name] ?? 0) + 1;
-        return react(canvas, ...rest);
-      };
-    }""")
+    page.evaluate(COUNT)
     return page
 
 
@@ -82,24 +91,73 @@ def numbers(text: str | None) -> tuple[str, list[float]]:
     return re.sub(NUMBER, "#", text or ""), [float(one) for one in re.findall(NUMBER, text or "")]
 
 
+def compare(page: Any, names: list[str], gamma: int, lam: int) -> None:
+    """What is on the page equals what plotly draws of the same figures anew."""
+    page.wait_for_function(SETTLED)
+    for name, found in page.evaluate(COMPARE, [names, {"gamma": gamma, "lambda": lam}]).items():
+        assert found["drawn"] == f"{gamma},{lam}", name
+        assert found["data"], f"{name}: plotly's record of the figure"
+        assert found["hovers"], f"{name}: what plotly says of its points"
+        assert len(found["shown"]) == len(found["fresh"]) > 0
+        for shown, fresh in zip(found["shown"], found["fresh"], strict=True):
+            for key in ("kind", "text", "fill", "stroke", "spans", "href"):
+                assert shown[key] == fresh[key], (name, gamma, lam, key)
+            for key in ("d", "place"):
+                (form, values), (wanted_form, wanted) = numbers(shown[key]), numbers(fresh[key])
+                assert form == wanted_form
+                # plotly rounds places of texts to whole pixels, each time from another start
+                assert values == pytest.approx(wanted, abs=1.01 if shown["text"] else 0.011), (name, gamma, lam, key)
+
+
 def test_what_is_moved_in_place_is_what_plotly_would_have_drawn(lab):
     names = ["hero", "deciles", "map", "plane", "gamma_grid"]
-    for key, steps, at in (("ArrowRight", 2, 4), ("ArrowLeft", 3, 1), ("ArrowLeft", 1, 0), ("ArrowRight", 3, 3)):
-        for _ in range(steps):
+    gamma = int(lab.input_value("[data-testid=gamma]"))
+    walk = [
+        ("ArrowRight", 2, 4),
+        ("ArrowLeft", 3, 1),
+        (None, 1 - gamma, 1),
+        ("ArrowLeft", 1, 0),
+        (None, gamma, 0),
+        ("ArrowRight", 3, 3),
+    ]
+    for key, steps, lam in walk:
+        if key is None:
+            gamma = steps
+            lab.evaluate(GAMMA, gamma)
+        for _ in range(steps if key else 0):
             lab.keyboard.press(key)
-        lab.wait_for_function(SETTLED)
-        for name, found in lab.evaluate(COMPARE, [names, at]).items():
-            assert found["drawn"] == f"0,{at}", name
-            assert found["data"], f"{name}: plotly's record of the figure"
-            assert len(found["shown"]) == len(found["fresh"]) > 0
-            for shown, fresh in zip(found["shown"], found["fresh"], strict=True):
-                for key_ in ("kind", "text", "fill", "stroke", "spans", "href"):
-                    assert shown[key_] == fresh[key_], (name, at, key_)
-                for key_ in ("d", "place"):
-                    (form, values), (wanted_form, wanted) = numbers(shown[key_]), numbers(fresh[key_])
-                    assert form == wanted_form
-                    # plotly rounds places of texts to whole pixels, each time from another start
-                    assert values == pytest.approx(wanted, abs=1.01 if shown["text"] else 0.011), (name, at, key_)
+        compare(lab, names, gamma, lam)
+
+
+def test_a_step_of_gamma_lays_out_nothing_anew(open_page):
+    page = open_page("/?study=tiny-llama&bits=3&layer=3")
+    page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
+    page.wait_for_selector('[data-plot="lab-gamma_grid"][data-drawn]')
+    page.evaluate(COUNT)
+    gamma, lam = (int(page.input_value(f"[data-testid={name}]")) for name in ("gamma", "lambda"))
+    for step in range(3):
+        gamma = 1 - gamma
+        page.evaluate(GAMMA, gamma)
+        compare(page, ["hero", "deciles", "map", "plane", "gamma_grid", "gap"], gamma, lam)
+        if step < 2:
+            page.keyboard.press("ArrowRight")
+            lam += 1
+            compare(page, ["hero", "plane", "gap"], gamma, lam)
+    assert all(count <= 1 for count in page.evaluate("window.reacts").values())  # one may still have got its size
+
+
+def test_the_row_of_the_shown_point_is_marked_below_the_screen_and_on_it(lab):
+    marked = """() => {
+      const at = ['gamma', 'lambda'].map((name) => document.querySelector(`[data-testid=${name}]`).value).join();
+      const rows = [...document.querySelectorAll('table.numbers tr[aria-current]')];
+      return rows.length === 1 && rows[0].dataset.at === at;
+    }"""
+    lab.wait_for_function(marked)
+    lab.keyboard.press("ArrowRight")
+    lab.wait_for_function(marked)
+    lab.locator("table.numbers").scroll_into_view_if_needed()
+    lab.keyboard.press("ArrowRight")
+    lab.wait_for_function(marked)
 
 
 def test_two_hundred_steps_by_key_and_pointer_lay_out_nothing_anew(lab):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
 import pytest
+from PIL import Image
 
 pytestmark = pytest.mark.browser
 
@@ -76,12 +81,17 @@ def test_the_last_steps_show_the_numbers_of_the_study(open_page, app):
     step = page.get_by_test_id("step-6")
     answer = step.get_by_test_id("answer")
     answer.get_by_text("You said 0.01, which is outside the band").wait_for()
-    assert f"{-best['perplexity_difference']:.1f} ± {best['perplexity_error']:.1f} better" in answer.inner_text()
+    assert (
+        f"{-best['perplexity_difference']:.1f} ± {best['perplexity_error']:.1f} better"
+        in answer.inner_text().replace("\xa0", " ")
+    )
     assert f"{best['perplexity']:.1f} at λ = {best['lambda']:g}" in step.locator(".step-canvas").text_content()
-    step.locator("summary").click()
-    cells = step.locator("tbody tr").evaluate_all(
+    step.get_by_test_id("save-learn-model").click()
+    step.get_by_role("button", name="Table").click()
+    cells = page.locator("[data-testid=figure-table] tbody tr").evaluate_all(
         "rows => rows.map((row) => [...row.cells].map((cell) => cell.textContent))"
     )
+    page.keyboard.press("Escape")
     assert [cell[1] for cell in cells] == [f"{row['perplexity']:.1f}" for row in rows]
     page.get_by_test_id("next").click()
     last = page.get_by_test_id("step-7")
@@ -92,3 +102,105 @@ def test_the_last_steps_show_the_numbers_of_the_study(open_page, app):
     assert float_row[0] == "5.47"
     assert float_row[-1] == f"{view['study']['model']['perplexity']:.1f}"
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_figure_is_saved_as_it_looks(open_page):
+    """The Lab's menu, by keyboard: numbers as CSV; SVG and PNG with the page's colours written out."""
+    for path, theme, ground in (
+        ("step=4&picks=2&shown=1", "dark", None),
+        ("step=5&shown=1", "light", (255, 255, 255)),
+    ):
+        page = open_page(f"/learn?{path}", color_scheme=theme)
+        step = page.locator(".step >> visible=true")
+        step.locator(".step-canvas line").first.wait_for(state="attached")
+        if "step=5" in path:
+            page.wait_for_function("!document.querySelector('.step:not([hidden]) .learn-maps.is-waiting')")
+        button = step.locator(".figure-button")
+        button.focus()
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.dataset.save") == "Table"
+        page.keyboard.press("Tab")
+        with page.expect_download() as saved:
+            page.keyboard.press("Enter")
+        rows = list(csv.DictReader(io.StringIO(Path(saved.value.path()).read_text(encoding="utf-8"))))
+        assert len(rows) == (12 if "step=4" in path else 10)
+
+        button.click()
+        with page.expect_download() as saved:
+            step.get_by_role("button", name="SVG").click()
+        drawing = Path(saved.value.path()).read_text(encoding="utf-8")
+        assert drawing.startswith("<svg")
+        for left_over in ("var(", "class=", "aria-", "data-"):
+            assert left_over not in drawing.replace("data:image/png", "")
+        assert step.locator(".card-title").inner_text() in drawing
+        assert drawing.count("<image") == (0 if "step=4" in path else 2)
+
+        button.click()
+        with page.expect_download() as saved:
+            step.get_by_role("button", name="PNG").click()
+        assert saved.value.suggested_filename.endswith(".png")
+        picture = Image.open(saved.value.path())
+        assert picture.format == "PNG"
+        box = step.locator(".step-canvas svg").bounding_box()
+        maps = step.locator("figure").evaluate_all("all => all.map((one) => one.offsetHeight + 12)")
+        below = max([0, *maps])
+        assert picture.size == pytest.approx((2 * box["width"], 2 * (box["height"] + 32 + below)), abs=2)
+        colours = picture.convert("RGB").getcolors(1 << 24)
+        assert len(colours) > 50
+        surface = page.evaluate(
+            "getComputedStyle(document.querySelector('.step-figure')).backgroundColor.match(/\\d+/g).map(Number)"
+        )
+        assert list(max(colours)[1]) == surface
+        assert ground is None or tuple(surface) == ground
+
+
+def test_what_an_address_gets_wrong_is_said_and_the_rest_is_shown(open_page):
+    wrong = "step=5&guess=7&lambda=0.07&shown=1&nonsense=1&hide=moon&lock=sun,lambda"
+    page = open_page(f"/learn?{wrong}")
+    step = page.get_by_test_id("step-5")
+    step.get_by_test_id("answer").get_by_text("Calibration text is best").wait_for()
+    told = page.get_by_test_id("link-note")
+    for word in ("guess=7", "from 0 to 2", "λ = 0.07 is not in this figure", "nonsense", "moon", "sun"):
+        assert word in told.inner_text()
+    assert "You said" not in step.get_by_test_id("answer").inner_text()
+    assert step.get_by_test_id("lambda").is_disabled()
+    page.wait_for_function("!/guess|nonsense/.test(location.search)")
+    assert query(page)["lock"] == "sun,lambda"
+    page.get_by_test_id("next").click()
+    assert told.inner_text() == ""
+
+    page = open_page("/learn?step=1&guess=9&bits=two&weight=0.2")
+    page.get_by_test_id("step-1").get_by_test_id("show").click()
+    assert "The nearest level" in page.get_by_test_id("step-1").get_by_test_id("answer").inner_text()
+    assert "bits=two" in page.get_by_test_id("link-note").inner_text()
+    page.wait_for_function("location.search === '?step=1&shown=1&bits=2&weight=0.2'")
+
+    page = open_page("/calibrate?hide=moon,lambda&lock=hero&embed=2&speed=9")
+    page.wait_for_selector("[data-testid=start]:enabled")
+    told = page.get_by_test_id("link-note").inner_text()
+    for word in ("moon", "hero", "can be hidden, not locked", "embed=2", "speed"):
+        assert word in told
+    assert "lambda" not in told
+
+
+def test_what_a_link_locks_stays_and_every_control_can_be_named(open_page):
+    page = open_page("/learn?step=1&lock=guess,next")
+    ring = page.get_by_test_id("step-1").get_by_test_id("guess")
+    ring.focus()
+    page.keyboard.press("ArrowRight")
+    assert ring.get_attribute("aria-disabled") == "true"
+    page.locator(".step-title >> visible=true").evaluate("element => element.focus()")
+    page.keyboard.press("ArrowRight")
+    assert page.get_by_test_id("step-1").is_visible()
+    assert "guess=" not in urlparse(page.url).query.replace("lock=guess", "")
+
+    page = open_page("/learn")
+    names = set()
+    for number in range(1, 8):
+        page.click(f"[data-go='{number}']")
+        names |= set(page.eval_on_selector_all("[data-control]", "all => all.map((one) => one.dataset.control)"))
+    known = page.evaluate(
+        "import(`${document.querySelector('meta[name=assets]').content}/js/learn/address.js`)"
+        ".then((module) => JSON.stringify(Object.keys(module.CONTROLS)))"
+    )
+    assert names - {"bar"} == set(json.loads(known))

@@ -96,7 +96,7 @@ def test_sharing_and_saving(open_page):
         page.click("#menu-lab-plane [data-save=SVG]")
     picture = Path(saved.value.path()).read_text(encoding="utf-8")
     assert picture.startswith("<svg")
-    assert "Reconstruction error against weight drift" in picture
+    assert "Error against drift" in picture
     with page.expect_download() as saved:
         page.click("[data-testid=save-lab-map]")
         page.click("#menu-lab-map [data-save=CSV]")

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { LAMS, recipeFor, said } from "../../assets/js/compute.js";
+import { LAMS, recipeFor } from "../../assets/js/compute.js";
 
 const view = {
   study: { model: { name: "tiny-llama" }, recipe: null },
@@ -64,6 +64,4 @@ test("nothing is offered where nothing can be computed", () => {
 test("λ rise from 0", () => {
   assert.equal(LAMS[0], 0);
   assert.deepEqual(LAMS, [...new Set(LAMS)].sort((a, b) => a - b));
-  assert.equal(said({ type: "stage", name: "loading", detail: "tiny-llama" }), "loading");
-  assert.equal(said({ type: "measured" }), null);
 });

@@ -95,6 +95,13 @@ test("blocks learned for a candidate stay out of the log and begin anew for the 
   assert.match(State.learningWords(second), /2\.00 \(3\.00 before the first step\)/);
 });
 
+test("a layer that is alone counts with its λ", () => {
+  const point = (seq, index) => ({ type: "point_done", seq, name: "a", index, total: 4, lam: index, relative_recon: 0.1 });
+  const state = after({ ...started, layers: layers.slice(0, 1) }, point(2, 0), point(3, 1));
+  assert.equal(State.workDone(state, State.progress(state)), 0.5);
+  assert.equal(State.workDone(after(started, { ...started, seq: 2 }), { done: 0, total: 4 }), 0);
+});
+
 test("reports come in the order of the model", () => {
   const reports = State.layerReports(after(started, done(2, 1), done(3, 0)));
   assert.deepEqual(reports.map((one) => one.name), ["layers.0.q_proj", "layers.0.down_proj"]);

@@ -5,11 +5,13 @@
  */
 
 import { number, significant } from "../format.js";
+import { nearest } from "../state.js";
 import { driftWeights, everyPair, factorise, regularisedGram, solveColumns, statisticsOf, winners } from "../toy.js";
+import { whole } from "../view.js";
+import { between, oneFrom } from "./address.js";
 import { choices, slider } from "./controls.js";
-import { ROLES, label, mark, path, s, segment } from "./svg.js";
+import { ROLES, label, mark, path, s, segment } from "../svg.js";
 
-export const state = { x: Number, y: Number, tokens: String, guess: Number, lambda: Number };
 export const start = { x: -0.44, y: 0.06, tokens: "-1.32,0.9;0.99,-0.95;0.56,-0.46", lambda: 0 };
 
 const GRID = { bits: 3, groupSize: null, kind: "asymmetric" };
@@ -19,15 +21,26 @@ const HIGH = 3;
 const REACH = 1.8; // of the tokens' own axes
 const LAMS = [0, ...Array.from({ length: 49 }, (_, i) => Number((10 ** (-4 + i / 8)).toPrecision(2)))];
 const MOST = 5; // jumps that one can choose, the last meaning “or more”
+
+export const state = {
+  x: between("first weight", LOW + 0.5, HIGH - 0.5),
+  y: between("second weight", LOW + 0.5, HIGH - 0.5),
+  tokens: { title: "tokens", read: (text) => (tokensOf(text) ? text : undefined), wants: `three pairs of numbers from −${REACH} to ${REACH}, as “1,0;0,1;1,1”` },
+  guess: whole("guess", 0, MOST),
+  lambda: oneFrom("λ", LAMS),
+};
+
 const clip = (value, low, high) => Math.max(low, Math.min(high, value));
 const two = (value) => Math.round(value * 100) / 100;
 
-/** The tokens of the address: “x,y;x,y;x,y”. Anything else gives the tokens of the start. */
-export function readTokens(text) {
-  const found = String(text).split(";").map((pair) => pair.split(",").map(Number));
-  const good = found.length === 3 && found.every((pair) => pair.length === 2 && pair.every((value) => Math.abs(value) <= REACH));
-  return good ? found : readTokens(start.tokens);
+/** The tokens of the address, “x,y;x,y;x,y”, or null for anything else. */
+function tokensOf(text) {
+  const found = String(text).split(";").map((pair) => pair.split(",").map((one) => (one.trim() ? Number(one) : NaN)));
+  return found.length === 3 && found.every((pair) => pair.length === 2 && pair.every((value) => Math.abs(value) <= REACH)) ? found : null;
 }
+
+/** The tokens of a text; without them those of the start. */
+export const readTokens = (text) => tokensOf(text) ?? tokensOf(start.tokens);
 
 /** Points of the set where (p − w)ᵀ A (p − w) = level, for a symmetric 2 × 2 matrix that is positive definite. */
 export function contour([[a, b], [, c]], centre, level, count = 120) {
@@ -88,19 +101,13 @@ export function create(stage) {
     return { weight, gram, regularised, candidates, lam, route, best, found: solved.dequantized[0] };
   }
 
-  function position() {
-    let best = 0;
-    LAMS.forEach((value, i) => {
-      if (Math.abs(value - stage.state.lambda) < Math.abs(LAMS[best] - stage.state.lambda)) best = i;
-    });
-    return best;
-  }
+  const position = () => nearest(LAMS, stage.state.lambda);
 
   scene = ({ width, height }) => {
     const found = facts();
     const narrow = width < 560;
     const side = narrow ? 108 : 150;
-    const area = narrow ? { left: 28, top: 12, size: Math.min(width - 56, height - side - 72) } : { left: 40, top: 16, size: Math.min(height - 64, width - side - 104) };
+    const area = narrow ? { left: 44, top: 8, size: Math.min(width - 60, height - side - 88) } : { left: 56, top: 8, size: Math.min(height - 60, width - side - 120) };
     const unit = area.size / (HIGH - LOW + 1);
     const toX = (px) => (px - area.left) / unit + LOW - 0.5;
     const toY = (py) => HIGH + 0.5 - (py - area.top) / unit;
@@ -136,8 +143,10 @@ export function create(stage) {
         label(at([value, LOW])[0], area.top + area.size + 14, number(value, 0), { at: "middle" }),
         label(area.left - 12, at([LOW, value])[1], number(value, 0), { at: "middle" }),
       ]),
+      label(area.left + area.size / 2, area.top + area.size + 34, "first weight", { at: "middle", fill: "var(--ink)" }),
+      turnedLabel(area.left - 28, area.top + area.size / 2, "second weight"),
       tokenBox(box, side, centre, pairs, reach, narrow),
-      narrow ? legend(16, box.top + 8, stage.shown) : legend(width - side - 40, box.top + side + 40, stage.shown),
+      narrow ? legend(16, box.top + 8, stage.shown, found.lam > 0) : legend(width - side - 40, box.top + side + 40, stage.shown, found.lam > 0),
     ];
   };
 
@@ -179,6 +188,13 @@ export function create(stage) {
 
 const lambdaText = (lam) => (lam === 0 ? "0" : lam < 0.001 ? lam.toFixed(5) : number(lam, lam < 0.1 ? 3 : lam < 1 ? 2 : 1));
 
+/** A word along an axis that goes up. */
+function turnedLabel(x, y, text) {
+  const node = label(x, y, text, { at: "middle", fill: "var(--ink)" });
+  node.setAttribute("transform", `rotate(-90 ${x} ${y})`);
+  return node;
+}
+
 /** Each winner with the λ from which it wins, on the side that is free. */
 function names(route, at, narrow) {
   return route.map(({ from, candidate }, i) => {
@@ -204,7 +220,7 @@ function tokenBox({ left, top }, side, centre, pairs, reach, narrow) {
 }
 
 /** What the signs mean, in the order in which they appear. */
-function legend(x, y, shown) {
+function legend(x, y, shown, penalised) {
   const line = (role, text, i) => [segment(x, y + 24 * i, x + 26, y + 24 * i, { stroke: role.color, "stroke-width": 2, "stroke-dasharray": role.dash }), label(x + 36, y + 24 * i, text, { fill: role.ink })];
   const dot = (node, text, i) => [node, label(x + 36, y + 24 * i, text)];
   return [
@@ -212,6 +228,6 @@ function legend(x, y, shown) {
     line(ROLES.drift, "equal drift", 1),
     dot(mark("circle", x + 13, y + 48, 7, { fill: "var(--ink)" }), "best of all dots", 2),
     shown ? dot(s("circle", { cx: x + 13, cy: y + 72, r: 9, fill: "none", stroke: "var(--series-4)", "stroke-width": 2 }), "column solver", 3) : null,
-    shown ? dot(s("rect", { x, y: y + 88, width: 26, height: 16, rx: 8, fill: "var(--accent-soft)" }), "no better dot inside", 4) : null,
+    shown && penalised ? dot(s("rect", { x, y: y + 88, width: 26, height: 16, rx: 8, fill: "var(--accent-soft)" }), "no better dot inside", 4) : null,
   ];
 }

@@ -10,13 +10,14 @@ import { h } from "../dom.js";
 import { percent } from "../format.js";
 import { nearest } from "../state.js";
 import { colour } from "../theme.js";
-import { axis, curve, endLabels, frame, guessGlyph, panel, spread, upright } from "./chart.js";
+import { oneFromStudy } from "./address.js";
+import { axis, curve, endLabels, frame, guessGlyph, panel, spread, upright } from "../chart.js";
 import { slider } from "./controls.js";
 import { bestOf, column, viewOf, whileLoading } from "./study.js";
-import { ROLES } from "./svg.js";
+import { ROLES } from "../svg.js";
 
-export const state = { guess: Number, lambda: Number };
-export const start = { guess: 0, lambda: 0.1 };
+export const state = { guess: oneFromStudy("guess"), lambda: oneFromStudy("λ") };
+export const start = { lambda: 0.1 };
 
 export function create(stage) {
   let view = null;
@@ -34,7 +35,7 @@ export function create(stage) {
     label: "Your guess of the best λ",
     glyph: guessGlyph(),
     drag: (x) => view && stage.set({ guess: view.lams[place.position(x)] }),
-    step: (dx) => view && stage.set({ guess: view.lams[Math.max(0, Math.min(view.lams.length - 1, nearest(view.lams, stage.state.guess) + dx))] }),
+    step: (dx) => view && stage.set({ guess: view.lams[Math.max(0, Math.min(view.lams.length - 1, at(stage.state.guess) + dx))] }),
   });
   guess.show(false);
 
@@ -45,6 +46,7 @@ export function create(stage) {
     const info = found.arrays.surface;
     array = info ? openArray(await arrayBytes(id, info), info) : null;
     view = found;
+    stage.values({ guess: view.lams, lambda: view.lams });
     lambda.names(view.lam_texts);
     guess.show(true);
   });
@@ -60,6 +62,7 @@ export function create(stage) {
     const own = at(stage.state.guess);
     guess.at(place.x(own), place.bottom + 40, view.lams[own], `λ = ${view.lam_texts[own]}`);
     guess.still(stage.shown);
+    guess.show(stage.hasGuess);
     const ends = [
       { value: seen.at(-1), text: narrow ? "" : "calibration text", fill: ROLES.recon.ink },
       ...(stage.shown ? [{ value: unseen.at(-1), text: narrow ? "" : "unseen text", fill: ROLES.heldOut.ink }] : []),
@@ -67,7 +70,7 @@ export function create(stage) {
     return [
       frame(place, `Reconstruction error, ${view.layers[view.layer].label}`, (value) => percent(value)),
       axis(place, view.lam_texts),
-      upright(place, own, { stroke: "var(--series-4)", dash: "4 4" }),
+      stage.hasGuess ? upright(place, own, { stroke: "var(--series-4)", dash: "4 4" }) : null,
       stage.shown ? upright(place, at(stage.state.lambda)) : null,
       curve(place, seen, ROLES.recon),
       stage.shown ? curve(place, unseen, ROLES.heldOut) : null,
@@ -97,13 +100,14 @@ export function create(stage) {
       if (!view) return [];
       const [seen, unseen, drift] = ["recon", "held_out", "drift"].map((key) => column(view, key));
       const [best, own, shown] = [bestOf(unseen), at(stage.state.guess), at(stage.state.lambda)];
-      const less = (values) => percent(1 - values[shown] / values[0]);
+      const said = stage.state.guess === undefined ? "" : `You said ${view.lam_texts[own]}. `;
+      const less = (values) => change(values[shown] / values[0] - 1);
       return [
-        `You said ${view.lam_texts[own]}. Calibration text is best at λ = ${view.lam_texts[bestOf(seen)]}, `,
-        { role: "held_out", text: `unseen text at ${view.lam_texts[best]}` },
-        `. At λ = ${view.lam_texts[shown]}, against λ = 0: error on unseen text ${less(unseen)} less, `,
-        { role: "drift", text: `drift ${less(drift)} less` },
-        ". The stronger the colour, the further moved.",
+        `${said}Calibration text is best at λ = ${view.lam_texts[bestOf(seen)]}, `,
+        { role: "held_out", text: `unseen text at λ = ${view.lam_texts[best]}` },
+        `. At λ = ${view.lam_texts[shown]}, against λ = 0: error on unseen text ${less(unseen)}, `,
+        { role: "drift", text: `drift ${less(drift)}` },
+        ". In the maps of the layer’s weights, a stronger colour has moved further.",
       ];
     },
     aria() {
@@ -119,6 +123,9 @@ export function create(stage) {
     },
   };
 }
+
+/** A relative change in words: “12 % less”. */
+const change = (share) => (Math.abs(share) < 0.005 ? "the same" : `${percent(Math.abs(share))} ${share < 0 ? "less" : "more"}`);
 
 /** A matrix as pixels: from the surface's colour at 0 to the colour of drift at the largest value. */
 function paint(canvas, matrix, scale) {

@@ -1,44 +1,42 @@
 /**
  * The tour: which step is shown, what was set in it, and the address that remembers both. Each step is a module with
- * `state` (names in the address and how they are read), `start` (their first values) and `create(stage)`, which returns
- * `draw()`, `answer()`, `aria()` and `table()`.
+ * `state` (a table for the address, see view.js), `start` (first values) and `create(stage)`, which returns `draw()`,
+ * `answer()`, `aria()` and `table()`. A guess has no first value: the ring stands somewhere, but nobody has said so.
  * @module learn
  */
 
-import { download, fill, h } from "../dom.js";
-import { csv, format } from "../format.js";
-import { link } from "../link.js";
+import { fill, h } from "../dom.js";
+import { figureMenu } from "../figure_menu.js";
+import { isLocked, link } from "../link.js";
+import { note } from "../link_note.js";
 import { remember } from "../state.js";
-import { colour, onTheme } from "../theme.js";
+import { onTheme } from "../theme.js";
 import { parse, serialise } from "../view.js";
+import { common, settle, unknownHere } from "./address.js";
 import * as channels from "./channels.js";
 import { wayOf } from "./keys.js";
 import * as lattice from "./lattice.js";
 import * as layer from "./layer.js";
 import * as model from "./model.js";
 import * as paper from "./paper.js";
-import { Board, standalone } from "./svg.js";
+import { pictureOf } from "./picture.js";
+import { Board } from "../svg.js";
 import * as tokens from "./tokens.js";
 import * as weight from "./weight.js";
 
 const MODULES = { weight, lattice, tokens, channels, layer, model, paper };
-const COMMON = viewOf({ step: Number, shown: Number });
-
-/** A table for the address of names and how they are read; what can't be read is left out. */
-function viewOf(reads) {
-  const entry = ([name, read]) => {
-    const wants = read === Number ? "a number" : "a text";
-    return [name, { title: name, wants, read: (text) => (Number.isNaN(read(text)) ? undefined : read(text)) }];
-  };
-  return Object.fromEntries(Object.entries(reads).map(entry));
-}
+const COMMON = common(Object.keys(MODULES).length);
 
 /** Called by the page's js_on_load with the element that holds the tour. */
 export function mount(element) {
   const root = element.querySelector(".tour");
-  const stages = [...root.querySelectorAll(".step")].map((section) => new Stage(section, root));
-  const wanted = parse(location.search, COMMON).state.step;
-  let current = Math.min(stages.length, Math.max(1, Math.round(wanted ?? 1))) - 1;
+  const told = [];
+  const tell = (sentences) => {
+    told.push(...sentences);
+    note(root.querySelector('[data-part="link-note"]'), told);
+  };
+  const stages = [...root.querySelectorAll(".step")].map((section) => new Stage(section, root, tell));
+  let current = (parse(location.search, COMMON).state.step ?? 1) - 1;
 
   function go(index, focus = true) {
     if (index < 0 || index >= stages.length) return;
@@ -54,6 +52,8 @@ export function mount(element) {
     root.querySelector('[data-part="next"]').disabled = index === stages.length - 1;
     stages[index].open();
     if (!focus) return;
+    told.length = 0; // what the address got wrong was said of the step that it opened
+    tell([]);
     root.querySelector(`[data-step="${index + 1}"] .step-title`).focus({ preventScroll: true });
     window.scrollTo(0, 0);
   }
@@ -65,28 +65,51 @@ export function mount(element) {
     const way = wayOf(event);
     if (!way) return;
     event.preventDefault();
-    go(current + way);
+    if (!isLocked(way > 0 ? "next" : "back")) go(current + way);
   });
   onTheme(() => stages[current].update());
-  stages[current].state = { ...stages[current].state, ...parse(location.search, stages[current].table).state };
+  stages[current].read(location.search);
+  tell(unknownHere(link));
   go(current, false);
 }
 
-/** “λ = 0.1” does not break over two lines. */
-const together = (piece) => (typeof piece === "string" ? piece.replace(/([λγ]) = /g, "$1\u00a0=\u00a0") : piece);
+/** “λ = 0.1”, “1 ± 0.1” and “5 %” do not break over two lines. */
+const unbroken = (text) => text.replace(/([λγ]) = /g, "$1\u00a0=\u00a0").replaceAll(" ± ", "\u00a0±\u00a0").replaceAll(" %", "\u00a0%");
+const together = (piece) => (typeof piece === "string" ? unbroken(piece) : { ...piece, text: unbroken(piece.text) });
 
 /** One step: its words and its figure, and what was set in it. */
 class Stage {
-  constructor(section, root) {
+  constructor(section, root, tell) {
     this.section = section;
+    this.tell = tell;
     this.number = Number(section.dataset.step);
     this.module = MODULES[section.dataset.name];
-    this.table = { ...COMMON, ...viewOf(this.module.state) };
+    this.table = { ...COMMON, ...this.module.state };
     this.state = { ...this.module.start };
     this.study = JSON.parse(root.dataset.study);
     this.published = JSON.parse(root.dataset.published);
     this.step = null;
     this.frame = 0;
+  }
+
+  /** Takes what an address says of this step, and says what of it can't be used. */
+  read(search) {
+    const { state, problems } = parse(search, this.table);
+    this.state = { ...this.state, ...state };
+    this.tell(problems);
+    this.settle();
+  }
+
+  /** Once a study's values are known: those that the address may give to these names. */
+  values(known) {
+    for (const [name, values] of Object.entries(known)) this.table[name] = { ...this.table[name], values };
+    this.settle();
+  }
+
+  settle() {
+    const { state, problems } = settle(this.state, this.table);
+    this.state = { ...this.module.start, ...state };
+    this.tell(problems);
   }
 
   part(name) {
@@ -96,6 +119,11 @@ class Stage {
   /** True once the answer is shown. */
   get shown() {
     return this.state.shown === 1;
+  }
+
+  /** False once the answer is shown to somebody who has not guessed: there is no ring to show then. */
+  get hasGuess() {
+    return !this.shown || this.state.guess !== undefined;
   }
 
   /** The step's drawing; `draw` gets its size and returns nodes. */
@@ -113,17 +141,32 @@ class Stage {
   open() {
     if (!this.step) {
       this.step = this.module.create(this);
-      this.part("show").addEventListener("click", () => this.set({ shown: 1 }));
-      this.part("csv").addEventListener("click", () => {
-        const { columns, rows } = this.step.table();
-        download(`learn-${this.section.dataset.name}.csv`, csv(columns, rows));
-      });
-      this.part("svg").addEventListener("click", () =>
-        download(`learn-${this.section.dataset.name}.svg`, standalone(this.drawing.svg, colour), "image/svg+xml"),
-      );
-      this.part("numbers").addEventListener("toggle", () => this.numbers());
+      this.part("show").addEventListener("click", () => this.show());
+      this.menu();
     }
     this.update();
+  }
+
+  /** Shows the answer; the button goes, so that the focus goes to what it brought. */
+  show() {
+    this.state.shown = 1;
+    this.update();
+    this.part("answer").focus({ preventScroll: true });
+  }
+
+  /** The figure's numbers and pictures. */
+  menu() {
+    const root = this.part("figure");
+    const [heading, tools] = [root.querySelector(".card-title"), root.querySelector(".card-tools")];
+    const name = `learn-${this.section.dataset.name}`;
+    figureMenu(
+      { name, root, heading, tools, canvas: this.part("canvas") },
+      {
+        file: () => name,
+        table: () => this.step.table(),
+        picture: (kind) => pictureOf(kind, this.drawing.svg, { title: heading.textContent, figures: [...root.querySelectorAll("figure")] }),
+      },
+    );
   }
 
   /** Brings words, figure and address to the state; a step that is not shown waits until it is opened. */
@@ -141,22 +184,6 @@ class Stage {
     if (this.part("answer").textContent !== text) {
       fill(this.part("answer"), answer.map((piece) => (piece.role ? h("strong", { class: `role-${piece.role}` }, piece.text) : piece)));
     }
-    this.numbers();
-    remember(serialise({ ...this.state, step: this.number, shown: this.shown ? 1 : undefined }, this.table, { link }));
-  }
-
-  /** The table behind the figure, made only while somebody looks at it. */
-  numbers() {
-    if (!this.part("numbers").open) return;
-    const { columns, rows } = this.step.table();
-    fill(
-      this.part("table"),
-      h(
-        "table",
-        { class: "numbers" },
-        h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col" }, column.title)))),
-        h("tbody", {}, rows.map((row) => h("tr", {}, columns.map((column) => h("td", {}, format(row[column.key], column.kind)))))),
-      ),
-    );
+    remember(serialise({ ...this.state, step: this.number }, this.table, { link }));
   }
 }

@@ -5,20 +5,22 @@
 
 import { format, number } from "../format.js";
 import { nearest } from "../state.js";
-import { axis, curve, frame, guessGlyph, panel, spread, upright } from "./chart.js";
+import { oneOf } from "../view.js";
+import { oneFromStudy } from "./address.js";
+import { axis, curve, frame, guessGlyph, panel, spread, upright } from "../chart.js";
 import { choices } from "./controls.js";
 import { bestOf, column, viewOf, whileLoading } from "./study.js";
-import { ROLES, label, s, segment } from "./svg.js";
+import { ROLES, label, s, segment } from "../svg.js";
 
-export const state = { guess: Number, saliency: String };
-export const start = { guess: 0, saliency: "identity" };
+export const state = { guess: oneFromStudy("guess"), saliency: oneOf("penalty", ["identity", "saliency"]) };
+export const start = { saliency: "identity" };
 
 export function create(stage) {
   const views = {};
   let place = null;
   let scene = () => [];
   const { id, bits } = stage.study;
-  const kind = () => (stage.state.saliency === "saliency" ? "saliency" : "identity");
+  const kind = () => stage.state.saliency;
   const shownView = () => views[kind()];
   const saliency = choices({ control: "saliency", label: "Penalty", options: [["identity", "identity"], ["saliency", "saliency"]], change: (value) => stage.set({ saliency: value }) });
   stage.part("controls").append(saliency.element);
@@ -30,7 +32,7 @@ export function create(stage) {
     drag: (x) => place && stage.set({ guess: shownView().lams[place.position(x)] }),
     step: (dx) => {
       const { lams } = shownView() ?? { lams: [] };
-      if (lams.length) stage.set({ guess: lams[Math.max(0, Math.min(lams.length - 1, nearest(lams, stage.state.guess) + dx))] });
+      if (lams.length) stage.set({ guess: lams[Math.max(0, Math.min(lams.length - 1, (nearest(lams, stage.state.guess) ?? 0) + dx))] });
     },
   });
   guess.show(false);
@@ -38,6 +40,7 @@ export function create(stage) {
   whileLoading(stage, async () => {
     const found = await Promise.all(["identity", "saliency"].map((name) => viewOf(id, { method: stage.study[name], bits })));
     [views.identity, views.saliency] = found;
+    stage.values({ guess: views.identity.lams });
     guess.show(true);
   });
 
@@ -47,16 +50,19 @@ export function create(stage) {
     const values = column(view, "perplexity");
     const errors = column(view, "perplexity_error");
     const all = Object.values(views).flatMap((one) => column(one, "perplexity"));
-    place = panel({ left: 56, right: width - 32, top: 44, bottom: height - 64 }, view.lams.length, spread(all, { air: 0.12 }));
+    place = panel({ left: 56, right: width - 32, top: 60, bottom: height - 64 }, view.lams.length, spread(all, { air: 0.12 }));
     const own = nearest(view.lams, stage.state.guess) ?? 0;
     guess.at(place.x(own), place.bottom + 44, view.lams[own], `λ = ${view.lam_texts[own]}`);
     guess.still(stage.shown);
+    guess.show(stage.hasGuess);
     const best = bestOf(values);
     return [
       stage.shown ? bands(place, view.band[0]) : null,
-      frame(place, `Perplexity on unseen text${view.gamma_texts[0] ? `, γ = ${view.gamma_texts[0]}` : ""}`, (value) => number(value, 0)),
+      frame(place, "", (value) => number(value, 0)),
+      label(place.left - 6, place.top - 32, `Perplexity on unseen text${view.gamma_texts[0] ? `, γ = ${view.gamma_texts[0]}` : ""}`, { fill: "var(--ink)", weight: 600 }),
+      stage.shown ? label(place.left - 6, place.top - 14, "bars: standard error of the difference to GPTQ") : null,
       axis(place, view.lam_texts),
-      upright(place, own, { stroke: "var(--series-4)", dash: "4 4" }),
+      stage.hasGuess ? upright(place, own, { stroke: "var(--series-4)", dash: "4 4" }) : null,
       stage.shown
         ? [
             curve(place, values, ROLES.quality, { errors, size: 5 }),
@@ -85,12 +91,13 @@ export function create(stage) {
       const band = view.lams.map((_, i) => i).filter((i) => view.band[0][i]);
       const [low, high] = [view.lam_texts[band[0]], view.lam_texts[band.at(-1)]];
       const inside = view.band[0][own];
+      const said = stage.state.guess === undefined ? "" : `You said ${view.lam_texts[own]}, which is ${inside ? "as good as the best" : "outside the band"}. `;
       const difference = column(view, "perplexity_difference")[best];
       const error = column(view, "perplexity_error")[best];
       return [
-        `You said ${view.lam_texts[own]}, which is ${inside ? "as good as the best" : "outside the band"}. `,
+        said,
         { role: "quality", text: `Every λ from ${low} to ${high}` },
-        ` is as good, as far as ${view.line.draws.length} draws can tell. The best is ${number(Math.abs(difference), 1)} ± ${number(error, 1)} ${difference < 0 ? "better" : "worse"} than plain GPTQ.`,
+        ` is as good, as far as ${view.line.draws.length} draws can tell. The best is ${number(Math.abs(difference), 1)} ± ${number(error, 1)} ${difference < 0 ? "better" : "worse"} than GPTQ, which is identity at λ = 0.01.`,
       ];
     },
     aria() {

@@ -6,12 +6,13 @@
 import { fill, h } from "../dom.js";
 import { format, number, percent, plain } from "../format.js";
 import { nearest } from "../state.js";
-import { axis, curve, endLabels, frame, guessGlyph, panel, spread, upright } from "./chart.js";
+import { oneFromStudy } from "./address.js";
+import { axis, curve, endLabels, frame, guessGlyph, panel, spread, upright } from "../chart.js";
 import { bestOf, column, viewOf, whileLoading } from "./study.js";
-import { ROLES, segment } from "./svg.js";
+import { ROLES, segment } from "../svg.js";
 
-export const state = { guess: Number };
-export const start = { guess: 0 };
+export const state = { guess: oneFromStudy("guess") };
+export const start = {};
 
 const IDENTITY = { ...ROLES.quality, color: "var(--series-1)", ink: "var(--series-1-ink)", shape: "square", dash: "6 4" };
 
@@ -31,6 +32,7 @@ export function create(stage) {
     step: (dx) => stage.set({ guess: figure.lams[Math.max(0, Math.min(figure.lams.length - 1, at() + dx))] }),
   });
   const at = () => nearest(figure.lams, stage.state.guess) ?? 0;
+  stage.values({ guess: figure.lams });
 
   whileLoading(stage, async () => {
     [views.identity, views.saliency] = await Promise.all(["identity", "saliency"].map((name) => viewOf(id, { method: stage.study[name], bits })));
@@ -47,6 +49,7 @@ export function create(stage) {
     const own = at();
     guess.at(place.x(own), place.bottom + 44, figure.lams[own], `λ = ${names[own]}`);
     guess.still(stage.shown);
+    guess.show(stage.hasGuess);
     const ends = [
       { value: figure.saliency.average.at(-1), text: "saliency", fill: ROLES.quality.ink },
       { value: figure.identity.average.at(-1), text: "identity", fill: IDENTITY.ink },
@@ -57,7 +60,7 @@ export function create(stage) {
       frame(place, `Accuracy, ${figure.model}, ${figure.bits} bits, published`, (value) => percent(value / 100)),
       axis(place, names),
       segment(place.left, place.y(figure.float), place.right, place.y(figure.float), { stroke: "var(--ink-3)", "stroke-dasharray": "3 4" }),
-      upright(place, own, { stroke: "var(--series-4)", dash: "4 4" }),
+      stage.hasGuess ? upright(place, own, { stroke: "var(--series-4)", dash: "4 4" }) : null,
       curve(place, stage.shown ? both[0] : only(both[0]), IDENTITY),
       curve(place, stage.shown ? both[1] : only(both[1]), ROLES.quality),
       narrow ? null : endLabels(place, stage.shown ? ends : ends.slice(2)),
@@ -106,6 +109,12 @@ export function create(stage) {
     return { columns, rows };
   }
 
+  /** What a small task says of the float model's own accuracy: points above it are no wonder. */
+  function doubt() {
+    const { accuracy_standard_error: error } = views.identity.study.model;
+    return error ? ` The task is small: the float model’s own accuracy is uncertain by ± ${number(100 * error, 0)} points, so a point above it proves nothing.` : "";
+  }
+
   return {
     draw() {
       if (!stage.shown || !views.identity) return;
@@ -122,18 +131,19 @@ export function create(stage) {
             h("tbody", {}, rows.map((row) => h("tr", {}, columns.map((one, i) => (i ? h("td", {}, format(row[one.key], one.kind)) : h("th", { scope: "row" }, row[one.key])))))),
           ),
         ),
-        h("p", { class: "paper-note" }, `Published figures are from ${perplexity.source}, and figure 1(b), the mean of eight tasks. Ours: ${views.identity.study.model.name}, the best λ and γ of each; bars are errors of the difference to GPTQ over ${views.identity.line.draws.length} draws.`),
+        h("p", { class: "paper-note" }, `Published figures are from ${perplexity.source}, and figure 1(b), the mean of eight tasks. Ours: ${views.identity.study.model.name}, the best λ and γ of each; bars are standard errors of the difference to GPTQ over ${views.identity.line.draws.length} draws.${doubt()}`),
       );
     },
     answer() {
       const best = bestOf(figure.saliency.average, -1);
-      const said = at() === best ? `You said ${names[best]}, and there it is` : `You said ${names[at()]}; it is highest at ${names[best]}`;
+      const { guess: own } = stage.state;
+      const said = own === undefined ? `It is highest at λ = ${names[best]}` : at() === best ? `You said ${names[best]}, and there it is` : `You said ${names[at()]}; it is highest at ${names[best]}`;
       const gain = figure.saliency.average[best] - figure.saliency.average[0];
       const pieces = [`${said}, with saliency: `, { role: "quality", text: `${number(figure.saliency.average[best], 1)} %` }, `, ${number(gain, 1)} points above λ = 0. `];
       if (!views.saliency) return pieces;
       const [values, difference, error] = ["", "_difference", "_error"].map((end) => column(views.saliency, `accuracy${end}`, ownGamma()));
-      const own = bestOf(values, -1);
-      return [...pieces, `Ours, with saliency too, is highest at λ = ${views.saliency.lam_texts[own]}, ${format(difference[own], "points")} ± ${format(error[own], "points")} points against GPTQ.`];
+      const mine = bestOf(values, -1);
+      return [...pieces, `Ours, with saliency too, is highest at λ = ${views.saliency.lam_texts[mine]}, ${format(difference[mine], "points")} ± ${format(error[mine], "points")} points against GPTQ.`];
     },
     aria() {
       const best = bestOf(figure.saliency.average, -1);

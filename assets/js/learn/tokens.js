@@ -5,20 +5,25 @@
  */
 
 import { percent, plain } from "../format.js";
+import { nearest } from "../state.js";
 import { difference, quantizeLayer, reconLoss, statisticsOf } from "../toy.js";
-import { axis, curve, endLabels, frame, guessGlyph, panel, spread } from "./chart.js";
+import { whole } from "../view.js";
+import { between, oneFrom } from "./address.js";
+import { axis, curve, endLabels, frame, guessGlyph, panel, spread } from "../chart.js";
 import { action, choices, slider } from "./controls.js";
 import { normals } from "./random.js";
-import { ROLES, label, mark, segment } from "./svg.js";
-
-export const state = { tokens: Number, seed: Number, lambda: Number, guess: Number };
-export const start = { tokens: 8, seed: 1, lambda: 0.01, guess: 0.05 };
+import { ROLES, label, mark, segment } from "../svg.js";
 
 export const SIZES = [8, 32, 128];
 export const LAMS = [0.01, 0.03, 0.1, 0.3, 1, 3];
 const GRID = { bits: 2, groupSize: null, kind: "asymmetric" };
 const [OUTPUTS, WIDTH, UNSEEN, KEPT] = [8, 24, 512, 30];
 const TOP = 0.3; // of the guess
+const RING = 0.05; // where the ring stands before there is a guess
+const DRAWS = 100_000;
+
+export const state = { tokens: oneFrom("tokens", SIZES), seed: whole("seed", 1, DRAWS), lambda: oneFrom("λ", LAMS), guess: between("guess", 0, TOP) };
+export const start = { tokens: 8, seed: 1, lambda: 0.01 };
 
 /** The layer and its source of tokens: fixed, so that only the draw differs. */
 export function toyLayer() {
@@ -59,24 +64,22 @@ export function create(stage) {
   /** Draws up to the seed of the address, the newest last; made once each. */
   function upTo(seed) {
     for (const size of SIZES) {
-      const last = Math.max(1, Math.min(Math.floor(seed), 100_000));
+      const last = seed;
       const first = Math.max(1, last - KEPT + 1);
       const have = new Map(draws[size].map((one) => [one.seed, one]));
       draws[size] = Array.from({ length: last - first + 1 }, (_, i) => have.get(first + i) ?? errorsOf(layer, size, first + i));
     }
   }
 
-  const at = () => {
-    const { lambda } = stage.state;
-    return LAMS.reduce((best, value, i) => (Math.abs(value - lambda) < Math.abs(LAMS[best] - lambda) ? i : best), 0);
-  };
-  const size = () => (SIZES.includes(stage.state.tokens) ? stage.state.tokens : 8);
-  const again = (count) => stage.set({ seed: stage.state.seed + count });
+  const at = () => nearest(LAMS, stage.state.lambda);
+  const size = () => stage.state.tokens;
+  const ring = () => stage.state.guess ?? RING;
+  const again = (count) => stage.set({ seed: Math.min(DRAWS, stage.state.seed + count) });
   const pick = choices({ control: "tokens", label: "Tokens", options: SIZES.map((one) => [one, String(one)]), change: (value) => stage.set({ tokens: value }) });
   const lambda = slider({ control: "lambda", sign: "λ", label: "λ, weight of the drift penalty", names: LAMS.map(plain), change: (position) => stage.set({ lambda: LAMS[position] }) });
   stage.part("controls").append(
     action({ control: "draw", text: "Draw again", act: () => again(1) }),
-    action({ control: "draw-ten", text: "Ten times", act: () => again(10) }),
+    action({ control: "draw-ten", text: "Ten draws", act: () => again(10) }),
     pick.element,
     lambda.element,
   );
@@ -87,7 +90,7 @@ export function create(stage) {
     label: "Your guess of the error on new tokens",
     glyph: guessGlyph(),
     drag: (_, y) => stage.set({ guess: keep(place.value(y)) }),
-    step: (dx, dy) => stage.set({ guess: keep(stage.state.guess + 0.01 * (dx + dy)) }),
+    step: (dx, dy) => stage.set({ guess: keep(ring() + 0.01 * (dx + dy)) }),
   });
 
   scene = ({ width, height }) => {
@@ -100,8 +103,9 @@ export function create(stage) {
     const left = panel(first, SIZES.length * 2, range);
     place = left;
     const spot = at();
-    guess.at(left.x(1) - 8, left.y(stage.state.guess), stage.state.guess, percent(stage.state.guess));
+    guess.at(left.x(1) - 8, left.y(ring()), ring(), percent(ring()));
     guess.still(stage.shown);
+    guess.show(stage.hasGuess);
     return [
       frame(left, stage.shown ? "Error of each draw, by number of tokens" : "Error of the first draw", (value) => percent(value), 5),
       SIZES.map((one, column) => columnOf(one, column, left, spot)),
@@ -159,13 +163,14 @@ export function create(stage) {
     answer() {
       const few = facts(SIZES[0]);
       const many = facts(SIZES.at(-1));
+      const said = stage.state.guess === undefined ? "" : `You said ${percent(stage.state.guess)}. `;
       const draw = few.count === 1 ? "In this draw" : `Over ${few.count} draws`;
       return [
-        `You said ${percent(stage.state.guess)}. ${draw}, at λ = ${plain(LAMS[at()])}, ${SIZES[0]} tokens give `,
+        `${said}${draw}, at λ = ${plain(LAMS[at()])}, ${SIZES[0]} tokens give `,
         { role: "recon", text: percent(few.seen, 1) },
         " on themselves and ",
         { role: "held_out", text: percent(few.unseen, 1) },
-        ` on new ones; ${SIZES.at(-1)} give ${percent(many.seen, 1)} and ${percent(many.unseen, 1)}. Draw again.`,
+        ` on new ones; ${SIZES.at(-1)} give ${percent(many.seen, 1)} and ${percent(many.unseen, 1)}. Draw again, move λ.`,
       ];
     },
     aria() {

@@ -5,16 +5,19 @@
 
 import { number } from "../format.js";
 import { codeRange, gridOf, nearestCode } from "../toy.js";
-import { frame, panel } from "./chart.js";
+import { between, oneFrom } from "./address.js";
+import { frame, guessGlyph, panel } from "../chart.js";
 import { choices } from "./controls.js";
 import { normals } from "./random.js";
-import { ROLES, label, mark, path, s, segment } from "./svg.js";
-
-export const state = { bits: Number, weight: Number, guess: Number };
-export const start = { bits: 2, weight: 0.42, guess: -0.3 };
+import { ROLES, label, mark, path, s, segment } from "../svg.js";
 
 const WIDTHS = [2, 3, 4];
 const RANGE = [-1.15, 1.25];
+const RING = -0.3; // where the ring stands before there is a guess
+
+export const state = { bits: oneFrom("bits", WIDTHS), weight: between("weight", -0.82, 0.94), guess: between("guess", ...RANGE) };
+export const start = { bits: 2, weight: 0.42 };
+
 const draw = normals(4);
 // The rest of the group; its extremes are those of the grid.
 const OTHERS = [-0.82, 0.94, ...Array.from({ length: 13 }, () => Math.max(-0.75, Math.min(0.85, 0.38 * draw())))];
@@ -37,12 +40,13 @@ export function create(stage) {
   const guess = board.handle({
     control: "guess",
     label: "Your guess of the level",
-    glyph: [s("circle", { r: 9, fill: "var(--surface)", stroke: "var(--series-4)", "stroke-width": 3 }), s("circle", { r: 3, fill: "var(--series-4)" })],
+    glyph: guessGlyph(),
     drag: (x) => stage.set({ guess: two(Math.max(RANGE[0], Math.min(RANGE[1], place.x.value(x)))) }),
-    step: (dx) => stage.set({ guess: two(stage.state.guess + 0.02 * dx) }),
+    step: (dx) => stage.set({ guess: two(Math.max(RANGE[0], Math.min(RANGE[1], ring() + 0.02 * dx))) }),
   });
 
-  const bitsShown = () => (WIDTHS.includes(stage.state.bits) ? stage.state.bits : start.bits);
+  const bitsShown = () => stage.state.bits;
+  const ring = () => stage.state.guess ?? RING;
 
   /** Everything about the shown weight at the shown width. */
   function facts() {
@@ -62,29 +66,31 @@ export function create(stage) {
     place.x = { value: (x) => RANGE[0] + ((x - left) / (right - left)) * (RANGE[1] - RANGE[0]) };
     const [floatY, levelY] = [height * 0.17, height * 0.47];
     weight.at(across(all[0]), floatY, all[0], `weight ${number(all[0], 2)}`);
-    guess.at(across(stage.state.guess), levelY, stage.state.guess, `guess ${number(stage.state.guess, 2)}`);
+    guess.at(across(ring()), levelY, ring(), `guess ${number(ring(), 2)}`);
     guess.still(stage.shown);
+    guess.show(stage.hasGuess);
     const at = panel({ left, right, top: height * 0.68, bottom: height - 44 }, 2, [0, own.scale * 0.62]);
     const saw = Array.from({ length: 401 }, (_, i) => RANGE[0] + (i / 400) * (RANGE[1] - RANGE[0])).filter((value) => value >= -0.82 && value <= 0.94);
     const range = codeRange({ bits: bitsShown(), kind: "asymmetric" });
     const away = (value) => Math.abs((nearestCode(value, own, range) - own.zeroPoint) * own.scale - value);
     const names = levels.length < 9 || width > 620;
     return [
-      label(left - 8, floatY - 40, "Float weights of the group", { fill: "var(--ink)", weight: 600 }),
+      label(left - 8, floatY - 36, "The group before quantization", { fill: "var(--ink)", weight: 600 }),
       segment(left - 8, floatY, right + 8, floatY),
       OTHERS.map((value, i) => mark("circle", across(value), floatY, 5, { fill: i < 2 ? "var(--ink-2)" : "var(--ink-3)" })),
-      label(left - 8, levelY + 52, `Levels of ${bitsShown()} bits`, { fill: "var(--ink)", weight: 600 }),
+      label(left - 8, levelY + (names ? 68 : 40), `${levels.length} levels of ${bitsShown()} bits: code and value`, { fill: "var(--ink)", weight: 600 }),
       segment(left - 8, levelY, right + 8, levelY),
       levels.map((value, code) => [
         segment(across(value), levelY - 12, across(value), levelY + 12, { stroke: "var(--ink)", "stroke-width": 2 }),
-        names ? label(across(value), levelY + 26, code.toString(2).padStart(bitsShown(), "0"), { at: "middle", size: 12 }) : null,
+        names ? label(across(value), levelY + 26, code.toString(2).padStart(bitsShown(), "0"), { at: "middle" }) : null,
+        names ? label(across(value), levelY + 44, number(value, 2), { at: "middle", fill: "var(--ink)" }) : null,
       ]),
       stage.shown
         ? [
             OTHERS.map((value, i) => segment(across(value), floatY + 8, across(rounded[i + 1]), levelY - 14, { stroke: "var(--line-2)" })),
             segment(across(all[0]), floatY + 10, across(rounded[0]), levelY - 14, { stroke: ROLES.drift.color, "stroke-width": 2.5 }),
             mark("square", across(rounded[0]), levelY, 7, { fill: ROLES.drift.color }),
-            frame(at, "How far a weight moves", (value) => number(value, 2), 2),
+            frame(at, "How far a weight of each value moves", (value) => number(value, 2), 2),
             path(saw.map((value) => [across(value), at.y(away(value))]), { stroke: ROLES.drift.color, "stroke-width": 2 }),
             segment(across(all[0]), at.y(0), across(all[0]), at.y(away(all[0])), { stroke: "var(--ink)", "stroke-dasharray": "3 3" }),
             mark("square", across(all[0]), at.y(away(all[0])), 6, { fill: "var(--ink)" }),
@@ -101,11 +107,13 @@ export function create(stage) {
     answer() {
       const { all, rounded, own } = facts();
       const moved = Math.abs(rounded[0] - all[0]);
-      const off = Math.abs(stage.state.guess - rounded[0]);
+      const { guess: said } = stage.state;
+      const near = said !== undefined && Math.abs(said - rounded[0]) < own.scale / 2;
+      const guessed = said === undefined ? "The nearest level is " : `You said ${number(said, 2)}${near ? ": right. The" : "; the"} nearest level is `;
       return [
-        `You said ${number(stage.state.guess, 2)}; the nearest level is `,
+        guessed,
         { role: "drift", text: number(rounded[0], 2) },
-        `. ${off < own.scale / 2 ? "That is the one. " : ""}The weight moves by ${number(moved, 2)}, at most by half a step, ${number(own.scale / 2, 2)}. Drag it, change the bits.`,
+        `. The weight moves by ${number(moved, 2)}. None moves by more than half a step, ${number(own.scale / 2, 2)}. Drag the large dot, change the bits.`,
       ];
     },
     aria() {

@@ -1,6 +1,6 @@
 /**
- * Curves over λ as the tour draws them: λ is an ordinal axis with 0 on it, labels stand at the line's end.
- * @module learn/chart
+ * Curves over λ as the tour and a preview draw them: λ is an ordinal axis with 0 on it, labels stand at the line's end.
+ * @module chart
  */
 
 import { label, mark, path, s, segment } from "./svg.js";
@@ -58,8 +58,11 @@ export function frame(at, name, format, wanted = 4) {
 
 /** The names of the positions under a panel, thinned where they would touch. */
 export function axis(at, names, sign = "λ") {
-  const room = (at.right - at.left) / Math.max(1, names.length - 1);
-  const every = Math.ceil((7 * Math.max(...names.map((name) => name.length)) + 6) / room);
+  const room = at.x(1) - at.x(0);
+  const wide = (name) => 6.4 * name.length;
+  const fits = (every) =>
+    names.every((name, position) => position % every || position + every >= names.length || (wide(name) + wide(names[position + every])) / 2 + 4 <= every * room);
+  const every = names.findIndex((_, index) => fits(index + 1)) + 1;
   return [
     names.map((name, position) => (position % every ? null : label(at.x(position), at.bottom + 20, name, { at: "middle" }))),
     label(at.left - 22, at.bottom + 20, sign, { at: "end", fill: "var(--ink)", weight: 600 }),

@@ -1,8 +1,10 @@
 /**
  * Drawings of the tour: an SVG that is drawn again at each change, and handles on it that stay, so that a drag or the
  * keyboard's focus survives the drawing. Colours are the custom properties of base.css.
- * @module learn/svg
+ * @module svg
  */
+
+import { isLocked } from "./link.js";
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
 
@@ -122,6 +124,7 @@ export class Board {
       step(...way);
     });
     this.top.append(group);
+    if (isLocked(control)) group.setAttribute("aria-disabled", "true");
     return {
       element: group,
       /** Puts the handle somewhere; value and text are what a screen reader says. */
@@ -134,23 +137,9 @@ export class Board {
         group.style.display = visible ? "" : "none";
       },
       still(fixed) {
-        if (fixed) group.setAttribute("aria-disabled", "true");
+        if (fixed || isLocked(control)) group.setAttribute("aria-disabled", "true");
         else group.removeAttribute("aria-disabled");
       },
     };
   }
-}
-
-/**
- * The drawing as a file of its own: colours written out, nothing that only a handle needs.
- * @param {SVGSVGElement} svg
- * @param {(name: string) => string} colour value of a custom property
- */
-export function standalone(svg, colour) {
-  const copy = svg.cloneNode(true);
-  const [, , width, height] = svg.getAttribute("viewBox").split(" ");
-  for (const [name, value] of Object.entries({ xmlns: NAMESPACE, width, height })) copy.setAttribute(name, value);
-  for (const group of copy.querySelectorAll(".handle")) for (const name of [...group.attributes]) if (name.name !== "transform") group.removeAttribute(name.name);
-  copy.prepend(s("rect", { width, height, fill: "var(--surface)" }));
-  return new XMLSerializer().serializeToString(copy).replace(/var\((--[\w-]+)\)/g, (_, name) => colour(name).replaceAll('"', "'"));
 }

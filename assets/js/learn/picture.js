@@ -1,0 +1,99 @@
+/**
+ * A drawing of the tour as a file of its own, which looks as it does on the page: what the style sheets say is written
+ * out, controls leave no trace, and the figure's title stands above it.
+ * @module learn/picture
+ */
+
+import { colour } from "../theme.js";
+import { s } from "../svg.js";
+
+const SCALE = 2; // pixels of a PNG for each pixel of the screen
+const TITLE = 32; // pixels above the drawing
+const BESIDE = 12; // pixels around maps below it
+const NAMESPACE = "http://www.w3.org/2000/svg";
+const INHERITED = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "font-family", "font-size", "font-weight", "font-variant-numeric", "text-anchor", "paint-order"];
+const OWN = { opacity: "1", "dominant-baseline": "auto" }; // not handed down, with what they are without a word
+const KEPT = ["x", "y", "x1", "y1", "x2", "y2", "cx", "cy", "r", "rx", "width", "height", "d", "transform", "id", "clip-path", "viewBox"];
+
+/** An element with its children as they are drawn, or null for what is not seen. */
+function drawn(element, above) {
+  if (element.nodeType === Node.TEXT_NODE) return document.createTextNode(element.data);
+  const style = getComputedStyle(element);
+  const shape = ["circle", "rect", "path", "line"].includes(element.tagName);
+  const clear = (paint) => paint === "none" || paint === "transparent" || paint === "rgba(0, 0, 0, 0)";
+  const clips = Boolean(element.closest("clipPath"));
+  if (!clips && (style.display === "none" || (shape && clear(style.fill) && clear(style.stroke)))) return null;
+  const copy = document.createElementNS(NAMESPACE, element.tagName);
+  for (const name of KEPT) if (element.hasAttribute(name)) copy.setAttribute(name, element.getAttribute(name));
+  for (const name of INHERITED) {
+    const value = style.getPropertyValue(name);
+    if (value !== above?.getPropertyValue(name)) copy.setAttribute(name, value.replaceAll('"', "'"));
+  }
+  for (const [name, usual] of Object.entries(OWN)) {
+    const value = style.getPropertyValue(name);
+    if (value !== usual) copy.setAttribute(name, value);
+  }
+  copy.append(...[...element.childNodes].map((child) => drawn(child, style)).filter(Boolean));
+  return copy;
+}
+
+/** Maps beside each other with their captions, for a place of a width; their pixels stay sharp. */
+function maps(figures, width, top) {
+  const shown = figures.filter((figure) => getComputedStyle(figure).visibility === "visible" && figure.offsetWidth);
+  const gap = 2 * BESIDE;
+  const whole = shown.reduce((total, figure) => total + figure.offsetWidth, gap * (shown.length - 1));
+  let x = (width - whole) / 2;
+  return shown.map((figure) => {
+    const map = figure.querySelector("canvas");
+    const [wide, high] = [map.offsetWidth, map.offsetHeight];
+    const drawing = s("image", { x, y: top, width: wide, height: high, href: map.toDataURL(), style: "image-rendering:pixelated" });
+    const words = s("text", { x: x + wide / 2, y: top + high + 18, "text-anchor": "middle", "font-size": 12, fill: colour("--ink-2") }, figure.querySelector("figcaption").textContent);
+    x += figure.offsetWidth + gap;
+    return [drawing, words];
+  });
+}
+
+/**
+ * The file's text.
+ * @param {SVGSVGElement} svg as it is on the page
+ * @param {{title: string, figures?: HTMLElement[]}} more the title, and figures with a map in a canvas each
+ * @returns {{text: string, width: number, height: number}} in pixels of the screen
+ */
+export function asSvg(svg, { title, figures = [] }) {
+  const { clientWidth: width, clientHeight: tall } = svg;
+  const below = Math.max(0, ...figures.map((figure) => figure.offsetHeight + BESIDE));
+  const height = TITLE + tall + below;
+  const family = getComputedStyle(svg).fontFamily.replaceAll('"', "'");
+  const body = drawn(svg, null);
+  for (const [name, value] of Object.entries({ y: TITLE, width, height: tall })) body.setAttribute(name, value);
+  const root = s(
+    "svg",
+    { xmlns: NAMESPACE, width, height, viewBox: `0 0 ${width} ${height}`, "font-family": family },
+    s("rect", { width, height, fill: colour("--surface") }),
+    s("text", { x: 12, y: 22, "font-size": 14, "font-weight": 600, fill: colour("--ink") }, title),
+    body,
+    maps(figures, width, TITLE + tall),
+  );
+  return { text: new XMLSerializer().serializeToString(root), width, height };
+}
+
+const address = (text) => `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+
+/**
+ * The address of a picture of a drawing, for a link to save.
+ * @param {"png"|"svg"} kind
+ * @param {SVGSVGElement} svg
+ * @param {{title: string, figures?: HTMLElement[]}} more as for `asSvg`
+ * @returns {Promise<string>}
+ */
+export async function pictureOf(kind, svg, more) {
+  const { text, width, height } = asSvg(svg, more);
+  if (kind === "svg") return address(text);
+  const image = new Image();
+  image.src = address(text);
+  await image.decode();
+  const canvas = document.createElement("canvas");
+  Object.assign(canvas, { width: Math.round(SCALE * width), height: Math.round(SCALE * height) });
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  return canvas.toDataURL("image/png");
+}
