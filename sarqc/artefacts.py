@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -58,16 +58,17 @@ class ArtefactStore:
         """Stores a payload under a key; atomic, and harmless when two processes write the same."""
         path = self.path(key, suffix)
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=".partial-")
+        # Named before it is made, so that an interrupt at any moment leaves nothing whose name is not known.
+        partial = path.with_name(f".partial-{secrets.token_hex(8)}")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with open(partial, "xb") as file:
                 file.write(payload)
                 file.write(hashlib.sha256(payload).digest())
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(partial, path)
         except BaseException:
-            Path(partial).unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
             raise
         return path
 

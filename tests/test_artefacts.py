@@ -1,0 +1,71 @@
+"""The store of content-keyed files: whole or not at all, whenever a signal comes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from sarqc.artefacts import ArtefactStore
+
+
+class Interrupt:
+    """A trace function that raises KeyboardInterrupt once, before the bytecode with the given number."""
+
+    def __init__(self, at: int) -> None:
+        self.at, self.seen = at, 0
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> Interrupt:
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            self.seen += 1
+            if self.seen == self.at:
+                raise KeyboardInterrupt
+        return self
+
+
+def interrupted_write(store: ArtefactStore, at: int) -> bool:
+    """Whether writing was interrupted; coverage and debuggers get their trace function back."""
+    before = sys.gettrace()
+    sys.settrace(Interrupt(at))
+    try:
+        store.write("0a" * 16, ".layer", b"payload")
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def test_an_interrupt_at_any_moment_leaves_the_whole_file_or_nothing(tmp_path: Path) -> None:
+    whole = 0
+    for at in range(1, 100_000):
+        folder = tmp_path / str(at)
+        store = ArtefactStore(folder)
+        interrupted = interrupted_write(store, at)
+        left = [path.name for path in folder.glob("*/*")]
+        assert left in ([], ["0a" * 16 + ".layer"]), f"before bytecode {at}"
+        whole += bool(left)
+        if left:
+            assert store.read("0a" * 16, ".layer") == b"payload"
+        if not interrupted:
+            break
+    assert at > 100
+    assert whole < at / 2, "most moments are before the file is in place"
+
+
+@pytest.mark.parametrize("quota", [0, 1, 2, 3])
+def test_trimming_takes_also_what_a_kill_left(tmp_path: Path, quota: int) -> None:
+    store = ArtefactStore(tmp_path)
+    (tmp_path / "0a").mkdir()
+    (tmp_path / "0a" / ".partial-0123").write_bytes(b"half a file")
+    os.utime(tmp_path / "0a" / ".partial-0123", (1, 1))
+    for age, key in enumerate(("0b" * 16, "0c" * 16), start=2):
+        os.utime(store.write(key, ".json", b"{}"), (age, age))
+    size = 2 + 32
+    removed = store.trim(quota * size)
+    assert removed == [11 + 2 * size, 11 + size, 11, 0][quota]
+    assert len(list(tmp_path.glob("*/*"))) == [0, 1, 2, 3][quota]
