@@ -26,6 +26,7 @@ _PICKS = """
     <button type="button" class="quiet" data-part="share" data-testid="share" data-control="share">Share</button>
   </span>
 </div>
+<p class="waiting" role="status">Fetching the study</p>
 <div data-part="computing"></div>
 <div data-part="problem"></div>
 <div class="link-note" data-part="link-note" data-testid="link-note" role="status"></div>

@@ -42,6 +42,7 @@ _TOUR = """
     <button type="button" class="act-quiet" data-part="back" data-control="back" data-testid="back">Back</button>
     <ol class="progress" data-testid="progress">{progress}</ol>
     <button type="button" class="act" data-part="next" data-control="next" data-testid="next">Next</button>
+    <a class="act" href="/" data-part="lab" data-control="next" data-testid="to-lab" hidden>Open the Lab</a>
     <span class="hint" aria-hidden="true">← → or space</span>
   </nav>
 </div>

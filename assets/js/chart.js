@@ -45,16 +45,36 @@ export function ticks([low, high], wanted = 4) {
   return found;
 }
 
-/** Grid lines with their values on the left, and the panel's name above them. */
-export function frame(at, name, format, wanted = 4) {
+const LINE = 18; // of text above a panel
+
+/** Grid lines with their values on the left, and the panel's name above them; `lines` further lines stand between. */
+export function frame(at, name, format, { wanted = 4, lines = 0 } = {}) {
   return [
     ticks(at.range, wanted).map((value) => [
       segment(at.left - 6, at.y(value), at.right + 6, at.y(value), { stroke: "var(--grid)" }),
       label(at.left - 12, at.y(value), format(value), { at: "end" }),
     ]),
-    name ? label(at.left - 6, at.top - 14, name, { size: 12, fill: "var(--ink)", weight: 600 }) : null,
+    label(at.left - 6, at.top - 14 - LINE * lines, name, { fill: "var(--ink)", weight: 600 }),
   ];
 }
+
+/** What the curves of a panel are, in a line above it, for panels with no room for names at their ends. */
+export function key(at, curves) {
+  let x = at.left - 6;
+  return curves.map(({ role, text }) => {
+    const start = x;
+    x += 36 + 6.6 * text.length + 14;
+    return [
+      segment(start, at.top - 14, start + 28, at.top - 14, { "stroke-width": 2, ...dashed(role) }),
+      role.shape ? mark(role.shape, start + 14, at.top - 14, 4, { fill: role.color }) : null,
+      label(start + 36, at.top - 14, text, { fill: role.ink }),
+    ];
+  });
+}
+
+/** What stands in the place of a panel that comes with the answer. */
+export const afterGuess = ({ left, right, top, bottom }, text = "More, once you have guessed") =>
+  label((left + right) / 2, (top + bottom) / 2, text, { at: "middle", size: 14, fill: "var(--ink-3)" });
 
 /** The names of the positions under a panel, thinned where they would touch. */
 export function axis(at, names, sign = "λ") {
@@ -69,12 +89,15 @@ export function axis(at, names, sign = "λ") {
   ];
 }
 
+/** A role's line: its colour and its dash, of which the dots are round. */
+const dashed = ({ color, dash }) => ({ stroke: color, "stroke-dasharray": dash, "stroke-linecap": dash === "1 5" ? "round" : null });
+
 /** A curve with its markers, and error bars where there are errors. */
 export function curve(at, values, role, { errors = null, width = 2, size = 4, faint = false, marks = true } = {}) {
   const points = values.map((value, position) => (Number.isFinite(value) ? [at.x(position), at.y(value)] : null));
-  const look = { stroke: role.color, "stroke-width": width, opacity: faint ? 0.28 : null };
+  const look = { "stroke-width": width, opacity: faint ? 0.28 : null };
   return [
-    path(points, { ...look, "stroke-dasharray": role.dash, "stroke-linecap": role.dash === "1 5" ? "round" : null }),
+    path(points, { ...look, ...dashed(role) }),
     errors?.map((error, position) => points[position] && error && segment(points[position][0], at.y(values[position] - error), points[position][0], at.y(values[position] + error), { stroke: role.color, "stroke-width": 1.5 })),
     marks ? points.map((point) => point && mark(role.shape, point[0], point[1], size, { fill: role.color, opacity: look.opacity })) : null,
   ];
@@ -83,13 +106,13 @@ export function curve(at, values, role, { errors = null, width = 2, size = 4, fa
 /**
  * Names at the right ends of curves, pushed apart where they would touch.
  * @param {object} at panel
- * @param {{value: number, text: string, fill: string}[]} ends
+ * @param {{value: number, text: string, role: object}[]} ends
  */
 export function endLabels(at, ends, gap = 16) {
   const placed = ends.map((end) => ({ ...end, y: at.y(end.value) })).sort((a, b) => a.y - b.y);
   for (let i = 1; i < placed.length; i += 1) placed[i].y = Math.max(placed[i].y, placed[i - 1].y + gap);
   const over = Math.max(0, (placed.at(-1)?.y ?? 0) - at.bottom);
-  return placed.map((end) => label(at.right + 12, end.y - over, end.text, { fill: end.fill, size: 12 }));
+  return placed.map((end) => label(at.right + 12, end.y - over, end.text, { fill: end.role.ink }));
 }
 
 /** A vertical line at a position. */

@@ -79,7 +79,7 @@ export class PreviewCard {
       any ? frame(at, title, (value) => plain(value)) : label(at.left - 6, at.top - 14, title, { fill: "var(--ink)", weight: 600 }),
       axis(at, lams.map(plain)),
       known.map(({ role, values }) => [this.line(at, values.map((value) => (inside(value) ? value : null)), role), this.outside(at, values, inside, role)]),
-      endLabels({ ...at, right: at.x(Math.max(last, 0)) }, ends.map(({ role, text, values }) => ({ value: values[last], text, fill: role.ink }))),
+      endLabels({ ...at, right: at.x(Math.max(last, 0)) }, ends.map(({ role, text, values }) => ({ value: values[last], text, role }))),
     ];
   }
 

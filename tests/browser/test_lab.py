@@ -234,3 +234,19 @@ def test_without_a_wish_the_story_over_lambda_is_opened(app, open_page):
     page = lab(open_page, "")
     assert page.input_value("[data-testid=pick-study]") in {one["id"] for one in shipped if one["has_curves"]}
     assert page.text_content("[data-testid=sentence]").startswith("At λ")
+
+
+def test_a_study_that_is_long_in_coming_is_waited_for_in_words(open_page):
+    page = open_page("/api/health")
+    held = []
+    page.route("**/api/studies/*/view*", lambda route: held.append(route))
+    page.goto(page.url.replace("/api/health", "/?study=toy"))
+    page.wait_for_selector(".waiting", state="attached")
+    page.wait_for_function("() => Number(getComputedStyle(document.querySelector('.waiting')).opacity) === 1")
+    assert page.locator(".waiting").inner_text() == "Fetching the study"
+    assert page.locator(".picks").is_hidden()
+    while held:
+        held.pop().continue_()
+    page.unroute("**/api/studies/*/view*")
+    page.wait_for_selector(".lab.is-open")
+    assert page.locator(".waiting").is_hidden()

@@ -204,3 +204,39 @@ def test_what_a_link_locks_stays_and_every_control_can_be_named(open_page):
         ".then((module) => JSON.stringify(Object.keys(module.CONTROLS)))"
     )
     assert names - {"bar"} == set(json.loads(known))
+
+
+def test_the_last_step_leads_to_the_lab_unless_the_link_locks_the_way(open_page):
+    page = open_page("/learn?step=7&embed=1")
+    page.get_by_test_id("to-lab").click()
+    page.wait_for_selector(".lab.is-open")
+    assert page.get_by_test_id("pick-study").input_value() == "tiny-llama"
+    assert page.get_by_test_id("pick-method").input_value() == "sarqc-gbs"
+    assert query(page)["embed"] == "1"
+
+    page = open_page("/learn?step=6")
+    page.get_by_test_id("next").wait_for()
+    assert page.get_by_test_id("to-lab").is_hidden()
+    page = open_page("/learn?step=7&lock=next")
+    page.get_by_test_id("next").wait_for()
+    assert page.get_by_test_id("next").is_disabled()
+    assert page.get_by_test_id("to-lab").is_hidden()
+
+
+def test_on_a_phone_the_answer_brings_its_figure_and_says_which_curve_is_which(open_page):
+    page = open_page("/learn?step=5", width=390, height=844, reduced_motion="reduce")
+    for number, names in ((5, {"calibration text", "unseen text"}), (7, {"identity", "saliency", "float"})):
+        if number == 7:
+            page.click("[data-go='7']")
+        step = page.get_by_test_id(f"step-{number}")
+        step.locator(".step-canvas text").first.wait_for()
+        step.get_by_test_id("show").click()
+        step.locator(".answer:has-text('at λ')").wait_for()
+        assert names <= set(step.locator(".step-canvas text").all_text_contents())
+        assert step.locator(".ask").bounding_box()["y"] == pytest.approx(8, abs=1)
+        assert step.locator(".step-canvas").bounding_box()["y"] < 844 / 2
+        wide = step.locator(".step-canvas svg").evaluate(
+            "svg => [...svg.querySelectorAll('text')].every((one) => one.getBBox().x + one.getBBox().width < "
+            "svg.viewBox.baseVal.width)"
+        )
+        assert wide, "no name is cut"

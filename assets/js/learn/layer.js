@@ -11,7 +11,7 @@ import { percent } from "../format.js";
 import { nearest } from "../state.js";
 import { colour } from "../theme.js";
 import { oneFromStudy } from "./address.js";
-import { axis, curve, endLabels, frame, guessGlyph, panel, spread, upright } from "../chart.js";
+import { axis, curve, endLabels, frame, guessGlyph, key, panel, spread, upright } from "../chart.js";
 import { slider } from "./controls.js";
 import { bestOf, column, viewOf, whileLoading } from "./study.js";
 import { ROLES } from "../svg.js";
@@ -58,23 +58,23 @@ export function create(stage) {
     const [seen, unseen] = [column(view, "recon"), column(view, "held_out")];
     const narrow = width < 560;
     const range = spread(stage.shown ? [...seen, ...unseen] : seen);
-    place = panel({ left: 56, right: width - (narrow ? 24 : 118), top: 44, bottom: height - 56 }, view.lams.length, range);
+    place = panel({ left: 56, right: width - (narrow ? 24 : 118), top: narrow ? 62 : 44, bottom: height - 56 }, view.lams.length, range);
     const own = at(stage.state.guess);
     guess.at(place.x(own), place.bottom + 40, view.lams[own], `λ = ${view.lam_texts[own]}`);
     guess.still(stage.shown);
     guess.show(stage.hasGuess);
-    const ends = [
-      { value: seen.at(-1), text: narrow ? "" : "calibration text", fill: ROLES.recon.ink },
-      ...(stage.shown ? [{ value: unseen.at(-1), text: narrow ? "" : "unseen text", fill: ROLES.heldOut.ink }] : []),
+    const curves = [
+      { role: ROLES.recon, text: "calibration text", value: seen.at(-1) },
+      ...(stage.shown ? [{ role: ROLES.heldOut, text: "unseen text", value: unseen.at(-1) }] : []),
     ];
     return [
-      frame(place, `Reconstruction error, ${view.layers[view.layer].label}`, (value) => percent(value)),
+      frame(place, `Reconstruction error, ${view.layers[view.layer].label}`, (value) => percent(value), { lines: narrow ? 1 : 0 }),
       axis(place, view.lam_texts),
       stage.hasGuess ? upright(place, own, { stroke: "var(--series-4)", dash: "4 4" }) : null,
       stage.shown ? upright(place, at(stage.state.lambda)) : null,
       curve(place, seen, ROLES.recon),
       stage.shown ? curve(place, unseen, ROLES.heldOut) : null,
-      endLabels(place, ends),
+      narrow ? key(place, curves) : endLabels(place, curves),
     ];
   };
 

@@ -11,7 +11,7 @@ import { isLocked, link } from "../link.js";
 import { note } from "../link_note.js";
 import { remember } from "../state.js";
 import { onTheme } from "../theme.js";
-import { parse, serialise } from "../view.js";
+import { LAB_VIEW, parse, serialise } from "../view.js";
 import { common, settle, unknownHere } from "./address.js";
 import * as channels from "./channels.js";
 import { wayOf } from "./keys.js";
@@ -49,7 +49,10 @@ export function mount(element) {
       else button.removeAttribute("aria-current");
     }
     root.querySelector('[data-part="back"]').disabled = index === 0;
-    root.querySelector('[data-part="next"]').disabled = index === stages.length - 1;
+    const last = index === stages.length - 1;
+    root.querySelector('[data-part="lab"]').hidden = !last || isLocked("next");
+    root.querySelector('[data-part="next"]').disabled = last;
+    root.querySelector('[data-part="next"]').hidden = last && !isLocked("next");
     stages[index].open();
     if (!focus) return;
     told.length = 0; // what the address got wrong was said of the step that it opened
@@ -67,6 +70,8 @@ export function mount(element) {
     event.preventDefault();
     if (!isLocked(way > 0 ? "next" : "back")) go(current + way);
   });
+  const { id, bits, saliency } = JSON.parse(root.dataset.study);
+  root.querySelector('[data-part="lab"]').href = `/${serialise({ study: id, method: saliency, bits }, LAB_VIEW, { link: { embed: link.embed } })}`;
   onTheme(() => stages[current].update());
   stages[current].read(location.search);
   tell(unknownHere(link));
@@ -152,6 +157,15 @@ class Stage {
     this.state.shown = 1;
     this.update();
     this.part("answer").focus({ preventScroll: true });
+    this.bringFigure();
+  }
+
+  /** Where the figure is below the words and ends below the screen: the answer goes to the top, the figure follows. */
+  bringFigure() {
+    const [ask, figure] = [this.section.querySelector(".ask"), this.part("figure")].map((one) => one.getBoundingClientRect());
+    if (figure.top < ask.bottom || figure.bottom <= innerHeight || ask.top <= 0) return;
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    window.scrollBy({ top: ask.top - 8, behavior: still ? "instant" : "smooth" });
   }
 
   /** The figure's numbers and pictures. */

@@ -58,8 +58,7 @@ export function create(stage) {
     const best = bestOf(values);
     return [
       stage.shown ? bands(place, view.band[0]) : null,
-      frame(place, "", (value) => number(value, 0)),
-      label(place.left - 6, place.top - 32, `Perplexity on unseen text${view.gamma_texts[0] ? `, γ = ${view.gamma_texts[0]}` : ""}`, { fill: "var(--ink)", weight: 600 }),
+      frame(place, `Perplexity on unseen text${view.gamma_texts[0] ? `, γ = ${view.gamma_texts[0]}` : ""}`, (value) => number(value, 0), { lines: 1 }),
       stage.shown ? label(place.left - 6, place.top - 14, "bars: standard error of the difference to GPTQ") : null,
       axis(place, view.lam_texts),
       stage.hasGuess ? upright(place, own, { stroke: "var(--series-4)", dash: "4 4" }) : null,

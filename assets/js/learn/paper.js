@@ -7,13 +7,14 @@ import { fill, h } from "../dom.js";
 import { format, number, percent, plain } from "../format.js";
 import { nearest } from "../state.js";
 import { oneFromStudy } from "./address.js";
-import { axis, curve, endLabels, frame, guessGlyph, panel, spread, upright } from "../chart.js";
+import { afterGuess, axis, curve, endLabels, frame, guessGlyph, key, panel, spread, upright } from "../chart.js";
 import { bestOf, column, viewOf, whileLoading } from "./study.js";
 import { ROLES, segment } from "../svg.js";
 
 export const state = { guess: oneFromStudy("guess") };
 export const start = {};
 
+const FLOAT = { color: "var(--ink-3)", ink: "var(--ink-2)", dash: "3 4", shape: null };
 const IDENTITY = { ...ROLES.quality, color: "var(--series-1)", ink: "var(--series-1-ink)", shape: "square", dash: "6 4" };
 
 export function create(stage) {
@@ -44,29 +45,37 @@ export function create(stage) {
     const beside = width > 640;
     const boxes = beside
       ? [{ left: 56, right: width / 2 - 78, top: 60, bottom: height - 68 }, { left: width / 2 + 48, right: width - 84, top: 60, bottom: height - 68 }]
-      : [{ left: 52, right: width - 24, top: 40, bottom: height / 2 - 68 }, { left: 52, right: width - 24, top: height / 2 + 44, bottom: height - 40 }];
+      : [{ left: 52, right: width - 24, top: 58, bottom: height / 2 - 68 }, { left: 52, right: width - 24, top: height / 2 + 62, bottom: height - 40 }];
     place = panel(boxes[0], figure.lams.length, spread([...both.flat(), figure.float]));
     const own = at();
     guess.at(place.x(own), place.bottom + 44, figure.lams[own], `λ = ${names[own]}`);
     guess.still(stage.shown);
     guess.show(stage.hasGuess);
-    const ends = [
-      { value: figure.saliency.average.at(-1), text: "saliency", fill: ROLES.quality.ink },
-      { value: figure.identity.average.at(-1), text: "identity", fill: IDENTITY.ink },
-      { value: figure.float, text: "float", fill: "var(--ink-2)" },
-    ];
     const only = (values) => values.map((value, i) => (i === 0 ? value : null));
     return [
-      frame(place, `Accuracy, ${figure.model}, ${figure.bits} bits, published`, (value) => percent(value / 100)),
+      frame(place, `Accuracy, ${figure.model}, ${figure.bits} bits, published`, (value) => percent(value / 100), { lines: narrow ? 1 : 0 }),
       axis(place, names),
-      segment(place.left, place.y(figure.float), place.right, place.y(figure.float), { stroke: "var(--ink-3)", "stroke-dasharray": "3 4" }),
+      level(place, figure.float),
       stage.hasGuess ? upright(place, own, { stroke: "var(--series-4)", dash: "4 4" }) : null,
       curve(place, stage.shown ? both[0] : only(both[0]), IDENTITY),
       curve(place, stage.shown ? both[1] : only(both[1]), ROLES.quality),
-      narrow ? null : endLabels(place, stage.shown ? ends : ends.slice(2)),
-      stage.shown && views.identity ? ours(boxes[1], narrow) : null,
+      named(place, stage.shown ? both.map((values) => values.at(-1)) : [], figure.float, narrow),
+      stage.shown ? views.identity && ours(boxes[1], narrow) : afterGuess(boxes[1]),
     ];
   };
+
+  /** The float model's own accuracy. */
+  const level = (at, value) => segment(at.left, at.y(value), at.right, at.y(value), { stroke: FLOAT.color, "stroke-dasharray": FLOAT.dash });
+
+  /** The names of the curves, at their ends where there is room for them. */
+  function named(at, [identity, saliency], float, narrow) {
+    const curves = [
+      { role: ROLES.quality, text: "saliency", value: saliency },
+      { role: IDENTITY, text: "identity", value: identity },
+      { role: FLOAT, text: "float", value: float },
+    ].filter(({ value }) => value !== undefined);
+    return narrow ? key(at, curves) : endLabels(at, curves);
+  }
 
   /** Our γ nearest to the published one. */
   const ownGamma = () => nearest(views.saliency.gammas, figure.gamma) ?? 0;
@@ -77,19 +86,14 @@ export function create(stage) {
     const reach = pairs.flatMap(([values, errors]) => values.flatMap((value, i) => [value - (errors[i] ?? 0), value + (errors[i] ?? 0)]));
     const float = saliency.study.model.accuracy;
     const panelOf = panel(box, identity.lams.length, spread([...reach, float]));
-    const ends = [
-      { value: pairs[1][0].at(-1), text: "saliency", fill: ROLES.quality.ink },
-      { value: pairs[0][0].at(-1), text: "identity", fill: IDENTITY.ink },
-      { value: float, text: "float", fill: "var(--ink-2)" },
-    ];
     const { name } = identity.study.model;
     return [
-      frame(panelOf, `Accuracy, ${name}, ${bits} bits, ours`, (value) => percent(value)),
+      frame(panelOf, `Accuracy, ${name}, ${bits} bits, ours`, (value) => percent(value), { lines: narrow ? 1 : 0 }),
       axis(panelOf, identity.lam_texts),
-      segment(panelOf.left, panelOf.y(float), panelOf.right, panelOf.y(float), { stroke: "var(--ink-3)", "stroke-dasharray": "3 4" }),
+      level(panelOf, float),
       curve(panelOf, pairs[0][0], IDENTITY, { errors: pairs[0][1] }),
       curve(panelOf, pairs[1][0], ROLES.quality, { errors: pairs[1][1] }),
-      narrow ? null : endLabels(panelOf, ends),
+      named(panelOf, pairs.map(([values]) => values.at(-1)), float, narrow),
     ];
   }
 

@@ -9,7 +9,7 @@ import { nearest } from "../state.js";
 import { difference, quantizeLayer, reconLoss, statisticsOf } from "../toy.js";
 import { whole } from "../view.js";
 import { between, oneFrom } from "./address.js";
-import { axis, curve, endLabels, frame, guessGlyph, panel, spread } from "../chart.js";
+import { afterGuess, axis, curve, endLabels, frame, guessGlyph, panel, spread } from "../chart.js";
 import { action, choices, slider } from "./controls.js";
 import { normals } from "./random.js";
 import { ROLES, label, mark, segment } from "../svg.js";
@@ -107,10 +107,10 @@ export function create(stage) {
     guess.still(stage.shown);
     guess.show(stage.hasGuess);
     return [
-      frame(left, stage.shown ? "Error of each draw, by number of tokens" : "Error of the first draw", (value) => percent(value), 5),
+      frame(left, stage.shown ? "Error of each draw, by number of tokens" : "Error of the first draw", (value) => percent(value), { wanted: 5 }),
       SIZES.map((one, column) => columnOf(one, column, left, spot)),
       label(left.left - 6, left.bottom + 44, stage.shown ? narrow ? "tokens; light: the error on new ones" : "tokens that the solver saw; light: the error on new ones" : "tokens that the solver saw"),
-      stage.shown ? curves(panel(second, LAMS.length, range), spot) : waiting(second),
+      stage.shown ? curves(panel(second, LAMS.length, range), spot) : afterGuess(second),
     ];
   };
 
@@ -138,20 +138,19 @@ export function create(stage) {
     const shown = draws[size()];
     const average = (which) => LAMS.map((_, i) => mean(shown.map((draw) => draw[which][i])));
     return [
-      frame(right, `${size()} tokens, over λ`, (value) => percent(value), 5),
+      frame(right, `${size()} tokens, over λ`, (value) => percent(value), { wanted: 5 }),
       axis(right, LAMS.map(plain)),
       segment(right.x(spot), right.top, right.x(spot), right.bottom, { stroke: "var(--ink)" }),
       shown.slice(-12).map((draw) => [curve(right, draw.unseen, ROLES.heldOut, { faint: true, width: 1, marks: false }), curve(right, draw.seen, ROLES.recon, { faint: true, width: 1, marks: false })]),
       curve(right, average("unseen"), ROLES.heldOut, { width: 3 }),
       curve(right, average("seen"), ROLES.recon, { width: 3 }),
       endLabels(right, [
-        { value: average("unseen").at(-1), text: "new tokens", fill: ROLES.heldOut.ink },
-        { value: average("seen").at(-1), text: "tokens it saw", fill: ROLES.recon.ink },
+        { value: average("unseen").at(-1), text: "new tokens", role: ROLES.heldOut },
+        { value: average("seen").at(-1), text: "tokens it saw", role: ROLES.recon },
       ]),
     ];
   }
 
-  const waiting = ({ left, right, top, bottom }) => label((left + right) / 2, (top + bottom) / 2, "More, once you have guessed", { at: "middle", size: 14, fill: "var(--ink-3)" });
   const facts = (tokens) => ({ seen: mean(draws[tokens].map((draw) => draw.seen[at()])), unseen: mean(draws[tokens].map((draw) => draw.unseen[at()])), count: draws[tokens].length });
 
   return {

@@ -6,7 +6,7 @@
 import { number } from "../format.js";
 import { codeRange, gridOf, nearestCode } from "../toy.js";
 import { between, oneFrom } from "./address.js";
-import { frame, guessGlyph, panel } from "../chart.js";
+import { afterGuess, frame, guessGlyph, panel } from "../chart.js";
 import { choices } from "./controls.js";
 import { normals } from "./random.js";
 import { ROLES, label, mark, path, s, segment } from "../svg.js";
@@ -90,13 +90,13 @@ export function create(stage) {
             OTHERS.map((value, i) => segment(across(value), floatY + 8, across(rounded[i + 1]), levelY - 14, { stroke: "var(--line-2)" })),
             segment(across(all[0]), floatY + 10, across(rounded[0]), levelY - 14, { stroke: ROLES.drift.color, "stroke-width": 2.5 }),
             mark("square", across(rounded[0]), levelY, 7, { fill: ROLES.drift.color }),
-            frame(at, "How far a weight of each value moves", (value) => number(value, 2), 2),
+            frame(at, "How far a weight of each value moves", (value) => number(value, 2), { wanted: 2 }),
             path(saw.map((value) => [across(value), at.y(away(value))]), { stroke: ROLES.drift.color, "stroke-width": 2 }),
             segment(across(all[0]), at.y(0), across(all[0]), at.y(away(all[0])), { stroke: "var(--ink)", "stroke-dasharray": "3 3" }),
             mark("square", across(all[0]), at.y(away(all[0])), 6, { fill: "var(--ink)" }),
             [-1, -0.5, 0, 0.5, 1].map((value) => label(across(value), at.bottom + 20, number(value, 1), { at: "middle" })),
           ]
-        : [label((left + right) / 2, height * 0.8, "How far it moves, once you have guessed", { at: "middle", size: 14, fill: "var(--ink-3)" })],
+        : [afterGuess(at, "How far it moves, once you have guessed")],
     ];
   };
 
