@@ -29,6 +29,7 @@ from sarqc.figures.drawing import (
 from sarqc.figures.sentence import decimals_for, number, percent
 
 Format = Callable[[float], str]
+WORDS_ROOM = 0.09  # of a panel's range, beside the usual air, for words at its edge
 LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share of their panel
 
 
@@ -202,7 +203,11 @@ def _panel_range(panel: Panel, lams: Sequence[float]) -> tuple[float, float]:
         alone = np.unique(measured).size == 1  # a single point has no scale of its own; the float model gives it one
         if alone or abs(panel.reference - float(measured.min())) < 0.6 * spread:
             always.append(panel.reference)
-    return honest_range(inside, outer, always=always)
+    low, high = honest_range(inside, outer, always=always)
+    if panel.reference is None or low <= panel.reference <= high:
+        return low, high
+    room = WORDS_ROOM * (high - low)  # for the word that says where the float model is
+    return (low - room, high) if panel.reference < low else (low, high + room)
 
 
 def _hover(curve: Curve, show: Format, row: int, column: int) -> str:
@@ -302,12 +307,8 @@ def _add_reference(layout: dict[str, Any], panel: Panel, axis: str, span: tuple[
         )
         layout["annotations"].append(note(text, y=value, yanchor="bottom", **place))
         return
-    low = value < span[0]
-    layout["annotations"].append(
-        note(
-            f"{'↓' if low else '↑'} {text}", y=span[0] if low else span[1], yanchor="bottom" if low else "top", **place
-        )
-    )
+    arrow, edge, side = ("↓", span[0], "bottom") if value < span[0] else ("↑", span[1], "top")
+    layout["annotations"].append(note(f"{arrow} {text}", y=edge, yanchor=side, **place))
 
 
 def _add_title(figure: Figure, panel: Panel, top: float, ring: bool) -> None:

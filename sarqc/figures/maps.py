@@ -60,7 +60,8 @@ def gamma_grid(facts: LineFacts) -> Figure | None:
     }
     edge = {"color": "var(--ink)", "width": 2}
     layout["shapes"].append({"type": "rect", "x0": 0, "x1": 1, "y0": 0, "y1": 1, "line": edge})
-    figure: Figure = {"data": [trace], "layout": layout, "bindings": []}
+    narrow = {"layout.margin.l": 34, "layout.margin.r": 44, "layout.xaxis.tickfont": {"size": 11}}
+    figure: Figure = {"data": [trace], "layout": layout, "bindings": [], "narrow": narrow}
     for path, start, count, axis in (
         ("x0", -0.5, len(names), "lambda"),
         ("x1", 0.5, len(names), "lambda"),
