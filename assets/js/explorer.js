@@ -27,6 +27,7 @@ const MISSING = {
   map: "No layer was measured.",
   plane: "Needs reconstruction error and drift.",
 };
+const NO_WEBGL = "This browser draws no three-dimensional figures";
 const STEP_MS = 900;
 const EXPLORE = "Inputs of each layer come from the float model; a final run, on quantized layers, differs slightly.";
 
@@ -235,14 +236,14 @@ export class Explorer {
     for (const button of document.querySelectorAll(`[data-drawing][data-for="${this.prefix}"]`)) {
       button.setAttribute("aria-pressed", String(button.dataset.drawing === this.drawing));
       if (button.dataset.drawing === "difference") button.hidden = !this.view.figures.surfaces_difference;
+      if (button.dataset.drawing === "surface" && this.noWebgl) Object.assign(button, { disabled: true, title: NO_WEBGL });
     }
     await this.draw(this.flat ? "surfaces_flat" : "surfaces");
     if (!this.flat && !surfaces.hasWebgl()) {
       this.noWebgl = true;
       this.drawing = "flat";
       await this.drawSurfaces();
-      flat.say("This browser draws no three-dimensional figures, so the same numbers are shown flat.");
-    }
+    } else if (this.noWebgl) flat.say(`${NO_WEBGL}: the same numbers are shown flat.`);
   }
 
   async setDrawing(name) {

@@ -178,6 +178,15 @@ def test_without_webgl_the_surfaces_are_flat(open_page):
     page.watch.expected += ["WebGL", "webgl"]
     page.wait_for_selector('[data-plot="lab-surfaces_flat"][data-drawn]')
     assert page.locator(SURFACES).is_hidden()
+    # It is said, beside the figure and not over it, and goes on being said at another layer.
+    said, frame = (f'[data-plot="lab-surfaces_flat"] .plot-{name}' for name in ("notice", "frame"))
+    for _ in range(2):
+        page.wait_for_function("(said) => /three-dimensional/.test(document.querySelector(said).textContent)", arg=said)
+        below, above = page.locator(said).bounding_box(), page.locator(frame).bounding_box()
+        assert below["y"] >= above["y"] + above["height"] - 1
+        assert page.locator('[data-plot="lab-surfaces_flat"] [data-drawing="surface"]').is_disabled()
+        page.evaluate("(said) => { document.querySelector(said).textContent = ''; }", said)
+        page.select_option("[data-testid=pick-layer]", index=2)
 
 
 def test_what_auto_chose_and_the_amount_of_text_have_cards_where_there_is_something_to_show(open_page):
