@@ -217,7 +217,7 @@ class PlotHost {
     made.layout.height = height;
     made.layout.autosize = false;
     this.keepCamera(made.layout);
-    [this.width, this.height] = [width, height];
+    [this.width, this.height, this.narrow] = [width, height, narrow];
     await Plotly.react(this.canvas, made.data, made.layout, CONFIG);
     localReferences(this.canvas);
     this.frame.setAttribute("aria-label", made.aria);

@@ -36,6 +36,7 @@ export function radiusLine(explorer) {
   host.frame.after(line);
   host.tools.prepend(label);
   let radius = null;
+  let place = null; // of the canvas in its card; asked for when it changes, because asking lays out the page
   let chosen = null; // the λ position that this R selected; another one means that λ was moved elsewhere
 
   const facts = () => {
@@ -47,8 +48,7 @@ export function radiusLine(explorer) {
   function show() {
     const known = facts();
     const axis = host.canvas._fullLayout?.xaxis;
-    const [x, y] = [host.canvas.offsetLeft, host.canvas.offsetTop]; // read before anything is written
-    line.hidden = !known || !axis || host.canvas.offsetParent === null;
+    line.hidden = !known || !axis || !place;
     if (line.hidden) return say(label, "");
     const at = explorer.at.lambda;
     if (radius === null || chosen !== at) {
@@ -61,8 +61,8 @@ export function radiusLine(explorer) {
     const best = boundedBest(known.drift, known.error, radius);
     const left = axis._offset + Math.min(Math.max(axis.l2p(radius), 0), axis._length);
     const size = host.canvas._fullLayout._size;
-    line.style.left = `${x + left}px`;
-    line.style.top = `${y + size.t}px`;
+    line.style.left = `${place.x + left}px`;
+    line.style.top = `${place.y + size.t}px`;
     line.style.height = `${size.h}px`;
     const words = best === null ? `R = ${number(radius, 2)}` : `R = ${number(radius, 2)}: ${known.names[best]}`;
     say(label, words);
@@ -105,7 +105,11 @@ export function radiusLine(explorer) {
     set(steps.find((value) => way * (value - radius) > 1e-9) ?? radius);
   });
   new MutationObserver(show).observe(host.root, { attributes: true, attributeFilter: ["data-drawn"] });
-  new ResizeObserver(() => requestAnimationFrame(show)).observe(host.canvas);
+  new ResizeObserver(() => {
+    const { offsetParent, offsetLeft: x, offsetTop: y } = host.canvas;
+    place = offsetParent && { x, y };
+    requestAnimationFrame(show);
+  }).observe(host.canvas);
 }
 
 const measured = (values) => values.filter((value) => value !== null);

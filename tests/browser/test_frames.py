@@ -48,8 +48,8 @@ COMPARE = """async ([names, at]) => {
   const found = {};
   for (const name of names) {
     const host = await host_of(`lab-${name}`);
-    const made = figureAt(host.themed, at, host.arrays, false);
-    prepare(made, movingBindings(host.themed, false));
+    const made = figureAt(host.themed, at, host.arrays, host.narrow);
+    prepare(made, movingBindings(host.themed, host.narrow));
     Object.assign(made.layout, { width: host.width, height: host.height, autosize: false });
     const fresh = document.createElement('div');
     document.body.append(fresh);
