@@ -129,7 +129,7 @@ def test_no_serious_violation_in_either_theme(open_page):
         ("/runs", "[data-testid=filter]"),
         ("/learn?step=2&shown=1", ".step.is-shown svg"),
     ):
-        page = open_page(path, color_scheme="light")
+        page = open_page(path, color_scheme="light", reduced_motion="reduce")  # no colour is on its way to another
         page.wait_for_selector(ready)
         page.wait_for_timeout(400)
         page.evaluate(axe)
@@ -144,4 +144,4 @@ def test_no_serious_violation_in_either_theme(open_page):
             assert [(one["id"], one["nodes"][0]["html"]) for one in serious] == [], (path, theme)
             page.keyboard.press("Escape")
             page.click("[data-testid=theme]")
-            page.wait_for_timeout(200)  # colours change over a moment
+            page.wait_for_timeout(200)
