@@ -85,6 +85,7 @@ def test_what_can_not_be_exported(supervise: Supervise, store: Store, settings: 
         supervisor.export(made.id, "plain", 5, "ann")
     cancelled = store.create(recipe(9), "ann")
     store.cancel(cancelled.id)
+    until_state(store, cancelled.id, State.CANCELLED)  # it may just have been started
     with pytest.raises(Conflict, match="cancelled can't be exported"):
         supervisor.export(cancelled.id, "plain", 5, "ann")
 
