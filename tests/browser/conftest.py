@@ -35,7 +35,7 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
-START_SECONDS = 60
+START_SECONDS = 120
 TOKENS = np.array([[[40, 0, 9, 64], [30, 20, 3, 12]]])  # of the made-up mixture: draw, block, expert
 SMALL_RUN = {
     "model": "tiny-llama",
@@ -67,7 +67,7 @@ class App:
             text = response.read()
         return json.loads(text) if text else None
 
-    def finished(self, run_id: str, seconds: float = 90) -> dict[str, Any]:
+    def finished(self, run_id: str, seconds: float = 200) -> dict[str, Any]:
         """The run once it is finished; any other ending fails the test."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:

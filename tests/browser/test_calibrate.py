@@ -142,7 +142,7 @@ def test_a_run_outlives_its_tab_and_is_found_again(app: App, open_page):
     first.close()
 
     second = open_page(f"/calibrate?run={run_id}")
-    second.wait_for_selector("[data-testid=report]", timeout=90_000)
+    second.wait_for_selector("[data-testid=report]", timeout=200_000)
     run = app.json(f"/runs/{run_id}")
     assert run["state"] == "finished"
     second.wait_for_timeout(1500)  # the server has closed the stream by now, which is no trouble
@@ -229,7 +229,7 @@ def test_cancel_keeps_what_is_done_and_continue_goes_on(app: App, open_page):
     page.wait_for_selector("[data-testid=state][data-state=cancelled]", timeout=60_000)
     assert "finished layers are kept" in page.text_content("[data-testid=progress]")
     page.click("[data-testid=continue]")
-    page.wait_for_selector("[data-testid=report]", timeout=90_000)
+    page.wait_for_selector("[data-testid=report]", timeout=200_000)
     assert "already on disk" in page.text_content("[data-testid=log]")
 
 

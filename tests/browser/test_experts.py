@@ -164,7 +164,7 @@ def test_a_layer_is_computed_here(open_page):
     page.goto(page.url.split("?")[0] + "?study=tiny-moe&layer=20")
     page.wait_for_selector("[data-testid=compute]:visible")
     page.click("[data-testid=compute]")
-    page.wait_for_selector("[data-testid=compute-back]", timeout=90_000)
+    page.wait_for_selector("[data-testid=compute-back]", timeout=200_000)
     seen = [now for now in page.evaluate("window.seen") if now]
     assert [now[1] for now in seen] == sorted(now[1] for now in seen)
     assert seen[0][1:3] == [0, "waiting for a device"]

@@ -42,19 +42,19 @@ def test_a_real_run_is_cancelled_killed_continued_and_seen(settings: Settings, t
         def run() -> dict:
             return client.get(f"/api/runs/{run_id}").json()
 
-        until(lambda: run()["progress"]["done"] >= 2, seconds=60)
+        until(lambda: run()["progress"]["done"] >= 2, seconds=150)
         client.post(f"/api/runs/{run_id}/cancel")
         until(lambda: run()["state"] == "cancelled")
         kept = run()["progress"]["done"]
         assert kept < layers
 
         client.post(f"/api/runs/{run_id}/continue")
-        until(lambda: run()["state"] == "running" and run()["progress"]["done"] > kept, seconds=60)
+        until(lambda: run()["state"] == "running" and run()["progress"]["done"] > kept, seconds=150)
         os.kill(app.state.supervisor.store.get(run_id).pid, signal.SIGKILL)
         until(lambda: run()["state"] == "interrupted")
 
         client.post(f"/api/runs/{run_id}/continue")
-        until(lambda: run()["state"] in ("finished", "failed"), seconds=90)
+        until(lambda: run()["state"] in ("finished", "failed"), seconds=150)
         assert run()["state"] == "finished", run()["error"]
         assert run()["progress"] == {"done": layers, "total": layers}
         assert "layers" not in run()["summary"]  # rows stay small; the study has them
@@ -85,7 +85,7 @@ def _check_export(client: TestClient, run: dict, settings: Settings, folder: Pat
     made = client.post(f"/api/runs/{run['id']}/export?format=packed")
     assert made.status_code == 201, made.text
     export_id = made.json()["id"]
-    until(lambda: client.get(f"/api/runs/{export_id}").json()["state"] in ("finished", "failed"), seconds=60)
+    until(lambda: client.get(f"/api/runs/{export_id}").json()["state"] in ("finished", "failed"), seconds=150)
     export = client.get(f"/api/runs/{export_id}").json()
     assert export["state"] == "finished", export["error"]
     assert export["summary"]["perplexity"] == run["summary"]["perplexity"]

@@ -133,7 +133,7 @@ def test_kill_of_the_app_and_its_return(serve: Serve) -> None:
         (worker,) = children_of(first.process.pid)
         first.end(signal.SIGKILL)
         assert len(list(_until_broken(stream))) <= 6
-    until(lambda: not is_alive(worker), seconds=5)
+    until(lambda: not is_alive(worker))
     second = serve("slow")
     last = before[-1][0]
     with second.http.stream("GET", f"/api/runs/{run_id}/events", headers={"Last-Event-ID": str(last)}) as answer:

@@ -214,7 +214,7 @@ def test_killed_app(settings: Settings) -> None:
     app.kill()
     app.wait()
     app.stdout.close()
-    until(lambda: not is_alive(int(pid)), seconds=5)
+    until(lambda: not is_alive(int(pid)))
 
     store = Store(settings.database())
     assert store.get(run_id).state is State.RUNNING

@@ -204,7 +204,7 @@ def test_no_worker_outlives_an_app_that_was_killed(tmp_path: Path) -> None:
     assert all(is_alive(pid) for pid in pids)
     app.kill()
     app.wait()
-    until(lambda: not any(is_alive(pid) for pid in pids), seconds=5)
+    until(lambda: not any(is_alive(pid) for pid in pids))
     app.stdout.close()
 
 
