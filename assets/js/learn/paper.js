@@ -14,7 +14,7 @@ import { ROLES, segment } from "../svg.js";
 export const state = { guess: oneFromStudy("guess") };
 export const start = {};
 
-const FLOAT = { color: "var(--ink-3)", ink: "var(--ink-2)", dash: "3 4", shape: null };
+const FLOAT = { ...ROLES.grey, shape: null };
 const IDENTITY = { ...ROLES.quality, color: "var(--series-1)", ink: "var(--series-1-ink)", shape: "square", dash: "6 4" };
 
 export function create(stage) {
@@ -40,9 +40,8 @@ export function create(stage) {
   });
 
   scene = ({ width, height }) => {
-    const narrow = width < 560;
     const both = [figure.identity.average, figure.saliency.average];
-    const beside = width > 640;
+    const beside = width > 640; // else one under the other, with no room at the curves' ends
     const boxes = beside
       ? [{ left: 56, right: width / 2 - 78, top: 60, bottom: height - 68 }, { left: width / 2 + 48, right: width - 84, top: 60, bottom: height - 68 }]
       : [{ left: 52, right: width - 24, top: 58, bottom: height / 2 - 68 }, { left: 52, right: width - 24, top: height / 2 + 62, bottom: height - 40 }];
@@ -53,14 +52,14 @@ export function create(stage) {
     guess.show(stage.hasGuess);
     const only = (values) => values.map((value, i) => (i === 0 ? value : null));
     return [
-      frame(place, `Accuracy, ${figure.model}, ${figure.bits} bits, published`, (value) => percent(value / 100), { lines: narrow ? 1 : 0 }),
+      frame(place, `Accuracy, ${figure.model}, ${figure.bits} bits, published`, (value) => percent(value / 100), { lines: beside ? 0 : 1 }),
       axis(place, names),
       level(place, figure.float),
       stage.hasGuess ? upright(place, own, { stroke: "var(--series-4)", dash: "4 4" }) : null,
       curve(place, stage.shown ? both[0] : only(both[0]), IDENTITY),
       curve(place, stage.shown ? both[1] : only(both[1]), ROLES.quality),
-      named(place, stage.shown ? both.map((values) => values.at(-1)) : [], figure.float, narrow),
-      stage.shown ? views.identity && ours(boxes[1], narrow) : afterGuess(boxes[1]),
+      named(place, stage.shown ? both.map((values) => values.at(-1)) : [], figure.float, beside),
+      stage.shown ? views.identity && ours(boxes[1], beside) : afterGuess(boxes[1]),
     ];
   };
 
@@ -68,19 +67,19 @@ export function create(stage) {
   const level = (at, value) => segment(at.left, at.y(value), at.right, at.y(value), { stroke: FLOAT.color, "stroke-dasharray": FLOAT.dash });
 
   /** The names of the curves, at their ends where there is room for them. */
-  function named(at, [identity, saliency], float, narrow) {
+  function named(at, [identity, saliency], float, beside) {
     const curves = [
       { role: ROLES.quality, text: "saliency", value: saliency },
       { role: IDENTITY, text: "identity", value: identity },
       { role: FLOAT, text: "float", value: float },
     ].filter(({ value }) => value !== undefined);
-    return narrow ? key(at, curves) : endLabels(at, curves);
+    return beside ? endLabels(at, curves) : key(at, curves);
   }
 
   /** Our γ nearest to the published one. */
   const ownGamma = () => nearest(views.saliency.gammas, figure.gamma) ?? 0;
 
-  function ours(box, narrow) {
+  function ours(box, beside) {
     const { identity, saliency } = views;
     const pairs = [[identity, 0], [saliency, ownGamma()]].map(([view, gamma]) => ["accuracy", "accuracy_error"].map((key) => column(view, key, gamma)));
     const reach = pairs.flatMap(([values, errors]) => values.flatMap((value, i) => [value - (errors[i] ?? 0), value + (errors[i] ?? 0)]));
@@ -88,12 +87,12 @@ export function create(stage) {
     const panelOf = panel(box, identity.lams.length, spread([...reach, float]));
     const { name } = identity.study.model;
     return [
-      frame(panelOf, `Accuracy, ${name}, ${bits} bits, ours`, (value) => percent(value), { lines: narrow ? 1 : 0 }),
+      frame(panelOf, `Accuracy, ${name}, ${bits} bits, ours`, (value) => percent(value), { lines: beside ? 0 : 1 }),
       axis(panelOf, identity.lam_texts),
       level(panelOf, float),
       curve(panelOf, pairs[0][0], IDENTITY, { errors: pairs[0][1] }),
       curve(panelOf, pairs[1][0], ROLES.quality, { errors: pairs[1][1] }),
-      named(panelOf, pairs.map(([values]) => values.at(-1)), float, narrow),
+      named(panelOf, pairs.map(([values]) => values.at(-1)), float, beside),
     ];
   }
 
