@@ -23,6 +23,10 @@ def chain_key(*parts: Any) -> str:
     return digest.hexdigest()[:32]
 
 
+def _for_the_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 class ArtefactStore:
     """A folder of immutable files ``<key[:2]>/<key><suffix>``, each written whole or not at all.
 
@@ -61,7 +65,7 @@ class ArtefactStore:
         # Named before it is made, so that an interrupt at any moment leaves nothing whose name is not known.
         partial = path.with_name(f".partial-{secrets.token_hex(8)}")
         try:
-            with open(partial, "xb") as file:
+            with open(partial, "xb", opener=_for_the_owner) as file:
                 file.write(payload)
                 file.write(hashlib.sha256(payload).digest())
                 file.flush()

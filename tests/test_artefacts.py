@@ -63,6 +63,15 @@ def test_an_interrupt_at_any_moment_leaves_the_whole_file_or_nothing(tmp_path: P
     assert whole < at / 2, "most moments are before the file is in place"
 
 
+def test_a_file_is_its_owners_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        path = ArtefactStore(tmp_path).write("0a" * 16, ".layer", b"payload")
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 @pytest.mark.parametrize("quota", [0, 1, 2, 3])
 def test_trimming_takes_also_what_a_kill_left(tmp_path: Path, quota: int) -> None:
     store = ArtefactStore(tmp_path)

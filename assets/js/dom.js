@@ -108,13 +108,18 @@ export async function copy(text) {
   }
 }
 
-/** Offers a text as a file to save. */
-export function download(name, text, type = "text/csv;charset=utf-8") {
-  const url = URL.createObjectURL(new Blob([text], { type }));
+/** Offers what is at an address as a file to save. */
+export function saveAs(name, url) {
   const link = h("a", { href: url, download: name });
   document.body.append(link);
   link.click();
   link.remove();
+}
+
+/** Offers a text as a file to save. */
+export function download(name, text, type = "text/csv;charset=utf-8") {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  saveAs(name, url);
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 

@@ -281,8 +281,8 @@ export class Explorer {
   redraw() {
     this.follower ??= new Follower(() => this.at);
     const off = this.flat ? "surfaces" : "surfaces_flat";
-    const shown = this.names.filter((name) => name !== off && name !== "surfaces" && this.hosts[name]);
-    if (off !== "surfaces" && this.hosts.surfaces) shown.push("surfaces"); // last: scenes ask for their size, which lays out what has moved
+    const shown = this.names.filter((name) => name !== off && this.hosts[name]);
+    shown.sort((a, b) => (a === "surfaces") - (b === "surfaces")); // last: scenes ask for their size, which lays out what has moved
     this.follower.follow([this.rows, ...shown.map((name) => this.hosts[name])]);
   }
 

@@ -4,7 +4,7 @@
  */
 
 import { request } from "./api.js";
-import { download, fill, h } from "./dom.js";
+import { download, fill, h, saveAs } from "./dom.js";
 import { csv, format } from "./format.js";
 import { colour } from "./theme.js";
 
@@ -140,13 +140,6 @@ function plotlyPicture(host, kind) {
   const size = { width: host.canvas.clientWidth, height: host.canvas.clientHeight + TITLE };
   const figure = { data, layout: { ...layout, ...size, title, margin, paper_bgcolor: ground } };
   return window.Plotly.toImage(figure, { format: kind, ...size, scale: kind === "png" ? SCALE : 1 });
-}
-
-function saveAs(name, url) {
-  const link = h("a", { href: url, download: name });
-  document.body.append(link);
-  link.click();
-  link.remove();
 }
 
 /** The numbers in a window of their own. */

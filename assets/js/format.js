@@ -36,6 +36,11 @@ export function percent(value, decimals = 0) {
   return `${number(100 * value, decimals)}${NBSP}%`;
 }
 
+/** A relative change in words: “12 % less”; `same` is said of what is less than half a per cent. */
+export function change(share, same = "the same") {
+  return Math.abs(share) < 0.005 ? same : `${percent(Math.abs(share))} ${share < 0 ? "less" : "more"}`;
+}
+
 /** Thousands separated by thin groups: 6,291,456. */
 export function count(value) {
   return Math.round(value).toString().replace(/\B(?=(\d{3})+(?!\d))/g, ",");

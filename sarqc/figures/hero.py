@@ -135,10 +135,8 @@ def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None
         layout["annotations"].append(
             note("as good as the best", xref="x", yref="paper", x=0, y=1, yanchor="top", yshift=-2, xshift=5, font=font)
         )
-        widths = [run[0][1] - run[0][0] + 0.8 for run in runs if run]
-        if min(widths) > 0.22 * len(
-            facts.line.lams
-        ):  # a ground of its own, over the line of λ, where the band holds it
+        narrowest = min(run[0][1] - run[0][0] + 0.8 for run in runs if run)
+        if narrowest > 0.22 * len(facts.line.lams):  # the band holds the words: a ground of their own, over λ's line
             layout["annotations"][at]["bgcolor"] = "var(--band-solid)"
         figure["narrow"][f"layout.annotations.{at}.opacity"] = 0
         starts = [run[0][0] - 0.4 if run else 0 for run in runs]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+pytestmark = pytest.mark.browser
+
 INSPECTOR = '[data-plot="lab-inspector"]'
 SURFACES = '[data-plot="lab-surfaces_flat"]'
 CELLS = """card => {

@@ -5,7 +5,7 @@
  * @module learn/channels
  */
 
-import { percent, plain } from "../format.js";
+import { change, percent, plain } from "../format.js";
 import { isLocked } from "../link.js";
 import { nearest } from "../state.js";
 import { columnMeans, difference, quantizeLayer, saliency, statisticsOf } from "../toy.js";
@@ -169,11 +169,11 @@ export function create(stage) {
       identity.map((value, channel) => {
         const x = left + (channel + 0.5) * step;
         const [before, after] = [size(value), size(salient[channel])];
-        const change = Math.round(100 * (salient[channel] / value - 1));
+        const shift = Math.round(100 * (salient[channel] / value - 1));
         return [
           s("rect", { x: x - half, y: bottom - before, width: half - 1, height: before, rx: 2, fill: "var(--ink-3)", opacity: top.includes(channel) ? null : 0.45 }),
           s("rect", { x: x + 1, y: bottom - after, width: half - 1, height: after, rx: 2, fill: ROLES.drift.color, opacity: top.includes(channel) ? null : 0.45 }),
-          top.includes(channel) && !narrow ? label(x, bottom - Math.max(before, after) - 10, `${change > 0 ? "+" : ""}${percent(change / 100)}`, { at: "middle", fill: ROLES.drift.ink, weight: 600, halo: true }) : null,
+          top.includes(channel) && !narrow ? label(x, bottom - Math.max(before, after) - 10, `${shift > 0 ? "+" : ""}${percent(shift / 100)}`, { at: "middle", fill: ROLES.drift.ink, weight: 600, halo: true }) : null,
         ];
       }),
     ];
@@ -192,11 +192,10 @@ export function create(stage) {
       const picks = readPicks(stage.state.picks);
       const right = picks.filter((one) => top.includes(one)).length;
       const said = picks.length ? `You chose ${list(picks)}: ${right} of ${ASKED}. ` : "";
-      const words = (value) => (Math.abs(value) < 0.005 ? "as far" : `${percent(Math.abs(value))} ${value < 0 ? "less" : "more"}`);
       return [
         `${said}At γ = ${plain(own)} they are ${list(top)}. Under saliency instead of identity they drift `,
-        { role: "drift", text: words(changeOf(found, top)) },
-        `, the others ${words(changeOf(found, othersOf(found)))} (λ = ${plain(lam)}). This layer is made so that it shows; in the model of step 6 the two can hardly be told apart.`,
+        { role: "drift", text: change(changeOf(found, top), "as far") },
+        `, the others ${change(changeOf(found, othersOf(found)), "as far")} (λ = ${plain(lam)}). This layer is made so that it shows; in the model of step 6 the two can hardly be told apart.`,
       ];
     },
     aria() {

@@ -7,7 +7,7 @@
 import { arrayBytes } from "../api.js";
 import { openArray } from "../bind.js";
 import { h } from "../dom.js";
-import { percent } from "../format.js";
+import { change, percent } from "../format.js";
 import { nearest } from "../state.js";
 import { colour } from "../theme.js";
 import { oneFromStudy } from "./address.js";
@@ -123,9 +123,6 @@ export function create(stage) {
     },
   };
 }
-
-/** A relative change in words: “12 % less”. */
-const change = (share) => (Math.abs(share) < 0.005 ? "the same" : `${percent(Math.abs(share))} ${share < 0 ? "less" : "more"}`);
 
 /** A matrix as pixels: from the surface's colour at 0 to the colour of drift at the largest value. */
 function paint(canvas, matrix, scale) {
