@@ -13,68 +13,27 @@ import sys
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib import metadata, util
 from pathlib import Path
 
 import uvicorn
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sarqc.errors import Refused, SarqcError
-from sarqc.jobs.assets import assets_router
-from sarqc.jobs.http import Planner, api_router
-from sarqc.jobs.responses import ASK_AGAIN, FOR_EVER, file_response
+from sarqc.errors import SarqcError
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import EXECUTE
 from sarqc.settings import Settings
+from sarqc.web.api import Planner, api_router
+from sarqc.web.headers import SecurityHeaders
+from sarqc.web.static import _add_assets
 
 PAGE_BODY_BYTES = 1 << 20  # what a page may send to Gradio; the REST interface has its own limit
 GRACE_SECONDS = 3  # for open connections when the app is asked to end
 EVENTS_WAITING = 64  # of Gradio's own, which here are short
-
-# Gradio starts from an inline script, compiles its templates and plotly draws with inline styles and blobs.
-# What matters is that no page can load from, or send to, another origin.
-CONTENT_SECURITY_POLICY = "; ".join(
-    (
-        "default-src 'self'",
-        "script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:",
-        "style-src 'self' 'unsafe-inline'",
-        "img-src 'self' data: blob:",
-        "font-src 'self' data:",
-        "media-src 'self' data: blob:",
-        "worker-src 'self' blob:",
-        "connect-src 'self' data: blob:",
-        "object-src 'none'",
-        "base-uri 'self'",
-        "form-action 'self'",
-    )
-)
-
-
-class SecurityHeaders:
-    """Adds the headers that tell a browser what this app does not do. Plain ASGI, so that streams stay streams."""
-
-    def __init__(self, app: ASGIApp, frame_ancestors: str) -> None:
-        self.app = app
-        self.headers = {
-            "Content-Security-Policy": f"{CONTENT_SECURITY_POLICY}; frame-ancestors {frame_ancestors}",
-            "X-Content-Type-Options": "nosniff",
-            "Referrer-Policy": "same-origin",
-        }
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in self.headers.items():
-                    headers.setdefault(name, value)
-            await send(message)
-
-        await self.app(scope, receive, send_with_headers if scope["type"] == "http" else send)
 
 
 class Preload:
@@ -147,26 +106,6 @@ def create_app(
         _add_pages(app, settings)
         app.add_middleware(Preload, assets=settings.assets_dir)
     return app
-
-
-def _add_assets(app: FastAPI, folder: Path) -> None:
-    """Our own scripts and styles, and plotly's."""
-    plotly, version = _plotly_file(), metadata.version("plotly")
-
-    @app.get("/assets/plotly.min.js", include_in_schema=False)
-    def plotly_script(request: Request, v: str | None = None) -> Response:
-        """The script that plotly brings along; to be kept for ever when the address names its version."""
-        return file_response(request, plotly, "text/javascript", cache=FOR_EVER if v == version else ASK_AGAIN)
-
-    app.include_router(assets_router(folder))
-
-
-def _plotly_file() -> Path:
-    """plotly.min.js of the installed package, found without importing it, which would take a second."""
-    spec = util.find_spec("plotly")
-    if spec is None or spec.origin is None:
-        raise Refused("plotly is not installed", "app", "pip install 'sarqc[app]'")
-    return Path(spec.origin).parent / "package_data" / "plotly.min.js"
 
 
 def _add_pages(app: FastAPI, settings: Settings) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from sarqc.events import EVENT_TYPES
-from sarqc.jobs import http
 from sarqc.quantization.methods import METHODS, Candidates
 from sarqc.recipe import Recipe, public_name
 from sarqc.settings import Settings
+from sarqc.web import api as http
 
 PAGE = Path(__file__).parent / "reference.md"
 

@@ -11,8 +11,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from make_reference import table
 
-from sarqc.facts import LineFacts, lam_index, line_facts, mean_over_draws
-from sarqc.study import Line, Study, read_array
+from sarqc.study.document import Line, Study, read_array
+from sarqc.study.facts import LineFacts, lam_index, line_facts
+from sarqc.study.paired import mean_over_draws
 
 PAGE = Path(__file__).parent / "results.md"
 STUDIES = Path(__file__).resolve().parent.parent / "assets" / "studies"

@@ -99,7 +99,7 @@ def build(settings: Settings) -> None:
             names = json.dumps(sorted(described, key=lambda one: list(components).index(one[0])))
             part(
                 f'<div class="side" data-fields="{escape(names)}">{_PLAN}</div>',
-                script="calibrate.js",
+                script="calibrate/calibrate_page.js",
                 classes="area-side",
             )
         published = (settings.assets_dir / "published_speed.json").read_text(encoding="utf-8")
@@ -119,7 +119,7 @@ def build(settings: Settings) -> None:
 def _listen(components: dict[str, Any]) -> None:
     """Browser-only listeners: fill the form at the start and for a new model, and plan again after each change."""
     every = list(components.values())
-    module = script("calibrate.js")
+    module = script("calibrate/calibrate_page.js")
     blocks = gr.context.Context.root_block
     assert blocks is not None
     blocks.load(None, None, every, js=f"async () => (await {module}).initialValues()", api_visibility="private")

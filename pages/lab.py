@@ -133,7 +133,7 @@ def build() -> None:
     """The page at “/”."""
     top_bar("Lab")
     with gr.Column(elem_classes=["lab", "page"]):
-        part(_PICKS, script="lab.js", classes="area-words")
+        part(_PICKS, script="lab/lab_page.js", classes="area-words")
         with gr.Column(elem_classes=["story"]):
             explorer_plots("lab-", _HERO_PICKS)
         part(SLIDERS, classes="area-sliders")

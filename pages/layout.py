@@ -9,8 +9,8 @@ from typing import Any
 
 import gradio as gr
 
-from sarqc.jobs.assets import assets_root
 from sarqc.settings import Settings
+from sarqc.web.static import assets_root
 
 # In this order: later ones refine earlier ones.
 STYLES = ("base", "lab", "states", "calibrate", "run", "texts", "runs", "experts", "learn", "link")
@@ -22,7 +22,7 @@ _HEAD = """
 <meta name="assets" content="ASSETS">
 STYLES
 <link rel="icon" href="data:,">
-<script type="module" src="ASSETS/js/link.js"></script>
+<script type="module" src="ASSETS/js/base/link.js"></script>
 <script>
 (() => {
   let choice = null;
@@ -70,7 +70,7 @@ def top_bar(current: str) -> gr.HTML:
     )
     return gr.HTML(
         html_template=_BAR.format(links=links, title=escape(current)),
-        js_on_load=mounted("theme.js"),
+        js_on_load=mounted("base/theme.js"),
         apply_default_css=False,
         elem_classes=["slot", "slot-bar"],
     )

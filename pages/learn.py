@@ -89,6 +89,6 @@ def build(settings: Settings) -> None:
             steps="".join(sections),
             progress="".join(progress),
         ),
-        script="learn/learn.js",
+        script="learn/learn_page.js",
         classes="page learn",
     )

@@ -1,4 +1,4 @@
-"""The one plot component: an element that lives as long as the page and is drawn by assets/js/plot_host.js.
+"""The one plot component: an element that lives as long as the page and is drawn by assets/js/charts/plot_host.js.
 
 gr.Plot makes its element anew with every value: the camera is lost and each surface leaks a WebGL context. This one
 is an empty card; figures come from the REST interface and never pass through a component's value.
@@ -37,7 +37,7 @@ def plot(name: str, title: str, *, classes: str = "", tools: str = "", hidden: b
     )
     return gr.HTML(
         html_template=markup,
-        js_on_load=mounted("plot_host.js"),
+        js_on_load=mounted("charts/plot_host.js"),
         apply_default_css=False,
         elem_classes=["slot", f"slot-{name}"],
     )

@@ -13,15 +13,15 @@ from importlib import metadata
 from pathlib import Path
 
 from pages.layout import STYLES
-from sarqc.jobs.assets import assets_root
+from sarqc.web.static import assets_root
 
 _IMPORT = re.compile(r'^(?:import|export)\b[^;]*?from "(\.{1,2}/[\w/-]+\.js)";', re.MULTILINE)
 # Path of a page → the modules that its elements ask for, and whether it draws.
 NEEDS: dict[str, tuple[tuple[str, ...], bool]] = {
-    "/": (("theme.js", "link.js", "plot_host.js", "lab.js"), True),
-    "/calibrate": (("theme.js", "link.js", "calibrate.js"), True),
-    "/runs": (("theme.js", "link.js", "runs.js", "studies.js"), True),
-    "/learn": (("theme.js", "link.js", "learn/learn.js"), False),
+    "/": (("base/theme.js", "base/link.js", "charts/plot_host.js", "lab/lab_page.js"), True),
+    "/calibrate": (("base/theme.js", "base/link.js", "calibrate/calibrate_page.js"), True),
+    "/runs": (("base/theme.js", "base/link.js", "runs/runs_page.js", "runs/studies_list.js"), True),
+    "/learn": (("base/theme.js", "base/link.js", "learn/learn_page.js"), False),
 }
 
 

@@ -52,8 +52,8 @@ def build() -> None:
     """The page at “/runs”."""
     top_bar("Runs")
     with gr.Column(elem_classes=["page", "runs-page"]):
-        part(_RUNS, script="runs.js")
+        part(_RUNS, script="runs/runs_page.js")
         with gr.Column(elem_classes=["compare"]):
             part(_COMPARE)
             plot("compare", "Curves over λ", classes="plot-compare")
-        part(_STUDIES, script="studies.js")
+        part(_STUDIES, script="runs/studies_list.js")

@@ -15,7 +15,7 @@ _WHERE = {
     "quantize_layer": "sarqc.quantization.solve",
     "sweep_layer": "sarqc.quantization.solve",
     "Recipe": "sarqc.recipe",
-    "execute": "sarqc.execution",
+    "execute": "sarqc.engine.execute",
 }
 __all__ = list(_WHERE)
 __version__ = "0.1.0"

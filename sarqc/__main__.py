@@ -11,19 +11,17 @@ import json
 import os
 import shutil
 import signal
-from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, get_origin
 
 import typer
 
-from sarqc.batch import expanded
 from sarqc.errors import Refused, SarqcError
 from sarqc.events import Finished, Saved
-from sarqc.progress import Progress
 from sarqc.quantization.methods import METHODS, Candidates
-from sarqc.recipe import Recipe, public_name, read_document, separator
+from sarqc.recipe import Recipe, expanded, public_name, read_document, separator
 from sarqc.settings import Settings
+from sarqc.terminal import Progress, _print_summary
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 
@@ -114,8 +112,8 @@ def _quantize(
 
 def _execute(recipe: Recipe, output: Path | None, checkpoint_format: str) -> dict[str, Any]:
     """Runs a recipe. Its study goes to the studies of this host, where the page finds it, and a copy to ``output``."""
-    from sarqc.export.formats import check_format
-    from sarqc.preflight import output_is_free, plan
+    from sarqc.engine.plan import output_is_free, plan
+    from sarqc.export.readers import check_format
 
     settings = Settings()
     plan(recipe, settings)  # refusals come before torch is loaded
@@ -127,7 +125,7 @@ def _execute(recipe: Recipe, output: Path | None, checkpoint_format: str) -> dic
             "no folder was given for the model", f"format {checkpoint_format}", "Add --output with a new one."
         )
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite end, like Ctrl-C
-    from sarqc.execution import execute
+    from sarqc.engine.execute import execute
 
     summary: dict[str, Any] = {}
     study = settings.studies_dir() / recipe.fingerprint()
@@ -147,71 +145,12 @@ def _execute(recipe: Recipe, output: Path | None, checkpoint_format: str) -> dic
     return summary
 
 
-def _print_summary(summary: dict[str, Any]) -> None:
-    def line(name: str, value: str) -> None:
-        typer.echo(f"{name:<22}{value}")
-
-    line("share quantized", f"{summary['share_quantized']:.1%} of the parameters")
-    for number, (what, which) in enumerate(_what_was_chosen(summary)):
-        line("chosen by “auto”" if number == 0 else "", f"{what:<20}{which}")
-    if summary["perplexity"] is not None:
-        test = summary["protocol"]["test"]
-        line("perplexity", f"{summary['perplexity']:.4g}, float {summary['perplexity_float']:.4g}")
-        line("", f"{test['corpus']}, windows of {test['window']}, {test['predicted_tokens']:,} predicted tokens")
-    for name, task in summary["tasks"].items():
-        quantized, original = task["quantized"], task["float"]
-        line(
-            f"accuracy, {name}",
-            f"{quantized['accuracy']:.1%} ± {quantized['standard_error']:.1%}, float {original['accuracy']:.1%}",
-        )
-        if "acc_norm" in quantized:
-            error = quantized["acc_norm_standard_error"]
-            line("  by length", f"{quantized['acc_norm']:.1%} ± {error:.1%}, float {original['acc_norm']:.1%}")
-    for text in summary.get("texts", []):
-        for mode in ("greedy", "sampled"):
-            first, kl = text[mode]["divergence"], text[mode]["kl"]
-            where = "the same text" if first is None else f"apart from token {first + 1}"
-            line(f"text, {mode}", f"{where}, KL {sum(kl) / len(kl):.3g} nats a token, “{text['prompt'][:40]}”")
-    if summary.get("speed"):
-        for which in ("quantized", "float"):
-            if found := summary["speed"][which]:
-                line(f"speed, {which}", f"prefill {found['prefill']:.4g}, decoding {found['decode']:.4g} tokens/s")
-        if summary["speed"]["reason"]:
-            line("speed", summary["speed"]["reason"])
-    recon = [layer["report"]["relative_recon"] for layer in summary["layers"]]
-    line("reconstruction error", f"{sum(recon) / len(recon):.4g} relative, mean over {len(recon)} layers")
-
-
-def _what_was_chosen(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    """What “auto” settled on: λ for the whole model with its rivals, or how many layers chose each pair."""
-    selection = summary.get("selection")
-    if selection and selection["by"] == "model":
-        return [
-            (
-                f"λ = {one['lambda']:g}",
-                f"perplexity {one['perplexity']:.4g}" + (", chosen" if one["lambda"] == selection["lambda"] else ""),
-            )
-            for one in selection["candidates"]
-        ]
-    reports = [layer["report"] for layer in summary["layers"] if layer["report"].get("candidates")]
-    pairs = Counter((report["chosen"]["lam"], report["chosen"].get("gamma")) for report in reports)
-    tried = dict.fromkeys((one["lam"], one["gamma"]) for report in reports for one in report["candidates"])
-    return [
-        (
-            f"λ = {lam:g}" + ("" if gamma is None else f", γ = {gamma:g}"),
-            f"{pairs[lam, gamma]} of {len(reports)} layers",
-        )
-        for lam, gamma in tried
-        if pairs[lam, gamma]
-    ]
-
-
 _recipe_command("quantize", "Quantize a model with one method: one flag for each field of a recipe.", _quantize)
 
 
 def _plan(recipe: Recipe, as_json: AsJson = False) -> None:
-    from sarqc.export.formats import LOADS
-    from sarqc.preflight import plan
+    from sarqc.engine.plan import plan
+    from sarqc.export.readers import LOADS
 
     planned = _guarded(lambda: plan(recipe, Settings()), as_json).model_dump(mode="json")
     if as_json:
@@ -252,8 +191,8 @@ def run(
 
 def _check_all(recipes: dict[str, Recipe], output: Path | None, checkpoint_format: str) -> None:
     """Refuses a batch as a whole before its first run, where one of its runs can't work."""
-    from sarqc.export.formats import check_format
-    from sarqc.preflight import output_is_free, plan
+    from sarqc.engine.plan import output_is_free, plan
+    from sarqc.export.readers import check_format
 
     if output is not None:
         output_is_free(output)
@@ -274,8 +213,7 @@ def survey(
     """Make a study over method × bits × λ × γ × calibration draws from a YAML file."""
 
     def work() -> None:
-        from sarqc.survey import Survey
-        from sarqc.surveying import conduct
+        from sarqc.engine.survey import Survey, conduct
 
         wanted = Survey.from_file(file)
         for line in conduct(wanted, Settings(), output):

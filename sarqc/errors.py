@@ -1,11 +1,16 @@
 """Every error a person can meet says what is wrong, where, and what to do about it.
 
     SarqcError
-    ├── Refused            bad input, seen before any work          exit 2   HTTP 422
-    │   ├── NotFound       no such run, study, model, file          exit 2   HTTP 404
-    │   └── Unreachable    a hub or mirror that does not answer     exit 2   HTTP 503
-    ├── NumericalError     NaN or infinity met in the mathematics   exit 1   HTTP 500
-    └── WorkerLost         the process doing the work is gone       exit 1   HTTP 500
+    ├── Refused            bad input, seen before any work           exit 2   HTTP 422
+    │   ├── NotFound       no such run, study, model, file           exit 2   HTTP 404
+    │   ├── Unreachable    a hub or mirror that does not answer      exit 2   HTTP 503
+    │   ├── Conflict       not possible in the state of the run      exit 2   HTTP 409
+    │   ├── QueueFull      as many runs wait as the host accepts     exit 2   HTTP 429
+    │   ├── NoRoom         the disk, or the share for exports, full  exit 2   HTTP 507
+    │   ├── TooLarge       more bytes than the host takes            exit 2   HTTP 413
+    │   └── Forbidden      a request from a foreign origin           exit 2   HTTP 403
+    ├── NumericalError     NaN or infinity met in the mathematics    exit 1   HTTP 500
+    └── WorkerLost         the process doing the work is gone        exit 1   HTTP 500
 
 The page, the REST interface and the command line all print the same three parts.
 """
@@ -58,6 +63,38 @@ class Unreachable(Refused):
 
     kind = "unreachable"
     http_status = 503
+
+
+class Conflict(Refused):
+    """The run is in a state in which this can't be done."""
+
+    kind = "conflict"
+    http_status = 409
+
+
+class QueueFull(Refused):
+    """As many runs wait as this host accepts."""
+
+    http_status = 429
+
+
+class NoRoom(Refused):
+    """The disk, or what exports may take of it, is full."""
+
+    http_status = 507
+
+
+class TooLarge(Refused):
+    """More bytes than this host takes."""
+
+    http_status = 413
+
+
+class Forbidden(Refused):
+    """The request came from somewhere it must not come from."""
+
+    kind = "forbidden"
+    http_status = 403
 
 
 class NumericalError(SarqcError):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from sarqc.quantization.methods import METHODS
-from sarqc.study import LayerInfo, Line, ModelFacts, Study, StudyWriter
+from sarqc.study.document import LayerInfo, Line, ModelFacts, Study, StudyWriter
 
 LAMS = (0.0, 0.01, 0.1, 0.3, 1.0)
 GAMMAS = (0.1, 0.5)

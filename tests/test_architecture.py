@@ -1,4 +1,4 @@
-"""The house's floors, enforced: imports go downwards, or to the left on one floor."""
+"""The direction of imports, enforced: a tree of packages in which strangers stay strangers."""
 
 from __future__ import annotations
 
@@ -11,47 +11,41 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# From the ground up. Rooms of one floor are strangers, except that a room in a list may look at those left of it.
-FLOORS: list[list[tuple[str, ...]]] = [
-    [("sarqc.errors",)],
-    [("sarqc.settings",), ("sarqc.quantization",), ("sarqc.models",)],
-    [("sarqc.recipe", "sarqc.batch"), ("sarqc.events",), ("sarqc.artefacts",), ("sarqc.study",)],
-    [("sarqc.experts", "sarqc.facts", "sarqc.figures")],
-    [("sarqc.calibration",), ("sarqc.evaluation",), ("sarqc.export",)],
-    [
-        (
-            "sarqc.host",
-            "sarqc.costs",
-            "sarqc.preflight",
-            "sarqc.planning",
-            "sarqc.model_selection",
-            "sarqc.study_lines",
-            "sarqc.execution",
-            "sarqc.survey",
-            "sarqc.surveying",
-        ),
-    ],
-    [("sarqc.jobs",)],
-    [("pages",)],
-    [("app",), ("sarqc.progress", "sarqc.__main__")],
-]
-# Rooms that look sideways for a reason.
-SIDEWAYS = {("sarqc.models", "sarqc.settings")}  # the catalogue asks where models are kept
+# Each package or module, and all that it may import of the others. Whatever is not listed is a stranger.
+GROUND = {"sarqc.errors", "sarqc.settings", "sarqc.events", "sarqc.artefacts", "sarqc.recipe"}
+TREE: dict[str, set[str]] = {
+    "sarqc.errors": set(),
+    "sarqc.settings": {"sarqc.errors"},
+    "sarqc.events": {"sarqc.errors"},
+    "sarqc.artefacts": {"sarqc.errors"},
+    "sarqc.quantization": {"sarqc.errors"},
+    "sarqc.theory": {"sarqc.errors", "sarqc.quantization"},
+    "sarqc.recipe": {"sarqc.errors", "sarqc.quantization"},
+    "sarqc.models": {"sarqc.errors", "sarqc.settings"},
+    "sarqc.calibration": GROUND | {"sarqc.quantization", "sarqc.models"},
+    "sarqc.evaluation": GROUND | {"sarqc.quantization", "sarqc.models"},
+    "sarqc.export": GROUND | {"sarqc.quantization", "sarqc.models"},
+    "sarqc.study": GROUND | {"sarqc.quantization", "sarqc.models"},
+    "sarqc.figures": GROUND | {"sarqc.quantization", "sarqc.models", "sarqc.theory", "sarqc.study"},
+    "sarqc.engine": GROUND
+    | {"sarqc.quantization", "sarqc.theory", "sarqc.models", "sarqc.study"}
+    | {"sarqc.calibration", "sarqc.evaluation", "sarqc.export"},
+    "sarqc.jobs": GROUND | {"sarqc.export"},
+    "sarqc.web": GROUND
+    | {"sarqc.quantization", "sarqc.models", "sarqc.study", "sarqc.figures"}
+    | {"sarqc.calibration.corpora", "sarqc.engine.plan", "sarqc.jobs"},
+    "sarqc.terminal": {"sarqc.errors", "sarqc.events"},
+    "sarqc.__main__": GROUND
+    | {"sarqc.quantization", "sarqc.models", "sarqc.export", "sarqc.study", "sarqc.engine", "sarqc.terminal"},
+    "pages": GROUND | {"sarqc.quantization", "sarqc.web"},
+    "app": GROUND | {"sarqc.jobs", "sarqc.web", "pages"},
+}
 
 
-def room_of(module: str) -> str | None:
-    """The room that a module belongs to: the longest name of ``FLOORS`` that it starts with."""
-    rooms = [room for floor in FLOORS for group in floor for room in group]
-    found = [room for room in rooms if module == room or module.startswith(f"{room}.")]
-    return max(found, key=len) if found else None
-
-
-def place_of(room: str) -> tuple[int, int, int]:
-    for floor, groups in enumerate(FLOORS):
-        for position, group in enumerate(groups):
-            if room in group:
-                return floor, position, group.index(room)
-    raise AssertionError(room)
+def package_of(module: str) -> str | None:
+    """The longest name of ``TREE`` that a module belongs to."""
+    names = [name for name in TREE if module == name or module.startswith(f"{name}.")]
+    return max(names, key=len) if names else None
 
 
 def modules() -> dict[str, Path]:
@@ -74,26 +68,47 @@ def imports_of(path: Path) -> set[str]:
     return found
 
 
-def test_every_module_has_a_room() -> None:
-    homeless = [name for name in modules() if room_of(name) is None and name != "sarqc"]
-    assert homeless == []
+def test_every_module_has_a_place() -> None:
+    assert [name for name in modules() if package_of(name) is None and name != "sarqc"] == []
 
 
-def test_imports_go_downwards() -> None:
+def test_the_tree_has_no_circle() -> None:
+    def below(name: str, above: tuple[str, ...]) -> None:
+        assert name not in above, f"{' imports '.join(above)} imports {name}"
+        for package in {package_of(imported) or imported for imported in TREE[name]}:
+            below(package, (*above, name))
+
+    for name in TREE:
+        below(name, ())
+
+
+def test_imports_follow_the_tree() -> None:
     wrong = []
     for name, path in modules().items():
-        here = room_of(name)
+        here = package_of(name)
         if here is None:
             continue
         for imported in imports_of(path):
-            there = room_of(imported)
-            if there is None or there == here or (here, there) in SIDEWAYS:
+            there = package_of(imported)
+            if there is None or there == here:
                 continue
-            (floor, group, position), (other_floor, other_group, other_position) = place_of(here), place_of(there)
-            left = floor == other_floor and group == other_group and other_position < position
-            if not (other_floor < floor or left):
+            allowed = any(imported == place or imported.startswith(f"{place}.") for place in TREE[here])
+            parent = any(place.startswith(f"{imported}.") for place in TREE[here])  # from sarqc.engine import plan
+            if not (allowed or parent):
                 wrong.append(f"{name} imports {imported}")
     assert wrong == []
+
+
+def test_no_script_shares_its_name_with_a_module() -> None:
+    scripts = {path.stem for path in (ROOT / "assets" / "js").rglob("*.js")}
+    both = scripts & {path.stem for path in modules().values()}
+    assert both == set()
+
+
+def test_the_queue_needs_no_web_framework() -> None:
+    for path in (ROOT / "sarqc" / "jobs").glob("*.py"):
+        strangers = {name.split(".")[0] for name in imports_of(path)} & {"fastapi", "starlette", "uvicorn", "gradio"}
+        assert strangers == set(), path.name
 
 
 def test_quantization_knows_torch_and_errors_only() -> None:
@@ -107,10 +122,10 @@ def test_quantization_knows_torch_and_errors_only() -> None:
     ("module", "absent"),
     [
         ("sarqc", ("torch", "gradio", "pydantic")),
-        ("sarqc.preflight", ("torch", "gradio", "plotly", "lm_eval", "transformers")),
+        ("sarqc.engine.plan", ("torch", "gradio", "plotly", "lm_eval", "transformers")),
         ("sarqc.figures", ("torch", "gradio", "plotly")),
-        ("sarqc.jobs.http", ("torch", "gradio", "lm_eval")),
-        ("sarqc.execution", ("gradio", "plotly", "lm_eval")),
+        ("sarqc.web.api", ("torch", "gradio", "lm_eval")),
+        ("sarqc.engine.execute", ("gradio", "plotly", "lm_eval")),
     ],
 )
 def test_heavy_libraries_are_loaded_where_they_are_used(module: str, absent: tuple[str, ...]) -> None:

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from sarqc.__main__ import _print_summary
 from sarqc.events import CandidateDone, EpochDone, LayerDone, PointDone, Saved, Stage, Started, Warned
-from sarqc.progress import Progress, words
-from sarqc.study import Study
+from sarqc.study.document import Study
+from sarqc.terminal import Progress, _print_summary, words
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -9,7 +9,7 @@ import pytest
 
 from sarqc.events import EVENT_TYPES, Measured, from_json
 
-SCRIPT = Path(__file__).resolve().parent.parent / "assets" / "js" / "api.js"
+SCRIPT = Path(__file__).resolve().parent.parent / "assets" / "js" / "base" / "client.js"
 
 
 def test_the_pages_know_every_type() -> None:

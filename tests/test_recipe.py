@@ -10,10 +10,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sarqc.batch import expanded
 from sarqc.errors import Refused
 from sarqc.quantization.methods import METHODS, ColumnSolver, ScaleSearch, method
-from sarqc.recipe import Recipe
+from sarqc.recipe import Recipe, expanded
 
 LEAST = {"model": "tiny-llama", "calibration": "tiny-llama-calibration"}
 

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from sarqc.models.families import Family, InputGroup
 from sarqc.models.linears import weight_of
-from sarqc.models.structure import Family, InputGroup
 from sarqc.models.walk import BlockWalk
 from sarqc.quantization.layer_statistics import LayerStatistics
 

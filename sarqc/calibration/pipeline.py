@@ -7,52 +7,23 @@ known before anything is solved, and a run that was stopped continues from its f
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
-from dataclasses import asdict
 
 import torch
 from torch import Tensor, nn
 
-from sarqc.artefacts import ArtefactStore, chain_key
+from sarqc.artefacts import ArtefactStore
+from sarqc.calibration.block import BlockData, solve_block, whole_batches
 from sarqc.calibration.capture import collect
-from sarqc.calibration.layer_file import SUFFIX, read_layer, write_layer
-from sarqc.calibration.plan import CalibrationPlan, SolvedLayer, told_points
-from sarqc.calibration.solving import BlockData, solve_block, whole_batches
+from sarqc.calibration.job import CalibrationPlan, SolvedLayer, told_points
+from sarqc.calibration.kept_layers import SUFFIX, read_layer, write_layer
 from sarqc.errors import NumericalError, SarqcError
 from sarqc.events import EpochDone, PointDone
+from sarqc.models.families import LayerInfo
 from sarqc.models.folding import write_folded
 from sarqc.models.loading import LoadedModel
-from sarqc.models.structure import LayerInfo
 from sarqc.models.walk import BlockWalk
 from sarqc.quantization.solve import BUDGET_BYTES
-
-LAYER_FORMAT = 4  # part of every key: raise it when the same inputs would give other bits, or a file holds more
-
-
-def layer_keys(loaded: LoadedModel, plan: CalibrationPlan) -> dict[str, str]:
-    """The key of every layer, in the order of solving, from the float weights and the plan alone."""
-    config = {name: value for name, value in loaded.checkpoint.config.items() if name != "transformers_version"}
-    chain = chain_key(
-        LAYER_FORMAT, torch.__version__, loaded.device.type, str(loaded.compute_dtype), str(loaded.storage_dtype),
-        config, plan.sequences.protocol, plan.inputs_from,
-        fingerprint(loaded.model.get_submodule(loaded.family.embedding)),
-    )  # fmt: skip
-    keys: dict[str, str] = {}
-    by_block = _by_block(loaded.checkpoint.layers)
-    for index, block in enumerate(loaded.blocks()):
-        with loaded.at(block):
-            chain = chain_key(chain, fingerprint(block))
-        names = [layer.name for layer in by_block.get(index, [])]
-        grids = {name: asdict(plan.grids[name]) for name in names}
-        block_keys = [
-            chain_key(chain, name, grids[name] if plan.method.unit == "layer" else grids, plan.choices())
-            for name in names
-        ]
-        keys.update(zip(names, block_keys, strict=True))
-        if plan.inputs_from == "quantized":
-            chain = chain_key(chain, block_keys)
-    return keys
 
 
 def calibrate(
@@ -209,27 +180,3 @@ def _by_block(layers: list[LayerInfo]) -> dict[int, list[LayerInfo]]:
     for layer in layers:
         grouped.setdefault(layer.block, []).append(layer)
     return grouped
-
-
-def model_fingerprint(loaded: LoadedModel) -> str:
-    """What changes with any weight of the model as it is now."""
-    inside = {id(module) for module in loaded.blocks().modules()}
-    outside = [
-        fingerprint(module)
-        for module in loaded.model.modules()
-        if id(module) not in inside and not any(True for _ in module.children())
-    ]
-    blocks = []
-    for block in loaded.blocks():
-        with loaded.at(block):
-            blocks.append(fingerprint(block))
-    return chain_key(outside, blocks)
-
-
-def fingerprint(module: nn.Module) -> str:
-    """SHA-256 over the names, dtypes, shapes and bits of a module's parameters and buffers."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(module.state_dict().items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sarqc.evaluation.protocol import DECODED_TOKENS, SPEED_REPEATS
+from sarqc.evaluation import DECODED_TOKENS, SPEED_REPEATS
 from sarqc.events import SpeedMeasured
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid

@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from sarqc.export.formats import LOADS, Format, who_can_load
-from sarqc.models.structure import Family
+from sarqc.export.readers import LOADS, Format, who_can_load
+from sarqc.models.families import Family
 from sarqc.recipe import Recipe
 
 _TITLES = {

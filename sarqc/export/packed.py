@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from sarqc.errors import Refused
-from sarqc.export.checkpoint import new_checkpoint, stored_tensors, write_weights
+from sarqc.export.plain import new_checkpoint, stored_tensors, write_weights
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.quantized_layer import QuantizedLayer

@@ -5,7 +5,7 @@ a plain dict for plotly with bindings for what changes with γ and λ: see ``dra
 """
 
 from sarqc.figures.compare import compare_view
-from sarqc.figures.lab import lab_view
 from sarqc.figures.tables import figure_table
+from sarqc.figures.view import lab_view
 
 __all__ = ["compare_view", "figure_table", "lab_view"]

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from sarqc.errors import Refused
-from sarqc.facts import LineFacts, has_lam, line_facts
-from sarqc.figures.curves import Curve, Panel, error_text, perplexity_text, stack
 from sarqc.figures.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure
-from sarqc.figures.lab import default_line, start_of
-from sarqc.figures.sentence import lam_text
+from sarqc.figures.numbers import error_text, lam_text, perplexity_text
+from sarqc.figures.panels import Curve, Panel, stack
+from sarqc.figures.view import default_line, start_of
 from sarqc.recipe import Recipe, public_name
-from sarqc.study import Study
+from sarqc.study.document import Study
+from sarqc.study.facts import LineFacts, has_lam, line_facts
 
 
 def compare_view(studies: Sequence[tuple[Study, Path]]) -> dict[str, Any]:

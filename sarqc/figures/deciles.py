@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.facts import LineFacts, equal_points, read
 from sarqc.figures.drawing import DRIFT, PLAIN_AXIS, Figure, base_layout, bind, note
-from sarqc.figures.sentence import number, point_names
+from sarqc.figures.numbers import number, point_names
+from sarqc.study.facts import LineFacts, equal_points, read
 
 LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share of the axis
 # Side by side, or one above the other where the card is as narrow as a phone.

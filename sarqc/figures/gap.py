@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.facts import Difference, LineFacts, has_lam, paired_difference, read, select_layer
-from sarqc.figures.curves import error_text
 from sarqc.figures.drawing import (
     HELD_OUT,
     PLAIN_AXIS,
@@ -24,7 +22,9 @@ from sarqc.figures.drawing import (
     note,
     plain_numbers,
 )
-from sarqc.figures.sentence import NBSP, difference_decimals, draws_text, lam_text, number, point_names
+from sarqc.figures.numbers import NBSP, difference_decimals, draws_text, error_text, lam_text, number, point_names
+from sarqc.study.facts import LineFacts, has_lam, read, select_layer
+from sarqc.study.paired import Difference, paired_difference
 
 LABEL_GAP = 0.075  # least distance of two labels at the lines' ends, as a share of the panel
 

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from sarqc.facts import LineFacts, Quality, equal_points, is_point, lam_index, spans
-from sarqc.figures.curves import Curve, Panel, accuracy_text, axis_name, error_text, perplexity_text, stack, upright
 from sarqc.figures.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure, bind, note, position
+from sarqc.figures.numbers import (
+    accuracy_text,
+    draws_text,
+    error_text,
+    lam_names,
+    lam_text,
+    perplexity_text,
+    point_names,
+)
+from sarqc.figures.panels import Curve, Panel, axis_name, stack, upright
 from sarqc.figures.scales import SCALE_WORDS, on_scale
-from sarqc.figures.sentence import draws_text, lam_names, lam_text, point_names
 from sarqc.quantization.methods import METHODS
+from sarqc.study.facts import LineFacts, Quality, equal_points, is_point, lam_index
+from sarqc.study.paired import spans
 
 DAMPINGS = (0.01, 0.05, 0.1)  # of GPTQ, as shares of the mean of the diagonal: λ of the identity
 

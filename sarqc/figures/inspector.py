@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from sarqc.facts import LineFacts, read
 from sarqc.figures.drawing import PLAIN_AXIS, Figure, base_layout, bind, note
 from sarqc.figures.layer_map import layer_label
-from sarqc.figures.sentence import point_names
+from sarqc.figures.numbers import point_names
+from sarqc.study.facts import LineFacts, read
 
 MOST_LEVELS = 32  # more are too close to be told apart
 NARROW_CHANNELS = 32  # shown where there is little room

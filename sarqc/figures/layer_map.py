@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.facts import LineFacts
 from sarqc.figures.drawing import PLAIN_AXIS, Figure, base_layout, bind, plain_numbers
-from sarqc.figures.quantities import Quantity
-from sarqc.models.structure import LayerInfo
+from sarqc.figures.layer_quantities import Quantity
+from sarqc.models.families import LayerInfo
+from sarqc.study.facts import LineFacts
 
 WORST_WIDTH = 0.32  # of a pooled column's width is the stripe of its worst expert
 MOST_NAMES = 8  # with more columns than this the names of linears are one letter

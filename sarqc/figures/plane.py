@@ -13,8 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from sarqc.facts import LineFacts, is_point, line_facts
-from sarqc.figures.curves import error_text
 from sarqc.figures.drawing import (
     HELD_OUT,
     PLAIN_AXIS,
@@ -27,8 +25,9 @@ from sarqc.figures.drawing import (
     note,
     plain_numbers,
 )
-from sarqc.figures.sentence import lam_text, point_names
+from sarqc.figures.numbers import error_text, lam_text, point_names
 from sarqc.quantization.hull import weight_intervals
+from sarqc.study.facts import LineFacts, is_point, line_facts
 
 Interval = tuple[float, float]
 NOBODY = (math.inf, -math.inf)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sarqc.facts import LineFacts, has_lam, lam_index
+from sarqc.study.facts import LineFacts, has_lam, lam_index
 
 SCALES = {"raw": "raw", "paper": "paper’s rule", "ratio": "ratio to λ = 0"}
 SCALE_WORDS = {"raw": "relative", "paper": "paper’s rule", "ratio": "ratio to λ = 0"}

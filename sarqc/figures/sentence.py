@@ -10,50 +10,20 @@ import math
 
 import numpy as np
 
-from sarqc.facts import CLEAR, Baseline, Difference, LineFacts, Quality, Selection, has_lam, spans
-from sarqc.study import Line
+from sarqc.figures.numbers import (
+    NBSP,
+    decimals_for,
+    draws_text,
+    lam_text,
+    number,
+    percent,
+    plus_minus,
+    small_percent,
+)
+from sarqc.study.facts import Baseline, LineFacts, Quality, Selection, has_lam
+from sarqc.study.paired import CLEAR, Difference, spans
 
 Piece = dict[str, str]
-_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-NBSP = "\u00a0"
-
-
-def number(value: float, decimals: int) -> str:
-    """A number for people: fixed decimals, a true minus sign, and never “−0”."""
-    text = f"{value:.{decimals}f}"
-    if float(text) == 0:
-        text = text.lstrip("-")
-    return text.replace("-", "\u2212")
-
-
-def lam_text(value: float) -> str:
-    """λ and γ as the axis writes them."""
-    return f"{value:g}".replace("-", "\u2212")
-
-
-def lam_names(line: Line) -> list[str]:
-    """The λ of a line as its axis and its table write them: “auto” where that chose, “–” where a method has none."""
-    if has_lam(line):
-        return [lam_text(lam) for lam in line.lams]
-    return ["auto" if line.selected else "–"] * len(line.lams)
-
-
-def point_names(line: Line) -> list[str]:
-    """The λ of a line as labels: “λ = 0.1”, or what its one point is where that is no value of λ."""
-    if has_lam(line):
-        return [f"λ = {lam_text(lam)}" for lam in line.lams]
-    return ["auto" if line.selected else line.title] * len(line.lams)
-
-
-def decimals_for(value: float) -> int:
-    """Decimals that leave a perplexity about three digits."""
-    size = abs(value)
-    return 2 if size < 10 else 1 if size < 1000 else 0
-
-
-def draws_text(count: int) -> str:
-    word = _WORDS[count] if count < len(_WORDS) else str(count)
-    return f"{word} draw" if count == 1 else f"{word} draws"
 
 
 def plain(pieces: list[Piece]) -> str:
@@ -89,35 +59,6 @@ def small_print(facts: LineFacts, gamma: int, lam: int) -> list[str]:
     if facts.to_identity is not None and math.isfinite(facts.to_identity.mean[at]) and not same:
         lines.append(_identity_text(facts.to_identity, at))
     return lines
-
-
-def percent(value: float, decimals: int = 0) -> str:
-    return f"{number(100 * value, decimals)}{NBSP}%"
-
-
-def small_percent(value: float) -> str:
-    """Whole per cents, below 2 % with one significant digit more: an error of 0.002 is not nothing."""
-    if not 0 < value < 0.0195:
-        return percent(value)
-    return percent(value, 1 if value >= 0.00095 else 2)
-
-
-def difference_decimals(error: float, value: float) -> int:
-    """Decimals that show the standard error with one digit (two where it begins with 1), at least as many as a
-    perplexity of this size has, and at most three."""
-    base = decimals_for(value)
-    if not math.isfinite(error) or error <= 0:
-        return base
-    exponent = math.floor(math.log10(error))
-    lead = error / 10**exponent
-    return int(min(3, max(base, -exponent + (1 if lead < 2 else 0), 0)))
-
-
-def plus_minus(mean: float, error: float, value: float) -> str:
-    """“2.9 ± 0.5”, or only “2.9” where the error is not known."""
-    decimals = difference_decimals(error, value)
-    text = number(mean, decimals)
-    return f"{text}{NBSP}±{NBSP}{number(error, decimals)}" if math.isfinite(error) else text
 
 
 def _p(text: str, role: str = "") -> Piece:

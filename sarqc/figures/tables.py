@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from sarqc.errors import NotFound
-from sarqc.facts import LineFacts, line_facts, mean_over_draws, paired_difference, read
 from sarqc.figures.deciles import decile_drift
 from sarqc.figures.inspector import read_group
-from sarqc.figures.lab import point_rows
-from sarqc.figures.quantities import quantities_of, quantity_of
-from sarqc.figures.weights import surface_layer
-from sarqc.study import Study, one_draw
+from sarqc.figures.layer_quantities import quantities_of, quantity_of
+from sarqc.figures.surfaces import surface_layer
+from sarqc.figures.view import point_rows
+from sarqc.study.document import Study, one_draw
+from sarqc.study.facts import LineFacts, line_facts, read
+from sarqc.study.paired import mean_over_draws, paired_difference
 
 Row = dict[str, Any]
 COLUMN_OF = {"lambda": "chosen_lambda", "gamma": "chosen_gamma"}  # of a quantity, where it is called otherwise

@@ -14,20 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sarqc.errors import NotFound, Refused
-from sarqc.export.formats import FORMATS, Format, check_format, who_can_load
-from sarqc.jobs.run import Conflict, Run, State, advice
+from sarqc.errors import Conflict, NoRoom, NotFound, Refused
+from sarqc.export.readers import FORMATS, Format, check_format, who_can_load
+from sarqc.jobs.run import Run, State, advice
 from sarqc.jobs.store import Store
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
 CHUNK_BYTES = 1 << 20
-
-
-class NoRoom(Refused):
-    """The disk, or what exports may take of it, is full."""
-
-    http_status = 507
 
 
 def export_folder(settings: Settings, export_id: str) -> Path:

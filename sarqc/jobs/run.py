@@ -18,8 +18,6 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from sarqc.errors import Refused
-
 LANES = ("preview", "batch")
 
 
@@ -46,19 +44,6 @@ ALLOWED: Mapping[State, frozenset[State]] = {
     State.FAILED: frozenset({State.QUEUED}),
     State.FINISHED: frozenset(),
 }
-
-
-class Conflict(Refused):
-    """The run is in a state in which this can't be done."""
-
-    kind = "conflict"
-    http_status = 409
-
-
-class QueueFull(Refused):
-    """As many runs wait as this host accepts."""
-
-    http_status = 429
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sarqc.errors import NotFound, Refused
+from sarqc.errors import Conflict, NotFound, QueueFull, Refused
 from sarqc.events import Cancelled, Event, Failed, Finished, Interrupted, LayerDone, Saved, Started
-from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Conflict, QueueFull, Removed, Run, State, StoredEvent, advice
+from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, Run, State, StoredEvent, advice
 from sarqc.jobs.schema import migrate
 from sarqc.recipe import Recipe
 

@@ -21,8 +21,8 @@ from itertools import groupby
 from sarqc.errors import NotFound, Refused, WorkerLost
 from sarqc.events import Cancelled, Failed, Finished, Interrupted
 from sarqc.jobs import exports, schedule
+from sarqc.jobs.bell import ALL_RUNS, Bell
 from sarqc.jobs.run import AT_REST, Run, State
-from sarqc.jobs.sse import ALL_RUNS, Bell
 from sarqc.jobs.store import Store
 from sarqc.jobs.workers import EXECUTE, Gone, LocalWorkers, Message, Said, Workers, log_path
 from sarqc.recipe import Recipe

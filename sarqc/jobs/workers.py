@@ -32,7 +32,7 @@ from sarqc.jobs.exports import checkpoint_folder
 from sarqc.jobs.run import Run
 from sarqc.settings import Settings
 
-EXECUTE = "sarqc.execution:execute"
+EXECUTE = "sarqc.engine.execute:execute"
 EXIT_SECONDS = 5.0  # how long a process may take to end after its last word
 WARM_SECONDS = 600.0  # how long a process waits, imports done, for a run that doesn't come
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sarqc.errors import Refused
-from sarqc.models.structure import Family, InputGroup, LayerInfo, family_of
+from sarqc.models.families import Family, InputGroup, LayerInfo, family_of
 
 _MAX_HEADER = 100_000_000  # bytes; the format's own limit
 _BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}

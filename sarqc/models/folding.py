@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from sarqc.errors import NumericalError, Refused
+from sarqc.models.families import InputGroup
 from sarqc.models.linears import bias_of, weight_of
-from sarqc.models.structure import InputGroup
 
 
 class ScaledLayer(Protocol):

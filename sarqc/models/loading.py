@@ -18,10 +18,10 @@ from torch import Tensor, nn
 
 from sarqc.errors import Refused
 from sarqc.models.checkpoint import Checkpoint
+from sarqc.models.families import Family, InputGroup
 from sarqc.models.linears import weight_of
 from sarqc.models.streaming import Streaming
-from sarqc.models.structure import Family, InputGroup
-from sarqc.models.weights import WeightFiles
+from sarqc.models.weight_files import WeightFiles
 
 # Dtypes of weights as safetensors spells them.
 STORED = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}

@@ -16,7 +16,7 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from sarqc.models.weights import WeightFiles, put
+from sarqc.models.weight_files import WeightFiles, put
 
 _PREFIX = "blocks-"
 

@@ -5,7 +5,6 @@ Axes: K candidates of a finite set.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sarqc.errors import NumericalError, Refused
-from sarqc.quantization.hull import rounded, weight_intervals
+from sarqc.quantization.hull import weight_intervals
 
 
 @dataclass(frozen=True)
@@ -66,35 +65,6 @@ def lambda_intervals(drift: Tensor, recon: Tensor) -> LambdaIntervals:
     """
     ends = torch.tensor(weight_intervals(_exact(drift, recon)), dtype=torch.float64)
     return LambdaIntervals(ends[:, 0].reshape(drift.shape), ends[:, 1].reshape(drift.shape))
-
-
-def multipliers(drift: Tensor, recon: Tensor, selected: int) -> Interval:
-    """λ_min and λ_max of one candidate by the definition of Corollary 1; an empty interval says that it is unsupported.
-
-    λ_min = max(0, sup of (recon_k - recon')/(drift' - drift_k) over the candidates with larger drift),
-    λ_max = inf of (recon' - recon_k)/(drift_k - drift') over those with smaller drift, inf where there are none.
-    drift and recon (K,); ``selected`` is the position k. λ has the unit of recon/drift: with recon_loss, a sum over
-    tokens, it is n_tokens times the λ_R of the paper, whose risk is a mean.
-
-    The corollary is about a minimiser of recon under a bound on drift. Such a one has no rival of its own drift and
-    smaller recon; for any other candidate the definition, which leaves equal drifts out, can give an interval where
-    ``lambda_intervals`` rightly has none. Everywhere else the two are equal. Errors as there.
-    """
-    points = _exact(drift, recon)
-    own_drift, own_recon = points[selected]
-    least, most = Fraction(0), None
-    for other_drift, other_recon in points:
-        if other_drift == own_drift:
-            continue
-        tie = (own_recon - other_recon) / (other_drift - own_drift)
-        if other_drift > own_drift:
-            least = max(least, tie)
-        else:
-            most = tie if most is None else min(most, tie)
-    lowest, highest = rounded(least), math.inf if most is None else rounded(most)
-    if most is not None and least > most and lowest == highest:  # empty by less than rounding can show
-        lowest = math.nextafter(lowest, math.inf)
-    return Interval(lowest, highest)
 
 
 def _exact(drift: Tensor, recon: Tensor) -> list[tuple[Fraction, Fraction]]:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import torch
 
+from sarqc.engine.execute import execute
 from sarqc.events import Finished
-from sarqc.execution import execute
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import method

@@ -90,8 +90,9 @@ def test_tokens_of_experts_are_a_map_a_table_and_words(open_page):
 
 
 RUN = """async ([blocks, experts]) => {
-  const { RunMatrix } = await import(document.querySelector('meta[name=assets]').content + '/js/run_matrix.js');
-  const State = await import(document.querySelector('meta[name=assets]').content + '/js/run_state.js');
+  const scripts = document.querySelector('meta[name=assets]').content + '/js';
+  const { RunMatrix } = await import(scripts + '/calibrate/run_matrix.js');
+  const State = await import(scripts + '/calibrate/run_state.js');
   const layers = [];
   for (let block = 0; block < blocks; block += 1) {
     const add = (module, expert) => layers.push({ name: `l.${layers.length}`, block, module, expert });

@@ -31,9 +31,10 @@ GAMMA = """(value) => {
 
 # Every mark of a figure with what places and colours it; names that plotly makes up anew each time are left out.
 COMPARE = """async ([names, at]) => {
-  const host_of = (await import(document.querySelector('meta[name=assets]').content + '/js/plot_host.js')).plot;
-  const { figureAt } = await import(document.querySelector('meta[name=assets]').content + '/js/bind.js');
-  const { movingBindings, prepare } = await import(document.querySelector('meta[name=assets]').content + '/js/step.js');
+  const scripts = document.querySelector('meta[name=assets]').content + '/js';
+  const host_of = (await import(scripts + '/charts/plot_host.js')).plot;
+  const { figureAt } = await import(scripts + '/charts/bind.js');
+  const { movingBindings, prepare } = await import(scripts + '/charts/step.js');
   const marks = (root) => [...root.querySelectorAll(
       '.trace .js-line, .trace .point, .trace .yerror, .annotation, .shapelayer path, path[data-index], .hm image, '
       + '.xtitle')]

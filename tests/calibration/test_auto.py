@@ -12,14 +12,15 @@ import torch
 
 from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.corpora import Sequences
-from sarqc.calibration.pipeline import calibrate, layer_keys
-from sarqc.calibration.plan import CalibrationPlan, SolvedLayer
+from sarqc.calibration.job import CalibrationPlan, SolvedLayer
+from sarqc.calibration.keys import layer_keys
+from sarqc.calibration.pipeline import calibrate
+from sarqc.engine.auto_by_model import ModelSelection, select_for_model
 from sarqc.events import CandidateDone
-from sarqc.model_selection import ModelSelection, select_for_model
 from sarqc.models.loading import LoadedModel
+from sarqc.quantization.auto_by_layer import quantize_selected
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import METHODS, Method, method
-from sarqc.quantization.selection import quantize_selected
 from tests.calibration.test_pipeline import a_plan, fresh, inputs_of, weights
 
 

@@ -11,8 +11,10 @@ import torch
 
 from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.corpora import draw_sequences
-from sarqc.calibration.pipeline import calibrate, layer_keys
-from sarqc.calibration.plan import CURVE_ARRAYS, CalibrationPlan, SolvedLayer
+from sarqc.calibration.job import CalibrationPlan, SolvedLayer
+from sarqc.calibration.keys import layer_keys
+from sarqc.calibration.pictures import CURVE_ARRAYS
+from sarqc.calibration.pipeline import calibrate
 from sarqc.errors import NumericalError, Refused
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load

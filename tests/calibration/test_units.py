@@ -10,13 +10,14 @@ import pytest
 import torch
 
 from sarqc.artefacts import ArtefactStore
-from sarqc.calibration.pipeline import calibrate, layer_keys
-from sarqc.calibration.plan import CalibrationPlan, SolvedLayer
+from sarqc.calibration.job import CalibrationPlan, SolvedLayer
+from sarqc.calibration.keys import layer_keys
+from sarqc.calibration.pipeline import calibrate
 from sarqc.errors import NumericalError
 from sarqc.events import EpochDone
 from sarqc.models.loading import LoadedModel
-from sarqc.quantization.clipping import quantize_block
 from sarqc.quantization.layer_statistics import LayerStatistics
+from sarqc.quantization.learned_clipping import quantize_block
 from sarqc.quantization.methods import Method, method
 from tests.calibration.test_pipeline import a_plan, fresh, inputs_of, weights
 

@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from sarqc.errors import NumericalError, Refused
-from sarqc.quantization.clipping import quantize_block
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
+from sarqc.quantization.learned_clipping import quantize_block
 from sarqc.quantization.methods import METHODS, method
 from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
 from sarqc.quantization.solve import quantize_layer, sweep_layer

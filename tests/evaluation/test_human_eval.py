@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 import torch
 
+from sarqc.engine.execute import execute
+from sarqc.engine.plan import plan
 from sarqc.errors import NotFound, Refused, Unreachable
 from sarqc.evaluation import human_eval
 from sarqc.evaluation.sandbox import Limits, require_isolation
 from sarqc.evaluation.tasks import _USUAL, _load, _Shared, items_key, known_task, measure_accuracy
-from sarqc.execution import execute
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
-from sarqc.preflight import plan
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import nn
 
+from sarqc.engine.execute import execute
 from sarqc.evaluation.speed import TOLERANCE, Int4Linear, int4_linear, kernel_difference, measure_speed, why_no_kernel
 from sarqc.events import SpeedMeasured
-from sarqc.execution import execute
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
 from sarqc.quantization.grid import Grid
@@ -23,7 +23,7 @@ from sarqc.quantization.quantized_layer import QuantizedLayer
 from sarqc.quantization.solve import quantize_layer
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
-from sarqc.study import Study
+from sarqc.study.document import Study
 
 ROWS, COLUMNS = 48, 256
 

@@ -15,9 +15,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from sarqc.engine.execute import execute
 from sarqc.errors import NotFound, Refused, Unreachable
 from sarqc.evaluation.tasks import _POOLED, _USUAL, _Shared, embedded_tasks, items_key, known_task, measure_accuracy
-from sarqc.execution import execute
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
 from sarqc.recipe import Recipe

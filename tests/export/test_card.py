@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sarqc.execution import execute
+from sarqc.engine.execute import execute
 from sarqc.export.card import model_card
-from sarqc.export.formats import FORMATS, who_can_load
+from sarqc.export.readers import FORMATS, who_can_load
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 

@@ -14,14 +14,15 @@ from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from sarqc.calibration.corpora import draw_sequences
-from sarqc.calibration.pipeline import calibrate, layer_keys
-from sarqc.calibration.plan import CalibrationPlan
+from sarqc.calibration.job import CalibrationPlan
+from sarqc.calibration.keys import layer_keys
+from sarqc.calibration.pipeline import calibrate
+from sarqc.engine.execute import execute
 from sarqc.errors import Refused
 from sarqc.events import Saved
-from sarqc.execution import execute
-from sarqc.export.checkpoint import save_plain
-from sarqc.export.formats import FORMATS, check_format, who_can_load, why_not_packed
 from sarqc.export.packed import pack_codes, save_packed
+from sarqc.export.plain import save_plain
+from sarqc.export.readers import FORMATS, check_format, who_can_load, why_not_packed
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
 from sarqc.quantization.grid import Grid

@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 
 from app import create_app
 from sarqc.settings import Settings
-from sarqc.study import LayerInfo, Line, ModelFacts, Study, StudyWriter
+from sarqc.study.document import LayerInfo, Line, ModelFacts, Study, StudyWriter
 from tests.http.fake_app import plan
 from tests.jobs.helpers import settings, store, until
 

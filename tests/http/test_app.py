@@ -13,8 +13,8 @@ from fastapi.testclient import TestClient
 
 from app import create_app
 from sarqc.errors import Refused
-from sarqc.jobs.assets import content_version
 from sarqc.settings import Settings
+from sarqc.web.static import content_version
 
 
 def test_headers_on_every_answer(client: TestClient, settings: Settings) -> None:

@@ -11,7 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app import create_app
-from sarqc.batch import expanded
+from sarqc.recipe import expanded
 from sarqc.settings import Settings
 from tests.http.conftest import assert_error
 from tests.http.fake_app import plan

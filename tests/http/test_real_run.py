@@ -79,7 +79,7 @@ def _check_export(client: TestClient, run: dict, settings: Settings, folder: Pat
     import torch
     from transformers import AutoModelForCausalLM
 
-    from sarqc.execution import execute
+    from sarqc.engine.execute import execute
     from sarqc.recipe import Recipe
 
     made = client.post(f"/api/runs/{run['id']}/export?format=packed")

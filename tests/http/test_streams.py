@@ -14,9 +14,9 @@ import httpx
 import pytest
 
 from sarqc.events import Finished, Stage
-from sarqc.jobs import sse
 from sarqc.jobs.run import State
 from sarqc.jobs.store import Store
+from sarqc.web import streams as sse
 from tests.http.conftest import App
 from tests.jobs.fake_runs import recipe
 from tests.jobs.helpers import children_of, is_alive, until

@@ -13,7 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from sarqc.settings import Settings
-from sarqc.study import Study
+from sarqc.study.document import Study
 from tests.http.conftest import assert_error, write_study
 
 

@@ -14,9 +14,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app import create_app
-from sarqc.jobs import uploads
 from sarqc.settings import REPOSITORY, Settings
-from sarqc.study import Study
+from sarqc.study.document import Study
+from sarqc.web import uploads
 from tests.http.conftest import assert_error, write_study
 from tests.jobs.fake_runs import recipe
 from tests.jobs.helpers import until

@@ -1,4 +1,4 @@
-"""Stands in for ``sarqc.execution.execute``: named as “tests.jobs.fake_runs:slow” and imported by the worker process.
+"""Stands in for ``execute``: named as “tests.jobs.fake_runs:slow” and imported by the worker process.
 
 ``seed`` says how many layers there are. A finished layer leaves a file under the state folder, as in the real one, so
 that a run that goes on can be seen to skip it.

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from sarqc.errors import NotFound, Refused
+from sarqc.errors import Conflict, NotFound, QueueFull, Refused
 from sarqc.events import Finished
 from sarqc.jobs import exports
-from sarqc.jobs.run import Conflict, QueueFull, Run, State
+from sarqc.jobs.run import Run, State
 from sarqc.jobs.schema import MIGRATIONS, migrate
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from sarqc.errors import NotFound, Refused
+from sarqc.errors import Conflict, NotFound, QueueFull, Refused
 from sarqc.events import Cancelled, Failed, Finished, Interrupted, LayerDone, Saved, Stage, Started
 from sarqc.jobs import store as store_module
-from sarqc.jobs.run import ALLOWED, AT_REST, Conflict, QueueFull, Removed, State
+from sarqc.jobs.run import ALLOWED, AT_REST, Removed, State
 from sarqc.jobs.store import Store, migrate
 from tests.jobs.fake_runs import recipe
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from sarqc.errors import NotFound
+from sarqc.errors import Conflict, NotFound, QueueFull
 from sarqc.jobs import supervisor as supervisor_module
 from sarqc.jobs import workers as workers_module
-from sarqc.jobs.run import Conflict, QueueFull, Run, State
+from sarqc.jobs.run import Run, State
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import Device, LocalWorkers

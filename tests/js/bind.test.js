@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { figureAt, lookUp, openArray, setPath, withColours } from "../../assets/js/bind.js";
+import { figureAt, lookUp, openArray, setPath, withColours } from "../../assets/js/charts/bind.js";
 
 const golden = JSON.parse(readFileSync(new URL("../golden/bind.json", import.meta.url), "utf8"));
 

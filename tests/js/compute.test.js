@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { LAMS, recipeFor } from "../../assets/js/compute.js";
+import { LAMS, recipeFor } from "../../assets/js/lab/compute.js";
 
 const view = {
   study: { model: { name: "tiny-llama" }, recipe: null },

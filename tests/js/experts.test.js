@@ -1,9 +1,9 @@
 /** Mixtures: cells that experts share, their tokens in tables, and the two lists that lead to a layer. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { layerAt, layerChoice } from "../../assets/js/layer_choice.js";
-import { LAYER_COLUMNS, layerRows, worstRows } from "../../assets/js/layers.js";
-import * as State from "../../assets/js/run_state.js";
+import { layerAt, layerChoice } from "../../assets/js/explorer/layer_choice.js";
+import { LAYER_COLUMNS, layerRows, worstRows } from "../../assets/js/calibrate/layer_rows.js";
+import * as State from "../../assets/js/calibrate/run_state.js";
 
 /** A mixture as a run or a view lists it: attention, then experts with two linears each. */
 function mixture(blocks, experts) {

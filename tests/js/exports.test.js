@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { exportWords } from "../../assets/js/exports.js";
-import { answer, isImpossible } from "../../assets/js/formats.js";
-import { initial, reduce } from "../../assets/js/run_state.js";
+import { exportWords } from "../../assets/js/calibrate/exports_card.js";
+import { answer, isImpossible } from "../../assets/js/calibrate/readers_table.js";
+import { initial, reduce } from "../../assets/js/calibrate/run_state.js";
 
 const told = (...events) => events.reduce((state, event, index) => reduce(state, { seq: index + 1, ...event }), initial());
 const started = { type: "started", device: "cpu", layers: [{ name: "a" }, { name: "b" }] };

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { bytes, count, csv, duration, format, number, percent, plain, significant, when } from "../../assets/js/format.js";
+import { bytes, count, csv, duration, format, number, percent, plain, significant, when } from "../../assets/js/base/format.js";
 
 const golden = JSON.parse(readFileSync(new URL("../golden/format.json", import.meta.url), "utf8"));
 

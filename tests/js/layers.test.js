@@ -1,8 +1,8 @@
 /** Reports of layers as rows, and what “auto” chose in them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { csv } from "../../assets/js/format.js";
-import { LAYER_COLUMNS, judgements, layerRows, pairCounts, shortNames } from "../../assets/js/layers.js";
+import { csv } from "../../assets/js/base/format.js";
+import { LAYER_COLUMNS, judgements, layerRows, pairCounts, shortNames } from "../../assets/js/calibrate/layer_rows.js";
 
 const errors = { relative_recon: 0.1, relative_held_out: null, relative_drift: 0.3, flags: [] };
 const tried = (values) =>

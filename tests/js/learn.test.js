@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { spread, ticks } from "../../assets/js/chart.js";
+import { spread, ticks } from "../../assets/js/charts/chart.js";
 import { between, oneFrom, settle } from "../../assets/js/learn/address.js";
 import { changeOf, largest, movement, othersOf, readPicks, state as channelState, toyChannels } from "../../assets/js/learn/channels.js";
-import { wayOf } from "../../assets/js/learn/keys.js";
+import { wayOf } from "../../assets/js/learn/keyboard.js";
 import { contour, readTokens, start, state as latticeState } from "../../assets/js/learn/lattice.js";
 import { normals } from "../../assets/js/learn/random.js";
-import { bestOf, column } from "../../assets/js/learn/study.js";
+import { bestOf, column } from "../../assets/js/learn/shipped_study.js";
 import { LAMS, SIZES, errorsOf, toyLayer } from "../../assets/js/learn/tokens.js";
-import { everyPair, roundEven, statisticsOf, winners } from "../../assets/js/toy.js";
+import { everyPair, roundEven, statisticsOf, winners } from "../../assets/js/learn/solver.js";
 
 const key = (name, inside = "", more = {}) => ({ key: name, target: { closest: (selector) => selector.includes(inside) && inside !== "" }, ...more });
 

@@ -7,13 +7,13 @@ globalThis.matchMedia ??= () => ({ matches: false, addEventListener() {} });
 let parts;
 before(async () => {
   const modules = await Promise.all([
-    import("../../assets/js/band.js"),
-    import("../../assets/js/explorer.js"),
-    import("../../assets/js/figure_menu.js"),
-    import("../../assets/js/lab.js"),
-    import("../../assets/js/plot_host.js"),
-    import("../../assets/js/radius.js"),
-    import("../../assets/js/runs.js"),
+    import("../../assets/js/explorer/band.js"),
+    import("../../assets/js/explorer/explorer.js"),
+    import("../../assets/js/charts/figure_menu.js"),
+    import("../../assets/js/lab/lab_page.js"),
+    import("../../assets/js/charts/plot_host.js"),
+    import("../../assets/js/explorer/radius.js"),
+    import("../../assets/js/runs/runs_page.js"),
   ]);
   parts = Object.assign({}, ...modules);
 });

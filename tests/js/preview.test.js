@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { honestRange, initial, lamsOf, reduce, sentence, solved, valuesOf, words } from "../../assets/js/preview.js";
+import { honestRange, initial, lamsOf, reduce, sentence, solved, valuesOf, words } from "../../assets/js/lab/preview.js";
 
 const LAMS = [0, 0.1, 1];
 const point = (index, recon) => ({

@@ -14,7 +14,7 @@ import {
   recipeOf,
   shortModel,
   valuesOf,
-} from "../../assets/js/recipe.js";
+} from "../../assets/js/calibrate/recipe_form.js";
 
 const FIELDS = [
   ["model", "model", "text"],

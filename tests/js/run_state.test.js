@@ -1,7 +1,7 @@
 /** A run's events folded into what the page shows. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import * as State from "../../assets/js/run_state.js";
+import * as State from "../../assets/js/calibrate/run_state.js";
 
 const layers = [0, 1].flatMap((block) => ["q_proj", "down_proj"].map((module) => ({ name: `layers.${block}.${module}`, block, module })));
 const started = { type: "started", seq: 1, model: "toy", device: "cpu", layers, share_quantized: 0.9, finished_layers: 0 };

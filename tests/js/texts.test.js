@@ -1,8 +1,8 @@
 /** Text side by side and speed: what is cut, said and coloured. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { protocolWords, reasonWords, speedUp } from "../../assets/js/speed.js";
-import { cut, inWords, level, named } from "../../assets/js/texts.js";
+import { protocolWords, reasonWords, speedUp } from "../../assets/js/calibrate/speed_card.js";
+import { cut, inWords, level, named } from "../../assets/js/calibrate/texts_card.js";
 
 test("a text is cut at the first different token", () => {
   assert.deepEqual(cut(["a", "b", "c"], 1), { same: ["a"], first: "b", rest: ["c"] });

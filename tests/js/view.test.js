@@ -1,7 +1,7 @@
 /** URL → state → URL, for every control at once; what a link hides and locks; and what can't be used, said in words. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fit, LAB_CONTROLS, LAB_PANELS, LAB_VIEW, parse, readLink, serialise, unknownNames } from "../../assets/js/view.js";
+import { fit, LAB_CONTROLS, LAB_PANELS, LAB_VIEW, parse, readLink, serialise, unknownNames } from "../../assets/js/base/address.js";
 
 /** A small generator with a seed, so that a failure comes again. */
 function random(seed) {

@@ -5,8 +5,8 @@ import { test } from "node:test";
 globalThis.matchMedia ??= () => ({ matches: false, addEventListener() {} });
 globalThis.document ??= { documentElement: { dataset: {} }, addEventListener() {}, querySelector: () => null, querySelectorAll: () => [] };
 globalThis.location ??= { search: "" };
-const { cells } = await import("../../assets/js/figure_menu.js");
-const { weightFigure } = await import("../../assets/js/weight_views.js");
+const { cells } = await import("../../assets/js/charts/figure_menu.js");
+const { weightFigure } = await import("../../assets/js/explorer/weights_part.js");
 
 const plain = { surfaces: {}, surfaces_flat: {}, surfaces_difference: {} };
 const more = { ...plain, "surfaces:mean": {}, "surfaces_flat:mean": {}, "surfaces_difference:mean": {} };

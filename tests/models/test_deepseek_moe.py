@@ -14,7 +14,8 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from sarqc.errors import Refused
-from sarqc.models import deepseek_moe, structure
+from sarqc.models import deepseek_moe
+from sarqc.models import families as structure
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.deepseek_moe import DeepseekConfig, DeepseekForCausalLM, DeepseekMoE
 from sarqc.models.loading import load

@@ -18,17 +18,18 @@ from transformers import (
     AutoTokenizer,
 )
 
-from sarqc.calibration.pipeline import calibrate, layer_keys
-from sarqc.calibration.plan import SolvedLayer
+from sarqc.calibration.job import SolvedLayer
+from sarqc.calibration.keys import layer_keys
+from sarqc.calibration.pipeline import calibrate
 from sarqc.errors import Refused
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.events import EpochDone
-from sarqc.export.checkpoint import save_plain, stored_tensors
+from sarqc.export.plain import save_plain, stored_tensors
 from sarqc.models import walk as walk_module
 from sarqc.models.checkpoint import read_checkpoint
+from sarqc.models.families import FAMILIES, family_of
 from sarqc.models.linears import weight_of
 from sarqc.models.loading import LoadedModel
-from sarqc.models.structure import FAMILIES, family_of
 from sarqc.models.walk import BlockWalk
 from sarqc.quantization.methods import Method, method
 from tests.calibration.test_pipeline import a_plan, fresh, inputs_of

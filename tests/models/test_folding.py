@@ -13,8 +13,8 @@ from torch import nn
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from sarqc.errors import NumericalError, Refused
+from sarqc.models.families import FAMILIES, family_of
 from sarqc.models.folding import Fold, channel_ties, folds, take_up, write_folded
-from sarqc.models.structure import FAMILIES, family_of
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import ScaleSearch, method

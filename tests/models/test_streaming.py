@@ -16,17 +16,19 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig
 
-from sarqc import costs, host
-from sarqc.calibration.pipeline import calibrate, layer_keys, model_fingerprint
-from sarqc.calibration.plan import SolvedLayer
+from sarqc.calibration.job import SolvedLayer
+from sarqc.calibration.keys import layer_keys, model_fingerprint
+from sarqc.calibration.pipeline import calibrate
+from sarqc.engine import costs
+from sarqc.engine import costs as host
+from sarqc.engine.execute import execute
+from sarqc.engine.plan import plan
 from sarqc.errors import Refused
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.events import Finished, Saved, Warned
-from sarqc.execution import execute
-from sarqc.export.checkpoint import save_plain, stored_tensors, write_weights
+from sarqc.export.plain import save_plain, stored_tensors, write_weights
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
-from sarqc.preflight import plan
 from sarqc.quantization.methods import method
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -195,7 +197,7 @@ import torch
 torch.set_num_threads(1)
 from sarqc.settings import Settings
 from sarqc.recipe import Recipe
-from sarqc.execution import execute, warm_up
+from sarqc.engine.execute import execute, warm_up
 warm_up()
 
 def anonymous():

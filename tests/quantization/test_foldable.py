@@ -17,8 +17,8 @@ from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import ScaleSearch, method
 from sarqc.quantization.quantized_layer import QuantizedLayer
-from sarqc.quantization.search_path import search_path
 from sarqc.quantization.solve import quantize_group, quantize_group_points, quantize_layer, sweep_layer
+from sarqc.theory.lambda_path import search_path
 from tests import oracles
 
 COLUMNS, TOKENS = 32, 120

@@ -14,9 +14,9 @@ from sarqc.errors import NumericalError, Refused
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import ScaleSearch, method
-from sarqc.quantization.search_path import SearchPath, search_path, sweep_intervals
 from sarqc.quantization.solve import quantize_layer, sweep_layer
-from sarqc.quantization.trade_off import Interval, LambdaIntervals, lambda_intervals, multipliers
+from sarqc.quantization.trade_off import Interval, LambdaIntervals, lambda_intervals
+from sarqc.theory.lambda_path import SearchPath, multipliers, search_path, sweep_intervals
 from tests import oracles
 
 Points = list[tuple[float, float]]

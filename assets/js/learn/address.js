@@ -3,9 +3,9 @@
  * @module learn/address
  */
 
-import { plain } from "../format.js";
-import { nearest } from "../state.js";
-import { EVERYWHERE, unknownNames, whole } from "../view.js";
+import { plain } from "../base/format.js";
+import { nearest } from "../base/address_bar.js";
+import { EVERYWHERE, unknownNames, whole } from "../base/address.js";
 
 const NUMBER = /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i;
 

@@ -5,14 +5,14 @@
  * @module learn/channels
  */
 
-import { change, percent, plain } from "../format.js";
-import { isLocked } from "../link.js";
-import { nearest } from "../state.js";
-import { columnMeans, difference, quantizeLayer, saliency, statisticsOf } from "../toy.js";
+import { change, percent, plain } from "../base/format.js";
+import { isLocked } from "../base/link.js";
+import { nearest } from "../base/address_bar.js";
+import { columnMeans, difference, quantizeLayer, saliency, statisticsOf } from "./solver.js";
 import { oneFrom } from "./address.js";
 import { slider } from "./controls.js";
 import { normals } from "./random.js";
-import { ROLES, label, s, segment } from "../svg.js";
+import { ROLES, label, s, segment } from "../charts/svg.js";
 
 const GRID = { bits: 2, groupSize: null, kind: "asymmetric" };
 const [OUTPUTS, CHANNELS, TOKENS, ASKED] = [96, 12, 8, 3];

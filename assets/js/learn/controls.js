@@ -3,7 +3,7 @@
  * @module learn/controls
  */
 
-import { h, say } from "../dom.js";
+import { h, say } from "../base/dom.js";
 
 /**
  * A slider over named positions.

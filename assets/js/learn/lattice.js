@@ -4,13 +4,13 @@
  * @module learn/lattice
  */
 
-import { number, significant } from "../format.js";
-import { nearest } from "../state.js";
-import { driftWeights, everyPair, factorise, regularisedGram, solveColumns, statisticsOf, winners } from "../toy.js";
-import { whole } from "../view.js";
+import { number, significant } from "../base/format.js";
+import { nearest } from "../base/address_bar.js";
+import { driftWeights, everyPair, factorise, regularisedGram, solveColumns, statisticsOf, winners } from "./solver.js";
+import { whole } from "../base/address.js";
 import { between, oneFrom } from "./address.js";
 import { choices, slider } from "./controls.js";
-import { ROLES, label, mark, path, s, segment } from "../svg.js";
+import { ROLES, label, mark, path, s, segment } from "../charts/svg.js";
 
 export const start = { x: -0.44, y: 0.06, tokens: "-1.32,0.9;0.99,-0.95;0.56,-0.46", lambda: 0 };
 

@@ -4,17 +4,17 @@
  * @module learn/layer
  */
 
-import { arrayBytes } from "../api.js";
-import { openArray } from "../bind.js";
-import { h } from "../dom.js";
-import { change, percent } from "../format.js";
-import { nearest } from "../state.js";
-import { colour } from "../theme.js";
+import { arrayBytes } from "../base/client.js";
+import { openArray } from "../charts/bind.js";
+import { h } from "../base/dom.js";
+import { change, percent } from "../base/format.js";
+import { nearest } from "../base/address_bar.js";
+import { colour } from "../base/theme.js";
 import { oneFromStudy } from "./address.js";
-import { axis, curve, endLabels, frame, guessGlyph, key, panel, spread, upright } from "../chart.js";
+import { axis, curve, endLabels, frame, guessGlyph, key, panel, spread, upright } from "../charts/chart.js";
 import { slider } from "./controls.js";
-import { bestOf, column, viewOf, whileLoading } from "./study.js";
-import { ROLES } from "../svg.js";
+import { bestOf, column, viewOf, whileLoading } from "./shipped_study.js";
+import { ROLES } from "../charts/svg.js";
 
 export const state = { guess: oneFromStudy("guess"), lambda: oneFromStudy("λ") };
 export const start = { lambda: 0.1 };

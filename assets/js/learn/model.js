@@ -3,14 +3,14 @@
  * @module learn/model
  */
 
-import { format, number } from "../format.js";
-import { nearest } from "../state.js";
-import { oneOf } from "../view.js";
+import { format, number } from "../base/format.js";
+import { nearest } from "../base/address_bar.js";
+import { oneOf } from "../base/address.js";
 import { oneFromStudy } from "./address.js";
-import { axis, curve, frame, guessGlyph, panel, spread, upright } from "../chart.js";
+import { axis, curve, frame, guessGlyph, panel, spread, upright } from "../charts/chart.js";
 import { choices } from "./controls.js";
-import { bestOf, column, viewOf, whileLoading } from "./study.js";
-import { ROLES, label, s, segment } from "../svg.js";
+import { bestOf, column, viewOf, whileLoading } from "./shipped_study.js";
+import { ROLES, label, s, segment } from "../charts/svg.js";
 
 export const state = { guess: oneFromStudy("guess"), saliency: oneOf("penalty", ["identity", "saliency"]) };
 export const start = { saliency: "identity" };

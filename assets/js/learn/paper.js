@@ -3,13 +3,13 @@
  * @module learn/paper
  */
 
-import { fill, h } from "../dom.js";
-import { format, number, percent, plain } from "../format.js";
-import { nearest } from "../state.js";
+import { fill, h } from "../base/dom.js";
+import { format, number, percent, plain } from "../base/format.js";
+import { nearest } from "../base/address_bar.js";
 import { oneFromStudy } from "./address.js";
-import { afterGuess, axis, curve, endLabels, frame, guessGlyph, key, panel, spread, upright } from "../chart.js";
-import { bestOf, column, viewOf, whileLoading } from "./study.js";
-import { ROLES, segment } from "../svg.js";
+import { afterGuess, axis, curve, endLabels, frame, guessGlyph, key, panel, spread, upright } from "../charts/chart.js";
+import { bestOf, column, viewOf, whileLoading } from "./shipped_study.js";
+import { ROLES, segment } from "../charts/svg.js";
 
 export const state = { guess: oneFromStudy("guess") };
 export const start = {};

@@ -4,8 +4,8 @@
  * @module learn/picture
  */
 
-import { colour } from "../theme.js";
-import { s } from "../svg.js";
+import { colour } from "../base/theme.js";
+import { s } from "../charts/svg.js";
 
 const SCALE = 2; // pixels of a PNG for each pixel of the screen
 const TITLE = 32; // pixels above the drawing

@@ -4,15 +4,15 @@
  * @module learn/tokens
  */
 
-import { percent, plain } from "../format.js";
-import { nearest } from "../state.js";
-import { difference, quantizeLayer, reconLoss, statisticsOf } from "../toy.js";
-import { whole } from "../view.js";
+import { percent, plain } from "../base/format.js";
+import { nearest } from "../base/address_bar.js";
+import { difference, quantizeLayer, reconLoss, statisticsOf } from "./solver.js";
+import { whole } from "../base/address.js";
 import { between, oneFrom } from "./address.js";
-import { afterGuess, axis, curve, endLabels, frame, guessGlyph, panel, spread } from "../chart.js";
+import { afterGuess, axis, curve, endLabels, frame, guessGlyph, panel, spread } from "../charts/chart.js";
 import { action, choices, slider } from "./controls.js";
 import { normals } from "./random.js";
-import { ROLES, label, mark, segment } from "../svg.js";
+import { ROLES, label, mark, segment } from "../charts/svg.js";
 
 export const SIZES = [8, 32, 128];
 export const LAMS = [0.01, 0.03, 0.1, 0.3, 1, 3];

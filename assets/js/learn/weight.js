@@ -3,13 +3,13 @@
  * @module learn/weight
  */
 
-import { number } from "../format.js";
-import { codeRange, gridOf, nearestCode } from "../toy.js";
+import { number } from "../base/format.js";
+import { codeRange, gridOf, nearestCode } from "./solver.js";
 import { between, oneFrom } from "./address.js";
-import { afterGuess, frame, guessGlyph, panel } from "../chart.js";
+import { afterGuess, frame, guessGlyph, panel } from "../charts/chart.js";
 import { choices } from "./controls.js";
 import { normals } from "./random.js";
-import { ROLES, label, mark, path, s, segment } from "../svg.js";
+import { ROLES, label, mark, path, s, segment } from "../charts/svg.js";
 
 const WIDTHS = [2, 3, 4];
 const RANGE = [-1.15, 1.25];

@@ -1,0 +1,56 @@
+/**
+ * What the link of a page hides, locks and embeds, done to the page: loaded in the head, before there is anything to
+ * see. A control is any element with `data-control="name"`; one that fills its whole slot also has `data-panel`.
+ * @module link
+ */
+
+import { readLink } from "./address.js";
+
+/** What the address said when the page was opened. */
+export const link = readLink(globalThis.location?.search ?? "");
+
+const FIELDS = "input, select, button, textarea";
+const locked = new Set(link.lock);
+
+/** True for a control that the link keeps as it is; a page asks before it changes such a thing by another way. */
+export const isLocked = (name) => locked.has(name);
+
+function hide(names) {
+  const rules = names.map((name) => {
+    const control = `[data-control="${name}"]`;
+    return `${control}, .slot:has([data-panel]${control}) { display: none !important; }`;
+  });
+  const style = document.createElement("style");
+  style.textContent = rules.join("\n");
+  document.head.append(style);
+  document.documentElement.dataset.hide = names.join(" ");
+}
+
+/** Fields of locked controls are disabled, also those that are made or enabled later. */
+function lock() {
+  for (const name of locked) {
+    for (const control of document.querySelectorAll(`[data-control="${name}"]`)) {
+      if (control.dataset.locked === undefined) {
+        control.dataset.locked = "";
+        control.title = "Set by the link";
+      }
+      const fields = control.matches(FIELDS) ? [control] : control.querySelectorAll(FIELDS);
+      for (const field of fields) {
+        if (!field.disabled) field.disabled = true;
+        if (!field.hasAttribute("aria-description")) field.setAttribute("aria-description", "Set by the link");
+      }
+    }
+  }
+}
+
+if (link.hide.length) hide(link.hide);
+if (link.embed) document.documentElement.dataset.embed = "";
+if (locked.size) {
+  new MutationObserver(lock).observe(document.documentElement, {
+    childList: true,
+    subtree: true,
+    attributes: true,
+    attributeFilter: ["disabled"],
+  });
+  lock();
+}

@@ -1,0 +1,137 @@
+/**
+ * The layers' reports as rows of tables, and what “auto” chose in them. Pure.
+ * @module layers
+ */
+
+import { count, format, plain } from "../base/format.js";
+
+const known = (value) => value ?? null;
+const rounded = (value) => plain(Number(Number(value).toPrecision(3)));
+const significant = (key) => (row) => format(row[key], "significant");
+
+/** Columns of the table of layers; those without a title are only in the file. */
+export const LAYER_COLUMNS = [
+  { key: "layer" },
+  { key: "relative_recon", title: "Reconstruction error", show: significant("relative_recon") },
+  { key: "relative_held_out", title: "Held out", show: significant("relative_held_out") },
+  { key: "relative_drift", title: "Drift", show: significant("relative_drift") },
+  { key: "lam", title: "λ", show: (row) => (row.lam === null ? "–" : plain(row.lam)) },
+  { key: "gamma", title: "γ", show: (row) => (row.gamma === null ? "–" : plain(row.gamma)) },
+  { key: "validation" },
+  { key: "alpha", title: "α", show: (row) => (typeof row.alpha === "number" ? plain(row.alpha) : (row.alpha ?? "–")) },
+  { key: "lam_low", title: "Same choice for λ", show: interval },
+  { key: "lam_high" },
+  { key: "best_epoch", title: "Epoch", show: (row) => (row.best_epoch === null ? "–" : `${row.best_epoch} of ${row.epochs}`) },
+  { key: "epochs" },
+  { key: "initial_objective" },
+  {
+    key: "objective",
+    title: "Objective",
+    show: (row) => `${row.initial_objective === null ? "" : `${format(row.initial_objective, "significant")} → `}${format(row.objective, "significant")}`,
+  },
+  { key: "n_tokens", title: "Tokens", show: (row) => (row.n_tokens === null ? "–" : count(row.n_tokens)) },
+  { key: "flags" },
+];
+
+function interval({ lam_low: low, lam_high: high }) {
+  if (low === null) return "–";
+  return high === null ? `${rounded(low)} and more` : `${rounded(low)} to ${rounded(high)}`;
+}
+
+/**
+ * One row for each layer, in the order given. λ and γ stand in it only where the layer chose them.
+ * @param {Array<{name: string, report: object}>} layers
+ */
+export function layerRows(layers) {
+  const short = shortNames(layers.map((layer) => layer.name));
+  const all = layers.reduce((most, { report }) => Math.max(most, report.n_tokens ?? 0), 0);
+  const uneven = layers.some(({ report }) => (report.n_tokens ?? all) < all); // as with experts
+  return layers.map(({ name, report }, index) => {
+    const partly = (report.n_tokens ?? all) < all;
+    const reached = (error) => (partly && error === 0 ? null : known(error)); // no token came: 0/0 is no error
+    const chosen = report.chosen ?? {};
+    const auto = Boolean(report.candidates?.length);
+    const [low, high] = chosen.lam_interval ?? [null, null];
+    return {
+      name,
+      layer: name,
+      short: short[index],
+      relative_recon: reached(report.relative_recon),
+      relative_held_out: reached(report.relative_held_out),
+      relative_drift: known(report.relative_drift),
+      lam: auto ? known(chosen.lam) : null,
+      gamma: auto ? known(chosen.gamma) : null,
+      validation: known(winner(report)?.validation),
+      alpha: "alpha" in chosen ? (chosen.alpha ?? "none") : null,
+      lam_low: known(low),
+      lam_high: known(high),
+      epochs: "best_epoch" in chosen ? known(chosen.epochs) : null,
+      best_epoch: known(chosen.best_epoch),
+      objective: known(chosen.objective),
+      initial_objective: known(chosen.initial_objective),
+      n_tokens: uneven ? known(report.n_tokens) : null,
+      flags: report.flags?.length ? report.flags.map((flag) => flag.replaceAll("_", " ")).join(", ") : null,
+    };
+  });
+}
+
+/** The rows with the largest error on unseen text, or where there is none on calibration text; the largest first. */
+export function worstRows(rows, most) {
+  const key = rows.some((row) => row.relative_held_out !== null) ? "relative_held_out" : "relative_recon";
+  return [...rows].sort((a, b) => (b[key] ?? -1) - (a[key] ?? -1)).slice(0, most);
+}
+
+/** Names without what all of them begin with: “0.self_attn.q_proj” instead of “model.layers.0.self_attn.q_proj”. */
+export function shortNames(names) {
+  const parts = names.map((name) => name.split("."));
+  let same = 0;
+  while (parts.length > 1 && parts.every((part) => part.length > same + 1 && part[same] === parts[0][same])) same += 1;
+  return parts.map((part) => part.slice(same).join("."));
+}
+
+/** The candidate that a layer settled on, or undefined. */
+function winner({ candidates, chosen }) {
+  return candidates?.find((one) => one.lam === chosen?.lam && known(one.gamma) === known(chosen?.gamma));
+}
+
+/**
+ * For each layer that chose: its pair, the error by which it was judged, and how much less that is than the median's
+ * and the worst candidate's, as shares of those.
+ */
+export function judgements(layers) {
+  const short = shortNames(layers.map((layer) => layer.name));
+  return layers.flatMap(({ name, report }, index) => {
+    const best = winner(report);
+    if (!best) return [];
+    const errors = report.candidates.map((one) => one.validation).filter((value) => typeof value === "number");
+    errors.sort((a, b) => a - b);
+    const less = (other) => (other > 0 && best.validation !== null ? (other - best.validation) / other : null);
+    return {
+      name,
+      short: short[index],
+      lam: best.lam,
+      gamma: known(best.gamma),
+      validation: best.validation,
+      overMedian: less(median(errors)),
+      overWorst: less(errors.at(-1)),
+    };
+  });
+}
+
+function median(sorted) {
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+/** How many layers chose each pair: one row for each γ, one column for each λ. */
+export function pairCounts(layers) {
+  const every = layers.flatMap(({ report }) => report.candidates ?? []);
+  const values = (key) => [...new Set(every.map((one) => known(one[key])))].sort((a, b) => a - b);
+  const [lams, gammas] = [values("lam"), values("gamma")];
+  const counts = gammas.map(() => lams.map(() => 0));
+  for (const { report } of layers) {
+    const best = winner(report);
+    if (best) counts[gammas.indexOf(known(best.gamma))][lams.indexOf(best.lam)] += 1;
+  }
+  return { lams, gammas, counts };
+}

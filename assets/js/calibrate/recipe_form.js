@@ -1,0 +1,209 @@
+/**
+ * Between the form and the recipe, and the ways to take a recipe elsewhere. Pure.
+ * @module recipe
+ */
+
+import { plain } from "../base/format.js";
+
+/**
+ * All that a form says: empty fields are left out, lists are split.
+ * @param {Array} fields [field, public name, kind, title, unit, how λ and γ must be found for it to be read]
+ * @param {any[]} values in the order of the fields
+ */
+export function readForm(fields, values) {
+  const said = {};
+  fields.forEach(([, key, kind], index) => {
+    const value = read(values[index], kind);
+    if (value !== null && value !== undefined && value !== "" && !Number.isNaN(value)) said[key] = value;
+  });
+  return said;
+}
+
+/**
+ * The recipe that a form says, without what means nothing to its method.
+ * @param {Array} fields
+ * @param {any[]} values
+ * @param {Object<string, object>} methods the entries of GET /methods by name
+ */
+export function recipeOf(fields, values, methods) {
+  const recipe = readForm(fields, values);
+  const idle = idleFields(recipe, fields, methods);
+  for (const [name, key] of fields) if (idle.has(name)) delete recipe[key];
+  return recipe;
+}
+
+/**
+ * The fields that mean nothing to the method of a recipe: what other methods have and this one has not, and what is
+ * only read where λ and γ are found in another way. All of it follows from the methods' entries.
+ * @returns {Set<string>}
+ */
+export function idleFields(recipe, fields, methods) {
+  const method = methods[recipe.method];
+  if (!method) return new Set();
+  const offered = new Set(Object.values(methods).flatMap((one) => [...one.tunes, ...one.options]));
+  const own = new Set([...method.tunes, ...method.options]);
+  const found = tuned(recipe, method, fields).length ? method.auto.by : method.unit === "block" ? "learned" : "given";
+  const idle = fields.filter(([name, , , , , when]) => (offered.has(name) && !own.has(name)) || (when && !when.includes(found)));
+  return new Set(idle.map(([name]) => name));
+}
+
+/** What “auto” chooses in a recipe: of "lam" and "gamma". */
+function tuned(recipe, method, fields) {
+  if (!method.auto) return [];
+  const key = (field) => fields.find(([name]) => name === field)?.[1];
+  return method.tunes.filter((field) => recipe[key(field)] === "auto");
+}
+
+const SIGNS = { lam: "λ", gamma: "γ" };
+
+/**
+ * What “auto” does, or would do, for the method of a recipe; empty where it has nothing to choose.
+ * @returns {string} such as “auto: 4 values of λ × 3 of γ for each layer, judged on 8 of 32 sequences”
+ */
+export function autoWords(recipe, fields, methods) {
+  const method = methods[recipe.method];
+  if (!method?.auto) return "";
+  const asked = tuned(recipe, method, fields);
+  const tried = (asked.length ? asked : method.tunes)
+    .map((field) => [SIGNS[field], { lam: method.auto.lams, gamma: method.auto.gammas }[field]])
+    .map(([sign, values], index) => `${values.length} ${index ? "of" : "values of"} ${sign} (${span(values)})`)
+    .join(" × ");
+  const kept = judgedOn(recipe);
+  const sequences = kept === null ? "a part of the sequences" : `${kept} of ${recipe.samples} sequences`;
+  const share = recipe.channel_fraction ?? 1;
+  const channels = method.auto.by === "layer" && share > 0 && share < 1 ? ` and ${plain(100 * share)} % of the channels` : "";
+  const where = method.auto.by === "layer" ? "for each layer, judged" : "for the whole model, judged by perplexity";
+  return `${asked.length ? "auto:" : "“auto” would try"} ${tried} ${where} on ${sequences}${channels}`;
+}
+
+const span = (values) => (values.length > 4 ? `${plain(values[0])} to ${plain(values.at(-1))}` : values.map(plain).join(", "));
+
+/** How many sequences “auto” keeps for judging, as sarqc/recipe.py counts them; null where that can't be said. */
+export function judgedOn({ samples, validation_share: share }) {
+  if (!Number.isInteger(samples) || samples < 2 || !(share > 0 && share < 1)) return null;
+  const exact = share * samples;
+  const low = Math.floor(exact);
+  const nearest = exact - low === 0.5 ? low + (low % 2) : Math.round(exact); // halves go to the even side
+  return Math.min(Math.max(1, nearest), samples - 1);
+}
+
+function read(value, kind) {
+  if (kind === "lines") {
+    const lines = Array.isArray(value) ? value : String(value ?? "").split(/\r?\n/);
+    return lines.filter((line) => line.trim() !== "");
+  }
+  if (kind === "list") {
+    const parts = Array.isArray(value) ? value : String(value).split(",");
+    return parts.map((part) => (typeof part === "string" ? part.trim() : part)).filter((part) => part !== "");
+  }
+  if (kind !== "text" && typeof value === "string") {
+    const text = value.trim();
+    const number = Number(text);
+    return Number.isFinite(number) && text !== "" ? number : text;
+  }
+  return value;
+}
+
+/**
+ * Form values for a recipe; fields that it does not name take the form's own defaults.
+ * @param {Array} fields
+ * @param {object} recipe
+ * @param {Object<string, any>} defaults by field
+ */
+export function valuesOf(fields, recipe, defaults) {
+  return fields.map(([name, key, kind]) => {
+    const value = recipe[key] !== undefined ? recipe[key] : defaults[name];
+    if (kind === "list") return Array.isArray(value) ? value.join(", ") : (value ?? "");
+    if (kind === "lines") return Array.isArray(value) ? value.join("\n") : (value ?? "");
+    if (name === "group_size") return value === null ? "per_channel" : value === undefined ? undefined : String(value);
+    if (kind === "number or word") return String(value ?? ""); // shown in a field of text
+    if (value === undefined || value === null) return kind === "text" ? "" : null;
+    return value;
+  });
+}
+
+/** A recipe without the fields that are at their defaults, so that what is copied shows what was chosen. */
+export function chosenOnly(recipe, defaults) {
+  return Object.fromEntries(
+    Object.entries(recipe).filter(
+      ([key, value]) => value !== null && value !== undefined && JSON.stringify(value) !== JSON.stringify(defaults[key] ?? null),
+    ),
+  );
+}
+
+/** One line for headings and tables: model, bits, method and its numbers. */
+export function describe(recipe) {
+  const parts = [shortModel(recipe.model), `${recipe.bits} bits`, recipe.method];
+  for (const [sign, value] of [["λ", recipe.lambda], ["γ", recipe.gamma]]) {
+    if (value === "auto") parts.push(`${sign} auto`);
+    else if (value !== null && value !== undefined) parts.push(`${sign} = ${value}`);
+  }
+  return parts.filter(Boolean).join(", ");
+}
+
+/** The last part of a path or a Hub name. */
+export function shortModel(name) {
+  return String(name ?? "").split("/").filter(Boolean).pop() ?? "";
+}
+
+function scalar(value) {
+  if (Array.isArray(value)) return `[${value.map(scalar).join(", ")}]`;
+  if (typeof value !== "string") return String(value);
+  return /^[A-Za-z_./][\w./-]*$/.test(value) && !/^(true|false|null|yes|no|on|off)$/i.test(value) ? value : JSON.stringify(value);
+}
+
+/** A YAML file that `python -m sarqc run` takes. */
+export function asYaml(recipe) {
+  return `${Object.entries(recipe)
+    .map(([key, value]) => `${key}: ${scalar(value)}`)
+    .join("\n")}\n`;
+}
+
+function quoted(text) {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+/** The same run from a shell. */
+export function asCommand(recipe) {
+  const flags = Object.entries(recipe).flatMap(([key, value]) => {
+    const flag = key.replaceAll("_", "-");
+    if (value === true) return `--${flag}`;
+    if (value === false) return `--no-${flag}`;
+    // A list is a flag for each entry, since a text may hold any sign; numbers take less room with commas.
+    if (Array.isArray(value) && value.every((one) => typeof one === "string")) return value.map((one) => `--${flag} ${quoted(one)}`);
+    return `--${flag} ${quoted(Array.isArray(value) ? value.join(",") : String(value))}`;
+  });
+  return ["python -m sarqc quantize", ...flags].join(" \\\n  ");
+}
+
+/** The same run over REST. */
+export function asRequest(recipe, origin) {
+  return [
+    `curl -X POST ${origin}/api/runs`,
+    "-H 'Content-Type: application/json'",
+    `-d ${quoted(JSON.stringify(recipe))}`,
+  ].join(" \\\n  ");
+}
+
+/** The same run from Python. */
+export function asPython(recipe) {
+  const literal = (value) => {
+    if (value === true) return "True";
+    if (value === false) return "False";
+    if (value === null) return "None";
+    if (Array.isArray(value)) return `(${value.map(literal).join(", ")}${value.length === 1 ? "," : ""})`;
+    return JSON.stringify(value);
+  };
+  const fields = Object.entries(recipe).map(([key, value]) => `    ${JSON.stringify(key)}: ${literal(value)},`);
+  return [
+    "from sarqc import Recipe, execute",
+    "from sarqc.settings import Settings",
+    "",
+    "recipe = Recipe.parse({",
+    ...fields,
+    "})",
+    "for event in execute(recipe, Settings()):",
+    "    print(event)",
+    "",
+  ].join("\n");
+}

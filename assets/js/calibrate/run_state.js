@@ -1,0 +1,305 @@
+/**
+ * What a run has said so far, folded into one state. Pure: the page draws it, the tests read it.
+ * @module run_state
+ */
+
+import { duration, format, number, plain } from "../base/format.js";
+
+export const CHOOSING = "choosing λ"; // the stage in which one λ is sought for the whole model
+const RECENT = 8; // layers whose time decides the estimate
+
+/** The state before the first event. */
+export function initial() {
+  return {
+    seq: 0,
+    model: "",
+    device: "",
+    layers: [],
+    results: new Map(),
+    lastIndex: null,
+    seconds: [],
+    points: 0, // share of the λ of a run's only layer that are solved
+    learning: null, // the block that is being learned: {block, epoch, epochs, objective, first}
+    candidates: [], // of λ for the whole model, as they were judged: {lam, perplexity, total}
+    stage: "",
+    detail: "",
+    share: null,
+    measured: {},
+    warnings: [],
+    log: [],
+    summary: null,
+    took: null,
+    failure: null,
+    ended: null,
+  };
+}
+
+/**
+ * The state after one more event. Events that were already told (a stream that begins again) change nothing.
+ * @param {object} state
+ * @param {object} event JSON of sarqc/events.py, with seq and at
+ */
+export function reduce(state, event) {
+  const seq = Number(event.seq ?? 0);
+  if (seq && seq <= state.seq) return state;
+  const next = { ...state, seq: seq || state.seq };
+  const tell = (text, tone = "") => {
+    next.log = [...next.log, { at: event.at, text, tone }];
+  };
+  switch (event.type) {
+    case "started":
+      // A further attempt begins anew; what is on disk is told again, quickly.
+      Object.assign(next, {
+        model: event.model,
+        device: event.device,
+        layers: event.layers,
+        share: event.share_quantized,
+        results: new Map(),
+        lastIndex: null,
+        seconds: [],
+        points: 0,
+        learning: null,
+        candidates: [],
+        ended: null,
+        failure: null,
+      });
+      tell(
+        event.finished_layers
+          ? `Started on ${event.device}; ${event.finished_layers} of ${event.layers.length} layers are already on disk`
+          : `Started on ${event.device}: ${event.layers.length} layers`,
+      );
+      break;
+    case "stage":
+      Object.assign(next, { stage: event.name, detail: event.detail ?? "", learning: null });
+      tell(event.detail ? `${sentence(event.name)}: ${event.detail}` : sentence(event.name));
+      break;
+    case "layer_done": {
+      // One map that grows: a copy for each of the thousands of layers of a mixture would take seconds.
+      next.results = state.results.set(event.index, {
+        name: event.name,
+        tokens: event.report?.n_tokens ?? null,
+        recon: event.report?.n_tokens === 0 ? null : (event.report?.relative_recon ?? null), // 0/0 is no error
+        heldOut: event.report?.relative_held_out ?? null,
+        drift: event.report?.relative_drift ?? null,
+        report: event.report ?? {},
+        seconds: event.seconds,
+        cached: Boolean(event.from_cache),
+      });
+      next.lastIndex = event.index;
+      if (!event.from_cache) next.seconds = [...state.seconds, event.seconds].slice(-RECENT);
+      break;
+    }
+    case "point_done":
+      next.points = (event.index + 1) / event.total;
+      break;
+    case "epoch_done": {
+      const same = state.learning?.block === event.block && state.learning.epoch < event.epoch;
+      const first = same ? state.learning.first : event.epoch === 0 ? event.objective : null;
+      next.learning = { block: event.block, epoch: event.epoch, epochs: event.epochs, objective: event.objective, first };
+      if (event.epoch === event.epochs && !choosing(state)) {
+        const from = first === null ? "" : `${format(first, "significant")} → `;
+        tell(`Block ${event.block}: objective ${from}${format(event.objective, "significant")} after ${event.epochs} epochs`);
+      }
+      break;
+    }
+    case "candidate_done":
+      next.candidates = [...state.candidates, { lam: event.lam, perplexity: event.perplexity, total: event.total }];
+      next.learning = null;
+      tell(`λ = ${plain(event.lam)}: perplexity ${format(event.perplexity, "perplexity")} on the sequences kept for judging`);
+      break;
+    case "measured": {
+      next.measured = { ...state.measured, [`${event.quantity}_${event.which}`]: event };
+      const kind = event.quantity === "perplexity" ? "perplexity" : "share";
+      const error = event.standard_error ? ` ± ${format(event.standard_error, kind)}` : "";
+      tell(`${sentence(event.quantity)} of the ${event.which} model: ${format(event.value, kind)}${error}`);
+      break;
+    }
+    case "texts_compared": {
+      const apart = event.greedy.divergence;
+      const where = apart === null ? "the same greedy text" : `greedy texts apart from token ${apart + 1}`;
+      tell(`Text ${event.index + 1} of ${event.total}: ${where}`);
+      break;
+    }
+    case "speed_measured":
+      tell(event.reason ? `Speed: ${event.reason}` : `Speed measured with ${event.kernel}`, event.reason ? "warn" : "");
+      break;
+    case "saved":
+      tell(`Saved: ${event.what}`);
+      break;
+    case "warned":
+      next.warnings = [...state.warnings, event];
+      tell(event.where ? `${event.where}: ${event.what}` : event.what, "warn");
+      break;
+    case "finished":
+      Object.assign(next, { summary: event.summary, took: event.seconds, ended: "finished" });
+      tell(`Finished in ${duration(event.seconds)}`);
+      break;
+    case "failed":
+      Object.assign(next, { failure: event, ended: "failed" });
+      tell(event.what, "bad");
+      break;
+    case "cancelled":
+      next.ended = "cancelled";
+      tell("Cancelled; finished layers are kept");
+      break;
+    case "interrupted":
+      next.ended = "interrupted";
+      tell(event.what, "bad");
+      break;
+    default:
+      break;
+  }
+  return next;
+}
+
+/** True while one λ is sought for the whole model; layers are reported only after that. */
+export function choosing(state) {
+  return state.stage === CHOOSING;
+}
+
+function sentence(text) {
+  return text ? text[0].toUpperCase() + text.slice(1) : "";
+}
+
+/** Layers done, of all. */
+export function progress(state) {
+  return { done: state.results.size, total: state.layers.length };
+}
+
+/** Seconds a layer takes lately, or null before the first. */
+export function pace(state) {
+  if (!state.seconds.length) return null;
+  return state.seconds.reduce((sum, value) => sum + value, 0) / state.seconds.length;
+}
+
+/** Seconds until the last layer is solved, or null while nothing is known. Measuring comes after that. */
+export function remaining(state) {
+  const each = pace(state);
+  const { done, total } = progress(state);
+  return each === null || !total ? null : each * (total - done);
+}
+
+/** The layer that is being solved now, or null. */
+export function currentLayer(state) {
+  if (!state.layers.length || state.ended) return null;
+  return state.layers[state.results.size]?.name ?? null;
+}
+
+/** Whether a layer is being worked on: with its whole block where that is learned, else alone. */
+export function isCurrent(state, index) {
+  if (state.ended || state.results.has(index)) return false;
+  if (state.learning) return state.layers[index]?.block === state.learning.block;
+  return !choosing(state) && state.layers[index]?.name === currentLayer(state);
+}
+
+/** Where the learning of a block stands, or empty. */
+export function learningWords(state) {
+  if (!state.learning) return "";
+  const { block, epoch, epochs, objective, first } = state.learning;
+  const before = first === null || epoch === 0 ? "" : ` (${format(first, "significant")} before the first step)`;
+  return `block ${block} · epoch ${epoch} of ${epochs} · objective ${format(objective, "significant")}${before}`;
+}
+
+/** The candidate of λ with the smallest perplexity so far, the first of equals, or null. */
+export function bestCandidate(candidates) {
+  const judged = candidates.filter((one) => one.perplexity !== null); // null: too large to be a number
+  return judged.reduce((best, one) => (best === null || one.perplexity < best.perplexity ? one : best), null);
+}
+
+/**
+ * How far the work is, from 0 to 1: each candidate of λ is one walk through the model, and so is the final solve. A
+ * block that is being learned counts with the epochs it has behind it, a layer that is alone with its λ.
+ */
+export function workDone(state, { done, total }) {
+  if (!total) return 0;
+  const { learning, layers } = state;
+  const before = learning ? layers.filter((layer) => layer.block < learning.block).length : 0;
+  const within = learning ? layers.filter((layer) => layer.block === learning.block).length * (learning.epoch / learning.epochs) : 0;
+  const candidates = state.candidates.at(-1)?.total ?? 0;
+  return (state.candidates.length + Math.max(done, before + within, state.points) / total) / (candidates + 1);
+}
+
+/** Name and report of every finished layer, in the order of the model. */
+export function layerReports(state) {
+  return [...state.results].sort(([a], [b]) => a - b).map(([, { name, report }]) => ({ name, report }));
+}
+
+/**
+ * Rows (blocks) and columns (kinds of linear) of the layer matrix, with the layers' indices in each cell or null; the
+ * experts of a block share a cell.
+ */
+export function matrix(layers) {
+  const columns = [...new Set(layers.map((layer) => layer.module))];
+  const rows = [...new Set(layers.map((layer) => layer.block))].sort((a, b) => a - b);
+  const cells = rows.map(() => columns.map(() => null));
+  const [row, column] = [rows, columns].map((names) => new Map(names.map((name, place) => [name, place])));
+  layers.forEach((layer, index) => {
+    const [r, c] = [row.get(layer.block), column.get(layer.module)];
+    (cells[r][c] ??= []).push(index);
+  });
+  return { rows, columns, cells };
+}
+
+/** The experts of a block (columns) and their linears (rows), with the layer's index in each cell or null. */
+export function expertMatrix(layers, block) {
+  const own = layers.flatMap((layer, index) => (layer.block === block && Number.isInteger(layer.expert) ? [{ ...layer, index }] : []));
+  const experts = [...new Set(own.map((layer) => layer.expert))].sort((a, b) => a - b);
+  const modules = [...new Set(own.map((layer) => layer.module))];
+  const cells = modules.map(() => experts.map(() => null));
+  for (const { index, module, expert } of own) cells[modules.indexOf(module)][experts.indexOf(expert)] = index;
+  return { experts, modules, cells };
+}
+
+/**
+ * What is known of the layers of a cell: how many are solved and how many of those no token reached, mean and largest
+ * error of the others (null without any), and which layer has the largest.
+ */
+export function cellFacts(state, members) {
+  const facts = { done: 0, starved: 0, mean: null, worst: null, at: null };
+  let [sum, known] = [0, 0];
+  for (const index of members) {
+    const result = state.results.get(index);
+    if (!result) continue;
+    facts.done += 1;
+    if (result.tokens === 0) facts.starved += 1;
+    if (result.recon === null) continue;
+    sum += result.recon;
+    known += 1;
+    if (facts.worst === null || result.recon > facts.worst) [facts.worst, facts.at] = [result.recon, index];
+  }
+  if (known) facts.mean = sum / known;
+  return facts;
+}
+
+// Cividis at five places; between them a straight line is near enough for a cell of a few pixels.
+const STOPS = [
+  [0, 34, 78],
+  [62, 76, 107],
+  [124, 123, 120],
+  [188, 174, 108],
+  [254, 232, 56],
+];
+
+/** Colour of a share from 0 to 1. */
+export function shade(share) {
+  const place = Math.min(1, Math.max(0, share)) * (STOPS.length - 1);
+  const low = Math.min(STOPS.length - 2, Math.floor(place));
+  const mixed = STOPS[low].map((value, i) => Math.round(value + (STOPS[low + 1][i] - value) * (place - low)));
+  return `rgb(${mixed.join(",")})`;
+}
+
+/** Where a relative error lies on a logarithmic scale from 0.001 to 1: the same for every run, so colours compare. */
+export function heat(error) {
+  return error === null || !(error > 0) ? 0 : (Math.log10(Math.min(1, Math.max(0.001, error))) + 3) / 3;
+}
+
+/** The matrix in words. */
+export function describeMatrix(state) {
+  const { done, total } = progress(state);
+  let worst = null;
+  for (const result of state.results.values()) {
+    if (result.recon !== null && (worst === null || result.recon > worst.recon)) worst = result;
+  }
+  if (!worst) return `${done} of ${total} layers solved.`;
+  return `${done} of ${total} layers solved; largest relative reconstruction error ${number(worst.recon, 3)} in ${worst.name}.`;
+}

@@ -1,0 +1,145 @@
+/**
+ * Drawings of the tour: an SVG that is drawn again at each change, and handles on it that stay, so that a drag or the
+ * keyboard's focus survives the drawing. Colours are the custom properties of base.css.
+ * @module svg
+ */
+
+import { isLocked } from "../base/link.js";
+
+const NAMESPACE = "http://www.w3.org/2000/svg";
+
+/**
+ * An SVG element. Attributes that are null, undefined or false are left out.
+ * @param {string} tag
+ * @param {Object<string, any>} [attributes]
+ * @param {...(Node|string|Array|null)} children
+ */
+export function s(tag, attributes = {}, ...children) {
+  const element = document.createElementNS(NAMESPACE, tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+/** A line of text at a place; `at` is start, middle or end. */
+export function label(x, y, text, { at = "start", fill = "var(--ink-2)", size = 12, weight = null, halo = false } = {}) {
+  const attributes = { x, y, "text-anchor": at, fill, "font-size": size, "font-weight": weight, "dominant-baseline": "central" };
+  return s("text", halo ? { ...attributes, class: "halo" } : attributes, text);
+}
+
+/** A straight line. */
+export const segment = (x1, y1, x2, y2, attributes = {}) => s("line", { x1, y1, x2, y2, stroke: "var(--line-2)", ...attributes });
+
+/** A path through points [x, y]; points that are null break it. */
+export function path(points, attributes = {}) {
+  let open = false;
+  let d = "";
+  for (const point of points) {
+    if (point === null) open = false;
+    else {
+      d += `${open ? "L" : "M"}${point[0].toFixed(2)} ${point[1].toFixed(2)}`;
+      open = true;
+    }
+  }
+  return s("path", { d, fill: "none", "stroke-linejoin": "round", ...attributes });
+}
+
+/** A marker of a role: circle, square or diamond. */
+export function mark(shape, x, y, size, attributes = {}) {
+  if (shape === "circle") return s("circle", { cx: x, cy: y, r: size, ...attributes });
+  const turn = shape === "diamond" ? `rotate(45 ${x} ${y})` : null;
+  const side = size * 1.7;
+  return s("rect", { x: x - side / 2, y: y - side / 2, width: side, height: side, transform: turn, ...attributes });
+}
+
+/** Colour, dash and marker of each quantity, the same as everywhere in the app. */
+export const ROLES = {
+  recon: { color: "var(--recon)", ink: "var(--recon-ink)", dash: null, shape: "circle" },
+  heldOut: { color: "var(--held-out)", ink: "var(--held-out-ink)", dash: "1 5", shape: "circle" },
+  drift: { color: "var(--drift)", ink: "var(--drift-ink)", dash: "8 5", shape: "square" },
+  quality: { color: "var(--quality)", ink: "var(--quality-ink)", dash: "9 4 2 4", shape: "diamond" },
+  grey: { color: "var(--ink-3)", ink: "var(--ink-2)", dash: "3 4", shape: "circle" },
+};
+
+/** One drawing with its handles, as wide and as high as its place. */
+export class Board {
+  /**
+   * @param {HTMLElement} place
+   * @param {(size: {width: number, height: number}) => Node[]} draw what lies under the handles
+   */
+  constructor(place, draw) {
+    this.draw = draw;
+    this.layer = s("g");
+    this.top = s("g");
+    this.svg = s("svg", { role: "group", "font-family": "var(--sans)" }, this.layer, this.top);
+    place.append(this.svg);
+    this.place = place;
+    new ResizeObserver(() => this.redraw()).observe(place);
+  }
+
+  /** Draws again, at once. A place without a size is drawn when it gets one. */
+  redraw() {
+    const { clientWidth: width, clientHeight: height } = this.place;
+    if (!width || !height) return;
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    this.layer.replaceChildren(...this.draw({ width, height }).flat(Infinity).filter(Boolean));
+  }
+
+  /** What a screen reader says of the whole drawing. */
+  describe(text) {
+    if (this.svg.getAttribute("aria-label") !== text) this.svg.setAttribute("aria-label", text);
+  }
+
+  /**
+   * Something to drag, with pointer, finger or arrow keys.
+   * @param {{control: string, label: string, glyph: Node[], drag: (x: number, y: number) => void,
+   *   step: (dx: number, dy: number) => void}} options drag gets a place on the drawing in pixels, step the arrow key
+   */
+  handle({ control, label: name, glyph, drag, step }) {
+    const group = s(
+      "g",
+      { class: "handle", tabindex: 0, role: "slider", "aria-label": name, "aria-valuenow": 0, "data-control": control, "data-testid": control },
+      s("circle", { r: 22, fill: "transparent" }),
+      glyph,
+    );
+    const follow = (event) => {
+      const box = this.svg.getBoundingClientRect();
+      drag(event.clientX - box.left, event.clientY - box.top);
+    };
+    group.addEventListener("pointerdown", (event) => {
+      if (event.button !== 0 || group.getAttribute("aria-disabled")) return;
+      event.preventDefault();
+      group.focus({ preventScroll: true });
+      group.setPointerCapture(event.pointerId);
+      const stop = () => group.removeEventListener("pointermove", follow);
+      group.addEventListener("pointermove", follow);
+      group.addEventListener("lostpointercapture", stop, { once: true });
+    });
+    group.addEventListener("keydown", (event) => {
+      const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
+      if (!way || event.altKey || event.ctrlKey || event.metaKey || group.getAttribute("aria-disabled")) return;
+      event.preventDefault();
+      step(...way);
+    });
+    this.top.append(group);
+    if (isLocked(control)) group.setAttribute("aria-disabled", "true");
+    return {
+      element: group,
+      /** Puts the handle somewhere; value and text are what a screen reader says. */
+      at(x, y, value, text) {
+        group.setAttribute("transform", `translate(${x.toFixed(2)} ${y.toFixed(2)})`);
+        group.setAttribute("aria-valuenow", String(value));
+        group.setAttribute("aria-valuetext", text);
+      },
+      show(visible) {
+        group.style.display = visible ? "" : "none";
+      },
+      still(fixed) {
+        if (fixed || isLocked(control)) group.setAttribute("aria-disabled", "true");
+        else group.removeAttribute("aria-disabled");
+      },
+    };
+  }
+}

@@ -1,0 +1,215 @@
+"""The linears of one block, solved as the method's unit asks: each by itself, by input group, or all together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from sarqc.calibration.job import CalibrationPlan, SolvedLayer, told_point
+from sarqc.calibration.pictures import LayerCurve, curve_of
+from sarqc.errors import SarqcError
+from sarqc.events import EpochDone, PointDone
+from sarqc.models.families import LayerInfo
+from sarqc.models.folding import folds
+from sarqc.models.loading import LoadedModel
+from sarqc.quantization.auto_by_layer import SelectionJob, select_layers
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.layer_statistics import LayerStatistics
+from sarqc.quantization.learned_clipping import Epoch, quantize_block
+from sarqc.quantization.methods import LearnedClipping, Method, ScaleSearch
+from sarqc.quantization.quantized_layer import QuantizedLayer
+from sarqc.quantization.solve import LayerJob, quantize_group, quantize_one_by_one, quantize_points, sweep_points
+
+Layers = dict[str, QuantizedLayer]  # by path within the block
+
+
+@dataclass(frozen=True)
+class BlockData:
+    """What the linears of a block are solved on; keys are paths within the block."""
+
+    parts: tuple[dict[str, LayerStatistics], ...]  # of all calibration sequences, or of train and of validation
+    held_out: dict[str, LayerStatistics] | None
+    forward: Callable[[dict[str, Tensor], Tensor], Tensor]  # the block as a function of its weights and inputs
+    inputs: list[Tensor]  # (B, T, D), the block's
+    targets: list[Tensor]  # (B, T, D), the float block's outputs on the float prefix; empty where nobody asks
+
+    def statistics(self, path: str) -> LayerStatistics:
+        """Of all calibration sequences."""
+        first, *others = (part[path] for part in self.parts)
+        return sum(others, first)
+
+    def unseen(self, path: str) -> LayerStatistics | None:
+        return None if self.held_out is None else self.held_out[path]
+
+
+def solve_block(
+    loaded: LoadedModel, plan: CalibrationPlan, layers: dict[str, LayerInfo], data: BlockData, budget_bytes: int
+) -> Iterator[SolvedLayer | EpochDone | PointDone]:
+    """The block's layers in their order, each at all λ of the plan's curve; ``layers`` by path within the block.
+
+    A method that works on single layers may be given a part of them, the others need all. Errors of the mathematics
+    say the layer or the block that they are about.
+    """
+    weights = {  # (O, I), exact: they were loaded from there
+        path: loaded.weight(layer.name).to(loaded.storage_dtype) for path, layer in layers.items()
+    }
+    if plan.method.unit == "layer":
+        yield from _by_layer(plan, layers, weights, data, budget_bytes)
+        return
+    started = time.perf_counter()
+    index = next(iter(layers.values())).block
+    solved = []
+    for point in sweep_points(plan.method, plan.curve_lams()):
+        try:
+            if isinstance(point, LearnedClipping):
+                found = yield from _together(loaded, plan, layers, weights, data, point)
+            else:
+                found = _by_group(loaded, plan, layers, weights, data, point)
+        except SarqcError as error:
+            raise error.at(f"{loaded.family.blocks}.{index}") from None
+        solved.append(found)
+    seconds = (time.perf_counter() - started) / len(layers)
+    for path, layer in layers.items():
+        points = [found[path] for found in solved]
+        abs_mean = data.statistics(path).abs_mean
+        curve = curve_of(plan.curve_lams(), points, weights[path], abs_mean, plan.grids[layer.name])
+        yield SolvedLayer(layer, points[plan.own_point()], curve, seconds, from_cache=False)
+
+
+def _by_layer(
+    plan: CalibrationPlan, layers: dict[str, LayerInfo], weights: dict[str, Tensor], data: BlockData, budget_bytes: int
+) -> Iterator[SolvedLayer | PointDone]:
+    lams = plan.curve_lams()
+    for together in batches(layers):
+        started = time.perf_counter()
+        grid = plan.grids[layers[together[0]].name]
+        found: Iterator[QuantizedLayer]  # of each layer as many as there are λ
+        if plan.candidates:
+            selecting = [
+                SelectionJob(
+                    layers[path].name, weights[path], data.parts[0][path], data.parts[1][path], data.unseen(path)
+                )
+                for path in together
+            ]
+            chosen = select_layers(
+                selecting, grid, plan.candidates, channel_fraction=plan.channel_fraction, budget_bytes=budget_bytes
+            )
+            found = iter(chosen)
+        else:
+            points = sweep_points(plan.method, lams)
+            solving = [
+                LayerJob(layers[path].name, weights[path], data.statistics(path), points, data.unseen(path))
+                for path in together
+            ]
+            found = quantize_one_by_one(solving, grid, budget_bytes=budget_bytes)
+        for path in together:
+            solved = []
+            for index in range(len(lams)):
+                solved.append(next(found))
+                if plan.tells_points:
+                    yield told_point(layers[path], lams, index, solved[-1])
+            curve = curve_of(lams, solved, weights[path], data.statistics(path).abs_mean, grid)
+            seconds, started = time.perf_counter() - started, time.perf_counter()
+            yield SolvedLayer(layers[path], solved[plan.own_point()], curve, seconds, from_cache=False)
+
+
+def batches(layers: dict[str, LayerInfo]) -> list[list[str]]:
+    """Paths of linears that are solved together: experts' of one shape that follow each other, every other by itself.
+
+    So an expert's result does not depend on which layers were kept from an earlier attempt: see ``whole_batches``.
+    """
+    grouped: list[list[str]] = []
+    for path, layer in layers.items():
+        last = layers[grouped[-1][-1]] if grouped else None
+        if last is not None and None not in (layer.expert, last.expert) and layer.shape == last.shape:
+            grouped[-1].append(path)
+        else:
+            grouped.append([path])
+    return grouped
+
+
+def whole_batches(layers: dict[str, LayerInfo], missing: set[str]) -> dict[str, LayerInfo]:
+    """The linears that must be solved so that those that are missing come out as in an undisturbed run."""
+    together = [batch for batch in batches(layers) if missing.intersection(batch)]
+    return {path: layers[path] for batch in together for path in batch}
+
+
+def solve_curve(
+    weight: Tensor,
+    statistics: LayerStatistics,
+    held_out: LayerStatistics | None,
+    grid: Grid,
+    method: Method,
+    lams: tuple[float, ...],
+    budget_bytes: int,
+) -> tuple[list[QuantizedLayer], LayerCurve]:
+    """One layer at every λ, as quantized layers and as the curve that is drawn of them."""
+    points = sweep_points(method, lams)
+    solved = list(quantize_points(weight, statistics, grid, points, held_out=held_out, budget_bytes=budget_bytes))
+    return solved, curve_of(lams, solved, weight, statistics.abs_mean, grid)
+
+
+def _by_group(
+    loaded: LoadedModel,
+    plan: CalibrationPlan,
+    layers: dict[str, LayerInfo],
+    weights: dict[str, Tensor],
+    data: BlockData,
+    point: ScaleSearch,
+) -> Layers:
+    """Linears that read one tensor share a scale. Readers come first: their scale divides the rows of their source."""
+    found: Layers = {}
+    row_scales: dict[str, Tensor] = {}
+    block = loaded.blocks()[next(iter(layers.values())).block]
+    for fold in folds(block, loaded.groups(block), loaded.checkpoint.config):
+        first = fold.linears[0]
+        group = quantize_group(
+            {path: weights[path] for path in fold.linears},
+            {path: data.statistics(path) for path in fold.linears},
+            plan.grids[layers[first].name],  # one for all: they have one width
+            point,
+            held_out=None if data.held_out is None else {path: data.held_out[path] for path in fold.linears},
+            ties=fold.ties,
+            row_scales={path: row_scales[path] for path in fold.linears if path in row_scales},
+        )
+        scale = group[first].channel_scale
+        if fold.source is None:
+            group = {path: _flagged(layer, "not_foldable") for path, layer in group.items()}
+        elif scale is not None and fold.source in layers:
+            row_scales[fold.source] = fold.source_scale(scale)
+        found |= group
+    return found
+
+
+def _flagged(layer: QuantizedLayer, flag: str) -> QuantizedLayer:
+    return replace(layer, report=replace(layer.report, flags=(*layer.report.flags, flag)))
+
+
+def _together(
+    loaded: LoadedModel,
+    plan: CalibrationPlan,
+    layers: dict[str, LayerInfo],
+    weights: dict[str, Tensor],
+    data: BlockData,
+    point: LearnedClipping,
+) -> Iterator[EpochDone]:
+    """All linears through the block that they make; returns them by path."""
+    block = next(iter(layers.values())).block
+    learning = quantize_block(
+        weights,
+        {path: data.statistics(path) for path in layers},
+        {path: plan.grids[layer.name] for path, layer in layers.items()},
+        point,
+        forward=data.forward,
+        inputs=data.inputs,
+        targets=data.targets,
+        held_out=data.held_out,
+    )
+    for step in learning:
+        if not isinstance(step, Epoch):
+            return step
+        yield EpochDone(block, step.epoch, step.epochs, step.objective, step.recon, step.sar)
+    raise AssertionError("unreachable: learning ends with the layers")

@@ -1,0 +1,117 @@
+"""The nouns of a calibration: what determines it, and what it leaves for each linear.
+
+Axes: L values of λ, C weights of the inspected group.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from sarqc.calibration.corpora import Sequences
+from sarqc.calibration.pictures import (
+    LayerCurve,
+)
+from sarqc.events import PointDone
+from sarqc.models.checkpoint import Checkpoint
+from sarqc.models.families import LayerInfo
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.methods import METHODS, Method, RoundToNearest
+from sarqc.quantization.quantized_layer import QuantizedLayer
+from sarqc.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class CalibrationPlan:
+    """Everything that determines the quantized weights, apart from the float model.
+
+    With ``candidates`` each layer takes the best of them, judged on the last ``validation_samples`` calibration
+    sequences; ``method`` then only says what they have in common. With ``tells_points`` each λ of a curve is told as
+    soon as it is solved.
+    """
+
+    grids: dict[str, Grid]  # by layer name
+    method: Method
+    inputs_from: Literal["quantized", "float"]
+    sequences: Sequences
+    sweep: tuple[float, ...] = ()
+    candidates: tuple[Method, ...] = ()
+    validation_samples: int = 0
+    channel_fraction: float = 1.0
+    tells_points: bool = False
+
+    def curve_lams(self) -> tuple[float, ...]:
+        """λ of the curves: the method's own and those of the sweep, in order; (0,) where there is not one λ."""
+        if self.candidates or isinstance(self.method, RoundToNearest):
+            return (0.0,)
+        return tuple(sorted({*self.sweep, self.method.lam}))
+
+    def own_point(self) -> int:
+        """Position in ``curve_lams`` of the point whose weights the model gets."""
+        lams = self.curve_lams()
+        return lams.index(self.method.lam) if len(lams) > 1 else 0
+
+    def parts(self) -> list[int]:
+        """Sizes of the parts of the calibration sequences that are walked apart: all, or train and validation."""
+        samples = len(self.sequences.calibration)
+        return [samples - self.validation_samples, self.validation_samples] if self.candidates else [samples]
+
+    def choices(self) -> list[Any]:
+        """Methods and their values as plain data, for keys."""
+        points = [[type(point).__name__, asdict(point)] for point in (self.method, *self.candidates)]
+        return [points, self.sweep, self.validation_samples, self.channel_fraction]
+
+
+def calibration_plan(
+    recipe: Recipe, checkpoint: Checkpoint, sequences: Sequences, per_channel: tuple[str, ...]
+) -> CalibrationPlan:
+    """What a recipe means for one checkpoint; ``per_channel`` names the linears without groups."""
+    grids = {
+        layer.name: Grid(recipe.bits, None if layer.name in per_channel else recipe.group_size, recipe.grid)
+        for layer in checkpoint.layers
+    }
+    auto = METHODS[recipe.method].auto
+    candidates = recipe.candidates() if auto is not None and auto.by == "layer" else ()
+    return CalibrationPlan(
+        grids, recipe.to_method(), recipe.inputs_from, sequences, recipe.sweep, candidates,
+        recipe.validation_samples() if candidates else 0, recipe.channel_fraction,
+        tells_points=recipe.only is not None and not candidates,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SolvedLayer:
+    """What the pipeline yields for each linear, whose weight in the model is by then replaced."""
+
+    info: LayerInfo
+    quantized: QuantizedLayer
+    curve: LayerCurve
+    seconds: float
+    from_cache: bool
+
+
+def told_points(solved: SolvedLayer) -> Iterator[PointDone]:
+    """The points of a layer that was found whole."""
+    curve = solved.curve
+    for index in range(len(curve.lams)):
+        yield _point_done(solved.info, curve.lams, index, (getattr(curve, name)[index] for name in _TOLD))
+
+
+def told_point(layer: LayerInfo, lams: tuple[float, ...], index: int, quantized: QuantizedLayer) -> PointDone:
+    """The point of a curve over ``lams`` that was solved just now."""
+    values = (getattr(quantized.report, f"relative_{name}") for name in _TOLD)
+    return _point_done(layer, lams, index, values)
+
+
+_TOLD = ("recon", "held_out", "sar", "drift")
+
+
+def _point_done(layer: LayerInfo, lams: tuple[float, ...], index: int, values: Iterable[float | None]) -> PointDone:
+    """In the precision of curves, so that a point says the same whether it was solved or found."""
+    numbers = (None if value is None or math.isnan(value) else float(np.float32(value)) for value in values)
+    recon, held_out, sar, drift = numbers
+    return PointDone(layer.name, index, len(lams), lams[index], recon, held_out, sar, drift)

@@ -1,0 +1,63 @@
+"""A finished layer as one safetensors file, so that a run that was stopped continues to the same bits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+import safetensors.torch
+import torch
+
+from sarqc.artefacts import ArtefactStore
+from sarqc.calibration.job import SolvedLayer
+from sarqc.calibration.pictures import CURVE_ARRAYS, LayerCurve
+from sarqc.errors import NotFound
+from sarqc.models.families import LayerInfo
+from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
+
+SUFFIX = ".layer"
+_TENSORS = ("codes", "scales", "zero_points", "dequantized", "channel_scale", "row_scale")  # None: not in the file
+
+
+def write_layer(store: ArtefactStore, key: str, solved: SolvedLayer) -> None:
+    """Keeps a solved layer under its key."""
+    quantized, curve = solved.quantized, solved.curve
+    document = {"report": quantized.report.to_json(), "lams": curve.lams, "seconds": solved.seconds}
+    tensors = {"document": torch.frombuffer(bytearray(json.dumps(document).encode()), dtype=torch.uint8)}
+    tensors |= {name: part for name in _TENSORS if (part := getattr(quantized, name)) is not None}
+    tensors |= {f"curve.{name}": torch.from_numpy(getattr(curve, name)) for name in CURVE_ARRAYS}
+    payload = safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
+    store.write(key, SUFFIX, payload)
+
+
+def read_layer(store: ArtefactStore, key: str, info: LayerInfo) -> SolvedLayer | None:
+    """The layer kept under a key, or None."""
+    payload = store.read(key, SUFFIX)
+    if payload is None:
+        return None
+    tensors = safetensors.torch.load(payload)
+    document = json.loads(bytes(tensors["document"].numpy()))
+    report = document["report"] | {name: tuple(document["report"][name]) for name in ("flags", "candidates")}
+    quantized = QuantizedLayer(**{name: tensors.get(name) for name in _TENSORS}, report=LayerReport(**report))
+    arrays = {name: tensors[f"curve.{name}"].numpy() for name in CURVE_ARRAYS}
+    curve = LayerCurve(tuple(document["lams"]), quantized.report.n_tokens, **arrays)
+    return SolvedLayer(info, quantized, curve, document["seconds"], from_cache=True)
+
+
+class KeptLayers(Mapping[str, QuantizedLayer]):
+    """Finished layers by name, each read when it is asked for. Raises ``NotFound`` for one that is no longer kept."""
+
+    def __init__(self, store: ArtefactStore, keys: Mapping[str, str], layers: Sequence[LayerInfo]) -> None:
+        self._store, self._keys, self._layers = store, keys, {layer.name: layer for layer in layers}
+
+    def __getitem__(self, name: str) -> QuantizedLayer:
+        solved = read_layer(self._store, self._keys[name], self._layers[name])
+        if solved is None:
+            raise NotFound("the finished layer is no longer kept", name, "Run the recipe again; raise SARQC_CACHE_GIB.")
+        return solved.quantized
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._layers)
+
+    def __len__(self) -> int:
+        return len(self._layers)

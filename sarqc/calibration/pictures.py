@@ -1,0 +1,186 @@
+"""Pictures of ΔW = Ŵ - W small enough to draw: a pooled surface, and the drift by channel saliency.
+
+Axes: O out_features, I in_features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d, adaptive_max_pool2d
+
+from sarqc.quantization.grid import Grid, split_groups
+from sarqc.quantization.objective import column_means, floored
+from sarqc.quantization.quantized_layer import QuantizedLayer
+
+SURFACE_SIZE = 40
+FURTHER_SIZE = 28  # of the other pictures, so that all together stay small
+DECILES = 10
+
+
+def drift_surface(delta: Tensor, size: int = SURFACE_SIZE) -> Tensor:
+    """|ΔW| max-pooled to size × size cells: (O, I) -> (size, size). A cell shows the largest drift beneath it.
+
+    A matrix with fewer rows or columns than that repeats them, so that all layers' pictures have one shape.
+    """
+    return adaptive_max_pool2d(delta.abs().float().unsqueeze(0), (size, size)).squeeze(0)
+
+
+def further_surfaces(delta: Tensor, order: Tensor, size: int = FURTHER_SIZE) -> dict[str, Tensor]:
+    """ΔW pooled to size × size cells in other ways, by name: delta (O, I), order (I,) of the input channels.
+
+    surface_mean is the mean of |ΔW|; surface_sorted and surface_mean_sorted are the largest and the mean with the
+    channels in that order; surface_signed is the mean of ΔW in that order, where opposite changes cancel.
+    """
+    plain = delta.float()
+    by_order = plain[:, order]
+
+    def mean(values: Tensor) -> Tensor:
+        return adaptive_avg_pool2d(values.unsqueeze(0), (size, size)).squeeze(0)
+
+    return {
+        "surface_mean": mean(plain.abs()),
+        "surface_sorted": drift_surface(by_order, size),
+        "surface_mean_sorted": mean(by_order.abs()),
+        "surface_signed": mean(by_order),
+    }
+
+
+def saliency_order(abs_mean: Tensor, weight: Tensor) -> Tensor:
+    """Input channels by abs_mean/mean|W|, least salient first, whatever the method's own saliency is: (I,)."""
+    return (floored(abs_mean) / floored(column_means(weight))).argsort()
+
+
+def drift_by_saliency(delta: Tensor, abs_mean: Tensor, weight: Tensor, parts: int = DECILES) -> Tensor:
+    """Root-mean-square ΔW of the channels in each tenth of saliency, least salient first: (O, I) -> (parts,).
+
+    Channels are ranked as in ``saliency_order``, so that methods can be compared. A layer with fewer channels than
+    parts repeats the nearest channel's value.
+    """
+    order = saliency_order(abs_mean, weight)  # (I,)
+    by_channel = delta.float().square().mean(dim=0)[order]  # (I,)
+    bounds = torch.linspace(0, len(order), parts + 1).round().long().tolist()
+    means = []
+    for first, last in pairwise(bounds):
+        first = min(first, len(order) - 1)
+        means.append(by_channel[first : max(last, first + 1)].mean())
+    return torch.stack(means).sqrt()
+
+
+@dataclass(frozen=True)
+class LayerCurve:
+    """One layer at every λ of a curve, at the method's own γ. Arrays are float32, L values of λ."""
+
+    lams: tuple[float, ...]
+    tokens: int  # calibration tokens that reached the layer
+    recon: np.ndarray  # (L,) relative_recon
+    held_out: np.ndarray  # (L,) relative_held_out, NaN without held-out text
+    sar: np.ndarray  # (L,) relative_sar
+    drift: np.ndarray  # (L,) relative_drift
+    surface: np.ndarray  # (L, 40, 40) pooled |ΔW|
+    surface_mean: np.ndarray  # (L, 28, 28), these four as in further_surfaces
+    surface_sorted: np.ndarray  # (L, 28, 28)
+    surface_mean_sorted: np.ndarray  # (L, 28, 28)
+    surface_signed: np.ndarray  # (L, 28, 28)
+    deciles: np.ndarray  # (L, 10)
+    group_place: np.ndarray  # (2,) int64, row and first input channel of the inspected group
+    group_weight: np.ndarray  # (C,) its float weights
+    group_codes: np.ndarray  # (L, C) uint8, these three as in InspectedGroup
+    group_zero: np.ndarray  # (L,)
+    group_step: np.ndarray  # (L, C)
+
+
+SURFACES = ("surface", "surface_mean", "surface_sorted", "surface_mean_sorted", "surface_signed")
+
+
+ALONG_LAMBDA = (
+    "recon", "held_out", "sar", "drift", *SURFACES, "deciles", "group_codes", "group_zero", "group_step",
+)  # fmt: skip
+
+
+CURVE_ARRAYS = (*ALONG_LAMBDA, "group_place", "group_weight")
+
+
+def curve_of(
+    lams: tuple[float, ...], solved: Sequence[QuantizedLayer], weight: Tensor, abs_mean: Tensor, grid: Grid
+) -> LayerCurve:
+    """What is drawn of one layer: solved on the grid (one for each λ), weight (O, I), abs_mean (I,)."""
+    reports = [layer.report for layer in solved]
+    deltas = [layer.dequantized.float() - weight.float() for layer in solved]
+    inputs = abs_mean.to(weight.device)
+    order = saliency_order(inputs, weight.float())
+    further = [further_surfaces(delta, order) for delta in deltas]
+    group = inspect_group(weight, solved, grid)
+
+    def numbers(name: str) -> np.ndarray:
+        values = [getattr(report, name) for report in reports]
+        return np.array([np.nan if value is None else value for value in values], dtype=np.float32)
+
+    return LayerCurve(
+        lams=lams,
+        tokens=reports[0].n_tokens,
+        recon=numbers("relative_recon"),
+        held_out=numbers("relative_held_out"),
+        sar=numbers("relative_sar"),
+        drift=numbers("relative_drift"),
+        surface=np.stack([drift_surface(delta).cpu().numpy() for delta in deltas]),
+        deciles=np.stack([drift_by_saliency(delta, inputs, weight.float()).cpu().numpy() for delta in deltas]),
+        group_place=np.array([group.row, group.first]),
+        **{f"group_{name}": getattr(group, name).numpy() for name in ("weight", "codes", "zero", "step")},
+        **{name: np.stack([one[name].cpu().numpy() for one in further]) for name in further[0]},
+    )
+
+
+MOST_CHANNELS = 128  # of a larger group its first ones
+
+
+@dataclass(frozen=True)
+class InspectedGroup:
+    """Float weights of a group, and the levels that each of them could take and takes at every point.
+
+    Level number j of channel k lies at (j - zero) · step[k], j from 0 to 2^bits - 1; ``codes`` are the numbers taken.
+    """
+
+    row: int
+    first: int  # input channel of the first weight
+    weight: Tensor  # (K,) float32
+    codes: Tensor  # (L, K) uint8
+    zero: Tensor  # (L,) float32, the number of the level 0
+    step: Tensor  # (L, K) float32; the same for all channels unless a scale search has stretched them
+
+
+def largest_group(weight: Tensor, group_size: int) -> tuple[int, int]:
+    """Row and group of the largest sum of squared weights, the first of equals: weight (O, I).
+
+    Only the float weights choose, so that every λ, γ, method and width shows the same weights of a layer.
+    """
+    energy = split_groups(weight.float(), group_size).square().sum(dim=-1)  # (O, G)
+    return divmod(int(energy.argmax()), energy.shape[-1])
+
+
+def inspect_group(weight: Tensor, solved: Sequence[QuantizedLayer], grid: Grid) -> InspectedGroup:
+    """The layer's largest group at every point: weight (O, I), solved on that grid. Nothing is changed."""
+    size = grid.group_size_for(weight.shape[-1])
+    row, group = largest_group(weight, size)
+    first, last = group * size, group * size + min(size, MOST_CHANNELS)
+    return InspectedGroup(
+        row=row,
+        first=first,
+        weight=weight[row, first:last].to("cpu", torch.float32, copy=True),  # the model's own is written over later
+        codes=torch.stack([(one.codes[row, first:last].int() - grid.lowest).to(torch.uint8) for one in solved]).cpu(),
+        zero=torch.stack([one.zero_points[row, group].float() - grid.lowest for one in solved]).cpu(),
+        step=torch.stack([_steps(one, row, group, first, last) for one in solved]).cpu(),
+    )
+
+
+def _steps(layer: QuantizedLayer, row: int, group: int, first: int, last: int) -> Tensor:
+    """How far apart the levels of each channel lie, in the unit of the float weight: (K,)."""
+    step = layer.scales[row, group].float().repeat(last - first)  # (K,)
+    if layer.row_scale is not None:
+        step = step * layer.row_scale[row].float()
+    return step if layer.channel_scale is None else step / layer.channel_scale[first:last].float()

@@ -1,0 +1,227 @@
+"""plan(recipe, settings): everything that can be refused or estimated before any work. No torch."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from sarqc.calibration.corpora import Sequences, described, draw_sequences, read_corpus, token_ids
+from sarqc.engine import costs
+from sarqc.errors import Refused
+from sarqc.evaluation.tasks import known_task
+from sarqc.export.readers import Carrier, who_can_load
+from sarqc.models.catalogue import checkpoint_of
+from sarqc.models.checkpoint import Checkpoint
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+
+USUAL_GROUP_SIZES = (256, 128, 64, 32, 16, 8)
+
+
+class Plan(BaseModel):
+    """What a run will do and cost. ``None``: can't be known before the model is on this costs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str
+    family: str | None = None
+    parameters: int | None = None
+    share_quantized: float | None = None  # 0..1
+    layers: int | None = None
+    experts: int = 0  # of a block that has most; 0 where all are dense
+    per_channel_layers: tuple[str, ...] = ()  # module names that take per channel where the group size does not fit
+    bits_per_weight: float | None = None  # of the quantized linears, scales and zero points included
+    bytes_before: int | None = None
+    bytes_after: int | None = None
+    memory_bytes: int | None = None  # of the device, at the peak
+    host_bytes: int | None = None  # of the machine beside a GPU
+    streamed: bool = False  # the weights of a block are on the device only while it is used
+    calibration_tokens: int
+    test_tokens: int | None = None
+    minutes: float | None = None
+    formats: tuple[Carrier, ...] = ()  # who will be able to load the model, by the format it is saved in
+    warnings: tuple[str, ...] = ()
+
+
+def plan(recipe: Recipe, settings: Settings) -> Plan:
+    """Checks a recipe against this host and says what it will cost.
+
+    Raises ``Refused``, ``NotFound`` or ``Unreachable``: a model, text or task that is not there, a group size that
+    does not divide, a text that is too short, a window that is too long.
+    """
+    checkpoint = checkpoint_of(recipe.model, recipe.revision, settings)
+    for task in recipe.tasks:
+        known_task(task, settings)
+    read_corpus(recipe.calibration, settings)
+    test = read_corpus(recipe.test, settings) if recipe.test else None
+    if checkpoint is None:
+        note = "the model is not on this host yet: it will be downloaded, and sizes are known after that"
+        tokens = recipe.samples * recipe.length
+        warnings = (*recipe.ignored(), note)
+        return Plan(
+            model=recipe.model, calibration_tokens=tokens, formats=who_can_load(recipe), warnings=warnings
+        )  # fmt: skip
+    checkpoint = checkpoint.restricted(recipe.only)
+    if recipe.length > checkpoint.max_positions:
+        raise Refused(
+            f"sequences of {recipe.length} tokens are longer than the model's {checkpoint.max_positions}",
+            "recipe, length",
+            f"Take {checkpoint.max_positions} or less.",
+        )
+    window_for(checkpoint.max_positions, recipe.window)
+    prompt_tokens = _prompt_tokens(recipe, checkpoint)
+    per_channel = indivisible_layers(recipe, checkpoint)
+    drawn_sequences(recipe, checkpoint, settings)
+    test_tokens = None
+    if test is not None:
+        test_tokens = min(len(token_ids(test, checkpoint.folder)), recipe.test_tokens or math.inf)
+        if test_tokens < 2:
+            raise Refused("the text has fewer than two tokens", f"test text {recipe.test}", "Give a longer text.")
+    return _estimate(recipe, checkpoint, settings, per_channel, test_tokens, prompt_tokens)
+
+
+def _prompt_tokens(recipe: Recipe, checkpoint: Checkpoint) -> int:
+    """Tokens of all prompts. Raises ``Refused`` for one that is empty or leaves no room for its continuation."""
+    total = 0
+    for number, prompt in enumerate(recipe.prompts, 1):
+        tokens = len(token_ids(prompt, checkpoint.folder))
+        room = checkpoint.max_positions - recipe.new_tokens
+        if not 0 < tokens <= room:
+            what = f"{tokens} tokens and {recipe.new_tokens} new ones are more than the model's"
+            raise Refused(
+                f"{what} {checkpoint.max_positions}" if tokens else "the prompt has no token",
+                f"recipe, prompts, number {number}: “{prompt[:40]}”",
+                f"Take a prompt of {room} tokens or less, or fewer new tokens." if tokens and room > 0
+                else f"Take fewer than {checkpoint.max_positions} new tokens." if tokens else "Write something in it.",
+            )  # fmt: skip
+        total += tokens
+    return total
+
+
+def drawn_sequences(recipe: Recipe, checkpoint: Checkpoint, settings: Settings) -> Sequences:
+    """The recipe's calibration and held-out sequences. Raises ``Refused`` for a text that is too short."""
+    return draw_sequences(
+        token_ids(read_corpus(recipe.calibration, settings), checkpoint.folder),
+        described(recipe.calibration, settings),
+        samples=recipe.samples,
+        length=recipe.length,
+        held_out_samples=recipe.held_out_samples,
+        sampling=recipe.sampling,
+        seed=recipe.seed,
+    )
+
+
+def window_for(max_positions: int, window: int | None) -> int:
+    """The tokens a model sees at once: as asked, at most its maximum; else 2048 or its maximum. May raise Refused."""
+    if window is not None and window > max_positions:
+        raise Refused(
+            f"a window of {window} tokens is longer than the model's {max_positions}",
+            "window",
+            f"Take {max_positions} or less.",
+        )
+    return window or min(costs.DEFAULT_WINDOW, max_positions)
+
+
+def indivisible_layers(recipe: Recipe, checkpoint: Checkpoint) -> tuple[str, ...]:
+    """Names of the layers whose width the group size does not divide; refuses them unless the recipe allows."""
+    if recipe.group_size is None:
+        return ()
+    odd = [layer for layer in checkpoint.layers if layer.shape[1] % recipe.group_size]
+    if odd and recipe.indivisible == "refuse":
+        widths = sorted({layer.shape[1] for layer in checkpoint.layers})
+        fitting = [str(size) for size in USUAL_GROUP_SIZES if all(width % size == 0 for width in widths)]
+        choices = f"Here {', '.join(fitting)} fit every layer. Or" if fitting else "No usual size fits every layer:"
+        raise Refused(
+            f"groups of {recipe.group_size} do not divide the {odd[0].shape[1]} input channels of {odd[0].name}",
+            f"group size, {len(odd)} of {len(checkpoint.layers)} layers",
+            f"{choices} set indivisible to per_channel.",
+        )
+    return tuple(layer.name for layer in odd)
+
+
+def _estimate(
+    recipe: Recipe,
+    checkpoint: Checkpoint,
+    settings: Settings,
+    per_channel: tuple[str, ...],
+    test_tokens: float | None,
+    prompt_tokens: int,
+) -> Plan:
+    quantized = sum(math.prod(layer.shape) for layer in checkpoint.layers)
+    bits = costs.packed_bits(recipe, checkpoint, per_channel)
+    streamed = is_streamed(recipe, checkpoint, settings, test_tokens or 0)
+    on_processor = costs.on_processor(settings)
+    return Plan(
+        model=recipe.model,
+        family=checkpoint.family.title,
+        parameters=checkpoint.parameters,
+        share_quantized=checkpoint.share_quantized,
+        layers=len(checkpoint.layers),
+        experts=max((checkpoint.experts(block) or 0 for block in range(checkpoint.n_blocks)), default=0),
+        per_channel_layers=per_channel,
+        bits_per_weight=bits / quantized,
+        bytes_before=checkpoint.size_bytes,
+        bytes_after=round(checkpoint.size_bytes - quantized * costs.stored_bytes(checkpoint) + bits / 8),
+        memory_bytes=_memory(recipe, checkpoint, settings, test_tokens or 0, streamed=streamed),
+        host_bytes=None if on_processor else costs.host_bytes(checkpoint),
+        streamed=streamed,
+        calibration_tokens=recipe.samples * recipe.length,
+        test_tokens=None if test_tokens is None else int(test_tokens),
+        minutes=costs.minutes(recipe, checkpoint, test_tokens or 0, prompt_tokens),
+        formats=who_can_load(recipe, checkpoint.family),
+        warnings=tuple(_warnings(recipe, per_channel, streamed)),
+    )
+
+
+def is_streamed(recipe: Recipe, checkpoint: Checkpoint, settings: Settings, test_tokens: float) -> bool:
+    """Whether the weights of a block are on the device only while it is used: where all of them have no room.
+
+    Raises ``Refused`` with numbers where even that does not fit, or what the host's operator asked for.
+    """
+    free = costs.free_bytes(settings)
+    whole, one = (_memory(recipe, checkpoint, settings, test_tokens, streamed=part) for part in (False, True))
+    streamed = settings.weights == "streamed" or (settings.weights == "auto" and free is not None and whole > free)
+    needed = one if streamed else whole
+    if free is not None and needed > free:
+        remedy = "Take fewer or shorter calibration sequences, fewer test tokens, or another costs."
+        if not streamed:
+            remedy = f"Set SARQC_WEIGHTS to auto: block by block it takes {_gib(one)}."
+        raise Refused(
+            f"the run needs {_gib(needed)}{' even block by block' if streamed else ''}, and {_gib(free)} are free",
+            f"memory of the device {settings.device}",
+            remedy,
+        )
+    return streamed
+
+
+def _memory(recipe: Recipe, checkpoint: Checkpoint, settings: Settings, test_tokens: float, *, streamed: bool) -> int:
+    return costs.memory_bytes(
+        recipe, checkpoint, test_tokens, settings.sweep_bytes(), on_processor=costs.on_processor(settings),
+        streamed=streamed,
+    )  # fmt: skip
+
+
+def _gib(size: float) -> str:
+    return f"{size / 2**30:.1f} GiB"
+
+
+def _warnings(recipe: Recipe, per_channel: tuple[str, ...], streamed: bool) -> list[str]:
+    warnings = recipe.ignored()
+    if per_channel:
+        warnings.append(f"{len(per_channel)} layers are quantized per channel: the group size does not divide them")
+    if recipe.inputs_from == "float":
+        warnings.append("float prefix: an exploring run, the final one will differ slightly")
+    if streamed:
+        warnings.append(
+            "the weights have no room as a whole: they are read block by block"
+            + (", and for accuracy again for every batch of items, which is slow" if recipe.tasks else "")
+        )
+    return warnings
+
+
+def output_is_free(folder: Path) -> None:
+    """Returns when a folder can be written as a run's output; raises ``Refused`` when it holds something already."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise Refused("the output folder is not empty", str(folder), "Give a new folder; nothing is overwritten.")

@@ -1,0 +1,206 @@
+"""Text side by side: one prompt continued by the float and by the quantized model, and how far apart they are.
+
+Axes: T tokens of a continuation, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.numpy import load, save
+from torch import Tensor
+
+from sarqc.artefacts import ArtefactStore, chain_key
+from sarqc.errors import NumericalError
+from sarqc.evaluation import TEMPERATURE, TOP_P
+from sarqc.events import Event, TextsCompared
+from sarqc.models.loading import LoadedModel
+from sarqc.recipe import Recipe
+
+FORMAT = 1  # part of the key of everything kept
+MODES = ("greedy", "sampled")
+
+
+class TextComparison:
+    """The comparison of several prompts in a run: what is known already is read from the store, not made again.
+
+    ``prompts``: the token ids of the recipe's prompts. ``model_key`` tells the float model from all others.
+    """
+
+    def __init__(
+        self, loaded: LoadedModel, recipe: Recipe, prompts: Sequence[np.ndarray], store: ArtefactStore, model_key: str
+    ) -> None:
+        self.loaded, self.texts, self.prompts, self.store = loaded, recipe.prompts, prompts, store
+        self.asked = (recipe.new_tokens, recipe.seed)
+        settings = (FORMAT, TEMPERATURE, TOP_P, *self.asked)
+        self.keys = [chain_key("text", model_key, ids.tobytes(), settings) for ids in prompts]
+        self._float_parts: list[bytes] = []
+
+    def read_float(self) -> Iterator[Event]:
+        """To be walked through while the model is the float one; there is nothing to tell yet."""
+        for key, ids in zip(self.keys, self.prompts, strict=True):
+            found = self.store.read(key, ".safetensors")
+            if found is None:
+                found = continue_float(self.loaded, ids, *self.asked)
+                self.store.write(key, ".safetensors", found)
+            self._float_parts.append(found)
+        yield from ()
+
+    def compare(self, weights_key: str) -> Iterator[TextsCompared]:
+        """Each prompt, once the model is the quantized one that ``weights_key`` tells from all others."""
+        for index, ids in enumerate(self.prompts):
+            key = chain_key("texts compared", self.keys[index], weights_key)
+            found = self.store.read(key, ".json")
+            if found is None:
+                document = compare_texts(self.loaded, ids, *self.asked, self._float_parts[index])
+                found = json.dumps(document).encode()
+                self.store.write(key, ".json", found)
+            yield TextsCompared(self.texts[index], index, len(self.texts), **json.loads(found))
+
+
+def continue_float(loaded: LoadedModel, ids: np.ndarray, new_tokens: int, seed: int) -> bytes:
+    """What has to be known of the float model before it is quantized in place, as the bytes of a safetensors file.
+
+    ids (prompt tokens,). For each mode its continuation ``<mode>`` (T,) int64, and ``<mode>_log_probabilities`` (T, V)
+    float32 at temperature 1, each token's from the prompt and the continuation before it. Raises ``NumericalError``.
+    """
+    kept = {}
+    for mode in MODES:
+        chosen = continuation(loaded, ids, new_tokens, mode, seed)
+        kept[mode] = np.array(chosen, dtype=np.int64)  # (T,)
+        kept[f"{mode}_log_probabilities"] = log_probabilities(loaded, ids, kept[mode]).numpy()  # (T, V)
+    return save(kept)
+
+
+def compare_texts(
+    loaded: LoadedModel, ids: np.ndarray, new_tokens: int, seed: int, float_part: bytes
+) -> dict[str, Any]:
+    """Both continuations of one prompt, ``loaded`` being the quantized model: greedy, sampled and the protocol.
+
+    ``float_part`` is what ``continue_float`` gave for the same ``ids``, ``new_tokens`` and ``seed``. The form is that
+    of ``events.TextsCompared``. Raises ``NumericalError``.
+    """
+    known, document = load(float_part), {}
+    for mode in MODES:
+        original, quantized = known[mode].tolist(), continuation(loaded, ids, new_tokens, mode, seed)
+        forced = log_probabilities(loaded, ids, known[mode])  # (T, V)
+        kl = kl_divergence(torch.from_numpy(known[f"{mode}_log_probabilities"]), forced)  # (T,)
+        document[mode] = {
+            "float": {"ids": original, "pieces": pieces(loaded.tokenizer, ids, original)},
+            "quantized": {"ids": quantized, "pieces": pieces(loaded.tokenizer, ids, quantized)},
+            "divergence": divergence(original, quantized),
+            "kl": kl.tolist(),
+        }
+    document["protocol"] = {
+        "prompt_tokens": len(ids),
+        "new_tokens": new_tokens,
+        "kl": "KL(float ‖ quantized) in nats at temperature 1, both models reading the float model's own text",
+        "sampled": f"temperature {TEMPERATURE}, top-p {TOP_P}; one uniform number a step for both models, inverted "
+        "through the cumulative probabilities in order of token id",
+        "seed": seed,
+        "dtype": str(next(loaded.model.parameters()).dtype).removeprefix("torch."),
+        "device": str(loaded.device),
+    }
+    return document
+
+
+def continuation(loaded: LoadedModel, ids: np.ndarray, new_tokens: int, mode: str, seed: int) -> list[int]:
+    """The tokens that the model adds to ``ids`` (prompt tokens,), at most ``new_tokens``; an end of text is the last.
+
+    ``greedy`` takes the most probable token. ``sampled`` inverts a uniform number for each step, which depends on the
+    seed and the prompt only: two models with equal distributions take equal tokens.
+    """
+    noise = np.random.default_rng([seed, *(int(token) for token in ids)]).random(new_tokens)
+    choose: Callable[[Tensor, int], int] = {
+        "greedy": lambda logits, step: int(logits.argmax()),
+        "sampled": lambda logits, step: invert(nucleus(logits), noise[step]),
+    }[mode]
+    ends = _ends_of_text(loaded)
+    tokens = torch.from_numpy(np.array(ids, dtype=np.int64)).to(loaded.device)[None]
+    chosen: list[int] = []
+    cache = None
+    with torch.no_grad():
+        while len(chosen) < new_tokens:
+            output = loaded.model(tokens, past_key_values=cache, use_cache=True, logits_to_keep=1)
+            cache, logits = output.past_key_values, output.logits[0, -1]  # (V,)
+            chosen.append(choose(_finite(logits).double().cpu(), len(chosen)))
+            if chosen[-1] in ends:
+                break
+            tokens = torch.tensor([chosen[-1:]], device=loaded.device)
+    return chosen
+
+
+def log_probabilities(loaded: LoadedModel, ids: np.ndarray, continued: np.ndarray) -> Tensor:
+    """ln p of every token of the vocabulary at each place of a given continuation: (T, V) float32 on the CPU.
+
+    One pass without a cache, in both models alike, so that a model differs from itself by nothing at all.
+    """
+    tokens = torch.from_numpy(np.concatenate([ids, continued])).to(loaded.device)[None]
+    with torch.no_grad():
+        logits = loaded.model(tokens, use_cache=False, logits_to_keep=len(continued) + 1).logits[0, :-1]  # (T, V)
+    return _finite(logits).float().log_softmax(dim=-1).cpu()
+
+
+def kl_divergence(original: Tensor, quantized: Tensor) -> Tensor:
+    """KL(original ‖ quantized) in nats at each place: two (T, V) of log-probabilities -> (T,) float64, at least 0."""
+    p, q = original.double(), quantized.double()
+    return (p.exp() * (p - q)).sum(dim=-1).clamp(min=0)
+
+
+def divergence(original: list[int], quantized: list[int]) -> int | None:
+    """The first position, from 0, at which two continuations differ; None where one says all the other says."""
+    return next((at for at, pair in enumerate(zip(original, quantized, strict=False)) if pair[0] != pair[1]), None)
+
+
+def nucleus(logits: Tensor) -> Tensor:
+    """Probabilities (V,) at ``TEMPERATURE``, cut to the fewest likely tokens that hold ``TOP_P``, summing to 1."""
+    p = (logits / TEMPERATURE).softmax(dim=-1)  # (V,)
+    ordered, order = p.sort(descending=True, stable=True)
+    outside = ordered.cumsum(dim=-1) - ordered >= TOP_P  # those before hold enough already
+    p[order[outside]] = 0
+    return p / p.sum()
+
+
+def invert(p: Tensor, uniform: float) -> int:
+    """The token at which the cumulative probabilities (V,), in order of token id, pass a number in [0, 1)."""
+    cumulative = p.cumsum(dim=-1)
+    passed = torch.searchsorted(cumulative, uniform * float(cumulative[-1]), right=True)
+    return min(int(passed), int(p.nonzero()[-1]))  # rounding may leave the number beyond the last one
+
+
+def pieces(tokenizer: Any, ids: np.ndarray, continued: list[int]) -> list[str]:
+    """The text of each token where it stands; together they are the text of the continuation.
+
+    Decoding tokens one by one would lose blanks and break characters made of several tokens: a token that only begins
+    a character is empty here, and the one that ends it has the whole.
+    """
+
+    def text(count: int) -> str:
+        tokens = [int(ids[-1]), *continued[:count]]
+        return tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
+    found, said = [], text(0)
+    for count in range(1, len(continued) + 1):
+        now = text(count)
+        if now.endswith("\N{REPLACEMENT CHARACTER}") and count < len(continued):
+            found.append("")
+            continue
+        found.append(now[len(said) :])
+        said = now
+    return found
+
+
+def _ends_of_text(loaded: LoadedModel) -> set[int]:
+    """Tokens after which the model has nothing to say, as its own generation settings name them."""
+    ends = loaded.model.generation_config.eos_token_id
+    return set() if ends is None else set(ends) if isinstance(ends, list) else {ends}
+
+
+def _finite(logits: Tensor) -> Tensor:
+    if not torch.isfinite(logits).all():
+        raise NumericalError("the model's predictions are not finite", "text side by side", "Load a sound model.")
+    return logits

@@ -1,0 +1,332 @@
+"""What “auto” chose, and what it chose among: errors or perplexities of the candidates on held-out calibration text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from sarqc.figures.drawing import (
+    HELD_OUT,
+    PLAIN_AXIS,
+    QUALITY,
+    RECON,
+    SHADES,
+    Figure,
+    base_layout,
+    honest_range,
+    lam_axis,
+    line_trace,
+    note,
+    plain_numbers,
+)
+from sarqc.figures.numbers import draws_text, error_text, lam_text, number, perplexity_text
+from sarqc.study.facts import LineFacts, Selection
+from sarqc.study.paired import mean_over_draws
+
+TITLE = "What “auto” chose"
+
+
+def selection(facts: LineFacts) -> Figure | None:
+    """For one λ of the whole model its perplexities; else the candidates of a layer, or what all layers chose."""
+    found = facts.selection
+    if found is None:
+        return None
+    if found.by == "model":
+        return None if found.perplexity is None else _by_model(facts, found)
+    if facts.layer is None:
+        return _all_layers(facts, found)
+    if found.validation is None or not np.isfinite(found.validation[:, facts.layer]).any():
+        return None
+    return _one_layer(facts, found) if len(found.gammas) > 1 else _one_row(facts, found)
+
+
+def chosen_counts(found: Selection, layer: int | None) -> np.ndarray:
+    """How many draws (and layers, for all of them) chose each candidate: C K."""
+    counts = np.zeros((len(found.gammas), len(found.lams)), dtype=int)
+    pairs = found.pairs if layer is None else found.pairs[:, layer : layer + 1]
+    for gamma, lam in pairs.reshape(-1, 2).tolist():
+        if gamma >= 0:
+            counts[gamma, lam] += 1
+    return counts
+
+
+def relative_to_best(errors: np.ndarray) -> np.ndarray:
+    """Mean over draws of the errors D C K, each as a multiple of the best candidate's."""
+    mean = mean_over_draws(errors)
+    return mean / np.nanmin(mean)
+
+
+def _one_layer(facts: LineFacts, found: Selection) -> Figure:
+    assert found.validation is not None
+    layer = facts.layer
+    assert layer is not None
+    relative = relative_to_best(found.validation[:, layer])
+    train = None if found.train is None else mean_over_draws(found.train[:, layer])
+    validation, counts = mean_over_draws(found.validation[:, layer]), chosen_counts(found, layer)
+    draws = found.lam.shape[0]
+    worst = max(float(np.nanmax(relative)), 1.001)
+    hover = [
+        [_cell_hover(train, validation, counts, draws, (c, k)) for k in range(len(found.lams))]
+        for c in range(len(found.gammas))
+    ]
+    figure = _heatmap(found, relative, (1.0, worst), hover)
+    for c, k in np.ndindex(counts.shape):
+        text = number(float(relative[c, k]), 2) if math.isfinite(relative[c, k]) else "–"
+        # The scale is dark at the best, light at the worst.
+        dark = math.isfinite(relative[c, k]) and (relative[c, k] - 1) / (worst - 1) < 0.5
+        if counts[c, k]:
+            at = f"layout.annotations.{len(figure['layout']['annotations'])}.text"
+            figure["narrow"][at] = f"<b>{text}</b><br>{counts[c, k]} of {draws}"
+            text = f"<b>{text}</b><br>{_times(counts[c, k], draws)}"
+            figure["layout"]["shapes"].append(_frame(k, c, dark))
+        figure["layout"]["annotations"].append(_cell_note((c, k), text, dark))
+    name = facts.study.layers[layer].name
+    figure["title"] = f"{TITLE}: held-out error, best = 1"
+    best = np.unravel_index(int(np.nanargmin(relative)), relative.shape)
+    figure["aria"] = (
+        f"Error of {relative.size} candidates on held-out calibration text in {name}, mean of {draws_text(draws)}: "
+        f"lowest, {error_text(float(validation[best]))}, at {_pair(found, best)}; the highest is "
+        f"{number(worst, 2)} times as large. {_chosen_words(found, counts, draws_text(draws))}"
+    )
+    return figure
+
+
+def _all_layers(facts: LineFacts, found: Selection) -> Figure:
+    counts = chosen_counts(found, None)
+    draws, layers = found.lam.shape
+    of = f"{layers} layers" if draws == 1 else f"{layers} layers × {draws} draws"
+    if len(found.gammas) == 1:
+        figure = _bars(found, counts[0])
+    else:
+        hover = [
+            [f"{_pair(found, (c, k))}: chosen {n} of {counts.sum()} times" for k, n in enumerate(row)]
+            for c, row in enumerate(counts.tolist())
+        ]
+        top = max(int(counts.max()), 1)
+        figure = _heatmap(found, counts.astype(float), (0, top), hover)
+        for c, k in np.ndindex(counts.shape):
+            figure["layout"]["annotations"].append(
+                _cell_note((c, k), str(counts[c, k]), bool(counts[c, k] < 0.5 * top))
+            )
+    figure["title"] = f"{TITLE}: {of}"
+    figure["aria"] = f"How often “auto” chose each candidate in {of}. {_chosen_words(found, counts, of)}"
+    return figure
+
+
+def _heatmap(found: Selection, values: np.ndarray, span: tuple[float, float], hover: list[list[str]]) -> Figure:
+    """Candidates, λ across and γ upwards."""
+    layout = base_layout(left=64, right=14, top=6, bottom=40)
+    lams, gammas = [lam_text(lam) for lam in found.lams], [lam_text(gamma or 0.0) for gamma in found.gammas]
+    layout["xaxis"] = {**lam_axis(lams), "showgrid": False, "title": {"text": "candidate λ", "standoff": 2}}
+    layout["xaxis"] |= {"range": [-0.5, len(lams) - 0.5]}
+    layout["yaxis"] = {"type": "category", "fixedrange": True, "ticks": "", "showgrid": False}
+    layout["yaxis"] |= {"title": {"text": "candidate γ", "standoff": 8}, "range": [-0.5, len(gammas) - 0.5]}
+    trace = {
+        "type": "heatmap",
+        "x": lams,
+        "y": gammas,
+        "z": plain_numbers(values),
+        "zmin": span[0],
+        "zmax": span[1],
+        "colorscale": SHADES,
+        "showscale": False,
+        "xgap": 2,
+        "ygap": 2,
+        "text": hover,
+        "hovertemplate": "%{text}<extra></extra>",
+    }
+    return {"data": [trace], "layout": layout, "bindings": [], "narrow": {}}
+
+
+def _one_row(facts: LineFacts, found: Selection) -> Figure:
+    """One γ, or none: the errors on both parts of the calibration text over the candidate λ."""
+    layer = facts.layer
+    assert layer is not None
+    assert found.validation is not None
+    draws, names = found.lam.shape[0], [lam_text(lam) for lam in found.lams]
+    counts = chosen_counts(found, layer)[0]
+    curves = [("held-out part", HELD_OUT, mean_over_draws(found.validation[:, layer])[0])]
+    if found.train is not None:
+        curves.append(("solved on", RECON, mean_over_draws(found.train[:, layer])[0]))
+    values = np.concatenate([row for _, _, row in curves])
+    span = honest_range(values, np.zeros(0), pad=0.2)
+    figure = _curves(names, span, right=104)
+    for name, style, row in curves:
+        texts = [error_text(value) if math.isfinite(value) else "not measured" for value in row.tolist()]
+        more = {"y": plain_numbers(row), "text": texts, "hovertemplate": "%{text}<extra>" + name + "</extra>"}
+        figure["data"].append(line_trace(name, style, names, "y", **more))
+        ink = style["color"].replace(")", "-ink)")
+        figure["layout"]["annotations"].append(
+            note(name, x=len(names) - 1, y=float(row[-1]), xshift=12, yanchor="middle", font={"size": 12, "color": ink})
+        )
+    _mark_chosen(figure, names, curves[0][2], counts, draws, HELD_OUT)
+    figure["title"] = f"{TITLE}: held-out error"
+    best = int(np.nanargmin(curves[0][2]))
+    figure["aria"] = (
+        f"Error of {len(names)} candidates in {facts.study.layers[layer].name}, mean of {draws_text(draws)}: on "
+        f"held-out calibration text lowest, {error_text(float(curves[0][2][best]))}, at λ = {names[best]}. "
+        f"{_chosen_words(found, counts[None], draws_text(draws))}"
+    )
+    return figure
+
+
+def _by_model(facts: LineFacts, found: Selection) -> Figure:
+    """Perplexity on the held-out part for each λ: a faint line for each draw, their mean, and what was chosen."""
+    assert found.perplexity is not None
+    names, draws = [lam_text(lam) for lam in found.lams], len(found.perplexity)
+    mean = mean_over_draws(found.perplexity)
+    figure = _curves(names, honest_range(found.perplexity, np.zeros(0), pad=0.16), right=60)
+    faded = {**QUALITY, "color": "var(--quality-faint)", "dash": "solid"}
+    picks = found.pairs[:, 0, 1] if found.pairs.shape[1] else np.full(draws, -1)
+    if draws > 1:
+        for draw, row in enumerate(found.perplexity):
+            texts = [f"{perplexity_text(value)}" if math.isfinite(value) else "not measured" for value in row.tolist()]
+            template = "%{text}<extra>draw " + str(facts.line.draws[draw]) + "</extra>"
+            more = {"y": plain_numbers(row), "text": texts, "hovertemplate": template, "mode": "lines"}
+            figure["data"].append(line_trace(f"draw {draw}", faded, names, "y", **more))
+    texts = [perplexity_text(value) if math.isfinite(value) else "not measured" for value in mean.tolist()]
+    label = "mean" if draws > 1 else "held-out part"
+    more = {"y": plain_numbers(mean), "text": texts, "hovertemplate": "%{text}<extra>" + label + "</extra>"}
+    figure["data"].append(line_trace("mean", QUALITY, names, "y", **more))
+    if draws > 1:
+        place = {"x": len(names) - 1, "y": float(mean[-1]), "xshift": 12, "yanchor": "middle"}
+        figure["layout"]["annotations"].append(note("mean", **place, font={"size": 12, "color": "var(--quality-ink)"}))
+    chosen = [(int(k), draw) for draw, k in enumerate(picks.tolist()) if k >= 0]
+    figure["data"].append(
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "chosen",
+            "x": [names[k] for k, _ in chosen],
+            "y": [float(found.perplexity[draw, k]) for k, draw in chosen],
+            "cliponaxis": False,
+            "text": [f"chosen in draw {facts.line.draws[draw]}: λ = {names[k]}" for k, draw in chosen],
+            "hovertemplate": "%{text}<extra></extra>",
+            "marker": {
+                "symbol": "diamond",
+                "size": 11,
+                "color": "var(--quality)",
+                "line": {"color": "var(--ink)", "width": 2},
+            },
+        }
+    )
+    counts = np.zeros(len(names), dtype=int)
+    for k, _ in chosen:
+        counts[k] += 1
+    _count_row(figure, counts, draws)
+    figure["title"] = f"{TITLE}: held-out perplexity"
+    best = int(np.nanargmin(mean))
+    figure["aria"] = (
+        f"Perplexity of the whole model on held-out calibration text for {len(names)} values of λ, "
+        f"{draws_text(draws)}: the mean is lowest, {perplexity_text(float(mean[best]))}, at λ = {names[best]}. "
+        f"{_chosen_words(found, counts[None], draws_text(draws))}"
+    )
+    return figure
+
+
+def _curves(names: list[str], span: tuple[float, float], *, right: int) -> Figure:
+    layout = base_layout(left=50, right=right, top=22, bottom=36)
+    layout["xaxis"] = {**lam_axis(names), "title": {"text": "candidate λ", "standoff": 2}}
+    layout["yaxis"] = {**PLAIN_AXIS, "range": list(span), "nticks": 5}
+    return {"data": [], "layout": layout, "bindings": []}
+
+
+def _bars(found: Selection, counts: np.ndarray) -> Figure:
+    names = [lam_text(lam) for lam in found.lams]
+    figure = _curves(names, (0.0, 1.15 * max(float(counts.max()), 1.0)), right=14)
+    figure["data"].append(
+        {
+            "type": "bar",
+            "x": names,
+            "y": counts.tolist(),
+            "text": [str(count) for count in counts.tolist()],
+            "textposition": "outside",
+            "textfont": {"size": 14, "color": "var(--ink)"},
+            "cliponaxis": False,
+            "hovertemplate": "λ = %{x}: chosen %{y} times<extra></extra>",
+            "marker": {"color": "var(--accent)"},
+            "width": 0.5,
+        }
+    )
+    return figure
+
+
+def _mark_chosen(
+    figure: Figure, names: list[str], values: np.ndarray, counts: np.ndarray, draws: int, style: dict[str, str]
+) -> None:
+    at = np.flatnonzero(counts).tolist()
+    line = {"color": "var(--ink)", "width": 2}
+    marker = {"symbol": style["symbol"], "size": 13, "color": style["color"], "line": line}
+    figure["data"].append(
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "chosen",
+            "x": [names[k] for k in at],
+            "y": [float(values[k]) for k in at],
+            "cliponaxis": False,
+            "hoverinfo": "skip",
+            "marker": marker,
+        }
+    )
+    _count_row(figure, counts, draws)
+
+
+def _count_row(figure: Figure, counts: np.ndarray, draws: int) -> None:
+    """Above the plot: in how many draws each λ was chosen."""
+    place = {"yref": "paper", "y": 1, "yanchor": "bottom", "yshift": 2}
+    if draws > 1:
+        quiet = {
+            "xref": "paper",
+            "x": 0,
+            "xanchor": "right",
+            "xshift": -8,
+            "font": {"size": 12, "color": "var(--ink-2)"},
+        }
+        figure["layout"]["annotations"].append(note("draws", **place, **quiet))
+    for k in np.flatnonzero(counts).tolist():
+        text = "chosen" if draws == 1 else f"<b>{counts[k]}</b>"
+        here = {"xref": "x", "x": k, "xanchor": "center", "font": {"size": 12, "color": "var(--ink)"}}
+        figure["layout"]["annotations"].append(note(text, **place, **here))
+
+
+def _cell_note(at: tuple[int, int], text: str, dark: bool) -> dict[str, object]:
+    color = "var(--on-dark)" if dark else "var(--on-light)"
+    # By position: a name that looks like a number would be taken for one.
+    return note(text, x=at[1], y=at[0], xanchor="center", yanchor="middle", font={"size": 14, "color": color})
+
+
+def _frame(column: int, row: int, dark: bool) -> dict[str, object]:
+    place = {"x0": column - 0.47, "x1": column + 0.47, "y0": row - 0.44, "y1": row + 0.44}
+    return {"type": "rect", **place, "line": {"color": "var(--on-dark)" if dark else "var(--on-light)", "width": 2}}
+
+
+def _cell_hover(
+    train: np.ndarray | None, validation: np.ndarray, counts: np.ndarray, draws: int, at: tuple[int, int]
+) -> str:
+    parts = [f"held-out {error_text(float(validation[at]))}"] if math.isfinite(validation[at]) else []
+    if train is not None and math.isfinite(train[at]):
+        parts.append(f"solved on {error_text(float(train[at]))}")
+    text = ", ".join(parts) or "not measured"
+    return f"{text}<br>chosen in {_times(counts[at], draws)}" if counts[at] else text
+
+
+def _times(count: int, draws: int) -> str:
+    return "chosen" if draws == 1 else f"{count} of {draws} draws"
+
+
+def _pair(found: Selection, at: Sequence[int]) -> str:
+    gamma = found.gammas[at[0]]
+    text = f"λ = {lam_text(found.lams[at[1]])}"
+    return text if gamma is None else f"{text}, γ = {lam_text(gamma)}"
+
+
+def _chosen_words(found: Selection, counts: np.ndarray, of: str) -> str:
+    kinds = sorted(zip(*np.nonzero(counts), strict=True), key=lambda at: -counts[at])
+    if not kinds:
+        return "What was chosen was not recorded."
+    each = "; ".join(f"{_pair(found, at)} {counts[at]} times" for at in kinds[:4])
+    rest = "" if len(kinds) <= 4 else f"; {len(kinds) - 4} others less often"
+    return f"Chosen in {of}: {each}{rest}."

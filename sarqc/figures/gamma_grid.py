@@ -1,0 +1,68 @@
+"""λ × γ as a map of quality."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sarqc.figures.drawing import SHADES, Figure, base_layout, bind, honest_range, lam_axis, plain_numbers
+from sarqc.figures.numbers import error_text, lam_names, lam_text, perplexity_text
+from sarqc.study.facts import LineFacts
+
+
+def gamma_grid(facts: LineFacts) -> Figure | None:
+    """λ × γ as a map of perplexity, or of the error on unseen text where perplexity is not known everywhere."""
+    line = facts.line
+    if len(line.gammas) < 2:
+        return None
+    quality = facts.perplexity
+    complete = quality is not None and np.isfinite(quality.mean).all()
+    values = quality.mean if complete and quality is not None else facts.held_out
+    if values is None:
+        values = facts.recon
+    if values is None:
+        return None
+    show = perplexity_text if complete else error_text
+    positive = np.array([lam > 0 for lam in line.lams])
+    low, high = honest_range(values[:, positive], values[:, ~positive], pad=0.0)
+    gammas = [lam_text(value or 0.0) for value in line.gammas]
+    names = lam_names(line)
+    layout = base_layout(left=40, right=52, top=6, bottom=34)
+    layout["xaxis"] = {**lam_axis(names), "showgrid": False, "title": {"text": "λ", "standoff": 2}}
+    layout["xaxis"] |= {"range": [-0.5, len(line.lams) - 0.5]}
+    layout["yaxis"] = {"type": "category", "fixedrange": True, "ticks": "", "showgrid": False}
+    layout["yaxis"] |= {"title": {"text": "γ", "standoff": 2}, "range": [-0.53, len(gammas) - 0.47]}  # and the frame
+    bar = {"thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "nticks": 4, "ticks": "",
+           "tickfont": {"size": 11}}  # fmt: skip
+    trace = {
+        "type": "heatmap",
+        "x": names,
+        "y": gammas,
+        "z": plain_numbers(values),
+        "zmin": low,
+        "zmax": high,
+        "colorscale": SHADES,
+        "xgap": 2,
+        "ygap": 2,
+        "text": [[show(value) if math.isfinite(value) else "not measured" for value in row] for row in values.tolist()],
+        "hovertemplate": "λ = %{x}, γ = %{y}: %{text}<extra></extra>",
+        "colorbar": bar,
+    }
+    edge = {"color": "var(--ink)", "width": 2}
+    layout["shapes"].append({"type": "rect", "x0": 0, "x1": 1, "y0": 0, "y1": 1, "line": edge})
+    narrow = {"layout.margin.l": 34, "layout.margin.r": 44, "layout.xaxis.tickfont": {"size": 11}}
+    figure: Figure = {"data": [trace], "layout": layout, "bindings": [], "narrow": narrow}
+    for path, start, count, axis in (
+        ("x0", -0.5, len(names), "lambda"),
+        ("x1", 0.5, len(names), "lambda"),
+        ("y0", -0.5, len(gammas), "gamma"),
+        ("y1", 0.5, len(gammas), "gamma"),
+    ):
+        figure["bindings"].append(bind(f"layout.shapes.0.{path}", [start + i for i in range(count)], axis))
+    what = "perplexity on unseen text" if complete else "reconstruction error"
+    figure["title"] = f"λ × γ: {what}"
+    figure["aria"] = (
+        f"Map of {what} over λ and γ, from {show(float(np.nanmin(values)))} to {show(float(np.nanmax(values)))}."
+    )
+    return figure

@@ -1,0 +1,113 @@
+"""How the numbers of a line were measured, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sarqc.figures.numbers import lam_text, percent
+from sarqc.study.document import Line
+from sarqc.study.experts import experts_of
+from sarqc.study.facts import LineFacts, is_point
+
+GRID_WORDS = {"symmetric": "symmetric", "full_range": "full-range symmetric", "asymmetric": "asymmetric"}
+
+
+def grid_text(grid: str, group_size: int | None) -> str:
+    """“asymmetric, groups of 128”."""
+    groups = "one scale per channel" if group_size is None else f"groups of {group_size}"
+    return f"{GRID_WORDS.get(grid, grid)}, {groups}"
+
+
+def how_measured(facts: LineFacts) -> list[dict[str, str]]:
+    """The protocol as pairs of a heading and a plain text."""
+    study, line = facts.study, facts.line
+    names = {one.name for one in study.lines if one.bits == line.bits}
+    model = study.model
+    pairs = [
+        ("Model", f"{model.name}, {model.parameters:,} parameters, {percent(model.share_quantized, 1)} quantized"),
+        ("Grid", f"{line.bits} bits, {grid_text(line.grid, line.group_size)}"),
+        ("Method", f"{line.label} ({line.method})"),
+    ]
+    if facts.baseline is not None:
+        base = facts.baseline
+        part = f", λ = {lam_text(base.lam)} of {base.held_by}" if base.method not in names else ""
+        pairs.append(("Compared with", f"{base.label}{part}, in the same calibration draws"))
+    if line.selected:
+        pairs.append(("λ and γ", _how_chosen(line)))
+    draws = ", ".join(str(seed) for seed in line.draws)
+    pairs.append(("Calibration draws", f"{len(line.draws)} (seeds {draws})" if len(line.draws) > 1 else "1"))
+    titles = {"calibration": "Calibration text", "held_out": "Unseen text", "test": "Test text", "task": "Task"}
+    for key, value in study.protocol.items():
+        pairs.append((titles.get(key, key.replace("_", " ").capitalize()), _plain_text(value)))
+    if facts.perplexity is not None and len(line.draws) > 1:
+        paired = "standard error of the paired difference to the baseline over calibration draws"
+        if is_point(line):
+            paired = f"beside values the standard error over calibration draws, beside differences the {paired}"
+        pairs.append(("Error bars", paired))
+    if facts.perplexity is not None and len(line.draws) > 1 and len(line.lams) > 1:
+        pairs.append(("Green band", "λ whose paired difference to the best λ is within two standard errors"))
+    pairs.append(("Reconstruction error", "‖(Ŵ − W)X‖² / ‖WX‖² of a layer; all layers: their mean"))
+    found = experts_of(study.layers)
+    if found is not None:
+        owned = sum(layer.expert is not None for layer in study.layers)
+        text = (
+            f"{owned:,} of the {len(study.layers):,} layers belong to {found.count:,} experts and see the tokens that "
+            "were routed to them; where none came there is no error, and means leave the layer out"
+        )
+        pairs.append(("Experts", text))
+    pairs.append(("Weight drift, L_sar", "‖(Ŵ − W)S‖² / ‖WS‖² of a layer with the method's S; all layers: their mean"))
+    if len(line.lams) > 1:
+        pairs.append(("Scales", "paper’s rule: (value − least) / (most − least) over λ from 0.1 to 1; ratio: to λ = 0"))
+    pairs.append(("Weight drift, plain", "‖Ŵ − W‖ / ‖W‖ of a layer; all layers: their mean"))
+    pairs += _pictures(line)
+    if facts.drift is not None and (len(line.lams) > 1 or len(study.lines) > 1):
+        pairs.append(("Hollow points", "no μ ≥ 0 makes reconstruction error + μ · drift² smallest there"))
+    if line.sizes and "recon_by_size" in line.arrays:
+        sizes = ", ".join(f"{size:,}" for size in line.sizes)
+        pairs.append(("Amount of text", f"every point solved again on {sizes} sequences; ± is the error over draws"))
+    prefix = "inputs of each layer come from the quantized layers before it"
+    if study.prefix == "float":
+        prefix = "explore: inputs of each layer come from the float model, a final run differs slightly"
+    pairs.append(("Prefix", prefix))
+    pairs.append(("Made", study.created))
+    return [{"name": name, "text": text} for name, text in pairs]
+
+
+def _pictures(line: Line) -> list[tuple[str, str]]:
+    """How the pictures of the weights were made."""
+    pairs = []
+    if "surface_mean" in line.arrays:
+        whole, further = ((line.arrays[name].shape[-2:]) for name in ("surface", "surface_mean"))
+        text = (
+            f"|Ŵ − W| of the first draw: the largest of each of {whole[0]} × {whole[1]} cells; the mean, and what "
+            f"is sorted by saliency, mean|x| / mean|W|, of {further[0]} × {further[1]}; signed: the mean of Ŵ − W"
+        )
+        pairs.append(("Cells of the weights", text))
+    if "group_weight" in line.arrays:
+        text = "of each layer the group with the largest squared weights, the same for every λ, γ and method"
+        pairs.append(("Weight by weight", text))
+    return pairs
+
+
+def _how_chosen(line: Line) -> str:
+    """What “auto” chose among, and by what."""
+    lams, gammas = (
+        ", ".join(lam_text(value) for value in values if value is not None)
+        for values in (line.candidate_lams, line.candidate_gammas)
+    )
+    among = f"λ of {lams or 'candidates'}" + (f" and γ of {gammas}" if gammas else "")
+    if line.selected == "layer":
+        return f"auto: each layer chose {among} by its error on a held-out part of the calibration text"
+    return f"auto: one {among} for the model, by perplexity on a held-out part of the calibration text"
+
+
+def _plain_text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        known = {key: item for key, item in value.items() if item is not None}
+        return ", ".join(f"{str(key).replace('_', ' ')} {_plain_text(item)}" for key, item in known.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_plain_text(item) for item in value) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)

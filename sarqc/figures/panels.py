@@ -1,0 +1,385 @@
+"""Stacked panels over one ordinal λ axis: how the Lab's main figure and the comparison of studies are drawn.
+
+A panel holds curves of one quantity; all panels share the axis, the marker of the shown λ and the sweet-spot band.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sarqc.figures.drawing import (
+    Figure,
+    base_layout,
+    bind,
+    clamp,
+    edge_trace,
+    honest_range,
+    lam_axis,
+    line_trace,
+    note,
+    ring_trace,
+    value_axis,
+)
+from sarqc.figures.numbers import Format, number
+
+WORDS_ROOM = 0.09  # of a panel's range, beside the usual air, for words at its edge
+LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share of their panel
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a panel. ``values`` and ``error`` are (γ, λ), NaN where nothing was measured."""
+
+    name: str
+    style: dict[str, str]
+    values: np.ndarray
+    error: np.ndarray | None = None
+    label: str = ""  # written at the line's end
+    faint: bool = False  # a comparison in the background: thin, no markers, no ring
+    short: str = ""  # its name on a narrow screen, where it stands in the title instead of at the line's end
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One quantity: its title, how its values are written, its curves and its share of the height."""
+
+    title: str
+    show: Format
+    curves: tuple[Curve, ...]
+    weight: float
+    short: str = ""  # the title on a narrow screen
+    reference: float | None = None  # the float model's value, drawn as a thin line
+    pinned: tuple[float, ...] = field(default=())  # values that must be inside the range
+    points: tuple[tuple[str, float, float], ...] = field(default=())  # named single points (label, λ, value)
+
+
+def stack(lams: Sequence[float], names: Sequence[str], panels: Sequence[Panel], *, ring: bool) -> Figure:
+    """Panels one above the other over one axis of λ with these names. With ``ring`` the shown λ is marked in each."""
+    names = list(names)
+    layout = base_layout(left=50, right=104, top=22, bottom=30)
+    layout |= {"xaxis": lam_axis(names), "hovermode": "x unified", "hoversubplots": "axis"}
+    figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}, "narrow_bindings": []}
+    figure["narrow"] |= {"layout.margin.r": 16} if ring else {"layout.margin.r": 32}
+    total, gap, top = sum(panel.weight for panel in panels), 0.085, 1.0
+    room = 1.0 - gap * (len(panels) - 1)
+    for index, panel in enumerate(panels):
+        bottom = max(0.0, top - room * panel.weight / total)
+        axis = axis_name(index)
+        _add_panel(figure, panel, axis, (bottom, top), names, lams, ring)
+        top = bottom - gap
+    layout["xaxis"]["anchor"] = "y" if len(panels) == 1 else f"y{len(panels)}"
+    if len(names) > 1:
+        corner = {"xref": "paper", "yref": "paper", "x": 1, "y": 0, "xanchor": "left", "yanchor": "top"}
+        layout["annotations"].append(note("λ", **corner, xshift=8, yshift=-4))
+    return figure
+
+
+def upright(axis: str, x: float, line: dict[str, Any], layer: str) -> dict[str, Any]:
+    """A vertical line through one panel; the titles between the panels stay free of it."""
+    return {
+        "type": "line",
+        "xref": "x",
+        "yref": f"{axis} domain",
+        "x0": x,
+        "x1": x,
+        "y0": 0,
+        "y1": 1,
+        "layer": layer,
+        "line": line,
+    }
+
+
+def axis_name(index: int) -> str:
+    return "y" if index == 0 else f"y{index + 1}"
+
+
+def _add_marker(figure: Figure, axis: str, names: list[str], span: tuple[float, float]) -> None:
+    """The shown λ in one panel: a trace and not a shape, so that it lies above the grid and below the curves."""
+    at = len(figure["data"])
+    figure["data"].append(
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "marker",
+            "x": [],
+            "y": list(span),
+            "yaxis": axis,
+            "hoverinfo": "skip",
+            "line": {"color": "var(--ink)", "width": 1.5},
+        }
+    )
+    figure["bindings"].append(bind(f"data.{at}.x", [[name, name] for name in names], "lambda"))
+
+
+def _add_panel(
+    figure: Figure,
+    panel: Panel,
+    axis: str,
+    domain: tuple[float, float],
+    names: list[str],
+    lams: Sequence[float],
+    ring: bool,
+) -> None:
+    layout, bindings = figure["layout"], figure["bindings"]
+    span = _panel_range(panel, lams)
+    layout["yaxis" + axis[1:]] = value_axis(domain, span, ticks=5 if panel.weight > 1.2 else 4)
+    if ring:
+        _add_marker(figure, axis, names, span)
+    off: list[tuple[np.ndarray, np.ndarray]] = []
+    ends: list[tuple[Curve, np.ndarray]] = []
+    # Faint curves first, so that what is compared lies behind what is shown.
+    for curve in sorted(panel.curves, key=lambda one: not one.faint):
+        drawn, side = clamp(curve.values, span)
+        trace = line_trace(curve.name, curve.style, names, axis)
+        if curve.faint:
+            trace |= {"mode": "lines", "line": {**trace["line"], "width": 3}}
+        at = len(figure["data"])
+        if curve.error is not None and np.isfinite(curve.error).any():
+            shown = np.where((side == 0) & np.isfinite(curve.error), curve.error, 0.0)
+            trace["error_y"] = {
+                "type": "data",
+                "array": [],
+                "thickness": 1.5,
+                "width": 4,
+                "color": curve.style["color"],
+            }
+            bindings.append(bind(f"data.{at}.error_y.array", shown, "gamma"))
+        figure["data"].append(trace)
+        texts = [[_hover(curve, panel.show, row, i) for i in range(len(names))] for row in range(len(drawn))]
+        bindings += [bind(f"data.{at}.y", drawn, "gamma"), bind(f"data.{at}.text", texts, "gamma")]
+        if not curve.faint:
+            off.append((curve.values, side))
+        if curve.label:
+            ends.append((curve, drawn))
+    for label, lam, value in panel.points:
+        place = next((name for name, value_ in zip(names, lams, strict=True) if abs(value_ - lam) < 1e-9), None)
+        if place is not None:
+            figure["data"].append(
+                _named_point(label, place, float(clamp(np.array(value), span)[0]), axis, panel, value)
+            )
+    if ring:
+        _add_rings(figure, panel, axis, names, span)
+    _add_off_scale(figure, off, axis, names, span, panel.show)
+    _add_reference(layout, panel, axis, span)
+    _add_title(figure, panel, domain[1], ring)
+    _add_end_labels(figure, ends, axis, len(names), span, ring)
+
+
+def _panel_range(panel: Panel, lams: Sequence[float]) -> tuple[float, float]:
+    positive = np.array([lam > 0 for lam in lams]) if len(lams) > 1 else np.array([True])
+    inner = [np.zeros(0)]
+    for curve in panel.curves:
+        values = curve.values[:, positive]
+        inner.append(values.ravel())
+        if curve.error is not None:
+            error = np.nan_to_num(curve.error[:, positive])
+            inner += [(values - error).ravel(), (values + error).ravel()]
+    outer = np.concatenate([curve.values[:, ~positive].ravel() for curve in panel.curves] or [np.zeros(0)])
+    always = [*panel.pinned]
+    inside = np.concatenate(inner)
+    measured = inside[np.isfinite(inside)]
+    if panel.reference is not None and measured.size:
+        spread = max(float(measured.max() - measured.min()), 0.01 * abs(float(measured.max())))
+        alone = np.unique(measured).size == 1  # a single point has no scale of its own; the float model gives it one
+        if alone or abs(panel.reference - float(measured.min())) < 0.6 * spread:
+            always.append(panel.reference)
+    low, high = honest_range(inside, outer, always=always)
+    if panel.reference is None or low <= panel.reference <= high:
+        return low, high
+    room = WORDS_ROOM * (high - low)  # for the word that says where the float model is
+    return (low - room, high) if panel.reference < low else (low, high + room)
+
+
+def _hover(curve: Curve, show: Format, row: int, column: int) -> str:
+    value = float(curve.values[row, column])
+    if not math.isfinite(value):
+        return "not measured"
+    error = math.nan if curve.error is None else float(curve.error[row, column])
+    return f"{show(value)} ± {number(error, 2)}" if math.isfinite(error) and error > 0 and value > 1 else show(value)
+
+
+def _named_point(label: str, place: str, y: float, axis: str, panel: Panel, value: float) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": label,
+        "x": [place],
+        "y": [y],
+        "yaxis": axis,
+        "text": [panel.show(value)],
+        "hovertemplate": "%{text}",
+        "cliponaxis": False,
+        "marker": {
+            "symbol": "diamond-open",
+            "size": 10,
+            "color": "var(--ink-2)",
+            "line": {"width": 2, "color": "var(--ink-2)"},
+        },
+    }
+
+
+def _add_rings(figure: Figure, panel: Panel, axis: str, names: list[str], span: tuple[float, float]) -> None:
+    for curve in panel.curves:
+        if curve.faint:
+            continue
+        at = len(figure["data"])
+        figure["data"].append(ring_trace(curve.style, axis))
+        drawn = clamp(curve.values, span)[0]
+        figure["bindings"] += [
+            bind(f"data.{at}.x", [[name] for name in names], "lambda"),
+            bind(f"data.{at}.y", drawn[..., None], "gamma", "lambda"),
+        ]
+
+
+def _add_off_scale(
+    figure: Figure,
+    off: list[tuple[np.ndarray, np.ndarray]],
+    axis: str,
+    names: list[str],
+    span: tuple[float, float],
+    show: Format,
+) -> None:
+    if not any(side.any() for _, side in off):
+        return
+    at = len(figure["data"])
+    figure["data"].append(edge_trace(axis))
+    rows = off[0][0].shape[0]
+    columns: dict[str, list[list[Any]]] = {
+        "x": [],
+        "y": [],
+        "text": [],
+        "textposition": [],
+        "marker.symbol": [],
+    }
+    for row in range(rows):
+        found = [
+            (names[i], values[row, i], side[row, i]) for values, side in off for i in np.flatnonzero(side[row]).tolist()
+        ]
+        edge = [float(clamp(np.array(value), span)[0]) for _, value, _ in found]
+        # Two curves off the scale at one λ share the place at the edge: their values share one line of text.
+        seen: dict[tuple[str, float], int] = {}
+        texts = [show(float(value)) for _, value, _ in found]
+        for i, (name, _, _) in enumerate(found):
+            first = seen.setdefault((name, edge[i]), i)
+            if first != i:
+                texts[first] += f" and {texts[i]}"
+                texts[i] = ""
+        columns["x"].append([name for name, _, _ in found])
+        columns["y"].append(edge)
+        columns["text"].append([f" {text}" if text else "" for text in texts])
+        columns["textposition"].append(["bottom right" if side > 0 else "top right" for _, _, side in found])
+        columns["marker.symbol"].append(["triangle-up" if side > 0 else "triangle-down" for _, _, side in found])
+    figure["bindings"] += [bind(f"data.{at}.{path}", values, "gamma") for path, values in columns.items()]
+
+
+def _add_reference(layout: dict[str, Any], panel: Panel, axis: str, span: tuple[float, float]) -> None:
+    """The float model: a thin line, or where it is off the scale a word at that edge."""
+    value = panel.reference
+    if value is None:
+        return
+    text = f"float model {panel.show(value)}"
+    inside = span[0] <= value <= span[1]
+    place = {"xref": "paper", "yref": axis, "x": 1, "xanchor": "right", "font": {"size": 12, "color": "var(--ink-2)"}}
+    if inside:
+        line = {"color": "var(--ink-2)", "width": 1, "dash": "2px 3px"}
+        layout["shapes"].append(
+            {"type": "line", "xref": "paper", "yref": axis, "x0": 0, "x1": 1, "y0": value, "y1": value, "line": line}
+        )
+        layout["annotations"].append(note(text, y=value, yanchor="bottom", **place))
+        return
+    arrow, edge, side = ("↓", span[0], "bottom") if value < span[0] else ("↑", span[1], "top")
+    layout["annotations"].append(note(f"{arrow} {text}", y=edge, yanchor=side, **place))
+
+
+def _add_title(figure: Figure, panel: Panel, top: float, ring: bool) -> None:
+    """The panel's title; with a ring, the shown values stand in it, in the colours of their curves."""
+    layout = figure["layout"]
+    at = len(layout["annotations"])
+    place = {"xref": "paper", "yref": "paper", "x": 0, "y": top, "xanchor": "left", "yanchor": "bottom", "yshift": 2}
+    layout["annotations"].append(note(panel.title, **place))
+    if not ring:
+        return
+    curves = [curve for curve in panel.curves if not curve.faint]
+    texts = []
+    for row in range(curves[0].values.shape[0]):
+        texts.append([_title_text(panel, curves, row, column) for column in range(curves[0].values.shape[1])])
+    figure["bindings"].append(bind(f"layout.annotations.{at}.text", texts, "gamma", "lambda"))
+    named = [[_short_title(panel, row, column) for column in range(len(texts[0]))] for row in range(len(texts))]
+    figure["narrow_bindings"].append(bind(f"layout.annotations.{at}.text", named, "gamma", "lambda"))
+
+
+def _title_text(panel: Panel, curves: list[Curve], row: int, column: int) -> str:
+    shown = []
+    for curve in curves:
+        value = float(curve.values[row, column])
+        text = panel.show(value) if math.isfinite(value) else "not measured"
+        ink = curve.style["color"].replace(")", "-ink)")
+        shown.append(f'<span style="color:{ink}"><b>{text}</b></span>')
+    return f"{panel.title}   {'  ·  '.join(shown)}"
+
+
+def _short_title(panel: Panel, row: int, column: int) -> str:
+    """On a narrow screen the curves' names stand here, before their values; the line's end has no room."""
+    shown = []
+    for curve in sorted(panel.curves, key=lambda one: one.faint):
+        value = float(curve.values[row, column])
+        if not math.isfinite(value) or (curve.faint and not curve.short):
+            continue
+        ink = "var(--ink-2)" if curve.faint else curve.style["color"].replace(")", "-ink)")
+        name = f"{curve.short} " if curve.short else ""
+        shown.append(f'<span style="color:{ink}">{name}<b>{panel.show(value)}</b></span>')
+    return f"{panel.short or panel.title}  {' · '.join(shown)}"
+
+
+def _add_end_labels(
+    figure: Figure,
+    ends: list[tuple[Curve, np.ndarray]],
+    axis: str,
+    n_lams: int,
+    span: tuple[float, float],
+    ring: bool,
+) -> None:
+    if not ends:
+        return
+    layout, first = figure["layout"], len(figure["layout"]["annotations"])
+    rows = ends[0][1].shape[0]
+    heights: list[list[float]] = [[] for _ in ends]
+    for row in range(rows):
+        raw = [_last(drawn[row], (span[0] + span[1]) / 2) for _, drawn in ends]
+        room = span[1] - span[0]
+        placed = _apart(raw, LABEL_GAP * room)
+        # Labels pushed over an edge would not be drawn: the whole group moves back inside.
+        shift = max(0.0, span[0] + 0.06 * room - min(placed)) - max(0.0, max(placed) - span[1] + 0.06 * room)
+        for one, value in zip(heights, placed, strict=True):
+            one.append(value + shift)
+    for offset, (curve, _) in enumerate(ends):
+        at = first + offset
+        ink = curve.style["color"].replace("-faint", "").replace(")", "-ink)")
+        place = {"xref": "x", "yref": axis, "x": n_lams - 1, "y": 0, "xanchor": "left", "yanchor": "middle"}
+        font = {"size": 12, "color": "var(--ink-2)" if curve.faint else ink}
+        layout["annotations"].append(note(curve.label, xshift=12, **{**place, "font": font}))
+        figure["bindings"].append(bind(f"layout.annotations.{at}.y", heights[offset], "gamma"))
+        if ring:
+            figure["narrow"][f"layout.annotations.{at}.visible"] = False
+
+
+def _last(row: np.ndarray, otherwise: float) -> float:
+    measured = row[np.isfinite(row)]
+    return float(measured[-1]) if measured.size else otherwise
+
+
+def _apart(values: list[float], gap: float) -> list[float]:
+    """The same values, moved so that no two are nearer than ``gap``; their order stays."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    placed = list(values)
+    for before, after in itertools.pairwise(order):
+        if placed[after] - placed[before] < gap:
+            middle = (placed[after] + placed[before]) / 2
+            placed[before], placed[after] = middle - gap / 2, middle + gap / 2
+    return placed

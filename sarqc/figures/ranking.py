@@ -1,0 +1,255 @@
+"""The methods of a study side by side: each at its own best λ, absolute and against its baseline in the same draws."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sarqc.figures.drawing import PLAIN_AXIS, QUALITY, Figure, base_layout, clamp, honest_range, note
+from sarqc.figures.numbers import Format, accuracy_text, draws_text, lam_text, perplexity_text, plus_minus
+from sarqc.study.facts import LineFacts, Quality, has_lam, line_facts
+from sarqc.study.paired import paired_difference
+
+# Two panels side by side, with a column of values between them; narrower on a phone.
+LEFT, RIGHT = (0.0, 0.42), (0.58, 1.0)
+NARROW_LEFT, NARROW_RIGHT = (0.0, 0.36), (0.64, 1.0)
+ROOMY = 9  # up to this many rows, a λ has a line of its own under the method's name
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One method: how it is called, its value, and its paired difference to its baseline, in the shown unit."""
+
+    line: str | None  # where a click leads; None for a point of another line
+    label: str
+    short: str
+    point: str  # “λ = 0.3”, or nothing
+    value: float
+    error: float  # standard error over draws, not paired
+    difference: float
+    difference_error: float
+    against: str  # the baseline's name, or nothing where the row is one itself
+
+
+def methods(facts: LineFacts, folder: Path, quality_name: str = "perplexity") -> Figure | None:
+    """Every method of the study at this width, each at its own best λ; None where there is nothing to compare."""
+    lower = quality_name == "perplexity"
+    rows = _rows(facts, folder, quality_name, 1.0 if lower else 100.0)
+    if len(rows) < 2:
+        return None
+    rows.sort(key=lambda row: row.value, reverse=lower)  # drawn from below: the best comes last and stands highest
+    show = perplexity_text if lower else accuracy_text
+    reference = facts.study.model.perplexity if lower else facts.study.model.accuracy
+    layout = base_layout(left=216, right=178, top=24, bottom=24)
+    layout["yaxis"] = {**PLAIN_AXIS, "range": [-0.6 if reference is None else -1.2, len(rows) - 0.4], "showgrid": False}
+    layout["yaxis"] |= {"tickvals": list(range(len(rows))), "ticktext": _ticks(rows, facts.line.name)}
+    layout["yaxis"] |= {"tickfont": {"size": 12, "color": "var(--ink)"}, "ticks": "outside", "ticklen": 4}
+    layout["yaxis"] |= {"tickcolor": "rgba(0,0,0,0)"}
+    figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}}
+    for at, row in enumerate(rows):
+        if row.line == facts.line.name:
+            layout["shapes"].append(_stripe(at))
+    _add_values(figure, rows, show, reference)
+    _add_differences(figure, rows, lower)
+    what, unit = ("Perplexity", "") if lower else ("Accuracy", ", points")
+    _add_title(figure, "Perplexity on unseen text" if lower else what, what, LEFT[0], NARROW_LEFT[0])
+    _add_title(figure, f"Paired difference{unit}", f"Difference{unit}", RIGHT[0], NARROW_RIGHT[0])
+    short = [f"<b>{row.short}</b>" if row.line == facts.line.name else row.short for row in rows]
+    figure["narrow"] |= {
+        "layout.margin.l": 146,
+        "layout.margin.r": 14,
+        "layout.yaxis.ticktext": short,
+        "layout.xaxis.domain": list(NARROW_LEFT),
+        "layout.xaxis2.domain": list(NARROW_RIGHT),
+        "layout.xaxis.nticks": 3,
+        "layout.xaxis2.nticks": 3,
+    }
+    figure["aria"] = _aria(facts, rows, show, what)
+    figure["title"] = "Every method of this study" + (", each at its best λ" if any(row.point for row in rows) else "")
+    return figure
+
+
+def _rows(facts: LineFacts, folder: Path, quality_name: str, unit: float) -> list[_Row]:
+    study, bits = facts.study, facts.line.bits
+    lines = [line for line in study.lines if line.bits == bits]
+    named = {line.name for line in lines}
+    rows = []
+    for line in lines:
+        one = line_facts(study, folder, method=line.name, bits=bits, layer=facts.layer, with_identity=False)
+        quality: Quality | None = getattr(one, quality_name)
+        best = None if quality is None else _best(quality, quality_name)
+        if quality is None or best is None:
+            continue
+        base, position = one.baseline, one.baseline_position
+        itself = base is not None and (position == best[1] or line.name == base.method)
+        paired, against = quality.to_baseline, "" if base is None or itself else base.label
+        difference = math.nan if paired is None else unit * float(paired.mean[best])
+        error = math.nan if paired is None or itself else unit * float(paired.error[best])
+        short = f"{line.method} auto" if line.selected else line.method
+        rows.append(
+            _Row(line.name, line.label, short, _point(one, best), *_alone(quality, best), difference, error, against)
+        )
+        if base is not None and position is not None and base.method not in named:
+            named.add(base.method)
+            alone = _alone(quality, (0, position))
+            rows.append(_Row(None, base.label, base.label, "", *alone, 0.0, math.nan, ""))
+    return rows
+
+
+def _best(quality: Quality, name: str) -> tuple[int, int] | None:
+    sign = 1 if name == "perplexity" else -1
+    found = [(g, m) for g, m in enumerate(quality.best) if m is not None]
+    return min(found, key=lambda at: sign * float(quality.mean[at]), default=None)
+
+
+def _alone(quality: Quality, at: tuple[int, int]) -> tuple[float, float]:
+    """Mean over draws and its standard error."""
+    found = paired_difference(quality.values[:, at[0], at[1]], np.zeros(len(quality.values)))
+    return float(found.mean), float(found.error)
+
+
+def _point(one: LineFacts, best: tuple[int, int]) -> str:
+    line = one.line
+    parts = [f"λ = {lam_text(line.lams[best[1]])}"] if has_lam(line) and len(line.lams) > 1 else []
+    return ", ".join(parts + ([f"γ = {lam_text(line.gammas[best[0]] or 0.0)}"] if len(line.gammas) > 1 else []))
+
+
+def _ticks(rows: list[_Row], shown: str) -> list[str]:
+    texts = []
+    for row in rows:
+        name = row.label if not row.point or len(rows) <= ROOMY else row.short
+        text = f"<b>{name}</b>" if row.line == shown else name
+        joint = "<br>" if len(rows) <= ROOMY else ", "
+        texts.append(f'{text}{joint}<span style="color:var(--ink-2)">{row.point}</span>' if row.point else text)
+    return texts
+
+
+def _stripe(at: int) -> dict[str, Any]:
+    """The shown method stands on a stripe over the whole width, margins too."""
+    across = {"type": "rect", "xref": "paper", "yref": "y", "x0": -1, "x1": 2, "y0": at - 0.5, "y1": at + 0.5}
+    return {**across, "line": {"width": 0}, "fillcolor": "var(--accent-soft)", "layer": "below"}
+
+
+def _range(values: np.ndarray, errors: np.ndarray, inner: np.ndarray, outer: list[float]) -> tuple[float, float]:
+    """The rows in ``inner`` set the scale; the rest is inside where it does not flatten them."""
+    known = np.isfinite(values)
+    core, reach = values[inner & known], np.nan_to_num(errors[inner & known])
+    return honest_range(np.concatenate([core - reach, core + reach]), np.concatenate([values[known], outer]), pad=0.1)
+
+
+def _add_values(figure: Figure, rows: list[_Row], show: Format, reference: float | None) -> None:
+    layout = figure["layout"]
+    values, errors = np.array([row.value for row in rows]), np.array([row.error for row in rows])
+    best = np.arange(len(rows)) >= min(len(rows) // 4, len(rows) - 2)
+    span = _range(values, errors, best, [] if reference is None else [reference])
+    drawn, side = clamp(values, span)
+    layout["xaxis"] = {**PLAIN_AXIS, "domain": list(LEFT), "range": list(span), "nticks": 4, "anchor": "y"}
+    layout["xaxis"]["tickformat"] = ",.0%" if show is accuracy_text else ""
+    texts = [f"{row.label}: {show(row.value)}{_over_draws(row, show)}" for row in rows]
+    figure["data"].append(_dots("value", rows, drawn, side, np.where(side == 0, errors, np.nan), texts, "x"))
+    for at, row in enumerate(rows):
+        place = {"xref": "paper", "yref": "y", "x": LEFT[1] + 0.12, "y": at, "xanchor": "right", "yanchor": "middle"}
+        figure["narrow"][f"layout.annotations.{len(layout['annotations'])}.x"] = NARROW_LEFT[1] + 0.22
+        layout["annotations"].append(note(show(row.value), **place, font={"size": 12, "color": "var(--quality-ink)"}))
+    if reference is None:
+        return
+    font = {"size": 12, "color": "var(--ink-2)"}
+    text, foot = f"float model {show(reference)}", {"yref": "y", "y": -1.2, "yanchor": "bottom", "font": font}
+    if span[0] <= reference <= span[1]:
+        line = {"color": "var(--ink-2)", "width": 1, "dash": "2px 3px"}
+        shape = {"type": "line", "xref": "x", "yref": "y", "x0": reference, "x1": reference}
+        layout["shapes"].append({**shape, "y0": -0.6, "y1": len(rows) - 0.4, "line": line})
+        low = reference < (span[0] + span[1]) / 2
+        layout["annotations"].append(note(text, xref="x", x=reference, **foot, xanchor="left" if low else "right"))
+        return
+    low = reference < span[0]
+    arrow = f"← {text}" if low else f"{text} →"
+    x, xanchor = (LEFT[0], "left") if low else (LEFT[1], "right")
+    layout["annotations"].append(note(arrow, xref="paper", x=x, **{**foot, "xanchor": xanchor}))
+
+
+def _add_differences(figure: Figure, rows: list[_Row], lower: bool) -> None:
+    """Paired differences: nothing for a method without a baseline here, an open mark at 0 for a baseline itself."""
+    layout = figure["layout"]
+    values, errors = (np.array([getattr(row, name) for row in rows]) for name in ("difference", "difference_error"))
+    known = np.isfinite(values)
+    span = _range(values, errors, known, []) if known.sum() > 1 else (-1.0, 1.0)
+    least = max(0.05 * (span[1] - span[0]), 0.02)
+    span = (min(span[0], -least), max(span[1], least))
+    drawn, side = clamp(values, span)
+    layout["xaxis2"] = {**PLAIN_AXIS, "domain": list(RIGHT), "range": list(span), "nticks": 4, "anchor": "y"}
+    zero = {"type": "line", "xref": "x2", "yref": "y", "x0": 0, "x1": 0, "y0": -0.6, "y1": len(rows) - 0.4}
+    layout["shapes"].append({**zero, "line": {"color": "var(--ink-3)", "width": 1}, "layer": "below"})
+    texts = [f"{row.label}: {_against(row, lower)}" for row in rows]
+    trace = _dots("difference", rows, drawn, side, np.where(side == 0, errors, np.nan), texts, "x2")
+    open_ = [f"{symbol}-open" if not row.against else symbol
+             for symbol, row in zip(trace["marker"]["symbol"], rows, strict=True)]  # fmt: skip
+    trace["marker"]["symbol"] = open_
+    figure["data"].append(trace)
+    for at, row in enumerate(rows):
+        text = "baseline" if not row.against and math.isfinite(row.difference) else "–"
+        if row.against and math.isfinite(row.difference):
+            text = f"{plus_minus(row.difference, row.difference_error, 50.0)}  {row.against}"
+        figure["narrow"][f"layout.annotations.{len(layout['annotations'])}.opacity"] = 0
+        place = {"xref": "paper", "yref": "y", "x": 1, "xshift": 8, "y": at, "yanchor": "middle"}
+        layout["annotations"].append(note(text, **place, font={"size": 12, "color": "var(--ink-2)"}))
+
+
+def _dots(
+    name: str, rows: list[_Row], x: np.ndarray, side: np.ndarray, errors: np.ndarray, texts: list[str], axis: str
+) -> dict[str, Any]:
+    symbols = ["triangle-right" if off > 0 else "triangle-left" if off < 0 else QUALITY["symbol"] for off in side]
+    edge = {"width": 1.5, "color": QUALITY["color"]}
+    bars = [float(error) if math.isfinite(error) else 0.0 for error in errors]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": [float(value) if math.isfinite(value) else None for value in x],
+        "y": list(range(len(rows))),
+        "xaxis": axis,
+        "yaxis": "y",
+        "error_x": {"type": "data", "array": bars, "thickness": 1.5, "width": 4, "color": QUALITY["color"]},
+        "marker": {"color": QUALITY["color"], "symbol": symbols, "size": 10, "line": edge},
+        "customdata": [row.line for row in rows],
+        "text": texts,
+        "hovertemplate": "%{text}<extra></extra>",
+        "cliponaxis": False,
+    }
+
+
+def _add_title(figure: Figure, text: str, short: str, x: float, narrow_x: float) -> None:
+    at = len(figure["layout"]["annotations"])
+    figure["layout"]["annotations"].append(note(text, xref="paper", yref="paper", x=x, y=1, yshift=4))
+    figure["narrow"] |= {f"layout.annotations.{at}.text": short, f"layout.annotations.{at}.x": narrow_x}
+
+
+def _over_draws(row: _Row, show: Format) -> str:
+    return f" ± {show(row.error)} over draws" if math.isfinite(row.error) else ""
+
+
+def _against(row: _Row, lower: bool) -> str:
+    """“2.9 ± 0.5 lower than GPTQ 1 %”."""
+    if not math.isfinite(row.difference):
+        return "its baseline was not measured"
+    if not row.against:
+        return "a baseline"
+    if row.difference == 0:
+        return f"as much as {row.against}"
+    size = plus_minus(abs(row.difference), row.difference_error, 50.0)
+    unit = "" if lower else " points"
+    return f"{size}{unit} {'lower' if row.difference < 0 else 'higher'} than {row.against}"
+
+
+def _aria(facts: LineFacts, rows: list[_Row], show: Format, what: str) -> str:
+    lower = what == "Perplexity"
+    words = "; ".join(
+        f"{row.label}{f' at {row.point}' if row.point else ''} {show(row.value)}"
+        + (f", {_against(row, lower)}" if row.against else "")
+        for row in reversed(rows)
+    )
+    return f"{what} of each method at {facts.line.bits} bits, {draws_text(facts.n_draws)}, best first: {words}."

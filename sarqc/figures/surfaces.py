@@ -1,0 +1,245 @@
+"""Figures of the weights themselves: |Ŵ − W| or Ŵ − W as surfaces, as maps, and as the difference to the smallest λ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sarqc.figures.drawing import SHADES, Figure, base_layout, bind, note
+from sarqc.figures.numbers import number, point_names
+from sarqc.study.document import SIGNED_ZERO
+from sarqc.study.facts import LineFacts, layer_slice, read
+from sarqc.study.paired import mean_over_draws
+
+BOTH_SIGNS = [[0, "var(--drift)"], [0.5, "var(--line)"], [1, "var(--recon)"]]
+CAMERA = {
+    "eye": {"x": 1.2, "y": -1.3, "z": 0.82},
+    "center": {"x": 0, "y": 0, "z": -0.16},
+    "up": {"x": 0, "y": 0, "z": 1},
+}
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """One way of pooling ΔW; the first is what every study with surfaces has."""
+
+    name: str  # as links say it
+    array: str
+    title: str  # as the page offers it
+    words: str  # as sentences say it
+    by_saliency: bool = False  # inputs from the least to the most salient
+    signed: bool = False  # ΔW and not |ΔW|
+
+
+POOLINGS = (
+    Pooling("max", "surface", "largest", "largest of each cell"),
+    Pooling("mean", "surface_mean", "mean", "mean of each cell"),
+    Pooling("max-saliency", "surface_sorted", "largest, sorted", "largest of each cell, inputs by saliency", True),
+    Pooling("mean-saliency", "surface_mean_sorted", "mean, sorted", "mean of each cell, inputs by saliency", True),
+    Pooling("signed", "surface_signed", "signed, sorted", "signed mean of each cell, inputs by saliency", True, True),
+)
+
+Arrays = dict[str, dict[str, Any]]
+
+
+def surface_arrays(facts: LineFacts, folder: Path, layer: int) -> Arrays:
+    """Where the browser finds each pooled picture of one layer that the line has: file, the bytes of that layer, shape,
+    the value of 255 and what stands for 0. By name; empty where there are none."""
+    found: Arrays = {}
+    for pooling in POOLINGS:
+        name = pooling.array
+        ref, scales = facts.line.arrays.get(name), read(folder, facts.line, f"{name}_scale")
+        if ref is None or scales is None:
+            continue
+        offset, length = layer_slice(ref, layer)
+        found[name] = {
+            "file": ref.file,
+            "dtype": ref.dtype,
+            "axes": list(ref.axes[1:]),
+            "shape": list(ref.shape[1:]),
+            "offset": offset,
+            "length": length,
+            "scale": float(scales[layer]),
+            "zero": SIGNED_ZERO if pooling.signed else 0,
+        }
+    return found
+
+
+def pooling_choices(arrays: Arrays) -> list[dict[str, Any]]:
+    """What a page offers: name, title, and whether the inputs are sorted by saliency."""
+    return [
+        {"name": one.name, "title": one.title, "by_saliency": one.by_saliency}
+        for one in POOLINGS
+        if one.array in arrays
+    ]
+
+
+def surface_layer(facts: LineFacts, folder: Path) -> int:
+    """The layer whose surface is shown: the chosen one, or for all layers the one that drifts most."""
+    if facts.layer is not None:
+        return facts.layer
+    drift = read(folder, facts.line, "drift")
+    if drift is None:
+        return 0
+    by_layer = mean_over_draws(drift)  # L G M
+    return int(np.nanargmax(np.nan_to_num(by_layer).mean(axis=(1, 2))))
+
+
+def weight_figures(facts: LineFacts, arrays: Arrays, layer: int) -> dict[str, Figure | None]:
+    """Every drawing of the weight changes by name; those of a further pooling have its name after a colon."""
+    figures: dict[str, Figure | None] = {}
+    for pooling in POOLINGS:
+        array, end = arrays.get(pooling.array), "" if pooling is POOLINGS[0] else f":{pooling.name}"
+        if array is None and end:
+            continue
+        figures |= {
+            f"surfaces{end}": None if array is None else surfaces(facts, array, layer, pooling, flat=False),
+            f"surfaces_flat{end}": None if array is None else surfaces(facts, array, layer, pooling, flat=True),
+            f"surfaces_difference{end}": None if array is None else difference(facts, array, layer, pooling),
+        }
+    return figures
+
+
+def surfaces(
+    facts: LineFacts, array: dict[str, Any], layer: int, pooling: Pooling = POOLINGS[0], *, flat: bool
+) -> Figure:
+    """|Ŵ − W| at the smallest λ and at the shown one: one scale, one camera. ``flat`` draws them as maps."""
+    scale, layout = array["scale"], base_layout(left=8, right=8, top=24, bottom=6)
+    what, low = ("Ŵ − W", -scale) if pooling.signed else ("|Ŵ − W|", 0)
+    figure: Figure = {"data": [], "layout": layout, "bindings": [], "camera": CAMERA}
+    for side, (x0, x1) in enumerate(_sides(facts, 0.06 if flat else 0.0)):
+        trace: dict[str, Any] = {
+            "z": [],
+            "colorscale": BOTH_SIGNS if pooling.signed else SHADES,
+            "showscale": False,
+            "hovertemplate": f"{what} %{{z:.3f}}<extra></extra>",
+        }
+        suffix = "" if side == 0 else "2"
+        if flat:
+            trace |= {"type": "heatmap", "zmin": low, "zmax": scale} | _flat_axes(layout, suffix, (x0, x1))
+        else:
+            trace |= {"type": "surface", "cmin": low, "cmax": scale, "scene": f"scene{suffix}", **_lighting()}
+            layout[f"scene{suffix}"] = _scene((x0, x1), scale, pooling)
+        figure["data"].append(trace)
+    _side_by_side(figure, facts, pooling.array)
+    info = facts.study.layers[layer]
+    words = [_surface_aria(facts, i, info.name, scale, pooling.words) for i in range(len(facts.line.lams))]
+    figure["bindings"].append(bind("aria", words, "lambda"))
+    return figure
+
+
+def _sides(facts: LineFacts, gap: float) -> list[tuple[float, float]]:
+    """From where to where across the figure each side reaches: the smallest λ and the shown one, or a lone one."""
+    if len(facts.line.lams) < 2:
+        return [(0.0, 1.0)]
+    return [(0.0, (1 - gap / 2) / 2), ((1 + gap / 2) / 2, 1.0)]
+
+
+def _flat_axes(layout: dict[str, Any], suffix: str, domain: tuple[float, float]) -> dict[str, str]:
+    """Puts a map's two hidden axes into the layout; returns what its trace says of them."""
+    hidden = {"visible": False, "fixedrange": True}
+    layout[f"xaxis{suffix}"] = {**hidden, "domain": list(domain), "anchor": f"y{suffix}"}
+    layout[f"yaxis{suffix}"] = {**hidden, "anchor": f"x{suffix}"}
+    return {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
+
+
+def _side_by_side(figure: Figure, facts: LineFacts, array: str) -> None:
+    """Binds the traces to the smallest λ and to the shown one, with their names above them."""
+    names, sides = point_names(facts.line), _sides(facts, 0.0)
+    for side, (x0, x1) in enumerate(sides):
+        bound: dict[str, Any] = {"path": f"data.{side}.z", "array": array}
+        if side < len(sides) - 1:
+            bound["lambda"] = 0
+        figure["bindings"].append(bound)
+        place = {"xref": "paper", "yref": "paper", "x": (x0 + x1) / 2, "y": 1, "xanchor": "center", "yshift": 2}
+        text = note(names[0], **place, font={"size": 12, "color": "var(--ink)"})
+        figure["layout"]["annotations"].append(text)
+        if side == 1:
+            figure["bindings"].append(bind("layout.annotations.1.text", names, "lambda"))
+
+
+def _lighting() -> dict[str, Any]:
+    return {
+        "lighting": {"ambient": 0.75, "diffuse": 0.55, "specular": 0.05, "roughness": 0.9, "fresnel": 0.05},
+        "contours": {axis: {"highlight": False} for axis in "xyz"},
+    }
+
+
+def _scene(domain: tuple[float, float], scale: float, pooling: Pooling) -> dict[str, Any]:
+    quiet = {
+        "showgrid": True,
+        "gridcolor": "var(--line)",
+        "zeroline": False,
+        "showspikes": False,
+        "showbackground": False,
+        "showline": True,
+        "linecolor": "var(--ink-3)",
+        "ticks": "",
+        "tickfont": {"size": 10},
+    }
+    side = {**quiet, "showticklabels": False}
+    low = -1.02 * scale if pooling.signed else 0
+    font = {"size": 11, "color": "var(--ink-2)"}
+    return {
+        "domain": {"x": list(domain), "y": [0, 1]},
+        "aspectmode": "manual",
+        "aspectratio": {"x": 1.15, "y": 1.15, "z": 0.62},
+        "dragmode": False,  # the page turns all scenes together
+        "camera": CAMERA,
+        "xaxis": {**side, "title": {"text": "saliency" if pooling.by_saliency else "input", "font": font}},
+        "yaxis": {**side, "title": {"text": "output", "font": font}},
+        "zaxis": {
+            **quiet,
+            "range": [low, scale * 1.02],
+            "nticks": 4,
+            "title": {"text": ""},
+        },
+    }
+
+
+def _surface_aria(facts: LineFacts, lam: int, name: str, scale: float, words: str) -> str:
+    points = point_names(facts.line)
+    where = f"at {points[0]} and at {points[lam]}, on one scale up to" if len(points) > 1 else f"({points[0]}), up to"
+    return f"Size of the weight changes in {name}, {words}, {where} {number(scale, 3)}."
+
+
+def difference(facts: LineFacts, array: dict[str, Any], layer: int, pooling: Pooling = POOLINGS[0]) -> Figure | None:
+    """How much more or less each cell drifts than at the smallest λ: |Ŵ − W| minus that, in colours from less to more.
+
+    None for a line of one λ, which has nothing to be compared with.
+    """
+    names, scale = point_names(facts.line), array["scale"]
+    if len(names) < 2:
+        return None
+    layout = base_layout(left=8, right=60, top=24, bottom=6)
+    for axis in ("xaxis", "yaxis"):
+        layout[axis] = {"visible": False, "fixedrange": True}
+    trace = _both_signs(0.6 * scale)
+    place = {"xref": "paper", "yref": "paper", "x": 0.5, "y": 1, "xanchor": "center", "yshift": 2}
+    layout["annotations"].append(note("", **place, font={"size": 12, "color": "var(--ink)"}))
+    meaning = "blue is less, orange more" if pooling.signed else "blue drifts less, orange more"
+    words = [f"{name} minus {names[0]}: {meaning}" for name in names]
+    name = facts.study.layers[layer].name
+    arias = [f"Difference of the weight changes in {name}, {one} minus {names[0]}, {pooling.words}." for one in names]
+    bindings: list[dict[str, Any]] = [{"path": "data.0.z", "array": pooling.array, "minus": 0}]
+    bindings += [bind("layout.annotations.0.text", words, "lambda"), bind("aria", arias, "lambda")]
+    return {"data": [trace], "layout": layout, "bindings": bindings}
+
+
+def _both_signs(reach: float) -> dict[str, Any]:
+    """A map whose colours go from less through nothing to more, with its scale at the right."""
+    return {
+        "type": "heatmap",
+        "z": [],
+        "zmin": -reach,
+        "zmax": reach,
+        "colorscale": [[0, "var(--drift)"], [0.5, "var(--surface)"], [1, "var(--recon)"]],
+        "colorbar": {
+            "thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "ticks": "",
+            "tickvals": [-reach, 0, reach], "ticktext": [f"{number(-reach, 2)}", "0", f"+{number(reach, 2)}"],
+        },
+        "hovertemplate": "%{z:+.3f}<extra></extra>",
+    }  # fmt: skip

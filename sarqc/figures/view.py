@@ -1,0 +1,271 @@
+"""The view of one line and layer: figures, the sentence of every point, the table, and how it was measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sarqc.errors import NotFound, Refused
+from sarqc.figures.auto_choice import selection
+from sarqc.figures.deciles import deciles
+from sarqc.figures.drawing import Figure
+from sarqc.figures.expert_maps import counts_of, expert_map, token_map, token_table, tokens_error
+from sarqc.figures.gamma_grid import gamma_grid
+from sarqc.figures.gap import gap
+from sarqc.figures.hero import hero
+from sarqc.figures.inspector import inspector
+from sarqc.figures.layer_map import layer_label, layer_map
+from sarqc.figures.layer_quantities import QUANTITIES, Quantity, quantities_of, quantity_of
+from sarqc.figures.measured import grid_text, how_measured
+from sarqc.figures.numbers import lam_names, lam_text
+from sarqc.figures.plane import plane
+from sarqc.figures.ranking import methods
+from sarqc.figures.scales import SCALES, scales_of
+from sarqc.figures.sentence import sentence, small_print
+from sarqc.figures.surfaces import Arrays, pooling_choices, surface_arrays, surface_layer, weight_figures
+from sarqc.study.document import Line, Study, one_draw
+from sarqc.study.experts import TokenCounts
+from sarqc.study.facts import LineFacts, has_lam, is_point, lam_index, line_facts
+
+# key, heading, kind of number: how the browser writes it, and what the CSV's column is called
+COLUMNS: tuple[tuple[str, str, str], ...] = (
+    ("lambda", "λ", "plain"),
+    ("gamma", "γ", "plain"),
+    ("perplexity", "Perplexity, unseen text", "perplexity"),
+    ("perplexity_difference", "Difference to baseline", "difference"),
+    ("perplexity_error", "± standard error", "difference"),
+    ("sweet_spot", "As good as the best", "flag"),
+    ("accuracy", "Accuracy", "share"),
+    ("accuracy_difference", "Difference to baseline", "points"),
+    ("accuracy_error", "± standard error", "points"),
+    ("recon", "Reconstruction error, calibration text", "error"),
+    ("held_out", "Reconstruction error, unseen text", "error"),
+    ("sar", "Weight drift, L_sar", "error"),
+    ("drift", "Weight drift, plain", "error"),
+)
+
+
+def lab_view(
+    study: Study,
+    folder: Path,
+    *,
+    method: str | None = None,
+    bits: int | str | None = None,
+    layer: int | str | None = None,
+    scale: str | None = None,
+    draw: int | str | None = None,
+    quantity: str | None = None,
+) -> dict[str, Any]:
+    """All that the Lab shows of one line and layer, for every γ and λ, as plain JSON data.
+
+    ``method`` is a line's name. ``layer`` is a position in ``study.layers``; None, "" or "all" mean all layers. Without
+    ``method`` or ``bits`` the line is the one that tells most. ``scale`` is one of ``SCALES`` for the main figure's
+    errors, raw where the line has no such; ``draw`` is the seed of one calibration draw, None and "all" mean the mean
+    over all; ``quantity`` is one of ``QUANTITIES`` for the map of layers, the first that the line has where it has no
+    such. Raises ``NotFound`` for what the study does not have, ``Refused`` for an unknown scale or quantity.
+    """
+    first = default_line(study, None, None)
+    line = default_line(study, method or None, _whole(bits, "bits"))
+    draws = line.draws
+    seed = None if draw in (None, "", "all") else _whole(draw, "draw")
+    if seed is not None:
+        study = one_draw(study, seed)
+        line = study.line(line.name, line.bits)
+    if scale and scale not in SCALES:
+        raise Refused(f"there is no scale “{scale}”", "view", f"Choose one of {', '.join(SCALES)}.")
+    if quantity and quantity not in QUANTITIES:
+        raise Refused(f"there is no quantity “{quantity}”", "view", f"Choose one of {', '.join(QUANTITIES)}.")
+    at = None if layer in (None, "", "all") else _whole(layer, "layer")
+    if len(study.layers) == 1:
+        at = 0  # all layers of it are this one
+    facts = line_facts(study, folder, method=line.name, bits=line.bits, layer=at)
+    shown = surface_layer(facts, folder)
+    arrays = surface_arrays(facts, folder, shown)
+    counts = counts_of(facts, folder)
+    n_g, n_m = len(line.gammas), len(line.lams)
+    grid = [(g, m) for g in range(n_g) for m in range(n_m)]
+    scales = scales_of(facts)
+    chosen = scale if scale in scales else "raw"
+    coloured = quantity_of(facts, folder, quantity)
+    return {
+        "study": _study_facts(study),
+        "line": _line_facts(study, line),
+        "layer": at,
+        "layers": _layer_choices(study, shown),
+        "blocks": _blocks(study),
+        "scale": chosen,
+        "scales": [{"name": name, "title": SCALES[name]} for name in scales],
+        "quantity": None if coloured is None else coloured.name,
+        "quantities": [{"name": name, "title": QUANTITIES[name][1]} for name in quantities_of(facts, folder)],
+        "draw": seed,
+        "draws": list(draws),
+        "default": {"method": first.name, "bits": first.bits},
+        "choices": [
+            {"name": one.name, "method": one.method, "title": one.label, "bits": one.bits} for one in study.lines
+        ],
+        "lams": list(line.lams),
+        "gammas": list(line.gammas),
+        "lam_texts": lam_names(line),
+        "gamma_texts": ["" if value is None else lam_text(value) for value in line.gammas],
+        "start": start_of(facts),
+        "band": (facts.perplexity.band.tolist() if facts.perplexity else [[False] * n_m] * n_g),
+        "sentences": [[sentence(facts, g, m) for m in range(n_m)] for g in range(n_g)],
+        "small_print": [[small_print(facts, g, m) for m in range(n_m)] for g in range(n_g)],
+        "figures": _figures(facts, folder, arrays, shown, counts, chosen, coloured),
+        "arrays": arrays,
+        "poolings": pooling_choices(arrays),
+        "surface_layer": shown,
+        "table": point_rows(facts, grid),
+        "tokens": token_table(counts),
+        "measured": how_measured(facts),
+        "explore": study.prefix == "float",
+    }
+
+
+def _figures(
+    facts: LineFacts,
+    folder: Path,
+    arrays: Arrays,
+    shown: int,
+    counts: TokenCounts | None,
+    scale: str,
+    coloured: Quantity | None,
+) -> dict[str, Figure | None]:
+    """Every figure by name, None for what this line has not. A line of one point has no curves: there the methods of
+    the study, side by side, take the first place."""
+    compared = methods(facts, folder)
+    first = hero(facts, scale=scale)
+    first_accuracy = hero(facts, "accuracy", scale=scale) if facts.accuracy is not None else None
+    if compared is not None and is_point(facts.line):
+        first, first_accuracy, compared = compared, methods(facts, folder, "accuracy"), None
+    return {
+        "hero": first,
+        "hero_accuracy": first_accuracy,
+        **weight_figures(facts, arrays, shown),
+        "inspector": inspector(facts, folder, shown),
+        "deciles": deciles(facts, folder),
+        "map": layer_map(facts, coloured),
+        "map_experts": expert_map(facts, coloured, counts),
+        "tokens": token_map(facts, counts),
+        "tokens_error": tokens_error(facts, folder, counts),
+        "plane": plane(facts, folder),
+        "gamma_grid": gamma_grid(facts),
+        "methods": compared,
+        "selection": selection(facts),
+        "gap": gap(facts, folder),
+    }
+
+
+def _whole(value: int | str | None, name: str) -> int | None:
+    if value is None or value == "":
+        return None
+    try:
+        return int(value)
+    except ValueError:
+        raise Refused(f"{name} is “{value}”", "view", f"Give {name} as a whole number.") from None
+
+
+def default_line(study: Study, method: str | None, bits: int | None) -> Line:
+    """The line asked for; with a part of it left open, the one with most to show."""
+    fitting = [one for one in study.lines if method in (None, one.name, one.method) and bits in (None, one.bits)]
+    fitting = [one for one in fitting if one.name == method] or fitting
+    if not fitting:
+        if method is not None and bits is not None:
+            return study.line(method, bits)
+        have = ", ".join(f"{one.name} at {one.bits} bits" for one in study.lines)
+        raise NotFound("the study has no such line", f"study {study.id}", f"It has {have}.")
+    return max(fitting, key=lambda one: (len(one.lams) > 1, one.method == "sarqc-gbs", len(one.lams), -one.bits))
+
+
+def start_of(facts: LineFacts) -> dict[str, int]:
+    """Where the marker stands first: the point a run was asked for, else 0.1, else the best."""
+    line = facts.line
+    if line.chosen is not None:
+        return {"gamma": line.chosen[0], "lambda": line.chosen[1]}
+    best = facts.perplexity.best[0] if facts.perplexity else None
+    usual = lam_index(line, 0.1)
+    return {"gamma": 0, "lambda": usual if usual is not None else best or 0}
+
+
+def _study_facts(study: Study) -> dict[str, Any]:
+    return {
+        "id": study.id,
+        "title": study.title,
+        "created": study.created,
+        "prefix": study.prefix,
+        "model": study.model.model_dump(mode="json"),
+        "recipe": study.recipe,
+        "flags": list(study.flags),
+    }
+
+
+def _line_facts(study: Study, line: Line) -> dict[str, Any]:
+    return {
+        "name": line.name,
+        "method": line.method,
+        "title": line.label,
+        "has_lam": has_lam(line),
+        "baseline": line.baseline,
+        "bits": line.bits,
+        "grid": line.grid,
+        "grid_text": grid_text(line.grid, line.group_size),
+        "group_size": line.group_size,
+        "draws": list(line.draws),
+    }
+
+
+def _layer_choices(study: Study, shown: int) -> list[dict[str, Any]]:
+    """The layers that can be chosen next: all of a dense model, of a mixture those of the shown layer's block."""
+    whole = all(layer.expert is None for layer in study.layers)
+    return [
+        {"index": i, "label": layer_label(one), "name": one.name, "block": one.block, "expert": one.expert}
+        for i, one in enumerate(study.layers)
+        if whole or one.block == study.layers[shown].block
+    ]
+
+
+def _blocks(study: Study) -> list[list[int]] | None:
+    """Of a mixture, which may have thousands of layers, each block with its first layer; None for a dense model."""
+    if all(layer.expert is None for layer in study.layers):
+        return None
+    first: dict[int, int] = {}
+    for index, layer in enumerate(study.layers):
+        first.setdefault(layer.block, index)
+    return [[block, index] for block, index in first.items()]
+
+
+def point_rows(facts: LineFacts, grid: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """Every number behind the curves, one row per point; columns that hold nothing are left out."""
+    rows = [_row(facts, g, m) for g, m in grid]
+    columns = [
+        {"key": key, "title": title, "kind": kind}
+        for key, title, kind in COLUMNS
+        if any(row[key] is not None for row in rows)
+    ]
+    keys = [column["key"] for column in columns] + ["at"]
+    return {"columns": columns, "rows": [{key: row[key] for key in keys} for row in rows]}
+
+
+def _row(facts: LineFacts, g: int, m: int) -> dict[str, Any]:
+    at = (g, m)
+    row: dict[str, Any] = {key: None for key, _, _ in COLUMNS}
+    line = facts.line
+    row |= {"at": [g, m], "gamma": line.gammas[g]}
+    if has_lam(line) or line.selected:
+        row["lambda"] = "auto" if line.selected else line.lams[m]
+    for name, quality in (("perplexity", facts.perplexity), ("accuracy", facts.accuracy)):
+        if quality is None:
+            continue
+        row[name] = float(quality.mean[at])
+        if quality.to_baseline is not None:
+            row[f"{name}_difference"] = float(quality.to_baseline.mean[at])
+            row[f"{name}_error"] = float(quality.to_baseline.error[at])
+    if facts.perplexity is not None and facts.perplexity.band.any() and not is_point(line):
+        row["sweet_spot"] = bool(facts.perplexity.band[at])
+    for name in ("recon", "held_out", "sar", "drift"):
+        values = getattr(facts, name)
+        if values is not None:
+            row[name] = float(values[at])
+    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}

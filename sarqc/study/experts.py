@@ -1,0 +1,133 @@
+"""Experts of a mixture as facts: which layers belong to which, and how many calibration tokens came. Numpy only.
+
+Axes in comments: D calibration draws, L layers, B blocks that have experts, E experts of a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sarqc.models.families import LayerInfo
+
+
+@dataclass(frozen=True)
+class Experts:
+    """Where the experts of a model are. A place without an expert, in a model whose blocks differ, has no members."""
+
+    blocks: tuple[int, ...]  # B
+    numbers: tuple[int, ...]  # E
+    members: dict[tuple[int, int], tuple[int, ...]]  # (row, column) of blocks and numbers → positions in the layers
+    channels: int  # the most input channels that a linear of an expert reads
+
+    @property
+    def count(self) -> int:
+        return len(self.members)
+
+    def place(self, layer: LayerInfo) -> tuple[int, int]:
+        """Row and column of the expert that a layer belongs to."""
+        assert layer.expert is not None
+        return self.blocks.index(layer.block), self.numbers.index(layer.expert)
+
+
+@dataclass(frozen=True)
+class TokenCounts:
+    """Calibration tokens that reached each expert."""
+
+    experts: Experts
+    values: np.ndarray  # D B E, NaN where there is no such expert
+    text: int  # tokens of one draw's calibration text
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """B E, over the draws."""
+        return self.values.mean(axis=0)
+
+    @cached_property
+    def none(self) -> np.ndarray:
+        """B E, True for experts that no token reached in at least one draw."""
+        return (self.values == 0).any(axis=0)
+
+    @cached_property
+    def few(self) -> np.ndarray:
+        """B E, True for experts that were reached in every draw, on average by fewer tokens than they have channels."""
+        return ~self.none & (self.mean < self.experts.channels)
+
+    def to_json(self) -> dict[str, Any]:
+        """What a summary says of them."""
+        return {
+            "experts": self.experts.count,
+            "no_tokens": int(self.none.sum()),
+            "fewer_tokens_than_channels": int(self.few.sum()),
+            "channels": self.experts.channels,
+            "tokens": self.text,
+            "words": words(self),
+        }
+
+
+def experts_of(layers: Sequence[LayerInfo]) -> Experts | None:
+    """The experts among the layers, None where all are dense."""
+    owned = [(at, layer) for at, layer in enumerate(layers) if layer.expert is not None]
+    if not owned:
+        return None
+    rows = {block: row for row, block in enumerate(sorted({layer.block for _, layer in owned}))}
+    columns = {expert: column for column, expert in enumerate(sorted({layer.expert for _, layer in owned}))}
+    members: dict[tuple[int, int], list[int]] = {}
+    for at, layer in owned:
+        members.setdefault((rows[layer.block], columns[layer.expert]), []).append(at)
+    return Experts(
+        tuple(rows), tuple(columns), {place: tuple(found) for place, found in members.items()},
+        max(layer.shape[1] for _, layer in owned),
+    )  # fmt: skip
+
+
+def token_counts(experts: Experts, tokens: np.ndarray) -> TokenCounts:
+    """From the tokens that reached each layer, (D, L), to those of experts; what reached most layers is the text."""
+    values = np.full((len(tokens), len(experts.blocks), len(experts.numbers)), np.nan)
+    for (row, column), found in experts.members.items():
+        values[:, row, column] = tokens[:, found].max(axis=1)
+    return TokenCounts(experts, values, int(tokens.max()))
+
+
+def counts_of_run(layers: Sequence[LayerInfo], n_tokens: Mapping[str, int]) -> TokenCounts | None:
+    """The counts of one run, from the tokens in the reports by layer name; None where all layers are dense."""
+    experts = experts_of(layers)
+    if experts is None:
+        return None
+    return token_counts(experts, np.array([[n_tokens[layer.name] for layer in layers]], dtype=np.float64))
+
+
+def words(counts: TokenCounts) -> str:
+    """How many experts saw no or few tokens, as one plain sentence."""
+    experts, draws = counts.experts, len(counts.values)
+    none, few = int(counts.none.sum()), int(counts.few.sum())
+    text, channels = f"{counts.text:,} calibration tokens", f"the {experts.channels:,} channels"
+    if not none and not few:
+        return f"Each of {experts.count:,} experts saw at least as many of {text} as {channels} it reads."
+    average = "on average " if draws > 1 else ""
+    parts = []
+    if none:
+        parts.append(f"{none:,} saw none of {text}" + (f" in at least one of {draws} draws" if draws > 1 else ""))
+    if few:
+        reads = "it reads" if few == 1 else "they read"
+        of = "" if none else f" of {text}"
+        parts.append(f"{few:,} saw {average}fewer{of} than {channels} {reads}")
+    return f"Of {experts.count:,} experts, " + " and ".join(parts) + "."
+
+
+def unreached_is_unknown(errors: np.ndarray, tokens: np.ndarray | None) -> np.ndarray:
+    """Relative errors (D, L, …, γ, λ) with NaN where no token came, instead of the zero that 0/0 was stored as.
+
+    Exact zeros at every γ and λ are such a place, but only in a layer that not all of the text reaches: in one that all
+    of it reaches they are a result.
+    """
+    if tokens is None:
+        return errors
+    partial = tokens < tokens.max(axis=1, keepdims=True)  # D L
+    partial = partial.reshape(partial.shape + (1,) * (errors.ndim - 2))
+    nothing = (errors == 0).all(axis=(-2, -1), keepdims=True)
+    return np.where(partial & nothing, np.nan, errors)

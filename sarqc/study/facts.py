@@ -1,0 +1,309 @@
+"""Facts: what a study says about one line, as plain numbers. Numpy only; no drawing and no words.
+
+Every comparison is *paired*: the same calibration draws for both sides, the difference per draw, then its mean and its
+standard error over draws. Two draws differ by more than two neighbouring λ, so unpaired means would hide what is there.
+
+Axes in comments: D calibration draws, L layers, G γ values, M λ values, T test items.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from sarqc.errors import NotFound
+from sarqc.quantization.methods import METHODS
+from sarqc.study.document import ArrayRef, Line, Study, read_array
+from sarqc.study.experts import unreached_is_unknown
+from sarqc.study.paired import Difference, mean_over_draws, paired_difference, paired_items, sweet_spot
+
+# The scale searches' λ=0 is AWQ, that of learned clipping is OmniQuant, and the column solvers' identity λ=0.01 is
+# GPTQ: the same computation, so a study need not hold those lines a second time.
+# (public name, λ, lines that hold it, how people call it)
+BASELINE_POINTS: dict[str, tuple[float, tuple[str, ...], str]] = {
+    "gptq": (0.01, ("rqc-gbs",), "GPTQ 1 %"),
+    "gptaq": (0.01, (), "GPTAQ"),
+    "awq": (0.0, ("sarqc-gs", "rqc-gs"), "AWQ"),
+    "omniquant": (0.0, ("sarqc-omniquant",), "OmniQuant"),
+}
+IDENTITY_OF = {"sarqc-gbs": "rqc-gbs", "sarqc-gs": "rqc-gs"}
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The named point that a line is compared with; arrays over that point's own draws."""
+
+    method: str
+    label: str
+    lam: float
+    held_by: str  # title of the line that has it
+    draws: tuple[int, ...]
+    perplexity: np.ndarray | None  # D
+    accuracy: np.ndarray | None  # D
+    correct: np.ndarray | None  # D T
+    recon: np.ndarray | None  # D, of the selected layer or the mean over layers
+    held_out: np.ndarray | None  # D
+    drift: np.ndarray | None  # D
+
+
+@dataclass(frozen=True)
+class Quality:
+    """A whole-model quantity of one line: means and what is known about differences."""
+
+    mean: np.ndarray  # G M
+    to_baseline: Difference | None  # G M
+    baseline_mean: float | None
+    best: tuple[int | None, ...]  # per γ, the λ position with the best mean
+    band: np.ndarray  # G M, True where the paired difference to the best λ is within two standard errors
+    values: np.ndarray = field(repr=False)  # D G M
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What “auto” chose in each draw and layer, and what it chose among (C candidate γ, K candidate λ)."""
+
+    by: str  # "layer" or "model"
+    lams: tuple[float, ...]  # K
+    gammas: tuple[float | None, ...]  # C
+    lam: np.ndarray  # D L
+    gamma: np.ndarray | None  # D L, None where there is no γ
+    train: np.ndarray | None  # D L C K
+    validation: np.ndarray | None  # D L C K
+    perplexity: np.ndarray | None  # D K
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """Which candidates were chosen: D L 2, positions of γ and λ; -1 where nothing was."""
+        lam = np.abs(self.lam[..., None] - np.array(self.lams)).argmin(axis=-1)
+        gamma = np.zeros_like(lam)
+        if self.gamma is not None and len(self.gammas) > 1:
+            known = np.array([np.nan if value is None else value for value in self.gammas])
+            gamma = np.abs(self.gamma[..., None] - known).argmin(axis=-1)
+        return np.where(np.isfinite(self.lam)[..., None], np.stack([gamma, lam], axis=-1), -1)
+
+
+@dataclass(frozen=True)
+class LineFacts:
+    """All that the Lab says about one line and one layer (or the mean of all layers)."""
+
+    study: Study
+    line: Line
+    layer: int | None
+    baseline: Baseline | None
+    perplexity: Quality | None
+    accuracy: Quality | None
+    recon: np.ndarray | None  # G M, relative reconstruction error on calibration text
+    held_out: np.ndarray | None  # G M, the same on unseen text
+    sar: np.ndarray | None  # G M
+    drift: np.ndarray | None  # G M, ‖ΔW‖/‖W‖
+    change: dict[str, np.ndarray]  # "recon", "held_out", "drift": relative change to the baseline, G M
+    identity: LineFacts | None  # the same line without saliency, for the faint curves
+    to_identity: Difference | None  # perplexity, saliency minus identity at equal λ, G M
+    selection: Selection | None  # of a line whose λ was chosen by “auto”
+
+    @property
+    def n_draws(self) -> int:
+        return len(self.line.draws)
+
+    @property
+    def baseline_position(self) -> int | None:
+        """Where on this line's own λ axis the baseline lies, if it is a point of this very line."""
+        if self.baseline is None or self.line.selected:
+            return None
+        if self.line.method == self.baseline.method:
+            return 0
+        holders = BASELINE_POINTS.get(self.baseline.method, (0.0, (), ""))[1]
+        if self.line.method not in holders:
+            return None
+        return lam_index(self.line, self.baseline.lam)
+
+
+def has_lam(line: Line) -> bool:
+    """True where the line's λ are values of λ: not where “auto” chose them, and not for methods without any."""
+    entry = METHODS.get(line.method)
+    return line.selected is None and (entry is None or "lam" in entry.tunes)
+
+
+def is_point(line: Line) -> bool:
+    """True for a line without curves: one λ and one γ, or none."""
+    return len(line.lams) == len(line.gammas) == 1
+
+
+def lam_index(line: Line, lam: float) -> int | None:
+    """Position of a λ on a line's axis; None where it is not on it, or the line has no such axis."""
+    for index, value in enumerate(line.lams if has_lam(line) else ()):
+        if np.isclose(value, lam, rtol=1e-6, atol=1e-9):
+            return index
+    return None
+
+
+def equal_points(line: Line, other: Line) -> list[int | None]:
+    """For each λ of a line, its position on another line; two lines of “auto” are compared as they are."""
+    if line.selected and line.selected == other.selected:
+        return [0]
+    return [lam_index(other, lam) for lam in line.lams] if has_lam(line) else [None] * len(line.lams)
+
+
+def read(folder: Path, line: Line, name: str) -> np.ndarray | None:
+    """An array of a line as float64, or None where the study has none. NaN: not answered, or no token came."""
+    ref = line.arrays.get(name)
+    if ref is None:
+        return None
+    array = np.asarray(read_array(folder, ref))
+    if name == "correct":
+        return np.where(array == 255, np.nan, array.astype(np.float64))
+    if name.startswith(("recon", "held_out")):
+        return unreached_is_unknown(array.astype(np.float64), read(folder, line, "tokens"))
+    return array.astype(np.float64)
+
+
+def select_layer(array: np.ndarray | None, layer: int | None) -> np.ndarray | None:
+    """D L G M → D G M: one layer, or the mean of the relative errors of all layers that have one."""
+    if array is None:
+        return None
+    chosen = mean_over_draws(np.moveaxis(array, 1, 0)) if layer is None else array[:, layer]
+    return chosen if np.isfinite(chosen).any() else None
+
+
+def find_baseline(study: Study, folder: Path, line: Line, layer: int | None) -> Baseline | None:
+    """The point that ``line`` is compared with, wherever the study holds it."""
+    lam, holders, label = BASELINE_POINTS.get(line.baseline, (0.0, (), ""))
+    for method in (line.baseline, *holders):
+        held = next((one for one in study.lines if one.name == method and one.bits == line.bits), None)
+        if held is None:
+            continue
+        index = 0 if method == line.baseline else lam_index(held, lam)
+        if index is None:
+            continue
+
+        def point(name: str, held: Line = held, index: int = index) -> np.ndarray | None:
+            array = read(folder, held, name)
+            if array is None:
+                return None
+            if name in ("recon", "held_out", "drift"):
+                array = select_layer(array, layer)
+            return None if array is None else array[:, 0, index]
+
+        names = ("perplexity", "accuracy", "correct", "recon", "held_out", "drift")
+        found = {name: point(name) for name in names}
+        return Baseline(line.baseline, label or held.title, lam, held.title, held.draws, **found)
+    return None
+
+
+def _aligned(values: np.ndarray, draws: tuple[int, ...], other: tuple[int, ...]) -> np.ndarray:
+    """Rows of ``values`` (over ``draws``) in the order of ``other``; NaN for a draw that it lacks."""
+    rows = [values[draws.index(seed)] if seed in draws else np.full(values.shape[1:], np.nan) for seed in other]
+    return np.stack(rows)
+
+
+def _quality(
+    values: np.ndarray, line: Line, base: np.ndarray | None, base_draws: tuple[int, ...], lower: bool
+) -> Quality:
+    difference = baseline_mean = None
+    if base is not None and np.isfinite(base).any():
+        difference = paired_difference(values, _aligned(base, base_draws, line.draws)[:, None, None])
+        baseline_mean = float(np.nanmean(base))
+    spots = [sweet_spot(values[:, g], lower_is_better=lower) for g in range(values.shape[1])]
+    return Quality(
+        mean_over_draws(values),
+        difference,
+        baseline_mean,
+        tuple(best for best, _ in spots),
+        np.stack([band for _, band in spots]),
+        values,
+    )
+
+
+def line_facts(
+    study: Study, folder: Path, *, method: str, bits: int, layer: int | None, with_identity: bool = True
+) -> LineFacts:
+    """Everything the Lab says about one line, named as in ``Line.name``. ``layer`` None: the mean over all layers.
+
+    Raises ``NotFound`` for a line or a layer that the study does not have.
+    """
+    line = study.line(method, bits)
+    if layer is not None and not 0 <= layer < len(study.layers):
+        raise NotFound(f"there is no layer {layer}", f"study {study.id}", f"It has {len(study.layers)} layers, from 0.")
+    base = find_baseline(study, folder, line, layer)
+    base_draws = base.draws if base else ()
+    arrays = {name: select_layer(read(folder, line, name), layer) for name in ("recon", "held_out", "sar", "drift")}
+
+    perplexity = read(folder, line, "perplexity")
+    accuracy = read(folder, line, "accuracy")
+    quality: dict[str, Quality | None] = {"perplexity": None, "accuracy": None}
+    if perplexity is not None and np.isfinite(perplexity).any():
+        quality["perplexity"] = _quality(perplexity, line, base.perplexity if base else None, base_draws, True)
+    if accuracy is not None and np.isfinite(accuracy).any():
+        quality["accuracy"] = _accuracy(accuracy, read(folder, line, "correct"), line, base)
+
+    change: dict[str, np.ndarray] = {}
+    for name in ("recon", "held_out", "drift"):
+        ours, theirs = arrays[name], getattr(base, name, None)
+        if ours is not None and theirs is not None:
+            reference = _aligned(theirs, base_draws, line.draws)[:, None, None]
+            both = np.isfinite(ours) & np.isfinite(reference)
+            above = mean_over_draws(np.where(both, ours, np.nan))
+            below = mean_over_draws(np.where(both, reference, np.nan))
+            change[name] = above / np.where(below > 0, below, np.nan) - 1
+
+    identity = to_identity = None
+    twin = next((one for one in study.lines if _is_identity_of(one, line)), None) if with_identity else None
+    if twin is not None:
+        identity = line_facts(study, folder, method=twin.name, bits=bits, layer=layer, with_identity=False)
+        to_identity = _against_identity(line, quality["perplexity"], identity)
+    means = {name: None if array is None else mean_over_draws(array) for name, array in arrays.items()}
+    return LineFacts(
+        study, line, layer, base, **quality, **means, change=change, identity=identity, to_identity=to_identity,
+        selection=read_selection(folder, line),
+    )  # fmt: skip
+
+
+def _is_identity_of(twin: Line, line: Line) -> bool:
+    """The same solver without saliency, at the same width, with λ chosen in the same way."""
+    same = twin.bits == line.bits and twin.selected == line.selected
+    return same and twin.method == IDENTITY_OF.get(line.method)
+
+
+def read_selection(folder: Path, line: Line) -> Selection | None:
+    """What “auto” chose for a line, None for other lines and where it was not recorded."""
+    lam, gamma = read(folder, line, "selected_lambda"), read(folder, line, "selected_gamma")
+    if line.selected is None or lam is None or not line.candidate_lams:
+        return None
+    names = ("candidate_train", "candidate_validation", "candidate_perplexity")
+    return Selection(
+        line.selected, line.candidate_lams, line.candidate_gammas or (None,), lam,
+        None if gamma is None or not np.isfinite(gamma).any() else gamma,
+        *(read(folder, line, name) for name in names),
+    )  # fmt: skip
+
+
+def _accuracy(accuracy: np.ndarray, correct: np.ndarray | None, line: Line, base: Baseline | None) -> Quality:
+    theirs = base.accuracy if base else None
+    quality = _quality(accuracy, line, theirs, base.draws if base else (), False)
+    if correct is None or base is None or base.correct is None or correct.shape[-1] != base.correct.shape[-1]:
+        return quality
+    reference = _aligned(base.correct, base.draws, line.draws)  # D T
+    shared = np.isfinite(reference).all(axis=-1) & np.isfinite(correct).all(axis=-1).any(axis=(1, 2))  # D
+    if not shared.any():
+        return quality
+    difference = paired_items(correct[shared], reference[shared][:, None, None])
+    return Quality(quality.mean, difference, quality.baseline_mean, quality.best, quality.band, quality.values)
+
+
+def _against_identity(line: Line, perplexity: Quality | None, identity: LineFacts) -> Difference | None:
+    """Saliency minus identity at equal λ and in equal draws; NaN where the identity line has no such λ."""
+    if perplexity is None or identity.perplexity is None:
+        return None
+    theirs = _aligned(identity.perplexity.values, identity.line.draws, line.draws)[:, 0]  # D M'
+    columns = equal_points(line, identity.line)
+    nothing = np.full(theirs.shape[0], np.nan)
+    matched = np.stack([nothing if column is None else theirs[:, column] for column in columns], axis=-1)  # D M
+    return paired_difference(perplexity.values, matched[:, None])
+
+
+def layer_slice(ref: ArrayRef, layer: int) -> tuple[int, int]:
+    """Offset and length in bytes of one layer of a per-layer array whose first axis is the layer."""
+    size = int(np.prod(ref.shape[1:], dtype=np.int64)) * np.dtype(ref.dtype).itemsize
+    return layer * size, size

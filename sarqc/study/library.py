@@ -1,0 +1,123 @@
+"""The studies of a host: shipped, left by runs, uploaded."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from sarqc.errors import Conflict, NotFound, Refused
+from sarqc.settings import Settings
+from sarqc.study.document import Study
+
+STUDY_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+
+
+ARRAY_FILE = re.compile(r"[0-9a-f]{32}\.bin")
+
+
+class Library:
+    """The studies that can be seen here: shipped, left by runs of the app or of the command line, uploaded.
+
+    Shipped ones come first, also where a name occurs twice. ``is_run`` tells whether a name is that of a run.
+    """
+
+    def __init__(self, settings: Settings, is_run: Callable[[str], bool]) -> None:
+        self._shipped, self._uploaded = settings.assets_dir / "studies", settings.uploads_dir()
+        self._roots = (self._shipped, settings.studies_dir(), self._uploaded)
+        self._is_run = is_run
+
+    def folder(self, study_id: str) -> Path:
+        """Where a study is. Raises ``NotFound``, also for anything that is no plain name."""
+        if STUDY_ID.fullmatch(study_id):
+            for root in self._roots:
+                if (root / study_id / "study.json").is_file():
+                    return root / study_id
+        raise NotFound(f"there is no study “{study_id}”", "studies", "GET /api/studies lists what there is.")
+
+    def origin(self, folder: Path) -> str:
+        """Where the study in a folder comes from: shipped, run, command_line or uploaded."""
+        if folder.parent == self._shipped:
+            return "shipped"
+        if folder.parent == self._uploaded:
+            return "uploaded"
+        return "run" if self._is_run(folder.name) else "command_line"
+
+    def delete(self, study_id: str) -> None:
+        """Removes a study, also a damaged one. Raises ``NotFound``, ``Conflict`` for a shipped one or that of a run."""
+        folder = self.folder(study_id)
+        origin = self.origin(folder)
+        if origin == "shipped":
+            raise Conflict("it came with the app and stays", f"study {study_id}", "Leave it out of the comparison.")
+        if origin == "run":
+            raise Conflict("it belongs to a run of this host", f"study {study_id}", "Delete the run.")
+        shutil.rmtree(folder)
+
+    def open(self, study_id: str) -> tuple[Study, Path]:
+        """The study and its folder. Raises ``NotFound``, or ``Refused`` for a damaged or newer one."""
+        folder = self.folder(study_id)
+        stat = (folder / "study.json").stat()
+        return _open(folder, stat.st_mtime_ns, stat.st_size), folder
+
+    def array(self, study_id: str, file: str) -> Path:
+        """The file of an array. Raises ``NotFound``, also for anything that is no content name."""
+        path = self.folder(study_id) / "arrays" / file
+        if not ARRAY_FILE.fullmatch(file) or not path.is_file():
+            raise NotFound(f"study {study_id} has no array “{file}”", "studies", "Its study.json names its arrays.")
+        return path
+
+    def listing(self) -> dict[str, list[dict[str, Any]]]:
+        """What there is, newest first, in short; and what there is but can't be read, with the reason."""
+        studies, damaged = [], []
+        for root in self._roots:
+            for folder in sorted(root.iterdir()) if root.is_dir() else []:
+                if not STUDY_ID.fullmatch(folder.name) or not (folder / "study.json").is_file():
+                    continue
+                try:
+                    study, _ = self.open(folder.name)
+                except Refused as error:
+                    damaged.append({"id": folder.name, "error": error.to_json()})
+                else:
+                    studies.append(_summary(study, folder.name, self.origin(folder)))
+        studies.sort(key=lambda study: study["created"], reverse=True)
+        return {"studies": studies, "damaged": damaged}
+
+
+@lru_cache(maxsize=64)
+def _open(folder: Path, modified: int, size: int) -> Study:
+    """Read once as long as the file is the same."""
+    try:
+        return Study.open(folder)
+    except (ValidationError, UnicodeDecodeError) as error:
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise Refused(f"study.json is damaged: {reason}", folder.name, "Make or download it again.") from None
+
+
+def _summary(study: Study, study_id: str, origin: str) -> dict[str, Any]:
+    return {
+        "id": study_id,
+        "title": study.title,
+        "created": study.created,
+        "shipped": origin == "shipped",
+        "origin": origin,
+        "has_curves": any(len(line.lams) > 1 for line in study.lines),
+        "prefix": study.prefix,
+        "model": study.model.name,
+        "layers": len(study.layers),
+        "lines": [
+            {
+                "name": line.name,
+                "method": line.method,
+                "bits": line.bits,
+                "grid": line.grid,
+                "group_size": line.group_size,
+                "draws": line.draws,
+            }
+            for line in study.lines
+        ],
+    }

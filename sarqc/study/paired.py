@@ -1,0 +1,99 @@
+"""Statistics of paired draws: means, differences with their standard error, the sweet spot and its band."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+# A difference counts as seen when it is larger than this many standard errors; the sweet-spot band uses the same.
+CLEAR = 2.0
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Mean and standard error of a paired difference, elementwise; ``error`` is NaN where one draw was paired."""
+
+    mean: np.ndarray
+    error: np.ndarray
+    draws: np.ndarray  # how many draws were paired
+
+    def verdict(self, at: tuple[int, ...]) -> int:
+        """-1 clearly lower, +1 clearly higher, 0 not to be told apart (or a single draw)."""
+        mean, error = float(self.mean[at]), float(self.error[at])
+        if not np.isfinite(mean) or not np.isfinite(error) or abs(mean) <= CLEAR * error or mean == 0:
+            return 0
+        return 1 if mean > 0 else -1
+
+
+def mean_over_draws(values: np.ndarray) -> np.ndarray:
+    """Mean over the first axis of what was measured; NaN where nothing was."""
+    counts = np.isfinite(values).sum(axis=0)
+    return np.divide(np.nansum(values, axis=0), counts, out=np.full(counts.shape, np.nan), where=counts > 0)
+
+
+def paired_difference(values: np.ndarray, reference: np.ndarray) -> Difference:
+    """``values - reference`` over the draws (first axis) in which both were measured.
+
+    ``reference`` broadcasts against ``values``. The standard error is the sample deviation of the per-draw
+    differences over √draws, NaN for fewer than two draws.
+    """
+    per_draw = values.astype(np.float64) - reference
+    seen = np.isfinite(per_draw)
+    draws = seen.sum(axis=0)
+    mean = mean_over_draws(per_draw)
+    squares = np.where(seen, (per_draw - mean) ** 2, 0.0).sum(axis=0)
+    enough = draws >= 2
+    variance = np.divide(squares, draws - 1, out=np.full(mean.shape, np.nan), where=enough)
+    error = np.sqrt(np.divide(variance, draws, out=np.full(mean.shape, np.nan), where=enough))
+    return Difference(mean, error, draws)
+
+
+def paired_items(correct: np.ndarray, reference: np.ndarray) -> Difference:
+    """Difference of two accuracies answered on the same test items in the same draws; arrays are D … T.
+
+    Items are a sample as much as draws are. With both crossed, the variance of the mean is the draws' part plus the
+    items' part minus the residual that both contain; it is kept at least as large as either part alone.
+    """
+    per_cell = correct.astype(np.float64) - reference  # D … T
+    n_draws, n_items = per_cell.shape[0], per_cell.shape[-1]
+    mean = per_cell.mean(axis=(0, -1))
+    by_draw = per_cell.mean(axis=-1)  # D …
+    by_item = per_cell.mean(axis=0)  # … T
+    of_items = by_item.var(axis=-1, ddof=1) / n_items if n_items > 1 else np.full(mean.shape, np.nan)
+    count = np.full(mean.shape, n_draws)
+    if n_draws < 2:
+        return Difference(mean, np.sqrt(of_items), count)
+    of_draws = by_draw.var(axis=0, ddof=1) / n_draws
+    residual = per_cell - by_draw[..., None] - by_item[None] + mean[None, ..., None]
+    freedom = max(1, (n_draws - 1) * (n_items - 1))
+    of_both = (residual**2).sum(axis=(0, -1)) / freedom / (n_draws * n_items)
+    error = np.sqrt(np.maximum(of_draws + of_items - of_both, np.maximum(of_draws, of_items)))
+    return Difference(mean, error, count)
+
+
+def sweet_spot(values: np.ndarray, *, lower_is_better: bool = True) -> tuple[int | None, np.ndarray]:
+    """The best λ of one curve and the mask of those that can't be told from it. ``values`` is D M.
+
+    A single draw has no band: the mask is then empty, because one draw can't say what is as good as the best.
+    """
+    mean = mean_over_draws(values)
+    band = np.zeros(mean.shape, dtype=bool)
+    if not np.isfinite(mean).any():
+        return None, band
+    best = int(np.nanargmin(mean) if lower_is_better else np.nanargmax(mean))
+    difference = paired_difference(values, values[:, best : best + 1])
+    band = np.abs(difference.mean) <= CLEAR * difference.error  # False where the error is unknown
+    band[best] = bool(difference.draws[best] >= 2)
+    return best, band
+
+
+def spans(band: np.ndarray) -> list[tuple[int, int]]:
+    """First and last position of each run of True."""
+    runs: list[tuple[int, int]] = []
+    for index in np.flatnonzero(band).tolist():
+        if runs and runs[-1][1] == index - 1:
+            runs[-1] = (runs[-1][0], index)
+        else:
+            runs.append((index, index))
+    return runs

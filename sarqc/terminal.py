@@ -1,0 +1,150 @@
+"""What a run says on stderr while it goes: on a terminal a bar with the time left, elsewhere plain lines."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import Any, TextIO
+
+import typer
+
+from sarqc.events import CandidateDone, EpochDone, Event, LayerDone, PointDone, Saved, Stage, Started, Warned
+
+
+class Progress:
+    """Tells the events of one run, each as it comes. ``close`` takes the bar away and says how many layers there were.
+
+    On a terminal the layers have a bar with what is left of them; a file or a pipe gets one line for each stage.
+    """
+
+    def __init__(self, file: TextIO | None = None) -> None:
+        self._file = file or sys.stderr
+        self._on_terminal = self._file.isatty()
+        self._bar: Any = None
+        self._layers = self._done = self._from_disk = 0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def tell(self, event: Event) -> None:
+        match event:
+            case Started():
+                self._layers = len(event.layers)
+            case LayerDone():
+                self._done, self._from_disk = self._done + 1, self._from_disk + event.from_cache
+                self._advance()
+            case EpochDone() | PointDone():
+                if self._on_terminal:
+                    self._open_bar().set_description(words(event))
+            case Stage():
+                self.close()
+                self._line(words(event))
+            case CandidateDone() | Warned() | Saved():
+                self._line(words(event))
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+        if self._done:
+            known = f", {self._from_disk} of them from disk" if self._from_disk else ""
+            self._line(f"{self._done} of {self._layers} layers{known}")
+        self._done = self._from_disk = 0
+
+    def _open_bar(self) -> Any:
+        """The bar, made with the first layer: its clock shall not count the loading of the model."""
+        if self._bar is None:
+            from tqdm import tqdm
+
+            self._bar = tqdm(total=self._layers, unit="layer", file=self._file, dynamic_ncols=True, leave=False)
+        return self._bar
+
+    def _advance(self) -> None:
+        if self._on_terminal:
+            self._open_bar().update()
+
+    def _line(self, text: str) -> None:
+        if self._bar is not None:
+            self._bar.write(text, file=self._file)
+        else:
+            print(text, file=self._file, flush=True)
+
+
+def words(event: Event) -> str:
+    """One event in words."""
+    match event:
+        case Stage():
+            return f"{event.name}: {event.detail}" if event.detail else event.name
+        case EpochDone():
+            return f"block {event.block}, epoch {event.epoch} of {event.epochs}, objective {event.objective:.3g}"
+        case PointDone():
+            return f"{event.index + 1} of {event.total} λ solved"
+        case CandidateDone():
+            return f"λ = {event.lam:g}: perplexity {event.perplexity:.4g} on the sequences kept for judging"
+        case Warned():
+            return f"note: {event.what}" + (f" ({event.where})" if event.where else "")
+        case Saved():
+            return f"saved {event.what}: {event.path}"
+    return event.type
+
+
+def _print_summary(summary: dict[str, Any]) -> None:
+    def line(name: str, value: str) -> None:
+        typer.echo(f"{name:<22}{value}")
+
+    line("share quantized", f"{summary['share_quantized']:.1%} of the parameters")
+    for number, (what, which) in enumerate(_what_was_chosen(summary)):
+        line("chosen by “auto”" if number == 0 else "", f"{what:<20}{which}")
+    if summary["perplexity"] is not None:
+        test = summary["protocol"]["test"]
+        line("perplexity", f"{summary['perplexity']:.4g}, float {summary['perplexity_float']:.4g}")
+        line("", f"{test['corpus']}, windows of {test['window']}, {test['predicted_tokens']:,} predicted tokens")
+    for name, task in summary["tasks"].items():
+        quantized, original = task["quantized"], task["float"]
+        line(
+            f"accuracy, {name}",
+            f"{quantized['accuracy']:.1%} ± {quantized['standard_error']:.1%}, float {original['accuracy']:.1%}",
+        )
+        if "acc_norm" in quantized:
+            error = quantized["acc_norm_standard_error"]
+            line("  by length", f"{quantized['acc_norm']:.1%} ± {error:.1%}, float {original['acc_norm']:.1%}")
+    for text in summary.get("texts", []):
+        for mode in ("greedy", "sampled"):
+            first, kl = text[mode]["divergence"], text[mode]["kl"]
+            where = "the same text" if first is None else f"apart from token {first + 1}"
+            line(f"text, {mode}", f"{where}, KL {sum(kl) / len(kl):.3g} nats a token, “{text['prompt'][:40]}”")
+    if summary.get("speed"):
+        for which in ("quantized", "float"):
+            if found := summary["speed"][which]:
+                line(f"speed, {which}", f"prefill {found['prefill']:.4g}, decoding {found['decode']:.4g} tokens/s")
+        if summary["speed"]["reason"]:
+            line("speed", summary["speed"]["reason"])
+    recon = [layer["report"]["relative_recon"] for layer in summary["layers"]]
+    line("reconstruction error", f"{sum(recon) / len(recon):.4g} relative, mean over {len(recon)} layers")
+
+
+def _what_was_chosen(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """What “auto” settled on: λ for the whole model with its rivals, or how many layers chose each pair."""
+    selection = summary.get("selection")
+    if selection and selection["by"] == "model":
+        return [
+            (
+                f"λ = {one['lambda']:g}",
+                f"perplexity {one['perplexity']:.4g}" + (", chosen" if one["lambda"] == selection["lambda"] else ""),
+            )
+            for one in selection["candidates"]
+        ]
+    reports = [layer["report"] for layer in summary["layers"] if layer["report"].get("candidates")]
+    pairs = Counter((report["chosen"]["lam"], report["chosen"].get("gamma")) for report in reports)
+    tried = dict.fromkeys((one["lam"], one["gamma"]) for report in reports for one in report["candidates"])
+    return [
+        (
+            f"λ = {lam:g}" + ("" if gamma is None else f", γ = {gamma:g}"),
+            f"{pairs[lam, gamma]} of {len(reports)} layers",
+        )
+        for lam, gamma in tried
+        if pairs[lam, gamma]
+    ]

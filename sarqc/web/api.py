@@ -1,0 +1,317 @@
+"""The REST interface under ``/api``: what is on offer, plans, runs and their events, studies.
+
+| route | answer |
+|---|---|
+| GET /health | version, devices with the run on each, runs by state, trouble |
+| GET /models, /corpora, /methods, /recipe-schema | what a recipe may name |
+| POST /plan | recipe → Plan, or why not |
+| POST /runs ?lane=preview | recipe → 201 and the queued run; 429 when the queue is full. Lists where a recipe has one \
+value → all combinations, or none: {"batch", "runs"} |
+| GET /runs ?limit= &before= | runs, newest first; ``revision`` to listen on from |
+| GET, DELETE /runs/{id} | one run with its exports; deleting takes them, its study and its log along |
+| POST /runs/{id}/cancel, /continue | the run in its new state; 409 where that can't be |
+| POST /runs/{id}/export ?format= | 201 and the queued export, itself a run; 200 and the one there is; 507: no room |
+| GET /runs/{id}/checkpoint ?format= | the exported model as one tar archive |
+| GET /runs/{id}/events ?after= | server-sent events, or a list with ``Accept: application/json`` |
+| GET /runs/{id}/log | what the worker printed, the last part of it |
+| GET /events ?after= | server-sent events: changes of all runs and exports |
+| GET /studies, /studies/{id}[/arrays/{file}, /view, /tables/{figure}, /download], /compare ?ids= | all; one, its \
+numbers, what the Lab draws of it, what is behind a figure, its zip file; several side by side |
+| POST /studies | the zip file of a download → 201 and the study's entry; 200 where it is here already |
+| DELETE /studies/{id} | removes a study that no run of this host owns and that was not shipped |
+
+Who owns a run is a claim, used for fair turns and to find one's own runs: the header ``X-Sarqc-Owner``, else a name
+that a cookie keeps. It is no access control; a host that needs that puts a login in front.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import secrets
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from fastapi.sse import EventSourceResponse
+
+import sarqc
+from sarqc.errors import NotFound, QueueFull, Refused, SarqcError
+from sarqc.jobs import exports
+from sarqc.jobs.run import Run
+from sarqc.jobs.store import Store
+from sarqc.jobs.supervisor import Supervisor
+from sarqc.jobs.workers import log_path
+from sarqc.quantization.methods import METHODS
+from sarqc.recipe import Recipe, axes, expanded
+from sarqc.settings import Settings
+from sarqc.web import streams as sse
+from sarqc.web.responses import ApiRoute, json_body, refuse_other_sites
+from sarqc.web.studies_api import studies_router
+
+OWNER = re.compile(r"[\w .@+-]{1,40}")
+OWNER_COOKIE = "sarqc_owner"
+LOG_BYTES = 65_536
+METHODS_OF_HTTP = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter for nginx
+
+Planner = Callable[[Recipe, Settings], Any]
+Document = Annotated[dict[str, Any], Body()]
+After = Annotated[int | None, Query(ge=0)]
+ExportFormat = Annotated[str, Query(alias="format")]
+LastEventId = Annotated[int | None, Header(ge=0)]
+
+
+def api_router(supervisor: Supervisor, settings: Settings, *, plan: Planner | None = None) -> APIRouter:
+    """All routes. ``plan`` stands in for ``sarqc.engine.plan.plan`` in tests."""
+    router = APIRouter(prefix="/api", route_class=ApiRoute, dependencies=[Depends(refuse_other_sites)])
+    router.include_router(_offer_router(supervisor, settings, plan or _plan))
+    router.include_router(_runs_router(supervisor, settings, plan or _plan))
+    router.include_router(_streams_router(supervisor))
+    router.include_router(studies_router(settings, supervisor.store))
+
+    @router.api_route("", methods=METHODS_OF_HTTP, include_in_schema=False)
+    @router.api_route("/{path:path}", methods=METHODS_OF_HTTP, include_in_schema=False)
+    def nothing_here(request: Request) -> None:
+        where = f"{request.method} {request.url.path}"
+        raise NotFound("there is no such route", where, "GET /api/openapi.json lists the routes.")
+
+    return router
+
+
+def _plan(recipe: Recipe, settings: Settings) -> Any:
+    from sarqc.engine.plan import plan
+
+    return plan(recipe, settings)
+
+
+def _offer_router(supervisor: Supervisor, settings: Settings, plan: Planner) -> APIRouter:
+    router = APIRouter(route_class=ApiRoute, tags=["offer"])
+
+    @router.get("/health")
+    def health() -> dict[str, Any]:
+        """Whether the app works, on what, and how busy it is."""
+        return {
+            "version": sarqc.__version__,
+            "trouble": supervisor.trouble,
+            "devices": supervisor.devices(),
+            "runs": supervisor.store.counts(),
+            "max_queued": settings.max_queued,
+        }
+
+    @router.get("/models")
+    def models(request: Request) -> Response:
+        """Models that a recipe may name here."""
+        from sarqc.models.catalogue import offered
+
+        return json_body(request, {"models": [entry.model_dump(mode="json") for entry in offered(settings)]})
+
+    @router.get("/corpora")
+    def corpora(request: Request) -> Response:
+        """Texts that a recipe may name here, for calibration and for perplexity."""
+        from sarqc.calibration.corpora import offered
+
+        return json_body(request, {"corpora": [entry.model_dump(mode="json") for entry in offered(settings)]})
+
+    @router.get("/methods")
+    def methods(request: Request) -> Response:
+        """Methods with their defaults and what they let one choose."""
+        return json_body(request, {"methods": [_method(name) for name in METHODS]})
+
+    @router.get("/recipe-schema")
+    def recipe_schema(request: Request) -> Response:
+        """The JSON schema of a recipe, from which forms are made."""
+        return json_body(request, Recipe.model_json_schema())
+
+    @router.post("/plan")
+    def make_plan(document: Document) -> dict[str, Any]:
+        """What a recipe would take and leave, without doing it. Refusals are errors."""
+        answer = plan(Recipe.parse(document), settings).model_dump(mode="json")
+        supervisor.expect()
+        return answer
+
+    return router
+
+
+def _runs_router(supervisor: Supervisor, settings: Settings, plan: Planner) -> APIRouter:
+    router = APIRouter(prefix="/runs", route_class=ApiRoute, tags=["runs"])
+    store = supervisor.store
+
+    @router.post("", status_code=201)
+    def submit(request: Request, document: Document, lane: str = "batch") -> Response:
+        """Queues a recipe, or each of a batch. Whatever can be refused is refused now: a queued run can work."""
+        recipes = _recipes(document, settings)
+        for name, recipe in recipes.items():
+            try:
+                plan(recipe, settings)
+            except SarqcError as error:
+                raise (error.at(name) if name else error) from None
+        owner, is_new = _owner(request)
+        if list(recipes) == [""]:
+            run = supervisor.submit(recipes[""], owner, lane)
+            answer = JSONResponse(run.to_json(), 201, headers={"Location": f"/api/runs/{run.id}"})
+        else:
+            batch = f"batch-{secrets.token_hex(3)}"
+            runs = supervisor.submit_all(list(recipes.values()), owner, lane, batch)
+            named = [{"name": name} | run.to_json() for name, run in zip(recipes, runs, strict=True)]
+            answer = JSONResponse({"batch": batch, "runs": named}, 201)
+        return _known(answer, owner, is_new)
+
+    @router.get("")
+    def list_runs(
+        request: Request, limit: Annotated[int, Query(ge=1, le=500)] = 100, before: str | None = None
+    ) -> Response:
+        """Runs, newest first. ``next`` is the ``before`` of the following page, or null."""
+        revision = store.revision()  # first: a change after it is told once more rather than never
+        runs = store.newest(limit + 1, before)
+        following = runs[limit - 1].id if len(runs) > limit else None
+        document = {"runs": [run.to_json() for run in runs[:limit]], "revision": revision, "next": following}
+        return json_body(request, document)
+
+    @router.get("/{run_id}")
+    def get_run(run_id: str) -> dict[str, Any]:
+        """One run, its exports, and who could load it in which format."""
+        run = store.get(run_id)
+        exported = [export.to_json() for export in store.exports(run_id)]
+        return run.to_json() | {"exports": exported, "formats": exports.formats_of(run)}
+
+    @router.delete("/{run_id}", status_code=204)
+    def delete_run(run_id: str) -> Response:
+        """Removes a run at rest with its study, log and exports. Finished layers stay: other runs may use them."""
+        supervisor.delete(run_id)
+        return Response(status_code=204)
+
+    @router.post("/{run_id}/cancel")
+    def cancel(run_id: str) -> dict[str, Any]:
+        """Asks for the end of a run; what it finished is kept."""
+        return supervisor.cancel(run_id).to_json()
+
+    @router.post("/{run_id}/continue")
+    def resume(run_id: str) -> dict[str, Any]:
+        """Queues a run again that was cancelled, interrupted or failed; it goes on from its finished layers."""
+        return supervisor.resume(run_id).to_json()
+
+    @router.post("/{run_id}/export")
+    def export(request: Request, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
+        """Queues the writing of a finished run's model to files; asking again gives the same export."""
+        parent = store.get(run_id)
+        exports.check_exportable(parent, checkpoint_format)
+        planned = plan(Recipe.parse(parent.recipe), settings)
+        size = planned.bytes_before if checkpoint_format == "plain" else planned.bytes_after
+        owner, is_new = _owner(request)
+        made, is_queued = supervisor.export(run_id, checkpoint_format, size or 0, owner)
+        headers = {"Location": f"/api/runs/{made.id}"}
+        return _known(JSONResponse(made.to_json(), 201 if is_queued else 200, headers=headers), owner, is_new)
+
+    @router.get("/{run_id}/checkpoint")
+    def get_checkpoint(run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
+        """The exported model as an uncompressed tar archive that unpacks into one folder."""
+        folder = exports.finished_checkpoint(store, settings, run_id, checkpoint_format)
+        length, parts = exports.tar_of(folder)
+        headers = {
+            "Content-Length": str(length),
+            "Content-Disposition": f'attachment; filename="{folder.name}.tar"',
+            "Cache-Control": "no-store",
+        }
+        return StreamingResponse(parts, media_type="application/x-tar", headers=headers)
+
+    @router.get("/{run_id}/log", response_class=PlainTextResponse)
+    def get_log(run_id: str) -> str:
+        """The last part of what the worker printed; empty before it starts."""
+        return _tail(store.get(run_id), settings)
+
+    return router
+
+
+def _streams_router(supervisor: Supervisor) -> APIRouter:
+    router = APIRouter(route_class=ApiRoute, tags=["events"])
+    store: Store = supervisor.store
+
+    @router.get("/runs/{run_id}/events")
+    async def run_events(
+        request: Request, run_id: str, after: After = None, last_event_id: LastEventId = None
+    ) -> Response:
+        """What a run says, from the beginning or after a number: a stream until it is at rest, or a list.
+
+        A browser that comes back to a run with nothing more to say gets 204, which tells it to stay away.
+        """
+        position = last_event_id if last_event_id is not None else after or 0
+        accept = request.headers.get("accept", "")
+        if "application/json" in accept and "text/event-stream" not in accept:
+            events = await run_in_threadpool(store.events, run_id, position)
+            return JSONResponse({"events": [event.to_json() for event in events]})
+        events, complete = await run_in_threadpool(store.tail, run_id, position, 1)
+        if complete and not events:
+            return Response(status_code=204)
+        stream = sse.run_events(store, supervisor.bell, run_id, position)
+        return EventSourceResponse(stream, headers=STREAM_HEADERS)
+
+    @router.get("/events")
+    async def all_events(after: After = None, last_event_id: LastEventId = None) -> Response:
+        """Changes of all runs from a revision on; without one, from now on."""
+        position = last_event_id if last_event_id is not None else after
+        if position is None:
+            position = await run_in_threadpool(store.revision)
+        return EventSourceResponse(sse.run_changes(store, supervisor.bell, position), headers=STREAM_HEADERS)
+
+    return router
+
+
+def _recipes(document: dict[str, Any], settings: Settings) -> dict[str, Recipe]:
+    """The recipes of a document by name, see ``expanded``; a batch that can never fit the queue is not even made."""
+    count = math.prod(len(values) for values in axes(document).values())
+    if count > settings.max_queued:
+        raise QueueFull(
+            f"the lists make {count} runs, and {settings.max_queued} may wait here",
+            "queue",
+            "Send smaller batches one after the other, or raise SARQC_MAX_QUEUED.",
+        )
+    return expanded(document)
+
+
+def _known(answer: JSONResponse, owner: str, is_new: bool) -> JSONResponse:
+    """The answer, with the cookie that keeps a name which was made up for this request."""
+    if is_new:
+        answer.set_cookie(OWNER_COOKIE, owner, max_age=31_536_000, httponly=True, samesite="strict")
+    return answer
+
+
+def _owner(request: Request) -> tuple[str, bool]:
+    """Who asks, and whether that name is one we have just made up. Raises ``Refused`` for a strange one."""
+    name = request.headers.get("x-sarqc-owner") or request.cookies.get(OWNER_COOKIE)
+    if name is None:
+        return f"guest-{secrets.token_hex(3)}", True
+    if not OWNER.fullmatch(name):
+        raise Refused("the owner's name is not one", "X-Sarqc-Owner", "Give up to 40 letters, digits, spaces, . @ + -.")
+    return name, False
+
+
+def _method(name: str) -> dict[str, Any]:
+    entry, auto = METHODS[name], METHODS[name].auto
+    return {
+        "name": name,
+        "title": entry.title,
+        "baseline": entry.baseline,
+        "unit": entry.make.unit,
+        "needs": sorted(entry.make.needs),
+        "tunes": list(entry.tunes),
+        "options": list(entry.options),
+        "defaults": {choice: getattr(entry.make, choice) for choice in entry.tunes + entry.options},
+        "auto": auto
+        and {
+            "by": auto.by,
+            "lams": list(auto.lams),
+            "gammas": [gamma for gamma in auto.gammas if gamma is not None],
+        },
+    }
+
+
+def _tail(run: Run, settings: Settings) -> str:
+    try:
+        with log_path(settings, run.id).open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - LOG_BYTES))
+            return file.read().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""

@@ -1,0 +1,171 @@
+"""How the REST interface answers: one shape for every error, and bodies that are compressed and can be cached.
+
+Every error, whoever noticed it, is ``{"error": {"kind", "what", "where", "remedy"}}`` with a fitting status.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Coroutine
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.types import Message, Receive
+
+from sarqc.errors import Forbidden, Refused, SarqcError
+
+BODY_BYTES = 65_536  # a recipe has a few hundred
+COMPRESS_FROM = 1024  # bytes; below that gzip gains nothing
+COMPRESS_LEVEL = 5
+FOR_EVER = "public, max-age=31536000, immutable"
+ASK_AGAIN = "no-cache"  # may be kept, but only used after asking whether it is still right
+
+log = logging.getLogger(__name__)
+
+
+class ApiRoute(APIRoute):
+    """A route whose errors, all of them, have the one shape, and whose body has an end."""
+
+    body_bytes: int | None = BODY_BYTES  # None: the route itself counts
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+
+        async def answer(request: Request) -> Response:
+            try:
+                return await handler(Request(request.scope, _limited(request.receive, self.body_bytes)))
+            except SarqcError as error:
+                if error.http_status >= 500:
+                    log.warning("%s %s: %s", request.method, request.url.path, error)
+                return error_response(error)
+            except RequestValidationError as error:
+                return error_response(_invalid(request, error))
+            except StarletteHTTPException as error:
+                return error_response(Refused(str(error.detail), _where(request)), error.status_code)
+            except Exception:
+                # What went wrong is for the log of the app, not for whoever is on the other side.
+                log.exception("%s %s", request.method, request.url.path)
+                unexpected = SarqcError("something went wrong in the app", _where(request), "Its log says what.")
+                return error_response(unexpected)
+
+        return answer
+
+
+class UploadRoute(ApiRoute):
+    """A route that takes files: what a body may have is for the route itself to say, in its own words."""
+
+    body_bytes = None
+
+
+def _limited(receive: Receive, limit: int | None) -> Receive:
+    """The same body, but not more of it than a request to this interface ever has."""
+    total = 0
+
+    async def limited() -> Message:
+        nonlocal total
+        message = await receive()
+        total += len(message.get("body", b""))
+        if limit is not None and total > limit:
+            raise StarletteHTTPException(413, f"the body has more than {limit} bytes")
+        return message
+
+    return limited
+
+
+def error_response(error: SarqcError, status: int | None = None) -> JSONResponse:
+    """The one shape. The status is the error's own unless given."""
+    return JSONResponse({"error": error.to_json()}, status or error.http_status, headers={"Cache-Control": "no-store"})
+
+
+def refuse_other_sites(request: Request) -> None:
+    """A page of another site may not change anything here, though the browser would let it send a plain form.
+
+    Raises ``Forbidden``. Programs send neither header and are not browsers that could be tricked.
+    """
+    if request.method in ("GET", "HEAD", "OPTIONS"):
+        return
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    foreign = site not in ("same-origin", "none") if site else bool(origin) and _host(origin) != _own_host(request)
+    if foreign:
+        raise Forbidden("the request comes from another site", _where(request), "Use the page of this app.")
+
+
+def body_response(
+    request: Request,
+    body: bytes,
+    media_type: str,
+    *,
+    cache: str = ASK_AGAIN,
+    etag: str | None = None,
+    packed: bytes | None = None,
+) -> Response:
+    """A body with an ETag: 304 where the other side has it already, gzip (or ``packed``) where it takes that."""
+    etag = f'"{etag or hashlib.sha256(body).hexdigest()[:32]}"'
+    headers = {"ETag": etag, "Cache-Control": cache, "Vary": "Accept-Encoding"}
+    known = {tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")}
+    if etag in known or "*" in known:
+        return Response(status_code=304, headers=headers)
+    if len(body) >= COMPRESS_FROM and accepts_gzip(request):
+        body = packed or gzip.compress(body, COMPRESS_LEVEL, mtime=0)
+        headers |= {"Content-Encoding": "gzip", "ETag": f"W/{etag}"}  # other bytes, same meaning
+    return Response(body, media_type=media_type, headers=headers)
+
+
+def json_body(request: Request, document: Any) -> Response:
+    """A document like ``body_response``. NaN in it is an error of ours: browsers can't read it."""
+    body = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    return body_response(request, body, "application/json")
+
+
+def file_response(request: Request, path: Path, media_type: str, *, cache: str = ASK_AGAIN) -> Response:
+    """A file like ``body_response``; compressed once as long as it is the same."""
+    stat = path.stat()
+    body, packed, etag = _file(path, stat.st_mtime_ns, stat.st_size)
+    return body_response(request, body, media_type, cache=cache, etag=etag, packed=packed)
+
+
+@lru_cache(maxsize=128)  # every script and style of the pages
+def _file(path: Path, modified: int, size: int) -> tuple[bytes, bytes, str]:
+    body = path.read_bytes()
+    return body, gzip.compress(body, COMPRESS_LEVEL, mtime=0), hashlib.sha256(body).hexdigest()[:32]
+
+
+def accepts_gzip(request: Request) -> bool:
+    for part in request.headers.get("accept-encoding", "").lower().split(","):
+        name, _, quality = part.partition(";")
+        if name.strip() in ("gzip", "*") and quality.replace(" ", "") not in ("q=0", "q=0.0"):
+            return True
+    return False
+
+
+def _where(request: Request) -> str:
+    return f"{request.method} {request.url.path}"
+
+
+def _host(origin: str) -> str:
+    return origin.partition("://")[2]
+
+
+def _own_host(request: Request) -> str:
+    return request.headers.get("host", "")
+
+
+def _invalid(request: Request, error: RequestValidationError) -> Refused:
+    """The first complaint about a request that does not even have the right form."""
+    first = error.errors()[0]
+    place, *path = [str(part) for part in first["loc"]]
+    message = first["msg"][0].lower() + first["msg"][1:]
+    if first["type"] == "json_invalid":
+        return Refused(f"the body is not JSON: {first['ctx']['error']}", _where(request), "Send one JSON document.")
+    if place == "body":
+        return Refused(f"the body is wrong: {message}", _where(request), "Send a JSON object as application/json.")
+    return Refused(f"{'.'.join(path)} is wrong: {message}", _where(request), f"Correct that part of the {place}.")

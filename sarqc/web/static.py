@@ -1,0 +1,92 @@
+"""Scripts and styles of the pages: compressed, and kept for ever by browsers, since addresses change with content.
+
+``/assets/v-<version>/js/lab/lab_page.js`` imports its neighbours by relative addresses: the same version. The
+same files without a version are there too, to be asked about each time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache, lru_cache
+from importlib import metadata, util
+from pathlib import Path
+
+from fastapi import APIRouter, FastAPI, Request, Response
+
+from sarqc.errors import Refused
+from sarqc.web.responses import ASK_AGAIN, FOR_EVER, file_response
+
+KINDS = {"js": "text/javascript", "css": "text/css"}  # the folders that are public, and what is in them
+
+
+def content_version(folder: Path) -> str:
+    """What changes with any byte, name or place of a script or style under an assets folder."""
+    stamps = []
+    for path in sorted(path for kind in KINDS for path in (folder / kind).rglob(f"*.{kind}")):
+        stat = path.stat()
+        stamps.append((path.relative_to(folder).as_posix(), stat.st_mtime_ns, stat.st_size))
+    return _version(folder, tuple(stamps))
+
+
+@lru_cache(maxsize=8)
+def _version(folder: Path, stamps: tuple[tuple[str, int, int], ...]) -> str:
+    """Read once as long as the files are the same."""
+    digest = hashlib.sha256()
+    for name, _, _ in stamps:
+        for part in (name.encode(), (folder / name).read_bytes()):
+            digest.update(hashlib.sha256(part).digest())
+    return digest.hexdigest()[:12]
+
+
+@cache
+def assets_root(folder: Path) -> str:
+    """Where a page finds ``js/`` and ``css/``. Told once: a page that is open keeps the version it came with."""
+    return f"/assets/v-{content_version(folder)}"
+
+
+def assets_router(folder: Path) -> APIRouter:
+    """The routes, one for each folder: Gradio keeps its files under ``/assets`` too, and the models must not show."""
+    router = APIRouter(include_in_schema=False)
+    for kind in KINDS:
+        _add(router, folder, kind)
+    return router
+
+
+def _add(router: APIRouter, folder: Path, kind: str) -> None:
+    @router.api_route(f"/assets/{kind}/{{path:path}}", methods=["GET", "HEAD"])
+    def latest(request: Request, path: str) -> Response:
+        """A file as it is now: an edit shows at the next load."""
+        return _answer(request, folder / kind, path, kind, ASK_AGAIN)
+
+    @router.api_route(f"/assets/v-{{version}}/{kind}/{{path:path}}", methods=["GET", "HEAD"])
+    def versioned(request: Request, version: str, path: str) -> Response:
+        """The same, to be kept for ever where the version is that of the files as they are now."""
+        is_current = version == content_version(folder)
+        return _answer(request, folder / kind, path, kind, FOR_EVER if is_current else ASK_AGAIN)
+
+
+def _answer(request: Request, root: Path, path: str, kind: str, cache: str) -> Response:
+    file = (root / path).resolve()
+    if file.suffix != f".{kind}" or not file.is_relative_to(root.resolve()) or not file.is_file():
+        return Response("there is no such file", 404, media_type="text/plain")
+    return file_response(request, file, KINDS[kind], cache=cache)
+
+
+def _add_assets(app: FastAPI, folder: Path) -> None:
+    """Our own scripts and styles, and plotly's."""
+    plotly, version = _plotly_file(), metadata.version("plotly")
+
+    @app.get("/assets/plotly.min.js", include_in_schema=False)
+    def plotly_script(request: Request, v: str | None = None) -> Response:
+        """The script that plotly brings along; to be kept for ever when the address names its version."""
+        return file_response(request, plotly, "text/javascript", cache=FOR_EVER if v == version else ASK_AGAIN)
+
+    app.include_router(assets_router(folder))
+
+
+def _plotly_file() -> Path:
+    """plotly.min.js of the installed package, found without importing it, which would take a second."""
+    spec = util.find_spec("plotly")
+    if spec is None or spec.origin is None:
+        raise Refused("plotly is not installed", "app", "pip install 'sarqc[app]'")
+    return Path(spec.origin).parent / "package_data" / "plotly.min.js"

@@ -1,0 +1,81 @@
+"""Server-sent events: the log of one run, and the changes of all runs, replayed from the store and then live.
+
+What a listener gets is read from the store each time; a bell only says that there is news. So nothing is lost between
+replay and live, a listener that is slow costs no memory, and any number of them may listen. A browser that comes back
+sends ``Last-Event-ID`` and goes on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi.concurrency import run_in_threadpool
+from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+
+from sarqc.errors import NotFound
+from sarqc.jobs.bell import ALL_RUNS, Bell
+from sarqc.jobs.run import Removed
+from sarqc.jobs.store import Store
+
+HEARTBEAT_SECONDS = 15.0
+BATCH = 500  # events read at once
+COALESCE_SECONDS = 0.05  # news within this time are one message: a storm of events is no storm of queries
+RECONNECT_MILLISECONDS = 2000
+
+
+async def run_events(store: Store, bell: Bell, run_id: str, after: int) -> AsyncIterator[bytes]:
+    """The events of a run after a sequence number, until it is at rest. ``id`` is the sequence number."""
+    yield _first_line()
+    with bell.listen(run_id) as news:
+        while not bell.closed:
+            news.clear()
+            try:
+                events, complete = await run_in_threadpool(store.tail, run_id, after, BATCH)
+            except NotFound:  # deleted while somebody listens
+                return
+            for event in events:
+                after = event.seq
+                yield _message(event.to_json(), after)
+            if complete:
+                return
+            if len(events) < BATCH and not await _ring(news):
+                yield KEEPALIVE_COMMENT
+
+
+async def run_changes(store: Store, bell: Bell, after: int) -> AsyncIterator[bytes]:
+    """Each run and export as it is after a change, and each that was removed. ``id`` is the revision. Never ends."""
+    yield _first_line()
+    with bell.listen(ALL_RUNS) as news:
+        while not bell.closed:
+            news.clear()
+            for change in await run_in_threadpool(store.changed_since, after):
+                after = change.revision
+                if isinstance(change, Removed):
+                    yield _message({"type": "removed", "id": change.id}, after)
+                else:
+                    kind = "run" if change.parent is None else "export"
+                    yield _message({"type": kind, "run": change.to_json()}, after)
+            if not await _ring(news):
+                yield KEEPALIVE_COMMENT
+
+
+async def _ring(news: asyncio.Event) -> bool:
+    """Waits for the bell; False when it stayed silent for a heartbeat."""
+    try:
+        await asyncio.wait_for(news.wait(), HEARTBEAT_SECONDS)
+    except TimeoutError:
+        return False
+    await asyncio.sleep(COALESCE_SECONDS)
+    return True
+
+
+def _first_line() -> bytes:
+    """Tells the browser when to come back, and gets the headers out before there is news."""
+    return f"retry: {RECONNECT_MILLISECONDS}\n\n".encode()
+
+
+def _message(data: dict[str, Any], number: int) -> bytes:
+    return format_sse_event(data_str=json.dumps(data, ensure_ascii=False, separators=(",", ":")), id=str(number))

@@ -1,0 +1,321 @@
+"""Experts: their tokens, their statistics and their solutions, against one token and one expert at a time."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM
+
+from sarqc.artefacts import ArtefactStore
+from sarqc.calibration.capture import collect
+from sarqc.calibration.job import SolvedLayer
+from sarqc.calibration.kept_layers import SUFFIX
+from sarqc.calibration.keys import layer_keys
+from sarqc.calibration.pipeline import calibrate
+from sarqc.engine.execute import execute
+from sarqc.errors import Refused
+from sarqc.models.checkpoint import read_checkpoint
+from sarqc.models.linears import as_parameters, slices_of, weight_of
+from sarqc.models.loading import LoadedModel
+from sarqc.models.walk import BlockWalk
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.layer_statistics import LayerStatistics
+from sarqc.quantization.methods import METHODS, method
+from sarqc.quantization.solve import LayerJob, quantize_layer, quantize_layers
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from tests.calibration.test_pipeline import a_plan, fresh
+from tests.models.cases import make_checkpoint
+
+MIXTURES = ["mixtral", "qwen3_moe, one block dense", "deepseek"]
+every_mixture = pytest.mark.parametrize("name", MIXTURES)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> dict[str, Path]:
+    return {name: make_checkpoint(name, tmp_path_factory.mktemp("mixture"), tiny_llama) for name in MIXTURES}
+
+
+@pytest.fixture(scope="module")
+def sequences() -> Tensor:
+    return torch.randint(0, 4096, (3, 16), generator=torch.Generator().manual_seed(2))
+
+
+def states_and_choices(loaded: LoadedModel, sequences: Tensor) -> dict[int, tuple[Tensor, list[set[int]]]]:
+    """For each mixture: what its MLP reads, and which experts each token goes to, from the router's logits alone."""
+    found: dict[int, Tensor] = {}
+    handles = [
+        block.mlp.register_forward_pre_hook(
+            lambda _m, given, index=index: found.update({index: given[0].flatten(0, 1)})
+        )
+        for index, block in enumerate(loaded.blocks())
+        if loaded.checkpoint.experts(index)
+    ]
+    with torch.no_grad():
+        loaded.model(sequences)
+    for handle in handles:
+        handle.remove()
+    chosen = {}
+    for index, states in found.items():
+        scores = states.double() @ loaded.blocks()[index].mlp.gate.weight.double().T
+        chosen[index] = (states, [{int(expert) for expert in row.topk(2).indices} for row in scores])
+    return chosen
+
+
+def expert_weights(loaded: LoadedModel, index: int, expert: int) -> list[Tensor]:
+    """gate, up and down in float64, read from the file."""
+    family = loaded.family
+    names = [f"{family.blocks}.{index}.mlp.experts.{expert}.{part}_proj" for part in ("gate", "up", "down")]
+    return [loaded.files.read(f"{family.in_file(name)}.weight").double() for name in names]
+
+
+@every_mixture
+def test_an_experts_statistics_are_those_of_its_tokens(folders: dict[str, Path], sequences: Tensor, name: str) -> None:
+    loaded = fresh(folders[name])
+    expected = states_and_choices(loaded, sequences)
+    walk = BlockWalk(loaded, sequences)
+    for index, block in enumerate(loaded.blocks()):
+        statistics, outputs = collect(walk, block)
+        assert set(statistics) == {path for group in loaded.groups(block) for path in group.linears}
+        if index in expected:
+            states, chosen = expected[index]
+            total = 0
+            for expert in range(loaded.checkpoint.experts(index)):
+                tokens = [state.double() for state, experts in zip(states, chosen, strict=True) if expert in experts]
+                gate, up, down = (statistics[f"mlp.experts.{expert}.{part}_proj"] for part in ("gate", "up", "down"))
+                assert gate is up
+                assert gate.n_tokens == down.n_tokens == len(tokens)
+                total += len(tokens)
+                if not tokens:
+                    continue
+                gate_weight, up_weight, _ = expert_weights(loaded, index, expert)
+                inner = [nn.functional.silu(gate_weight @ token) * (up_weight @ token) for token in tokens]
+                for found, inputs in ((gate, tokens), (down, inner)):
+                    gram = sum(torch.outer(one, one) for one in inputs)
+                    torch.testing.assert_close(found.gram.double(), gram, rtol=1e-4, atol=1e-4)
+                    assert torch.allclose(found.abs_sum.double(), sum(one.abs() for one in inputs), rtol=1e-4)
+            assert total == 2 * sequences.numel()  # each token goes to two
+        walk.advance(outputs)
+
+
+@every_mixture
+def test_a_cross_term_compares_the_same_tokens(folders: dict[str, Path], sequences: Tensor, name: str) -> None:
+    """Routed as the damaged model routes, whatever the float model would do."""
+    damaged, original = fresh(folders[name]), fresh(folders[name])
+    walk, float_walk = BlockWalk(damaged, sequences), BlockWalk(damaged, sequences)
+    float_states = states_and_choices(original, sequences)
+    differ = 0
+    for index, block in enumerate(damaged.blocks()):
+        with torch.no_grad():  # the states as they are here, in the damaged model
+            seen: list[Tensor] = []
+            handle = block.mlp.register_forward_pre_hook(
+                lambda _m, given, seen=seen: seen.append(given[0].flatten(0, 1))
+            )
+            walk.outputs(block)
+            handle.remove()
+        statistics, _ = collect(walk, block, float_walk)
+        if index in float_states:
+            states, (exact, chosen_there) = torch.cat(seen), float_states[index]
+            scores = states.double() @ block.mlp.gate.weight.double().T
+            chosen = [{int(expert) for expert in row.topk(2).indices} for row in scores]
+            differ += chosen != chosen_there
+            for expert in range(damaged.checkpoint.experts(index)):
+                rows = [row for row, experts in enumerate(chosen) if expert in experts]
+                x, x_float = states[rows].double(), exact[rows].double()
+                gate, up, _ = expert_weights(original, index, expert)
+                inner, inner_float = (nn.functional.silu(part @ gate.T) * (part @ up.T) for part in (x, x_float))
+                for path, (mine, there) in {"gate": (x, x_float), "down": (inner, inner_float)}.items():
+                    found = statistics[f"mlp.experts.{expert}.{path}_proj"]
+                    torch.testing.assert_close(found.cross.double(), (there - mine).T @ mine, rtol=1e-3, atol=2e-3)
+        with torch.no_grad():
+            for path in statistics:
+                weight_of(block, path).mul_(0.8)
+        walk.advance(walk.outputs(block))
+    assert differ  # the damaged model does choose other experts somewhere
+
+
+def solve(folder: Path, store: Path | None, name: str, **choices: object) -> tuple[LoadedModel, dict[str, SolvedLayer]]:
+    loaded = fresh(folder)
+    plan = replace(a_plan(loaded, sweep=()), method=method(name, **choices))
+    kept = None if store is None else ArtefactStore(store)
+    steps = calibrate(loaded, plan, kept, layer_keys(loaded, plan))
+    return loaded, {step.info.name: step for step in steps if isinstance(step, SolvedLayer)}
+
+
+@pytest.mark.parametrize("method_name", METHODS)
+def test_a_starved_expert_is_rounded_and_said(
+    folders: dict[str, Path], tiny_llama: Path, tmp_path: Path, method_name: str
+) -> None:
+    """The router never chooses expert 3: its states are orthogonal to nothing, so its logits are the lowest."""
+    folder = make_checkpoint("qwen3_moe, one block dense", tmp_path / "model", tiny_llama)
+    tensors = safetensors.torch.load_file(folder / "model.safetensors")
+    router = tensors["model.layers.0.mlp.gate.weight"]
+    router[3] = -10 * router.abs().max() * torch.ones(router.shape[1])
+    norm = tensors["model.layers.0.post_attention_layernorm.weight"]
+    tensors["model.embed_tokens.weight"].abs_()  # so that what the router reads is positive in sum
+    tensors["model.layers.0.self_attn.o_proj.weight"].mul_(0.01)
+    assert (norm > 0).all()
+    safetensors.torch.save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    choices = {"epochs": 1} if "omniquant" in method_name else {}
+    _, solved = solve(folder, None, method_name, **choices)
+    for part in ("gate", "up", "down"):
+        layer = solved[f"model.layers.0.mlp.experts.3.{part}_proj"]
+        assert layer.quantized.report.n_tokens == layer.curve.tokens == 0
+        assert "no_tokens" in layer.quantized.report.flags
+        weight = tensors[f"{layer.info.name}.weight"]
+        if "omniquant" not in method_name:  # which learns through the whole block, where this expert plays no part
+            rounded = quantize_layer(weight, _no_tokens(weight.shape[1]), Grid(3, 16, "asymmetric"), method("rtn"))
+            assert torch.equal(layer.quantized.dequantized, rounded.dequantized)
+    counts = Counter(layer.info.expert for layer in solved.values() if layer.quantized.report.n_tokens == 0)
+    assert counts[3] >= 3
+    assert {layer.info.module for layer in solved.values()} >= {"q_proj", "experts.down_proj", "down_proj"}
+
+
+def _no_tokens(width: int):
+    return LayerStatistics.from_inputs(torch.empty(0, width))
+
+
+@pytest.mark.parametrize("method_name", ["gptq", "sarqc-gbs", "sarqc-gs", "gptaq-full"])
+def test_experts_together_are_experts_one_by_one(method_name: str) -> None:
+    generator = torch.Generator().manual_seed(5)
+    jobs = []
+    for expert, tokens in enumerate((40, 3, 0, 200)):
+        inputs, shifted = (torch.randn(tokens, 32, generator=generator) for _ in range(2))
+        jobs.append(
+            LayerJob(
+                f"expert {expert}",
+                torch.randn(24, 32, generator=generator),
+                LayerStatistics.from_inputs(inputs, inputs + 0.1 * shifted),
+                [method(method_name)],
+            )
+        )
+    grid = Grid(3, 16, "asymmetric")
+    for budget in (1, 1 << 30):
+        for job, (found,) in zip(jobs, quantize_layers(jobs, grid, budget_bytes=budget), strict=True):
+            alone = quantize_layer(job.weight, job.statistics, grid, job.points[0])
+            assert torch.equal(found.codes, alone.codes)
+            torch.testing.assert_close(found.dequantized, alone.dequantized, rtol=1e-6, atol=1e-7)
+    with pytest.raises(Refused, match="several shapes"):
+        next(quantize_layers([jobs[0], replace(jobs[1], weight=torch.ones(8, 32))], grid))
+    broken = replace(jobs[1], weight=torch.full((24, 32), float("nan")))
+    with pytest.raises(Exception, match="not finite") as caught:
+        next(quantize_layers([jobs[0], broken], grid))
+    assert "expert 1" in caught.value.where
+
+
+@pytest.mark.parametrize("method_name", ["sarqc-gbs", "sarqc-gptaq"])
+def test_stopped_among_the_experts_ends_at_the_same_bits(
+    folders: dict[str, Path], tmp_path: Path, method_name: str
+) -> None:
+    folder = folders["deepseek"]
+    undisturbed, before = solve(folder, tmp_path / "store", method_name)
+    store = ArtefactStore(tmp_path / "store")
+    plan = replace(a_plan(undisturbed, sweep=()), method=method(method_name))
+    keys = layer_keys(fresh(folder), plan)
+    names = [name for name in keys if ".1.mlp.experts." in name]
+    for name in [*names[3:7], *list(keys)[list(keys).index(names[-1]) + 1 :]]:
+        (store.path(keys[name], SUFFIX)).unlink()
+    continued, after = solve(folder, tmp_path / "store", method_name)
+    assert sum(layer.from_cache for layer in after.values()) not in (0, len(after))
+    for name, layer in after.items():
+        assert torch.equal(layer.quantized.dequantized, before[name].quantized.dequantized)
+        assert layer.quantized.report == before[name].quantized.report
+        assert torch.equal(continued.weight(name), undisturbed.weight(name))
+
+
+def test_weights_are_views_and_make_parameters(folders: dict[str, Path]) -> None:
+    block = fresh(folders["mixtral"]).blocks()[0]
+    fused = block.mlp.experts.gate_up_proj
+    half = fused.shape[1] // 2
+    with torch.no_grad():
+        weight_of(block, "mlp.experts.2.up_proj").fill_(7)
+    assert (fused[2, half:] == 7).all()
+    assert not (fused[2, :half] == 7).any()
+    assert not (fused[1] == 7).any()
+    given = torch.zeros(half, fused.shape[2])
+    made = as_parameters(block, {"mlp.experts.1.gate_proj": given, "self_attn.q_proj": torch.ones(2, 2)})
+    assert set(made) == {"mlp.experts.gate_up_proj", "self_attn.q_proj.weight"}
+    assert (made["mlp.experts.gate_up_proj"][1, :half] == 0).all()
+    assert torch.equal(made["mlp.experts.gate_up_proj"][0], fused[0])
+    assert slices_of("mlp.experts.down_proj", 2) == [
+        ("mlp.experts.0.down_proj",),
+        ("mlp.experts.1.down_proj",),
+    ]
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_sizes_that_no_kernel_takes(tiny_llama: Path, tmp_path: Path, sequences: Tensor, name: str) -> None:
+    """Rows of 36 and 22 numbers: transformers' default for experts fails on them."""
+    changes = {"hidden_size": 36, "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 12}
+    width = {"moe_intermediate_size": 22} if name != "mixtral" else {"intermediate_size": 22}
+    folder = make_checkpoint(name, tmp_path / "model", tiny_llama, **changes, **width)
+    loaded = fresh(folder)
+    reference = AutoModelForCausalLM.from_pretrained(folder, experts_implementation="eager")
+    with torch.no_grad():
+        torch.testing.assert_close(loaded.model(sequences).logits, reference(sequences).logits, rtol=1e-4, atol=1e-5)
+    grids = {layer.name: Grid(2, None, "symmetric") for layer in loaded.checkpoint.layers}
+    plan = replace(a_plan(loaded, sweep=()), grids=grids, method=method("sarqc-gbs"))
+    solved = [step for step in calibrate(loaded, plan, None, layer_keys(loaded, plan)) if isinstance(step, SolvedLayer)]
+    assert len(solved) == len(loaded.checkpoint.layers)
+
+
+class TestRefused:
+    def test_an_expert_that_is_missing(self, tiny_llama: Path, tmp_path: Path) -> None:
+        folder = make_checkpoint("mixtral", tmp_path / "model", tiny_llama)
+        tensors = safetensors.torch.load_file(folder / "model.safetensors")
+        missing = "model.layers.1.block_sparse_moe.experts.3.w3.weight"
+        del tensors[missing]
+        safetensors.torch.save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+        with pytest.raises(Refused, match=r"experts\.3\.w3 was expected"):
+            read_checkpoint(folder)
+        for name in [name for name in tensors if "gate.weight" in name]:
+            del tensors[name]
+        safetensors.torch.save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+        with pytest.raises(Refused, match=r"block_sparse_moe\.gate was expected"):
+            read_checkpoint(folder)
+
+    def test_a_configuration_of_another_model(self, tiny_llama: Path, tmp_path: Path) -> None:
+        folder = make_checkpoint("deepseek", tmp_path / "model", tiny_llama)
+        config = json.loads((folder / "config.json").read_text())
+        for change, words in (
+            ({"n_routed_experts": 9}, r"of \(9, 32\)"),
+            ({"moe_intermediate_size": 24}, r"of \(24, 32\)"),
+            ({"num_experts_per_tok": 40}, "40 experts a token"),
+            ({"scoring_func": "sigmoid"}, "softmax"),
+        ):
+            (folder / "config.json").write_text(json.dumps(config | change))
+            with pytest.raises(Refused, match=words) as caught:
+                fresh(folder)
+            assert str(folder) in caught.value.where
+
+
+def test_a_run_says_how_many_tokens_its_experts_saw(
+    folders: dict[str, Path], text_file: Path, fresh_settings: Settings
+) -> None:
+    recipe = {
+        "model": str(folders["mixtral"]), "bits": 3, "grid": "asymmetric", "group_size": 16, "method": "rtn",
+        "calibration": str(text_file), "samples": 1, "length": 16,
+    }  # fmt: skip
+    *_, finished = execute(Recipe.parse(recipe), fresh_settings)
+    shapes = {layer.name: layer.shape for layer in read_checkpoint(folders["mixtral"]).layers}
+    seen: dict[str, int] = {}  # by expert
+    widths = []
+    for layer in finished.summary["layers"]:
+        owner, _, rest = layer["name"].partition(".experts.")
+        if rest:
+            name = f"{owner}.{rest.split('.')[0]}"
+            seen[name] = layer["report"]["n_tokens"]
+            widths.append(shapes[layer["name"]][1])
+    said = finished.summary["experts"]
+    assert said["experts"] == len(seen)
+    assert (said["tokens"], said["channels"]) == (16, max(widths))
+    assert said["no_tokens"] == sum(count == 0 for count in seen.values())
+    assert said["fewer_tokens_than_channels"] == sum(0 < count < max(widths) for count in seen.values())
+    assert said["words"].startswith(f"Of {len(seen)} experts, ")

@@ -1,0 +1,332 @@
+"""One run from recipe to study: its events, its numbers, its files, and that nothing is computed twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from sarqc.engine.execute import execute
+from sarqc.engine.plan import plan
+from sarqc.errors import NotFound, Refused, Unreachable
+from sarqc.events import (
+    CandidateDone,
+    Event,
+    Finished,
+    LayerDone,
+    Measured,
+    PointDone,
+    Saved,
+    Started,
+    Warned,
+    from_json,
+)
+from sarqc.models import folding
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from sarqc.study.document import Study, read_array
+
+
+@pytest.fixture
+def document(random_llama: Path, text_file: Path) -> dict[str, object]:
+    return {
+        "model": str(random_llama), "bits": 3, "group_size": 16, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5,
+        "calibration": str(text_file), "samples": 6, "length": 32, "held_out_samples": 2, "test": str(text_file),
+        "window": 64, "test_tokens": 1000, "sweep": [0, 0.1, 1],
+    }  # fmt: skip
+
+
+def of_type(events: list[Event], kind: type) -> list:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def test_a_run_says_all_it_does(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+    events = list(
+        execute(
+            Recipe.parse(document), fresh_settings, study_dir=tmp_path / "studies", study_id="one",
+            checkpoint_dir=tmp_path / "model",
+        )
+    )  # fmt: skip
+    started, finished = of_type(events, Started)[0], events[-1]
+    assert isinstance(finished, Finished)
+    assert [event.name for event in of_type(events, LayerDone)] == [layer["name"] for layer in started.layers]
+    assert len(started.layers) == 21
+    assert of_type(events, PointDone) == []  # a whole model would say hundreds
+    for event in events:  # what is stored and sent is the event
+        assert from_json(json.loads(json.dumps(event.to_json()))).to_json() == json.loads(json.dumps(event.to_json()))
+
+    summary = finished.summary
+    measured = {event.which: event for event in of_type(events, Measured)}
+    assert summary["perplexity"] == measured["quantized"].value != measured["float"].value
+    assert summary["perplexity_float"] == measured["float"].value
+    assert 0 < summary["share_quantized"] < 1
+    assert measured["quantized"].protocol["predicted_tokens"] == 15 * 63
+    assert measured["quantized"].protocol["only_the_first_tokens"] == 1000
+
+    study = Study.open(tmp_path / "studies" / "one")
+    line = study.line("sarqc-gbs", 3)
+    assert line.lams == (0.0, 0.1, 0.3, 1.0)
+    assert line.chosen == (0, 2)
+    arrays = {name: read_array(tmp_path / "studies" / "one", ref) for name, ref in line.arrays.items()}
+    assert arrays["perplexity"][0, 0, 2] == np.float32(summary["perplexity"])
+    assert np.isnan(arrays["perplexity"][0, 0, [0, 1, 3]]).all()
+    for index, layer in enumerate(summary["layers"]):
+        report = layer["report"]
+        assert study.layers[index].name == layer["name"]
+        assert arrays["recon"][0, index, 0, 2] == np.float32(report["relative_recon"])
+        assert arrays["held_out"][0, index, 0, 2] == np.float32(report["relative_held_out"])
+        assert arrays["surface"][index].max() == 255
+    assert [saved.what for saved in of_type(events, Saved)] == ["study", "checkpoint"]
+
+    # The checkpoint has the evaluated weights: an independent perplexity of it is the reported one.
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.float64)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    ids = tokenizer(Path(str(document["test"])).read_text(encoding="utf-8"))["input_ids"][:1000]
+    with torch.no_grad():
+        losses = [
+            float(model(window, labels=window).loss)
+            for window in torch.tensor(ids[: 15 * 64]).reshape(15, 1, 64)
+        ]  # fmt: skip
+    assert np.exp(np.mean(losses)) == pytest.approx(summary["perplexity"], rel=1e-4)
+
+
+def test_the_same_recipe_again_costs_nothing(document: dict, fresh_settings: Settings) -> None:
+    first = list(execute(Recipe.parse(document), fresh_settings))
+    again = list(execute(Recipe.parse(document), fresh_settings))
+    assert of_type(again, Started)[0].finished_layers == 21
+    assert all(event.from_cache for event in of_type(again, LayerDone))
+    assert again[-1].summary == first[-1].summary
+
+
+@pytest.mark.parametrize("sweep_gib", [1.0, 1e-9])  # all λ at once, and one after the other
+@pytest.mark.parametrize("method", ["sarqc-gbs", "sarqc-gs"])
+def test_a_layer_alone_tells_its_points(
+    document: dict, fresh_settings: Settings, tmp_path: Path, method: str, sweep_gib: float
+) -> None:
+    name = "model.layers.1.mlp.down_proj"
+    alone = {key: value for key, value in document.items() if key != "gamma" or method == "sarqc-gbs"}
+    recipe = Recipe.parse(alone | {"method": method, "inputs_from": "float", "only": name, "test": None})
+    settings = fresh_settings.model_copy(update={"sweep_gib": sweep_gib})
+    events = list(execute(recipe, settings, study_dir=tmp_path / "studies", study_id="one"))
+    points = of_type(events, PointDone)
+    assert [(one.name, one.index, one.total) for one in points] == [(name, index, 4) for index in range(4)]
+    line = Study.open(tmp_path / "studies" / "one").lines[0]
+    assert tuple(one.lam for one in points) == line.lams == (0.0, 0.1, 0.3, 1.0)
+    for values in ("recon", "held_out", "sar", "drift"):
+        curve = read_array(tmp_path / "studies" / "one", line.arrays[values])[0, 0, 0]
+        assert [getattr(one, f"relative_{values}") for one in points] == curve.tolist()
+    (done,) = of_type(events, LayerDone)
+    assert events.index(points[-1]) < events.index(done)
+    assert points[2].relative_recon == np.float32(done.report["relative_recon"])  # λ = 0.3, its own
+
+    again = list(execute(recipe, settings))
+    assert of_type(again, LayerDone)[0].from_cache
+    assert of_type(again, PointDone) == points
+
+
+def test_points_without_unseen_text_or_without_a_curve(document: dict, fresh_settings: Settings) -> None:
+    alone = document | {"inputs_from": "float", "only": "model.layers.0.mlp.up_proj", "test": None}
+    events = list(execute(Recipe.parse(alone | {"held_out_samples": 0}), fresh_settings))
+    assert {one.relative_held_out for one in of_type(events, PointDone)} == {None}
+    chosen = {key: value for key, value in alone.items() if key not in ("sweep", "gamma")} | {"lambda": "auto"}
+    events = list(execute(Recipe.parse(chosen), fresh_settings))
+    assert of_type(events, PointDone) == []  # “auto” has no curve over λ
+
+
+def test_a_run_stopped_anywhere_ends_the_same(document: dict, settings: Settings, tmp_path: Path) -> None:
+    def settled(state: str) -> Settings:
+        return settings.model_copy(update={"state_dir": tmp_path / state})
+
+    whole = list(execute(Recipe.parse(document), settled("a")))
+    for stop in (3, 9, 20):  # events into the run
+        stopped = execute(Recipe.parse(document), settled("b"))
+        for _ in range(stop):
+            next(stopped)
+        stopped.close()
+    continued = list(execute(Recipe.parse(document), settled("b")))
+    assert 0 < of_type(continued, Started)[0].finished_layers < 21
+    assert continued[-1].summary == whole[-1].summary
+
+
+def test_notes_are_not_silent(document: dict, fresh_settings: Settings) -> None:
+    recipe = Recipe.parse(
+        document | {"method": "gptq", "inputs_from": "float", "group_size": 32, "indivisible": "per_channel"}
+    )
+    words = " ".join(event.what for event in of_type(list(execute(recipe, fresh_settings)), Warned))
+    assert "λ = 0.3 has no effect on gptq" in words
+    assert "per channel" in words
+    assert "float prefix" in words
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "words"),
+    [
+        ({"group_size": 32}, Refused, "per_channel"),
+        ({"length": 500}, Refused, "128"),
+        ({"window": 500}, Refused, "128"),
+        ({"samples": 5000}, Refused, "tokens"),
+        ({"model": "nobody/nothing"}, Unreachable, "Hub"),
+        ({"model": "nothing"}, NotFound, "tiny-llama"),
+        ({"calibration": "nothing"}, NotFound, "tiny-llama-calibration"),
+        ({"test": "nothing"}, NotFound, "text"),
+        ({"tasks": ["nothing"]}, Refused, "task"),
+    ],
+)
+def test_refusals_come_before_any_work(
+    document: dict, fresh_settings: Settings, change: dict, kind: type, words: str
+) -> None:
+    with pytest.raises(kind, match=words) as caught:
+        next(execute(Recipe.parse(document | change), fresh_settings))
+    assert caught.value.remedy
+    assert not fresh_settings.resolved_state_dir().exists()
+
+
+def test_an_output_that_is_not_empty_is_refused(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(Refused, match="not empty"):
+        list(execute(Recipe.parse(document), fresh_settings, checkpoint_dir=tmp_path))
+
+
+def test_the_plan_counts(document: dict, settings: Settings, random_llama: Path) -> None:
+    planned = plan(Recipe.parse(document), settings)
+    model = AutoModelForCausalLM.from_pretrained(random_llama)
+    linears = [
+        module.weight.numel()
+        for name, module in model.named_modules()
+        if isinstance(module, torch.nn.Linear) and name != "lm_head"
+    ]
+    assert planned.parameters == sum(parameter.numel() for parameter in model.parameters())
+    assert planned.layers == len(linears) == 21
+    assert planned.share_quantized == sum(linears) / planned.parameters
+    assert planned.bits_per_weight == 3 + (16 + 3) / 16
+    assert planned.test_tokens == 1000
+
+
+def test_a_model_of_the_hub_is_checked_again_once_it_is_here(
+    document: dict, fresh_settings: Settings, random_llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Hub's part is played by the local folder: not on this host at first, there after the download."""
+    import sarqc.engine.execute
+    from sarqc.models import catalogue
+
+    here: list[bool] = []
+
+    def fetch(model: str, revision: str | None, settings: Settings, *, download: bool) -> Path:
+        if download:
+            here.append(True)
+        if not here:
+            raise catalogue.NotCached(model)
+        return random_llama
+
+    monkeypatch.setattr(catalogue, "fetch", fetch)
+    monkeypatch.setattr(sarqc.engine.execute, "fetch", fetch)
+    recipe = Recipe.parse(document | {"model": "somebody/llama", "length": 500})
+    with pytest.raises(Refused, match="longer than the model"):
+        list(execute(recipe, fresh_settings))
+    assert here
+
+
+def test_two_walks_cost_more(document: dict, settings: Settings) -> None:
+    plain, shifted = (
+        plan(Recipe.parse(document | {"method": name}), settings) for name in ("sarqc-gbs", "sarqc-gptaq")
+    )
+    assert shifted.minutes > plain.minutes
+    assert shifted.memory_bytes > plain.memory_bytes
+    assert shifted.calibration_tokens == plain.calibration_tokens
+
+
+def test_auto_for_layers_keeps_what_was_compared(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+    recipe = Recipe.parse(
+        {**document, "lambda": "auto", "gamma": "auto", "sweep": [], "samples": 8, "validation_share": 0.25}
+    )
+    events = list(execute(recipe, fresh_settings, study_dir=tmp_path, study_id="auto"))
+    summary = events[-1].summary
+    assert summary["selection"] == {"by": "layer"}
+    study = Study.open(tmp_path / "auto")
+    line = study.lines[0]
+    assert (line.selected, line.lams, line.gammas) == ("layer", (0.0,), (None,))
+    assert (line.candidate_lams, line.candidate_gammas) == ((0.25, 0.5, 0.75), (0.1, 0.15, 0.35, 0.5))
+    arrays = {name: read_array(tmp_path / "auto", ref) for name, ref in line.arrays.items()}
+    assert arrays["perplexity"].shape == (1, 1, 1)
+    assert arrays["perplexity"][0, 0, 0] == np.float32(summary["perplexity"])
+    for index, layer in enumerate(summary["layers"]):
+        report = layer["report"]
+        table = np.array([row["validation"] for row in report["candidates"]]).reshape(4, 3)
+        best = np.unravel_index(table.argmin(), table.shape)
+        assert report["chosen"]["gamma"] == line.candidate_gammas[best[0]]
+        assert report["chosen"]["lam"] == line.candidate_lams[best[1]]
+        np.testing.assert_allclose(arrays["candidate_validation"][0, index], table, rtol=1e-6)
+        assert arrays["selected_lambda"][0, index] == np.float32(report["chosen"]["lam"])
+        assert arrays["selected_gamma"][0, index] == np.float32(report["chosen"]["gamma"])
+    again = list(execute(recipe, fresh_settings))
+    assert again[-1].summary == summary
+    assert all(event.from_cache for event in of_type(again, LayerDone))
+
+
+def test_auto_for_the_model_settles_on_one_lambda(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+    changes = {"method": "sarqc-gs", "lambda": "auto", "gamma": None, "sweep": []}
+    recipe = Recipe.parse({**document, **changes})
+    events = list(execute(recipe, fresh_settings, study_dir=tmp_path, study_id="auto"))
+    judged = of_type(events, CandidateDone)
+    assert [event.lam for event in judged] == [step / 10 for step in range(1, 11)]
+    best = min(judged, key=lambda event: event.perplexity)
+    summary = events[-1].summary
+    assert summary["selection"]["lambda"] == best.lam
+    assert summary["selection"]["protocol"]["judged_on"] == 2  # of 6
+    assert [row["perplexity"] for row in summary["selection"]["candidates"]] == [event.perplexity for event in judged]
+    assert {layer["report"]["chosen"]["lam"] for layer in summary["layers"]} == {best.lam}
+    assert len(of_type(events, LayerDone)) == 21  # of the final solve alone
+    line = Study.open(tmp_path / "auto").lines[0]
+    assert line.selected == "model"
+    perplexities = read_array(tmp_path / "auto", line.arrays["candidate_perplexity"])
+    np.testing.assert_allclose(perplexities[0], [event.perplexity for event in judged], rtol=1e-6)
+
+    by_hand = Recipe.parse({**document, **changes, "lambda": best.lam})
+    expected = list(execute(by_hand, fresh_settings))[-1].summary
+    assert expected["perplexity"] == summary["perplexity"]
+    assert expected["selection"] is None
+
+
+def test_what_auto_costs_is_planned(document: dict, fresh_settings: Settings) -> None:
+    def minutes(**changes: object) -> float:
+        return plan(Recipe.parse({**document, "sweep": [], "test": None, **changes}), fresh_settings).minutes
+
+    assert minutes(**{"lambda": "auto"}) > minutes()
+    search = {"method": "sarqc-gs", "gamma": None}
+    assert minutes(**search, **{"lambda": "auto"}) > 3 * minutes(**search)
+    learned = {"method": "sarqc-omniquant", "gamma": None}
+    assert minutes(**learned) > minutes()
+    assert minutes(**learned, epochs=200) > 3 * minutes(**learned)
+
+
+def test_a_foldable_run_is_a_checkpoint_that_anyone_can_load(
+    document: dict, fresh_settings: Settings, tmp_path: Path
+) -> None:
+    changes = {"method": "sarqc-gs", "mode": "foldable", "gamma": None, "sweep": []}
+    recipe = Recipe.parse({**document, **changes})
+    events = list(execute(recipe, fresh_settings, checkpoint_dir=tmp_path / "model"))
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.float64)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    ids = tokenizer(Path(str(document["test"])).read_text(encoding="utf-8"))["input_ids"][:1000]
+    windows = torch.tensor(ids[: 15 * 64]).reshape(15, 1, 64)
+    with torch.no_grad():
+        losses = [float(model(window, labels=window).loss) for window in windows]
+    assert np.exp(np.mean(losses)) == pytest.approx(events[-1].summary["perplexity"], rel=1e-4)
+    float_model = AutoModelForCausalLM.from_pretrained(str(document["model"]), dtype=torch.float64)
+    norm, original = (one.model.layers[0].post_attention_layernorm.weight for one in (model, float_model))
+    assert not torch.equal(norm, original)
+
+
+def test_a_fallback_is_an_event_and_a_flag(
+    document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folding, "channel_ties", lambda *_: None)  # nothing can take up a scale
+    recipe = Recipe.parse({**document, "method": "awq", "mode": "foldable", "lambda": None, "gamma": None, "sweep": []})
+    events = list(execute(recipe, fresh_settings))
+    warned = [event.where for event in of_type(events, Warned) if "take up" in event.what]
+    assert warned == [event.name for event in of_type(events, LayerDone)]
+    assert all("not_foldable" in event.report["flags"] for event in of_type(events, LayerDone))

@@ -1,0 +1,175 @@
+"""A small survey end to end: its axes, its pairing, and that each point is what a run of it would be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from sarqc.engine.execute import execute
+from sarqc.engine.survey import Survey, conduct
+from sarqc.errors import Refused
+from sarqc.events import Finished
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from sarqc.study.document import Line, Study, read_array
+
+
+@pytest.fixture
+def survey_file(tmp_path: Path) -> Path:
+    document = {
+        "title": "small", "model": "tiny-llama", "grid": "asymmetric", "group_size": 128,
+        "calibration": "tiny-llama-calibration", "samples": 2, "length": 64, "draws": [4, 7],
+        "held_out": "tiny-llama-held-out", "held_out_samples": 2, "test": "tiny-llama-calibration", "window": 512,
+        "task": "tiny-llama-continuations",
+        "lines": [
+            {"method": "rtn", "bits": 2},
+            {"method": "sarqc-gbs", "bits": 2, "lambda": [0.0, 0.3], "gamma": [0.5]},
+        ],
+    }  # fmt: skip
+    path = tmp_path / "survey.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def test_points_are_runs(
+    survey_file: Path, fresh_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text_file: Path
+) -> None:
+    survey = Survey.from_file(survey_file).model_copy(update={"test": str(text_file)})
+    words = list(conduct(survey, fresh_settings, tmp_path / "small"))
+    assert sum("perplexity" in line for line in words) == 1 + 2 * 3
+    study = Study.open(tmp_path / "small")
+    assert study.prefix == "float"
+    rtn, line = study.line("rtn", 2), study.line("sarqc-gbs", 2)
+    folder = tmp_path / "small"
+    flat = read_array(folder, rtn.arrays["perplexity"])
+    assert flat.shape == (2, 1, 1)
+    assert flat[0] == flat[1]  # nothing is drawn for it
+    perplexity = read_array(folder, line.arrays["perplexity"])
+    assert perplexity.shape == (2, 1, 2)
+    assert perplexity[0, 0, 0] != perplexity[1, 0, 0]
+    correct = read_array(folder, line.arrays["correct"])
+    np.testing.assert_allclose(correct.mean(-1), read_array(folder, line.arrays["accuracy"]), rtol=1e-6)
+
+    recipe = Recipe.parse(
+        {
+            "model": "tiny-llama", "bits": 2, "group_size": 128, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5,
+            "calibration": "tiny-llama-calibration", "samples": 2, "length": 64, "sampling": "random", "seed": 7,
+            "inputs_from": "float", "test": str(text_file), "window": 512,
+        }
+    )  # fmt: skip
+    finished = next(event for event in execute(recipe, fresh_settings) if isinstance(event, Finished))
+    assert perplexity[1, 0, 1] == pytest.approx(finished.summary["perplexity"], rel=2e-3)
+    recon = read_array(folder, line.arrays["recon"])
+    reports = [layer["report"]["relative_recon"] for layer in finished.summary["layers"]]
+    np.testing.assert_allclose(recon[1, :, 0, 1], reports, rtol=2e-3)
+
+
+def test_a_wrong_survey_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "survey.yaml").write_text("title: no more than this")
+    with pytest.raises(Refused, match="survey"):
+        Survey.from_file(tmp_path / "survey.yaml")
+
+
+def test_methods_that_look_at_the_quantized_prefix_are_refused(
+    survey_file: Path, fresh_settings: Settings, tmp_path: Path
+) -> None:
+    document = yaml.safe_load(survey_file.read_text())
+    document["lines"].append({"method": "gptaq", "bits": 2})
+    with pytest.raises(Refused, match="gptaq") as refused:
+        next(conduct(Survey.model_validate(document), fresh_settings, tmp_path / "refused"))
+    assert refused.value.remedy
+    assert not (tmp_path / "refused").exists()
+
+
+@pytest.fixture
+def small(random_llama: Path, text_file: Path) -> dict[str, object]:
+    return {
+        "title": "small", "model": str(random_llama), "grid": "asymmetric", "group_size": 16,
+        "calibration": str(text_file), "samples": 4, "length": 32, "draws": [7], "held_out": str(text_file),
+        "held_out_samples": 2, "test": str(text_file), "window": 64, "task": "tiny-llama-continuations",
+    }  # fmt: skip
+
+
+def test_under_a_quantized_prefix_points_are_exactly_runs(
+    small: dict, fresh_settings: Settings, tmp_path: Path, text_file: Path
+) -> None:
+    lines = [
+        {"method": "gptaq", "bits": 2},
+        {"method": "sarqc-gbs", "bits": 2, "lambda": [0.1, 0.3], "gamma": [0.5]},
+        {"method": "sarqc-gptaq", "bits": 3, "lambda": "auto"},
+        {"method": "sarqc-gs", "bits": 3, "lambda": "auto"},
+        {"method": "omniquant", "bits": 4},
+    ]
+    survey = Survey.model_validate({**small, "inputs_from": "quantized", "lines": lines})
+    folder = tmp_path / "small"
+    list(conduct(survey, fresh_settings, folder))
+    study = Study.open(folder)
+    assert study.prefix == "quantized"
+    given = {"bits": 2, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5}
+    asked = [
+        (given, (0, 0, 1)),
+        ({"bits": 2, "method": "gptaq"}, (0, 0, 0)),
+        ({"bits": 3, "method": "sarqc-gptaq", "lambda": "auto", "gamma": "auto"}, (0, 0, 0)),
+        ({"bits": 3, "method": "sarqc-gs", "lambda": "auto"}, (0, 0, 0)),
+        ({"bits": 4, "method": "omniquant"}, (0, 0, 0)),
+    ]
+    for recipe, point in asked:
+        run = Recipe.parse(
+            {
+                "model": small["model"], "group_size": 16, "calibration": str(text_file), "samples": 4, "length": 32,
+                "sampling": "random", "seed": 7, "test": str(text_file), "window": 64, **recipe,
+            }
+        )  # fmt: skip
+        summary = list(execute(run, fresh_settings))[-1].summary
+        line = study.line(recipe["method"], recipe["bits"])
+        assert read_array(folder, line.arrays["perplexity"])[point] == np.float32(summary["perplexity"])
+        recon = read_array(folder, line.arrays["recon"])[point[0], :, point[1], point[2]]
+        reports = [layer["report"] for layer in summary["layers"]]
+        np.testing.assert_allclose(recon, [report["relative_recon"] for report in reports], rtol=1e-6)
+        if recipe.get("lambda") == "auto":
+            assert (line.lams, line.gammas, line.chosen) == ((0.0,), (None,), (0, 0))
+            chosen = read_array(folder, line.arrays["selected_lambda"])[0]
+            np.testing.assert_allclose(chosen, [report["chosen"]["lam"] for report in reports], rtol=1e-6)
+    by_model = study.line("sarqc-gs", 3)
+    assert by_model.selected == "model"
+    judged = read_array(folder, by_model.arrays["candidate_perplexity"])
+    assert judged.shape == (1, 10)
+    assert by_model.candidate_lams[int(judged[0].argmin())] == chosen_lambda(folder, by_model, 0)
+    by_layer = study.line("sarqc-gptaq", 3)
+    assert read_array(folder, by_layer.arrays["candidate_validation"]).shape == (1, 21, 4, 3)
+
+
+def chosen_lambda(folder: Path, line: Line, draw: int) -> float:
+    values = set(read_array(folder, line.arrays["selected_lambda"])[draw].tolist())
+    assert len(values) == 1
+    return pytest.approx(values.pop(), rel=1e-6)
+
+
+def test_more_and_fewer_calibration_sequences(small: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+    lines = [{"method": "sarqc-gbs", "bits": 2, "lambda": [0.01, 0.3], "gamma": [0.1, 0.5], "sizes": [1, 4, 16]}]
+    survey = Survey.model_validate({**small, "lines": lines})
+    folder = tmp_path / "small"
+    list(conduct(survey, fresh_settings, folder))
+    line = Study.open(folder).lines[0]
+    assert line.sizes == (1, 4, 16)
+    recon, unseen = (read_array(folder, line.arrays[f"{name}_by_size"]) for name in ("recon", "held_out"))
+    assert recon.shape == unseen.shape == (1, 21, 3, 2, 2)
+    # At the survey's own size these are the line's own numbers, from sums in another order.
+    np.testing.assert_allclose(recon[:, :, 1], read_array(folder, line.arrays["recon"]), rtol=5e-2)
+    gap = (unseen - recon).mean(axis=(0, 1))  # size, γ, λ
+    assert (gap[0] > gap[2]).all()  # more text, smaller gap
+    assert (gap[0, :, 0] > gap[0, :, 1]).all()  # and with one sequence, a larger λ
+
+
+def test_what_a_survey_cannot_do_is_refused(small: dict) -> None:
+    for line, prefix, word in (
+        ({"method": "gptq", "bits": 2, "lambda": "auto"}, "quantized", "choose"),
+        ({"method": "rqc-gbs", "bits": 2, "lambda": [0.1], "sizes": [1, 2]}, "quantized", "sizes"),
+        ({"method": "rqc-gbs", "bits": 2, "lambda": "auto", "sizes": [1, 2]}, "float", "sizes"),
+        ({"method": "sarqc-gbs", "bits": 2, "lambda": "auto", "gamma": [0.1, 0.5]}, "quantized", "one γ"),
+    ):
+        with pytest.raises(Refused, match=word):
+            Survey.model_validate({**small, "inputs_from": prefix, "lines": [line]})

@@ -1,0 +1,214 @@
+"""Text side by side against float64 loops without a cache, and a model against itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from sarqc.artefacts import ArtefactStore
+from sarqc.engine.execute import execute
+from sarqc.engine.plan import plan
+from sarqc.errors import NumericalError, Refused
+from sarqc.evaluation import TEMPERATURE, TOP_P
+from sarqc.evaluation import side_by_side as generation
+from sarqc.evaluation.side_by_side import (
+    TextComparison,
+    compare_texts,
+    continuation,
+    continue_float,
+    divergence,
+    invert,
+    kl_divergence,
+    log_probabilities,
+    nucleus,
+    pieces,
+)
+from sarqc.models.checkpoint import read_checkpoint
+from sarqc.models.loading import LoadedModel, load
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from sarqc.study.document import Study
+
+IDS = np.array([0, 17, 300, 4, 99])
+
+
+@pytest.fixture
+def loaded(random_llama: Path) -> LoadedModel:
+    return load(read_checkpoint(random_llama), torch.device("cpu"))
+
+
+@pytest.fixture
+def worse(random_llama: Path) -> LoadedModel:
+    """The same model with one layer disturbed, as quantization in place would leave it."""
+    model = load(read_checkpoint(random_llama), torch.device("cpu"))
+    weight = model.weight("model.layers.1.mlp.down_proj")
+    weight += 0.15 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(1))
+    return model
+
+
+def next_probabilities(model: LoadedModel, ids: list[int], temperature: float = 1.0) -> np.ndarray:
+    """softmax(logits / temperature) of the token after ``ids``, in float64, from the whole text at once."""
+    copy = AutoModelForCausalLM.from_config(model.model.config, dtype=torch.float64).eval()
+    copy.load_state_dict(model.model.state_dict())
+    with torch.no_grad():
+        logits = copy(torch.tensor([ids]), use_cache=False).logits[0, -1].numpy()
+    weights = np.exp((logits - logits.max()) / temperature)
+    return weights / weights.sum()
+
+
+def sampled_by_hand(model: LoadedModel, ids: np.ndarray, count: int, seed: int) -> list[int]:
+    """Token by token: sort, keep the nucleus, walk the tokens in order of id until the number is used up."""
+    noise = np.random.default_rng([seed, *ids.tolist()]).random(count)
+    text = ids.tolist()
+    for number in noise:
+        p = next_probabilities(model, text, TEMPERATURE)
+        kept, held = set(), 0.0
+        for token in sorted(range(len(p)), key=lambda token: (-p[token], token)):
+            if held >= TOP_P:
+                break
+            kept.add(token)
+            held += p[token]
+        left = number * sum(p[token] for token in kept)
+        for token in sorted(kept):
+            left -= p[token]
+            if left < 0:
+                break
+        text.append(token)
+    return text[len(ids) :]
+
+
+def test_greedy_is_what_transformers_generates(loaded: LoadedModel) -> None:
+    expected = loaded.model.generate(torch.from_numpy(IDS)[None], max_new_tokens=12, do_sample=False)[0, len(IDS) :]
+    assert continuation(loaded, IDS, 12, "greedy", seed=0) == expected.tolist()
+
+
+def test_sampled_is_the_walk_by_hand(loaded: LoadedModel) -> None:
+    found = continuation(loaded, IDS, 8, "sampled", seed=5)
+    assert found == sampled_by_hand(loaded, IDS, 8, 5)
+    assert found != continuation(loaded, IDS, 8, "sampled", seed=6)
+    assert continuation(loaded, IDS, 4, "sampled", seed=5) == found[:4]  # how far it goes changes no token
+
+
+def test_kl_is_that_of_every_place_apart(loaded: LoadedModel, worse: LoadedModel) -> None:
+    document = compare_texts(worse, IDS, 6, 3, continue_float(loaded, IDS, 6, 3))
+    for mode in ("greedy", "sampled"):
+        original = document[mode]["float"]["ids"]
+        assert len(document[mode]["kl"]) == len(original) == 6
+        for place, kl in enumerate(document[mode]["kl"]):
+            p, q = (next_probabilities(model, [*IDS.tolist(), *original[:place]]) for model in (loaded, worse))
+            assert kl == pytest.approx(sum(a * (np.log(a) - np.log(b)) for a, b in zip(p, q, strict=True)), abs=2e-5)
+            assert kl > 1e-3  # of the size that the check above can tell
+        assert document[mode]["quantized"]["ids"] == continuation(worse, IDS, 6, mode, 3)
+    json.dumps(document, allow_nan=False)
+
+
+def test_kl_is_of_the_float_model_to_the_quantized_one() -> None:
+    p, q = torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.9, 0.1]]).log()
+    assert kl_divergence(p, q).item() == pytest.approx(0.5 * np.log(0.5 / 0.9) + 0.5 * np.log(0.5 / 0.1), rel=1e-6)
+    assert kl_divergence(p, q).item() != pytest.approx(kl_divergence(q, p).item(), rel=0.1)
+
+
+def test_a_model_is_no_different_from_itself(loaded: LoadedModel) -> None:
+    document = compare_texts(loaded, IDS, 10, 0, continue_float(loaded, IDS, 10, 0))
+    for mode in ("greedy", "sampled"):
+        assert document[mode]["kl"] == [0.0] * 10
+        assert document[mode]["divergence"] is None
+        assert document[mode]["float"] == document[mode]["quantized"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "at"),
+    [([1, 2, 3], [1, 2, 3], None), ([1, 2, 3], [1, 9, 3], 1), ([4, 2], [1, 2], 0), ([1, 2, 7], [1, 2, 8], 2)],
+)
+def test_the_first_divergent_token(one: list[int], other: list[int], at: int | None) -> None:
+    assert divergence(one, other) == at
+
+
+def test_the_nucleus_and_its_inversion() -> None:
+    p = torch.tensor([0.06, 0.5, 0.04, 0.4], dtype=torch.float64)
+    kept = nucleus(TEMPERATURE * p.log())  # temperature taken back: p itself
+    np.testing.assert_allclose(kept, [0.06 / 0.96, 0.5 / 0.96, 0, 0.4 / 0.96])
+    numbers = np.linspace(0, 1, 9601)[:-1]
+    counts = np.bincount([invert(kept, number) for number in numbers], minlength=4)
+    np.testing.assert_allclose(counts, [600, 5000, 0, 4000], atol=1)
+    assert [invert(kept, number) for number in numbers] == sorted(invert(kept, number) for number in numbers)
+    assert invert(torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64), np.nextafter(1, 0)) == 1
+
+
+def test_pieces_are_the_text(tiny_llama: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(tiny_llama)
+    text = " and so, they said “naïve” → 日本\nat the end."
+    continued = tokenizer(text, add_special_tokens=False)["input_ids"]
+    found = pieces(tokenizer, IDS, continued)
+    assert "".join(found) == text
+    assert len(found) == len(continued)
+    assert "\N{REPLACEMENT CHARACTER}" not in "".join(found)
+
+
+def test_the_end_of_a_text_is_its_last_token(loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = continuation(loaded, IDS, 8, "sampled", seed=0)
+    end = free[3]
+    monkeypatch.setattr(loaded.model.generation_config, "eos_token_id", [7, end])
+    assert continuation(loaded, IDS, 8, "sampled", seed=0) == free[: free.index(end) + 1]
+
+
+def test_predictions_that_are_no_numbers(loaded: LoadedModel) -> None:
+    loaded.weight("model.layers.0.mlp.down_proj")[0, 0] = float("nan")
+    for work in (lambda: continuation(loaded, IDS, 2, "greedy", 0), lambda: log_probabilities(loaded, IDS, IDS)):
+        with pytest.raises(NumericalError, match="not finite"):
+            work()
+
+
+def test_nothing_is_made_twice(
+    loaded: LoadedModel, worse: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = Recipe(model="m", calibration="c", prompts=("one", "two"), new_tokens=3)
+    prompts = [IDS, IDS[:3]]
+
+    def compared(seed: int = 0) -> list:
+        store = ArtefactStore(tmp_path)
+        texts = TextComparison(loaded, recipe.model_copy(update={"seed": seed}), prompts, store, "float")
+        assert list(texts.read_float()) == []
+        texts.loaded = worse
+        return list(texts.compare("quantized"))
+
+    first = compared()
+    assert [(event.prompt, event.index, event.total) for event in first] == [("one", 0, 2), ("two", 1, 2)]
+    monkeypatch.setattr(generation, "continuation", None)  # whoever calls it now fails
+    assert compared() == first
+    with pytest.raises(TypeError):
+        compared(seed=1)
+
+
+def test_a_run_compares_before_and_after(random_llama: Path, text_file: Path, fresh_settings: Settings) -> None:
+    recipe = Recipe.parse(
+        {"model": str(random_llama), "bits": 2, "group_size": 16, "method": "rtn", "calibration": str(text_file),
+         "samples": 1, "length": 16, "prompts": "The king, my lord\nShe", "new_tokens": 5}
+    )  # fmt: skip
+    folder = fresh_settings.studies_dir()
+    *events, finished = execute(recipe, fresh_settings, study_dir=folder, study_id="one")
+    told = [event for event in events if event.type == "texts_compared"]
+    assert [text["prompt"] for text in finished.summary["texts"]] == ["The king, my lord", "She"]
+    assert finished.summary["texts"] == [event.comparison() for event in told]
+    assert list(Study.open(folder / "one").lines[0].texts) == finished.summary["texts"]
+    assert finished.summary["speed"] is None
+    original = load(read_checkpoint(random_llama), torch.device("cpu"))
+    ids = np.array(AutoTokenizer.from_pretrained(random_llama)("She")["input_ids"])
+    assert told[1].greedy["float"]["ids"] == continuation(original, ids, 5, "greedy", 0)
+    assert max(told[1].greedy["kl"]) > 0
+
+
+def test_prompts_are_refused_before_any_work(random_llama: Path, text_file: Path, settings: Settings) -> None:
+    document = {"model": str(random_llama), "group_size": 16, "calibration": str(text_file), "samples": 1, "length": 16}
+    for change, words in (
+        ({"prompts": ["a", "king " * 100]}, "number 2.*Take a prompt of 80 tokens or less"),
+        ({"prompts": ["a"], "new_tokens": 128}, "Take fewer than 128 new tokens"),
+    ):
+        with pytest.raises(Refused, match=words):
+            plan(Recipe.parse(document | change), settings)
+    assert plan(Recipe.parse(document | {"prompts": ["a"]}), settings).minutes > 0

@@ -1,0 +1,311 @@
+"""Figures are drawn from facts: what is bound, what stands off the scale, what the table says; both languages agree."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sarqc.errors import NotFound, Refused
+from sarqc.figures import compare_view, lab_view
+from sarqc.figures.drawing import clamp, honest_range, position
+from sarqc.figures.hero import hero
+from sarqc.figures.measured import grid_text
+from sarqc.figures.numbers import decimals_for, lam_text, number, percent
+from sarqc.figures.view import COLUMNS
+from sarqc.study.document import read_array
+from sarqc.study.facts import line_facts
+from tests.synthetic_study import LAMS, write_study
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study") / "toy"
+    return write_study(folder), folder
+
+
+@pytest.fixture(scope="module")
+def view(study):
+    return lab_view(*study, method="sarqc-gbs", bits=2, layer=None)
+
+
+def at(figure: dict[str, Any], gamma: int, lam: int) -> dict[str, Any]:
+    """The figure at a point: the slow twin of assets/js/charts/bind.js."""
+    made = json.loads(json.dumps({"data": figure["data"], "layout": figure["layout"], "aria": figure.get("aria", "")}))
+    for binding in figure["bindings"]:
+        if "array" in binding:
+            continue
+        value = binding["values"]
+        for axis in binding["over"]:
+            value = value[{"gamma": gamma, "lambda": lam}[axis]]
+        place, keys = made, binding["path"].split(".")
+        for key in keys[:-1]:
+            place = place[int(key)] if isinstance(place, list) else place.setdefault(key, {})
+        place[keys[-1]] = value
+    return made
+
+
+def figures_of(view: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [(name, figure) for name, figure in view["figures"].items() if figure is not None]
+
+
+class TestEveryFigure:
+    def test_is_plain_json_without_nan(self, view):
+        json.dumps(view, allow_nan=False)
+
+    def test_can_be_made_at_every_point(self, view):
+        for _, figure in figures_of(view):
+            for g in range(len(view["gammas"])):
+                for m in range(len(view["lams"])):
+                    made = at(figure, g, m)
+                    assert made["aria"] or figure.get("aria")
+                    for trace in made["data"]:
+                        if trace["type"] == "scatter":
+                            assert len(trace["x"]) == len(trace["y"])
+
+    def test_takes_its_colours_from_the_page(self, view):
+        """Only roles: a colour written here would be wrong in one of the two themes."""
+        for name, figure in figures_of(view):
+            assert "#" not in json.dumps({"data": figure["data"], "layout": figure["layout"]}), name
+
+    def test_has_no_legend_and_does_not_zoom(self, view):
+        for _, figure in figures_of(view):
+            assert figure["layout"]["showlegend"] is False
+            axes = [axis for key, axis in figure["layout"].items() if key[1:].startswith("axis")]
+            assert all(axis.get("fixedrange") for axis in axes)
+
+
+class TestHero:
+    def test_marker_stands_at_the_shown_lambda_in_every_panel(self, study):
+        facts = line_facts(*study, method="rqc-gbs", bits=2, layer=None)
+        made = at(hero(facts), 0, 3)
+        lines = [trace["x"] for trace in made["data"] if trace["name"] == "marker"]
+        assert lines == [["0.3", "0.3"]] * 3
+        rings = [trace for trace in made["data"] if trace.get("marker", {}).get("size") == 13]
+        assert [trace["x"] for trace in rings] == [["0.3"]] * 4
+
+    def test_ring_lies_on_its_curve(self, study):
+        facts = line_facts(*study, method="rqc-gbs", bits=2, layer=None)
+        made = at(hero(facts), 0, 2)
+        rings = [trace for trace in made["data"] if trace.get("marker", {}).get("size") == 13]
+        assert rings[0]["y"] == pytest.approx([facts.perplexity.mean[0, 2]])
+
+    def test_zero_is_on_the_ordinal_axis(self, view):
+        axis = view["figures"]["hero"]["layout"]["xaxis"]
+        assert axis["type"] == "category"
+        assert axis["ticktext"] == ["0", "0.01", "0.1", "0.3", "1"]
+
+    def test_point_off_the_scale_is_marked_with_its_value(self, view):
+        made = at(view["figures"]["hero"], 0, 0)
+        edges = [t for t in made["data"] if t.get("mode") == "markers+text"]
+        assert edges[0]["x"] == ["0"]
+        assert edges[0]["text"] == [" 144.5"]
+        assert edges[0]["marker"]["symbol"] == ["triangle-up"]
+        low, high = made["layout"]["yaxis"]["range"]
+        assert low < edges[0]["y"][0] < high < 144
+
+    def test_baseline_is_a_named_tick(self, view):
+        texts = [note["text"] for note in view["figures"]["hero"]["layout"]["annotations"]]
+        assert "GPTQ 1 %" in texts
+
+    def test_float_model_out_of_range_is_named_at_the_edge(self, view):
+        texts = [note["text"] for note in view["figures"]["hero"]["layout"]["annotations"]]
+        assert "↓ float model 60.0" in texts
+
+    def test_band_covers_the_sweet_spot(self, study, view):
+        facts = line_facts(*study, method="sarqc-gbs", bits=2, layer=None)
+        made = at(view["figures"]["hero"], 0, 0)
+        bands = [shape for shape in made["layout"]["shapes"] if shape["type"] == "rect"]
+        inside = np.flatnonzero(facts.perplexity.band[0])
+        assert bands[0]["x0"] == inside[0] - 0.4
+        assert bands[0]["x1"] == inside[-1] + 0.4
+
+    def test_identity_lies_faint_behind_saliency(self, view):
+        names = [trace.get("name") for trace in view["figures"]["hero"]["data"]]
+        assert names.index("identity") < names.index("perplexity")
+
+    def test_error_bars_are_those_of_the_paired_difference(self, study):
+        facts = line_facts(*study, method="rqc-gbs", bits=2, layer=None)
+        made = at(hero(facts), 0, 0)
+        bars = next(trace["error_y"]["array"] for trace in made["data"] if "error_y" in trace)
+        assert bars[1] == 0  # the baseline against itself
+        assert bars[2] == pytest.approx(facts.perplexity.to_baseline.error[0, 2])
+
+
+class TestRanges:
+    def test_what_flattens_the_rest_stays_outside(self):
+        low, high = honest_range(np.array([83.0, 84.0, 86.0]), np.array([140.0]))
+        assert low < 83
+        assert 86 < high < 100
+
+    def test_what_does_not_is_inside(self):
+        assert honest_range(np.array([83.0, 86.0]), np.array([87.0]))[1] > 87
+
+    def test_clamped_values_say_on_which_side(self):
+        drawn, side = clamp(np.array([1.0, 5.0, 99.0, np.nan]), (2.0, 8.0))
+        assert side.tolist() == [-1, 0, 1, 0]
+        assert drawn[1] == 5.0
+        assert 2 < drawn[0] < drawn[2] < 8
+        assert math.isnan(drawn[3])
+
+    def test_position_is_between_ticks(self):
+        assert position(0.01, LAMS) == 1.0
+        assert position(0.2, LAMS) == pytest.approx(2.5)
+        assert position(7.0, LAMS) is None
+
+
+class TestSurfaces:
+    def test_array_names_the_bytes_of_one_layer(self, study):
+        view = lab_view(*study, method="sarqc-gbs", bits=2, layer=3)
+        info = view["arrays"]["surface"]
+        line = study[0].line("sarqc-gbs", 2)
+        whole = read_array(study[1], line.arrays["surface"])
+        raw = (study[1] / "arrays" / info["file"]).read_bytes()[info["offset"] : info["offset"] + info["length"]]
+        assert np.array_equal(np.frombuffer(raw, np.uint8).reshape(info["shape"]), whole[3])
+        assert info["scale"] == pytest.approx(2.0)
+
+    def test_left_is_the_smallest_lambda_and_right_the_shown_one(self, view):
+        bindings = [one for one in view["figures"]["surfaces"]["bindings"] if "array" in one]
+        assert bindings == [
+            {"path": "data.0.z", "array": "surface", "lambda": 0},
+            {"path": "data.1.z", "array": "surface"},
+        ]
+
+    def test_both_have_one_scale(self, view):
+        for key in ("surfaces", "surfaces_flat"):
+            spans = [(t.get("cmin", t.get("zmin")), t.get("cmax", t.get("zmax"))) for t in view["figures"][key]["data"]]
+            assert spans[0] == spans[1]
+
+    def test_a_single_lambda_has_a_single_surface(self, study):
+        view = lab_view(*study, method="rtn", bits=2)
+        assert len(view["figures"]["surfaces"]["data"]) == 1
+
+
+class TestMap:
+    def test_cell_is_the_log_of_the_layers_error_and_leads_to_it(self, study, view):
+        figure = at(view["figures"]["map"], 0, 2)
+        trace = figure["data"][0]
+        facts = line_facts(*study, method="sarqc-gbs", bits=2, layer=3)
+        assert [[cell[0] for cell in row] for row in trace["customdata"]] == [[0, 1], [2, 3]]
+        assert trace["z"][1][1] == pytest.approx(math.log10(facts.held_out[0, 2]), rel=1e-5)
+
+    def test_chosen_layer_is_framed(self, study):
+        shapes = lab_view(*study, method="rqc-gbs", bits=2, layer=3)["figures"]["map"]["layout"]["shapes"]
+        assert [(shape["x0"], shape["y0"]) for shape in shapes] == [(0.5, 0.5)]
+
+
+class TestLabView:
+    def test_without_a_choice_shows_the_line_that_tells_most(self, study):
+        assert lab_view(*study)["line"]["method"] == "sarqc-gbs"
+
+    def test_choices_may_be_text(self, study):
+        assert lab_view(*study, method="rqc-gbs", bits="2", layer="3")["layer"] == 3
+        assert lab_view(*study, method="rqc-gbs", bits="2", layer="all")["layer"] is None
+
+    def test_nonsense_is_refused_in_three_parts(self, study):
+        with pytest.raises(Refused) as caught:
+            lab_view(*study, bits="two")
+        assert caught.value.remedy
+        with pytest.raises(NotFound):
+            lab_view(*study, method="gptaq")
+
+    def test_sentences_cover_every_point(self, view):
+        assert len(view["sentences"]) == len(view["gammas"])
+        assert all(len(row) == len(view["lams"]) for row in view["sentences"])
+
+    def test_table_has_a_row_for_every_point_and_full_precision(self, study, view):
+        rows = view["table"]["rows"]
+        assert [row["at"] for row in rows] == [[g, m] for g in range(2) for m in range(5)]
+        facts = line_facts(*study, method="sarqc-gbs", bits=2, layer=None)
+        assert rows[7]["perplexity"] == facts.perplexity.mean[1, 2]
+        assert {column["key"] for column in view["table"]["columns"]} <= {key for key, _, _ in COLUMNS}
+
+    def test_table_leaves_out_what_nobody_measured(self, study):
+        keys = [column["key"] for column in lab_view(*study, method="rtn", bits=2)["table"]["columns"]]
+        assert "gamma" not in keys
+        assert "perplexity_difference" in keys
+
+    def test_protocol_and_grid_stand_beside_the_numbers(self, view):
+        told = {one["name"]: one["text"] for one in view["measured"]}
+        assert told["Grid"] == "2 bits, asymmetric, groups of 128"
+        assert told["Test text"] == "corpus toy/test, window 64, limited no"
+        assert told["Calibration draws"] == "4 (seeds 0, 1, 2, 3)"
+
+    def test_float_prefix_is_called_explore(self, tmp_path):
+        study = write_study(tmp_path / "toy", prefix="float", gs=False)
+        view = lab_view(study, tmp_path / "toy")
+        assert view["explore"] is True
+        assert any("explore" in one["text"] for one in view["measured"])
+
+
+class TestCompareView:
+    def test_differences_come_first_and_only_differences(self, study, tmp_path):
+        other = write_study(tmp_path / "other", draws=2, gs=False)
+        view = compare_view([study, (other, tmp_path / "other")])
+        assert [one["field"] for one in view["differences"]] == ["draws"]
+        assert [len(one["values"]) for one in view["numbers"]] == [2] * len(view["numbers"])
+        json.dumps(view, allow_nan=False)
+
+    def test_curves_are_overlaid_on_one_axis(self, study):
+        figure = compare_view([study, study])["figure"]
+        made = at(figure, 0, 0)
+        perplexities = [trace for trace in made["data"] if trace["yaxis"] == "y" and trace["mode"] == "lines+markers"]
+        assert [trace["name"] for trace in perplexities] == ["A", "B"]
+        assert perplexities[0]["y"] == perplexities[1]["y"]
+
+    def test_one_study_is_refused(self, study):
+        with pytest.raises(Refused):
+            compare_view([study])
+
+
+def test_grids_have_plain_names():
+    assert grid_text("full_range", None) == "full-range symmetric, one scale per channel"
+
+
+class TestGolden:
+    """Files written here and read by tests/js: both languages index and write numbers alike."""
+
+    def check(self, name: str, document: Any) -> None:
+        path = GOLDEN / name
+        text = json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            pytest.fail(f"{path.name} was missing and is now written: look at it, then run the tests again")
+        assert json.loads(path.read_text(encoding="utf-8")) == json.loads(text), f"delete {path} to write it anew"
+
+    def test_format(self):
+        values = [0.0, -0.04, 5.5, 9.994, 83.649, -2.94, 999.6, 1234.6]
+        lams = [0.0, 0.01, 0.1, 1.0, 0.25, 1e-05, 10.0]
+        self.check(
+            "format.json",
+            {
+                "number": [[value, 1, number(value, 1)] for value in values],
+                "perplexity": [[value, number(value, decimals_for(value))] for value in values],
+                "percent": [[value, percent(value, 1)] for value in (0.0, 0.481, 1.0)],
+                "plain": [[value, lam_text(value)] for value in lams if value == 0 or value >= 1e-4],
+            },
+        )
+
+    def test_bind(self, study):
+        figure = lab_view(*study, method="sarqc-gbs", bits=2)["figures"]["deciles"]
+        points = [[0, 0], [1, 3]]
+        made = [{"gamma": g, "lambda": m, **at(figure, g, m)} for g, m in points]
+        self.check("bind.json", {"figure": figure, "made": made})
+
+
+def test_a_comparison_shows_every_chosen_point_within_its_panel(study):
+    opened, folder = study
+    rounded = opened.model_copy(update={"lines": (opened.line("rtn", 2),)})
+    solved = opened.model_copy(update={"lines": (opened.line("sarqc-gbs", 2),)})
+    view = compare_view([(rounded, folder), (solved, folder)])
+    shown = next(row for row in view["numbers"] if row["title"] == "Perplexity, unseen text")["values"]
+    low, high = view["figure"]["layout"]["yaxis"]["range"]
+    assert all(low < value < high for value in shown)
+    assert {row["title"] for row in view["differences"]} >= {"Method", "γ"}

@@ -1,0 +1,343 @@
+"""Figures of more than λ curves: the hull, the methods side by side, what “auto” chose, and the amount of text."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from sarqc.figures import compare_view, lab_view
+from sarqc.figures.auto_choice import chosen_counts, selection
+from sarqc.figures.gap import gap, read_sizes
+from sarqc.figures.plane import NOBODY, plane, plane_intervals, weight_text
+from sarqc.study.facts import line_facts, read
+from tests.figures.test_figures import at, figures_of
+from tests.synthetic_study import LAYER_GAMMAS, LAYER_LAMS, LENGTH, MODEL_LAMS, SIZES, write_points_study, write_study
+
+AUTO_LINES = ("sarqc-gbs-auto", "rqc-gbs-auto", "sarqc-gs-auto")
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study") / "toy"
+    return write_study(folder, auto=True, sizes=True), folder
+
+
+@pytest.fixture(scope="module")
+def points(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study") / "points"
+    return write_points_study(folder), folder
+
+
+def facts_of(study, method: str, layer: int | None = None):
+    return line_facts(*study, method=method, bits=2, layer=layer)
+
+
+def trace(figure: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(one for one in figure["data"] if one["name"] == name)
+
+
+@pytest.mark.parametrize("method", [*AUTO_LINES, "sarqc-gbs"])
+@pytest.mark.parametrize("layer", [None, 1])
+def test_every_figure_is_plain_described_and_takes_its_colours_from_the_page(study, method, layer):
+    view = lab_view(*study, method=method, bits=2, layer=layer)
+    json.dumps(view, allow_nan=False)
+    for name, figure in figures_of(view):
+        assert "#" not in json.dumps({"data": figure["data"], "layout": figure["layout"]}), name
+        for g in range(len(view["gammas"])):
+            for m in range(len(view["lams"])):
+                made = at(figure, g, m)
+                assert made["aria"].endswith("."), name
+                assert "nan" not in made["aria"]
+                assert all(len(t["x"]) == len(t["y"]) for t in made["data"] if t["type"] == "scatter")
+
+
+def test_one_draw_has_no_errors_and_no_nan(tmp_path):
+    folder = tmp_path / "one"
+    written = write_study(folder, draws=1, auto=True, sizes=True)
+    for line in written.lines:
+        for layer in (None, 2):
+            view = lab_view(written, folder, method=line.name, bits=2, layer=layer)
+            json.dumps(view, allow_nan=False)
+            for name, figure in figures_of(view):
+                shown = json.dumps(figure, ensure_ascii=False)
+                assert "nan" not in shown
+                assert "±" not in shown or name == "hero_accuracy"  # test items are a sample even then
+
+
+# Few and coarse values make ties, equal drifts and points on one line common.
+COARSE = st.tuples(st.integers(0, 5), st.integers(0, 6)).map(lambda pair: (float(pair[0]), float(pair[1])))
+FINE = st.tuples(*[st.floats(0, 1e3, allow_nan=False, width=32)] * 2)
+GAP = st.just((math.nan, 1.0))  # not measured
+
+
+class TestPlane:
+    @hypothesis_settings(max_examples=300, deadline=None)
+    @given(st.one_of(st.lists(st.one_of(COARSE, GAP), min_size=1, max_size=8), st.lists(FINE, min_size=1, max_size=8)))
+    def test_hull_is_all_pairwise_comparisons_in_drift_squared(self, pairs):
+        """Every μ ≥ 0 at which no other point is better, one half-line after another."""
+        found = plane_intervals(*zip(*pairs, strict=True))
+        known = [(Fraction(d * d), Fraction(e)) for d, e in pairs if math.isfinite(d)]
+        for (drift, error), interval in zip(pairs, found, strict=True):
+            if not math.isfinite(drift):
+                assert interval == NOBODY
+                continue
+            square, lowest, highest, beaten = Fraction(drift * drift), Fraction(0), None, False
+            for other_square, other_error in known:
+                ahead, nearer = other_error - Fraction(error), square - other_square
+                if nearer == 0:
+                    beaten |= ahead < 0
+                elif nearer > 0:
+                    highest = ahead / nearer if highest is None else min(highest, ahead / nearer)
+                else:
+                    lowest = max(lowest, ahead / nearer)
+            if beaten or (highest is not None and lowest > highest):
+                assert interval == NOBODY
+            else:
+                assert interval == (float(lowest), math.inf if highest is None else float(highest))
+
+    def test_hollow_points_are_those_that_no_weight_selects(self, study):
+        facts = facts_of(study, "sarqc-gbs")
+        figure = plane(facts, study[1])
+        for g in range(2):
+            made = at(figure, g, 2)
+            supported = [one != NOBODY for one in plane_intervals(facts.drift[g], facts.recon[g])]
+            symbols = trace(made, "calibration text")["marker"]["symbol"]
+            assert [not symbol.endswith("-open") for symbol in symbols] == supported
+            texts = trace(made, "calibration text")["text"]
+            assert ["no weight μ selects" in text for text in texts] == [not one for one in supported]
+
+    def test_a_bend_above_the_hull_is_cut_off(self, study):
+        facts = facts_of(study, "rqc-gbs")
+        drift, error = np.array([[5.0, 4.0, 3.0, 2.0, 1.0]]), np.array([[0.0, 1.0, 8.0, 9.0, 12.0]])
+        facts = replace(facts, drift=drift, recon=error, held_out=None)
+        made = at(plane(facts, study[1]), 0, 2)
+        assert trace(made, "calibration text")["marker"]["symbol"] == [
+            "circle", "circle", "circle-open", "circle", "circle"
+        ]  # fmt: skip
+        assert trace(made, "shown")["marker"]["symbol"] == ["circle-open"]
+        hull = trace(made, "hull")
+        assert hull["x"] == [1.0, 2.0, 4.0, 5.0]
+        assert "Some weight of drift selects" in made["aria"]
+        assert trace(made, "calibration text")["text"][1].endswith("for μ from 0.11 to 0.67")  # 1/9 and 8/12
+
+    def test_methods_without_curves_are_points_and_lead_to_their_lines(self, points):
+        figure = plane(facts_of(points, "awq"), points[1])
+        dots = trace(at(figure, 0, 0), "unseen text")
+        assert dots["customdata"] == [line.name for line in points[0].lines]
+        assert len(dots["x"]) == len(points[0].lines)
+        ring = trace(at(figure, 0, 0), "shown")
+        assert ring["x"] == [pytest.approx(facts_of(points, "awq").drift[0, 0], rel=1e-5)]
+
+    def test_spans_in_words(self):
+        assert weight_text((0.0, math.inf)).endswith("for every μ")
+        assert weight_text((0.0, 0.5)).endswith("for μ up to 0.5")
+        assert weight_text((0.25, math.inf)).endswith("for μ from 0.25 on")
+        assert weight_text((0.5, 0.5)).endswith("for μ = 0.5 alone")
+
+
+class TestMethods:
+    def test_takes_the_first_place_of_a_line_without_curves_and_only_there(self, study):
+        point, curve = (lab_view(*study, method=name, bits=2)["figures"] for name in ("sarqc-gbs-auto", "sarqc-gbs"))
+        assert trace(point["hero"], "difference")
+        assert point["methods"] is None
+        assert trace(point["hero_accuracy"], "difference")
+        assert trace(curve["methods"], "difference")
+        assert {one["name"] for one in curve["hero"]["data"]} >= {"perplexity", "marker"}
+
+    def test_values_and_paired_differences_are_the_facts(self, points):
+        figure = lab_view(*points, method="rqc-gbs-auto", bits=2)["figures"]["hero"]
+        values, differences = trace(figure, "value"), trace(figure, "difference")
+        for position, name in enumerate(values["customdata"]):
+            quality = facts_of(points, name).perplexity
+            shown = layout_text(figure, position, "var(--quality-ink)")
+            assert shown == f"{quality.mean[0, 0]:.1f}"
+            if name == "sarqc-gbs-auto":
+                assert differences["x"][position] == pytest.approx(quality.to_baseline.mean[0, 0])
+                assert differences["error_x"]["array"][position] == pytest.approx(quality.to_baseline.error[0, 0])
+        means = [facts_of(points, name).perplexity.mean[0, 0] for name in values["customdata"]]
+        assert means == sorted(means, reverse=True)  # from below: the best on top
+
+    def test_auto_is_said_and_the_shown_method_stands_out(self, points):
+        figure = lab_view(*points, method="sarqc-gbs-auto", bits=2)["figures"]["hero"]
+        ticks = figure["layout"]["yaxis"]["ticktext"]
+        assert "<b>SARQC column solver, auto</b>" in ticks
+        assert "GPTQ, 1 % damping" in ticks
+        row = ticks.index("<b>SARQC column solver, auto</b>")
+        stripe = next(shape for shape in figure["layout"]["shapes"] if shape["type"] == "rect")
+        assert (stripe["y0"], stripe["y1"]) == (row - 0.5, row + 0.5)
+        assert "3.4 ± 0.4 lower than GPTQ 1 %" in figure["aria"].replace("\u00a0", " ")
+
+    def test_a_baseline_is_an_open_mark_at_zero(self, points):
+        figure = lab_view(*points, method="gptq", bits=2)["figures"]["hero"]
+        differences = trace(figure, "difference")
+        row = differences["customdata"].index("gptq")
+        assert differences["x"][row] == 0
+        assert differences["marker"]["symbol"][row].endswith("-open")
+
+    def test_the_float_model_is_named(self, points):
+        texts = [note["text"] for note in lab_view(*points)["figures"]["hero"]["layout"]["annotations"]]
+        assert "← float model 60.0" in texts
+
+
+def layout_text(figure: dict[str, Any], row: int, color: str) -> str:
+    found = [n for n in figure["layout"]["annotations"] if n.get("y") == row and n["font"].get("color") == color]
+    assert len(found) == 1
+    return found[0]["text"]
+
+
+class TestSelection:
+    def test_is_none_where_nobody_chose(self, study):
+        for method in ("rtn", "rqc-gbs", "sarqc-gbs", "sarqc-gs"):
+            assert lab_view(*study, method=method, bits=2)["figures"]["selection"] is None
+
+    def test_cells_are_the_held_out_errors_over_the_best(self, study):
+        figure = selection(facts_of(study, "sarqc-gbs-auto", 2))
+        stored = read(study[1], study[0].line("sarqc-gbs-auto", 2), "candidate_validation")[:, 2].mean(axis=0)
+        z = np.array(figure["data"][0]["z"])
+        assert z == pytest.approx(stored / stored.min(), rel=1e-5)
+        assert z.min() == 1
+        cells = {(n["y"], n["x"]): n["text"] for n in figure["layout"]["annotations"]}
+        assert len(cells) == len(LAYER_GAMMAS) * len(LAYER_LAMS)
+        assert cells[(0, 0)].startswith(f"{z[0, 0]:.2f}")
+
+    def test_hover_has_both_errors(self, study):
+        folder, line = study[1], study[0].line("sarqc-gbs-auto", 2)
+        text = selection(facts_of(study, "sarqc-gbs-auto", 0))["data"][0]["text"][1][2]
+        for name, word in (("candidate_validation", "held-out"), ("candidate_train", "solved on")):
+            assert f"{word} {read(folder, line, name)[:, 0, 1, 2].mean():.3f}" in text
+
+    def test_chosen_cells_are_framed_with_the_number_of_draws(self, study):
+        facts = facts_of(study, "sarqc-gbs-auto", 1)
+        figure, counts = selection(facts), chosen_counts(facts.selection, 1)
+        best = read(study[1], facts.line, "candidate_validation")[:, 1].reshape(4, -1).argmin(axis=1)
+        assert counts.ravel().tolist() == np.bincount(best, minlength=counts.size).tolist()
+        assert len(figure["layout"]["shapes"]) == np.count_nonzero(counts)
+        texts = [n["text"] for n in figure["layout"]["annotations"]]
+        assert sorted(t.split("<br>")[1] for t in texts if "<br>" in t) == ["1 of 4 draws", "3 of 4 draws"]
+
+    def test_all_layers_are_counted(self, study):
+        facts = facts_of(study, "sarqc-gbs-auto")
+        z = np.array(selection(facts)["data"][0]["z"])
+        assert z.sum() == 4 * 4
+        lams, gammas = facts.selection.lam, facts.selection.gamma
+        for g, gamma in enumerate(LAYER_GAMMAS):
+            for m, lam in enumerate(LAYER_LAMS):
+                assert z[g, m] == np.sum(np.isclose(lams, lam) & np.isclose(gammas, gamma))
+
+    def test_without_gamma_it_is_curves_and_bars(self, study):
+        folder, line = study[1], study[0].line("rqc-gbs-auto", 2)
+        figure = selection(facts_of(study, "rqc-gbs-auto", 3))
+        stored = read(folder, line, "candidate_validation")[:, 3, 0].mean(axis=0)
+        assert trace(figure, "held-out part")["y"] == pytest.approx(stored, rel=1e-5)
+        assert trace(figure, "solved on")["x"] == ["0.25", "0.5", "0.75"]
+        assert sum(selection(facts_of(study, "rqc-gbs-auto"))["data"][0]["y"]) == 16
+
+    def test_one_lambda_for_the_model_has_a_line_for_each_draw(self, study):
+        folder, line = study[1], study[0].line("sarqc-gs-auto", 2)
+        figure = selection(facts_of(study, "sarqc-gs-auto", 1))
+        stored = read(folder, line, "candidate_perplexity")
+        for draw in range(4):
+            assert trace(figure, f"draw {draw}")["y"] == pytest.approx(stored[draw], rel=1e-5)
+        assert trace(figure, "mean")["y"] == pytest.approx(stored.mean(axis=0), rel=1e-5)
+        assert len(trace(figure, "mean")["x"]) == len(MODEL_LAMS)
+        assert trace(figure, "chosen")["x"] == ["0.3", "0.4", "0.3", "0.4"]
+        assert "λ = 0.3 2 times; λ = 0.4 2 times" in figure["aria"]
+
+
+class TestGap:
+    @pytest.mark.parametrize(("layer", "gamma", "lam"), [(None, 0, 2), (1, 1, 4), (3, 0, 0)])
+    def test_curves_are_the_stored_errors(self, study, layer, gamma, lam):
+        view = lab_view(*study, method="sarqc-gbs", bits=2, layer=layer)
+        made = at(view["figures"]["gap"], gamma, lam)
+        for name, array in (("calibration text", "recon_by_size"), ("unseen text", "held_out_by_size")):
+            stored = read(study[1], study[0].line("sarqc-gbs", 2), array)
+            chosen = stored.mean(axis=1) if layer is None else stored[:, layer]
+            each = chosen[:, :, gamma, lam]  # D S
+            drawn = trace(made, name)
+            assert drawn["y"] == pytest.approx(each.mean(axis=0), rel=1e-5)
+            assert drawn["error_y"]["array"] == pytest.approx(each.std(axis=0, ddof=1) / 2, rel=1e-4)
+            assert drawn["x"] == [size * LENGTH for size in SIZES]
+
+    def test_the_smallest_lambda_lies_behind_and_does_not_move(self, study):
+        figure = lab_view(*study, method="sarqc-gbs", bits=2)["figures"]["gap"]
+        behind = [trace(at(figure, 0, m), "smallest λ")["y"] for m in (1, 4)]
+        assert behind[0] == behind[1] == trace(at(figure, 0, 0), "calibration text")["y"]
+
+    def test_the_shaded_gap_is_between_the_curves(self, study):
+        made = at(lab_view(*study, method="sarqc-gbs", bits=2)["figures"]["gap"], 0, 3)
+        upper = trace(made, "gap")
+        assert upper["fill"] == "tonexty"
+        assert made["data"][made["data"].index(upper) - 1]["y"] == trace(made, "calibration text")["y"]
+        assert upper["y"] == trace(made, "unseen text")["y"]
+
+    def test_says_its_numbers(self, study):
+        figure = lab_view(*study, method="sarqc-gbs", bits=2, layer=0)["figures"]["gap"]
+        made = at(figure, 0, 2)
+        unseen, calibration = (trace(made, name)["y"][0] for name in ("unseen text", "calibration text"))
+        assert f"with 128 tokens of calibration text {calibration:.3f} on calibration text" in made["aria"]
+        assert f"and {unseen:.3f} on unseen text" in made["aria"]
+        texts = [note["text"] for note in made["layout"]["annotations"]]
+        assert any(f"gap <b>{unseen - calibration:.3f}" in text for text in texts)
+        assert figure["title"] == "More calibration text, smaller gap"
+
+    def test_what_runs_off_the_scale_is_marked_with_its_value(self, study, monkeypatch):
+        facts = facts_of(study, "sarqc-gbs")
+        found = read_sizes(facts, study[1])
+        far = found.unseen.mean.copy()
+        far[..., 0] *= 30
+        changed = replace(found, unseen=replace(found.unseen, mean=far))
+        monkeypatch.setattr("sarqc.figures.gap.read_sizes", lambda *_: changed)
+        made = at(gap(facts, study[1]), 0, 2)
+        low, high = made["layout"]["yaxis"]["range"]
+        assert high < far[..., 0].min()
+        edge = trace(made, "off the scale")
+        assert edge["text"] == [f" {value:.2f}" for value in far[:, 0, 0]]
+        assert edge["marker"]["symbol"] == ["triangle-up"] * len(SIZES)
+        assert all(low < y < high for y in edge["y"])
+
+    def test_is_none_without_the_arrays(self, study):
+        assert lab_view(*study, method="rqc-gbs", bits=2)["figures"]["gap"] is None
+
+
+class TestAutoIsNeverZero:
+    @pytest.mark.parametrize("method", AUTO_LINES)
+    def test_not_in_any_word_of_its_view(self, study, method):
+        view = lab_view(*study, method=method, bits=2, layer=0)
+        shown = [view["figures"][name] for name in ("hero", "surfaces", "deciles", "map", "plane")]
+        words = json.dumps([shown, view["sentences"], view["small_print"], view["measured"]], ensure_ascii=False)
+        words = words.replace("λ = 0 of Title of sarqc-gs", "")  # where AWQ is held
+        assert not re.search(r"λ\W*=\W*0(?![.\d])", words)
+        assert view["lam_texts"] == ["auto"]
+        assert view["table"]["rows"][0]["lambda"] == "auto"
+        assert view["line"]["title"].endswith(", auto")
+
+    def test_names_lead_to_lines(self, study):
+        view = lab_view(*study, method="sarqc-gbs", bits=2)
+        names = [one["name"] for one in view["choices"]]
+        assert len(set(names)) == len(names)
+        assert len(view["lams"]) == 5  # the curve, not “auto”
+        for name in names:
+            assert lab_view(*study, method=name, bits=2)["line"]["name"] == name
+
+    def test_a_comparison_draws_it_level_over_the_axis(self, study):
+        opened, folder = study
+        auto = opened.model_copy(update={"lines": (opened.line("sarqc-gbs-auto", 2),)})
+        curve = opened.model_copy(update={"lines": (opened.line("sarqc-gbs", 2),)})
+        view = compare_view([(auto, folder), (curve, folder)])
+        assert next(row for row in view["differences"] if row["field"] == "lambda")["values"] == ["auto", 0.1]
+        made = at(view["figure"], 0, 0)
+        level = trace(made, "A")["y"]
+        assert len(level) == 5
+        assert len(set(level)) == 1
+        alone = compare_view([(auto, folder), (auto, folder)])
+        assert at(alone["figure"], 0, 0)["layout"]["xaxis"]["ticktext"] == ["chosen"]

@@ -1,0 +1,180 @@
+"""What the map of layers is coloured by, against plain loops over what is stored."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sarqc.errors import Refused
+from sarqc.figures import figure_table, lab_view
+from sarqc.figures.layer_quantities import QUANTITIES, Quantity
+from sarqc.study.document import read_array
+from tests.figures.test_figures import at
+from tests.synthetic_study import LAYER_GAMMAS, LAYER_LAMS, write_mixture, write_study
+
+TOKENS = np.array([[[40, 0, 9, 64], [30, 20, 3, 12]], [[44, 2, 11, 64], [30, 24, 5, 14]]])
+ERRORS = ("held_out", "recon", "drift", "sar")
+CELLS = [(0, 0), (0, 1), (1, 0), (1, 1)]  # of the toy's layers: block, linear
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study") / "toy"
+    return write_study(folder, auto=True), folder
+
+
+@pytest.fixture(scope="module")
+def mixture(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("mixture") / "moe"
+    return write_mixture(folder, tokens=TOKENS), folder
+
+
+def stored(made: tuple[Any, Path], name: str, line: str = "sarqc-gbs") -> np.ndarray:
+    opened, folder = made
+    return np.asarray(read_array(folder, opened.line(line, 2).arrays[name]))
+
+
+def map_of(made: tuple[Any, Path], quantity: str | None, g: int = 0, m: int = 0, **more: Any) -> dict[str, Any]:
+    view = lab_view(*made, **{"method": "sarqc-gbs", "bits": 2, "quantity": quantity, **more})
+    json.dumps(view, allow_nan=False)
+    return at(view["figures"]["map"], g, m)
+
+
+def test_a_line_offers_what_it_has_and_shows_the_first_without_a_wish(study, mixture):
+    def offered(made: tuple[Any, Path], method: str) -> list[str]:
+        return [one["name"] for one in lab_view(*made, method=method, bits=2)["quantities"]]
+
+    assert offered(study, "sarqc-gbs") == list(ERRORS)
+    assert offered(study, "sarqc-gbs-auto") == [*ERRORS, "lambda", "gamma"]
+    assert offered(study, "rqc-gbs-auto") == [*ERRORS, "lambda"]  # it has no γ
+    assert offered(study, "sarqc-gs-auto") == list(ERRORS)  # one λ for the model is no map
+    assert offered(mixture, "sarqc-gbs") == [*ERRORS, "tokens"]
+    assert lab_view(*study)["quantity"] == "held_out"
+    assert lab_view(*study, quantity="sar")["quantity"] == "sar"
+    assert lab_view(*study, quantity="tokens")["quantity"] == "held_out"  # a dense model's layers all see the same
+    with pytest.raises(Refused, match="no quantity “loss”"):
+        lab_view(*study, quantity="loss")
+
+
+def test_the_page_knows_the_same_names():
+    script = (Path(__file__).parents[2] / "assets/js/base/address.js").read_text(encoding="utf-8")
+    found = re.search(r'quantity: oneOf\("[^"]+", (\[[^\]]+\])', script)
+    assert found is not None
+    assert json.loads(found[1]) == list(QUANTITIES)
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_every_cell_is_its_layers_mean_over_the_draws_on_one_scale(study, name):
+    values = stored(study, name)  # D L G M
+    every = [fmean(map(float, values[:, layer, g, m])) for layer, g, m in np.ndindex(4, 2, 5) if m]
+    scales = set()
+    for g, m in ((0, 0), (0, 3), (1, 4)):
+        figure = map_of(study, name, g, m)
+        trace = figure["data"][0]
+        for layer, (row, column) in enumerate(CELLS):
+            wanted = fmean(float(one) for one in values[:, layer, g, m])
+            assert 10 ** trace["z"][row][column] == pytest.approx(wanted, rel=1e-5)
+            assert float(trace["text"][row][column]) == pytest.approx(wanted, abs=0.0051)
+        scales.add((trace["zmin"], trace["zmax"]))
+        worst = max(range(4), key=lambda layer: values[:, layer, g, m].mean())
+        assert f"largest in block {worst // 2} {('q_proj', 'down_proj')[worst % 2]}" in figure["aria"]
+        assert trace["colorbar"]["title"]["text"] == ("drift" if name in ("drift", "sar") else "error")
+    ((low, high),) = scales  # λ = 0 lies above all others here, and the bar says so
+    assert (10**low, 10**high) == pytest.approx((min(every), max(every)), rel=1e-5)
+    assert trace["colorbar"]["ticktext"][-1].startswith("≥ ")
+    assert not trace["colorbar"]["ticktext"][0].startswith("≤")
+
+
+@pytest.mark.parametrize(("name", "axis"), [("lambda", LAYER_LAMS), ("gamma", LAYER_GAMMAS)])
+def test_what_auto_chose_is_the_most_frequent_of_the_draws(study, name, axis):
+    figure = map_of(study, name, method="sarqc-gbs-auto")
+    chosen = stored(study, f"selected_{name}", "sarqc-gbs-auto")  # D L
+    trace = figure["data"][0]
+    assert (trace["zmin"], trace["zmax"]) == (-0.5, len(axis) - 0.5)
+    assert trace["colorbar"]["ticktext"] == [f"{value:g}" for value in axis]
+    total: Counter[float] = Counter()
+    for layer, (row, column) in enumerate(CELLS):
+        value, times = Counter(np.round(chosen[:, layer], 4).tolist()).most_common(1)[0]
+        total[value] += 1
+        assert axis[round(trace["z"][row][column])] == pytest.approx(value, abs=1e-4)
+        assert trace["text"][row][column].endswith(f"= {value:g}, {times} of {len(chosen)} choices")
+    for value, count in total.items():
+        assert f"{value:g} in {count}" in figure["aria"]
+    colours = [colour for _, colour in trace["colorscale"]]
+    assert colours[::2] == colours[1::2]
+    assert len(set(colours)) == len(axis)
+
+
+def test_experts_share_a_cell_with_their_mean_and_the_fewest_tokens(mixture):
+    opened, folder = mixture
+    view = lab_view(opened, folder, method="sarqc-gbs", bits=2, quantity="tokens")
+    figure = view["figures"]["map"]
+    assert figure["bindings"] == []  # λ changes none of it, so a step has nothing to do
+    trace = figure["data"][0]
+    for block in range(2):
+        mean = TOKENS[:, block].mean(axis=0)
+        assert 10 ** trace["z"][block][1] == pytest.approx(mean.mean(), rel=1e-5)
+        assert 10 ** trace["z"][block][2] == pytest.approx(mean.min(), rel=1e-5)
+        assert trace["customdata"][block][2][1].endswith(f"expert {mean.argmin()} · up_proj, the fewest")
+    alone = lab_view(opened, folder, method="sarqc-gbs", bits=2, quantity="tokens", draw=0)["figures"]["map"]["data"][0]
+    assert alone["text"][0][2] == "no tokens"
+    assert alone["z"][0][2] < alone["zmin"]  # the colour of the least, not a hole
+    assert alone["colorbar"]["ticktext"][0].startswith("≤ ")
+
+
+def test_the_experts_of_a_block_follow_the_same_quantity(mixture):
+    opened, folder = mixture
+    chosen = next(i for i, one in enumerate(opened.layers) if one.block == 1 and one.expert == 2)
+    for name in ("drift", "recon"):
+        figures = lab_view(opened, folder, method="sarqc-gbs", bits=2, quantity=name, layer=chosen)["figures"]
+        made = at(figures["map_experts"], 1, 3)
+        assert figures["map_experts"]["subtitle"] == f": {QUANTITIES[name][0]}"
+        values = stored(mixture, name)[:, :, 1, 3]
+        for row in made["data"][0]["customdata"]:
+            for column, (layer, *_) in enumerate(row):
+                z = made["data"][0]["z"][made["data"][0]["customdata"].index(row)][column]
+                assert 10**z == pytest.approx(fmean(map(float, values[:, layer])), rel=1e-5)
+
+
+def test_an_expert_without_tokens_has_no_error_and_no_weighted_drift_by_accident(mixture):
+    opened, folder = mixture
+    starved = next(i for i, one in enumerate(opened.layers) if (one.block, one.expert) == (0, 1))
+    figures = lab_view(opened, folder, method="sarqc-gbs", bits=2, quantity="recon", layer=starved, draw=0)["figures"]
+    trace = at(figures["map_experts"], 0, 2)["data"][0]
+    assert [trace["text"][row][1] for row in range(2)] == ["not measured"] * 2
+    assert [trace["z"][row][1] for row in range(2)] == [None, None]
+
+
+def test_the_table_has_every_quantity_of_the_line(study, mixture):
+    table = figure_table(*study, "map", method="sarqc-gbs-auto", bits=2, layer=None)
+    keys = [column["key"] for column in table["columns"]]
+    assert {"recon", "held_out", "drift", "sar", "chosen_lambda", "chosen_gamma"} < set(keys)
+    chosen = stored(study, "selected_lambda", "sarqc-gbs-auto")
+    for layer, row in enumerate(table["rows"]):
+        assert row["chosen_lambda"] == Counter(chosen[:, layer].tolist()).most_common(1)[0][0]
+    rows = figure_table(*mixture, "map", method="sarqc-gbs", bits=2, layer=None)["rows"]
+    assert len(rows) == 18 * 2 * 5
+    tokens = stored(mixture, "tokens").mean(axis=0)
+    sar = stored(mixture, "sar").mean(axis=0)
+    for index, row in enumerate(rows):
+        layer, g, m = np.unravel_index(index, (18, 2, 5))
+        assert row["tokens"] == tokens[layer]
+        assert row["sar"] == pytest.approx(sar[layer, g, m])
+
+
+def test_the_most_frequent_is_the_smallest_of_several_and_nothing_stays_nothing():
+    samples = np.array([[0.5, math.nan], [0.1, math.nan]])
+    made = Quantity("lambda", np.zeros((2, 1, 1)), samples, (0.1, 0.5))
+    assert made.pooled([0]).tolist() == [[0.1]]
+    assert np.isnan(made.pooled([1])).all()
+    assert np.isnan(made.colours(made.pooled([1]))).all()
+    assert made.text(math.nan, [1]) == "not measured"
+    assert made.colours(np.array([0.1, 0.5])).tolist() == [0, 1]

@@ -1,0 +1,313 @@
+"""Facts against oracles written another way: loops, textbook formulas, and studies whose numbers are known."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+import numpy as np
+import pytest
+
+from sarqc.errors import NotFound
+from sarqc.figures import sentence as sentence_words
+from sarqc.figures.numbers import difference_decimals, number, plus_minus
+from sarqc.figures.sentence import plain, sentence, small_print
+from sarqc.study.document import ArrayRef
+from sarqc.study.facts import equal_points, has_lam, is_point, lam_index, layer_slice, line_facts
+from sarqc.study.paired import mean_over_draws, paired_difference, paired_items, spans, sweet_spot
+from tests.synthetic_study import CURVE, GAMMAS, LAMS, write_study
+
+
+@pytest.fixture
+def study(tmp_path):
+    return write_study(tmp_path / "toy"), tmp_path / "toy"
+
+
+def text_at(study, method: str, gamma: int, lam: int, layer: int | None = None) -> str:
+    facts = line_facts(study[0], study[1], method=method, bits=2, layer=layer)
+    return plain(sentence(facts, gamma, lam)).replace("\u00a0", " ")
+
+
+class TestPairedDifference:
+    def test_is_mean_and_standard_error_of_per_draw_differences(self):
+        rng = np.random.default_rng(1)
+        values, reference = rng.normal(80, 5, (5, 2, 3)), rng.normal(80, 5, (5, 1, 1))
+        found = paired_difference(values, reference)
+        for g in range(2):
+            for m in range(3):
+                each = [values[d, g, m] - reference[d, 0, 0] for d in range(5)]
+                assert found.mean[g, m] == pytest.approx(statistics.mean(each))
+                assert found.error[g, m] == pytest.approx(statistics.stdev(each) / math.sqrt(5))
+
+    def test_what_all_draws_share_cancels(self):
+        level = np.array([0.0, 10.0, 100.0])[:, None]
+        found = paired_difference(level + np.array([[3.0]]), level)
+        assert found.mean == pytest.approx([3.0])
+        assert found.error == pytest.approx([0.0])
+
+    def test_a_draw_measured_on_one_side_only_does_not_count(self):
+        values, reference = np.array([[1.0], [5.0], [np.nan]]), np.array([[0.0], [1.0], [7.0]])
+        found = paired_difference(values, reference)
+        assert found.draws.tolist() == [2]
+        assert found.mean == pytest.approx([2.5])
+        assert found.error == pytest.approx([statistics.stdev([1.0, 4.0]) / math.sqrt(2)])
+
+    def test_one_draw_has_a_difference_but_no_error(self):
+        found = paired_difference(np.array([[3.0]]), np.array([[1.0]]))
+        assert found.mean.tolist() == [2.0]
+        assert math.isnan(found.error[0])
+        assert found.verdict((0,)) == 0
+
+    @pytest.mark.parametrize(("shift", "verdict"), [(-5.0, -1), (0.01, 0), (5.0, 1)])
+    def test_verdict_needs_two_standard_errors(self, shift, verdict):
+        noise = np.array([-0.3, 0.1, 0.2, 0.0])[:, None]
+        assert paired_difference(noise + shift, np.zeros((4, 1))).verdict((0,)) == verdict
+
+
+class TestPairedItems:
+    def test_equal_answers_differ_by_nothing(self):
+        answers = np.random.default_rng(0).integers(0, 2, (3, 50))
+        found = paired_items(answers, answers)
+        assert found.mean == 0
+        assert found.error == 0
+
+    def test_error_covers_draws_and_items(self):
+        """On answers made with known variances, the error is near the deviation of the mean over many repetitions."""
+        rng = np.random.default_rng(3)
+        means, errors = [], []
+        for _ in range(300):
+            draw, item = rng.normal(0, 0.05, (6, 1)), rng.normal(0, 0.3, (1, 40))
+            found = paired_items(draw + item + rng.normal(0, 0.1, (6, 40)), np.zeros((6, 40)))
+            means.append(float(found.mean))
+            errors.append(float(found.error))
+        assert np.mean(errors) == pytest.approx(np.std(means), rel=0.15)
+
+    def test_one_draw_still_has_the_items(self):
+        difference = np.array([[1.0, 0.0, 0.0, -1.0, 1.0]])
+        found = paired_items(difference, np.zeros((1, 5)))
+        assert found.error == pytest.approx(statistics.stdev(difference[0]) / math.sqrt(5))
+
+
+class TestSweetSpot:
+    def test_band_holds_what_two_errors_cannot_tell_from_the_best(self):
+        draws = np.array([[5.0, 3.0, 3.1, 9.0], [6.0, 4.0, 3.9, 10.0], [7.0, 5.0, 5.1, 11.0]])
+        best, band = sweet_spot(draws)
+        assert best == 1
+        assert band.tolist() == [False, True, True, False]
+
+    def test_one_draw_has_a_best_and_no_band(self):
+        best, band = sweet_spot(np.array([[5.0, 3.0, 3.1]]))
+        assert best == 1
+        assert not band.any()
+
+    def test_unmeasured_points_are_never_inside(self):
+        best, band = sweet_spot(np.array([[np.nan, 3.0], [np.nan, 4.0]]))
+        assert (best, band.tolist()) == (1, [False, True])
+        assert sweet_spot(np.full((2, 3), np.nan))[0] is None
+
+    def test_more_can_be_better(self):
+        assert sweet_spot(np.array([[0.1, 0.9], [0.2, 0.8]]), lower_is_better=False)[0] == 1
+
+
+def test_spans_are_the_runs():
+    assert spans(np.array([False, True, True, False, True])) == [(1, 2), (4, 4)]
+    assert spans(np.zeros(3, dtype=bool)) == []
+
+
+def test_mean_over_draws_skips_what_was_not_measured():
+    assert mean_over_draws(np.array([[1.0, np.nan], [3.0, np.nan]])).tolist()[0] == 2.0
+    assert np.isnan(mean_over_draws(np.array([[np.nan], [np.nan]]))[0])
+
+
+class TestLineFacts:
+    def test_gptq_is_the_identity_line_at_one_percent(self, study):
+        facts = line_facts(*study, method="sarqc-gbs", bits=2, layer=None)
+        assert facts.baseline.label == "GPTQ 1 %"
+        assert facts.baseline_position is None
+        own = line_facts(*study, method="rqc-gbs", bits=2, layer=None)
+        assert own.baseline_position == lam_index(own.line, 0.01) == 1
+        assert own.perplexity.to_baseline.mean[0, 1] == 0
+
+    def test_awq_is_the_start_of_the_scale_search(self, study):
+        facts = line_facts(*study, method="rqc-gs", bits=2, layer=None)
+        assert facts.baseline.label == "AWQ"
+        assert facts.baseline_position == 0
+
+    def test_differences_are_those_of_the_curve(self, study):
+        facts = line_facts(*study, method="rqc-gbs", bits=2, layer=None)
+        # The alternating wobble cancels over an even number of draws, the level of each draw in pairs.
+        assert facts.perplexity.to_baseline.mean[0] == pytest.approx(CURVE - CURVE[1])
+        assert facts.perplexity.best == (3,)
+
+    def test_all_layers_is_the_mean_of_the_relative_errors(self, study):
+        each = [line_facts(*study, method="rqc-gbs", bits=2, layer=i).held_out for i in range(4)]
+        together = line_facts(*study, method="rqc-gbs", bits=2, layer=None).held_out
+        assert together == pytest.approx(np.mean(each, axis=0))
+
+    def test_change_is_relative_to_the_baseline(self, study):
+        facts = line_facts(*study, method="rqc-gbs", bits=2, layer=2)
+        assert facts.change["held_out"][0] == pytest.approx(facts.held_out[0] / facts.held_out[0, 1] - 1)
+
+    def test_saliency_is_compared_at_equal_lambda(self, study):
+        facts = line_facts(*study, method="sarqc-gbs", bits=2, layer=None)
+        assert facts.to_identity.mean[0, 1:] == pytest.approx([-1.0] * 4)
+        assert facts.to_identity.mean[1, 1:] == pytest.approx([-0.5] * 4)
+
+    def test_unknown_line_and_layer_are_refused_by_name(self, study):
+        with pytest.raises(NotFound, match="no line for gptaq"):
+            line_facts(*study, method="gptaq", bits=2, layer=None)
+        with pytest.raises(NotFound, match="no layer 9"):
+            line_facts(*study, method="rtn", bits=2, layer=9)
+
+
+class TestAuto:
+    @pytest.fixture(scope="class")
+    def study(self, tmp_path_factory):
+        """Lines of “auto” come first, where a careless search would find them."""
+        folder = tmp_path_factory.mktemp("auto") / "toy"
+        written = write_study(folder, auto=True)
+        return written.model_copy(update={"lines": tuple(reversed(written.lines))}), folder
+
+    def test_a_line_of_auto_holds_no_lambda(self, study):
+        auto = study[0].line("rqc-gbs-auto", 2)
+        assert (is_point(auto), has_lam(auto)) == (True, False)
+        assert lam_index(auto, 0.0) is None
+        assert equal_points(study[0].line("sarqc-gbs", 2), auto) == [None] * 5
+        assert equal_points(study[0].line("sarqc-gbs-auto", 2), auto) == [0]
+        rounding = study[0].line("rtn", 2)
+        assert (has_lam(rounding), lam_index(rounding, 0.0)) == (False, None)
+
+    @pytest.mark.parametrize(
+        ("method", "label", "value"), [("sarqc-gbs", "GPTQ 1 %", 90.5), ("sarqc-gs", "AWQ", 144.5)]
+    )
+    def test_both_kinds_of_line_have_the_same_baseline(self, study, method, label, value):
+        for name in (method, f"s{method}-auto" if method == "rqc-gs" else f"{method}-auto"):
+            facts = line_facts(*study, method=name, bits=2, layer=None)
+            assert facts.baseline.label == label
+            assert facts.perplexity.baseline_mean == pytest.approx(value)
+        assert facts.baseline_position is None
+
+    def test_identity_is_the_line_chosen_in_the_same_way(self, study):
+        auto = line_facts(*study, method="sarqc-gbs-auto", bits=2, layer=None)
+        assert auto.identity.line.name == "rqc-gbs-auto"
+        assert auto.to_identity.mean == pytest.approx(np.array([[-1.0]]))
+        assert line_facts(*study, method="sarqc-gbs", bits=2, layer=None).identity.line.name == "rqc-gbs"
+
+    def test_a_method_name_finds_the_curve_before_auto(self, study):
+        opened = study[0]
+        assert opened.line("sarqc-gbs", 2).selected is None
+        assert opened.line("sarqc-gbs-auto", 2).label == "Title of sarqc-gbs, auto"
+        alone = opened.model_copy(update={"lines": (opened.line("sarqc-gbs-auto", 2),)})
+        assert alone.line("sarqc-gbs", 2).selected == "layer"
+
+    def test_omniquant_is_lambda_zero_of_its_line(self, study):
+        opened, folder = study
+        same = {"method": "sarqc-omniquant", "baseline": "omniquant"}
+        lines = (
+            opened.line("sarqc-gs", 2).model_copy(update=same),
+            opened.line("sarqc-gs-auto", 2).model_copy(update=same),
+        )
+        other = opened.model_copy(update={"lines": lines[::-1]})
+        for name in ("sarqc-omniquant", "sarqc-omniquant-auto"):
+            facts = line_facts(other, folder, method=name, bits=2, layer=None)
+            assert facts.baseline.label == "OmniQuant"
+            assert facts.perplexity.baseline_mean == pytest.approx(144.5)
+
+    def test_pairs_are_positions_among_the_candidates(self, study):
+        found = line_facts(*study, method="sarqc-gbs-auto", bits=2, layer=None).selection
+        for at in np.ndindex(4, 4):
+            gamma, lam = found.pairs[at]
+            assert found.lams[lam] == pytest.approx(found.lam[at])
+            assert found.gammas[gamma] == pytest.approx(found.gamma[at])
+
+    def test_sentences_say_how_it_was_chosen(self, study):
+        by_layer = text_at(study, "sarqc-gbs-auto", 0, 0)
+        assert by_layer.startswith(
+            "With λ and γ chosen layer by layer on held-out calibration text the 2-bit model has perplexity 86.0"
+        )
+        assert "4.5 ± 0.2 better than plain GPTQ (90.5)" in by_layer
+        assert text_at(study, "rqc-gbs-auto", 0, 0).startswith("With λ chosen layer by layer")
+        assert text_at(study, "sarqc-gs-auto", 0, 0).startswith(
+            "With λ from 0.3 to 0.4, chosen for the whole model on held-out calibration text in each draw, the 2-bit"
+        )
+        facts = line_facts(*study, method="sarqc-gs-auto", bits=2, layer=None)
+        assert small_print(facts, 0, 0)[0] == "“auto” chose among 10 values of λ in four draws: 0.3 (2×), 0.4 (2×)."
+
+    def test_one_draw_has_one_lambda(self, tmp_path):
+        study = write_study(tmp_path / "one", draws=1, auto=True), tmp_path / "one"
+        text = text_at(study, "sarqc-gs-auto", 0, 0)
+        assert text.startswith("With λ = 0.3, chosen for the whole model on held-out calibration text, the 2-bit model")
+
+
+class TestSentence:
+    def test_names_the_gain_with_its_error(self, study):
+        text = text_at(study, "rqc-gbs", 0, 3, layer=0)
+        assert text.startswith("At λ = 0.3 the 2-bit model has perplexity 87.5 on unseen text: 3.0 ± ")
+        assert "better than plain GPTQ (90.5)" in text
+        assert "In this layer the weights drift" in text
+
+    def test_at_the_baseline_it_says_so(self, study):
+        text = text_at(study, "rqc-gbs", 0, 1)
+        assert "is plain GPTQ: perplexity 90.5" in text
+        assert "float model has 60.0" in text
+        assert "λ = 0.3" in text
+
+    def test_says_plainly_when_worse(self, study):
+        assert "worse than plain GPTQ" in text_at(study, "rqc-gbs", 0, 0)
+
+    def test_says_plainly_when_regularisation_does_not_help(self, tmp_path):
+        curve = np.array([90.0, 86.0, 87.0, 88.0, 89.0])
+        study = write_study(tmp_path / "toy", curve=curve, gs=False), tmp_path / "toy"
+        assert "No other λ tried has a lower perplexity." in text_at(study, "rqc-gbs", 0, 1)
+        assert "None is better than plain GPTQ." in text_at(study, "rqc-gbs", 0, 3)
+
+    def test_says_plainly_when_it_can_not_be_told(self, tmp_path):
+        study = write_study(tmp_path / "toy"), tmp_path / "toy"
+        facts = line_facts(*study, method="sarqc-gs", bits=2, layer=None)
+        assert facts.to_identity.verdict((0, 2)) == 0
+        assert "not to be told apart" in small_print(facts, 0, 2)[-1]
+
+    def test_one_draw_claims_nothing(self, tmp_path):
+        study = write_study(tmp_path / "one", draws=1), tmp_path / "one"
+        text = text_at(study, "rqc-gbs", 0, 3)
+        assert "on the one draw measured" in text
+        assert "One calibration draw can't tell" in text
+        assert "±" not in text
+
+    def test_every_point_has_a_whole_sentence(self, study):
+        for line in study[0].lines:
+            for layer in (None, 0):
+                facts = line_facts(*study, method=line.method, bits=2, layer=layer)
+                for g in range(len(line.gammas)):
+                    for m in range(len(line.lams)):
+                        text = plain(sentence(facts, g, m))
+                        assert text.endswith(".")
+                        assert "nan" not in text.lower()
+                        assert "  " not in text
+                        assert "!" not in text
+
+    def test_gamma_is_named_where_there_are_several(self, study):
+        assert text_at(study, "sarqc-gbs", 1, 2).startswith("At λ = 0.1, γ = 0.5 the 2-bit model")
+        assert len(GAMMAS) == 2
+        assert len(LAMS) == 5
+
+
+def test_numbers_are_written_like_people_write_them():
+    assert number(-0.04, 1) == "0.0"
+    assert number(-2.94, 1) == "\u22122.9"
+    assert plus_minus(2.94, 0.52, 83.6) == "2.9\u00a0±\u00a00.5"
+    assert plus_minus(2.94, math.nan, 83.6) == "2.9"
+    assert difference_decimals(0.14, 83.6) == 2
+    assert difference_decimals(12.0, 83.6) == 1
+
+
+def test_a_layer_is_one_stretch_of_bytes():
+    ref = ArrayRef(file="0" * 32 + ".bin", dtype="float32", shape=(3, 2, 5), axes=("layer", "gamma", "lambda"))
+    assert layer_slice(ref, 2) == (80, 40)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "0"), (0.0004, "0.04"), (0.002, "0.2"), (0.0194, "1.9"), (0.0196, "2"), (0.3, "30")]
+)
+def test_a_small_share_is_not_nothing(value: float, text: str) -> None:
+    assert sentence_words.small_percent(value) == f"{text}\N{NO-BREAK SPACE}%"
