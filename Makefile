@@ -1,11 +1,13 @@
 # make app    open the web app on http://127.0.0.1:7860
 # make test   run the whole suite, in two processes
-# make check  style, and whether the generated pages are current
+# make check  types, style, and whether what is generated is current
 # make bench  speed, as ratios within one run
 # Each does all of its own set-up in .venv.
 
 PYTHON ?= python3
 BIN := .venv/bin
+# Node comes with the development requirements; nothing of it is shipped.
+NPX := PATH="$(CURDIR)/$(BIN):$$PATH" npx --no-install
 export HF_HUB_DISABLE_TELEMETRY := 1
 export GRADIO_ANALYTICS_ENABLED := False
 # Threads that spin while they wait starve each other on a busy host.
@@ -16,13 +18,16 @@ export OMP_WAIT_POLICY := PASSIVE
 app: .venv/app.done
 	$(BIN)/python app.py
 
-test: .venv/dev.done chromium
+test: .venv/dev.done node_modules/.package-lock.json chromium
 	$(BIN)/ruff check .
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-check: .venv/dev.done
+check: .venv/dev.done node_modules/.package-lock.json
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(NPX) biome check --error-on-warnings .
+	$(NPX) tsc --project assets/js/tsconfig.json
 	$(BIN)/python docs/make_reference.py --check
 	$(BIN)/python docs/make_results.py --check
 
@@ -38,6 +43,10 @@ bench: .venv/dev.done
 
 .venv/dev.done: requirements.txt requirements-dev.txt .venv/app.done | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	touch $@
+
+node_modules/.package-lock.json: package.json package-lock.json .venv/dev.done
+	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --silent --no-audit --no-fund
 	touch $@
 
 # The browser tests drive a real Chromium; without one they are skipped and say so.

@@ -20,7 +20,19 @@ test("the figure itself is not changed", () => {
 
 test("a binding is indexed by the axes it names", () => {
   assert.equal(lookUp({ over: ["lambda"], values: [7, 8, 9] }, { gamma: 1, lambda: 2 }), 9);
-  assert.equal(lookUp({ over: ["gamma", "lambda"], values: [[1, 2], [3, 4]] }, { gamma: 1, lambda: 0 }), 3);
+  assert.equal(
+    lookUp(
+      {
+        over: ["gamma", "lambda"],
+        values: [
+          [1, 2],
+          [3, 4],
+        ],
+      },
+      { gamma: 1, lambda: 0 },
+    ),
+    3,
+  );
 });
 
 test("a path may go through arrays and make what is missing", () => {
@@ -34,7 +46,10 @@ test("bytes become weights in their unit, γ before λ before rows", () => {
   const bytes = Uint8Array.from({ length: 24 }, (_, i) => i);
   const array = openArray(bytes.buffer, { dtype: "uint8", shape, scale: 2.55 });
   const rows = array.matrix(1, 2).map((row) => Array.from(row, (v) => Math.round(v * 100)));
-  assert.deepEqual(rows, [[20, 21], [22, 23]]);
+  assert.deepEqual(rows, [
+    [20, 21],
+    [22, 23],
+  ]);
   assert.equal(array.matrix(1, 2), array.matrix(1, 2));
 });
 
@@ -46,26 +61,43 @@ test("an array binding without λ follows the shown one", () => {
   const figure = {
     data: [{}, {}],
     layout: {},
-    bindings: [{ path: "data.0.z", array: "s", lambda: 0 }, { path: "data.1.z", array: "s" }],
+    bindings: [
+      { path: "data.0.z", array: "s", lambda: 0 },
+      { path: "data.1.z", array: "s" },
+    ],
   };
   const made = figureAt(figure, { gamma: 0, lambda: 3 }, { s: { matrix: (g, l) => [[g, l]] } });
   assert.deepEqual(made.data, [{ z: [[0, 0]] }, { z: [[0, 3]] }]);
 });
 
 test("roles become colours, also inside texts", () => {
-  const made = withColours({ a: "var(--quality)", b: '<span style="color:var(--recon-ink)">1</span>' }, (name) => `[${name}]`);
+  const made = withColours(
+    { a: "var(--quality)", b: '<span style="color:var(--recon-ink)">1</span>' },
+    (name) => `[${name}]`,
+  );
   assert.deepEqual(made, { a: "[--quality]", b: '<span style="color:[--recon-ink]">1</span>' });
 });
 
 test("an array can be drawn as its difference to another λ", () => {
-  const array = { matrix: (gamma, lambda) => [[10 * gamma + lambda, 1], [lambda * lambda, 2]] };
+  const array = {
+    matrix: (gamma, lambda) => [
+      [10 * gamma + lambda, 1],
+      [lambda * lambda, 2],
+    ],
+  };
   const figure = { data: [{}], layout: {}, bindings: [{ path: "data.0.z", array: "surface", minus: 1 }] };
   const { data } = figureAt(figure, { gamma: 1, lambda: 3 }, { surface: array });
-  assert.deepEqual(data[0].z, [[2, 0], [8, 0]]);
+  assert.deepEqual(data[0].z, [
+    [2, 0],
+    [8, 0],
+  ]);
 });
 
 test("bytes with a zero of their own have both signs", () => {
   const shape = [1, 1, 1, 4];
   const array = openArray(Uint8Array.from([1, 128, 255, 65]).buffer, { dtype: "uint8", shape, scale: 0.5, zero: 128 });
-  assert.deepEqual(Array.from(array.matrix(0, 0)[0], (v) => Math.round(v * 10000)), [-5000, 0, 5000, -2480]);
+  assert.deepEqual(
+    Array.from(array.matrix(0, 0)[0], (v) => Math.round(v * 10000)),
+    [-5000, 0, 5000, -2480],
+  );
 });

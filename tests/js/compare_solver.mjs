@@ -29,7 +29,11 @@ for (const one of layers) {
   found.zero_points_that_differ += differing(solved.zeroPoints, answer.zeroPoints);
   found.levels = Math.max(found.levels, largest(solved.dequantized, answer.dequantized, apart));
   found.scales = Math.max(found.scales, largest(solved.scales, answer.scales, relative));
-  found.losses = Math.max(found.losses, relative(solved.reconLoss, answer.reconLoss), relative(solved.sarLoss, answer.sarLoss));
+  found.losses = Math.max(
+    found.losses,
+    relative(solved.reconLoss, answer.reconLoss),
+    relative(solved.sarLoss, answer.sarLoss),
+  );
   found.floors_that_differ += relative(solved.diagonalFloor, answer.diagonalFloor) > 1e-9;
   const size = one.groupSize ?? one.weight[0].length;
   solved.values.forEach((row, o) =>

@@ -38,7 +38,15 @@ test("the shown line's layer, at many λ, with nothing measured of the model", (
 });
 
 test("a run's own recipe goes before what the model suggests", () => {
-  const recipe = { model: "elsewhere", calibration: "mine", samples: 3, length: 64, seed: 7, held_out_samples: 20, test: "t" };
+  const recipe = {
+    model: "elsewhere",
+    calibration: "mine",
+    samples: 3,
+    length: 64,
+    seed: 7,
+    held_out_samples: 20,
+    test: "t",
+  };
   const made = recipeFor({ ...view, study: { ...view.study, recipe } }, at, suggested, method);
   assert.deepEqual([made.calibration, made.samples, made.seed, made.held_out_samples], ["mine", 3, 7, 20]);
   assert.equal(made.test, undefined);
@@ -47,7 +55,10 @@ test("a run's own recipe goes before what the model suggests", () => {
 
 test("whole rows, and a method without γ", () => {
   const line = { ...view.line, group_size: null, method: "rqc-gbs" };
-  const made = recipeFor({ ...view, line, gammas: [null] }, { gamma: 0, lambda: 0 }, suggested, { unit: "layer", tunes: ["lam"] });
+  const made = recipeFor({ ...view, line, gammas: [null] }, { gamma: 0, lambda: 0 }, suggested, {
+    unit: "layer",
+    tunes: ["lam"],
+  });
   assert.equal(made.group_size, "per_channel");
   assert.equal("gamma" in made, false);
   assert.equal(made.lambda, 0);
@@ -63,5 +74,8 @@ test("nothing is offered where nothing can be computed", () => {
 
 test("λ rise from 0", () => {
   assert.equal(LAMS[0], 0);
-  assert.deepEqual(LAMS, [...new Set(LAMS)].sort((a, b) => a - b));
+  assert.deepEqual(
+    LAMS,
+    [...new Set(LAMS)].sort((a, b) => a - b),
+  );
 });

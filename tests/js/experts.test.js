@@ -1,36 +1,70 @@
 /** Mixtures: cells that experts share, their tokens in tables, and the two lists that lead to a layer. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { layerAt, layerChoice } from "../../assets/js/explorer/layer_choice.js";
 import { LAYER_COLUMNS, layerRows, worstRows } from "../../assets/js/calibrate/layer_rows.js";
 import * as State from "../../assets/js/calibrate/run_state.js";
+import { layerAt, layerChoice } from "../../assets/js/explorer/layer_choice.js";
 
 /** A mixture as a run or a view lists it: attention, then experts with two linears each. */
 function mixture(blocks, experts) {
   const layers = [];
-  const add = (block, expert, module, label) => layers.push({ name: `l.${layers.length}`, block, expert, module, index: layers.length, label });
+  const add = (block, expert, module, label) =>
+    layers.push({ name: `l.${layers.length}`, block, expert, module, index: layers.length, label });
   for (let block = 0; block < blocks; block += 1) {
     add(block, null, "q_proj", `block ${block} · q_proj`);
     for (let expert = 0; expert < experts; expert += 1) {
-      for (const name of ["up_proj", "down_proj"]) add(block, expert, `experts.${name}`, `block ${block} · expert ${expert} · ${name}`);
+      for (const name of ["up_proj", "down_proj"])
+        add(block, expert, `experts.${name}`, `block ${block} · expert ${expert} · ${name}`);
     }
   }
   return layers;
 }
 
 const layers = mixture(2, 3);
-const started = (all) => ({ type: "started", seq: 1, model: "toy", device: "cpu", layers: all, share_quantized: 0.9, finished_layers: 0 });
-const done = (index, recon, tokens) => ({ type: "layer_done", seq: index + 2, name: `l.${index}`, index, total: 14, report: { relative_recon: recon, n_tokens: tokens }, seconds: 1 });
+const started = (all) => ({
+  type: "started",
+  seq: 1,
+  model: "toy",
+  device: "cpu",
+  layers: all,
+  share_quantized: 0.9,
+  finished_layers: 0,
+});
+const done = (index, recon, tokens) => ({
+  type: "layer_done",
+  seq: index + 2,
+  name: `l.${index}`,
+  index,
+  total: 14,
+  report: { relative_recon: recon, n_tokens: tokens },
+  seconds: 1,
+});
 
 test("experts of a block share a cell, and stand alone in the matrix of their block", () => {
   const { rows, columns, cells } = State.matrix(layers);
-  assert.deepEqual([rows, columns], [[0, 1], ["q_proj", "experts.up_proj", "experts.down_proj"]]);
+  assert.deepEqual(
+    [rows, columns],
+    [
+      [0, 1],
+      ["q_proj", "experts.up_proj", "experts.down_proj"],
+    ],
+  );
   assert.deepEqual(cells[1], [[7], [8, 10, 12], [9, 11, 13]]);
-  assert.deepEqual(State.expertMatrix(layers, 1), { experts: [0, 1, 2], modules: ["experts.up_proj", "experts.down_proj"], cells: [[8, 10, 12], [9, 11, 13]] });
+  assert.deepEqual(State.expertMatrix(layers, 1), {
+    experts: [0, 1, 2],
+    modules: ["experts.up_proj", "experts.down_proj"],
+    cells: [
+      [8, 10, 12],
+      [9, 11, 13],
+    ],
+  });
 });
 
 test("a shared cell has the mean and the largest error of those that tokens reached", () => {
-  const state = [started(layers), done(1, 0.2, 50), done(3, 0, 0), done(5, 0.4, 10)].reduce(State.reduce, State.initial());
+  const state = [started(layers), done(1, 0.2, 50), done(3, 0, 0), done(5, 0.4, 10)].reduce(
+    State.reduce,
+    State.initial(),
+  );
   const facts = State.cellFacts(state, [1, 3, 5]);
   assert.ok(Math.abs(facts.mean - 0.3) < 1e-12);
   assert.deepEqual([facts.done, facts.starved, facts.worst, facts.at], [3, 1, 0.4, 5]);
@@ -54,38 +88,85 @@ test("thousands of layers are folded and described in less than a second", () =>
 });
 
 test("tokens stand in the table only where they differ, and 0/0 is a dash", () => {
-  const report = (recon, held, tokens) => ({ relative_recon: recon, relative_held_out: held, relative_drift: 0.1, n_tokens: tokens, flags: [] });
+  const report = (recon, held, tokens) => ({
+    relative_recon: recon,
+    relative_held_out: held,
+    relative_drift: 0.1,
+    n_tokens: tokens,
+    flags: [],
+  });
   const rows = layerRows([
     { name: "a", report: report(0.1, 0.2, 100) },
     { name: "b", report: report(0, 0.5, 0) },
     { name: "c", report: report(0.3, 0, 7) },
   ]);
-  assert.deepEqual(rows.map((row) => [row.relative_recon, row.relative_held_out, row.n_tokens]), [[0.1, 0.2, 100], [null, 0.5, 0], [0.3, null, 7]]);
+  assert.deepEqual(
+    rows.map((row) => [row.relative_recon, row.relative_held_out, row.n_tokens]),
+    [
+      [0.1, 0.2, 100],
+      [null, 0.5, 0],
+      [0.3, null, 7],
+    ],
+  );
   assert.equal(LAYER_COLUMNS.find((one) => one.key === "n_tokens").show(rows[1]), "0");
-  assert.deepEqual(worstRows(rows, 2).map((row) => row.name), ["b", "a"]);
+  assert.deepEqual(
+    worstRows(rows, 2).map((row) => row.name),
+    ["b", "a"],
+  );
   // A dense layer may be solved without any error, and all of them see the same tokens.
-  const dense = layerRows([{ name: "a", report: report(0, 0, 100) }, { name: "b", report: report(0.1, 0.1, 100) }]);
-  assert.deepEqual(dense.map((row) => [row.relative_recon, row.n_tokens]), [[0, null], [0.1, null]]);
+  const dense = layerRows([
+    { name: "a", report: report(0, 0, 100) },
+    { name: "b", report: report(0.1, 0.1, 100) },
+  ]);
+  assert.deepEqual(
+    dense.map((row) => [row.relative_recon, row.n_tokens]),
+    [
+      [0, null],
+      [0.1, null],
+    ],
+  );
 });
 
 test("a dense model has one list of layers", () => {
   const dense = [0, 1].map((index) => ({ index, label: `block ${index} · q_proj`, block: index, expert: null }));
   const choice = layerChoice({ layers: dense, layer: 1, blocks: null });
   assert.equal(choice.blocks, null);
-  assert.deepEqual(choice.groups, [{ title: null, options: [["all", "all layers"], [0, "block 0 · q_proj"], [1, "block 1 · q_proj"]] }]);
+  assert.deepEqual(choice.groups, [
+    {
+      title: null,
+      options: [
+        ["all", "all layers"],
+        [0, "block 0 · q_proj"],
+        [1, "block 1 · q_proj"],
+      ],
+    },
+  ]);
   assert.equal(choice.layer, "1");
 });
 
 test("a mixture has a list of blocks, and one of the layers of the chosen block by expert", () => {
-  const blocks = [[0, 0], [1, 7]];
+  const blocks = [
+    [0, 0],
+    [1, 7],
+  ];
   const none = layerChoice({ layers: layers.slice(0, 7), layer: null, blocks });
-  assert.deepEqual(none.blocks, [["all", "all layers"], [0, "block 0"], [7, "block 1"]]);
+  assert.deepEqual(none.blocks, [
+    ["all", "all layers"],
+    [0, "block 0"],
+    [7, "block 1"],
+  ]);
   assert.deepEqual([none.block, none.layer, none.groups], ["all", "all", []]);
   const view = { layers: layers.slice(7), layer: 11, blocks };
   const one = layerChoice(view);
   assert.equal(layerAt(view, 11).label, "block 1 · expert 1 · down_proj");
   assert.equal(layerAt(view, 3), undefined);
   assert.deepEqual([one.block, one.layer], ["7", "11"]);
-  assert.deepEqual(one.groups.map((group) => group.title), ["block 1", "expert 0", "expert 1", "expert 2"]);
-  assert.deepEqual(one.groups[2].options, [[10, "expert 1 · up_proj"], [11, "expert 1 · down_proj"]]);
+  assert.deepEqual(
+    one.groups.map((group) => group.title),
+    ["block 1", "expert 0", "expert 1", "expert 2"],
+  );
+  assert.deepEqual(one.groups[2].options, [
+    [10, "expert 1 · up_proj"],
+    [11, "expert 1 · down_proj"],
+  ]);
 });

@@ -2,7 +2,18 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { bytes, count, csv, duration, format, number, percent, plain, significant, when } from "../../assets/js/base/format.js";
+import {
+  bytes,
+  count,
+  csv,
+  duration,
+  format,
+  number,
+  percent,
+  plain,
+  significant,
+  when,
+} from "../../assets/js/base/format.js";
 
 const golden = JSON.parse(readFileSync(new URL("../golden/format.json", import.meta.url), "utf8"));
 
@@ -14,7 +25,13 @@ test("numbers look as in the sentence", () => {
 });
 
 test("three digits that mean something, whatever the size", () => {
-  assert.deepEqual([0.87, 1.05, 0.000123, 12.345, 1e-9].map(significant), ["0.870", "1.05", "0.000123", "12.3", "1.00·10^\u22129"]);
+  assert.deepEqual([0.87, 1.05, 0.000123, 12.345, 1e-9].map(significant), [
+    "0.870",
+    "1.05",
+    "0.000123",
+    "12.3",
+    "1.00·10^\u22129",
+  ]);
 });
 
 test("what was not measured is a dash", () => {
@@ -42,6 +59,9 @@ test("a time is short today and has its date otherwise", () => {
 
 test("a CSV keeps full precision and quotes what must be quoted", () => {
   const columns = [{ key: "lambda" }, { key: "note" }];
-  const rows = [{ lambda: 0.1, note: 'a "b", c' }, { lambda: 83.12345678901234, note: null }];
+  const rows = [
+    { lambda: 0.1, note: 'a "b", c' },
+    { lambda: 83.12345678901234, note: null },
+  ];
   assert.equal(csv(columns, rows), 'lambda,note\r\n0.1,"a ""b"", c"\r\n83.12345678901234,\r\n');
 });

@@ -2,15 +2,25 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { csv } from "../../assets/js/base/format.js";
-import { LAYER_COLUMNS, judgements, layerRows, pairCounts, shortNames } from "../../assets/js/calibrate/layer_rows.js";
+import { judgements, LAYER_COLUMNS, layerRows, pairCounts, shortNames } from "../../assets/js/calibrate/layer_rows.js";
 
 const errors = { relative_recon: 0.1, relative_held_out: null, relative_drift: 0.3, flags: [] };
 const tried = (values) =>
-  values.map((validation, index) => ({ lam: [0.25, 0.5][index % 2], gamma: [0.1, 0.5][index >> 1], train: 0.1, validation, relative_drift: 0.3 }));
+  values.map((validation, index) => ({
+    lam: [0.25, 0.5][index % 2],
+    gamma: [0.1, 0.5][index >> 1],
+    train: 0.1,
+    validation,
+    relative_drift: 0.3,
+  }));
 const layer = (name, chosen, more = {}) => ({ name, report: { ...errors, chosen, ...more } });
 const auto = [
   layer("model.layers.0.q_proj", { lam: 0.5, gamma: 0.1 }, { candidates: tried([0.4, 0.2, 0.5, 0.3]) }),
-  layer("model.layers.0.down_proj", { lam: 0.25, gamma: 0.5 }, { candidates: tried([4, 2, 1, 3]), flags: ["fewer_tokens_than_channels"] }),
+  layer(
+    "model.layers.0.down_proj",
+    { lam: 0.25, gamma: 0.5 },
+    { candidates: tried([4, 2, 1, 3]), flags: ["fewer_tokens_than_channels"] },
+  ),
 ];
 const shown = (row, title) => LAYER_COLUMNS.find((column) => column.title === title).show(row);
 
@@ -31,13 +41,37 @@ test("what a layer chose stands beside what it gained", () => {
 });
 
 test("pairs are counted, γ in rows and λ in columns", () => {
-  assert.deepEqual(pairCounts(auto), { lams: [0.25, 0.5], gammas: [0.1, 0.5], counts: [[0, 1], [1, 0]] });
-  const one = [layer("a", { lam: 0.5 }, { candidates: [{ lam: 0.25, gamma: null, validation: 2 }, { lam: 0.5, gamma: null, validation: 1 }] })];
+  assert.deepEqual(pairCounts(auto), {
+    lams: [0.25, 0.5],
+    gammas: [0.1, 0.5],
+    counts: [
+      [0, 1],
+      [1, 0],
+    ],
+  });
+  const one = [
+    layer(
+      "a",
+      { lam: 0.5 },
+      {
+        candidates: [
+          { lam: 0.25, gamma: null, validation: 2 },
+          { lam: 0.5, gamma: null, validation: 1 },
+        ],
+      },
+    ),
+  ];
   assert.deepEqual(pairCounts(one), { lams: [0.25, 0.5], gammas: [null], counts: [[0, 1]] });
 });
 
 test("λ stands in the table of layers only where layers chose it", () => {
-  assert.deepEqual(layerRows(auto).map((row) => [row.lam, row.gamma, row.validation]), [[0.5, 0.1, 0.2], [0.25, 0.5, 1]]);
+  assert.deepEqual(
+    layerRows(auto).map((row) => [row.lam, row.gamma, row.validation]),
+    [
+      [0.5, 0.1, 0.2],
+      [0.25, 0.5, 1],
+    ],
+  );
   assert.equal(layerRows(auto)[1].flags, "fewer tokens than channels");
   const [row] = layerRows([layer("a", { lam: 0.3, gamma: 0.1 })]);
   assert.deepEqual([row.lam, row.gamma, row.alpha, row.best_epoch], [null, null, null, null]);
@@ -49,8 +83,14 @@ test("scales with their interval of λ", () => {
     layer("b", { alpha: null, lam_interval: [0.2, null] }),
     layer("c", { alpha: 1 }),
   ]);
-  assert.deepEqual(rows.map((row) => shown(row, "α")), ["0.35", "none", "1"]);
-  assert.deepEqual(rows.map((row) => shown(row, "Same choice for λ")), ["0.123 to 0.5", "0.2 and more", "–"]);
+  assert.deepEqual(
+    rows.map((row) => shown(row, "α")),
+    ["0.35", "none", "1"],
+  );
+  assert.deepEqual(
+    rows.map((row) => shown(row, "Same choice for λ")),
+    ["0.123 to 0.5", "0.2 and more", "–"],
+  );
   assert.match(csv(LAYER_COLUMNS, rows), /^layer,.*\r\na,0\.1,,0\.3,,,,0\.35,0\.12345,0\.5,/);
 });
 

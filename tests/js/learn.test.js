@@ -2,15 +2,27 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { spread, ticks } from "../../assets/js/charts/chart.js";
 import { between, oneFrom, settle } from "../../assets/js/learn/address.js";
-import { changeOf, largest, movement, othersOf, readPicks, state as channelState, toyChannels } from "../../assets/js/learn/channels.js";
+import {
+  changeOf,
+  state as channelState,
+  largest,
+  movement,
+  othersOf,
+  readPicks,
+  toyChannels,
+} from "../../assets/js/learn/channels.js";
 import { wayOf } from "../../assets/js/learn/keyboard.js";
-import { contour, readTokens, start, state as latticeState } from "../../assets/js/learn/lattice.js";
+import { contour, state as latticeState, readTokens, start } from "../../assets/js/learn/lattice.js";
 import { normals } from "../../assets/js/learn/random.js";
 import { bestOf, column } from "../../assets/js/learn/shipped_study.js";
-import { LAMS, SIZES, errorsOf, toyLayer } from "../../assets/js/learn/tokens.js";
 import { everyPair, roundEven, statisticsOf, winners } from "../../assets/js/learn/solver.js";
+import { errorsOf, LAMS, SIZES, toyLayer } from "../../assets/js/learn/tokens.js";
 
-const key = (name, inside = "", more = {}) => ({ key: name, target: { closest: (selector) => selector.includes(inside) && inside !== "" }, ...more });
+const key = (name, inside = "", more = {}) => ({
+  key: name,
+  target: { closest: (selector) => selector.includes(inside) && inside !== "" },
+  ...more,
+});
 
 test("space and arrows move between steps unless what has the focus needs them", () => {
   assert.equal(wayOf(key("ArrowRight")), 1);
@@ -26,7 +38,10 @@ test("space and arrows move between steps unless what has the focus needs them",
 });
 
 test("half goes to the even number, as in Python", () => {
-  assert.deepEqual([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 2.4, -2.6].map((value) => roundEven(value) + 0), [0, 2, 2, 0, -2, -2, 2, -3]);
+  assert.deepEqual(
+    [0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 2.4, -2.6].map((value) => roundEven(value) + 0),
+    [0, 2, 2, 0, -2, -2, 2, -3],
+  );
 });
 
 test("every point of an ellipse has the error that it stands for", () => {
@@ -41,7 +56,9 @@ test("every point of an ellipse has the error that it stands for", () => {
 
 test("as λ grows the winner drifts less and errs more, and the tour starts with three jumps", () => {
   const grid = { bits: 3, groupSize: null, kind: "asymmetric" };
-  const route = winners(everyPair([start.x, start.y], statisticsOf(readTokens(start.tokens)).gram, { scale: 1, zeroPoint: 4 }, grid));
+  const route = winners(
+    everyPair([start.x, start.y], statisticsOf(readTokens(start.tokens)).gram, { scale: 1, zeroPoint: 4 }, grid),
+  );
   assert.equal(route.length, 4);
   for (let i = 1; i < route.length; i += 1) {
     assert.ok(route[i].from > route[i - 1].from);
@@ -53,7 +70,11 @@ test("as λ grows the winner drifts less and errs more, and the tour starts with
 test("an address that makes no sense gives the tokens and channels of the start", () => {
   assert.deepEqual(readTokens("1,2;3"), readTokens(start.tokens));
   assert.deepEqual(readTokens("0.5,1;9,0;0,0"), readTokens(start.tokens));
-  assert.deepEqual(readTokens("0.5,1;-1,0;0,0.25"), [[0.5, 1], [-1, 0], [0, 0.25]]);
+  assert.deepEqual(readTokens("0.5,1;-1,0;0,0.25"), [
+    [0.5, 1],
+    [-1, 0],
+    [0, 0.25],
+  ]);
   assert.deepEqual(readPicks("2,2,6,99,x,11,12"), [1, 5, 10]);
   assert.deepEqual(readPicks(undefined), []);
   assert.deepEqual(largest([3, 1, 9, 4], 2), [2, 3]);
@@ -83,7 +104,16 @@ test("few tokens mislead more than many, and λ helps them more: what step 3 say
 });
 
 test("columns of a view and the best of them, holes left out", () => {
-  const view = { lams: [0, 0.1, 1], table: { rows: [{ at: [0, 2], recon: 4 }, { at: [0, 0], recon: 3 }, { at: [1, 1], recon: 1 }] } };
+  const view = {
+    lams: [0, 0.1, 1],
+    table: {
+      rows: [
+        { at: [0, 2], recon: 4 },
+        { at: [0, 0], recon: 3 },
+        { at: [1, 1], recon: 1 },
+      ],
+    },
+  };
   assert.deepEqual(column(view, "recon"), [3, null, 4]);
   assert.deepEqual(column(view, "recon", 1), [null, 1, null]);
   assert.equal(bestOf([3, null, 2, 4]), 2);
@@ -119,7 +149,10 @@ test("saliency keeps the salient channels in their place and identity does not: 
   const wanted = [7, 9, 11];
   const changes = Array.from({ length: 14 }, (_, i) => {
     const found = movement(toyChannels(i + 1), 0.5, 0.1);
-    assert.deepEqual([...found.top].sort((a, b) => a - b), wanted);
+    assert.deepEqual(
+      [...found.top].sort((a, b) => a - b),
+      wanted,
+    );
     return [changeOf(found, found.top), changeOf(found, othersOf(found))];
   });
   // Not a matter of the draw: of fourteen layers like it thirteen show it, and on average clearly.

@@ -29,7 +29,12 @@ test("neighbours of the sweet spot make one stretch on the slider", () => {
 test("turning keeps the distance and stays above the ground", () => {
   const camera = { eye: { x: 1, y: -1, z: 0.5 }, up: { x: 0, y: 0, z: 1 } };
   const far = Math.hypot(1, 1, 0.5);
-  for (const [dx, dy] of [[10, 0], [0, 40], [0, -4000], [500, 4000]]) {
+  for (const [dx, dy] of [
+    [10, 0],
+    [0, 40],
+    [0, -4000],
+    [500, 4000],
+  ]) {
     const { eye } = parts.turned(camera, dx, dy);
     assert.ok(Math.abs(Math.hypot(eye.x, eye.y, eye.z) - far) < 1e-9);
     assert.ok(eye.z > 0);
@@ -38,7 +43,12 @@ test("turning keeps the distance and stays above the ground", () => {
 });
 
 test("a filter finds runs by every word typed", () => {
-  const run = { id: "1", state: "finished", owner: "ada", recipe: { model: "a/tiny-llama", bits: 2, method: "rqc-gbs", grid: "asymmetric" } };
+  const run = {
+    id: "1",
+    state: "finished",
+    owner: "ada",
+    recipe: { model: "a/tiny-llama", bits: 2, method: "rqc-gbs", grid: "asymmetric" },
+  };
   assert.ok(parts.matches(run, ""));
   assert.ok(parts.matches(run, "LLAMA 2 bits"));
   assert.ok(!parts.matches(run, "llama 3 bits"));
@@ -54,25 +64,47 @@ test("of the points within R the one of least error is shown, as a search throug
     const drift = Array.from({ length: 8 }, (_, i) => (draw(i) > 0.8 ? null : draw(i)));
     const error = Array.from({ length: 8 }, (_, i) => (draw(i + 50) > 0.8 ? null : draw(i + 90)));
     const radius = draw(200);
-    const inside = drift.map((value, i) => [error[i], value, i]).filter(([e, d]) => e !== null && d !== null && d <= radius);
+    const inside = drift
+      .map((value, i) => [error[i], value, i])
+      .filter(([e, d]) => e !== null && d !== null && d <= radius);
     inside.sort((a, b) => a[0] - b[0] || a[1] - b[1] || a[2] - b[2]);
     assert.equal(parts.boundedBest(drift, error, radius), inside.length ? inside[0][2] : null);
   }
 });
 
 test("the numbers behind a picture are those that it draws", () => {
-  const matrix = (gamma, lambda) => [[gamma, lambda], [0.5, 10 * lambda]];
-  const { columns, rows } = parts.cells({ arrays: { surface: { matrix } }, at: { gamma: 1, lambda: 2 }, view: { lam_texts: ["0", "0.1", "0.5"] } });
-  assert.deepEqual(columns.map((one) => one.key), ["row", "column", "first", "shown"]);
+  const matrix = (gamma, lambda) => [
+    [gamma, lambda],
+    [0.5, 10 * lambda],
+  ];
+  const { columns, rows } = parts.cells({
+    arrays: { surface: { matrix } },
+    at: { gamma: 1, lambda: 2 },
+    view: { lam_texts: ["0", "0.1", "0.5"] },
+  });
+  assert.deepEqual(
+    columns.map((one) => one.key),
+    ["row", "column", "first", "shown"],
+  );
   assert.deepEqual(rows.at(-1), { row: 1, column: 1, first: 0, shown: 20 });
   assert.equal(rows.length, 4);
   const curve = { mode: "lines+markers", name: "A", x: ["0", "1"], y: [5, 5], text: ["9.1", "5.0"] }; // 9.1 is off the scale
   const drawn = parts.drawnTable([curve, { mode: "markers", x: ["0"], y: [5], text: ["no"] }]);
-  assert.deepEqual(drawn.rows.map((row) => row.value), ["9.1", "5.0"]);
+  assert.deepEqual(
+    drawn.rows.map((row) => row.value),
+    ["9.1", "5.0"],
+  );
 });
 
 test("values of a link beside the axis are told with what is shown instead", () => {
-  const view = { line: { has_lam: true }, lams: [0, 0.5], lam_texts: ["0", "0.5"], gammas: [null], gamma_texts: [""], scale: "raw" };
+  const view = {
+    line: { has_lam: true },
+    lams: [0, 0.5],
+    lam_texts: ["0", "0.5"],
+    gammas: [null],
+    gamma_texts: [""],
+    scale: "raw",
+  };
   const said = parts.elsewhere({ lambda: 0.4, gamma: 0.1, scale: "paper" }, { view, at: { lambda: 1, gamma: 0 } });
   assert.equal(said.length, 3);
   assert.match(said[0], /λ = 0\.4 .* λ = 0\.5 is shown/);

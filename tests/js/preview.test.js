@@ -1,7 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { honestRange, initial, lamsOf, reduce, sentence, solved, valuesOf, words } from "../../assets/js/lab/preview.js";
+import {
+  honestRange,
+  initial,
+  lamsOf,
+  reduce,
+  sentence,
+  solved,
+  valuesOf,
+  words,
+} from "../../assets/js/lab/preview.js";
 
 const LAMS = [0, 0.1, 1];
 const point = (index, recon) => ({
@@ -55,7 +64,10 @@ test("without unseen text there is one curve less", () => {
 test("words for every state", () => {
   assert.equal(words(after()), "waiting for a device");
   assert.equal(words(after({ type: "stage", name: "loading", detail: "tiny-llama" })), "loading tiny-llama");
-  assert.equal(words(after({ type: "started" }, { type: "stage", name: "quantizing" })), "statistics of the calibration text");
+  assert.equal(
+    words(after({ type: "started" }, { type: "stage", name: "quantizing" })),
+    "statistics of the calibration text",
+  );
   const all = after(point(0, 0.4), point(1, 0.2), point(2, 0.3), { type: "finished" });
   assert.equal(all.ended, "finished");
   assert.equal(words(all), "3 of 3 λ solved, opening");
@@ -65,7 +77,10 @@ test("words for every state", () => {
 test("the curves as a sentence", () => {
   assert.equal(sentence(after()), "block 3 · down_proj: 0 of 3 λ solved.");
   assert.match(sentence(after(point(0, 0.4))), /calibration text is 0\.400 at λ = 0;/);
-  assert.match(sentence(after(point(0, 0.4), point(1, 0.2))), /on unseen text goes from 0\.800 at λ = 0 to 0\.400 at λ = 0\.1/);
+  assert.match(
+    sentence(after(point(0, 0.4), point(1, 0.2))),
+    /on unseen text goes from 0\.800 at λ = 0 to 0\.400 at λ = 0\.1/,
+  );
 });
 
 test("λ = 0 does not flatten the rest", () => {

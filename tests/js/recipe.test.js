@@ -83,13 +83,39 @@ test("λ is a number, a word, or empty for the method's own", () => {
 });
 
 test("only what means something to the method is asked", () => {
-  assert.deepEqual(idle({ method: "rtn" }), ["channel_fraction", "gamma", "lam", "mode", "static_groups", "validation_share"]);
-  assert.deepEqual(idle({ method: "awq", lambda: "auto" }), ["channel_fraction", "gamma", "lam", "static_groups", "validation_share"]);
+  assert.deepEqual(idle({ method: "rtn" }), [
+    "channel_fraction",
+    "gamma",
+    "lam",
+    "mode",
+    "static_groups",
+    "validation_share",
+  ]);
+  assert.deepEqual(idle({ method: "awq", lambda: "auto" }), [
+    "channel_fraction",
+    "gamma",
+    "lam",
+    "static_groups",
+    "validation_share",
+  ]);
   assert.deepEqual(idle({ method: "sarqc-gbs", gamma: "auto" }), ["mode", "sweep"]);
-  assert.deepEqual(idle({ method: "rqc-gbs", lambda: 0.1, gamma: "auto" }), ["channel_fraction", "gamma", "mode", "validation_share"]);
+  assert.deepEqual(idle({ method: "rqc-gbs", lambda: 0.1, gamma: "auto" }), [
+    "channel_fraction",
+    "gamma",
+    "mode",
+    "validation_share",
+  ]);
   assert.deepEqual(idle({ method: "rqc-gs", lambda: "auto" }), ["channel_fraction", "gamma", "static_groups", "sweep"]);
   // Another λ of a method that learns would be another training.
-  assert.deepEqual(idle({ method: "omniquant" }), ["channel_fraction", "gamma", "lam", "mode", "static_groups", "sweep", "validation_share"]);
+  assert.deepEqual(idle({ method: "omniquant" }), [
+    "channel_fraction",
+    "gamma",
+    "lam",
+    "mode",
+    "static_groups",
+    "sweep",
+    "validation_share",
+  ]);
   assert.deepEqual(idle({ method: "of a later version" }), []);
 });
 
@@ -114,7 +140,10 @@ test("what “auto” will do, in words", () => {
 
 test("the sequences kept for judging are counted as the recipe counts them", () => {
   const kept = (samples, share = 0.25) => judgedOn({ samples, validation_share: share });
-  assert.deepEqual([32, 8, 2, 6, 10, 14].map((samples) => kept(samples)), [8, 2, 1, 2, 2, 4]);
+  assert.deepEqual(
+    [32, 8, 2, 6, 10, 14].map((samples) => kept(samples)),
+    [8, 2, 1, 2, 2, 4],
+  );
   assert.equal(kept(4, 0.99), 3);
   assert.equal(kept(1), null);
   assert.equal(kept(8, 1), null);
@@ -122,7 +151,16 @@ test("the sequences kept for judging are counted as the recipe counts them", () 
 });
 
 test("a recipe fills the form and comes back", () => {
-  const recipe = { model: "toy", bits: 2, method: "sarqc-gbs", lambda: 0.1, gamma: 0.5, group_size: 64, tasks: ["a"], static_groups: true };
+  const recipe = {
+    model: "toy",
+    bits: 2,
+    method: "sarqc-gbs",
+    lambda: 0.1,
+    gamma: 0.5,
+    group_size: 64,
+    tasks: ["a"],
+    static_groups: true,
+  };
   assert.deepEqual(recipeOf(FIELDS, valuesOf(FIELDS, recipe, {}), METHODS), recipe);
   assert.equal(valuesOf(FIELDS, { group_size: null }, {})[5], "per_channel");
   const auto = { ...recipe, lambda: "auto", gamma: "auto" };
@@ -137,17 +175,32 @@ test("prompts stand on lines of their own and keep their commas", () => {
   assert.equal(typed, "Once, upon a time\n and “more”");
   assert.deepEqual(recipeOf(fields, [`${typed}\r\n\n  \n`], {}), { prompts });
   assert.deepEqual(recipeOf(fields, [""], {}), { prompts: [] });
-  assert.equal(asCommand({ prompts }), "python -m sarqc quantize \\\n  --prompts 'Once, upon a time' \\\n  --prompts ' and “more”'");
+  assert.equal(
+    asCommand({ prompts }),
+    "python -m sarqc quantize \\\n  --prompts 'Once, upon a time' \\\n  --prompts ' and “more”'",
+  );
   assert.equal(asYaml({ prompts }), 'prompts: ["Once, upon a time", " and “more”"]\n');
 });
 
 test("fields at their defaults are not copied", () => {
-  assert.deepEqual(chosenOnly({ bits: 3, seed: 0, window: null, tasks: [] }, { bits: 3, seed: 1, tasks: [] }), { seed: 0 });
+  assert.deepEqual(chosenOnly({ bits: 3, seed: 0, window: null, tasks: [] }, { bits: 3, seed: 1, tasks: [] }), {
+    seed: 0,
+  });
 });
 
 test("texts to take elsewhere", () => {
-  const recipe = { model: "org/toy", bits: 2, lambda: 0.1, tasks: ["a", "b"], static_groups: true, calibration: "it's here.txt" };
-  assert.equal(asYaml(recipe), 'model: org/toy\nbits: 2\nlambda: 0.1\ntasks: [a, b]\nstatic_groups: true\ncalibration: "it\'s here.txt"\n');
+  const recipe = {
+    model: "org/toy",
+    bits: 2,
+    lambda: 0.1,
+    tasks: ["a", "b"],
+    static_groups: true,
+    calibration: "it's here.txt",
+  };
+  assert.equal(
+    asYaml(recipe),
+    'model: org/toy\nbits: 2\nlambda: 0.1\ntasks: [a, b]\nstatic_groups: true\ncalibration: "it\'s here.txt"\n',
+  );
   const command = asCommand(recipe);
   assert.match(command, /^python -m sarqc quantize \\\n {2}--model org\/toy/);
   assert.match(command, /--tasks a \\\n {2}--tasks b/);
@@ -167,7 +220,13 @@ test("“auto” is taken along in every form", () => {
 });
 
 test("one line for a run", () => {
-  assert.equal(describe({ model: "toy", bits: 2, method: "sarqc-gbs", lambda: "auto", gamma: 0.1 }), "toy, 2 bits, sarqc-gbs, λ auto, γ = 0.1");
-  assert.equal(describe({ model: "a/b/toy", bits: 2, method: "rqc-gbs", lambda: 0, gamma: null }), "toy, 2 bits, rqc-gbs, λ = 0");
+  assert.equal(
+    describe({ model: "toy", bits: 2, method: "sarqc-gbs", lambda: "auto", gamma: 0.1 }),
+    "toy, 2 bits, sarqc-gbs, λ auto, γ = 0.1",
+  );
+  assert.equal(
+    describe({ model: "a/b/toy", bits: 2, method: "rqc-gbs", lambda: 0, gamma: null }),
+    "toy, 2 bits, rqc-gbs, λ = 0",
+  );
   assert.equal(shortModel("/models/toy/"), "toy");
 });

@@ -3,8 +3,18 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as State from "../../assets/js/calibrate/run_state.js";
 
-const layers = [0, 1].flatMap((block) => ["q_proj", "down_proj"].map((module) => ({ name: `layers.${block}.${module}`, block, module })));
-const started = { type: "started", seq: 1, model: "toy", device: "cpu", layers, share_quantized: 0.9, finished_layers: 0 };
+const layers = [0, 1].flatMap((block) =>
+  ["q_proj", "down_proj"].map((module) => ({ name: `layers.${block}.${module}`, block, module })),
+);
+const started = {
+  type: "started",
+  seq: 1,
+  model: "toy",
+  device: "cpu",
+  layers,
+  share_quantized: 0.9,
+  finished_layers: 0,
+};
 const done = (seq, index, seconds = 2, cached = false) => ({
   type: "layer_done",
   seq,
@@ -37,20 +47,37 @@ test("a stream that begins again changes nothing", () => {
 });
 
 test("a further attempt begins anew", () => {
-  const state = after(started, done(2, 0), { type: "interrupted", seq: 3, what: "lost" }, { ...started, seq: 4, finished_layers: 1 });
+  const state = after(
+    started,
+    done(2, 0),
+    { type: "interrupted", seq: 3, what: "lost" },
+    { ...started, seq: 4, finished_layers: 1 },
+  );
   assert.deepEqual(State.progress(state), { done: 0, total: 4 });
   assert.equal(state.ended, null);
   assert.match(state.log.at(-1).text, /1 of 4 layers are already on disk/);
 });
 
-const epoch = (seq, block, number, objective, epochs = 2) => ({ type: "epoch_done", seq, block, epoch: number, epochs, objective, recon: 1, sar: 1 });
+const epoch = (seq, block, number, objective, epochs = 2) => ({
+  type: "epoch_done",
+  seq,
+  block,
+  epoch: number,
+  epochs,
+  objective,
+  recon: 1,
+  sar: 1,
+});
 const candidate = (seq, index, lam, perplexity) => ({ type: "candidate_done", seq, index, total: 3, lam, perplexity });
 const stage = (seq, name, detail = "") => ({ type: "stage", seq, name, detail });
 
 test("a block that is learned tells where it stands, and one line when it is done", () => {
   const begun = after(started, stage(2, "quantizing"), epoch(3, 0, 0, 0.91), epoch(4, 0, 1, 0.875));
   assert.equal(State.learningWords(begun), "block 0 · epoch 1 of 2 · objective 0.875 (0.910 before the first step)");
-  assert.deepEqual([0, 1, 2, 3].map((index) => State.isCurrent(begun, index)), [true, true, false, false]);
+  assert.deepEqual(
+    [0, 1, 2, 3].map((index) => State.isCurrent(begun, index)),
+    [true, true, false, false],
+  );
   assert.equal(begun.log.length, 2);
   assert.equal(State.workDone(begun, State.progress(begun)), 0.25);
   const done0 = [epoch(5, 0, 2, 0.87), done(6, 0), done(7, 1)].reduce(State.reduce, begun);
@@ -59,7 +86,10 @@ test("a block that is learned tells where it stands, and one line when it is don
   assert.equal(State.workDone(done0, State.progress(done0)), 0.5);
   const next = [epoch(8, 1, 0, 0.5)].reduce(State.reduce, done0);
   assert.equal(State.learningWords(next), "block 1 · epoch 0 of 2 · objective 0.500");
-  assert.deepEqual([0, 1, 2, 3].map((index) => State.isCurrent(next, index)), [false, false, true, true]);
+  assert.deepEqual(
+    [0, 1, 2, 3].map((index) => State.isCurrent(next, index)),
+    [false, false, true, true],
+  );
   assert.equal(State.learningWords(after(started, stage(2, "measuring"))), "");
 });
 
@@ -69,14 +99,26 @@ test("an objective that is no number breaks nothing", () => {
 });
 
 test("candidates of λ are kept, told once each, and the best is known", () => {
-  const events = [started, stage(2, State.CHOOSING), candidate(3, 0, 0.1, 41.7), candidate(4, 1, 0.3, 41.2), candidate(5, 2, 1, null)];
+  const events = [
+    started,
+    stage(2, State.CHOOSING),
+    candidate(3, 0, 0.1, 41.7),
+    candidate(4, 1, 0.3, 41.2),
+    candidate(5, 2, 1, null),
+  ];
   const state = after(...events);
   assert.equal(State.choosing(state), true);
-  assert.deepEqual(state.candidates.map((one) => one.lam), [0.1, 0.3, 1]);
+  assert.deepEqual(
+    state.candidates.map((one) => one.lam),
+    [0.1, 0.3, 1],
+  );
   assert.equal(State.bestCandidate(state.candidates).lam, 0.3);
   assert.equal(State.bestCandidate([]), null);
   assert.equal(state.log.at(-2).text, "λ = 0.3: perplexity 41.2 on the sequences kept for judging");
-  assert.deepEqual([0, 1, 2, 3].map((index) => State.isCurrent(state, index)), [false, false, false, false]);
+  assert.deepEqual(
+    [0, 1, 2, 3].map((index) => State.isCurrent(state, index)),
+    [false, false, false, false],
+  );
   assert.equal(State.workDone(state, State.progress(state)), 0.75);
   assert.deepEqual(events.reduce(State.reduce, state), state);
   const solving = [stage(6, "quantizing"), done(7, 0)].reduce(State.reduce, state);
@@ -88,7 +130,13 @@ test("candidates of λ are kept, told once each, and the best is known", () => {
 });
 
 test("blocks learned for a candidate stay out of the log and begin anew for the next one", () => {
-  const first = after(started, stage(2, State.CHOOSING), epoch(3, 0, 0, 2), epoch(4, 0, 2, 1), candidate(5, 0, 0.1, 41.7));
+  const first = after(
+    started,
+    stage(2, State.CHOOSING),
+    epoch(3, 0, 0, 2),
+    epoch(4, 0, 2, 1),
+    candidate(5, 0, 0.1, 41.7),
+  );
   assert.equal(first.log.length, 3);
   assert.equal(first.learning, null);
   const second = [epoch(6, 0, 0, 3), epoch(7, 0, 1, 2)].reduce(State.reduce, first);
@@ -96,7 +144,15 @@ test("blocks learned for a candidate stay out of the log and begin anew for the 
 });
 
 test("a layer that is alone counts with its λ", () => {
-  const point = (seq, index) => ({ type: "point_done", seq, name: "a", index, total: 4, lam: index, relative_recon: 0.1 });
+  const point = (seq, index) => ({
+    type: "point_done",
+    seq,
+    name: "a",
+    index,
+    total: 4,
+    lam: index,
+    relative_recon: 0.1,
+  });
   const state = after({ ...started, layers: layers.slice(0, 1) }, point(2, 0), point(3, 1));
   assert.equal(State.workDone(state, State.progress(state)), 0.5);
   assert.equal(State.workDone(after(started, { ...started, seq: 2 }), { done: 0, total: 4 }), 0);
@@ -104,13 +160,22 @@ test("a layer that is alone counts with its λ", () => {
 
 test("reports come in the order of the model", () => {
   const reports = State.layerReports(after(started, done(2, 1), done(3, 0)));
-  assert.deepEqual(reports.map((one) => one.name), ["layers.0.q_proj", "layers.0.down_proj"]);
+  assert.deepEqual(
+    reports.map((one) => one.name),
+    ["layers.0.q_proj", "layers.0.down_proj"],
+  );
   assert.equal(reports[1].report.relative_recon, 0.2);
 });
 
 test("each ending is known", () => {
-  assert.equal(after(started, { type: "finished", seq: 2, summary: { perplexity: 1 }, seconds: 5 }).summary.perplexity, 1);
-  assert.equal(after(started, { type: "failed", seq: 2, kind: "error", what: "no", where: "", remedy: "" }).failure.what, "no");
+  assert.equal(
+    after(started, { type: "finished", seq: 2, summary: { perplexity: 1 }, seconds: 5 }).summary.perplexity,
+    1,
+  );
+  assert.equal(
+    after(started, { type: "failed", seq: 2, kind: "error", what: "no", where: "", remedy: "" }).failure.what,
+    "no",
+  );
   assert.equal(after(started, { type: "cancelled", seq: 2 }).ended, "cancelled");
 });
 
@@ -120,7 +185,17 @@ test("an unknown event is passed over", () => {
 
 test("the matrix has a row per block and a column per module", () => {
   const { rows, columns, cells } = State.matrix(layers);
-  assert.deepEqual([rows, columns, cells], [[0, 1], ["q_proj", "down_proj"], [[[0], [1]], [[2], [3]]]]);
+  assert.deepEqual(
+    [rows, columns, cells],
+    [
+      [0, 1],
+      ["q_proj", "down_proj"],
+      [
+        [[0], [1]],
+        [[2], [3]],
+      ],
+    ],
+  );
 });
 
 test("colours follow the logarithm of the error", () => {
@@ -141,7 +216,12 @@ test("the matrix in words", () => {
 
 test("texts and speed are told in the log", () => {
   const text = (seq, divergence) => ({ type: "texts_compared", seq, index: seq - 2, total: 2, greedy: { divergence } });
-  const state = after(started, text(2, null), text(3, 4), { type: "speed_measured", seq: 4, kernel: null, reason: "no kernel for 3 bits" });
+  const state = after(started, text(2, null), text(3, 4), {
+    type: "speed_measured",
+    seq: 4,
+    kernel: null,
+    reason: "no kernel for 3 bits",
+  });
   const said = state.log.map((line) => [line.text, line.tone]).slice(1);
   assert.deepEqual(said, [
     ["Text 1 of 2: the same greedy text", ""],

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import ColumnSolver
 from sarqc.quantization.solve import quantize_layer
+from tests.js.conftest import node
 
 HERE = Path(__file__).parent
 LAYERS = 1000
@@ -99,14 +98,11 @@ def best_pair(seed: int) -> dict[str, Any]:
 
 
 def test_learns_solver_equals_the_library(tmp_path: Path) -> None:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("node is not installed; it is only needed for the tests of assets/js")
     cases = [answered(case) for case in (*map(layer, range(LAYERS)), singular())]
     assert cases[-1]["answer"]["diagonalFloor"] > 0
     path = tmp_path / "cases.json"
     path.write_text(json.dumps({"layers": cases, "pairs": [best_pair(seed) for seed in range(200)]}))
-    command = [node, str(HERE / "compare_solver.mjs"), str(path)]
+    command = [node(), str(HERE / "compare_solver.mjs"), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     found = json.loads(done.stdout)

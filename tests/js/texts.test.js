@@ -11,7 +11,10 @@ test("a text is cut at the first different token", () => {
 });
 
 test("colours are those of one logarithmic scale", () => {
-  assert.deepEqual([0, 0.001, 0.1, 10, 50].map((kl) => Math.round(100 * level(kl)) / 100), [0, 0, 0.5, 1, 1]);
+  assert.deepEqual(
+    [0, 0.001, 0.1, 10, 50].map((kl) => Math.round(100 * level(kl)) / 100),
+    [0, 0, 0.5, 1, 1],
+  );
 });
 
 test("the numbers in a sentence", () => {
@@ -30,7 +33,19 @@ test("speed says what it lacks and how it was measured", () => {
   assert.equal(speedUp({ float, quantized: null }, "decode"), "–");
   assert.equal(reasonWords({ float, reason: "no kernel" }), "Only the float model was measured: no kernel.");
   assert.equal(reasonWords({ float: null, reason: "elsewhere" }), "Nothing was measured: elsewhere.");
-  const protocol = { sequence_length: 512, prompt_tokens: 480, decoded_tokens: 32, repeats: 5, dtype: "bfloat16", device: "cpu", threads: 2, torch: "2", float_model: "as it is", fed: "our codes", largest_relative_difference: 0.0026 };
+  const protocol = {
+    sequence_length: 512,
+    prompt_tokens: 480,
+    decoded_tokens: 32,
+    repeats: 5,
+    dtype: "bfloat16",
+    device: "cpu",
+    threads: 2,
+    torch: "2",
+    float_model: "as it is",
+    fed: "our codes",
+    largest_relative_difference: 0.0026,
+  };
   const words = protocolWords({ kernel: "k", protocol }).replaceAll("\u00a0", " ");
   assert.match(words, /^One sequence of 512 tokens: 480 read at once, then 32 made one by one\./);
   assert.match(words, /fed our codes; .* at most 0\.26 % in any layer\.$/);

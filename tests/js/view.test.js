@@ -1,7 +1,16 @@
 /** URL → state → URL, for every control at once; what a link hides and locks; and what can't be used, said in words. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fit, LAB_CONTROLS, LAB_PANELS, LAB_VIEW, parse, readLink, serialise, unknownNames } from "../../assets/js/base/address.js";
+import {
+  fit,
+  LAB_CONTROLS,
+  LAB_PANELS,
+  LAB_VIEW,
+  parse,
+  readLink,
+  serialise,
+  unknownNames,
+} from "../../assets/js/base/address.js";
 
 /** A small generator with a seed, so that a failure comes again. */
 function random(seed) {
@@ -57,8 +66,14 @@ test("every state survives its own address, 2,000 of them", () => {
 
 test("standards, known to the table or to the page, are left out; zero is a value, nothing is not", () => {
   assert.equal(serialise({ ...STANDARD }, LAB_VIEW), "");
-  assert.equal(serialise({ study: "s", lambda: 0.1, gamma: 0.5 }, LAB_VIEW, { standard: { study: "s", lambda: 0.1 } }), "?gamma=0.5");
-  assert.equal(serialise({ lambda: 0, method: "", gamma: undefined, bits: null, layer: 0 }, LAB_VIEW), "?layer=0&lambda=0");
+  assert.equal(
+    serialise({ study: "s", lambda: 0.1, gamma: 0.5 }, LAB_VIEW, { standard: { study: "s", lambda: 0.1 } }),
+    "?gamma=0.5",
+  );
+  assert.equal(
+    serialise({ lambda: 0, method: "", gamma: undefined, bits: null, layer: 0 }, LAB_VIEW),
+    "?layer=0&lambda=0",
+  );
 });
 
 test("what can't be read is told and ignored", () => {
@@ -93,7 +108,10 @@ test("names of a link are names, each once, and no way into the page's style", (
   assert.deepEqual({ hide, lock, embed }, { hide: ["map", "lambda"], lock: ["bits"], embed: false });
   assert.equal(problems.length, 3);
   const told = unknownNames({ hide: ["map", "moon"], lock: ["bits", "map", "sun"] }, LAB_CONTROLS, LAB_PANELS);
-  assert.deepEqual(told.map((one) => one.match(/“(\w+)”/)[1]), ["moon", "map", "sun"]);
+  assert.deepEqual(
+    told.map((one) => one.match(/“(\w+)”/)[1]),
+    ["moon", "map", "sun"],
+  );
 });
 
 test("what a study does not have is taken out and told", () => {

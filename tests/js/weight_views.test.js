@@ -3,7 +3,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 globalThis.matchMedia ??= () => ({ matches: false, addEventListener() {} });
-globalThis.document ??= { documentElement: { dataset: {} }, addEventListener() {}, querySelector: () => null, querySelectorAll: () => [] };
+globalThis.document ??= {
+  documentElement: { dataset: {} },
+  addEventListener() {},
+  querySelector: () => null,
+  querySelectorAll: () => [],
+};
 globalThis.location ??= { search: "" };
 const { cells } = await import("../../assets/js/charts/figure_menu.js");
 const { weightFigure } = await import("../../assets/js/explorer/weights_part.js");
@@ -21,7 +26,10 @@ test("a card shows its own drawing in the chosen pooling", () => {
 test("an older study shows what it has, whatever is wished", () => {
   assert.equal(weightFigure(plain, "surfaces", "surface", "signed"), "surfaces");
   assert.equal(weightFigure(plain, "surfaces_flat", "difference", "mean"), "surfaces_difference");
-  assert.equal(weightFigure({ ...plain, surfaces_difference: null }, "surfaces_flat", "difference", "max"), "surfaces_flat");
+  assert.equal(
+    weightFigure({ ...plain, surfaces_difference: null }, "surfaces_flat", "difference", "max"),
+    "surfaces_flat",
+  );
   assert.equal(weightFigure({ surfaces: null, surfaces_flat: null }, "surfaces", "surface", "mean"), "surfaces");
 });
 

@@ -101,7 +101,20 @@ export const CALIBRATE_VIEW = { run: name("run") };
 const among = (all, names) => Object.fromEntries(names.map((one) => [one, all[one]]));
 export const CALIBRATE_CONTROLS = among(LAB_CONTROLS, ["show", "drawing", "pool", "lambda", "gamma", "play"]);
 export const CALIBRATE_PANELS = {
-  ...among(LAB_PANELS, ["sentence", "hero", "surfaces", "deciles", "sliders", "selection", "gap", "inspector", "tokens", "tokens_error", "measured", "numbers"]),
+  ...among(LAB_PANELS, [
+    "sentence",
+    "hero",
+    "surfaces",
+    "deciles",
+    "sliders",
+    "selection",
+    "gap",
+    "inspector",
+    "tokens",
+    "tokens_error",
+    "measured",
+    "numbers",
+  ]),
   ...EVERYWHERE,
 };
 
@@ -169,7 +182,12 @@ export function readLink(search) {
   const given = new URLSearchParams(search);
   const problems = [];
   const list = (key) => {
-    const names = new Set((given.get(key) ?? "").split(",").map((one) => one.trim()).filter(Boolean));
+    const names = new Set(
+      (given.get(key) ?? "")
+        .split(",")
+        .map((one) => one.trim())
+        .filter(Boolean),
+    );
     return [...names].filter((one) => {
       const fits = CONTROL.test(one);
       if (!fits) problems.push(`“${shortened(one)}” in ${key} is ignored: it is no control's name.`);
@@ -177,7 +195,8 @@ export function readLink(search) {
     });
   };
   const [hide, lock, embed] = [list("hide"), list("lock"), given.get("embed")];
-  if (embed !== null && !["0", "1", ""].includes(embed)) problems.push(`“embed=${shortened(embed)}” is ignored: embed must be 0 or 1.`);
+  if (embed !== null && !["0", "1", ""].includes(embed))
+    problems.push(`“embed=${shortened(embed)}” is ignored: embed must be 0 or 1.`);
   return { hide, lock, embed: embed === "1", problems };
 }
 
@@ -187,7 +206,10 @@ export function unknownNames({ hide, lock }, controls, panels = {}) {
   const fixed = lock.filter((one) => !(one in controls));
   return [
     ...missing.map((one) => `“${one}” in hide is ignored: there is nothing of that name here.`),
-    ...fixed.map((one) => `“${one}” in lock is ignored: ${one in panels ? "it can be hidden, not locked" : "there is no such control here"}.`),
+    ...fixed.map(
+      (one) =>
+        `“${one}” in lock is ignored: ${one in panels ? "it can be hidden, not locked" : "there is no such control here"}.`,
+    ),
   ];
 }
 
@@ -210,9 +232,12 @@ export function fit(state, study) {
   const wide = study.lines.filter((line) => bits === undefined || line.bits === bits);
   if (!wide.length) drop("bits", `This study has nothing at ${bits} bits`);
   if (!named.length) drop("method", `This study has no method ${method}`);
-  else if (wide.length && !named.some((line) => wide.includes(line))) drop("method", `This study has no ${method} at ${bits} bits`);
-  if (layer !== undefined && layer !== "all" && layer >= study.layers) drop("layer", `This study has ${study.layers} layers, from 0`);
-  if (draw !== undefined && draw !== "all" && !study.lines.some((line) => line.draws?.includes(draw))) drop("draw", `This study has no calibration draw ${draw}`);
+  else if (wide.length && !named.some((line) => wide.includes(line)))
+    drop("method", `This study has no ${method} at ${bits} bits`);
+  if (layer !== undefined && layer !== "all" && layer >= study.layers)
+    drop("layer", `This study has ${study.layers} layers, from 0`);
+  if (draw !== undefined && draw !== "all" && !study.lines.some((line) => line.draws?.includes(draw)))
+    drop("draw", `This study has no calibration draw ${draw}`);
   return { state: fitted, problems };
 }
 

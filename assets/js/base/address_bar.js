@@ -17,7 +17,8 @@ export function viewPath(wanted) {
 export function remember(search) {
   clearTimeout(pending);
   pending = setTimeout(() => {
-    if (search !== location.search) history.replaceState(history.state, "", `${location.pathname}${search}${location.hash}`);
+    if (search !== location.search)
+      history.replaceState(history.state, "", `${location.pathname}${search}${location.hash}`);
   }, 200);
 }
 

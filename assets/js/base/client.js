@@ -14,7 +14,11 @@ export class Problem extends Error {
 /** A Problem made of anything that was thrown. */
 export function asProblem(error, where = "") {
   if (error instanceof Problem) return error;
-  return new Problem({ what: error?.message || "Something went wrong in this page", where, remedy: "Reload the page." });
+  return new Problem({
+    what: error?.message || "Something went wrong in this page",
+    where,
+    remedy: "Reload the page.",
+  });
 }
 
 /**

@@ -41,7 +41,8 @@ const nodes = (children) =>
  */
 export function refill(element, ...children) {
   const [before, after] = [[...element.childNodes], nodes(children)];
-  if (before.length === after.length && before.every((node, index) => alike(node, after[index]))) before.forEach((node, index) => takeTexts(node, after[index]));
+  if (before.length === after.length && before.every((node, index) => alike(node, after[index])))
+    before.forEach((node, index) => takeTexts(node, after[index]));
   else element.replaceChildren(...after);
   return element;
 }
@@ -49,7 +50,11 @@ export function refill(element, ...children) {
 function alike(a, b) {
   if (a.nodeName !== b.nodeName || a.childNodes.length !== b.childNodes.length) return false;
   if (a.nodeType === Node.TEXT_NODE) return true;
-  if (a.attributes.length !== b.attributes.length || [...a.attributes].some(({ name, value }) => b.getAttribute(name) !== value)) return false;
+  if (
+    a.attributes.length !== b.attributes.length ||
+    [...a.attributes].some(({ name, value }) => b.getAttribute(name) !== value)
+  )
+    return false;
   return [...a.childNodes].every((child, index) => alike(child, b.childNodes[index]));
 }
 

@@ -43,7 +43,9 @@ export function change(share, same = "the same") {
 
 /** Thousands separated by thin groups: 6,291,456. */
 export function count(value) {
-  return Math.round(value).toString().replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+  return Math.round(value)
+    .toString()
+    .replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }
 
 /** Bytes in binary units. */

@@ -10,5 +10,17 @@ import { fill, h } from "./dom.js";
  * @param {string[]} sentences
  */
 export function note(place, sentences) {
-  fill(place, sentences.length ? [h("p", {}, "This page’s address asks for something that is not here."), h("ul", {}, sentences.map((one) => h("li", {}, one)))] : []);
+  fill(
+    place,
+    sentences.length
+      ? [
+          h("p", {}, "This page’s address asks for something that is not here."),
+          h(
+            "ul",
+            {},
+            sentences.map((one) => h("li", {}, one)),
+          ),
+        ]
+      : [],
+  );
 }

@@ -17,16 +17,58 @@ import { copy, fill, h } from "./dom.js";
 export function shareMenu(button, { controls, panels, link, address }) {
   const chosen = { hide: new Set(link.hide), lock: new Set(link.lock), embed: link.embed };
   const field = h("input", { type: "text", readonly: true, "aria-label": "The link", "data-testid": "share-link" });
-  const frame = act("Copy as a frame", () => `<iframe src="${address(asLink()).replaceAll("&", "&amp;")}" title="sarqc" width="100%" height="900"></iframe>`);
+  const frame = act(
+    "Copy as a frame",
+    () =>
+      `<iframe src="${address(asLink()).replaceAll("&", "&amp;")}" title="sarqc" width="100%" height="900"></iframe>`,
+  );
   const rows = h("tbody");
   const menu = h(
     "div",
-    { class: "share-menu", popover: "auto", id: "share-menu", role: "dialog", "aria-label": "Share what is shown", "data-testid": "share-menu" },
+    {
+      class: "share-menu",
+      popover: "auto",
+      id: "share-menu",
+      role: "dialog",
+      "aria-label": "Share what is shown",
+      "data-testid": "share-menu",
+    },
     h("p", { class: "share-title" }, "A link to what is shown. Tick what it keeps fixed or leaves out."),
-    h("div", { class: "share-row" }, field, act("Copy link", () => address(asLink()))),
-    h("div", { class: "share-row" }, h("label", {}, tick("embed", chosen.embed, (on) => (chosen.embed = on)), " For a frame: no bar, no margins"), frame),
-    h("div", { class: "share-scroll", tabindex: 0, role: "region", "aria-label": "Controls and figures" },
-      h("table", {}, h("thead", {}, h("tr", {}, ["", "Lock", "Hide"].map((title) => (title ? h("th", { scope: "col" }, title) : h("td", {}))))), rows)),
+    h(
+      "div",
+      { class: "share-row" },
+      field,
+      act("Copy link", () => address(asLink())),
+    ),
+    h(
+      "div",
+      { class: "share-row" },
+      h(
+        "label",
+        {},
+        tick("embed", chosen.embed, (on) => (chosen.embed = on)),
+        " For a frame: no bar, no margins",
+      ),
+      frame,
+    ),
+    h(
+      "div",
+      { class: "share-scroll", tabindex: 0, role: "region", "aria-label": "Controls and figures" },
+      h(
+        "table",
+        {},
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            ["", "Lock", "Hide"].map((title) => (title ? h("th", { scope: "col" }, title) : h("td", {}))),
+          ),
+        ),
+        rows,
+      ),
+    ),
   );
   document.body.append(menu);
   button.setAttribute("aria-haspopup", "dialog");
@@ -39,7 +81,15 @@ export function shareMenu(button, { controls, panels, link, address }) {
   });
   menu.addEventListener("beforetoggle", (event) => {
     if (event.newState !== "open") return;
-    fill(rows, Object.entries(controls).filter(isThere).map((one) => row(one, true)), Object.entries(panels).filter(isThere).map((one) => row(one, false)));
+    fill(
+      rows,
+      Object.entries(controls)
+        .filter(isThere)
+        .map((one) => row(one, true)),
+      Object.entries(panels)
+        .filter(isThere)
+        .map((one) => row(one, false)),
+    );
     write();
   });
   menu.addEventListener("toggle", (event) => button.setAttribute("aria-expanded", String(event.newState === "open")));

@@ -4,18 +4,25 @@
  * @module calibrate
  */
 
+import {
+  CALIBRATE_CONTROLS,
+  CALIBRATE_PANELS,
+  CALIBRATE_VIEW,
+  parse,
+  serialise,
+  unknownNames,
+} from "../base/address.js";
 import { asProblem, request } from "../base/client.js";
 import { fill, h, problem, ready as rendered, say } from "../base/dom.js";
 import { bytes, count, duration, number, percent, plain } from "../base/format.js";
-import { formatsFold } from "./readers_table.js";
 import { link } from "../base/link.js";
 import { note } from "../base/link_note.js";
-import { autoWords, describe, idleFields, readForm, recipeOf, valuesOf } from "./recipe_form.js";
 import { revealWhenAtRest } from "../base/reveal.js";
+import { formatsFold } from "./readers_table.js";
+import { autoWords, describe, idleFields, readForm, recipeOf, valuesOf } from "./recipe_form.js";
 import { RunView } from "./run_view.js";
 import { speedCard } from "./speed_card.js";
 import { textsCard } from "./texts_card.js";
-import { CALIBRATE_CONTROLS, CALIBRATE_PANELS, CALIBRATE_VIEW, parse, serialise, unknownNames } from "../base/address.js";
 
 const PLAN_DELAY = 350;
 const side = { element: null, fields: [], methods: {} };
@@ -25,7 +32,7 @@ let ready = null;
 let values = [];
 let models = [];
 let corpora = [];
-let defaults = {};
+const defaults = {};
 let planNumber = 0;
 let planTimer = null;
 let recipe = null;
@@ -48,7 +55,11 @@ export async function mount(element) {
     leave: () => showRun(null),
   });
   const { state, problems } = parse(location.search, CALIBRATE_VIEW);
-  note(await rendered('[data-part="link-note"]'), [...problems, ...link.problems, ...unknownNames(link, CALIBRATE_CONTROLS, CALIBRATE_PANELS)]);
+  note(await rendered('[data-part="link-note"]'), [
+    ...problems,
+    ...link.problems,
+    ...unknownNames(link, CALIBRATE_CONTROLS, CALIBRATE_PANELS),
+  ]);
   if (state.run) showRun(state.run);
   addEventListener("popstate", () => showRun(runOfAddress(), false));
 }
@@ -65,7 +76,9 @@ async function showMeasured(summary) {
 /** What form and column both need; asked for once, by whichever of the two comes first. */
 function begin(element = document.querySelector(".side")) {
   ready ??= (async () => {
-    const found = element?.matches?.(".side") ? element : (element?.querySelector(".side") ?? (await rendered(".side")));
+    const found = element?.matches?.(".side")
+      ? element
+      : (element?.querySelector(".side") ?? (await rendered(".side")));
     side.element = found;
     side.fields = JSON.parse(found.dataset.fields);
     const [methods, offered, texts, schema] = await Promise.all([
@@ -133,7 +146,8 @@ function formFor(start) {
   });
 }
 
-const modelChoices = () => models.map((model) => [model.title ? `${model.title} · ${model.name}` : model.name, model.name]);
+const modelChoices = () =>
+  models.map((model) => [model.title ? `${model.title} · ${model.name}` : model.name, model.name]);
 
 function textChoices(roles, value) {
   const fitting = corpora.filter((corpus) => roles.includes(corpus.role));
@@ -186,7 +200,12 @@ async function plan() {
   try {
     const answer = await request("/plan", { method: "POST", body: recipe });
     if (mine !== planNumber) return;
-    fill(place, planRows(answer), formatsFold(answer.formats), (answer.warnings ?? []).map((text) => h("p", { class: "warning" }, text)));
+    fill(
+      place,
+      planRows(answer),
+      formatsFold(answer.formats),
+      (answer.warnings ?? []).map((text) => h("p", { class: "warning" }, text)),
+    );
     part("start").disabled = false;
   } catch (error) {
     if (mine !== planNumber) return;
@@ -200,13 +219,25 @@ function planRows(answer) {
   const known = (value, text) => (value === null || value === undefined ? null : text(value));
   const rows = [
     ["Model", answer.family ? `${answer.model} (${answer.family})` : answer.model],
-    ["Quantized", known(answer.share_quantized, (share) => `${percent(share, 1)} of ${count(answer.parameters)} parameters, ${answer.layers} layers${answer.experts ? `, up to ${answer.experts} experts in a block` : ""}`)],
+    [
+      "Quantized",
+      known(
+        answer.share_quantized,
+        (share) =>
+          `${percent(share, 1)} of ${count(answer.parameters)} parameters, ${answer.layers} layers${answer.experts ? `, up to ${answer.experts} experts in a block` : ""}`,
+      ),
+    ],
     ["Bits per weight", known(answer.bits_per_weight, (bits) => `${number(bits, 2)}, scales and zero points included`)],
     ["Size", known(answer.bytes_after, (after) => `${bytes(answer.bytes_before)} → ${bytes(after)} once packed`)],
     ["Memory", known(answer.memory_bytes, () => memoryText(answer))],
     ["Calibration", known(answer.calibration_tokens, (tokens) => `${count(tokens)} tokens`)],
     ["Test", known(answer.test_tokens, (tokens) => `${count(tokens)} tokens`)],
-    ["Time", known(answer.minutes, (minutes) => (minutes < 1 ? "under a minute on two CPU cores" : `at most ${duration(60 * minutes)} on two CPU cores`))],
+    [
+      "Time",
+      known(answer.minutes, (minutes) =>
+        minutes < 1 ? "under a minute on two CPU cores" : `at most ${duration(60 * minutes)} on two CPU cores`,
+      ),
+    ],
   ];
   return h(
     "dl",

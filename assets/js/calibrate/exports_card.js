@@ -83,7 +83,10 @@ export class Exports {
 
   draw() {
     const focused = document.activeElement?.dataset?.file;
-    fill(this.list, this.run.formats.map((one) => this.line(one)));
+    fill(
+      this.list,
+      this.run.formats.map((one) => this.line(one)),
+    );
     if (focused) this.list.querySelector(`[data-file="${focused}"]`)?.focus({ preventScroll: true });
   }
 
@@ -96,13 +99,20 @@ export class Exports {
     if (!run) {
       const impossible = isImpossible(one);
       parts.push(
-        this.button(`Save as checkpoint (${name})`, `save-${name}`, name, again, { disabled: impossible, title: impossible ? one.note : null }),
+        this.button(`Save as checkpoint (${name})`, `save-${name}`, name, again, {
+          disabled: impossible,
+          title: impossible ? one.note : null,
+        }),
         impossible ? h("span", { class: "files-words" }, "This format can’t carry the run; above is why.") : null,
       );
     } else if (run.state === "finished") {
       const href = `/api/runs/${encodeURIComponent(this.run.id)}/checkpoint?format=${name}`;
       parts.push(
-        h("a", { class: "act", href, download: "", "data-testid": `download-${name}`, dataset: { file: `save-${name}` } }, `Download ${name}`),
+        h(
+          "a",
+          { class: "act", href, download: "", "data-testid": `download-${name}`, dataset: { file: `save-${name}` } },
+          `Download ${name}`,
+        ),
         h("span", { class: "files-words" }, `${bytes(run.bytes)}, one tar file`),
         this.button("Delete the files", `delete-${name}`, name, () => request(path, { method: "DELETE" })),
       );
@@ -110,9 +120,15 @@ export class Exports {
       const live = !AT_REST.includes(run.state);
       parts.push(
         live
-          ? this.button("Cancel", `cancel-${name}`, name, () => request(`${path}/cancel`, { method: "POST" }), { disabled: run.state === "cancelling" })
+          ? this.button("Cancel", `cancel-${name}`, name, () => request(`${path}/cancel`, { method: "POST" }), {
+              disabled: run.state === "cancelling",
+            })
           : this.button(`Save as checkpoint (${name})`, `save-${name}`, name, again),
-        h("span", { class: "files-words", role: "status", "data-testid": `export-${name}` }, `${name}: ${exportWords(run, state)}`),
+        h(
+          "span",
+          { class: "files-words", role: "status", "data-testid": `export-${name}` },
+          `${name}: ${exportWords(run, state)}`,
+        ),
       );
     }
     const failure = error ?? (["failed", "interrupted"].includes(run?.state) ? run.error : null);
@@ -146,6 +162,10 @@ export class Exports {
       this.draw();
     };
     const kind = name.startsWith("delete") ? "quiet" : "act-quiet";
-    return h("button", { type: "button", class: kind, "data-testid": name, dataset: { file: name }, on: { click: act }, ...attributes }, text);
+    return h(
+      "button",
+      { type: "button", class: kind, "data-testid": name, dataset: { file: name }, on: { click: act }, ...attributes },
+      text,
+    );
   }
 }

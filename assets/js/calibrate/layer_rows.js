@@ -21,13 +21,18 @@ export const LAYER_COLUMNS = [
   { key: "alpha", title: "α", show: (row) => (typeof row.alpha === "number" ? plain(row.alpha) : (row.alpha ?? "–")) },
   { key: "lam_low", title: "Same choice for λ", show: interval },
   { key: "lam_high" },
-  { key: "best_epoch", title: "Epoch", show: (row) => (row.best_epoch === null ? "–" : `${row.best_epoch} of ${row.epochs}`) },
+  {
+    key: "best_epoch",
+    title: "Epoch",
+    show: (row) => (row.best_epoch === null ? "–" : `${row.best_epoch} of ${row.epochs}`),
+  },
   { key: "epochs" },
   { key: "initial_objective" },
   {
     key: "objective",
     title: "Objective",
-    show: (row) => `${row.initial_objective === null ? "" : `${format(row.initial_objective, "significant")} → `}${format(row.objective, "significant")}`,
+    show: (row) =>
+      `${row.initial_objective === null ? "" : `${format(row.initial_objective, "significant")} → `}${format(row.objective, "significant")}`,
   },
   { key: "n_tokens", title: "Tokens", show: (row) => (row.n_tokens === null ? "–" : count(row.n_tokens)) },
   { key: "flags" },

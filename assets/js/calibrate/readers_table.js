@@ -23,17 +23,36 @@ export const isImpossible = (format) => READERS.every(([key]) => format[key] ===
 export function formatTable(formats) {
   const cell = (loads) => {
     const { mark, word, kind } = answer(loads);
-    return h("td", { class: `loads loads-${kind}` }, mark ? h("span", { "aria-hidden": "true" }, `${mark} `) : null, word);
+    return h(
+      "td",
+      { class: `loads loads-${kind}` },
+      mark ? h("span", { "aria-hidden": "true" }, `${mark} `) : null,
+      word,
+    );
   };
   return h(
     "table",
     { class: "formats", "data-testid": "formats" },
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Saved as"), READERS.map(([, name]) => h("th", { scope: "col" }, name)))),
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        h("th", { scope: "col" }, "Saved as"),
+        READERS.map(([, name]) => h("th", { scope: "col" }, name)),
+      ),
+    ),
     formats.map((format) =>
       h(
         "tbody",
         { dataset: { format: format.format } },
-        h("tr", {}, h("th", { scope: "row" }, format.format), READERS.map(([key]) => cell(format[key]))),
+        h(
+          "tr",
+          {},
+          h("th", { scope: "row" }, format.format),
+          READERS.map(([key]) => cell(format[key])),
+        ),
         h("tr", { class: "formats-note" }, h("td", { colspan: READERS.length + 1 }, `${format.note}.`)),
       ),
     ),

@@ -43,7 +43,9 @@ export function idleFields(recipe, fields, methods) {
   const offered = new Set(Object.values(methods).flatMap((one) => [...one.tunes, ...one.options]));
   const own = new Set([...method.tunes, ...method.options]);
   const found = tuned(recipe, method, fields).length ? method.auto.by : method.unit === "block" ? "learned" : "given";
-  const idle = fields.filter(([name, , , , , when]) => (offered.has(name) && !own.has(name)) || (when && !when.includes(found)));
+  const idle = fields.filter(
+    ([name, , , , , when]) => (offered.has(name) && !own.has(name)) || (when && !when.includes(found)),
+  );
   return new Set(idle.map(([name]) => name));
 }
 
@@ -71,12 +73,14 @@ export function autoWords(recipe, fields, methods) {
   const kept = judgedOn(recipe);
   const sequences = kept === null ? "a part of the sequences" : `${kept} of ${recipe.samples} sequences`;
   const share = recipe.channel_fraction ?? 1;
-  const channels = method.auto.by === "layer" && share > 0 && share < 1 ? ` and ${plain(100 * share)} % of the channels` : "";
+  const channels =
+    method.auto.by === "layer" && share > 0 && share < 1 ? ` and ${plain(100 * share)} % of the channels` : "";
   const where = method.auto.by === "layer" ? "for each layer, judged" : "for the whole model, judged by perplexity";
   return `${asked.length ? "auto:" : "“auto” would try"} ${tried} ${where} on ${sequences}${channels}`;
 }
 
-const span = (values) => (values.length > 4 ? `${plain(values[0])} to ${plain(values.at(-1))}` : values.map(plain).join(", "));
+const span = (values) =>
+  values.length > 4 ? `${plain(values[0])} to ${plain(values.at(-1))}` : values.map(plain).join(", ");
 
 /** How many sequences “auto” keeps for judging, as sarqc/recipe.py counts them; null where that can't be said. */
 export function judgedOn({ samples, validation_share: share }) {
@@ -126,7 +130,8 @@ export function valuesOf(fields, recipe, defaults) {
 export function chosenOnly(recipe, defaults) {
   return Object.fromEntries(
     Object.entries(recipe).filter(
-      ([key, value]) => value !== null && value !== undefined && JSON.stringify(value) !== JSON.stringify(defaults[key] ?? null),
+      ([key, value]) =>
+        value !== null && value !== undefined && JSON.stringify(value) !== JSON.stringify(defaults[key] ?? null),
     ),
   );
 }
@@ -134,7 +139,10 @@ export function chosenOnly(recipe, defaults) {
 /** One line for headings and tables: model, bits, method and its numbers. */
 export function describe(recipe) {
   const parts = [shortModel(recipe.model), `${recipe.bits} bits`, recipe.method];
-  for (const [sign, value] of [["λ", recipe.lambda], ["γ", recipe.gamma]]) {
+  for (const [sign, value] of [
+    ["λ", recipe.lambda],
+    ["γ", recipe.gamma],
+  ]) {
     if (value === "auto") parts.push(`${sign} auto`);
     else if (value !== null && value !== undefined) parts.push(`${sign} = ${value}`);
   }
@@ -143,13 +151,20 @@ export function describe(recipe) {
 
 /** The last part of a path or a Hub name. */
 export function shortModel(name) {
-  return String(name ?? "").split("/").filter(Boolean).pop() ?? "";
+  return (
+    String(name ?? "")
+      .split("/")
+      .filter(Boolean)
+      .pop() ?? ""
+  );
 }
 
 function scalar(value) {
   if (Array.isArray(value)) return `[${value.map(scalar).join(", ")}]`;
   if (typeof value !== "string") return String(value);
-  return /^[A-Za-z_./][\w./-]*$/.test(value) && !/^(true|false|null|yes|no|on|off)$/i.test(value) ? value : JSON.stringify(value);
+  return /^[A-Za-z_./][\w./-]*$/.test(value) && !/^(true|false|null|yes|no|on|off)$/i.test(value)
+    ? value
+    : JSON.stringify(value);
 }
 
 /** A YAML file that `python -m sarqc run` takes. */
@@ -170,7 +185,8 @@ export function asCommand(recipe) {
     if (value === true) return `--${flag}`;
     if (value === false) return `--no-${flag}`;
     // A list is a flag for each entry, since a text may hold any sign; numbers take less room with commas.
-    if (Array.isArray(value) && value.every((one) => typeof one === "string")) return value.map((one) => `--${flag} ${quoted(one)}`);
+    if (Array.isArray(value) && value.every((one) => typeof one === "string"))
+      return value.map((one) => `--${flag} ${quoted(one)}`);
     return `--${flag} ${quoted(Array.isArray(value) ? value.join(",") : String(value))}`;
   });
   return ["python -m sarqc quantize", ...flags].join(" \\\n  ");

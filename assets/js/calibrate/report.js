@@ -5,7 +5,7 @@
 
 import { copy, download, fill, h } from "../base/dom.js";
 import { count, csv, decimalsFor, format, number, percent, plain } from "../base/format.js";
-import { LAYER_COLUMNS, judgements, layerRows, pairCounts, worstRows } from "./layer_rows.js";
+import { judgements, LAYER_COLUMNS, layerRows, pairCounts, worstRows } from "./layer_rows.js";
 import { asCommand, asPython, asRequest, asYaml, chosenOnly, idleFields } from "./recipe_form.js";
 
 const MOST_ROWS = 400; // layers that a table shows; those of a large mixture are too many to read
@@ -21,17 +21,30 @@ export function reportCard(run, summary, layers) {
   const cell = (name, value, note, key) =>
     value === null || value === undefined
       ? null
-      : h("div", { class: "score" }, h("span", { class: "score-name" }, name), h("strong", { "data-testid": key }, value), h("span", { class: "score-note" }, note));
+      : h(
+          "div",
+          { class: "score" },
+          h("span", { class: "score-name" }, name),
+          h("strong", { "data-testid": key }, value),
+          h("span", { class: "score-note" }, note),
+        );
   const ppl = (value) => (value === null || value === undefined ? null : format(value, "perplexity"));
   const accuracy = (value, error) =>
-    value === null || value === undefined ? null : `${percent(value, 1)}${error ? ` ± ${format(error, "points")}` : ""}`;
+    value === null || value === undefined
+      ? null
+      : `${percent(value, 1)}${error ? ` ± ${format(error, "points")}` : ""}`;
   return h(
     "div",
     { class: "report", "data-testid": "report" },
     h(
       "div",
       { class: "scores" },
-      cell("Perplexity", ppl(summary.perplexity), `float ${ppl(summary.perplexity_float) ?? "not measured"}`, "perplexity"),
+      cell(
+        "Perplexity",
+        ppl(summary.perplexity),
+        `float ${ppl(summary.perplexity_float) ?? "not measured"}`,
+        "perplexity",
+      ),
       cell(
         "Accuracy",
         accuracy(summary.accuracy, summary.accuracy_standard_error),
@@ -94,13 +107,19 @@ function chosenByLayer(layers) {
   const most = Math.max(...counts.flat());
   const cell = (times) => {
     const share = Math.round(45 * (times / most));
-    return h("td", { style: times ? `background: color-mix(in srgb, var(--accent) ${share}%, transparent)` : null }, times || "–");
+    return h(
+      "td",
+      { style: times ? `background: color-mix(in srgb, var(--accent) ${share}%, transparent)` : null },
+      times || "–",
+    );
   };
   const several = gammas.length > 1;
   const better = (value) => (value === null ? "–" : percent(value, 1));
   const columns = [
     ["λ", (one) => plain(one.lam)],
-    ...(judged.some((one) => one.gamma !== null) ? [["γ", (one) => (one.gamma === null ? "–" : plain(one.gamma))]] : []),
+    ...(judged.some((one) => one.gamma !== null)
+      ? [["γ", (one) => (one.gamma === null ? "–" : plain(one.gamma))]]
+      : []),
     ["Error when judged", (one) => format(one.validation, "significant")],
     ["Below median", (one) => better(one.overMedian)],
     ["Below worst", (one) => better(one.overWorst)],
@@ -116,12 +135,26 @@ function chosenByLayer(layers) {
         "table",
         { class: "pairs" },
         h("caption", {}, "Layers that chose each"),
-        h("thead", {}, h("tr", {}, several ? h("td", {}) : null, lams.map((lam) => h("th", { scope: "col" }, `λ ${plain(lam)}`)))),
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            several ? h("td", {}) : null,
+            lams.map((lam) => h("th", { scope: "col" }, `λ ${plain(lam)}`)),
+          ),
+        ),
         h(
           "tbody",
           {},
           gammas.map((gamma, row) =>
-            h("tr", {}, several ? h("th", { scope: "row" }, `γ ${gamma === null ? "–" : plain(gamma)}`) : null, counts[row].map(cell)),
+            h(
+              "tr",
+              {},
+              several ? h("th", { scope: "row" }, `γ ${gamma === null ? "–" : plain(gamma)}`) : null,
+              counts[row].map(cell),
+            ),
           ),
         ),
       ),
@@ -137,10 +170,18 @@ function everyLayer(run, layers) {
   const columns = present.filter((column) => column.title).map(({ title, show }) => [title, show]);
   const save = () => download(`${run.id}-layers.csv`, csv(present, rows));
   return fold("Every layer", { "data-testid": "every-layer" }, () => [
-    h("div", { class: "layers-tools" }, h("button", { type: "button", class: "quiet", "data-testid": "layers-csv", on: { click: save } }, "CSV")),
+    h(
+      "div",
+      { class: "layers-tools" },
+      h("button", { type: "button", class: "quiet", "data-testid": "layers-csv", on: { click: save } }, "CSV"),
+    ),
     layerTable(rows, columns, "Every layer"),
     rows.some((row) => row.lam_low !== null)
-      ? h("p", { class: "protocol" }, "Same choice for λ: the interval of λ in which the layer’s search would choose the same scales.")
+      ? h(
+          "p",
+          { class: "protocol" },
+          "Same choice for λ: the interval of λ in which the layer’s search would choose the same scales.",
+        )
       : null,
   ]);
 }
@@ -149,7 +190,12 @@ function everyLayer(run, layers) {
 function fold(title, attributes, build) {
   const inside = h("div", {});
   const make = () => inside.childElementCount || fill(inside, build());
-  return h("details", { class: "layers-fold", ...attributes, on: { toggle: make } }, h("summary", { on: { click: make } }, title), inside);
+  return h(
+    "details",
+    { class: "layers-fold", ...attributes, on: { toggle: make } },
+    h("summary", { on: { click: make } }, title),
+    inside,
+  );
 }
 
 /** Rows of layers, of very many those with the largest errors: a table, which on a narrow screen becomes a list with the column's name at each value. */
@@ -158,11 +204,22 @@ function layerTable(rows, columns, label) {
   return h(
     "div",
     { class: "table-scroll layers-scroll", tabindex: 0, role: "region", "aria-label": label },
-    shown === rows ? null : h("p", { class: "protocol" }, `The ${MOST_ROWS} with the largest errors, of ${count(rows.length)} layers.`),
+    shown === rows
+      ? null
+      : h("p", { class: "protocol" }, `The ${MOST_ROWS} with the largest errors, of ${count(rows.length)} layers.`),
     h(
       "table",
       { class: "layers" },
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Layer"), columns.map(([title]) => h("th", { scope: "col" }, title)))),
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          h("th", { scope: "col" }, "Layer"),
+          columns.map(([title]) => h("th", { scope: "col" }, title)),
+        ),
+      ),
       h(
         "tbody",
         {},
@@ -170,7 +227,12 @@ function layerTable(rows, columns, label) {
           h(
             "tr",
             {},
-            h("th", { scope: "row", title: row.name }, row.short, row.flags ? h("span", { class: "layer-flags" }, row.flags) : null),
+            h(
+              "th",
+              { scope: "row", title: row.name },
+              row.short,
+              row.flags ? h("span", { class: "layer-flags" }, row.flags) : null,
+            ),
             columns.map(([title, show]) => h("td", { dataset: { label: title } }, show(row))),
           ),
         ),
@@ -180,34 +242,62 @@ function layerTable(rows, columns, label) {
 }
 
 function facts(document) {
-  const said = (value) => (value === true ? "yes" : value === false ? "no" : typeof value === "number" ? count(value) : value);
+  const said = (value) =>
+    value === true ? "yes" : value === false ? "no" : typeof value === "number" ? count(value) : value;
   const { corpus, ...others } = document;
   const rest = Object.entries(others).filter(([, value]) => value !== null && typeof value !== "object");
-  return [corpus, ...rest.map(([key, value]) => `${key.replaceAll("_", " ")} ${said(value)}`)].filter(Boolean).join(", ");
+  return [corpus, ...rest.map(([key, value]) => `${key.replaceAll("_", " ")} ${said(value)}`)]
+    .filter(Boolean)
+    .join(", ");
 }
 
 /** What was asked for and counts, field by field in the words of the form, and ways to take it elsewhere. */
 export function recipeCard(place, recipe, fields, methods) {
-  const said = (value) => (value instanceof Node ? value : Array.isArray(value) ? value.join(", ") : value === true ? "yes" : value === false ? "no" : String(value).replace(/^(per|full)_/, "$1 "));
+  const said = (value) =>
+    value instanceof Node
+      ? value
+      : Array.isArray(value)
+        ? value.join(", ")
+        : value === true
+          ? "yes"
+          : value === false
+            ? "no"
+            : String(value).replace(/^(per|full)_/, "$1 ");
   const idle = idleFields(recipe, fields, methods);
   const rows = fields
     .filter(([name]) => !idle.has(name))
     .map(([, key, kind, title, unit]) => [title, kind === "lines" ? lines(recipe[key]) : recipe[key], unit])
-    .filter(([, value]) => value !== null && value !== undefined && value !== "" && !(Array.isArray(value) && !value.length));
+    .filter(
+      ([, value]) => value !== null && value !== undefined && value !== "" && !(Array.isArray(value) && !value.length),
+    );
   fill(
     place,
     h("header", { class: "card-head" }, h("h2", { class: "card-title" }, "The recipe")),
     h(
       "div",
       { class: "run-body" },
-      h("dl", { class: "facts recipe-facts" }, rows.map(([title, value, unit]) => [h("dt", {}, title), h("dd", {}, typeof value === "number" && unit && unit !== "bit" ? `${said(value)} ${unit}` : said(value))])),
+      h(
+        "dl",
+        { class: "facts recipe-facts" },
+        rows.map(([title, value, unit]) => [
+          h("dt", {}, title),
+          h("dd", {}, typeof value === "number" && unit && unit !== "bit" ? `${said(value)} ${unit}` : said(value)),
+        ]),
+      ),
       copyAs(recipe),
     ),
   );
 }
 
 /** Texts that may hold commas, each in a line. */
-const lines = (texts) => (texts?.length ? h("ul", { class: "recipe-lines" }, texts.map((text) => h("li", {}, text))) : null);
+const lines = (texts) =>
+  texts?.length
+    ? h(
+        "ul",
+        { class: "recipe-lines" },
+        texts.map((text) => h("li", {}, text)),
+      )
+    : null;
 
 /** The recipe as text of four kinds, one shown at a time. */
 function copyAs(recipe) {
@@ -245,7 +335,12 @@ function copyAs(recipe) {
     "details",
     { class: "copy-as" },
     h("summary", {}, "Recipe, to run again elsewhere"),
-    h("div", { class: "copy-head" }, h("div", { class: "switch", role: "group", "aria-label": "Form of the recipe" }, tabs), done),
+    h(
+      "div",
+      { class: "copy-head" },
+      h("div", { class: "switch", role: "group", "aria-label": "Form of the recipe" }, tabs),
+      done,
+    ),
     text,
   );
 }

@@ -41,7 +41,9 @@ export class RunMatrix {
     this.inner.hidden = !this.pooled;
     fill(
       this.place,
-      columns.length > 14 || !columns.length ? null : [h("span", {}), columns.map((name) => h("span", { class: "matrix-name" }, nameOf(name)))],
+      columns.length > 14 || !columns.length
+        ? null
+        : [h("span", {}), columns.map((name) => h("span", { class: "matrix-name" }, nameOf(name)))],
       rows.map((block, row) => [
         columns.length ? h("span", { class: "matrix-block" }, block) : null,
         cells[row].map((members, column) => {
@@ -51,7 +53,10 @@ export class RunMatrix {
             this.chosen = row;
             this.draw(this.state, this.running);
           };
-          const element = h(many ? "button" : "span", many ? { class: "cell", type: "button", on: { click: choose } } : { class: "cell" });
+          const element = h(
+            many ? "button" : "span",
+            many ? { class: "cell", type: "button", on: { click: choose } } : { class: "cell" },
+          );
           this.cells.push({ element, members, kind: many ? `block ${block} ${columns[column]}` : null });
           return element;
         }),
@@ -67,7 +72,12 @@ export class RunMatrix {
       const facts = State.cellFacts(state, members);
       const share = Math.round((100 * facts.done) / members.length);
       const colour = facts.mean === null ? "" : State.shade(State.heat(facts.mean));
-      const background = !facts.done || !colour ? "" : share === 100 ? colour : `linear-gradient(to right, ${colour} ${share}%, var(--grid) ${share}%)`;
+      const background =
+        !facts.done || !colour
+          ? ""
+          : share === 100
+            ? colour
+            : `linear-gradient(to right, ${colour} ${share}%, var(--grid) ${share}%)`;
       if (cell.background !== background) element.style.background = cell.background = background;
       element.classList.toggle("is-starved", facts.done > 0 && facts.mean === null);
       element.classList.toggle("is-now", running && members.some((index) => State.isCurrent(state, index)));
@@ -91,8 +101,14 @@ export class RunMatrix {
     this.experts = [];
     const grid = h(
       "div",
-      { class: `matrix matrix-experts${experts.length > 40 ? " is-wide" : ""}`, style: `--columns: ${experts.length}`, role: "img" },
-      experts.length > 16 ? null : [h("span", {}), experts.map((expert) => h("span", { class: "matrix-name" }, expert))],
+      {
+        class: `matrix matrix-experts${experts.length > 40 ? " is-wide" : ""}`,
+        style: `--columns: ${experts.length}`,
+        role: "img",
+      },
+      experts.length > 16
+        ? null
+        : [h("span", {}), experts.map((expert) => h("span", { class: "matrix-name" }, expert))],
       modules.map((module, line) => [
         h("span", { class: "matrix-block" }, nameOf(module)),
         cells[line].map((index) => {
@@ -103,7 +119,11 @@ export class RunMatrix {
       ]),
     );
     grid.setAttribute("aria-label", `${experts.length} experts of block ${block}`);
-    fill(this.inner, h("p", { class: "legend" }, `Experts of block ${block}${experts.length > 16 ? `, 0 to ${experts.at(-1)}` : ""}`), grid);
+    fill(
+      this.inner,
+      h("p", { class: "legend" }, `Experts of block ${block}${experts.length > 16 ? `, 0 to ${experts.at(-1)}` : ""}`),
+      grid,
+    );
   }
 
   /** The row of a block, or of the next one that has experts. */
@@ -115,7 +135,11 @@ export class RunMatrix {
   }
 }
 
-const nameOf = (module) => module.split(".").at(-1).replace(/_proj$/, "");
+const nameOf = (module) =>
+  module
+    .split(".")
+    .at(-1)
+    .replace(/_proj$/, "");
 
 function titleOf(state, index) {
   const result = state.results.get(index);
@@ -128,6 +152,9 @@ function titleOf(state, index) {
 function pooledTitle(kind, { done, mean, worst, at, starved }, total, state) {
   if (!done) return `${kind}, ${total} experts: not yet`;
   const none = starved ? `, ${count(starved)} without tokens` : "";
-  const errors = mean === null ? "" : `, mean error ${format(mean, "error")}, largest ${format(worst, "error")} in expert ${state.layers[at].expert}`;
+  const errors =
+    mean === null
+      ? ""
+      : `, mean error ${format(mean, "error")}, largest ${format(worst, "error")} in expert ${state.layers[at].expert}`;
   return `${kind}: ${done} of ${total} experts solved${errors}${none}`;
 }

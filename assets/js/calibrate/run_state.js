@@ -95,17 +95,27 @@ export function reduce(state, event) {
     case "epoch_done": {
       const same = state.learning?.block === event.block && state.learning.epoch < event.epoch;
       const first = same ? state.learning.first : event.epoch === 0 ? event.objective : null;
-      next.learning = { block: event.block, epoch: event.epoch, epochs: event.epochs, objective: event.objective, first };
+      next.learning = {
+        block: event.block,
+        epoch: event.epoch,
+        epochs: event.epochs,
+        objective: event.objective,
+        first,
+      };
       if (event.epoch === event.epochs && !choosing(state)) {
         const from = first === null ? "" : `${format(first, "significant")} → `;
-        tell(`Block ${event.block}: objective ${from}${format(event.objective, "significant")} after ${event.epochs} epochs`);
+        tell(
+          `Block ${event.block}: objective ${from}${format(event.objective, "significant")} after ${event.epochs} epochs`,
+        );
       }
       break;
     }
     case "candidate_done":
       next.candidates = [...state.candidates, { lam: event.lam, perplexity: event.perplexity, total: event.total }];
       next.learning = null;
-      tell(`λ = ${plain(event.lam)}: perplexity ${format(event.perplexity, "perplexity")} on the sequences kept for judging`);
+      tell(
+        `λ = ${plain(event.lam)}: perplexity ${format(event.perplexity, "perplexity")} on the sequences kept for judging`,
+      );
       break;
     case "measured": {
       next.measured = { ...state.measured, [`${event.quantity}_${event.which}`]: event };
@@ -214,7 +224,9 @@ export function workDone(state, { done, total }) {
   if (!total) return 0;
   const { learning, layers } = state;
   const before = learning ? layers.filter((layer) => layer.block < learning.block).length : 0;
-  const within = learning ? layers.filter((layer) => layer.block === learning.block).length * (learning.epoch / learning.epochs) : 0;
+  const within = learning
+    ? layers.filter((layer) => layer.block === learning.block).length * (learning.epoch / learning.epochs)
+    : 0;
   const candidates = state.candidates.at(-1)?.total ?? 0;
   return (state.candidates.length + Math.max(done, before + within, state.points) / total) / (candidates + 1);
 }
@@ -235,14 +247,17 @@ export function matrix(layers) {
   const [row, column] = [rows, columns].map((names) => new Map(names.map((name, place) => [name, place])));
   layers.forEach((layer, index) => {
     const [r, c] = [row.get(layer.block), column.get(layer.module)];
-    (cells[r][c] ??= []).push(index);
+    cells[r][c] ??= [];
+    cells[r][c].push(index);
   });
   return { rows, columns, cells };
 }
 
 /** The experts of a block (columns) and their linears (rows), with the layer's index in each cell or null. */
 export function expertMatrix(layers, block) {
-  const own = layers.flatMap((layer, index) => (layer.block === block && Number.isInteger(layer.expert) ? [{ ...layer, index }] : []));
+  const own = layers.flatMap((layer, index) =>
+    layer.block === block && Number.isInteger(layer.expert) ? [{ ...layer, index }] : [],
+  );
   const experts = [...new Set(own.map((layer) => layer.expert))].sort((a, b) => a - b);
   const modules = [...new Set(own.map((layer) => layer.module))];
   const cells = modules.map(() => experts.map(() => null));

@@ -5,11 +5,11 @@
  */
 
 import { asProblem, listen, request } from "../base/client.js";
-import { stateChip } from "./chip.js";
 import { fill, h, problem, say } from "../base/dom.js";
+import { duration, when } from "../base/format.js";
 import { MixtureExplorer } from "../explorer/experts_part.js";
+import { stateChip } from "./chip.js";
 import { Exports } from "./exports_card.js";
-import { duration, format, when } from "../base/format.js";
 import { describe } from "./recipe_form.js";
 import { candidateStrip, recipeCard, reportCard } from "./report.js";
 import { RunMatrix } from "./run_matrix.js";
@@ -51,7 +51,12 @@ export class RunView {
       if (this.id !== id) return;
       fill(
         this.card,
-        h("div", { class: "run-body" }, problem(asProblem(error)), this.button("Plan a run", "leave", () => this.leave())),
+        h(
+          "div",
+          { class: "run-body" },
+          problem(asProblem(error)),
+          this.button("Plan a run", "leave", () => this.leave()),
+        ),
       );
       return;
     }
@@ -118,7 +123,9 @@ export class RunView {
 
   async position(run) {
     const answer = await request("/runs?limit=200");
-    const before = (answer.runs ?? answer).filter((one) => one.state === "queued" && (one.queued ?? "") < (run.queued ?? ""));
+    const before = (answer.runs ?? answer).filter(
+      (one) => one.state === "queued" && (one.queued ?? "") < (run.queued ?? ""),
+    );
     return before.length + 1;
   }
 
@@ -168,10 +175,21 @@ export class RunView {
         h("div", { "data-part": "candidates", "data-testid": "candidates" }),
         h("div", { class: "matrix", role: "img", "data-part": "matrix", "data-testid": "matrix" }),
         h("div", { "data-part": "matrix-experts", "data-testid": "matrix-experts", hidden: true }),
-        h("p", { class: "legend" }, "Reconstruction error, calibration text: 0.001 ", h("span", { class: "ramp" }), " 1"),
+        h(
+          "p",
+          { class: "legend" },
+          "Reconstruction error, calibration text: 0.001 ",
+          h("span", { class: "ramp" }),
+          " 1",
+        ),
         h("dl", { class: "facts", "data-part": "facts" }),
         h("div", { class: "run-buttons", "data-part": "buttons" }),
-        h("details", { class: "run-log", open: true }, h("summary", {}, "Log"), h("ol", { "data-part": "log", "data-testid": "log" })),
+        h(
+          "details",
+          { class: "run-log", open: true },
+          h("summary", {}, "Log"),
+          h("ol", { "data-part": "log", "data-testid": "log" }),
+        ),
       ),
     );
     this.drawn = {};
@@ -209,14 +227,19 @@ export class RunView {
   drawTrouble() {
     const { run, state } = this;
     if (this.lost) {
-      this.trouble({ what: "The server does not answer just now.", where: "", remedy: "The run goes on without this page; it will be shown again here." });
+      this.trouble({
+        what: "The server does not answer just now.",
+        where: "",
+        remedy: "The run goes on without this page; it will be shown again here.",
+      });
     } else if (run.state === "failed") {
       this.trouble(run.error ?? state.failure ?? { what: "The run failed.", where: "", remedy: "The log has more." });
     } else if (run.state === "interrupted") {
       this.trouble({
         what: run.error?.what ?? "The process that did the work is gone.",
         where: run.error?.where ?? "",
-        remedy: run.error?.remedy || "Finished layers are kept: Continue goes on from them and ends with the same weights.",
+        remedy:
+          run.error?.remedy || "Finished layers are kept: Continue goes on from them and ends with the same weights.",
       });
     } else this.trouble(null);
   }
@@ -240,16 +263,21 @@ export class RunView {
     const layers = `${done} of ${total} layers`;
     switch (run.state) {
       case "queued":
-        return this.waiting > 1 ? `Waiting for a device, number ${this.waiting} in the queue` : "Waiting for a device, next in the queue";
+        return this.waiting > 1
+          ? `Waiting for a device, number ${this.waiting} in the queue`
+          : "Waiting for a device, next in the queue";
       case "running": {
-        if (!total) return state.stage ? `${state.stage}${state.detail ? `: ${state.detail}` : ""}` : "Starting the worker";
+        if (!total)
+          return state.stage ? `${state.stage}${state.detail ? `: ${state.detail}` : ""}` : "Starting the worker";
         if (State.choosing(state)) {
           const judged = state.candidates.length;
           return `Choosing λ for the whole model: ${judged ? `${judged} of ${state.candidates[0].total} values judged` : "none judged yet"}`;
         }
         const current = State.currentLayer(state);
         if (done >= total) return `${layers}, ${state.stage}${state.detail ? `: ${state.detail}` : ""}`;
-        return current && done > 0 && !state.learning ? `${layers}, now ${current.replace(/^model\./, "")}` : `${layers}, ${state.stage || "starting"}`;
+        return current && done > 0 && !state.learning
+          ? `${layers}, now ${current.replace(/^model\./, "")}`
+          : `${layers}, ${state.stage || "starting"}`;
       }
       case "cancelling":
         return `${layers}, stopping after the current step`;
@@ -273,7 +301,9 @@ export class RunView {
     say(this.part("learning"), State.learningWords(state));
     this.part("epoch").style.width = state.learning ? `${(100 * state.learning.epoch) / state.learning.epochs}%` : "0%";
     const shown = run.state === "finished" ? [] : state.candidates;
-    this.once("candidates", shown, () => (shown.length ? candidateStrip(shown, State.bestCandidate(shown)?.lam) : null));
+    this.once("candidates", shown, () =>
+      shown.length ? candidateStrip(shown, State.bestCandidate(shown)?.lam) : null,
+    );
   }
 
   drawMatrix() {
@@ -312,9 +342,15 @@ export class RunView {
       live ? this.button("Cancel", "cancel", act("cancel"), "act-quiet") : null,
       again ? this.button("Continue", "continue", act("continue"), "act") : null,
       run.state === "finished" && run.study_id
-        ? h("a", { class: "act", href: `/?study=${encodeURIComponent(run.study_id)}`, "data-testid": "open-lab" }, "Open in Lab")
+        ? h(
+            "a",
+            { class: "act", href: `/?study=${encodeURIComponent(run.study_id)}`, "data-testid": "open-lab" },
+            "Open in Lab",
+          )
         : null,
-      run.study_id ? h("a", { class: "quiet", href: `/api/studies/${run.study_id}/download`, download: "" }, "Download the study") : null,
+      run.study_id
+        ? h("a", { class: "quiet", href: `/api/studies/${run.study_id}/download`, download: "" }, "Download the study")
+        : null,
       this.button(live ? "Plan another run" : "Change and run again", "leave", () => this.leave()),
     ];
   }
@@ -323,14 +359,23 @@ export class RunView {
     return this.state.log
       .slice(-200)
       .reverse()
-      .map((line) => h("li", { class: line.tone ? `log-${line.tone}` : null }, h("time", {}, when(line.at)), h("span", {}, line.text)));
+      .map((line) =>
+        h(
+          "li",
+          { class: line.tone ? `log-${line.tone}` : null },
+          h("time", {}, when(line.at)),
+          h("span", {}, line.text),
+        ),
+      );
   }
 
   drawReport() {
     const { run } = this;
     const summary = run.summary ?? this.state.summary;
     if (!summary) return;
-    this.once("report", [run.id, summary.perplexity, this.state.results.size], () => reportCard(run, summary, State.layerReports(this.state)));
+    this.once("report", [run.id, summary.perplexity, this.state.results.size], () =>
+      reportCard(run, summary, State.layerReports(this.state)),
+    );
     // Texts are in the events only: the run's own summary is kept short.
     if (this.state.summary && this.drawn.measured !== run.id) {
       this.drawn.measured = run.id;

@@ -40,7 +40,14 @@ export function reasonWords(speed) {
 
 /** How it was measured. */
 export function protocolWords({ kernel, protocol }) {
-  const { sequence_length: length, prompt_tokens: prompt, decoded_tokens: decoded, repeats, device, threads } = protocol;
+  const {
+    sequence_length: length,
+    prompt_tokens: prompt,
+    decoded_tokens: decoded,
+    repeats,
+    device,
+    threads,
+  } = protocol;
   const said = [
     `One sequence of ${count(length)} tokens: ${count(prompt)} read at once, then ${count(decoded)} made one by one.`,
     `Median of ${repeats} repeats, with the smallest and the largest; both models in turn, in ${protocol.dtype}, on ${device}${threads ? ` with ${threads} threads` : ""}, torch ${protocol.torch}.`,
@@ -48,7 +55,9 @@ export function protocolWords({ kernel, protocol }) {
   ];
   if (kernel) {
     const difference = percent(protocol.largest_relative_difference, 2);
-    said.push(`The kernel, ${kernel}, was fed ${protocol.fed}; its outputs differ from those of the evaluated weights by at most ${difference} in any layer.`);
+    said.push(
+      `The kernel, ${kernel}, was fed ${protocol.fed}; its outputs differ from those of the evaluated weights by at most ${difference} in any layer.`,
+    );
   }
   return said.join(" ");
 }
@@ -61,21 +70,42 @@ export function speedUp(speed, kind) {
 function ours(speed) {
   const rate = (found, kind) => {
     const [low, high] = found[`${kind}_spread`];
-    return [h("strong", {}, count(Math.round(found[kind]))), h("span", { class: "spread" }, `${count(Math.round(low))} to ${count(Math.round(high))}`)];
+    return [
+      h("strong", {}, count(Math.round(found[kind]))),
+      h("span", { class: "spread" }, `${count(Math.round(low))} to ${count(Math.round(high))}`),
+    ];
   };
   const row = (name, cells) => h("tr", {}, h("th", { scope: "row" }, name), cells);
-  const measured = (name, found) => row(name, KINDS.map(([kind]) => h("td", {}, rate(found, kind))));
+  const measured = (name, found) =>
+    row(
+      name,
+      KINDS.map(([kind]) => h("td", {}, rate(found, kind))),
+    );
   return h(
     "table",
     { class: "speeds speeds-here", "data-testid": "speeds" },
     h("caption", {}, "Tokens per second, measured here"),
-    h("thead", {}, h("tr", {}, h("td", {}), KINDS.map(([, title]) => h("th", { scope: "col" }, title)))),
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        h("td", {}),
+        KINDS.map(([, title]) => h("th", { scope: "col" }, title)),
+      ),
+    ),
     h(
       "tbody",
       {},
       measured("Float", speed.float),
       speed.quantized ? measured("Quantized", speed.quantized) : null,
-      speed.quantized ? row("Speed-up", KINDS.map(([kind]) => h("td", {}, h("strong", {}, speedUp(speed, kind))))) : null,
+      speed.quantized
+        ? row(
+            "Speed-up",
+            KINDS.map(([kind]) => h("td", {}, h("strong", {}, speedUp(speed, kind)))),
+          )
+        : null,
     ),
   );
 }
@@ -95,8 +125,17 @@ function published({ source, caption, models, rows }) {
         h(
           "thead",
           {},
-          h("tr", {}, h("td", { rowspan: 2 }), models.map((model) => h("th", { scope: "colgroup", colspan: KINDS.length }, model))),
-          h("tr", {}, models.flatMap(() => KINDS.map(([, title]) => h("th", { scope: "col" }, title)))),
+          h(
+            "tr",
+            {},
+            h("td", { rowspan: 2 }),
+            models.map((model) => h("th", { scope: "colgroup", colspan: KINDS.length }, model)),
+          ),
+          h(
+            "tr",
+            {},
+            models.flatMap(() => KINDS.map(([, title]) => h("th", { scope: "col" }, title))),
+          ),
         ),
         h(
           "tbody",

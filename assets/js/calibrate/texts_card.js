@@ -39,7 +39,8 @@ export function named(piece) {
 export function inWords({ float, divergence, kl }) {
   const mean = kl.reduce((sum, value) => sum + value, 0) / kl.length;
   const most = kl.indexOf(Math.max(...kl));
-  const apart = divergence === null ? "The two texts are the same." : `The texts part at token ${divergence + 1} of ${kl.length}.`;
+  const apart =
+    divergence === null ? "The two texts are the same." : `The texts part at token ${divergence + 1} of ${kl.length}.`;
   return `${apart} KL divergence ${nats(mean)} a token on average, at most ${nats(kl[most])} at token ${most + 1}, ${named(float.pieces[most])}.`;
 }
 
@@ -55,10 +56,16 @@ export function textsCard(place, texts) {
   if (!texts.length) return fill(place);
   const body = h("div", { class: "run-body" });
   const show = (mode) => {
-    fill(body, texts.map((text) => comparison(text.prompt, text[mode])), explained(mode, texts[0].protocol));
+    fill(
+      body,
+      texts.map((text) => comparison(text.prompt, text[mode])),
+      explained(mode, texts[0].protocol),
+    );
     for (const tab of tabs) tab.setAttribute("aria-pressed", String(tab.dataset.mode === mode));
   };
-  const tabs = MODES.map(([mode, title]) => h("button", { type: "button", dataset: { mode }, on: { click: () => show(mode) } }, title));
+  const tabs = MODES.map(([mode, title]) =>
+    h("button", { type: "button", dataset: { mode }, on: { click: () => show(mode) } }, title),
+  );
   show("greedy");
   return fill(
     place,
@@ -91,7 +98,15 @@ function comparison(prompt, found) {
 
 function column(title, tokens, divergence) {
   const { same, first, rest } = cut(tokens, divergence);
-  const marked = first === null ? null : h("mark", { title: "First different token" }, h("span", { class: "visually-hidden" }, "first different token: "), visible(first));
+  const marked =
+    first === null
+      ? null
+      : h(
+          "mark",
+          { title: "First different token" },
+          h("span", { class: "visually-hidden" }, "first different token: "),
+          visible(first),
+        );
   return h("section", { class: "text-column" }, h("h3", {}, title), h("p", {}, same, marked, rest));
 }
 
@@ -143,7 +158,19 @@ function strip({ float, divergence, kl }, spans) {
     "div",
     { class: "kl-panel" },
     row,
-    h("div", { class: "kl-foot" }, readout, h("p", { class: "legend" }, `KL, nats: ${SCALE[0]} `, h("span", { class: "ramp" }), ` ${SCALE[1]} `, h("span", {}, h("span", { class: "kl-key" }), "first different token"))),
+    h(
+      "div",
+      { class: "kl-foot" },
+      readout,
+      h(
+        "p",
+        { class: "legend" },
+        `KL, nats: ${SCALE[0]} `,
+        h("span", { class: "ramp" }),
+        ` ${SCALE[1]} `,
+        h("span", {}, h("span", { class: "kl-key" }), "first different token"),
+      ),
+    ),
   );
 }
 

@@ -21,7 +21,7 @@ export function lookUp(binding, at) {
  * @param {{gamma: number, lambda: number}} at
  * @param {Object<string, {matrix: Function}>} [arrays]
  */
-export function valueOf(binding, at, arrays = {}) {
+export function boundValue(binding, at, arrays = {}) {
   if (binding.array === undefined) return lookUp(binding, at);
   const array = arrays[binding.array];
   const shown = array?.matrix(at.gamma, binding.lambda ?? at.lambda);
@@ -61,7 +61,10 @@ export function openArray(buffer, info) {
       if (!made.has(which)) {
         const [start, cells] = [which * rows * columns, new Float32Array(rows * columns)];
         for (let cell = 0; cell < cells.length; cell += 1) cells[cell] = (flat[start + cell] - zero) * unit;
-        made.set(which, Array.from({ length: rows }, (_, row) => cells.subarray(row * columns, (row + 1) * columns)));
+        made.set(
+          which,
+          Array.from({ length: rows }, (_, row) => cells.subarray(row * columns, (row + 1) * columns)),
+        );
       }
       return made.get(which);
     },
@@ -80,7 +83,7 @@ export function figureAt(figure, at, arrays = {}, narrow = false) {
   const made = structuredClone({ data: figure.data, layout: figure.layout, aria: figure.aria ?? "" });
   const bindings = [...(figure.bindings ?? []), ...((narrow && figure.narrow_bindings) || [])];
   for (const binding of bindings) {
-    const value = valueOf(binding, at, arrays);
+    const value = boundValue(binding, at, arrays);
     if (value !== undefined || binding.array === undefined) setPath(made, binding.path, value);
   }
   if (narrow) for (const [path, value] of Object.entries(figure.narrow ?? {})) setPath(made, path, value);

@@ -21,7 +21,8 @@ export function panel(box, count, range) {
     y: (value) => box.bottom - ((value - low) / (high - low || 1)) * (box.bottom - box.top),
     value: (y) => low + ((box.bottom - y) / (box.bottom - box.top)) * (high - low),
     /** The position nearest to a pixel. */
-    position: (x) => Math.min(count - 1, Math.max(0, Math.round(((x - box.left) / (box.right - box.left)) * (count - 1)))),
+    position: (x) =>
+      Math.min(count - 1, Math.max(0, Math.round(((x - box.left) / (box.right - box.left)) * (count - 1)))),
   };
 }
 
@@ -41,7 +42,8 @@ export function ticks([low, high], wanted = 4) {
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= raw);
   const found = [];
-  for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) found.push(Number(value.toPrecision(12)));
+  for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step)
+    found.push(Number(value.toPrecision(12)));
   return found;
 }
 
@@ -81,16 +83,27 @@ export function axis(at, names, sign = "λ") {
   const room = at.x(1) - at.x(0);
   const wide = (name) => 6.4 * name.length;
   const fits = (every) =>
-    names.every((name, position) => position % every || position + every >= names.length || (wide(name) + wide(names[position + every])) / 2 + 4 <= every * room);
+    names.every(
+      (name, position) =>
+        position % every ||
+        position + every >= names.length ||
+        (wide(name) + wide(names[position + every])) / 2 + 4 <= every * room,
+    );
   const every = names.findIndex((_, index) => fits(index + 1)) + 1;
   return [
-    names.map((name, position) => (position % every ? null : label(at.x(position), at.bottom + 20, name, { at: "middle" }))),
+    names.map((name, position) =>
+      position % every ? null : label(at.x(position), at.bottom + 20, name, { at: "middle" }),
+    ),
     label(at.left - 22, at.bottom + 20, sign, { at: "end", fill: "var(--ink)", weight: 600 }),
   ];
 }
 
 /** A role's line: its colour and its dash, of which the dots are round. */
-const dashed = ({ color, dash }) => ({ stroke: color, "stroke-dasharray": dash, "stroke-linecap": dash === "1 5" ? "round" : null });
+const dashed = ({ color, dash }) => ({
+  stroke: color,
+  "stroke-dasharray": dash,
+  "stroke-linecap": dash === "1 5" ? "round" : null,
+});
 
 /** A curve with its markers, and error bars where there are errors. */
 export function curve(at, values, role, { errors = null, width = 2, size = 4, faint = false, marks = true } = {}) {
@@ -98,8 +111,23 @@ export function curve(at, values, role, { errors = null, width = 2, size = 4, fa
   const look = { "stroke-width": width, opacity: faint ? 0.28 : null };
   return [
     path(points, { ...look, ...dashed(role) }),
-    errors?.map((error, position) => points[position] && error && segment(points[position][0], at.y(values[position] - error), points[position][0], at.y(values[position] + error), { stroke: role.color, "stroke-width": 1.5 })),
-    marks ? points.map((point) => point && mark(role.shape, point[0], point[1], size, { fill: role.color, opacity: look.opacity })) : null,
+    errors?.map(
+      (error, position) =>
+        points[position] &&
+        error &&
+        segment(
+          points[position][0],
+          at.y(values[position] - error),
+          points[position][0],
+          at.y(values[position] + error),
+          { stroke: role.color, "stroke-width": 1.5 },
+        ),
+    ),
+    marks
+      ? points.map(
+          (point) => point && mark(role.shape, point[0], point[1], size, { fill: role.color, opacity: look.opacity }),
+        )
+      : null,
   ];
 }
 
@@ -123,5 +151,8 @@ export function upright(at, position, { stroke = "var(--ink)", dash = null } = {
 
 /** The knob of a guess on a λ axis. */
 export function guessGlyph() {
-  return [s("circle", { r: 9, fill: "var(--surface)", stroke: "var(--series-4)", "stroke-width": 3 }), s("circle", { r: 3, fill: "var(--series-4)" })];
+  return [
+    s("circle", { r: 9, fill: "var(--surface)", stroke: "var(--series-4)", "stroke-width": 3 }),
+    s("circle", { r: 3, fill: "var(--series-4)" }),
+  ];
 }

@@ -49,11 +49,18 @@ export function figureMenu(host, { file, table, picture = (kind) => plotlyPictur
     }
   };
   const save = async (kind) => saveAs(`${file()}.${kind}`, await picture(kind));
-  const item = (words, work) => h("button", { type: "button", class: "quiet", dataset: { save: words }, on: { click: doing(work) } }, words);
+  const item = (words, work) =>
+    h("button", { type: "button", class: "quiet", dataset: { save: words }, on: { click: doing(work) } }, words);
   const svg = item("SVG", () => save("svg"));
   const menu = h(
     "div",
-    { class: "figure-menu", popover: "auto", id, role: "group", "aria-label": `Save ${host.heading?.textContent ?? "figure"}` },
+    {
+      class: "figure-menu",
+      popover: "auto",
+      id,
+      role: "group",
+      "aria-label": `Save ${host.heading?.textContent ?? "figure"}`,
+    },
     item("Table", async () => tableDialog(host.heading?.textContent ?? "", await table(), file())),
     item("CSV", async () => {
       const { columns, rows } = await table();
@@ -108,7 +115,9 @@ export function cells({ arrays, at, view, shownArray = "surface" }) {
   const what = shownArray === "surface_signed" ? "Ŵ − W" : "|Ŵ − W|";
   const name = (lambda) => view.lam_texts[lambda] ?? "";
   const rows = [];
-  shown.forEach((line, row) => line.forEach((value, column) => rows.push({ row, column, first: first[row][column], shown: value })));
+  shown.forEach((line, row) =>
+    line.forEach((value, column) => rows.push({ row, column, first: first[row][column], shown: value })),
+  );
   const columns = [
     { key: "row", title: "Output cell", kind: "plain" },
     { key: "column", title: "Input cell", kind: "plain" },
@@ -125,7 +134,14 @@ export function cells({ arrays, at, view, shownArray = "surface" }) {
 export function drawnTable(data) {
   const rows = data
     .filter((trace) => trace.mode?.includes("lines") && trace.text?.length)
-    .flatMap((trace) => Array.from(trace.x, (x, index) => ({ curve: trace.name, panel: trace.yaxis ?? "y", x, value: trace.text[index] })));
+    .flatMap((trace) =>
+      Array.from(trace.x, (x, index) => ({
+        curve: trace.name,
+        panel: trace.yaxis ?? "y",
+        x,
+        value: trace.text[index],
+      })),
+    );
   const columns = ["curve", "panel", "x", "value"].map((key) => ({ key, title: key, kind: "text" }));
   return { columns, rows };
 }
@@ -134,7 +150,18 @@ export function drawnTable(data) {
 function plotlyPicture(host, kind) {
   const { data, layout } = host.canvas;
   const ground = colour("--surface");
-  const title = { text: host.heading?.textContent ?? "", x: 0, xref: "container", xanchor: "left", pad: { l: 12 }, y: 1, yref: "container", yanchor: "top", yshift: 0, font: { size: 14, color: colour("--ink") } };
+  const title = {
+    text: host.heading?.textContent ?? "",
+    x: 0,
+    xref: "container",
+    xanchor: "left",
+    pad: { l: 12 },
+    y: 1,
+    yref: "container",
+    yanchor: "top",
+    yshift: 0,
+    font: { size: 14, color: colour("--ink") },
+  };
   const margin = { ...layout.margin, t: (layout.margin?.t ?? 0) + TITLE };
   title.pad.t = 10;
   const size = { width: host.canvas.clientWidth, height: host.canvas.clientHeight + TITLE };
@@ -152,18 +179,42 @@ function tableDialog(title, { columns, rows }, file) {
       "header",
       {},
       h("h2", {}, title),
-      h("button", { type: "button", class: "quiet", on: { click: () => download(`${file}.csv`, csv(columns, rows)) } }, "Download CSV"),
+      h(
+        "button",
+        { type: "button", class: "quiet", on: { click: () => download(`${file}.csv`, csv(columns, rows)) } },
+        "Download CSV",
+      ),
       h("button", { type: "button", class: "quiet", on: { click: () => dialog.close() } }, "Close"),
     ),
-    rows.length > ROWS ? h("p", { class: "card-note" }, `The first ${ROWS} of ${rows.length} rows; the CSV has all.`) : null,
+    rows.length > ROWS
+      ? h("p", { class: "card-note" }, `The first ${ROWS} of ${rows.length} rows; the CSV has all.`)
+      : null,
     h(
       "div",
       { class: "table-scroll", tabindex: 0, role: "region", "aria-label": "Table of the numbers" },
       h(
         "table",
         { class: "numbers" },
-        h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col" }, column.title)))),
-        h("tbody", {}, rows.slice(0, ROWS).map((row) => h("tr", {}, columns.map((column) => cell(row, column))))),
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            columns.map((column) => h("th", { scope: "col" }, column.title)),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          rows.slice(0, ROWS).map((row) =>
+            h(
+              "tr",
+              {},
+              columns.map((column) => cell(row, column)),
+            ),
+          ),
+        ),
       ),
     ),
   );

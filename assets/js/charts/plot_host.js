@@ -4,11 +4,11 @@
  * @module plot_host
  */
 
-import { figureAt, lookUp, withColours } from "./bind.js";
 import { fill, h } from "../base/dom.js";
+import { colour, onTheme } from "../base/theme.js";
+import { figureAt, lookUp, withColours } from "./bind.js";
 import { drawGivenPoints, pickWhenPointed } from "./scenes.js";
 import { movingBindings, prepare, stepInPlace } from "./step.js";
-import { colour, onTheme } from "../base/theme.js";
 
 const NARROW = 520;
 const CONFIG = { displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: false, showTips: false };
@@ -81,7 +81,9 @@ class PlotHost {
     this.near = false; // or about to come there
     new ResizeObserver(() => this.resized()).observe(this.canvas);
     new IntersectionObserver((entries) => (this.seen = entries.at(-1).isIntersecting)).observe(this.canvas);
-    new IntersectionObserver((entries) => (this.near = entries.at(-1).isIntersecting), { rootMargin: "200px" }).observe(root);
+    new IntersectionObserver((entries) => (this.near = entries.at(-1).isIntersecting), { rootMargin: "200px" }).observe(
+      root,
+    );
   }
 
   /**
@@ -104,9 +106,13 @@ class PlotHost {
     this.themed = null;
     this.moving = null;
     this.frame.classList.toggle("is-empty", !figure);
-    if (this.heading && figure?.title) fill(this.heading, figure.title, figure.subtitle ? h("span", { class: "card-subtitle" }, figure.subtitle) : null);
+    if (this.heading && figure?.title)
+      fill(this.heading, figure.title, figure.subtitle ? h("span", { class: "card-subtitle" }, figure.subtitle) : null);
     this.say(figure ? "" : missing);
-    this.describe(figure?.bindings?.find((binding) => binding.path === "aria"), at);
+    this.describe(
+      figure?.bindings?.find((binding) => binding.path === "aria"),
+      at,
+    );
   }
 
   describe(aria, at) {
@@ -128,7 +134,10 @@ class PlotHost {
     if (!this.figure) return true;
     if (this.busy || !this.moving || !this.shown) return false;
     if (!stepInPlace(this.canvas, this.moving, this.shown, at, this.arrays)) return false;
-    this.describe(this.moving.find((binding) => binding.path === "aria"), at);
+    this.describe(
+      this.moving.find((binding) => binding.path === "aria"),
+      at,
+    );
     this.at = at;
     this.isAt(at);
     return true;
@@ -258,9 +267,9 @@ class PlotHost {
     if (this.turning) return;
     this.turning = true;
     this.canvas.classList.add("is-turn");
-    let frame = 0;
+    let _frame = 0;
     const apply = () => {
-      frame = 0;
+      _frame = 0;
       const change = {};
       for (const name of SCENES) {
         if (this.canvas._fullLayout?.[name]) change[`${name}.camera`] = structuredClone(this.camera);
@@ -269,7 +278,7 @@ class PlotHost {
     };
     const turn = (camera) => {
       this.camera = camera;
-      frame ||= requestAnimationFrame(apply);
+      _frame ||= requestAnimationFrame(apply);
     };
     this.canvas.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;

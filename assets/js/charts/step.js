@@ -8,8 +8,8 @@
  * @module step
  */
 
-import { setPath, valueOf } from "./bind.js";
 import { refill } from "../base/dom.js";
+import { boundValue, setPath } from "./bind.js";
 import { moveHeatmap } from "./step_heatmap.js";
 import { axisOf, moveScatter, short } from "./step_scatter.js";
 
@@ -59,9 +59,9 @@ export function stepInPlace(canvas, moving, from, to, arrays) {
     if (binding.path === "aria" || !follows(binding, from, to)) continue;
     const [where, index, ...rest] = binding.path.split(".");
     const [key, name] = where === "data" ? [`data.${index}`, rest.join(".")] : [`layout.${index}.${rest[0]}`, rest[1]];
-    const value = valueOf(binding, to, arrays);
+    const value = boundValue(binding, to, arrays);
     if (value === undefined) return false;
-    if (same(value, valueOf(binding, from, arrays))) continue; // e.g. at λ = 0 every γ
+    if (same(value, boundValue(binding, from, arrays))) continue; // e.g. at λ = 0 every γ
     if (!changes.has(key)) changes.set(key, {});
     changes.get(key)[name] = value;
   }
@@ -92,7 +92,8 @@ function moverFor(canvas, key, values) {
   const [where, second, third] = key.split(".");
   if (where === "layout" && second === "annotations") return annotation(canvas, Number(third), values);
   if (where === "layout" && second === "shapes") return shape(canvas, Number(third), values);
-  if (where === "layout") return /^[xy]axis\d*$/.test(second) && third === "title" ? axisTitle(canvas, second, values) : null;
+  if (where === "layout")
+    return /^[xy]axis\d*$/.test(second) && third === "title" ? axisTitle(canvas, second, values) : null;
   const trace = canvas._fullData[second];
   if (trace?.type === "scatter") return moveScatter(canvas, trace, canvas.calcdata[trace.index], values);
   if (trace?.type === "surface") return surface(canvas, trace, values);
@@ -169,14 +170,19 @@ function tspans(text) {
 function shape(canvas, index, values) {
   const layout = canvas._fullLayout.shapes[index];
   const path = canvas.querySelector(`path[data-index="${index}"]`);
-  if (layout.type === "path") return path && Object.keys(values).join() === "path" ? () => path.setAttribute("d", drawnPath(canvas, layout, values.path)) : null;
+  if (layout.type === "path")
+    return path && Object.keys(values).join() === "path"
+      ? () => path.setAttribute("d", drawnPath(canvas, layout, values.path))
+      : null;
   const { x0 = layout.x0, x1 = layout.x1, y0 = layout.y0, y1 = layout.y1, ...others } = values;
   const sides = /^M([-\d.]+),([-\d.]+)H([-\d.]+)V([-\d.]+)H[-\d.]+Z$/.exec(path?.getAttribute("d") ?? "");
   if (layout.type !== "rect" || !sides || Object.keys(others).length) return null;
   const [, left, top, right, bottom] = sides;
   const across = moved(canvas, layout.xref, "x0" in values || "x1" in values ? [x0, x1] : null, [left, right]);
   const down = moved(canvas, layout.yref, "y0" in values || "y1" in values ? [y0, y1] : null, [top, bottom]);
-  return across && down && (() => path.setAttribute("d", `M${across[0]},${down[0]}H${across[1]}V${down[1]}H${across[0]}Z`));
+  return (
+    across && down && (() => path.setAttribute("d", `M${across[0]},${down[0]}H${across[1]}V${down[1]}H${across[0]}Z`))
+  );
 }
 
 /** Two sides on the canvas: where they are, or for new values where those lie on their axis; null without one. */
@@ -188,7 +194,8 @@ function moved(canvas, reference, values, before) {
 
 function drawnPath(canvas, { xref, yref }, text) {
   const [xaxis, yaxis] = [axisOf(canvas, xref), axisOf(canvas, yref)];
-  const point = (_, x, y) => `${short(xaxis._offset + xaxis.r2p(Number(x)))},${short(yaxis._offset + yaxis.r2p(Number(y)))}`;
+  const point = (_, x, y) =>
+    `${short(xaxis._offset + xaxis.r2p(Number(x)))},${short(yaxis._offset + yaxis.r2p(Number(y)))}`;
   return text.replace(/(-?[\d.]+),(-?[\d.]+)/g, point);
 }
 

@@ -22,8 +22,12 @@ export function moveHeatmap(canvas, trace, [cells], values) {
   if (stops.some(([, colour]) => !colour)) return null;
   return () => {
     const whole = trace._islinear && !trace.xgap && !trace.ygap; // one pixel for each cell, made larger by the image
-    const size = whole ? [cells.x.length - 1, z.length] : ["width", "height"].map((name) => Number(image.getAttribute(name)));
-    const [lefts, tops] = whole ? [steps(size[0], xaxis), steps(size[1], yaxis)] : edges(image, cells, [xaxis, yaxis], size);
+    const size = whole
+      ? [cells.x.length - 1, z.length]
+      : ["width", "height"].map((name) => Number(image.getAttribute(name)));
+    const [lefts, tops] = whole
+      ? [steps(size[0], xaxis), steps(size[1], yaxis)]
+      : edges(image, cells, [xaxis, yaxis], size);
     const how = JSON.stringify([size, lefts, tops, trace.zmin, trace.zmax, trace.colorscale]);
     const drawing = known(z, how, () => picture(size, lefts, tops, z, trace, stops));
     image.setAttributeNS("http://www.w3.org/1999/xlink", "xlink:href", drawing);
@@ -42,7 +46,8 @@ function known(z, how, draw) {
 
 /** How many heatmaps are drawn before a trace. */
 function heatmapsBefore(canvas, trace) {
-  return canvas._fullData.filter((one) => one.type === "heatmap" && one.visible === true && one.index < trace.index).length;
+  return canvas._fullData.filter((one) => one.type === "heatmap" && one.visible === true && one.index < trace.index)
+    .length;
 }
 
 /** Edges of so many cells, one pixel each, in the direction of an axis. */

@@ -24,7 +24,8 @@ export function moveScatter(canvas, trace, points, values) {
   const { x = trace.x, y = trace.y, text = null, name: _unseen, ...others } = values; // no legends
   const { "marker.symbol": symbols = null, "error_y.array": errors = trace.error_y?.array, ...unknown } = others;
   const bare = trace.mode === "lines" && trace.hoverinfo === "skip"; // may have another number of points
-  if (Object.keys(unknown).length || x.length !== y.length || !x.length || (points.length !== x.length && !bare)) return null;
+  if (Object.keys(unknown).length || x.length !== y.length || !x.length || (points.length !== x.length && !bare))
+    return null;
   if (text && (trace.mode.includes("text") || text.length !== x.length)) return null;
   const [xaxis, yaxis] = [axisOf(canvas, trace.xaxis), axisOf(canvas, trace.yaxis)];
   const [across, down] = [places(xaxis, x), places(yaxis, y)];
@@ -73,5 +74,7 @@ function symbolsOf(trace, symbols) {
   const plain = (name) => name.replace("-open", "");
   const same = symbols.every((name, index) => plain(name) === plain(Array.isArray(before) ? before[index] : before));
   if (!same || typeof color !== "string" || typeof line.color !== "string") return null;
-  return symbols.map((name) => (name.endsWith("-open") ? { fill: "none", stroke: color } : { fill: color, stroke: line.color }));
+  return symbols.map((name) =>
+    name.endsWith("-open") ? { fill: "none", stroke: color } : { fill: color, stroke: line.color },
+  );
 }

@@ -19,18 +19,34 @@ export function s(tag, attributes = {}, ...children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value);
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(
+    ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
+  );
   return element;
 }
 
 /** A line of text at a place; `at` is start, middle or end. */
-export function label(x, y, text, { at = "start", fill = "var(--ink-2)", size = 12, weight = null, halo = false } = {}) {
-  const attributes = { x, y, "text-anchor": at, fill, "font-size": size, "font-weight": weight, "dominant-baseline": "central" };
+export function label(
+  x,
+  y,
+  text,
+  { at = "start", fill = "var(--ink-2)", size = 12, weight = null, halo = false } = {},
+) {
+  const attributes = {
+    x,
+    y,
+    "text-anchor": at,
+    fill,
+    "font-size": size,
+    "font-weight": weight,
+    "dominant-baseline": "central",
+  };
   return s("text", halo ? { ...attributes, class: "halo" } : attributes, text);
 }
 
 /** A straight line. */
-export const segment = (x1, y1, x2, y2, attributes = {}) => s("line", { x1, y1, x2, y2, stroke: "var(--line-2)", ...attributes });
+export const segment = (x1, y1, x2, y2, attributes = {}) =>
+  s("line", { x1, y1, x2, y2, stroke: "var(--line-2)", ...attributes });
 
 /** A path through points [x, y]; points that are null break it. */
 export function path(points, attributes = {}) {
@@ -100,7 +116,15 @@ export class Board {
   handle({ control, label: name, glyph, drag, step }) {
     const group = s(
       "g",
-      { class: "handle", tabindex: 0, role: "slider", "aria-label": name, "aria-valuenow": 0, "data-control": control, "data-testid": control },
+      {
+        class: "handle",
+        tabindex: 0,
+        role: "slider",
+        "aria-label": name,
+        "aria-valuenow": 0,
+        "data-control": control,
+        "data-testid": control,
+      },
       s("circle", { r: 22, fill: "transparent" }),
       glyph,
     );

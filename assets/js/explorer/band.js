@@ -7,7 +7,9 @@ import { h } from "../base/dom.js";
 
 /** The sweet spot drawn on the slider's track, as shares of its length; neighbours make one stretch. */
 export function bandPieces(band) {
-  return stretches(band).map(([left, right]) => h("span", { style: `left:${100 * left}%;width:${100 * (right - left)}%` }));
+  return stretches(band).map(([left, right]) =>
+    h("span", { style: `left:${100 * left}%;width:${100 * (right - left)}%` }),
+  );
 }
 
 /** Start and end of each run of true, from 0 to 1, reaching a little beyond its points. */

@@ -4,12 +4,12 @@
  * @module expert_views
  */
 
+import { viewPath } from "../base/address_bar.js";
 import { asProblem, request } from "../base/client.js";
 import { download, fill, h, say } from "../base/dom.js";
-import { FIGURES } from "./explorer.js";
 import { count, csv } from "../base/format.js";
 import { isLocked } from "../base/link.js";
-import { viewPath } from "../base/address_bar.js";
+import { FIGURES } from "./explorer.js";
 import { WeightsExplorer } from "./weights_part.js";
 
 const CARDS = ["tokens", "tokens_error"]; // there only for studies with experts
@@ -44,7 +44,8 @@ export class MixtureExplorer extends WeightsExplorer {
   async setQuantity(quantity) {
     const { view } = this;
     if (!view || isLocked("quantity")) return;
-    const mine = (this.colouring = {});
+    const mine = {};
+    this.colouring = mine;
     try {
       const { figures, ...answer } = await request(viewPath({ ...this.state(), quantity }));
       if (mine !== this.colouring || view !== this.view) return; // something newer is on its way
@@ -62,7 +63,11 @@ export class MixtureExplorer extends WeightsExplorer {
     const buttons = Object.entries(NAMES).map(([level, text]) =>
       h("button", { type: "button", dataset: { level }, on: { click: () => this.setLevel(level) } }, text),
     );
-    const element = h("div", { class: "switch", role: "group", "aria-label": "Level of the map", "data-testid": "level", hidden: true }, buttons);
+    const element = h(
+      "div",
+      { class: "switch", role: "group", "aria-label": "Level of the map", "data-testid": "level", hidden: true },
+      buttons,
+    );
     const menu = place?.querySelector(".figure-button");
     if (menu) menu.before(element);
     else place?.append(element);
@@ -78,7 +83,8 @@ export class MixtureExplorer extends WeightsExplorer {
   markLevel() {
     if (!this.switch) return;
     this.switch.hidden = !this.view.figures.map_experts;
-    for (const button of this.switch.children) button.setAttribute("aria-pressed", String(button.dataset.level === this.level));
+    for (const button of this.switch.children)
+      button.setAttribute("aria-pressed", String(button.dataset.level === this.level));
   }
 
   async showAll() {
@@ -111,7 +117,16 @@ export class MixtureExplorer extends WeightsExplorer {
       h(
         "table",
         { class: "numbers tokens" },
-        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Block"), experts.map((expert) => h("th", { scope: "col" }, expert)))),
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            h("th", { scope: "col" }, "Block"),
+            experts.map((expert) => h("th", { scope: "col" }, expert)),
+          ),
+        ),
         h(
           "tbody",
           {},
@@ -120,7 +135,9 @@ export class MixtureExplorer extends WeightsExplorer {
               "tr",
               {},
               h("th", { scope: "row" }, block),
-              tokens[row].map((value) => (value === null ? h("td", {}, "–") : h("td", { class: kind(value) }, count(value)))),
+              tokens[row].map((value) =>
+                value === null ? h("td", {}, "–") : h("td", { class: kind(value) }, count(value)),
+              ),
             ),
           ),
         ),
@@ -134,6 +151,11 @@ export class MixtureExplorer extends WeightsExplorer {
  * @param {{blocks: number[], experts: number[], tokens: (number|null)[][]}} table mean over the draws; null: no such expert
  */
 export function tokenRows({ blocks, experts, tokens }) {
-  const rows = blocks.flatMap((block, row) => experts.map((expert, column) => ({ block, expert, tokens: tokens[row][column] })));
-  return { columns: [{ key: "block" }, { key: "expert" }, { key: "tokens" }], rows: rows.filter((one) => one.tokens !== null) };
+  const rows = blocks.flatMap((block, row) =>
+    experts.map((expert, column) => ({ block, expert, tokens: tokens[row][column] })),
+  );
+  return {
+    columns: [{ key: "block" }, { key: "expert" }, { key: "tokens" }],
+    rows: rows.filter((one) => one.tokens !== null),
+  };
 }

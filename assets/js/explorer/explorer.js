@@ -4,20 +4,31 @@
  * @module explorer
  */
 
+import { nearest, viewPath } from "../base/address_bar.js";
 import { arrayBytes, asProblem, request } from "../base/client.js";
-import { bandPieces } from "./band.js";
-import { openArray } from "../charts/bind.js";
 import { copy, download, fill, h, isTyping, problem, refill, say } from "../base/dom.js";
+import { csv } from "../base/format.js";
+import { isLocked } from "../base/link.js";
+import { openArray } from "../charts/bind.js";
 import { figureMenus } from "../charts/figure_menu.js";
 import { Follower, painted, whenIdle } from "../charts/follow.js";
-import { csv } from "../base/format.js";
-import { layerAt } from "./layer_choice.js";
-import { isLocked } from "../base/link.js";
-import { numbersTable } from "./numbers_table.js";
 import { plot } from "../charts/plot_host.js";
-import { nearest, viewPath } from "../base/address_bar.js";
+import { bandPieces } from "./band.js";
+import { layerAt } from "./layer_choice.js";
+import { numbersTable } from "./numbers_table.js";
 
-export const FIGURES = ["hero", "surfaces", "surfaces_flat", "deciles", "map", "plane", "gamma_grid", "methods", "selection", "gap"];
+export const FIGURES = [
+  "hero",
+  "surfaces",
+  "surfaces_flat",
+  "deciles",
+  "map",
+  "plane",
+  "gamma_grid",
+  "methods",
+  "selection",
+  "gap",
+];
 const OPTIONAL = ["gamma_grid", "methods", "selection", "gap"]; // their cards are there only where there is something to show
 const MISSING = {
   hero: "Nothing was measured for this line.",
@@ -103,7 +114,9 @@ export class Explorer {
     });
     this.part("csv")?.addEventListener("click", () => this.saveTable());
     if (this.part("table")) {
-      const look = new IntersectionObserver((entries) => (this.rows.seen = this.rows.near = entries.at(-1).isIntersecting));
+      const look = new IntersectionObserver(
+        (entries) => (this.rows.seen = this.rows.near = entries.at(-1).isIntersecting),
+      );
       look.observe(this.part("table"));
     }
     for (const button of document.querySelectorAll(`[data-drawing][data-for="${this.prefix}"]`)) {
@@ -135,7 +148,8 @@ export class Explorer {
   /** Another line of the same width, where there is one of that name. */
   pickLine(name) {
     const { line, choices } = this.view ?? {};
-    if (name !== line?.name && choices?.some((one) => one.name === name && one.bits === line.bits)) this.pick({ method: name });
+    if (name !== line?.name && choices?.some((one) => one.name === name && one.bits === line.bits))
+      this.pick({ method: name });
   }
 
   /** What the URL remembers. */
@@ -167,7 +181,10 @@ export class Explorer {
     this.root.classList.toggle("is-loading", this.view !== null); // the first time there is nothing to dim
     try {
       const view = await request(viewPath(wanted));
-      const opened = Object.entries(view.arrays).map(async ([name, info]) => [name, openArray(await arrayBytes(view.study.id, info), info)]);
+      const opened = Object.entries(view.arrays).map(async ([name, info]) => [
+        name,
+        openArray(await arrayBytes(view.study.id, info), info),
+      ]);
       const arrays = Object.fromEntries(await Promise.all(opened));
       if (mine !== this.request) return;
       this.view = view;
@@ -236,7 +253,8 @@ export class Explorer {
     for (const button of document.querySelectorAll(`[data-drawing][data-for="${this.prefix}"]`)) {
       button.setAttribute("aria-pressed", String(button.dataset.drawing === this.drawing));
       if (button.dataset.drawing === "difference") button.hidden = !this.view.figures.surfaces_difference;
-      if (button.dataset.drawing === "surface" && this.noWebgl) Object.assign(button, { disabled: true, title: NO_WEBGL });
+      if (button.dataset.drawing === "surface" && this.noWebgl)
+        Object.assign(button, { disabled: true, title: NO_WEBGL });
     }
     await this.draw(this.flat ? "surfaces_flat" : "surfaces");
     if (!this.flat && !surfaces.hasWebgl()) {
@@ -350,7 +368,11 @@ export class Explorer {
     const small = this.part("small-print");
     if (small) {
       const lines = view.small_print[at.gamma][at.lambda];
-      refill(small, view.explore ? h("span", { class: "tag", "data-testid": "explore", title: EXPLORE }, "explore") : null, lines.join(" "));
+      refill(
+        small,
+        view.explore ? h("span", { class: "tag", "data-testid": "explore", title: EXPLORE }, "explore") : null,
+        lines.join(" "),
+      );
     }
   }
 
@@ -365,7 +387,10 @@ export class Explorer {
   table() {
     const place = this.part("table");
     if (!place) return;
-    fill(place, numbersTable(this.view.table, ([gamma, lambda]) => this.move({ gamma, lambda })));
+    fill(
+      place,
+      numbersTable(this.view.table, ([gamma, lambda]) => this.move({ gamma, lambda })),
+    );
     this.markRow();
   }
 
@@ -380,13 +405,20 @@ export class Explorer {
 
   measured() {
     const place = this.part("measured");
-    if (place) fill(place, this.view.measured.map(({ name, text }) => h("div", {}, h("dt", {}, name), h("dd", {}, text))));
+    if (place)
+      fill(
+        place,
+        this.view.measured.map(({ name, text }) => h("div", {}, h("dt", {}, name), h("dd", {}, text))),
+      );
   }
 
   saveTable() {
     const { view } = this;
     if (!view) return;
     const layer = view.layer === null ? "all-layers" : layerAt(view, view.layer).name;
-    download(`${view.study.id}-${view.line.name}-${view.line.bits}bit-${layer}.csv`, csv(view.table.columns, view.table.rows));
+    download(
+      `${view.study.id}-${view.line.name}-${view.line.bits}bit-${layer}.csv`,
+      csv(view.table.columns, view.table.rows),
+    );
   }
 }

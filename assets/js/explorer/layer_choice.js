@@ -18,7 +18,12 @@ export function layerChoice({ layers, layer: chosen, blocks }) {
   const all = ["all", "all layers"];
   const layer = chosen === null ? "all" : String(chosen);
   if (!blocks) {
-    return { blocks: null, block: "all", groups: [{ title: null, options: [all, ...layers.map((one) => [one.index, one.label])] }], layer };
+    return {
+      blocks: null,
+      block: "all",
+      groups: [{ title: null, options: [all, ...layers.map((one) => [one.index, one.label])] }],
+      layer,
+    };
   }
   const offered = [all, ...blocks.map(([block, first]) => [first, `block ${block}`])];
   if (chosen === null) return { blocks: offered, block: "all", groups: [], layer };

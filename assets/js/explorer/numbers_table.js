@@ -21,7 +21,15 @@ export function numbersTable({ columns, rows }, onPick) {
   return h(
     "table",
     { class: "numbers", "data-testid": "numbers" },
-    h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col" }, column.title)))),
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        columns.map((column) => h("th", { scope: "col" }, column.title)),
+      ),
+    ),
     h("tbody", {}, rows.map(line)),
   );
 }

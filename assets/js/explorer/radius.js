@@ -18,7 +18,8 @@ export function boundedBest(drift, error, radius) {
   let best = null;
   drift.forEach((value, index) => {
     if (value === null || error[index] === null || value > radius) return;
-    if (best === null || error[index] < error[best] || (error[index] === error[best] && value < drift[best])) best = index;
+    if (best === null || error[index] < error[best] || (error[index] === error[best] && value < drift[best]))
+      best = index;
   });
   return best;
 }
@@ -30,7 +31,14 @@ export function radiusLine(explorer) {
   const label = h("span", { class: "radius-label", "aria-hidden": "true", "data-testid": "radius-label" });
   const line = h(
     "div",
-    { class: "radius", role: "slider", tabindex: 0, "aria-label": "R, largest drift allowed", "data-testid": "radius", hidden: true },
+    {
+      class: "radius",
+      role: "slider",
+      tabindex: 0,
+      "aria-label": "R, largest drift allowed",
+      "data-testid": "radius",
+      hidden: true,
+    },
     h("span", { class: "radius-name", "aria-hidden": "true" }, "R"),
   );
   host.frame.after(line);
@@ -69,7 +77,10 @@ export function radiusLine(explorer) {
     line.setAttribute("aria-valuenow", number(radius, 3));
     line.setAttribute("aria-valuemin", number(Math.min(...measured(known.drift)), 3));
     line.setAttribute("aria-valuemax", number(Math.max(...measured(known.drift)), 3));
-    line.setAttribute("aria-valuetext", best === null ? words : `drift up to ${number(radius, 2)}: least error on ${known.on} at ${known.names[best]}`);
+    line.setAttribute(
+      "aria-valuetext",
+      best === null ? words : `drift up to ${number(radius, 2)}: least error on ${known.on} at ${known.names[best]}`,
+    );
     line.setAttribute("aria-disabled", String(isLocked("lambda")));
   }
 

@@ -4,13 +4,16 @@
  * @module weight_views
  */
 
-import { h, fill } from "../base/dom.js";
+import { fill, h } from "../base/dom.js";
+import { isLocked } from "../base/link.js";
 import { Explorer, FIGURES } from "./explorer.js";
 import { layerAt } from "./layer_choice.js";
-import { isLocked } from "../base/link.js";
 
 const CARDS = ["inspector"]; // there only where the study holds a group
-const ORDERS = [["inputs as stored", false], ["inputs by saliency", true]];
+const ORDERS = [
+  ["inputs as stored", false],
+  ["inputs by saliency", true],
+];
 
 /**
  * The name of the figure that a card shows.
@@ -22,7 +25,9 @@ const ORDERS = [["inputs as stored", false], ["inputs by saliency", true]];
  */
 export function weightFigure(figures, card, drawing, pool) {
   const pooled = (name) => (figures[`${name}:${pool}`] ? `${name}:${pool}` : name);
-  return pooled(card === "surfaces_flat" && drawing === "difference" && figures.surfaces_difference ? "surfaces_difference" : card);
+  return pooled(
+    card === "surfaces_flat" && drawing === "difference" && figures.surfaces_difference ? "surfaces_difference" : card,
+  );
 }
 
 export class WeightsExplorer extends Explorer {
@@ -83,9 +88,15 @@ export class WeightsExplorer extends Explorer {
 
   async drawSurfaces() {
     const { poolings } = this.view;
-    const options = (sorted) => poolings.filter((one) => one.by_saliency === sorted).map(({ name, title }) => h("option", { value: name }, title));
+    const options = (sorted) =>
+      poolings
+        .filter((one) => one.by_saliency === sorted)
+        .map(({ name, title }) => h("option", { value: name }, title));
     for (const select of this.poolSelects()) {
-      fill(select, ORDERS.map(([label, sorted]) => h("optgroup", { label }, options(sorted))));
+      fill(
+        select,
+        ORDERS.map(([label, sorted]) => h("optgroup", { label }, options(sorted))),
+      );
       select.value = poolings.some(({ name }) => name === this.pool) ? this.pool : "max";
       select.disabled = isLocked("pool");
       select.parentElement.hidden = poolings.length < 2;
@@ -95,6 +106,8 @@ export class WeightsExplorer extends Explorer {
   }
 
   figureName(card) {
-    return card.startsWith("surfaces") ? weightFigure(this.view.figures, card, this.drawing, this.pool) : super.figureName(card);
+    return card.startsWith("surfaces")
+      ? weightFigure(this.view.figures, card, this.drawing, this.pool)
+      : super.figureName(card);
   }
 }

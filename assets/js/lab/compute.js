@@ -7,7 +7,7 @@
 import { asProblem, listen, request } from "../base/client.js";
 import { fill, h, problem } from "../base/dom.js";
 import { layerAt } from "../explorer/layer_choice.js";
-import { ENDED, initial, lamsOf, reduce } from "./preview.js";
+import { initial, lamsOf, reduce } from "./preview.js";
 import { PreviewCard } from "./preview_card.js";
 
 /** λ at which the layer is solved, denser than most studies. */
@@ -124,7 +124,11 @@ export class Compute {
       return;
     }
     if (event.type !== "finished") {
-      this.failed({ what: event.what ?? `The preview was ${event.type}.`, where: event.where ?? "", remedy: event.remedy ?? "" });
+      this.failed({
+        what: event.what ?? `The preview was ${event.type}.`,
+        where: event.where ?? "",
+        remedy: event.remedy ?? "",
+      });
       return;
     }
     const { from, id } = this;
@@ -135,7 +139,12 @@ export class Compute {
       this.failed(asProblem(error));
       return;
     }
-    const back = h("button", { type: "button", class: "quiet", "data-testid": "compute-back", on: { click: () => this.show(from.id) } });
+    const back = h("button", {
+      type: "button",
+      class: "quiet",
+      "data-testid": "compute-back",
+      on: { click: () => this.show(from.id) },
+    });
     back.textContent = `Back to ${from.title}`;
     this.close(h("p", { class: "computing", role: "status" }, "This layer alone, computed here. ", back));
   }

@@ -3,18 +3,27 @@
  * @module lab
  */
 
+import {
+  EVERYWHERE,
+  fit,
+  LAB_CONTROLS,
+  LAB_PANELS,
+  LAB_VIEW,
+  parse,
+  serialise,
+  unknownNames,
+} from "../base/address.js";
+import { remember } from "../base/address_bar.js";
 import { asProblem, request } from "../base/client.js";
-import { Compute } from "./compute.js";
 import { fill, h } from "../base/dom.js";
-import { MixtureExplorer } from "../explorer/experts_part.js";
-import { layerChoice } from "../explorer/layer_choice.js";
 import { isLocked, link } from "../base/link.js";
 import { note } from "../base/link_note.js";
-import { radiusLine } from "../explorer/radius.js";
 import { shareMenu } from "../base/share.js";
-import { remember } from "../base/address_bar.js";
+import { MixtureExplorer } from "../explorer/experts_part.js";
+import { layerChoice } from "../explorer/layer_choice.js";
+import { radiusLine } from "../explorer/radius.js";
 import { ORIGINS } from "../runs/studies_list.js";
-import { EVERYWHERE, fit, LAB_CONTROLS, LAB_PANELS, LAB_VIEW, parse, serialise, unknownNames } from "../base/address.js";
+import { Compute } from "./compute.js";
 
 /** Called by the page's js_on_load with the element that holds the pickers and the sentence. */
 export async function mount() {
@@ -29,7 +38,7 @@ export async function mount() {
   function changed(state, reload) {
     if (!reload) compute.offer(explorer.view, explorer.at);
     if (reload) open(state);
-    else if (explorer.view) remember(serialise(state, LAB_VIEW, { standard: standard(explorer.view, first), link }));
+    else if (explorer.view) remember(serialise(state, LAB_VIEW, { standard: standard(explorer.view), link }));
   }
 
   async function open(state) {
@@ -55,21 +64,41 @@ export async function mount() {
 
   function pickers() {
     const { view } = explorer;
-    choose("study", studies.map((study) => [study.id, titleOf(study)]), view?.study.id ?? wanted.study ?? "");
+    choose(
+      "study",
+      studies.map((study) => [study.id, titleOf(study)]),
+      view?.study.id ?? wanted.study ?? "",
+    );
     const download = root.querySelector('[data-part="download"]');
     download.hidden = !view;
     if (!view) return;
     download.href = `/api/studies/${encodeURIComponent(view.study.id)}/download`;
     const { line } = view;
     const widths = [...new Set(view.choices.map((one) => one.bits))].sort((a, b) => a - b);
-    choose("bits", widths.map((bits) => [bits, `${bits}-bit`]), line.bits);
+    choose(
+      "bits",
+      widths.map((bits) => [bits, `${bits}-bit`]),
+      line.bits,
+    );
     const methods = view.choices.filter((one) => one.bits === line.bits);
-    choose("method", methods.map((one) => [one.name, `${one.title} · ${one.method}`]), line.name);
+    choose(
+      "method",
+      methods.map((one) => [one.name, `${one.title} · ${one.method}`]),
+      line.name,
+    );
     layers(view);
-    choose("scale", view.scales.length > 1 ? view.scales.map((one) => [one.name, `scale: ${one.title}`]) : [], view.scale);
+    choose(
+      "scale",
+      view.scales.length > 1 ? view.scales.map((one) => [one.name, `scale: ${one.title}`]) : [],
+      view.scale,
+    );
     const draws = view.draws.map((seed) => [seed, `draw ${seed}`]);
     choose("draw", draws.length > 1 ? [["all", `${draws.length} draws`], ...draws] : [], view.draw ?? "all");
-    choose("quantity", view.quantities.map((one) => [one.name, one.title]), view.quantity);
+    choose(
+      "quantity",
+      view.quantities.map((one) => [one.name, one.title]),
+      view.quantity,
+    );
     const grid = root.querySelector('[data-part="grid"]');
     if (grid) grid.textContent = line.grid_text;
   }
@@ -82,7 +111,9 @@ export async function mount() {
     const option = ([value, text]) => h("option", { value, selected: String(value) === layer }, text);
     fill(
       select,
-      groups.map(({ title, options }) => (title === null ? options.map(option) : h("optgroup", { label: title }, options.map(option)))),
+      groups.map(({ title, options }) =>
+        title === null ? options.map(option) : h("optgroup", { label: title }, options.map(option)),
+      ),
     );
     select.value = layer;
     select.disabled = view.layers.length < 2 || isLocked("layer");
@@ -116,7 +147,8 @@ export async function mount() {
     panels: { ...LAB_PANELS, ...EVERYWHERE },
     link,
     // A link that is sent says all: what opens without a wish may be another study tomorrow.
-    address: (given) => `${location.origin}${location.pathname}${serialise(explorer.state(), LAB_VIEW, { link: given })}`,
+    address: (given) =>
+      `${location.origin}${location.pathname}${serialise(explorer.state(), LAB_VIEW, { link: given })}`,
   });
   explorer.ready.then(() => {
     radiusLine(explorer);
@@ -162,7 +194,7 @@ export async function mount() {
 }
 
 /** What needs not stand in the address of a view: the first study, its first line, and the point where a line opens. */
-function standard({ study, line, default: usual, lams, gammas, start, quantities }, first) {
+function standard({ line, default: usual, lams, gammas, start, quantities }) {
   const isUsual = line.name === usual.method && line.bits === usual.bits;
   return {
     study: first,
@@ -176,12 +208,20 @@ function standard({ study, line, default: usual, lams, gammas, start, quantities
 /** Values of a link that the shown line does not have, and what is shown instead. */
 export function elsewhere({ lambda, gamma, scale, quantity }, { view, at }) {
   const nearby = (name, sign, values, texts, place) =>
-    name === undefined || values.includes(name) ? [] : [`${sign} = ${name} is not in this line: ${texts[place] ? `${sign} = ${texts[place]} is shown` : "it has none"}.`];
+    name === undefined || values.includes(name)
+      ? []
+      : [
+          `${sign} = ${name} is not in this line: ${texts[place] ? `${sign} = ${texts[place]} is shown` : "it has none"}.`,
+        ];
   return [
     ...nearby(lambda, "λ", view.line.has_lam ? view.lams : [], view.line.has_lam ? view.lam_texts : [], at.lambda),
     ...nearby(gamma, "γ", view.gammas, view.gamma_texts, at.gamma),
-    ...(scale !== undefined && scale !== view.scale ? [`This line can't be drawn on the scale “${scale}”: it is shown raw.`] : []),
-    ...(quantity !== undefined && quantity !== view.quantity ? [`This line has no map of “${quantity}”: the first it has is shown.`] : []),
+    ...(scale !== undefined && scale !== view.scale
+      ? [`This line can't be drawn on the scale “${scale}”: it is shown raw.`]
+      : []),
+    ...(quantity !== undefined && quantity !== view.quantity
+      ? [`This line has no map of “${quantity}”: the first it has is shown.`]
+      : []),
   ];
 }
 

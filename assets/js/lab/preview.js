@@ -22,7 +22,14 @@ export function lamsOf(recipe) {
  * @param {number[]} lams of the curve, all of them
  */
 export function initial(title, lams) {
-  return { title, lams, points: new Array(lams.length).fill(null), stage: "waiting for a device", lost: false, ended: null };
+  return {
+    title,
+    lams,
+    points: new Array(lams.length).fill(null),
+    stage: "waiting for a device",
+    lost: false,
+    ended: null,
+  };
 }
 
 /**
@@ -32,7 +39,8 @@ export function initial(title, lams) {
  */
 export function reduce(state, event) {
   const next = { ...state, lost: false };
-  if (event.type === "stage") next.stage = event.detail && event.name === "loading" ? `${event.name} ${event.detail}` : event.name;
+  if (event.type === "stage")
+    next.stage = event.detail && event.name === "loading" ? `${event.name} ${event.detail}` : event.name;
   if (event.type === "started") Object.assign(next, { stage: "statistics of the calibration text", ended: null });
   if (event.type === "point_done") {
     const [lams, points] = [[...state.lams], [...state.points]];
@@ -70,7 +78,9 @@ export function sentence(state) {
     const values = valuesOf(state, name);
     const known = values.map((value, index) => [state.lams[index], value]).filter(([, value]) => value !== null);
     if (!known.length) return [];
-    const [first, last] = [known[0], known.at(-1)].map(([lam, value]) => `${format(value, "error")} at λ = ${plain(lam)}`);
+    const [first, last] = [known[0], known.at(-1)].map(
+      ([lam, value]) => `${format(value, "error")} at λ = ${plain(lam)}`,
+    );
     return [`${what} ${known.length > 1 ? `goes from ${first} to ${last}` : `is ${first}`}`];
   });
   return `${[head, ...told].join("; ")}.`;
@@ -85,13 +95,15 @@ export function sentence(state) {
  */
 export function honestRange(lams, curves) {
   const [inner, outer] = [[], []];
-  for (const values of curves) values.forEach((value, index) => Number.isFinite(value) && (lams[index] > 0 ? inner : outer).push(value));
+  for (const values of curves)
+    values.forEach((value, index) => Number.isFinite(value) && (lams[index] > 0 ? inner : outer).push(value));
   const base = inner.length ? inner : outer;
   if (!base.length) return [0, 1];
   let [low, high] = [Math.min(...base), Math.max(...base)];
   const span = Math.max(high - low, 0.02 * Math.abs(high), 1e-9);
   for (const value of outer) {
-    if (value >= low - 0.8 * span && value <= high + 0.8 * span) [low, high] = [Math.min(low, value), Math.max(high, value)];
+    if (value >= low - 0.8 * span && value <= high + 0.8 * span)
+      [low, high] = [Math.min(low, value), Math.max(high, value)];
   }
   const air = 0.12 * Math.max(high - low, 0.02 * Math.abs(high), 1e-9);
   return [low - air, high + air];

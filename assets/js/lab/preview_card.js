@@ -7,7 +7,7 @@
 import { fill, h, say } from "../base/dom.js";
 import { format, plain } from "../base/format.js";
 import { axis, curve, endLabels, frame, panel } from "../charts/chart.js";
-import { Board, ROLES, label, mark } from "../charts/svg.js";
+import { Board, label, mark, ROLES } from "../charts/svg.js";
 import { honestRange, sentence, solved, valuesOf, words } from "./preview.js";
 
 const STAGGER_MS = 25; // between points that came together
@@ -21,7 +21,11 @@ export class PreviewCard {
     this.drawn = 0; // points of the last drawing
     this.title = h("h2", { class: "preview-title", id: "preview-title" });
     this.words = h("p", { class: "preview-words", role: "status", "data-testid": "preview-words" });
-    this.button = h("button", { type: "button", class: "act-quiet", "data-testid": "preview-cancel", on: { click: cancel } }, "Cancel");
+    this.button = h(
+      "button",
+      { type: "button", class: "act-quiet", "data-testid": "preview-cancel", on: { click: cancel } },
+      "Cancel",
+    );
     const chart = h("div", { class: "preview-chart", "data-testid": "preview-chart" });
     this.element = h(
       "section",
@@ -58,10 +62,19 @@ export class PreviewCard {
     const beside = width > 600;
     const [left, right] = [52, 88];
     const boxes = beside
-      ? [{ left, right: width / 2 - right, top: 32, bottom: height - 32 }, { left: width / 2 + left, right: width - right, top: 32, bottom: height - 32 }]
-      : [{ left, right: width - right, top: 32, bottom: height / 2 - 32 }, { left, right: width - right, top: height / 2 + 32, bottom: height - 32 }];
+      ? [
+          { left, right: width / 2 - right, top: 32, bottom: height - 32 },
+          { left: width / 2 + left, right: width - right, top: 32, bottom: height - 32 },
+        ]
+      : [
+          { left, right: width - right, top: 32, bottom: height / 2 - 32 },
+          { left, right: width - right, top: height / 2 + 32, bottom: height - 32 },
+        ];
     return [
-      this.panel(boxes[0], "Reconstruction error", [["heldOut", "unseen"], ["recon", "calibration"]]),
+      this.panel(boxes[0], "Reconstruction error", [
+        ["heldOut", "unseen"],
+        ["recon", "calibration"],
+      ]),
       this.panel(boxes[1], "Weight drift (L_sar)", [["drift", "drift"]]),
     ];
   }
@@ -70,16 +83,35 @@ export class PreviewCard {
   panel(box, title, curves) {
     const { lams } = this.state;
     const known = curves.map(([name, text]) => ({ role: ROLES[name], text, values: valuesOf(this.state, name) }));
-    const at = panel(box, lams.length, honestRange(lams, known.map(({ values }) => values)));
+    const at = panel(
+      box,
+      lams.length,
+      honestRange(
+        lams,
+        known.map(({ values }) => values),
+      ),
+    );
     const any = known.some(({ values }) => values.some(Number.isFinite));
     const last = Math.max(...known.map(({ values }) => values.findLastIndex(Number.isFinite)));
     const inside = (value) => value === null || (value >= at.range[0] && value <= at.range[1]);
     const ends = known.filter(({ values }) => last >= 0 && Number.isFinite(values[last]) && inside(values[last]));
     return [
-      any ? frame(at, title, (value) => plain(value)) : label(at.left - 6, at.top - 14, title, { fill: "var(--ink)", weight: 600 }),
+      any
+        ? frame(at, title, (value) => plain(value))
+        : label(at.left - 6, at.top - 14, title, { fill: "var(--ink)", weight: 600 }),
       axis(at, lams.map(plain)),
-      known.map(({ role, values }) => [this.line(at, values.map((value) => (inside(value) ? value : null)), role), this.outside(at, values, inside, role)]),
-      endLabels({ ...at, right: at.x(Math.max(last, 0)) }, ends.map(({ role, text, values }) => ({ value: values[last], text, role }))),
+      known.map(({ role, values }) => [
+        this.line(
+          at,
+          values.map((value) => (inside(value) ? value : null)),
+          role,
+        ),
+        this.outside(at, values, inside, role),
+      ]),
+      endLabels(
+        { ...at, right: at.x(Math.max(last, 0)) },
+        ends.map(({ role, text, values }) => ({ value: values[last], text, role })),
+      ),
     ];
   }
 
@@ -99,7 +131,10 @@ export class PreviewCard {
     return values.map((value, index) => {
       if (inside(value)) return null;
       const y = value > at.range[1] ? at.top + 6 : at.bottom - 6;
-      return [mark(role.shape, at.x(index), y, 3, { fill: role.color }), label(at.x(index) + 8, y, format(value, "error"), { fill: role.ink, size: 12 })];
+      return [
+        mark(role.shape, at.x(index), y, 3, { fill: role.color }),
+        label(at.x(index) + 8, y, format(value, "error"), { fill: role.ink, size: 12 }),
+      ];
     });
   }
 }

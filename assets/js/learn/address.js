@@ -3,9 +3,9 @@
  * @module learn/address
  */
 
-import { plain } from "../base/format.js";
-import { nearest } from "../base/address_bar.js";
 import { EVERYWHERE, unknownNames, whole } from "../base/address.js";
+import { nearest } from "../base/address_bar.js";
+import { plain } from "../base/format.js";
 
 const NUMBER = /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i;
 
@@ -25,7 +25,12 @@ export const oneFromStudy = (title) => ({ ...between(title, 0, Infinity), wants:
 /** What every step has. */
 export const common = (steps) => ({
   step: whole("step", 1, steps),
-  shown: { title: "answer shown", read: (text) => (text === "1" ? 1 : text === "0" ? 0 : undefined), wants: "0 or 1", standard: 0 },
+  shown: {
+    title: "answer shown",
+    read: (text) => (text === "1" ? 1 : text === "0" ? 0 : undefined),
+    wants: "0 or 1",
+    standard: 0,
+  },
 });
 
 /**
@@ -42,7 +47,9 @@ export function settle(state, table) {
     const wanted = state[key];
     if (!values || wanted === undefined || values.includes(wanted)) continue;
     if (wanted < values[0] || wanted > values.at(-1)) {
-      problems.push(`“${key}=${wanted}” is ignored: ${key} must be a number from ${plain(values[0])} to ${plain(values.at(-1))}.`);
+      problems.push(
+        `“${key}=${wanted}” is ignored: ${key} must be a number from ${plain(values[0])} to ${plain(values.at(-1))}.`,
+      );
       delete settled[key];
     } else {
       settled[key] = values[nearest(values, wanted)];
@@ -52,7 +59,21 @@ export function settle(state, table) {
   return { state: settled, problems };
 }
 
-const STEPS = ["weight", "guess", "bits", "weights", "token-1", "token-2", "token-3", "lambda", "gamma", "draw", "draw-ten", "tokens", "saliency"];
+const STEPS = [
+  "weight",
+  "guess",
+  "bits",
+  "weights",
+  "token-1",
+  "token-2",
+  "token-3",
+  "lambda",
+  "gamma",
+  "draw",
+  "draw-ten",
+  "tokens",
+  "saliency",
+];
 const CHANNELS = Array.from({ length: 12 }, (_, i) => `channel-${i + 1}`);
 const WAY = ["show", "back", "next", ...Array.from({ length: 7 }, (_, i) => `step-${i + 1}`)];
 

@@ -5,14 +5,14 @@
  * @module learn/channels
  */
 
+import { nearest } from "../base/address_bar.js";
 import { change, percent, plain } from "../base/format.js";
 import { isLocked } from "../base/link.js";
-import { nearest } from "../base/address_bar.js";
-import { columnMeans, difference, quantizeLayer, saliency, statisticsOf } from "./solver.js";
+import { label, ROLES, s, segment } from "../charts/svg.js";
 import { oneFrom } from "./address.js";
 import { slider } from "./controls.js";
 import { normals } from "./random.js";
-import { ROLES, label, s, segment } from "../charts/svg.js";
+import { columnMeans, difference, quantizeLayer, saliency, statisticsOf } from "./solver.js";
 
 const GRID = { bits: 2, groupSize: null, kind: "asymmetric" };
 const [OUTPUTS, CHANNELS, TOKENS, ASKED] = [96, 12, 8, 3];
@@ -24,7 +24,11 @@ const ACTIVATIONS = [0.6, 2.2, 0.3, 0.8, 0.7, 0.9, 0.6, 1.6, 0.5, 1.2, 0.6, 1.4]
 const WEIGHTS = [1, 1.4, 0.3, 1.1, 0.9, 1.2, 1.2, 0.12, 1, 0.1, 1.3, 0.12];
 
 export const state = {
-  picks: { title: "picks", read: (text) => (fits(text) ? text : undefined), wants: `at most ${ASKED} of the channels 1 to ${CHANNELS}, as “1,2,3”` },
+  picks: {
+    title: "picks",
+    read: (text) => (fits(text) ? text : undefined),
+    wants: `at most ${ASKED} of the channels 1 to ${CHANNELS}, as “1,2,3”`,
+  },
   gamma: oneFrom("γ", GAMMAS),
   lambda: oneFrom("λ", LAMS),
 };
@@ -35,12 +39,18 @@ const fits = (text) => SHAPE.test(text) && readPicks(text).length === text.split
 
 /** Channels of the address, “2,6,9”, counted from 1. */
 export function readPicks(text) {
-  const found = String(text ?? "").split(",").map((part) => Number(part) - 1);
+  const found = String(text ?? "")
+    .split(",")
+    .map((part) => Number(part) - 1);
   return [...new Set(found)].filter((one) => Number.isInteger(one) && one >= 0 && one < CHANNELS).slice(0, ASKED);
 }
 
 /** Positions of the largest values, largest first. */
-export const largest = (values, count) => values.map((_, i) => i).sort((a, b) => values[b] - values[a]).slice(0, count);
+export const largest = (values, count) =>
+  values
+    .map((_, i) => i)
+    .sort((a, b) => values[b] - values[a])
+    .slice(0, count);
 
 const rms = (values) => Math.sqrt(values.reduce((total, value) => total + value * value, 0) / values.length);
 
@@ -69,7 +79,8 @@ export function movement({ weight, statistics, means }, gamma, lam) {
 }
 
 /** How much further some channels drift together with saliency than under identity, as a share. */
-export const changeOf = ({ identity, salient }, channels) => rms(channels.map((one) => salient[one])) / rms(channels.map((one) => identity[one])) - 1;
+export const changeOf = ({ identity, salient }, channels) =>
+  rms(channels.map((one) => salient[one])) / rms(channels.map((one) => identity[one])) - 1;
 
 /** The channels that are not the largest. */
 export const othersOf = ({ s: found, top }) => found.map((_, one) => one).filter((one) => !top.includes(one));
@@ -81,13 +92,36 @@ export function create(stage) {
 
   const gammaAt = () => nearest(GAMMAS, stage.state.gamma);
   const lambdaAt = () => nearest(LAMS, stage.state.lambda);
-  const gamma = slider({ control: "gamma", sign: "γ", label: "γ, how saliency mixes activations and weights", names: GAMMAS.map(plain), change: (i) => stage.set({ gamma: GAMMAS[i] }) });
-  const lambda = slider({ control: "lambda", sign: "λ", label: "λ, weight of the drift penalty", names: LAMS.map(plain), change: (i) => stage.set({ lambda: LAMS[i] }) });
+  const gamma = slider({
+    control: "gamma",
+    sign: "γ",
+    label: "γ, how saliency mixes activations and weights",
+    names: GAMMAS.map(plain),
+    change: (i) => stage.set({ gamma: GAMMAS[i] }),
+  });
+  const lambda = slider({
+    control: "lambda",
+    sign: "λ",
+    label: "λ, weight of the drift penalty",
+    names: LAMS.map(plain),
+    change: (i) => stage.set({ lambda: LAMS[i] }),
+  });
   stage.part("controls").append(gamma.element, lambda.element);
   const board = stage.board((size) => scene(size));
   const columns = Array.from({ length: CHANNELS }, (_, channel) => {
     const box = s("rect", { rx: 6, fill: "transparent" });
-    const group = s("g", { class: "pick", role: "checkbox", tabindex: 0, "aria-label": `Channel ${channel + 1}`, "data-control": `channel-${channel + 1}`, "data-testid": `channel-${channel + 1}` }, box);
+    const group = s(
+      "g",
+      {
+        class: "pick",
+        role: "checkbox",
+        tabindex: 0,
+        "aria-label": `Channel ${channel + 1}`,
+        "data-control": `channel-${channel + 1}`,
+        "data-testid": `channel-${channel + 1}`,
+      },
+      box,
+    );
     const toggle = () => {
       if (stage.shown || isLocked(`channel-${channel + 1}`)) return;
       const picks = readPicks(stage.state.picks);
@@ -121,12 +155,28 @@ export function create(stage) {
     const tall = (low - 12) / 4.6; // the last row, with two bars a channel, is higher
     columns.forEach(({ box, group }, channel) => {
       const picked = picks.includes(channel);
-      for (const [key, value] of Object.entries({ x: left + channel * step + 1, y: 6, width: step - 2, height: height - 12 })) box.setAttribute(key, value);
+      for (const [key, value] of Object.entries({
+        x: left + channel * step + 1,
+        y: 6,
+        width: step - 2,
+        height: height - 12,
+      }))
+        box.setAttribute(key, value);
       group.setAttribute("aria-checked", String(picked));
       group.setAttribute("aria-disabled", String(stage.shown || isLocked(`channel-${channel + 1}`)));
     });
     return [
-      picks.map((channel) => s("rect", { x: left + channel * step + 1, y: 6, width: step - 2, height: height - 12, rx: 6, fill: "var(--series-4)", opacity: 0.18 })),
+      picks.map((channel) =>
+        s("rect", {
+          x: left + channel * step + 1,
+          y: 6,
+          width: step - 2,
+          height: height - 12,
+          rx: 6,
+          fill: "var(--series-4)",
+          opacity: 0.18,
+        }),
+      ),
       rows.map(({ name, values, color }, row) => {
         const bottom = 12 + (row + 1) * tall - 8;
         const high = values ? Math.max(...values) : 1;
@@ -137,12 +187,34 @@ export function create(stage) {
           values?.map((value, channel) => {
             const size = (value / high) * (tall - 42);
             const top = row === 2 && !found.top.includes(channel);
-            return s("rect", { x: left + (channel + 0.5) * step - bar / 2, y: bottom - size, width: bar, height: size, rx: 2, fill: color, opacity: top ? 0.4 : null });
-          }) ?? label((left + right) / 2, bottom - tall * 0.4, "Shown once you have chosen", { at: "middle", size: 14, fill: "var(--ink-3)" }),
+            return s("rect", {
+              x: left + (channel + 0.5) * step - bar / 2,
+              y: bottom - size,
+              width: bar,
+              height: size,
+              rx: 2,
+              fill: color,
+              opacity: top ? 0.4 : null,
+            });
+          }) ??
+            label((left + right) / 2, bottom - tall * 0.4, "Shown once you have chosen", {
+              at: "middle",
+              size: 14,
+              fill: "var(--ink-3)",
+            }),
         ];
       }),
-      stage.shown ? drifts(found, { left, right, step, bar, top: 12 + 3 * tall, bottom: low - 4, narrow: width < 560 }) : null,
-      Array.from({ length: CHANNELS }, (_, channel) => label(left + (channel + 0.5) * step, height - 22, String(channel + 1), { at: "middle", fill: picks.includes(channel) ? "var(--series-4-ink)" : "var(--ink-2)", weight: picks.includes(channel) ? 700 : 400, size: 14 })),
+      stage.shown
+        ? drifts(found, { left, right, step, bar, top: 12 + 3 * tall, bottom: low - 4, narrow: width < 560 })
+        : null,
+      Array.from({ length: CHANNELS }, (_, channel) =>
+        label(left + (channel + 0.5) * step, height - 22, String(channel + 1), {
+          at: "middle",
+          fill: picks.includes(channel) ? "var(--series-4-ink)" : "var(--ink-2)",
+          weight: picks.includes(channel) ? 700 : 400,
+          size: 14,
+        }),
+      ),
     ];
   };
 
@@ -160,7 +232,10 @@ export function create(stage) {
     const high = Math.max(...identity, ...salient);
     const size = (value) => (value / high) * (bottom - upper - 58);
     const half = bar / 2 + 1;
-    const key = (x, fill, text) => [s("rect", { x, y: upper + 24, width: 10, height: 10, rx: 2, fill }), label(x + 16, upper + 29, text)];
+    const key = (x, fill, text) => [
+      s("rect", { x, y: upper + 24, width: 10, height: 10, rx: 2, fill }),
+      label(x + 16, upper + 29, text),
+    ];
     return [
       label(left + 4, upper + 10, "Drift of its weights", { fill: "var(--ink)", weight: 600, halo: true }),
       key(left + 4, "var(--ink-3)", "identity"),
@@ -171,15 +246,42 @@ export function create(stage) {
         const [before, after] = [size(value), size(salient[channel])];
         const shift = Math.round(100 * (salient[channel] / value - 1));
         return [
-          s("rect", { x: x - half, y: bottom - before, width: half - 1, height: before, rx: 2, fill: "var(--ink-3)", opacity: top.includes(channel) ? null : 0.45 }),
-          s("rect", { x: x + 1, y: bottom - after, width: half - 1, height: after, rx: 2, fill: ROLES.drift.color, opacity: top.includes(channel) ? null : 0.45 }),
-          top.includes(channel) && !narrow ? label(x, bottom - Math.max(before, after) - 10, `${shift > 0 ? "+" : ""}${percent(shift / 100)}`, { at: "middle", fill: ROLES.drift.ink, weight: 600, halo: true }) : null,
+          s("rect", {
+            x: x - half,
+            y: bottom - before,
+            width: half - 1,
+            height: before,
+            rx: 2,
+            fill: "var(--ink-3)",
+            opacity: top.includes(channel) ? null : 0.45,
+          }),
+          s("rect", {
+            x: x + 1,
+            y: bottom - after,
+            width: half - 1,
+            height: after,
+            rx: 2,
+            fill: ROLES.drift.color,
+            opacity: top.includes(channel) ? null : 0.45,
+          }),
+          top.includes(channel) && !narrow
+            ? label(x, bottom - Math.max(before, after) - 10, `${shift > 0 ? "+" : ""}${percent(shift / 100)}`, {
+                at: "middle",
+                fill: ROLES.drift.ink,
+                weight: 600,
+                halo: true,
+              })
+            : null,
         ];
       }),
     ];
   }
 
-  const list = (channels) => channels.map((one) => one + 1).sort((a, b) => a - b).join(", ");
+  const list = (channels) =>
+    channels
+      .map((one) => one + 1)
+      .sort((a, b) => a - b)
+      .join(", ");
 
   return {
     draw() {

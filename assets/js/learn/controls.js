@@ -12,10 +12,24 @@ import { h, say } from "../base/dom.js";
  */
 export function slider({ control, sign, label, names, change }) {
   let texts = names;
-  const input = h("input", { type: "range", min: 0, max: Math.max(0, names.length - 1), step: 1, "aria-label": label, "data-control": control, "data-testid": control });
+  const input = h("input", {
+    type: "range",
+    min: 0,
+    max: Math.max(0, names.length - 1),
+    step: 1,
+    "aria-label": label,
+    "data-control": control,
+    "data-testid": control,
+  });
   const output = h("output", {}, "");
   input.addEventListener("input", () => change(Number(input.value)));
-  const element = h("label", { class: "slider step-slider" }, h("span", { class: "sign" }, sign), h("span", { class: "track" }, input), output);
+  const element = h(
+    "label",
+    { class: "slider step-slider" },
+    h("span", { class: "sign" }, sign),
+    h("span", { class: "track" }, input),
+    output,
+  );
   return {
     element,
     at(position) {
@@ -37,9 +51,18 @@ export function slider({ control, sign, label, names, change }) {
  */
 export function choices({ control, label, options, change }) {
   const buttons = options.map(([value, text]) =>
-    h("button", { type: "button", "data-value": value, "aria-pressed": "false", on: { click: () => change(value) } }, text),
+    h(
+      "button",
+      { type: "button", "data-value": value, "aria-pressed": "false", on: { click: () => change(value) } },
+      text,
+    ),
   );
-  const element = h("div", { class: "step-choice", "data-control": control, "data-testid": control }, h("span", {}, label), h("div", { class: "switch", role: "group", "aria-label": label }, buttons));
+  const element = h(
+    "div",
+    { class: "step-choice", "data-control": control, "data-testid": control },
+    h("span", {}, label),
+    h("div", { class: "switch", role: "group", "aria-label": label }, buttons),
+  );
   return {
     element,
     at(value) {
@@ -50,5 +73,9 @@ export function choices({ control, label, options, change }) {
 
 /** A button that does something at once. */
 export function action({ control, text, act }) {
-  return h("button", { type: "button", class: "act-quiet", "data-control": control, "data-testid": control, on: { click: act } }, text);
+  return h(
+    "button",
+    { type: "button", class: "act-quiet", "data-control": control, "data-testid": control, on: { click: act } },
+    text,
+  );
 }

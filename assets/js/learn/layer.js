@@ -4,17 +4,17 @@
  * @module learn/layer
  */
 
+import { nearest } from "../base/address_bar.js";
 import { arrayBytes } from "../base/client.js";
-import { openArray } from "../charts/bind.js";
 import { h } from "../base/dom.js";
 import { change, percent } from "../base/format.js";
-import { nearest } from "../base/address_bar.js";
 import { colour } from "../base/theme.js";
-import { oneFromStudy } from "./address.js";
+import { openArray } from "../charts/bind.js";
 import { axis, curve, endLabels, frame, guessGlyph, key, panel, spread, upright } from "../charts/chart.js";
+import { ROLES } from "../charts/svg.js";
+import { oneFromStudy } from "./address.js";
 import { slider } from "./controls.js";
 import { bestOf, column, viewOf, whileLoading } from "./shipped_study.js";
-import { ROLES } from "../charts/svg.js";
 
 export const state = { guess: oneFromStudy("guess"), lambda: oneFromStudy("λ") };
 export const start = { lambda: 0.1 };
@@ -25,9 +25,19 @@ export function create(stage) {
   let place = null;
   let scene = () => [];
   const { id, bits, identity, layer: name } = stage.study;
-  const lambda = slider({ control: "lambda", sign: "λ", label: "λ, weight of the drift penalty", names: ["0"], change: (position) => stage.set({ lambda: view.lams[position] }) });
+  const lambda = slider({
+    control: "lambda",
+    sign: "λ",
+    label: "λ, weight of the drift penalty",
+    names: ["0"],
+    change: (position) => stage.set({ lambda: view.lams[position] }),
+  });
   stage.part("controls").append(lambda.element);
-  const maps = h("div", { class: "learn-maps" }, [0, 1].map(() => h("figure", {}, h("canvas", { width: 40, height: 40, role: "img" }), h("figcaption", {}))));
+  const maps = h(
+    "div",
+    { class: "learn-maps" },
+    [0, 1].map(() => h("figure", {}, h("canvas", { width: 40, height: 40, role: "img" }), h("figcaption", {}))),
+  );
   stage.part("canvas").after(maps);
   const board = stage.board((size) => scene(size));
   const guess = board.handle({
@@ -35,7 +45,8 @@ export function create(stage) {
     label: "Your guess of the best λ",
     glyph: guessGlyph(),
     drag: (x) => view && stage.set({ guess: view.lams[place.position(x)] }),
-    step: (dx) => view && stage.set({ guess: view.lams[Math.max(0, Math.min(view.lams.length - 1, at(stage.state.guess) + dx))] }),
+    step: (dx) =>
+      view && stage.set({ guess: view.lams[Math.max(0, Math.min(view.lams.length - 1, at(stage.state.guess) + dx))] }),
   });
   guess.show(false);
 
@@ -58,7 +69,11 @@ export function create(stage) {
     const [seen, unseen] = [column(view, "recon"), column(view, "held_out")];
     const narrow = width < 560;
     const range = spread(stage.shown ? [...seen, ...unseen] : seen);
-    place = panel({ left: 56, right: width - (narrow ? 24 : 118), top: narrow ? 62 : 44, bottom: height - 56 }, view.lams.length, range);
+    place = panel(
+      { left: 56, right: width - (narrow ? 24 : 118), top: narrow ? 62 : 44, bottom: height - 56 },
+      view.lams.length,
+      range,
+    );
     const own = at(stage.state.guess);
     guess.at(place.x(own), place.bottom + 40, view.lams[own], `λ = ${view.lam_texts[own]}`);
     guess.still(stage.shown);
@@ -68,7 +83,9 @@ export function create(stage) {
       ...(stage.shown ? [{ role: ROLES.heldOut, text: "unseen text", value: unseen.at(-1) }] : []),
     ];
     return [
-      frame(place, `Reconstruction error, ${view.layers[view.layer].label}`, (value) => percent(value), { lines: narrow ? 1 : 0 }),
+      frame(place, `Reconstruction error, ${view.layers[view.layer].label}`, (value) => percent(value), {
+        lines: narrow ? 1 : 0,
+      }),
       axis(place, view.lam_texts),
       stage.hasGuess ? upright(place, own, { stroke: "var(--series-4)", dash: "4 4" }) : null,
       stage.shown ? upright(place, at(stage.state.lambda)) : null,
@@ -114,7 +131,9 @@ export function create(stage) {
       if (!view) return "The study is being fetched.";
       const seen = column(view, "recon");
       const text = `Reconstruction error of ${view.layers[view.layer].label} over λ: on calibration text best at λ = ${view.lam_texts[bestOf(seen)]}`;
-      return stage.shown ? `${text}, on unseen text at ${view.lam_texts[bestOf(column(view, "held_out"))]}.` : `${text}.`;
+      return stage.shown
+        ? `${text}, on unseen text at ${view.lam_texts[bestOf(column(view, "held_out"))]}.`
+        : `${text}.`;
     },
     table() {
       const keys = stage.shown ? ["recon", "held_out", "sar", "drift"] : ["recon"];

@@ -5,13 +5,14 @@
  * @module learn
  */
 
+import { LAB_VIEW, parse, serialise } from "../base/address.js";
+import { remember } from "../base/address_bar.js";
 import { fill, h } from "../base/dom.js";
-import { figureMenu } from "../charts/figure_menu.js";
 import { isLocked, link } from "../base/link.js";
 import { note } from "../base/link_note.js";
-import { remember } from "../base/address_bar.js";
 import { onTheme } from "../base/theme.js";
-import { LAB_VIEW, parse, serialise } from "../base/address.js";
+import { figureMenu } from "../charts/figure_menu.js";
+import { Board } from "../charts/svg.js";
 import { common, settle, unknownHere } from "./address.js";
 import * as channels from "./channels.js";
 import { wayOf } from "./keyboard.js";
@@ -20,7 +21,6 @@ import * as layer from "./layer.js";
 import * as model from "./model.js";
 import * as paper from "./paper.js";
 import { pictureOf } from "./picture.js";
-import { Board } from "../charts/svg.js";
 import * as tokens from "./tokens.js";
 import * as weight from "./weight.js";
 
@@ -63,7 +63,8 @@ export function mount(element) {
 
   root.querySelector('[data-part="back"]').addEventListener("click", () => go(current - 1));
   root.querySelector('[data-part="next"]').addEventListener("click", () => go(current + 1));
-  for (const button of root.querySelectorAll("[data-go]")) button.addEventListener("click", () => go(Number(button.dataset.go) - 1));
+  for (const button of root.querySelectorAll("[data-go]"))
+    button.addEventListener("click", () => go(Number(button.dataset.go) - 1));
   document.addEventListener("keydown", (event) => {
     const way = wayOf(event);
     if (!way) return;
@@ -71,7 +72,8 @@ export function mount(element) {
     if (!isLocked(way > 0 ? "next" : "back")) go(current + way);
   });
   const { id, bits, saliency } = JSON.parse(root.dataset.study);
-  root.querySelector('[data-part="lab"]').href = `/${serialise({ study: id, method: saliency, bits }, LAB_VIEW, { link: { embed: link.embed } })}`;
+  root.querySelector('[data-part="lab"]').href =
+    `/${serialise({ study: id, method: saliency, bits }, LAB_VIEW, { link: { embed: link.embed } })}`;
   onTheme(() => stages[current].update());
   stages[current].read(location.search);
   tell(unknownHere(link));
@@ -79,7 +81,11 @@ export function mount(element) {
 }
 
 /** “λ = 0.1”, “1 ± 0.1” and “5 %” do not break over two lines. */
-const unbroken = (text) => text.replace(/([λγ]) = /g, "$1\u00a0=\u00a0").replaceAll(" ± ", "\u00a0±\u00a0").replaceAll(" %", "\u00a0%");
+const unbroken = (text) =>
+  text
+    .replace(/([λγ]) = /g, "$1\u00a0=\u00a0")
+    .replaceAll(" ± ", "\u00a0±\u00a0")
+    .replaceAll(" %", "\u00a0%");
 const together = (piece) => (typeof piece === "string" ? unbroken(piece) : { ...piece, text: unbroken(piece.text) });
 
 /** One step: its words and its figure, and what was set in it. */
@@ -162,7 +168,9 @@ class Stage {
 
   /** Where the figure is below the words and ends below the screen: the answer goes to the top, the figure follows. */
   bringFigure() {
-    const [ask, figure] = [this.section.querySelector(".ask"), this.part("figure")].map((one) => one.getBoundingClientRect());
+    const [ask, figure] = [this.section.querySelector(".ask"), this.part("figure")].map((one) =>
+      one.getBoundingClientRect(),
+    );
     if (figure.top < ask.bottom || figure.bottom <= innerHeight || ask.top <= 0) return;
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     window.scrollBy({ top: ask.top - 8, behavior: still ? "instant" : "smooth" });
@@ -178,7 +186,11 @@ class Stage {
       {
         file: () => name,
         table: () => this.step.table(),
-        picture: (kind) => pictureOf(kind, this.drawing.svg, { title: heading.textContent, figures: [...root.querySelectorAll("figure")] }),
+        picture: (kind) =>
+          pictureOf(kind, this.drawing.svg, {
+            title: heading.textContent,
+            figures: [...root.querySelectorAll("figure")],
+          }),
       },
     );
   }
@@ -196,7 +208,10 @@ class Stage {
     const answer = this.shown ? this.step.answer().map(together) : [];
     const text = answer.map((piece) => piece.text ?? piece).join("");
     if (this.part("answer").textContent !== text) {
-      fill(this.part("answer"), answer.map((piece) => (piece.role ? h("strong", { class: `role-${piece.role}` }, piece.text) : piece)));
+      fill(
+        this.part("answer"),
+        answer.map((piece) => (piece.role ? h("strong", { class: `role-${piece.role}` }, piece.text) : piece)),
+      );
     }
     remember(serialise({ ...this.state, step: this.number }, this.table, { link }));
   }

@@ -11,9 +11,40 @@ const SCALE = 2; // pixels of a PNG for each pixel of the screen
 const TITLE = 32; // pixels above the drawing
 const BESIDE = 12; // pixels around maps below it
 const NAMESPACE = "http://www.w3.org/2000/svg";
-const INHERITED = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "font-family", "font-size", "font-weight", "font-variant-numeric", "text-anchor", "paint-order"];
+const INHERITED = [
+  "fill",
+  "stroke",
+  "stroke-width",
+  "stroke-dasharray",
+  "stroke-linecap",
+  "stroke-linejoin",
+  "font-family",
+  "font-size",
+  "font-weight",
+  "font-variant-numeric",
+  "text-anchor",
+  "paint-order",
+];
 const OWN = { opacity: "1", "dominant-baseline": "auto" }; // not handed down, with what they are without a word
-const KEPT = ["x", "y", "x1", "y1", "x2", "y2", "cx", "cy", "r", "rx", "width", "height", "d", "transform", "id", "clip-path", "viewBox"];
+const KEPT = [
+  "x",
+  "y",
+  "x1",
+  "y1",
+  "x2",
+  "y2",
+  "cx",
+  "cy",
+  "r",
+  "rx",
+  "width",
+  "height",
+  "d",
+  "transform",
+  "id",
+  "clip-path",
+  "viewBox",
+];
 
 /** An element with its children as they are drawn, or null for what is not seen. */
 function drawn(element, above) {
@@ -46,8 +77,19 @@ function maps(figures, width, top) {
   return shown.map((figure) => {
     const map = figure.querySelector("canvas");
     const [wide, high] = [map.offsetWidth, map.offsetHeight];
-    const drawing = s("image", { x, y: top, width: wide, height: high, href: map.toDataURL(), style: "image-rendering:pixelated" });
-    const words = s("text", { x: x + wide / 2, y: top + high + 18, "text-anchor": "middle", "font-size": 12, fill: colour("--ink-2") }, figure.querySelector("figcaption").textContent);
+    const drawing = s("image", {
+      x,
+      y: top,
+      width: wide,
+      height: high,
+      href: map.toDataURL(),
+      style: "image-rendering:pixelated",
+    });
+    const words = s(
+      "text",
+      { x: x + wide / 2, y: top + high + 18, "text-anchor": "middle", "font-size": 12, fill: colour("--ink-2") },
+      figure.querySelector("figcaption").textContent,
+    );
     x += figure.offsetWidth + gap;
     return [drawing, words];
   });

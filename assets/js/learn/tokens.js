@@ -4,15 +4,15 @@
  * @module learn/tokens
  */
 
-import { percent, plain } from "../base/format.js";
-import { nearest } from "../base/address_bar.js";
-import { difference, quantizeLayer, reconLoss, statisticsOf } from "./solver.js";
 import { whole } from "../base/address.js";
-import { between, oneFrom } from "./address.js";
+import { nearest } from "../base/address_bar.js";
+import { percent, plain } from "../base/format.js";
 import { afterGuess, axis, curve, endLabels, frame, guessGlyph, panel, spread } from "../charts/chart.js";
+import { label, mark, ROLES, segment } from "../charts/svg.js";
+import { between, oneFrom } from "./address.js";
 import { action, choices, slider } from "./controls.js";
 import { normals } from "./random.js";
-import { ROLES, label, mark, segment } from "../charts/svg.js";
+import { difference, quantizeLayer, reconLoss, statisticsOf } from "./solver.js";
 
 export const SIZES = [8, 32, 128];
 export const LAMS = [0.01, 0.03, 0.1, 0.3, 1, 3];
@@ -22,7 +22,12 @@ const TOP = 0.3; // of the guess
 const RING = 0.05; // where the ring stands before there is a guess
 const DRAWS = 100_000;
 
-export const state = { tokens: oneFrom("tokens", SIZES), seed: whole("seed", 1, DRAWS), lambda: oneFrom("λ", LAMS), guess: between("guess", 0, TOP) };
+export const state = {
+  tokens: oneFrom("tokens", SIZES),
+  seed: whole("seed", 1, DRAWS),
+  lambda: oneFrom("λ", LAMS),
+  guess: between("guess", 0, TOP),
+};
 export const start = { tokens: 8, seed: 1, lambda: 0.01 };
 
 /** The layer and its source of tokens: fixed, so that only the draw differs. */
@@ -67,7 +72,10 @@ export function create(stage) {
       const last = seed;
       const first = Math.max(1, last - KEPT + 1);
       const have = new Map(draws[size].map((one) => [one.seed, one]));
-      draws[size] = Array.from({ length: last - first + 1 }, (_, i) => have.get(first + i) ?? errorsOf(layer, size, first + i));
+      draws[size] = Array.from(
+        { length: last - first + 1 },
+        (_, i) => have.get(first + i) ?? errorsOf(layer, size, first + i),
+      );
     }
   }
 
@@ -75,14 +83,27 @@ export function create(stage) {
   const size = () => stage.state.tokens;
   const ring = () => stage.state.guess ?? RING;
   const again = (count) => stage.set({ seed: Math.min(DRAWS, stage.state.seed + count) });
-  const pick = choices({ control: "tokens", label: "Tokens", options: SIZES.map((one) => [one, String(one)]), change: (value) => stage.set({ tokens: value }) });
-  const lambda = slider({ control: "lambda", sign: "λ", label: "λ, weight of the drift penalty", names: LAMS.map(plain), change: (position) => stage.set({ lambda: LAMS[position] }) });
-  stage.part("controls").append(
-    action({ control: "draw", text: "Draw again", act: () => again(1) }),
-    action({ control: "draw-ten", text: "Ten draws", act: () => again(10) }),
-    pick.element,
-    lambda.element,
-  );
+  const pick = choices({
+    control: "tokens",
+    label: "Tokens",
+    options: SIZES.map((one) => [one, String(one)]),
+    change: (value) => stage.set({ tokens: value }),
+  });
+  const lambda = slider({
+    control: "lambda",
+    sign: "λ",
+    label: "λ, weight of the drift penalty",
+    names: LAMS.map(plain),
+    change: (position) => stage.set({ lambda: LAMS[position] }),
+  });
+  stage
+    .part("controls")
+    .append(
+      action({ control: "draw", text: "Draw again", act: () => again(1) }),
+      action({ control: "draw-ten", text: "Ten draws", act: () => again(10) }),
+      pick.element,
+      lambda.element,
+    );
   const board = stage.board((given) => scene(given));
   const keep = (value) => Math.round(1000 * Math.max(0, Math.min(TOP, value))) / 1000;
   const guess = board.handle({
@@ -98,8 +119,12 @@ export function create(stage) {
     const narrow = width < 560;
     const top = Math.max(...SIZES.flatMap((one) => draws[one].flatMap((draw) => draw.unseen)), 0.1);
     const range = stage.shown ? spread([top], { zero: true }) : [0, TOP];
-    const first = narrow ? { left: 52, right: width - 20, top: 40, bottom: height * 0.46 } : { left: 60, right: width * 0.48, top: 44, bottom: height - 62 };
-    const second = narrow ? { left: 52, right: width - 108, top: height * 0.46 + 86, bottom: height - 44 } : { left: width * 0.48 + 76, right: width - 104, top: 44, bottom: height - 62 };
+    const first = narrow
+      ? { left: 52, right: width - 20, top: 40, bottom: height * 0.46 }
+      : { left: 60, right: width * 0.48, top: 44, bottom: height - 62 };
+    const second = narrow
+      ? { left: 52, right: width - 108, top: height * 0.46 + 86, bottom: height - 44 }
+      : { left: width * 0.48 + 76, right: width - 104, top: 44, bottom: height - 62 };
     const left = panel(first, SIZES.length * 2, range);
     place = left;
     const spot = at();
@@ -107,9 +132,22 @@ export function create(stage) {
     guess.still(stage.shown);
     guess.show(stage.hasGuess);
     return [
-      frame(left, stage.shown ? "Error of each draw, by number of tokens" : "Error of the first draw", (value) => percent(value), { wanted: 5 }),
+      frame(
+        left,
+        stage.shown ? "Error of each draw, by number of tokens" : "Error of the first draw",
+        (value) => percent(value),
+        { wanted: 5 },
+      ),
       SIZES.map((one, column) => columnOf(one, column, left, spot)),
-      label(left.left - 6, left.bottom + 44, stage.shown ? narrow ? "tokens; light: the error on new ones" : "tokens that the solver saw; light: the error on new ones" : "tokens that the solver saw"),
+      label(
+        left.left - 6,
+        left.bottom + 44,
+        stage.shown
+          ? narrow
+            ? "tokens; light: the error on new ones"
+            : "tokens that the solver saw; light: the error on new ones"
+          : "tokens that the solver saw",
+      ),
       stage.shown ? curves(panel(second, LAMS.length, range), spot) : afterGuess(second),
     ];
   };
@@ -120,15 +158,30 @@ export function create(stage) {
     const middle = left.x(2 * column + 0.5);
     const bold = tokens === size() || !stage.shown;
     return [
-      label(middle, left.bottom + 20, String(tokens), { at: "middle", fill: "var(--ink)", weight: bold ? 700 : 400, size: 14 }),
+      label(middle, left.bottom + 20, String(tokens), {
+        at: "middle",
+        fill: "var(--ink)",
+        weight: bold ? 700 : 400,
+        size: 14,
+      }),
       ["seen", "unseen"].map((which, side) => {
         if (!stage.shown && side) return null;
         const role = side ? ROLES.heldOut : ROLES.recon;
         const x = left.x(2 * column + side) + (side ? -8 : 8);
         const average = mean(shown.map((draw) => draw[which][spot]));
         return [
-          shown.map((draw, i) => mark("circle", x + 12 * Math.sin(draw.seed * 2.4), left.y(draw[which][spot]), i === shown.length - 1 ? 6 : 3.5, { fill: role.color, opacity: i === shown.length - 1 ? 1 : 0.45 })),
-          shown.length > 1 ? segment(x - 20, left.y(average), x + 20, left.y(average), { stroke: role.ink, "stroke-width": 2.5 }) : null,
+          shown.map((draw, i) =>
+            mark(
+              "circle",
+              x + 12 * Math.sin(draw.seed * 2.4),
+              left.y(draw[which][spot]),
+              i === shown.length - 1 ? 6 : 3.5,
+              { fill: role.color, opacity: i === shown.length - 1 ? 1 : 0.45 },
+            ),
+          ),
+          shown.length > 1
+            ? segment(x - 20, left.y(average), x + 20, left.y(average), { stroke: role.ink, "stroke-width": 2.5 })
+            : null,
         ];
       }),
     ];
@@ -141,7 +194,12 @@ export function create(stage) {
       frame(right, `${size()} tokens, over λ`, (value) => percent(value), { wanted: 5 }),
       axis(right, LAMS.map(plain)),
       segment(right.x(spot), right.top, right.x(spot), right.bottom, { stroke: "var(--ink)" }),
-      shown.slice(-12).map((draw) => [curve(right, draw.unseen, ROLES.heldOut, { faint: true, width: 1, marks: false }), curve(right, draw.seen, ROLES.recon, { faint: true, width: 1, marks: false })]),
+      shown
+        .slice(-12)
+        .map((draw) => [
+          curve(right, draw.unseen, ROLES.heldOut, { faint: true, width: 1, marks: false }),
+          curve(right, draw.seen, ROLES.recon, { faint: true, width: 1, marks: false }),
+        ]),
       curve(right, average("unseen"), ROLES.heldOut, { width: 3 }),
       curve(right, average("seen"), ROLES.recon, { width: 3 }),
       endLabels(right, [
@@ -151,7 +209,11 @@ export function create(stage) {
     ];
   }
 
-  const facts = (tokens) => ({ seen: mean(draws[tokens].map((draw) => draw.seen[at()])), unseen: mean(draws[tokens].map((draw) => draw.unseen[at()])), count: draws[tokens].length });
+  const facts = (tokens) => ({
+    seen: mean(draws[tokens].map((draw) => draw.seen[at()])),
+    unseen: mean(draws[tokens].map((draw) => draw.unseen[at()])),
+    count: draws[tokens].length,
+  });
 
   return {
     draw() {
@@ -187,7 +249,13 @@ export function create(stage) {
       ];
       const sizes = stage.shown ? SIZES : SIZES.slice(0, 1);
       const rows = sizes.flatMap((tokens) =>
-        (stage.shown ? draws[tokens] : draws[tokens].slice(-1)).map((draw) => ({ tokens, draw: draw.seed, lambda: LAMS[at()], seen: draw.seen[at()], unseen: stage.shown ? draw.unseen[at()] : null })),
+        (stage.shown ? draws[tokens] : draws[tokens].slice(-1)).map((draw) => ({
+          tokens,
+          draw: draw.seed,
+          lambda: LAMS[at()],
+          seen: draw.seen[at()],
+          unseen: stage.shown ? draw.unseen[at()] : null,
+        })),
       );
       return { columns, rows };
     },

@@ -4,18 +4,22 @@
  */
 
 import { number } from "../base/format.js";
-import { codeRange, gridOf, nearestCode } from "./solver.js";
-import { between, oneFrom } from "./address.js";
 import { afterGuess, frame, guessGlyph, panel } from "../charts/chart.js";
+import { label, mark, path, ROLES, s, segment } from "../charts/svg.js";
+import { between, oneFrom } from "./address.js";
 import { choices } from "./controls.js";
 import { normals } from "./random.js";
-import { ROLES, label, mark, path, s, segment } from "../charts/svg.js";
+import { codeRange, gridOf, nearestCode } from "./solver.js";
 
 const WIDTHS = [2, 3, 4];
 const RANGE = [-1.15, 1.25];
 const RING = -0.3; // where the ring stands before there is a guess
 
-export const state = { bits: oneFrom("bits", WIDTHS), weight: between("weight", -0.82, 0.94), guess: between("guess", ...RANGE) };
+export const state = {
+  bits: oneFrom("bits", WIDTHS),
+  weight: between("weight", -0.82, 0.94),
+  guess: between("guess", ...RANGE),
+};
 export const start = { bits: 2, weight: 0.42 };
 
 const draw = normals(4);
@@ -26,7 +30,12 @@ const two = (value) => Math.round(value * 100) / 100;
 
 export function create(stage) {
   let scene;
-  const bits = choices({ control: "bits", label: "Bits", options: WIDTHS.map((value) => [value, String(value)]), change: (value) => stage.set({ bits: value }) });
+  const bits = choices({
+    control: "bits",
+    label: "Bits",
+    options: WIDTHS.map((value) => [value, String(value)]),
+    change: (value) => stage.set({ bits: value }),
+  });
   stage.part("ask").append(bits.element);
   const board = stage.board((size) => scene(size));
   const place = { x: null };
@@ -70,15 +79,22 @@ export function create(stage) {
     guess.still(stage.shown);
     guess.show(stage.hasGuess);
     const at = panel({ left, right, top: height * 0.68, bottom: height - 44 }, 2, [0, own.scale * 0.62]);
-    const saw = Array.from({ length: 401 }, (_, i) => RANGE[0] + (i / 400) * (RANGE[1] - RANGE[0])).filter((value) => value >= -0.82 && value <= 0.94);
+    const saw = Array.from({ length: 401 }, (_, i) => RANGE[0] + (i / 400) * (RANGE[1] - RANGE[0])).filter(
+      (value) => value >= -0.82 && value <= 0.94,
+    );
     const range = codeRange({ bits: bitsShown(), kind: "asymmetric" });
     const away = (value) => Math.abs((nearestCode(value, own, range) - own.zeroPoint) * own.scale - value);
     const names = levels.length < 9 || width > 620;
     return [
       label(left - 8, floatY - 36, "The group before quantization", { fill: "var(--ink)", weight: 600 }),
       segment(left - 8, floatY, right + 8, floatY),
-      OTHERS.map((value, i) => mark("circle", across(value), floatY, 5, { fill: i < 2 ? "var(--ink-2)" : "var(--ink-3)" })),
-      label(left - 8, levelY + (names ? 68 : 40), `${levels.length} levels of ${bitsShown()} bits: code and value`, { fill: "var(--ink)", weight: 600 }),
+      OTHERS.map((value, i) =>
+        mark("circle", across(value), floatY, 5, { fill: i < 2 ? "var(--ink-2)" : "var(--ink-3)" }),
+      ),
+      label(left - 8, levelY + (names ? 68 : 40), `${levels.length} levels of ${bitsShown()} bits: code and value`, {
+        fill: "var(--ink)",
+        weight: 600,
+      }),
       segment(left - 8, levelY, right + 8, levelY),
       levels.map((value, code) => [
         segment(across(value), levelY - 12, across(value), levelY + 12, { stroke: "var(--ink)", "stroke-width": 2 }),
@@ -87,14 +103,27 @@ export function create(stage) {
       ]),
       stage.shown
         ? [
-            OTHERS.map((value, i) => segment(across(value), floatY + 8, across(rounded[i + 1]), levelY - 14, { stroke: "var(--line-2)" })),
-            segment(across(all[0]), floatY + 10, across(rounded[0]), levelY - 14, { stroke: ROLES.drift.color, "stroke-width": 2.5 }),
+            OTHERS.map((value, i) =>
+              segment(across(value), floatY + 8, across(rounded[i + 1]), levelY - 14, { stroke: "var(--line-2)" }),
+            ),
+            segment(across(all[0]), floatY + 10, across(rounded[0]), levelY - 14, {
+              stroke: ROLES.drift.color,
+              "stroke-width": 2.5,
+            }),
             mark("square", across(rounded[0]), levelY, 7, { fill: ROLES.drift.color }),
             frame(at, "How far a weight of each value moves", (value) => number(value, 2), { wanted: 2 }),
-            path(saw.map((value) => [across(value), at.y(away(value))]), { stroke: ROLES.drift.color, "stroke-width": 2 }),
-            segment(across(all[0]), at.y(0), across(all[0]), at.y(away(all[0])), { stroke: "var(--ink)", "stroke-dasharray": "3 3" }),
+            path(
+              saw.map((value) => [across(value), at.y(away(value))]),
+              { stroke: ROLES.drift.color, "stroke-width": 2 },
+            ),
+            segment(across(all[0]), at.y(0), across(all[0]), at.y(away(all[0])), {
+              stroke: "var(--ink)",
+              "stroke-dasharray": "3 3",
+            }),
             mark("square", across(all[0]), at.y(away(all[0])), 6, { fill: "var(--ink)" }),
-            [-1, -0.5, 0, 0.5, 1].map((value) => label(across(value), at.bottom + 20, number(value, 1), { at: "middle" })),
+            [-1, -0.5, 0, 0.5, 1].map((value) =>
+              label(across(value), at.bottom + 20, number(value, 1), { at: "middle" }),
+            ),
           ]
         : [afterGuess(at, "How far it moves, once you have guessed")],
     ];
@@ -109,7 +138,10 @@ export function create(stage) {
       const moved = Math.abs(rounded[0] - all[0]);
       const { guess: said } = stage.state;
       const near = said !== undefined && Math.abs(said - rounded[0]) < own.scale / 2;
-      const guessed = said === undefined ? "The nearest level is " : `You said ${number(said, 2)}${near ? ": right. The" : "; the"} nearest level is `;
+      const guessed =
+        said === undefined
+          ? "The nearest level is "
+          : `You said ${number(said, 2)}${near ? ": right. The" : "; the"} nearest level is `;
       return [
         guessed,
         { role: "drift", text: number(rounded[0], 2) },
@@ -128,7 +160,9 @@ export function create(stage) {
         { key: "level", title: "Its level", kind: "error" },
         { key: "moved", title: "Moves by", kind: "error" },
       ];
-      const rows = all.map((value, i) => (stage.shown ? { weight: value, level: rounded[i], moved: rounded[i] - value } : { weight: value }));
+      const rows = all.map((value, i) =>
+        stage.shown ? { weight: value, level: rounded[i], moved: rounded[i] - value } : { weight: value },
+      );
       return { columns, rows };
     },
   };

@@ -5,11 +5,11 @@
 
 import { asProblem, listen, request } from "../base/client.js";
 import { fill, h, problem, say } from "../base/dom.js";
-import { drawnTable, figureMenu } from "../charts/figure_menu.js";
 import { format, number, when } from "../base/format.js";
-import { plot } from "../charts/plot_host.js";
-import { shortModel } from "../calibrate/recipe_form.js";
 import { STATE_WORDS, stateChip } from "../calibrate/chip.js";
+import { shortModel } from "../calibrate/recipe_form.js";
+import { drawnTable, figureMenu } from "../charts/figure_menu.js";
+import { plot } from "../charts/plot_host.js";
 
 const PAGE = 200;
 const AT_MOST = 4; // more curves than this in one figure can't be told apart
@@ -30,7 +30,10 @@ export async function mount(element) {
   part("filter").addEventListener("input", draw);
   part("compare").addEventListener("click", () => compare([...picked]));
   try {
-    const [answer, methods] = await Promise.all([request(`/runs?limit=${PAGE}`), request("/methods").catch(() => ({ methods: [] }))]);
+    const [answer, methods] = await Promise.all([
+      request(`/runs?limit=${PAGE}`),
+      request("/methods").catch(() => ({ methods: [] })),
+    ]);
     for (const method of methods.methods) defaults[method.name] = method.defaults;
     for (const run of answer.runs) runs.set(run.id, run);
     next = answer.next;
@@ -59,17 +62,21 @@ function follow(revision) {
       fill(
         part("problem"),
         word === "lost"
-          ? problem({ what: "The server does not answer just now.", where: "", remedy: "Runs go on; this table will catch up." })
+          ? problem({
+              what: "The server does not answer just now.",
+              where: "",
+              remedy: "Runs go on; this table will catch up.",
+            })
           : null,
       ),
     types: ["run", "removed"],
   });
 }
 
-let frame = null;
+let _frame = null;
 function soon() {
-  frame ??= requestAnimationFrame(() => {
-    frame = null;
+  _frame ??= requestAnimationFrame(() => {
+    _frame = null;
     draw();
   });
 }
@@ -92,13 +99,27 @@ const COLUMNS = [
 /** What the filter looks at. */
 export function words(run) {
   const { recipe } = run;
-  return [run.id, run.batch, STATE_WORDS[run.state], recipe.model, `${recipe.bits} bits`, recipe.method, recipe.grid, recipe.calibration, run.owner]
+  return [
+    run.id,
+    run.batch,
+    STATE_WORDS[run.state],
+    recipe.model,
+    `${recipe.bits} bits`,
+    recipe.method,
+    recipe.grid,
+    recipe.calibration,
+    run.owner,
+  ]
     .join(" ")
     .toLowerCase();
 }
 
 /** True when every word typed is found. */
-export const matches = (run, typed) => typed.toLowerCase().split(/\s+/).every((word) => words(run).includes(word));
+export const matches = (run, typed) =>
+  typed
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => words(run).includes(word));
 
 const counted = (amount) => (amount === 1 ? "1 run" : `${amount} runs`);
 
@@ -113,7 +134,15 @@ function draw() {
   button.textContent = picked.size ? `Compare ${picked.size}` : "Compare";
   button.title = ready.length < 2 ? "Pick two or more finished runs" : "";
   if (!all.length) {
-    fill(part("table"), h("div", { class: "empty" }, h("p", {}, "No run yet."), h("a", { class: "act", href: "/calibrate" }, "Start a calibration")));
+    fill(
+      part("table"),
+      h(
+        "div",
+        { class: "empty" },
+        h("p", {}, "No run yet."),
+        h("a", { class: "act", href: "/calibrate" }, "Start a calibration"),
+      ),
+    );
     return;
   }
   const focused = document.activeElement?.dataset?.key;
@@ -122,11 +151,25 @@ function draw() {
     h(
       "table",
       { class: "runs" },
-      h("thead", {}, h("tr", {}, COLUMNS.map(([title, kind]) => h("th", { scope: "col", class: kind || null }, title)))),
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          COLUMNS.map(([title, kind]) => h("th", { scope: "col", class: kind || null }, title)),
+        ),
+      ),
       h("tbody", {}, shown.map(row)),
     ),
     shown.length ? null : h("div", { class: "empty" }, h("p", {}, "No run matches the filter.")),
-    next ? h("div", { class: "empty" }, h("button", { type: "button", class: "quiet", on: { click: older } }, "Show older runs")) : null,
+    next
+      ? h(
+          "div",
+          { class: "empty" },
+          h("button", { type: "button", class: "quiet", on: { click: older } }, "Show older runs"),
+        )
+      : null,
   );
   // The table is made anew; whoever was at a button stays there.
   if (focused) root.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
@@ -138,8 +181,12 @@ function row(run) {
   const perplexity = summary?.perplexity ?? null;
   const delta = perplexity !== null && float ? perplexity - float : null;
   // An empty λ or γ means the method's own; the table shows what was taken.
-  const chosen = (name, field) => (recipe[name] === "auto" ? "auto" : format(recipe[name] ?? defaults[recipe.method]?.[field], "plain"));
-  const progress = ["running", "cancelling"].includes(run.state) && run.progress?.total ? ` ${run.progress.done} of ${run.progress.total}` : "";
+  const chosen = (name, field) =>
+    recipe[name] === "auto" ? "auto" : format(recipe[name] ?? defaults[recipe.method]?.[field], "plain");
+  const progress =
+    ["running", "cancelling"].includes(run.state) && run.progress?.total
+      ? ` ${run.progress.done} of ${run.progress.total}`
+      : "";
   const pick = h("input", {
     type: "checkbox",
     "aria-label": "Pick for comparison",
@@ -160,7 +207,11 @@ function row(run) {
     { class: picked.has(run.id) ? "is-picked" : null, "data-testid": "row", dataset: { run: run.id } },
     h("td", {}, pick),
     h("td", {}, stateChip(run.state), progress),
-    h("td", { class: "run-model", title: recipe.model }, h("a", { href: `/calibrate?run=${encodeURIComponent(run.id)}` }, shortModel(recipe.model))),
+    h(
+      "td",
+      { class: "run-model", title: recipe.model },
+      h("a", { href: `/calibrate?run=${encodeURIComponent(run.id)}` }, shortModel(recipe.model)),
+    ),
     h("td", { class: "is-number" }, recipe.bits),
     h("td", {}, recipe.method),
     h("td", { class: "is-number" }, chosen("lambda", "lam")),
@@ -175,7 +226,17 @@ function row(run) {
 
 function buttons(run) {
   const act = (text, name, handler, kind = "quiet") =>
-    h("button", { type: "button", class: kind, "data-testid": name, dataset: { key: `${name}-${run.id}` }, on: { click: handler } }, text);
+    h(
+      "button",
+      {
+        type: "button",
+        class: kind,
+        "data-testid": name,
+        dataset: { key: `${name}-${run.id}` },
+        on: { click: handler },
+      },
+      text,
+    );
   const post = (verb) => async () => {
     try {
       const answer = await request(`/runs/${encodeURIComponent(run.id)}/${verb}`, { method: "POST" });
@@ -189,7 +250,8 @@ function buttons(run) {
   if (run.batch) made.push(act("Batch", "batch", () => only(run.batch)));
   if (run.study_id) made.push(h("a", { class: "quiet", href: `/?study=${encodeURIComponent(run.study_id)}` }, "Lab"));
   if (["queued", "running"].includes(run.state)) made.push(act("Cancel", "cancel", post("cancel")));
-  if (["cancelled", "interrupted", "failed"].includes(run.state)) made.push(act("Continue", "continue", post("continue")));
+  if (["cancelled", "interrupted", "failed"].includes(run.state))
+    made.push(act("Continue", "continue", post("continue")));
   if (["finished", "cancelled", "interrupted", "failed"].includes(run.state)) {
     if (asked === run.id) {
       made.push(act("Delete for good", "delete-yes", () => remove(run.id), "quiet danger"));
@@ -242,16 +304,23 @@ async function compare(ids) {
     const view = await request(`/compare?ids=${query}`);
     history.replaceState(history.state, "", `${location.pathname}?compare=${chosen.map((run) => run.id).join(",")}`);
     section.classList.add("is-shown");
-    const heads = () => view.studies.map((study, index) => h("th", { scope: "col", class: `series-${(index % 4) + 1}` }, study.name));
+    const heads = () =>
+      view.studies.map((study, index) => h("th", { scope: "col", class: `series-${(index % 4) + 1}` }, study.name));
     fill(
       section.querySelector('[data-part="differences"]'),
       view.differences.length
-        ? compareTable(heads(), view.differences.map((one) => [one.title, one.values.map(valueText)]))
+        ? compareTable(
+            heads(),
+            view.differences.map((one) => [one.title, one.values.map(valueText)]),
+          )
         : h("p", { class: "empty" }, "The recipes are equal."),
     );
     fill(
       section.querySelector('[data-part="compared"]'),
-      compareTable(heads(), view.numbers.map((one) => [one.title, one.values.map((value) => format(value, one.kind))])),
+      compareTable(
+        heads(),
+        view.numbers.map((one) => [one.title, one.values.map((value) => format(value, one.kind))]),
+      ),
     );
     await showCurves(view.figure);
     section.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
@@ -267,13 +336,25 @@ async function showCurves(figure) {
   await host.show(figure, { gamma: 0, lambda: 0 });
 }
 
-const valueText = (value) => (Array.isArray(value) ? value.join(", ") || "none" : value === null || value === undefined ? "none" : String(value));
+const valueText = (value) =>
+  Array.isArray(value) ? value.join(", ") || "none" : value === null || value === undefined ? "none" : String(value);
 
 function compareTable(heads, rows) {
   return h(
     "table",
     { class: "compare-table" },
     h("thead", {}, h("tr", {}, h("th", {}), heads)),
-    h("tbody", {}, rows.map(([name, values]) => h("tr", {}, h("th", { scope: "row" }, name), values.map((value) => h("td", {}, value))))),
+    h(
+      "tbody",
+      {},
+      rows.map(([name, values]) =>
+        h(
+          "tr",
+          {},
+          h("th", { scope: "row" }, name),
+          values.map((value) => h("td", {}, value)),
+        ),
+      ),
+    ),
   );
 }

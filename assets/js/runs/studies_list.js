@@ -61,7 +61,15 @@ function draw() {
     h(
       "table",
       { class: "runs studies-list" },
-      h("thead", {}, h("tr", {}, ["Study", "Model", "From", "When", ""].map((title) => h("th", { scope: "col" }, title)))),
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          ["Study", "Model", "From", "When", ""].map((title) => h("th", { scope: "col" }, title)),
+        ),
+      ),
       h("tbody", {}, studies.map(row)),
     ),
   );
@@ -84,7 +92,10 @@ function row(study) {
         { class: "row-buttons" },
         h("a", { class: "quiet", href: `/api/studies/${id}/download`, download: "" }, "Download"),
         asked === study.id
-          ? [act("Delete for good", "study-delete-yes", () => remove(study.id), "quiet danger"), act("Keep", "study-keep", () => ask(null))]
+          ? [
+              act("Delete for good", "study-delete-yes", () => remove(study.id), "quiet danger"),
+              act("Keep", "study-keep", () => ask(null)),
+            ]
           : act("Delete", "study-delete", () => ask(study.id)),
       ),
     ),
