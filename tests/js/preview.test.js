@@ -37,7 +37,7 @@ test("points come one after the other", () => {
   assert.equal(solved(state), 2);
   assert.deepEqual(valuesOf(state, "recon"), [0.4, 0.2, null]);
   assert.deepEqual(valuesOf(state, "heldOut"), [0.8, 0.4, null]);
-  assert.deepEqual(valuesOf(state, "drift"), [0.5, 0.5, null]);
+  assert.deepEqual(valuesOf(state, "sar"), [0.5, 0.5, null]);
   assert.equal(words(state), "2 of 3 λ solved");
 });
 

@@ -4,6 +4,9 @@
  * @module format
  */
 
+/** Where a study that no run of this host owns comes from. */
+export const ORIGINS = { command_line: "command line", uploaded: "opened from a file" };
+
 const MINUS = "\u2212";
 const NBSP = "\u00a0";
 

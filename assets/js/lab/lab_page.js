@@ -16,13 +16,13 @@ import {
 import { remember } from "../base/address_bar.js";
 import { asProblem, request } from "../base/client.js";
 import { fill, h } from "../base/dom.js";
+import { ORIGINS } from "../base/format.js";
 import { isLocked, link } from "../base/link.js";
 import { note } from "../base/link_note.js";
 import { shareMenu } from "../base/share.js";
 import { MixtureExplorer } from "../explorer/experts_part.js";
 import { layerChoice } from "../explorer/layer_choice.js";
 import { radiusLine } from "../explorer/radius.js";
-import { ORIGINS } from "../runs/studies_list.js";
 import { Compute } from "./compute.js";
 
 /** Called by the page's js_on_load with the element that holds the pickers and the sentence. */

@@ -8,7 +8,7 @@ import { format, plain } from "../base/format.js";
 export const ENDED = ["finished", "failed", "cancelled", "interrupted"];
 
 /** What a point says, by the names of the curves. */
-const VALUES = { recon: "relative_recon", heldOut: "relative_held_out", drift: "relative_sar" };
+const VALUES = { recon: "relative_recon", heldOut: "relative_held_out", sar: "relative_sar" };
 
 /** The λ of a recipe's curve, in order: those of its sweep and its own. */
 export function lamsOf(recipe) {
@@ -73,7 +73,7 @@ export function sentence(state) {
   const told = [
     ["recon", "reconstruction error on calibration text"],
     ["heldOut", "reconstruction error on unseen text"],
-    ["drift", "weight drift, L_sar,"],
+    ["sar", "weight drift, L_sar,"],
   ].flatMap(([name, what]) => {
     const values = valuesOf(state, name);
     const known = values.map((value, index) => [state.lams[index], value]).filter(([, value]) => value !== null);

@@ -10,6 +10,7 @@ import { axis, curve, endLabels, frame, panel } from "../charts/chart.js";
 import { Board, label, mark, ROLES } from "../charts/svg.js";
 import { honestRange, sentence, solved, valuesOf, words } from "./preview.js";
 
+const LOOKS = { recon: ROLES.recon, heldOut: ROLES.heldOut, sar: ROLES.drift };
 const STAGGER_MS = 25; // between points that came together
 
 export class PreviewCard {
@@ -75,14 +76,14 @@ export class PreviewCard {
         ["heldOut", "unseen"],
         ["recon", "calibration"],
       ]),
-      this.panel(boxes[1], "Weight drift (L_sar)", [["drift", "drift"]]),
+      this.panel(boxes[1], "Weight drift (L_sar)", [["sar", "drift"]]),
     ];
   }
 
   /** One panel: its curves as far as they go, each with its name at its last point. */
   panel(box, title, curves) {
     const { lams } = this.state;
-    const known = curves.map(([name, text]) => ({ role: ROLES[name], text, values: valuesOf(this.state, name) }));
+    const known = curves.map(([name, text]) => ({ role: LOOKS[name], text, values: valuesOf(this.state, name) }));
     const at = panel(
       box,
       lams.length,

@@ -5,10 +5,9 @@
 
 import { asProblem, request } from "../base/client.js";
 import { fill, h, problem, ready } from "../base/dom.js";
-import { when } from "../base/format.js";
+import { ORIGINS, when } from "../base/format.js";
 import { shortModel } from "../calibrate/recipe_form.js";
 
-export const ORIGINS = { command_line: "command line", uploaded: "opened from a file" };
 let root = null;
 let studies = [];
 let asked = null; // the id whose deletion waits for a second click
