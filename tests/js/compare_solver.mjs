@@ -1,6 +1,6 @@
 // Solves the layers of a file again with assets/js/learn/solver.js and prints how far the answers lie from those in the file.
 import { readFileSync } from "node:fs";
-import { bestAt, everyPair, quantizeLayer, statisticsOf, winners } from "../../assets/js/learn/solver.js";
+import { everyPair, quantizeLayer, statisticsOf, winners } from "../../assets/js/learn/solver.js";
 
 const { layers, pairs } = JSON.parse(readFileSync(process.argv[2], "utf8"));
 const found = {
@@ -18,6 +18,9 @@ const found = {
 const largest = (a, b, measure) => Math.max(...a.flat().map((value, i) => measure(value, b.flat()[i])));
 const apart = (a, b) => Math.abs(a - b);
 const relative = (a, b) => (a === b ? 0 : Math.abs(a - b) / Math.max(Math.abs(a), Math.abs(b)));
+/** The candidate with the smallest recon + λ · sar, found by looking at each; of equal ones the first. */
+const bestAt = (candidates, lam) =>
+  candidates.reduce((best, one) => (one.recon + lam * one.sar < best.recon + lam * best.sar ? one : best));
 const differing = (a, b) => a.flat().filter((value, i) => value !== b.flat()[i]).length;
 
 for (const one of layers) {

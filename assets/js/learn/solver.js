@@ -1,8 +1,8 @@
 /**
  * The solver on layers small enough for a browser: the same Gram, saliency, factor and columns as sarqc/quantization,
- * in double precision, so that a page can solve a layer again while somebody drags it. tests/js/test_toy.py compares
+ * in double precision, so that a page can solve a layer again while somebody drags it. tests/js/test_solver.py compares
  * both on a thousand layers. Matrices are arrays of rows. Nothing here changes its arguments.
- * @module toy
+ * @module learn/solver
  */
 
 const FLOOR = 1e-8; // of a channel's share, as in sarqc/quantization/objective.py
@@ -15,16 +15,26 @@ const LAST_FLOOR = 1e2;
  * group's extreme weight exactly between two levels, where the last bit chooses, and two programs need not agree
  * @typedef {{gram: number[][], absMean: number[], nTokens: number}} Statistics
  * gram: Σ x xᵀ over tokens, (I, I); absMean: mean |x| of each channel, (I)
+ * @typedef {{scale: number, zeroPoint: number}} Levels of a group: the level of a code is (code − zeroPoint) · scale
+ * @typedef {{codes: number[], levels: number[], recon: number, sar: number}} Pair of codes with its levels and its losses
  */
 
-/** To the nearest whole number, ties to the even one. */
+/**
+ * To the nearest whole number, ties to the even one.
+ * @param {number} value
+ */
 export function roundEven(value) {
   const rounded = Math.round(value);
   return Math.abs(value % 1) === 0.5 && rounded % 2 !== 0 ? rounded - 1 : rounded;
 }
 
+/** @type {(value: number, low: number, high: number) => number} */
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
+
+/** @type {(values: number[]) => number} */
 const sum = (values) => values.reduce((a, b) => a + b, 0);
+
+/** @type {(rows: number, columns: number) => number[][]} */
 const zeros = (rows, columns) => Array.from({ length: rows }, () => new Array(columns).fill(0));
 
 /**
@@ -49,12 +59,16 @@ export function statisticsOf(inputs) {
   return { gram, absMean, nTokens: inputs.length };
 }
 
+/** @param {number[]} values */
 function floored(values) {
   const mean = sum(values) / values.length;
   return mean > 0 ? values.map((value) => Math.max(value, FLOOR * mean)) : values.map(() => 1);
 }
 
-/** mean |W| of each channel: weight (O, I) -> (I). */
+/**
+ * mean |W| of each channel: weight (O, I) -> (I).
+ * @param {number[][]} weight
+ */
 export function columnMeans(weight) {
   return weight[0].map((_, column) => sum(weight.map((row) => Math.abs(row[column]))) / weight.length);
 }
@@ -71,7 +85,10 @@ export function saliency(absMean, weight, gamma) {
   return floored(absMean).map((value, channel) => value ** gamma / means[channel] ** (1 - gamma));
 }
 
-/** h̄, the mean of the Gram's diagonal. */
+/**
+ * h̄, the mean of the Gram's diagonal.
+ * @param {number[][]} gram (I, I)
+ */
 export function meanDiagonal(gram) {
   return sum(gram.map((row, i) => row[i])) / gram.length;
 }
@@ -90,12 +107,21 @@ export function driftWeights(gram, s = null) {
   return squares.map((value) => (mean * value) / middle);
 }
 
-/** G = gram + λ · diag(S²): gram (I, I), weights S² (I) -> (I, I). */
+/**
+ * G = gram + λ · diag(S²).
+ * @param {number[][]} gram (I, I)
+ * @param {number[]} weights S² (I)
+ * @param {number} lam
+ * @returns {number[][]} (I, I)
+ */
 export function regularisedGram(gram, weights, lam) {
   return gram.map((row, i) => row.map((value, j) => (i === j ? value + lam * weights[i] : value)));
 }
 
-/** The lower Cholesky factor of a symmetric matrix, or null where it is not positive definite. */
+/**
+ * The lower Cholesky factor of a symmetric matrix, or null where it is not positive definite.
+ * @param {number[][]} matrix (I, I)
+ */
 export function cholesky(matrix) {
   const size = matrix.length;
   const lower = zeros(size, size);
@@ -144,7 +170,11 @@ export function factorise(gram) {
   return { unitUpper, diagonalFloor };
 }
 
-/** Smallest and largest code of a grid. */
+/**
+ * Smallest and largest code of a grid.
+ * @param {Pick<Grid, "bits"|"kind">} grid
+ * @returns {[number, number]}
+ */
 export function codeRange({ bits, kind }) {
   const lowest = kind === "asymmetric" ? 0 : -(2 ** (bits - 1));
   return [lowest, lowest + 2 ** bits - 1];
@@ -154,7 +184,7 @@ export function codeRange({ bits, kind }) {
  * Scale and zero point of a group of weights, from its extremes.
  * @param {number[]} group (K)
  * @param {Grid} grid
- * @returns {{scale: number, zeroPoint: number}}
+ * @returns {Levels}
  */
 export function gridOf(group, { bits, kind }) {
   const levels = 2 ** bits - 1;
@@ -167,7 +197,12 @@ export function gridOf(group, { bits, kind }) {
   return { scale, zeroPoint: asymmetric ? clamp(roundEven(-Math.min(low, 0) / scale), 0, levels) : 0 };
 }
 
-/** Code of the level nearest to a value, ties to even. */
+/**
+ * Code of the level nearest to a value, ties to even.
+ * @param {number} value
+ * @param {Levels} levels
+ * @param {[number, number]} range of the codes
+ */
 export function nearestCode(value, { scale, zeroPoint }, [lowest, highest]) {
   return clamp(roundEven(value / scale) + zeroPoint, lowest, highest);
 }
@@ -177,8 +212,8 @@ export function nearestCode(value, { scale, zeroPoint }, [lowest, highest]) {
  * @param {number[][]} weight (O, I)
  * @param {number[][]} unitUpper F (I, I)
  * @param {Grid} grid
- * @param {{scale: number, zeroPoint: number}[][]|null} [fixed] (O, G), grids to use instead of those of the working copy
- * @returns {{codes: number[][], grids: {scale: number, zeroPoint: number}[][], dequantized: number[][],
+ * @param {Levels[][]|null} [fixed] (O, G), grids to use instead of those of the working copy
+ * @returns {{codes: number[][], grids: Levels[][], dequantized: number[][],
  *   values: number[][]}} values: each weight as it was just before it was rounded
  */
 export function solveColumns(weight, unitUpper, grid, fixed = null) {
@@ -186,13 +221,14 @@ export function solveColumns(weight, unitUpper, grid, fixed = null) {
   const size = grid.groupSize ?? width;
   if (width % size) throw new RangeError(`groups of ${size} do not divide ${width} channels`);
   const range = codeRange(grid);
-  const solved = { codes: [], grids: [], dequantized: [], values: [] };
-  weight.forEach((row, output) => {
+  const rows = weight.map((row, output) => {
+    /** @type {number[]} */
     const delta = new Array(width).fill(0);
-    const [codes, grids, levels, values] = [[], [], [], []];
+    /** @type {{codes: number[], grids: Levels[], dequantized: number[], values: number[]}} */
+    const solved = { codes: [], grids: [], dequantized: [], values: [] };
     for (let first = 0; first < width; first += size) {
       const own = fixed ? fixed[output][first / size] : gridOf(workingCopy(row, delta, unitUpper, first, size), grid);
-      grids.push(own);
+      solved.grids.push(own);
       for (let column = first; column < first + size; column += 1) {
         let gained = 0;
         for (let i = 0; i < column; i += 1) gained += delta[i] * unitUpper[i][column];
@@ -200,21 +236,32 @@ export function solveColumns(weight, unitUpper, grid, fixed = null) {
         const code = nearestCode(value, own, range);
         const level = (code - own.zeroPoint) * own.scale;
         delta[column] = row[column] - level;
-        codes.push(code);
-        levels.push(level);
-        values.push(value);
+        solved.codes.push(code);
+        solved.dequantized.push(level);
+        solved.values.push(value);
       }
     }
-    solved.codes.push(codes);
-    solved.grids.push(grids);
-    solved.dequantized.push(levels);
-    solved.values.push(values);
+    return solved;
   });
-  return solved;
+  return {
+    codes: rows.map((row) => row.codes),
+    grids: rows.map((row) => row.grids),
+    dequantized: rows.map((row) => row.dequantized),
+    values: rows.map((row) => row.values),
+  };
 }
 
-/** A group as it stands when its first column is reached: W_g + c T⁻¹, see sarqc/quantization/column_solver.py. */
+/**
+ * A group as it stands when its first column is reached: W_g + c T⁻¹, see sarqc/quantization/column_solver.py.
+ * @param {number[]} row (I) of the weight
+ * @param {number[]} delta (I) row − levels, up to the group
+ * @param {number[][]} unitUpper F (I, I)
+ * @param {number} first column of the group
+ * @param {number} size of the group, K
+ * @returns {number[]} (K)
+ */
 function workingCopy(row, delta, unitUpper, first, size) {
+  /** @type {number[]} */
   const share = [];
   for (let k = 0; k < size; k += 1) {
     let carried = 0;
@@ -225,12 +272,20 @@ function workingCopy(row, delta, unitUpper, first, size) {
   return share.map((value, k) => row[first + k] + value);
 }
 
-/** ΔW = Ŵ − W, (O, I). */
+/**
+ * ΔW = Ŵ − W, (O, I).
+ * @param {number[][]} dequantized
+ * @param {number[][]} weight
+ */
 export function difference(dequantized, weight) {
   return dequantized.map((row, o) => row.map((value, i) => value - weight[o][i]));
 }
 
-/** L_recon = tr(ΔW · gram · ΔWᵀ): delta (O, I), gram (I, I). Also the energy of a weight: reconLoss(weight, gram). */
+/**
+ * L_recon = tr(ΔW · gram · ΔWᵀ). Also the energy of a weight: reconLoss(weight, gram).
+ * @param {number[][]} delta (O, I)
+ * @param {number[][]} gram (I, I)
+ */
 export function reconLoss(delta, gram) {
   let total = 0;
   for (const row of delta) {
@@ -243,7 +298,11 @@ export function reconLoss(delta, gram) {
   return total;
 }
 
-/** L_sar = ‖ΔW · diag(S)‖²: delta (O, I), weights S² (I). */
+/**
+ * L_sar = ‖ΔW · diag(S)‖².
+ * @param {number[][]} delta (O, I)
+ * @param {number[]} weights S² (I)
+ */
 export function sarLoss(delta, weights) {
   return sum(delta.map((row) => sum(row.map((value, i) => value * value * weights[i]))));
 }
@@ -284,9 +343,9 @@ export function quantizeLayer(weight, statistics, grid, { lam, gamma = null, sta
  * Every pair of levels that two weights may take, with both losses: what can still be searched without missing any.
  * @param {number[]} weight (2)
  * @param {number[][]} gram (2, 2)
- * @param {{scale: number, zeroPoint: number}} own
+ * @param {Levels} own
  * @param {Grid} grid
- * @returns {{codes: number[], levels: number[], recon: number, sar: number}[]}
+ * @returns {Pair[]}
  */
 export function everyPair(weight, gram, own, grid) {
   const [lowest, highest] = codeRange(grid);
@@ -302,32 +361,26 @@ export function everyPair(weight, gram, own, grid) {
   return pairs;
 }
 
-/** The candidate with the smallest recon + λ · sar; of equal ones the first. */
-export function bestAt(candidates, lam) {
-  return candidates.reduce((best, one) => (one.recon + lam * one.sar < best.recon + lam * best.sar ? one : best));
-}
-
 /**
  * The winners as λ grows from 0, each with the λ from which it wins: the lower convex hull of (sar, recon), exactly.
- * @param {{recon: number, sar: number}[]} candidates
- * @returns {{from: number, candidate: object}[]} first at λ = 0; of several that are equally good there, the nearest one
+ * @template {{recon: number, sar: number}} C
+ * @param {C[]} candidates at least one
+ * @returns {{from: number, candidate: C}[]} first at λ = 0; of several that are equally good there, the nearest one
  */
 export function winners(candidates) {
-  const path = [];
   let current = candidates.reduce((best, one) =>
     one.recon < best.recon || (one.recon === best.recon && one.sar < best.sar) ? one : best,
   );
-  let from = 0;
-  while (current) {
-    path.push({ from, candidate: current });
-    let next = null;
-    let when = Infinity;
+  const path = [{ from: 0, candidate: current }];
+  for (;;) {
+    let [next, from] = [current, Infinity];
     for (const one of candidates) {
       if (one.sar >= current.sar) continue;
       const crossing = (one.recon - current.recon) / (current.sar - one.sar);
-      if (crossing < when || (crossing === when && one.sar < next.sar)) [next, when] = [one, crossing];
+      if (crossing < from || (crossing === from && one.sar < next.sar)) [next, from] = [one, crossing];
     }
-    [current, from] = [next, when];
+    if (next === current) return path;
+    path.push({ from, candidate: next });
+    current = next;
   }
-  return path;
 }
