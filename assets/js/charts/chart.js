@@ -6,8 +6,16 @@
 import { label, mark, path, s, segment } from "./svg.js";
 
 /**
+ * @typedef {import("./svg.js").Drawn} Drawn
+ * @typedef {import("./svg.js").Role} Role
+ * @typedef {{left: number, right: number, top: number, bottom: number}} Box in pixels
+ * @typedef {(number|null)[]} Values of a curve: null where nothing was measured
+ * @typedef {ReturnType<typeof panel>} Panel
+ */
+
+/**
  * A panel: from positions and values to pixels.
- * @param {{left: number, right: number, top: number, bottom: number}} box in pixels
+ * @param {Box} box
  * @param {number} count positions on the axis
  * @param {[number, number]} range smallest and largest value
  */
@@ -17,18 +25,24 @@ export function panel(box, count, range) {
     ...box,
     count,
     range,
-    x: (position) => box.left + (count < 2 ? 0.5 : position / (count - 1)) * (box.right - box.left),
-    y: (value) => box.bottom - ((value - low) / (high - low || 1)) * (box.bottom - box.top),
-    value: (y) => low + ((box.bottom - y) / (box.bottom - box.top)) * (high - low),
+    x: (/** @type {number} */ position) =>
+      box.left + (count < 2 ? 0.5 : position / (count - 1)) * (box.right - box.left),
+    y: (/** @type {number} */ value) => box.bottom - ((value - low) / (high - low || 1)) * (box.bottom - box.top),
+    value: (/** @type {number} */ y) => low + ((box.bottom - y) / (box.bottom - box.top)) * (high - low),
     /** The position nearest to a pixel. */
-    position: (x) =>
+    position: (/** @type {number} */ x) =>
       Math.min(count - 1, Math.max(0, Math.round(((x - box.left) / (box.right - box.left)) * (count - 1)))),
   };
 }
 
-/** A range with a little air around all finite values; with `zero` it starts at 0. */
+/**
+ * A range with a little air around all finite values; with `zero` it starts at 0.
+ * @param {Values} values
+ * @param {{zero?: boolean, air?: number}} [options]
+ * @returns {[number, number]}
+ */
 export function spread(values, { zero = false, air = 0.08 } = {}) {
-  const finite = values.filter((value) => Number.isFinite(value));
+  const finite = values.filter(isMeasured);
   if (!finite.length) return [0, 1];
   const low = zero ? 0 : Math.min(...finite);
   const high = Math.max(...finite);
@@ -36,20 +50,38 @@ export function spread(values, { zero = false, air = 0.08 } = {}) {
   return [zero ? 0 : low - more, high + more];
 }
 
-/** Round numbers inside a range, about as many as wanted. */
+/**
+ * Round numbers inside a range, about as many as wanted.
+ * @param {[number, number]} range
+ */
 export function ticks([low, high], wanted = 4) {
   const raw = (high - low) / wanted;
   const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= raw);
-  const found = [];
+  const step = [1, 2, 5].map((one) => one * power).find((one) => one >= raw) ?? 10 * power;
+  const round = [];
   for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step)
-    found.push(Number(value.toPrecision(12)));
-  return found;
+    round.push(Number(value.toPrecision(12)));
+  return round;
+}
+
+/**
+ * @param {number|null|undefined} value
+ * @returns {value is number}
+ */
+export function isMeasured(value) {
+  return Number.isFinite(value);
 }
 
 const LINE = 18; // of text above a panel
 
-/** Grid lines with their values on the left, and the panel's name above them; `lines` further lines stand between. */
+/**
+ * Grid lines with their values on the left, and the panel's name above them; `lines` further lines stand between.
+ * @param {Panel} at
+ * @param {string} name
+ * @param {(value: number) => string} format
+ * @param {{wanted?: number, lines?: number}} [options]
+ * @returns {Drawn}
+ */
 export function frame(at, name, format, { wanted = 4, lines = 0 } = {}) {
   return [
     ticks(at.range, wanted).map((value) => [
@@ -60,7 +92,12 @@ export function frame(at, name, format, { wanted = 4, lines = 0 } = {}) {
   ];
 }
 
-/** What the curves of a panel are, in a line above it, for panels with no room for names at their ends. */
+/**
+ * What the curves of a panel are, in a line above it, for panels with no room for names at their ends.
+ * @param {Panel} at
+ * @param {{role: Role, text: string}[]} curves
+ * @returns {Drawn}
+ */
 export function key(at, curves) {
   let x = at.left - 6;
   return curves.map(({ role, text }) => {
@@ -68,21 +105,29 @@ export function key(at, curves) {
     x += 36 + 6.6 * text.length + 14;
     return [
       segment(start, at.top - 14, start + 28, at.top - 14, { "stroke-width": 2, ...dashed(role) }),
-      role.shape ? mark(role.shape, start + 14, at.top - 14, 4, { fill: role.color }) : null,
+      mark(role.shape, start + 14, at.top - 14, 4, { fill: role.color }),
       label(start + 36, at.top - 14, text, { fill: role.ink }),
     ];
   });
 }
 
-/** What stands in the place of a panel that comes with the answer. */
+/**
+ * What stands in the place of a panel that comes with the answer.
+ * @param {Box} box
+ */
 export const afterGuess = ({ left, right, top, bottom }, text = "More, once you have guessed") =>
   label((left + right) / 2, (top + bottom) / 2, text, { at: "middle", size: 14, fill: "var(--ink-3)" });
 
-/** The names of the positions under a panel, thinned where they would touch. */
+/**
+ * The names of the positions under a panel, thinned where they would touch.
+ * @param {Panel} at
+ * @param {string[]} names
+ * @returns {Drawn}
+ */
 export function axis(at, names, sign = "λ") {
   const room = at.x(1) - at.x(0);
-  const wide = (name) => 6.4 * name.length;
-  const fits = (every) =>
+  const wide = (/** @type {string} */ name) => 6.4 * name.length;
+  const fits = (/** @type {number} */ every) =>
     names.every(
       (name, position) =>
         position % every ||
@@ -98,31 +143,36 @@ export function axis(at, names, sign = "λ") {
   ];
 }
 
-/** A role's line: its colour and its dash, of which the dots are round. */
+/**
+ * A role's line: its colour and its dash, of which the dots are round.
+ * @param {Role} role
+ */
 const dashed = ({ color, dash }) => ({
   stroke: color,
   "stroke-dasharray": dash,
   "stroke-linecap": dash === "1 5" ? "round" : null,
 });
 
-/** A curve with its markers, and error bars where there are errors. */
+/**
+ * A curve with its markers, and error bars where there are errors.
+ * @param {Panel} at
+ * @param {Values} values
+ * @param {Role} role
+ * @param {{errors?: Values|null, width?: number, size?: number, faint?: boolean, marks?: boolean}} [look]
+ * @returns {Drawn}
+ */
 export function curve(at, values, role, { errors = null, width = 2, size = 4, faint = false, marks = true } = {}) {
-  const points = values.map((value, position) => (Number.isFinite(value) ? [at.x(position), at.y(value)] : null));
+  const points = values.map((value, position) => (isMeasured(value) ? [at.x(position), at.y(value)] : null));
   const look = { "stroke-width": width, opacity: faint ? 0.28 : null };
+  const bar = (/** @type {number|null} */ error, /** @type {number} */ position) => {
+    const value = values[position];
+    if (!error || !isMeasured(value)) return null;
+    const x = at.x(position);
+    return segment(x, at.y(value - error), x, at.y(value + error), { stroke: role.color, "stroke-width": 1.5 });
+  };
   return [
     path(points, { ...look, ...dashed(role) }),
-    errors?.map(
-      (error, position) =>
-        points[position] &&
-        error &&
-        segment(
-          points[position][0],
-          at.y(values[position] - error),
-          points[position][0],
-          at.y(values[position] + error),
-          { stroke: role.color, "stroke-width": 1.5 },
-        ),
-    ),
+    errors?.map(bar),
     marks
       ? points.map(
           (point) => point && mark(role.shape, point[0], point[1], size, { fill: role.color, opacity: look.opacity }),
@@ -133,8 +183,9 @@ export function curve(at, values, role, { errors = null, width = 2, size = 4, fa
 
 /**
  * Names at the right ends of curves, pushed apart where they would touch.
- * @param {object} at panel
- * @param {{value: number, text: string, role: object}[]} ends
+ * @param {Panel} at
+ * @param {{value: number, text: string, role: Role}[]} ends
+ * @returns {Drawn}
  */
 export function endLabels(at, ends, gap = 16) {
   const placed = ends.map((end) => ({ ...end, y: at.y(end.value) })).sort((a, b) => a.y - b.y);
@@ -143,7 +194,12 @@ export function endLabels(at, ends, gap = 16) {
   return placed.map((end) => label(at.right + 12, end.y - over, end.text, { fill: end.role.ink }));
 }
 
-/** A vertical line at a position. */
+/**
+ * A vertical line at a position.
+ * @param {Panel} at
+ * @param {number} position
+ * @param {{stroke?: string, dash?: string|null}} [look]
+ */
 export function upright(at, position, { stroke = "var(--ink)", dash = null } = {}) {
   const x = at.x(position);
   return segment(x, at.top - 4, x, at.bottom + 6, { stroke, "stroke-width": 1.5, "stroke-dasharray": dash });

@@ -9,23 +9,49 @@ import { isLocked } from "../base/link.js";
 const NAMESPACE = "http://www.w3.org/2000/svg";
 
 /**
- * An SVG element. Attributes that are null, undefined or false are left out.
- * @param {string} tag
- * @param {Object<string, any>} [attributes]
- * @param {...(Node|string|Array|null)} children
+ * @typedef {Object<string, string|number|boolean|null|undefined>} Attributes those that are null, undefined or false are
+ * left out
+ * @typedef {Node|string|null|undefined|false|Drawn[]} Drawn what a drawing is made of: nodes and texts in any nesting,
+ * with holes where something is not drawn
+ * @typedef {{width: number, height: number}} Size in pixels of the screen
+ * @typedef {"circle"|"square"|"diamond"} Shape
+ * @typedef {{color: string, ink: string, dash: string|null, shape: Shape|null}} Role how a quantity is drawn: its colour,
+ * the same dark enough for text, its line and its marker
+ */
+
+/**
+ * @param {Drawn[]} drawn
+ * @returns {(Node|string)[]} without nesting and holes
+ */
+const nodes = (drawn) =>
+  drawn.flatMap((one) =>
+    Array.isArray(one) ? nodes(one) : one === null || one === undefined || one === false ? [] : [one],
+  );
+
+/**
+ * An SVG element.
+ * @template {keyof SVGElementTagNameMap} T
+ * @param {T} tag
+ * @param {Attributes} [attributes]
+ * @param {...Drawn} children
+ * @returns {SVGElementTagNameMap[T]}
  */
 export function s(tag, attributes = {}, ...children) {
   const element = document.createElementNS(NAMESPACE, tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value);
+    if (value !== null && value !== undefined && value !== false) element.setAttribute(name, String(value));
   }
-  element.append(
-    ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
-  );
+  element.append(...nodes(children));
   return element;
 }
 
-/** A line of text at a place; `at` is start, middle or end. */
+/**
+ * A line of text at a place.
+ * @param {number} x
+ * @param {number} y
+ * @param {string} text
+ * @param {{at?: "start"|"middle"|"end", fill?: string, size?: number, weight?: number|null, halo?: boolean}} [look]
+ */
 export function label(
   x,
   y,
@@ -44,11 +70,22 @@ export function label(
   return s("text", halo ? { ...attributes, class: "halo" } : attributes, text);
 }
 
-/** A straight line. */
+/**
+ * A straight line.
+ * @param {number} x1
+ * @param {number} y1
+ * @param {number} x2
+ * @param {number} y2
+ * @param {Attributes} [attributes]
+ */
 export const segment = (x1, y1, x2, y2, attributes = {}) =>
   s("line", { x1, y1, x2, y2, stroke: "var(--line-2)", ...attributes });
 
-/** A path through points [x, y]; points that are null break it. */
+/**
+ * A path through points [x, y]; points that are null break it.
+ * @param {(number[]|null)[]} points
+ * @param {Attributes} [attributes]
+ */
 export function path(points, attributes = {}) {
   let open = false;
   let d = "";
@@ -62,15 +99,26 @@ export function path(points, attributes = {}) {
   return s("path", { d, fill: "none", "stroke-linejoin": "round", ...attributes });
 }
 
-/** A marker of a role: circle, square or diamond. */
+/**
+ * A marker of a role, if it has one.
+ * @param {Shape|null} shape
+ * @param {number} x
+ * @param {number} y
+ * @param {number} size
+ * @param {Attributes} [attributes]
+ */
 export function mark(shape, x, y, size, attributes = {}) {
+  if (shape === null) return null;
   if (shape === "circle") return s("circle", { cx: x, cy: y, r: size, ...attributes });
   const turn = shape === "diamond" ? `rotate(45 ${x} ${y})` : null;
   const side = size * 1.7;
   return s("rect", { x: x - side / 2, y: y - side / 2, width: side, height: side, transform: turn, ...attributes });
 }
 
-/** Colour, dash and marker of each quantity, the same as everywhere in the app. */
+/**
+ * Colour, dash and marker of each quantity, the same as everywhere in the app.
+ * @satisfies {Object<string, Role>}
+ */
 export const ROLES = {
   recon: { color: "var(--recon)", ink: "var(--recon-ink)", dash: null, shape: "circle" },
   heldOut: { color: "var(--held-out)", ink: "var(--held-out-ink)", dash: "1 5", shape: "circle" },
@@ -79,11 +127,14 @@ export const ROLES = {
   grey: { color: "var(--ink-3)", ink: "var(--ink-2)", dash: "3 4", shape: "circle" },
 };
 
+/** @type {Object<string, number[]>} */
+const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+
 /** One drawing with its handles, as wide and as high as its place. */
 export class Board {
   /**
    * @param {HTMLElement} place
-   * @param {(size: {width: number, height: number}) => Node[]} draw what lies under the handles
+   * @param {(size: Size) => Drawn[]} draw what lies under the handles
    */
   constructor(place, draw) {
     this.draw = draw;
@@ -95,22 +146,30 @@ export class Board {
     new ResizeObserver(() => this.redraw()).observe(place);
   }
 
-  /** Draws again, at once. A place without a size is drawn when it gets one. */
-  redraw() {
-    const { clientWidth: width, clientHeight: height } = this.place;
-    if (!width || !height) return;
-    this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    this.layer.replaceChildren(...this.draw({ width, height }).flat(Infinity).filter(Boolean));
+  /** What the drawing fills: all that turns a place on it into a value follows from this. */
+  get size() {
+    return { width: this.place.clientWidth, height: this.place.clientHeight };
   }
 
-  /** What a screen reader says of the whole drawing. */
+  /** Draws again, at once. A place without a size is drawn when it gets one. */
+  redraw() {
+    const { width, height } = this.size;
+    if (!width || !height) return;
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    this.layer.replaceChildren(...nodes(this.draw({ width, height })));
+  }
+
+  /**
+   * What a screen reader says of the whole drawing.
+   * @param {string} text
+   */
   describe(text) {
     if (this.svg.getAttribute("aria-label") !== text) this.svg.setAttribute("aria-label", text);
   }
 
   /**
    * Something to drag, with pointer, finger or arrow keys.
-   * @param {{control: string, label: string, glyph: Node[], drag: (x: number, y: number) => void,
+   * @param {{control: string, label: string, glyph: Drawn, drag: (x: number, y: number) => void,
    *   step: (dx: number, dy: number) => void}} options drag gets a place on the drawing in pixels, step the arrow key
    */
   handle({ control, label: name, glyph, drag, step }) {
@@ -128,7 +187,7 @@ export class Board {
       s("circle", { r: 22, fill: "transparent" }),
       glyph,
     );
-    const follow = (event) => {
+    const follow = (/** @type {PointerEvent} */ event) => {
       const box = this.svg.getBoundingClientRect();
       drag(event.clientX - box.left, event.clientY - box.top);
     };
@@ -142,24 +201,32 @@ export class Board {
       group.addEventListener("lostpointercapture", stop, { once: true });
     });
     group.addEventListener("keydown", (event) => {
-      const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
+      const way = ARROWS[event.key];
       if (!way || event.altKey || event.ctrlKey || event.metaKey || group.getAttribute("aria-disabled")) return;
       event.preventDefault();
-      step(...way);
+      step(way[0], way[1]);
     });
     this.top.append(group);
     if (isLocked(control)) group.setAttribute("aria-disabled", "true");
     return {
       element: group,
-      /** Puts the handle somewhere; value and text are what a screen reader says. */
+      /**
+       * Puts the handle somewhere; value and text are what a screen reader says.
+       * @param {number} x
+       * @param {number} y
+       * @param {number} value
+       * @param {string} text
+       */
       at(x, y, value, text) {
         group.setAttribute("transform", `translate(${x.toFixed(2)} ${y.toFixed(2)})`);
         group.setAttribute("aria-valuenow", String(value));
         group.setAttribute("aria-valuetext", text);
       },
+      /** @param {boolean} visible */
       show(visible) {
         group.style.display = visible ? "" : "none";
       },
+      /** @param {boolean} fixed */
       still(fixed) {
         if (fixed || isLocked(control)) group.setAttribute("aria-disabled", "true");
         else group.removeAttribute("aria-disabled");
