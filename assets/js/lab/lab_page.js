@@ -38,7 +38,7 @@ export async function mount() {
   function changed(state, reload) {
     if (!reload) compute.offer(explorer.view, explorer.at);
     if (reload) open(state);
-    else if (explorer.view) remember(serialise(state, LAB_VIEW, { standard: standard(explorer.view), link }));
+    else if (explorer.view) remember(serialise(state, LAB_VIEW, { standard: standard(explorer.view, first), link }));
   }
 
   async function open(state) {
@@ -194,7 +194,7 @@ export async function mount() {
 }
 
 /** What needs not stand in the address of a view: the first study, its first line, and the point where a line opens. */
-function standard({ line, default: usual, lams, gammas, start, quantities }) {
+function standard({ line, default: usual, lams, gammas, start, quantities }, first) {
   const isUsual = line.name === usual.method && line.bits === usual.bits;
   return {
     study: first,
