@@ -15,7 +15,7 @@ from pathlib import Path
 from pages.layout import STYLES
 from sarqc.web.static import assets_root
 
-_IMPORT = re.compile(r'^(?:import|export)\b[^;]*?from "(\.{1,2}/[\w/-]+\.js)";', re.MULTILINE)
+_IMPORT = re.compile(r'(?:^|;)(?:import|export)\b[^;]*?from\s*"(\.{1,2}/[\w./-]+\.js)"(?=;)', re.MULTILINE)
 # Path of a page → the modules that its elements ask for, and whether it draws.
 NEEDS: dict[str, tuple[tuple[str, ...], bool]] = {
     "/": (("base/theme.js", "base/link.js", "charts/plot_host.js", "lab/lab_page.js"), True),
@@ -26,7 +26,7 @@ NEEDS: dict[str, tuple[tuple[str, ...], bool]] = {
 
 
 def modules(folder: Path, entries: tuple[str, ...]) -> list[str]:
-    """Names of the scripts in ``folder`` that these ones import, directly or not, and these themselves."""
+    """Names of the scripts below ``folder`` that these ones import, directly or not, and these themselves."""
     found: list[str] = []
     waiting = list(entries)
     while waiting:
@@ -47,7 +47,8 @@ def link_header(path: str, folder: Path) -> str:
     entries, draws = NEEDS[path]
     root = assets_root(folder)
     links = [f"<{root}/css/{name}.css>; rel=preload; as=style" for name in STYLES]
-    links += [f"<{root}/js/{name}>; rel=modulepreload" for name in modules(folder / "js", entries)]
+    scripts = modules(folder, tuple(f"js/{name}" for name in entries))
+    links += [f"<{root}/{name}>; rel=modulepreload" for name in scripts]
     if draws:
         links.insert(0, f"</assets/plotly.min.js?v={metadata.version('plotly')}>; rel=preload; as=script")
     return ", ".join(links)

@@ -16,13 +16,14 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from sarqc.errors import Refused
 from sarqc.web.responses import ASK_AGAIN, FOR_EVER, file_response
 
-KINDS = {"js": "text/javascript", "css": "text/css"}  # the folders that are public, and what is in them
+# The folders that are public: what is in them, by the end of its name, and its type. "vendor" holds scripts of others.
+FOLDERS = {"js": (".js", "text/javascript"), "css": (".css", "text/css"), "vendor": (".js", "text/javascript")}
 
 
 def content_version(folder: Path) -> str:
     """What changes with any byte, name or place of a script or style under an assets folder."""
     stamps = []
-    for path in sorted(path for kind in KINDS for path in (folder / kind).rglob(f"*.{kind}")):
+    for path in sorted(path for name, (suffix, _) in FOLDERS.items() for path in (folder / name).rglob(f"*{suffix}")):
         stat = path.stat()
         stamps.append((path.relative_to(folder).as_posix(), stat.st_mtime_ns, stat.st_size))
     return _version(folder, tuple(stamps))
@@ -47,29 +48,30 @@ def assets_root(folder: Path) -> str:
 def assets_router(folder: Path) -> APIRouter:
     """The routes, one for each folder: Gradio keeps its files under ``/assets`` too, and the models must not show."""
     router = APIRouter(include_in_schema=False)
-    for kind in KINDS:
-        _add(router, folder, kind)
+    for name in FOLDERS:
+        _add(router, folder, name)
     return router
 
 
-def _add(router: APIRouter, folder: Path, kind: str) -> None:
-    @router.api_route(f"/assets/{kind}/{{path:path}}", methods=["GET", "HEAD"])
+def _add(router: APIRouter, folder: Path, name: str) -> None:
+    @router.api_route(f"/assets/{name}/{{path:path}}", methods=["GET", "HEAD"])
     def latest(request: Request, path: str) -> Response:
         """A file as it is now: an edit shows at the next load."""
-        return _answer(request, folder / kind, path, kind, ASK_AGAIN)
+        return _answer(request, folder / name, path, ASK_AGAIN)
 
-    @router.api_route(f"/assets/v-{{version}}/{kind}/{{path:path}}", methods=["GET", "HEAD"])
+    @router.api_route(f"/assets/v-{{version}}/{name}/{{path:path}}", methods=["GET", "HEAD"])
     def versioned(request: Request, version: str, path: str) -> Response:
         """The same, to be kept for ever where the version is that of the files as they are now."""
         is_current = version == content_version(folder)
-        return _answer(request, folder / kind, path, kind, FOR_EVER if is_current else ASK_AGAIN)
+        return _answer(request, folder / name, path, FOR_EVER if is_current else ASK_AGAIN)
 
 
-def _answer(request: Request, root: Path, path: str, kind: str, cache: str) -> Response:
+def _answer(request: Request, root: Path, path: str, cache: str) -> Response:
+    suffix, media_type = FOLDERS[root.name]
     file = (root / path).resolve()
-    if file.suffix != f".{kind}" or not file.is_relative_to(root.resolve()) or not file.is_file():
+    if file.suffix != suffix or not file.is_relative_to(root.resolve()) or not file.is_file():
         return Response("there is no such file", 404, media_type="text/plain")
-    return file_response(request, file, KINDS[kind], cache=cache)
+    return file_response(request, file, media_type, cache=cache)
 
 
 def _add_assets(app: FastAPI, folder: Path) -> None:

@@ -19,5 +19,5 @@ def test_a_page_announces_the_modules_that_it_then_asks_for(app: Any, open_page:
     announced = set(re.findall(r"<([^>?]+)[^>]*>", answer.value.header_value("link")))
     asked = page.evaluate("performance.getEntriesByType('resource').map((one) => [one.name, one.initiatorType])")
     needed = {urlparse(url).path for url, kind in asked if kind != "early-hints"}
-    own = {one for one in needed if re.match(r"/assets/(v-\w+/)?(js|css)/|/assets/plotly", one)}
+    own = {one for one in needed if re.match(r"/assets/(v-\w+/)?(js|css|vendor)/|/assets/plotly", one)}
     assert own == announced

@@ -1,0 +1,8 @@
+/**
+ * Templates: the one door to lit-html. What a template is given goes in as text or as a value, never as markup; drawing
+ * again changes only what is different, so that focus, selections and open folds stay where they are.
+ * @module html
+ */
+
+export { repeat } from "../../vendor/lit-html/directives/repeat.js";
+export { html, nothing, render, svg } from "../../vendor/lit-html/lit-html.js";

@@ -1,0 +1,39 @@
+"""Copies the scripts of others from the installed packages (``npm ci``) to this folder.
+
+    python assets/vendor/update.py
+
+For each script that pages import, a declaration beside it lends it the types of the package.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PACKAGES = HERE.parents[1] / "node_modules"
+PUBLISHED = "lit-html/node"  # the build that can be imported without a document too
+# What pages import, then what these import.
+SCRIPTS = ("lit-html.js", "directives/repeat.js", "directive.js", "directive-helpers.js")
+IMPORTED = SCRIPTS[:2]
+
+
+def copies() -> dict[Path, bytes]:
+    """Every file that belongs below ``lit-html/``, by its path there, with its content."""
+    files = {Path("LICENSE"): (PACKAGES / "lit-html" / "LICENSE").read_bytes()}
+    for script in SCRIPTS:
+        files[Path(script)] = (PACKAGES / PUBLISHED / script).read_bytes()
+    for script in IMPORTED:
+        name = "lit-html" if script == "lit-html.js" else f"lit-html/{script}"
+        files[Path(script).with_suffix(".d.ts")] = f'export * from "{name}";\n'.encode()
+    return files
+
+
+def main() -> None:
+    for path, content in copies().items():
+        target = HERE / "lit-html" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Scripts of others: exactly the packages' own, all of them needed, and served like ours."""
+
+from __future__ import annotations
+
+import json
+from importlib import util
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app import create_app
+from pages.preload import modules
+from sarqc.settings import Settings
+from sarqc.web.static import assets_root
+
+ASSETS = Path("assets").resolve()
+VENDOR = ASSETS / "vendor"
+
+
+@pytest.fixture(scope="module")
+def copies() -> dict[str, bytes]:
+    """What belongs into the folder, by its path, as the installed packages have it."""
+    spec = util.spec_from_file_location("update", VENDOR / "update.py")
+    assert spec
+    assert spec.loader
+    update = util.module_from_spec(spec)
+    spec.loader.exec_module(update)
+    return {f"lit-html/{path.as_posix()}": content for path, content in update.copies().items()}
+
+
+def test_the_copies_equal_the_installed_package_and_there_are_no_others(copies: dict[str, bytes]) -> None:
+    files = {path.relative_to(VENDOR).as_posix(): path.read_bytes() for path in VENDOR.glob("*/**/*") if path.is_file()}
+    assert files == copies
+
+
+def test_the_version_written_is_the_pinned_and_the_installed_one() -> None:
+    installed = json.loads(Path("node_modules/lit-html/package.json").read_text())
+    pinned = json.loads(Path("package.json").read_text())["devDependencies"]["lit-html"]
+    assert pinned == installed["version"]
+    readme = (VENDOR / "README.md").read_text()
+    assert f"| lit-html | {pinned} | {installed['license']}," in readme
+
+
+def test_every_script_of_others_is_imported_by_our_one_door(copies: dict[str, bytes]) -> None:
+    reached = set(modules(ASSETS, ("js/base/html.js",))) - {"js/base/html.js"}
+    assert reached == {f"vendor/{name}" for name in copies if name.endswith(".js")}
+
+
+def test_they_are_served_and_kept_like_ours(settings: Settings) -> None:
+    app = create_app(settings.model_copy(update={"assets_dir": ASSETS}), with_pages=False)
+    with TestClient(app) as client:
+        answer = client.get(f"{assets_root(ASSETS)}/vendor/lit-html/lit-html.js")
+        assert answer.content == (VENDOR / "lit-html/lit-html.js").read_bytes()
+        assert answer.headers["content-type"].startswith("text/javascript")
+        assert answer.headers["cache-control"].endswith("immutable")
+        for name in ("update.py", "lit-html/LICENSE", "%2e%2e/css/base.css", "%2e%2e/models/make_texts.py"):
+            assert client.get(f"/assets/vendor/{name}").status_code == 404
