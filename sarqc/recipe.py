@@ -23,6 +23,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 
 from sarqc.errors import Refused
 from sarqc.quantization.methods import METHODS, Method, method
@@ -43,6 +44,10 @@ def _describe(
 ) -> dict[str, Any]:
     extra = {"section": section, "unit": unit, "advanced": advanced, "separator": separator}
     return {"title": title, "description": help, "json_schema_extra": extra}
+
+
+# Fields that only “auto” reads, by what it chooses for: each layer, or the whole model.
+AUTO_FIELDS = {"layer": ("validation_share", "channel_fraction"), "model": ("validation_share",)}
 
 
 class Recipe(BaseModel):
@@ -313,15 +318,10 @@ class Recipe(BaseModel):
 
     def ignored(self) -> list[str]:
         """One sentence for each value that was given but means nothing to the chosen method."""
-        entry, candidates = METHODS[self.method], self.candidates()
-        read = {*entry.tunes, *entry.options}
-        if candidates:
-            read |= {"validation_share", "channel_fraction"} if entry.auto.by == "layer" else {"validation_share"}
-        chosen = {name for one in METHODS.values() for name in (*one.tunes, *one.options)}
-        idle = (chosen | {"validation_share", "channel_fraction"}) - read
+        idle = idle_fields(self.method, auto=bool(self.candidates()))
         return [
             f"{info.title} = {getattr(self, name)} has no effect on {self.method}"
-            + (" as it is asked for" if name in ("validation_share", "channel_fraction") else "")
+            + (" as it is asked for" if name in AUTO_FIELDS["layer"] else "")
             for name, info in Recipe.model_fields.items()
             if name in idle and getattr(self, name) != info.default
         ]
@@ -348,6 +348,16 @@ class Recipe(BaseModel):
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:16]
 
 
+def idle_fields(name: str, *, auto: bool) -> frozenset[str]:
+    """The fields that mean nothing to a method; ``auto``: whether something is left to “auto”."""
+    entry = METHODS[name]
+    read = {*entry.tunes, *entry.options}
+    if auto and entry.auto is not None:
+        read |= {*AUTO_FIELDS[entry.auto.by]}
+    every = {field for one in METHODS.values() for field in (*one.tunes, *one.options)}
+    return frozenset((every | {*AUTO_FIELDS["layer"]}) - read)
+
+
 def read_document(path: Path) -> dict[str, Any]:
     """The names and values of a YAML or JSON file. Raises ``Refused``."""
     try:
@@ -367,7 +377,14 @@ def public_name(field: str) -> str:
 
 def separator(field: str) -> str:
     """What stands between the entries of a list that is written as one text: a comma, or the end of a line."""
-    return Recipe.model_fields[field].json_schema_extra["separator"]
+    return field_extra(Recipe.model_fields[field])["separator"]
+
+
+def field_extra(info: FieldInfo) -> dict[str, Any]:
+    """What a field says of itself beside its title: section, unit, whether it is advanced, separator."""
+    extra = info.json_schema_extra
+    assert isinstance(extra, dict)
+    return extra
 
 
 def _refusal(model: type[BaseModel], error: ValidationError) -> Refused:

@@ -21,6 +21,12 @@ def test_generated_pages_are_current(page: str) -> None:
     assert result.returncode == 0, result.stderr
 
 
+def test_what_the_browser_shares_is_current() -> None:
+    command = [sys.executable, "-m", "sarqc.web.browser_contract", "--check"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
 def test_every_method_is_described() -> None:
     text = (ROOT / "docs" / "algorithms.md").read_text(encoding="utf-8")
     for name in METHODS:

@@ -11,19 +11,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 Figure = dict[str, Any]
 
+
+class Role(TypedDict):
+    """How a quantity is drawn, in plotly's words."""
+
+    color: str
+    dash: str
+    symbol: str
+
+
 # One colour, one dash and one marker for each quantity, everywhere.
-QUALITY = {"color": "var(--quality)", "dash": "dashdot", "symbol": "diamond"}
-RECON = {"color": "var(--recon)", "dash": "solid", "symbol": "circle"}
-HELD_OUT = {"color": "var(--held-out)", "dash": "dot", "symbol": "circle"}
-DRIFT = {"color": "var(--drift)", "dash": "dash", "symbol": "square"}
+QUALITY: Role = {"color": "var(--quality)", "dash": "dashdot", "symbol": "diamond"}
+RECON: Role = {"color": "var(--recon)", "dash": "solid", "symbol": "circle"}
+HELD_OUT: Role = {"color": "var(--held-out)", "dash": "dot", "symbol": "circle"}
+DRIFT: Role = {"color": "var(--drift)", "dash": "dash", "symbol": "square"}
+ROLES = {"quality": QUALITY, "recon": RECON, "held_out": HELD_OUT, "drift": DRIFT}
 
 SHADES = "Cividis"
+# Cividis in five places, from dark to light: plotly knows the whole by name only.
+CIVIDIS = ((0, 32, 76), (61, 78, 107), (124, 123, 120), (186, 174, 108), (255, 233, 69))
 PLAIN_AXIS = {"fixedrange": True, "zeroline": False, "gridcolor": "var(--grid)", "ticks": ""}
 FONT = {
     "family": "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif",
@@ -148,7 +160,7 @@ def clamp(values: np.ndarray, span: tuple[float, float]) -> tuple[np.ndarray, np
     return np.where(side > 0, span[1] - inset, np.where(side < 0, span[0] + inset, values)), side
 
 
-def line_trace(name: str, style: dict[str, str], x: Sequence[str], axis: str, **more: Any) -> dict[str, Any]:
+def line_trace(name: str, style: Role, x: Sequence[str], axis: str, **more: Any) -> dict[str, Any]:
     """A curve over λ in the colour, dash and marker of its quantity."""
     width = more.pop("width", 2)
     return {
@@ -167,7 +179,7 @@ def line_trace(name: str, style: dict[str, str], x: Sequence[str], axis: str, **
     }
 
 
-def ring_trace(style: dict[str, str], axis: str) -> dict[str, Any]:
+def ring_trace(style: Role, axis: str) -> dict[str, Any]:
     """The marker of the shown λ on one curve; its x and y are bound."""
     return {
         "type": "scatter",

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import SHADES
+from sarqc.figures.drawing import CIVIDIS, SHADES
 from sarqc.figures.numbers import error_text, lam_text, point_names
 from sarqc.study.experts import unreached_is_unknown
 from sarqc.study.facts import LineFacts, Selection, read
@@ -224,16 +224,12 @@ def slim_bar(places: list[float], names: list[str]) -> dict[str, Any]:
     }
 
 
-# Cividis in five places, from dark to light: plotly knows the whole by name only.
-_CIVIDIS = ((0, 32, 76), (61, 78, 107), (124, 123, 120), (186, 174, 108), (255, 233, 69))
-
-
 def _flat(count: int) -> list[list[Any]]:
     """A scale of so many flat colours, one for each candidate."""
     stops: list[list[Any]] = []
     for step in range(count):
-        place = step / max(count - 1, 1) * (len(_CIVIDIS) - 1)
-        colour = [round(float(np.interp(place, range(len(_CIVIDIS)), part))) for part in zip(*_CIVIDIS, strict=True)]
+        place = step / max(count - 1, 1) * (len(CIVIDIS) - 1)
+        colour = [round(float(np.interp(place, range(len(CIVIDIS)), part))) for part in zip(*CIVIDIS, strict=True)]
         name = f"rgb({colour[0]}, {colour[1]}, {colour[2]})"
         stops += [[step / count, name], [(step + 1) / count, name]]
     return stops

@@ -48,6 +48,7 @@ from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe, axes, expanded
 from sarqc.settings import Settings
 from sarqc.web import streams as sse
+from sarqc.web.browser_contract import method_facts
 from sarqc.web.responses import ApiRoute, json_body, refuse_other_sites
 from sarqc.web.studies_api import studies_router
 
@@ -118,7 +119,7 @@ def _offer_router(supervisor: Supervisor, settings: Settings, plan: Planner) -> 
     @router.get("/methods")
     def methods(request: Request) -> Response:
         """Methods with their defaults and what they let one choose."""
-        return json_body(request, {"methods": [_method(name) for name in METHODS]})
+        return json_body(request, {"methods": [method_facts(name) for name in METHODS]})
 
     @router.get("/recipe-schema")
     def recipe_schema(request: Request) -> Response:
@@ -286,26 +287,6 @@ def _owner(request: Request) -> tuple[str, bool]:
     if not OWNER.fullmatch(name):
         raise Refused("the owner's name is not one", "X-Sarqc-Owner", "Give up to 40 letters, digits, spaces, . @ + -.")
     return name, False
-
-
-def _method(name: str) -> dict[str, Any]:
-    entry, auto = METHODS[name], METHODS[name].auto
-    return {
-        "name": name,
-        "title": entry.title,
-        "baseline": entry.baseline,
-        "unit": entry.make.unit,
-        "needs": sorted(entry.make.needs),
-        "tunes": list(entry.tunes),
-        "options": list(entry.options),
-        "defaults": {choice: getattr(entry.make, choice) for choice in entry.tunes + entry.options},
-        "auto": auto
-        and {
-            "by": auto.by,
-            "lams": list(auto.lams),
-            "gammas": [gamma for gamma in auto.gammas if gamma is not None],
-        },
-    }
 
 
 def _tail(run: Run, settings: Settings) -> str:

@@ -1,0 +1,222 @@
+/**
+ * The names that Python and the browser share. Written by `python -m sarqc.web.browser_contract --write`: change it there.
+ * @module contract
+ */
+
+/**
+ * The same data, which nobody can change.
+ * @template T
+ * @param {T} value
+ * @returns {T}
+ */
+export function frozen(value) {
+  for (const part of Object.values(/** @type {object} */ (value))) if (typeof part === "object" && part) frozen(part);
+  return Object.freeze(value);
+}
+
+/** @import { ColumnKey, ColumnKind, Control, Drawing, EventType, Lane, Panel, PoolingName, Quality, Quantity, Role, RoleName, Scale, State } from "./types.d.ts" */
+
+/**
+ * What a run says.
+ * @type {readonly EventType[]}
+ */
+export const EVENT_TYPES = frozen([
+  "started",
+  "stage",
+  "layer_done",
+  "point_done",
+  "epoch_done",
+  "candidate_done",
+  "measured",
+  "texts_compared",
+  "speed_measured",
+  "saved",
+  "warned",
+  "finished",
+  "failed",
+  "cancelled",
+  "interrupted",
+]);
+
+/**
+ * Where a run stands.
+ * @type {readonly State[]}
+ */
+export const STATES = frozen(["queued", "running", "cancelling", "cancelled", "interrupted", "failed", "finished"]);
+
+/**
+ * Where nothing goes on by itself; the last event has the same name.
+ * @type {readonly State[]}
+ */
+export const AT_REST = frozen(["cancelled", "interrupted", "failed", "finished"]);
+
+/**
+ * How urgent a run is.
+ * @type {readonly Lane[]}
+ */
+export const LANES = frozen(["preview", "batch"]);
+
+/**
+ * Scales of the main figure's errors, and their words.
+ * @type {Readonly<Record<Scale, string>>}
+ */
+export const SCALES = frozen({ raw: "raw", paper: "paper’s rule", ratio: "ratio to λ = 0" });
+
+/**
+ * What the map of layers can be coloured by.
+ * @type {Readonly<Record<Quantity, string>>}
+ */
+export const QUANTITIES = frozen({
+  held_out: "error, unseen text",
+  recon: "error, calibration text",
+  drift: "drift, plain",
+  sar: "drift by saliency",
+  lambda: "chosen λ",
+  gamma: "chosen γ",
+  tokens: "tokens",
+});
+
+/**
+ * Ways of pooling ΔW, and their words.
+ * @type {Readonly<Record<PoolingName, string>>}
+ */
+export const POOLINGS = frozen({
+  max: "largest",
+  mean: "mean",
+  "max-saliency": "largest, sorted",
+  "mean-saliency": "mean, sorted",
+  signed: "signed, sorted",
+});
+
+/**
+ * What the main figure can show as quality.
+ * @type {Readonly<Record<Quality, string>>}
+ */
+export const QUALITIES = frozen({ perplexity: "Perplexity", accuracy: "Accuracy" });
+
+/**
+ * How the weights can be drawn.
+ * @type {Readonly<Record<Drawing, string>>}
+ */
+export const DRAWINGS = frozen({ surface: "3-D", flat: "flat", difference: "difference" });
+
+/**
+ * Columns of the table of numbers.
+ * @type {Readonly<Record<ColumnKey, ColumnKind>>}
+ */
+export const COLUMNS = frozen({
+  lambda: "plain",
+  gamma: "plain",
+  perplexity: "perplexity",
+  perplexity_difference: "difference",
+  perplexity_error: "difference",
+  sweet_spot: "flag",
+  accuracy: "share",
+  accuracy_difference: "points",
+  accuracy_error: "points",
+  recon: "error",
+  held_out: "error",
+  sar: "error",
+  drift: "error",
+});
+
+/**
+ * What a link can lock or hide, in the Lab's order.
+ * @type {Readonly<Record<Control, string>>}
+ */
+export const CONTROLS = frozen({
+  study: "Study",
+  bits: "Bits",
+  method: "Method",
+  layer: "Layer",
+  show: "Perplexity or accuracy",
+  scale: "Scale of the errors",
+  draw: "Calibration draw",
+  drawing: "Drawing of the weights",
+  pool: "What a cell of it says",
+  quantity: "Quantity of the map",
+  lambda: "λ",
+  gamma: "γ",
+  play: "Play",
+  compute: "Compute here",
+  download: "Download",
+  copy: "Copy as text",
+  share: "Share",
+});
+
+/**
+ * What a link can only hide.
+ * @type {Readonly<Record<Panel, string>>}
+ */
+export const PANELS = frozen({
+  sentence: "The sentence",
+  hero: "Curves over λ",
+  surfaces: "|Ŵ − W|",
+  deciles: "Drift by saliency decile",
+  sliders: "Sliders",
+  map: "Every layer",
+  plane: "Error against drift",
+  gamma_grid: "λ × γ",
+  methods: "Every method",
+  selection: "What “auto” chose",
+  gap: "Amount of text",
+  inspector: "Weight by weight",
+  tokens: "Calibration tokens of each expert",
+  tokens_error: "Tokens against error",
+  measured: "How this was measured",
+  numbers: "The numbers",
+});
+
+/**
+ * What a link can hide on every page.
+ * @type {Readonly<Record<string, string>>}
+ */
+export const EVERYWHERE = frozen({ bar: "The bar above" });
+
+/**
+ * The controls of a finished run's study.
+ * @type {readonly Control[]}
+ */
+export const RUN_CONTROLS = frozen(["show", "drawing", "pool", "lambda", "gamma", "play"]);
+
+/**
+ * The panels of a finished run's study.
+ * @type {readonly Panel[]}
+ */
+export const RUN_PANELS = frozen([
+  "sentence",
+  "hero",
+  "surfaces",
+  "deciles",
+  "sliders",
+  "selection",
+  "gap",
+  "inspector",
+  "tokens",
+  "tokens_error",
+  "measured",
+  "numbers",
+]);
+
+/**
+ * Colour, dash and marker of each quantity, as plotly says.
+ * @type {Readonly<Record<RoleName, Role>>}
+ */
+export const ROLES = frozen({
+  quality: { color: "var(--quality)", dash: "dashdot", symbol: "diamond" },
+  recon: { color: "var(--recon)", dash: "solid", symbol: "circle" },
+  held_out: { color: "var(--held-out)", dash: "dot", symbol: "circle" },
+  drift: { color: "var(--drift)", dash: "dash", symbol: "square" },
+});
+
+/**
+ * The shades of all maps at five places, dark to light, as RGB.
+ * @type {readonly number[][]}
+ */
+export const CIVIDIS = frozen([
+  [0, 32, 76],
+  [61, 78, 107],
+  [124, 123, 120],
+  [186, 174, 108],
+  [255, 233, 69],
+]);

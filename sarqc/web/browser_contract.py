@@ -1,0 +1,336 @@
+"""Contract: every name that Python and the browser share, written for the browser to ``assets/js/base``.
+
+``contract.js`` has the names, ``recipe_contract.js`` the fields of a recipe and the methods, ``types.d.ts`` the shapes
+of documents. A name has its home where Python uses it (events, states, scales, quantities, …); those that only pages
+and scripts use live here. ``python -m sarqc.web.browser_contract --write`` writes the files, ``--check`` compares them.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from sarqc.calibration.corpora import CorpusEntry
+from sarqc.engine.plan import Plan
+from sarqc.events import EVENT_TYPES
+from sarqc.figures.drawing import CIVIDIS, ROLES, Role
+from sarqc.figures.layer_quantities import QUANTITIES
+from sarqc.figures.scales import SCALES
+from sarqc.figures.surfaces import POOLINGS
+from sarqc.figures.view import COLUMNS
+from sarqc.jobs.run import AT_REST, LANES, State
+from sarqc.models.catalogue import ModelEntry
+from sarqc.quantization.methods import METHODS
+from sarqc.recipe import Recipe, field_extra, idle_fields, public_name
+from sarqc.web.typescript import Declarations, literal
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "assets" / "js" / "base"
+
+# What the switches above the figures offer: name in an address → as the page says it.
+QUALITIES = {"perplexity": "Perplexity", "accuracy": "Accuracy"}
+DRAWINGS = {"surface": "3-D", "flat": "flat", "difference": "difference"}
+
+# What a link can lock or hide in the Lab, in the order of the page.
+CONTROLS = {
+    "study": "Study",
+    "bits": "Bits",
+    "method": "Method",
+    "layer": "Layer",
+    "show": "Perplexity or accuracy",
+    "scale": "Scale of the errors",
+    "draw": "Calibration draw",
+    "drawing": "Drawing of the weights",
+    "pool": "What a cell of it says",
+    "quantity": "Quantity of the map",
+    "lambda": "λ",
+    "gamma": "γ",
+    "play": "Play",
+    "compute": "Compute here",
+    "download": "Download",
+    "copy": "Copy as text",
+    "share": "Share",
+}
+# What a link can only hide.
+PANELS = {
+    "sentence": "The sentence",
+    "hero": "Curves over λ",
+    "surfaces": "|Ŵ − W|",
+    "deciles": "Drift by saliency decile",
+    "sliders": "Sliders",
+    "map": "Every layer",
+    "plane": "Error against drift",
+    "gamma_grid": "λ × γ",
+    "methods": "Every method",
+    "selection": "What “auto” chose",
+    "gap": "Amount of text",
+    "inspector": "Weight by weight",
+    "tokens": "Calibration tokens of each expert",
+    "tokens_error": "Tokens against error",
+    "measured": "How this was measured",
+    "numbers": "The numbers",
+}
+# What a link can hide on every page, and what it can lock or hide where a finished run shows its study.
+EVERYWHERE = {"bar": "The bar above"}
+RUN_CONTROLS = ("show", "drawing", "pool", "lambda", "gamma", "play")
+RUN_PANELS = ("sentence", "hero", "surfaces", "deciles", "sliders", "selection", "gap", "inspector", "tokens",
+              "tokens_error", "measured", "numbers")  # fmt: skip
+
+FieldKind = Literal["truth", "whole", "number", "number or word", "list", "lines", "text"]
+
+
+def members(annotation: Any) -> tuple[Any, ...]:
+    """The types behind Annotated, Optional and unions, without None."""
+    if get_origin(annotation) is Annotated:
+        return members(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return tuple(one for part in get_args(annotation) if part is not type(None) for one in members(part))
+    return (annotation,)
+
+
+def literals(annotation: Any) -> tuple[str, ...]:
+    """The words that a type is made of, or that it takes beside other types; empty where there are none."""
+    return next((get_args(member) for member in members(annotation) if get_origin(member) is Literal), ())
+
+
+def words(info: FieldInfo) -> tuple[str, ...]:
+    """The words that a field of numbers takes too."""
+    return literals(info.annotation) if float in members(info.annotation) else ()
+
+
+def field_kind(info: FieldInfo) -> FieldKind:
+    """How the form reads a field of the recipe."""
+    kinds = members(info.annotation)
+    if bool in kinds:
+        return "truth"
+    if any(get_origin(member) is tuple for member in kinds):
+        return "lines" if field_extra(info)["separator"] == "\n" else "list"
+    if int in kinds:
+        return "whole"
+    if float in kinds:
+        return "number or word" if words(info) else "number"
+    return "text"
+
+
+class RecipeField(TypedDict):
+    """A field of a recipe: its names in Python and in documents (``key``), how the form reads it, and its words."""
+
+    name: str
+    key: str
+    kind: FieldKind
+    title: str
+    unit: str
+    default: NotRequired[bool | float | str | list[str] | None]  # none where it is required
+
+
+class Auto(TypedDict):
+    """What “auto” chooses among, for each layer or for the whole model."""
+
+    by: Literal["layer", "model"]
+    lams: list[float]
+    gammas: list[float]
+
+
+class MethodFacts(TypedDict):
+    """A method with its defaults and what it lets a person choose."""
+
+    name: str
+    title: str
+    baseline: str
+    unit: str
+    needs: list[str]
+    tunes: list[str]
+    options: list[str]
+    defaults: dict[str, bool | float | str | None]
+    auto: Auto | None
+
+
+class Unasked(TypedDict):
+    """Names of the fields that the form leaves out, with λ and γ given or chosen by “auto”."""
+
+    given: list[str]
+    auto: list[str]
+
+
+class FormMethod(MethodFacts):
+    """A method as the form knows it."""
+
+    unasked: Unasked
+
+
+def recipe_field(name: str) -> RecipeField:
+    """What the browser knows of a field of the recipe."""
+    info = Recipe.model_fields[name]
+    field: RecipeField = {
+        "name": name,
+        "key": public_name(name),
+        "kind": field_kind(info),
+        "title": str(info.title),
+        "unit": field_extra(info)["unit"],
+    }
+    if not info.is_required():
+        field["default"] = list(info.default) if isinstance(info.default, tuple) else info.default
+    return field
+
+
+def method_facts(name: str) -> MethodFacts:
+    """What REST and the browser know of a method."""
+    entry, auto = METHODS[name], METHODS[name].auto
+    return {
+        "name": name,
+        "title": entry.title,
+        "baseline": entry.baseline,
+        "unit": entry.make.unit,
+        "needs": sorted(entry.make.needs),
+        "tunes": list(entry.tunes),
+        "options": list(entry.options),
+        "defaults": {choice: getattr(entry.make, choice) for choice in entry.tunes + entry.options},
+        "auto": auto
+        and {
+            "by": auto.by,
+            "lams": list(auto.lams),
+            "gammas": [gamma for gamma in auto.gammas if gamma is not None],
+        },
+    }
+
+
+def form_method(name: str) -> FormMethod:
+    """A method, and the fields that mean nothing to it; with them a λ curve, which “auto” refuses and which for a
+    method that learns a block would be another training at each λ: nobody wants that by accident."""
+    learned = METHODS[name].make.unit == "block"
+
+    def unasked(auto: bool) -> list[str]:
+        idle = idle_fields(name, auto=auto) | ({"sweep"} if auto or learned else set())
+        return [field for field in Recipe.model_fields if field in idle]
+
+    return {**method_facts(name), "unasked": {"given": unasked(False), "auto": unasked(METHODS[name].auto is not None)}}
+
+
+class Constant(NamedTuple):
+    """A constant of a script: its name, its type and the sentence above it, and its value."""
+
+    name: str
+    type: str
+    comment: str
+    value: Any
+
+
+def names() -> list[Constant]:
+    """The constants of contract.js, in their order."""
+    quantities = {name: short for name, (_, short) in QUANTITIES.items()}
+    poolings = {one.name: one.title for one in POOLINGS}
+    columns = {key: kind for key, _, kind in COLUMNS}
+    at_rest = [state for state in State if state in AT_REST]
+    return [
+        Constant("EVENT_TYPES", "EventType[]", "What a run says.", list(EVENT_TYPES)),
+        Constant("STATES", "State[]", "Where a run stands.", list(State)),
+        Constant("AT_REST", "State[]", "Where nothing goes on by itself; the last event has the same name.", at_rest),
+        Constant("LANES", "Lane[]", "How urgent a run is.", LANES),
+        Constant("SCALES", "Record<Scale, string>", "Scales of the main figure's errors, and their words.", SCALES),
+        Constant("QUANTITIES", "Record<Quantity, string>", "What the map of layers can be coloured by.", quantities),
+        Constant("POOLINGS", "Record<PoolingName, string>", "Ways of pooling ΔW, and their words.", poolings),
+        Constant("QUALITIES", "Record<Quality, string>", "What the main figure can show as quality.", QUALITIES),
+        Constant("DRAWINGS", "Record<Drawing, string>", "How the weights can be drawn.", DRAWINGS),
+        Constant("COLUMNS", "Record<ColumnKey, ColumnKind>", "Columns of the table of numbers.", columns),
+        Constant("CONTROLS", "Record<Control, string>", "What a link can lock or hide, in the Lab's order.", CONTROLS),
+        Constant("PANELS", "Record<Panel, string>", "What a link can only hide.", PANELS),
+        Constant("EVERYWHERE", "Record<string, string>", "What a link can hide on every page.", EVERYWHERE),
+        Constant("RUN_CONTROLS", "Control[]", "The controls of a finished run's study.", RUN_CONTROLS),
+        Constant("RUN_PANELS", "Panel[]", "The panels of a finished run's study.", RUN_PANELS),
+        Constant("ROLES", "Record<RoleName, Role>", "Colour, dash and marker of each quantity, as plotly says.", ROLES),
+        Constant("CIVIDIS", "number[][]", "The shades of all maps at five places, dark to light, as RGB.", CIVIDIS),
+    ]
+
+
+def recipe_names() -> list[Constant]:
+    """The constants of recipe_contract.js."""
+    fields = {name: recipe_field(name) for name in Recipe.model_fields}
+    methods = {name: form_method(name) for name in METHODS}
+    return [
+        Constant("RECIPE_FIELDS", "Record<string, RecipeField>", "Fields of a recipe by their name in Python.", fields),
+        Constant("METHODS", "Record<string, FormMethod>", "Methods by their public names.", methods),
+    ]
+
+
+_CHANGE = "Written by `python -m sarqc.web.browser_contract --write`: change it there."
+_IMPORT = 'import { frozen } from "./contract.js";\n'
+_FROZEN = """/**
+ * The same data, which nobody can change.
+ * @template T
+ * @param {T} value
+ * @returns {T}
+ */
+export function frozen(value) {
+  for (const part of Object.values(/** @type {object} */ (value))) if (typeof part === "object" && part) frozen(part);
+  return Object.freeze(value);
+}
+"""
+
+
+def script(module: str, about: str, head: str, constants: Sequence[Constant]) -> str:
+    """The text of a script of constants."""
+    kinds = " ".join(constant.type for constant in constants)
+    used = ", ".join(sorted({*re.findall(r"\b[A-Z]\w+", kinds)} - {"Record"}))
+    about = f"/**\n * {about} {_CHANGE}\n * @module {module}\n */\n"
+    parts = [about, head, f'/** @import {{ {used} }} from "./types.d.ts" */\n']
+    for name, kind, comment, value in constants:
+        type_ = f"readonly {kind}" if kind.endswith("[]") else f"Readonly<{kind}>"
+        start = f"export const {name} = frozen("
+        parts.append(f"/**\n * {comment}\n * @type {{{type_}}}\n */\n{start}{literal(value, '', len(start), 2)});\n")
+    return "\n".join(parts)
+
+
+def shapes() -> str:
+    """The text of types.d.ts."""
+    declared = Declarations()
+    for name, values, comment in (
+        ("State", list(State), "Where a run stands."),
+        ("Lane", LANES, "How urgent a run is."),
+        ("Scale", SCALES, "Scale of the main figure's errors."),
+        ("Quantity", QUANTITIES, "What the map of layers is coloured by."),
+        ("PoolingName", [one.name for one in POOLINGS], "How ΔW is pooled."),
+        ("Quality", QUALITIES, "What the main figure shows as quality."),
+        ("Drawing", DRAWINGS, "How the weights are drawn."),
+        ("ColumnKey", [key for key, _, _ in COLUMNS], "Column of the table of numbers."),
+        ("ColumnKind", dict.fromkeys(kind for _, _, kind in COLUMNS), "How a number is written."),
+        ("Control", CONTROLS, "What a link can lock or hide."),
+        ("Panel", PANELS, "What a link can only hide."),
+        ("RoleName", ROLES, "Quantity with a colour of its own."),
+        ("EventType", EVENT_TYPES, "What a run says."),
+    ):
+        declared.union(name, list(values), comment)
+    for shape in (Role, RecipeField, FormMethod, Recipe, Plan, ModelEntry, CorpusEntry):
+        declared.interface(shape)
+    kinds = [declared.interface(kind, first=f'type: "{kind.type}"') for kind in EVENT_TYPES.values()]
+    declared.alias("RunEvent", kinds, "Whatever a run says.")
+    declared.alias("StoredEvent", ["RunEvent & { seq: number; at: string }"], "A line of a run's log.")
+    return f"/**\n * Shapes of the documents that cross to the browser. {_CHANGE}\n */\n\n{declared.text()}"
+
+
+def files() -> dict[Path, str]:
+    """Every generated file and its text."""
+    return {
+        SCRIPTS / "contract.js": script("contract", "The names that Python and the browser share.", _FROZEN, names()),
+        SCRIPTS / "recipe_contract.js": script(
+            "recipe_contract", "The fields of a recipe, and the methods.", _IMPORT, recipe_names()
+        ),
+        SCRIPTS / "types.d.ts": shapes(),
+    }
+
+
+def main(arguments: Sequence[str]) -> None:
+    """``--write`` writes what is generated; ``--check`` exits with an error where something is not current."""
+    for path, text in files().items():
+        if "--write" in arguments:
+            path.write_text(text, encoding="utf-8")
+        elif not path.is_file() or path.read_text(encoding="utf-8") != text:
+            sys.exit(f"{path.name} is not current: run python -m sarqc.web.browser_contract --write")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

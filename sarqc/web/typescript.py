@@ -1,0 +1,164 @@
+"""Python's type hints as TypeScript and its data as JavaScript, so that what both halves share is written once.
+
+Dataclasses, pydantic models and TypedDicts become interfaces, enumerations and literals unions; a document of which
+Python itself says no more than ``dict[str, Any]`` is ``Record<string, unknown>``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import types
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    Required,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
+
+from pydantic import BaseModel
+
+WIDTH = 120  # of a line, as the formatter of the scripts has it
+PLAIN: dict[Any, str] = {
+    str: "string",
+    Path: "string",
+    int: "number",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+    Any: "unknown",
+    object: "unknown",
+}
+
+
+class Declarations:
+    """The declarations of a ``.d.ts`` file, in the order in which they were asked for; a type brings its parts."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+
+    def union(self, name: str, values: Sequence[str], comment: str) -> None:
+        """A type of so many words."""
+        self.alias(name, [json.dumps(value, ensure_ascii=False) for value in values], comment)
+
+    def alias(self, name: str, either: Sequence[str], comment: str) -> None:
+        """A name for one of several types, written in TypeScript."""
+        line = f"export type {name} = {' | '.join(either)};"
+        if len(line) > WIDTH:
+            line = f"export type {name} =\n  | " + "\n  | ".join(either) + ";"
+        self.texts[name] = f"/** {comment} */\n{line}\n"
+
+    def interface(self, shape: type, name: str | None = None, first: str = "") -> str:
+        """The interface of a dataclass, a model or a TypedDict, declared once; ``first`` is a field before the others.
+        Returns its name."""
+        name = name or shape.__name__.lstrip("_")
+        if name not in self.texts:
+            self.texts[name] = ""  # keeps its place, and ends a type that contains itself
+            fields = [first] if first else []
+            fields += [f"{key}{mark}: {self.of(hint)}" for key, mark, hint in fields_of(shape)]
+            body = "".join(f"  {field};\n" for field in fields)
+            comment = (shape.__doc__ or "").strip().split("\n\n")[0].replace("\n", " ").replace("``", "`")
+            comment = " ".join(comment.split())
+            self.texts[name] = f"/** {comment} */\nexport interface {name} {{\n{body}}}\n"
+        return name
+
+    def of(self, hint: Any) -> str:
+        """TypeScript of a hint. Raises ``TypeError`` for what has no JSON form."""
+        if hint in PLAIN:
+            return PLAIN[hint]
+        origin, parts = get_origin(hint), get_args(hint)
+        if origin in (Annotated, Required, NotRequired):
+            return self.of(parts[0])
+        if origin is Literal:
+            return " | ".join(json.dumps(part, ensure_ascii=False) for part in parts)
+        if origin in (Union, types.UnionType):
+            return " | ".join(dict.fromkeys(self.of(part) for part in parts))
+        if origin is tuple and parts and parts[-1] is not Ellipsis:
+            return f"[{', '.join(self.of(part) for part in parts)}]"
+        if origin in (list, tuple, Sequence, frozenset):
+            inner = self.of(parts[0])
+            return f"({inner})[]" if " " in inner and not inner.startswith("Record") else f"{inner}[]"
+        if origin in (dict, Mapping):
+            key = self.of(parts[0])
+            record = f"Record<{key}, {self.of(parts[1])}>"
+            return record if key == "string" else f"Partial<{record}>"
+        if isinstance(hint, type) and issubclass(hint, Enum):
+            return " | ".join(json.dumps(member.value) for member in hint)
+        if is_document(hint):
+            return self.interface(hint)
+        raise TypeError(f"{hint!r} has no form in TypeScript")
+
+    def text(self) -> str:
+        return "\n".join(self.texts.values())
+
+
+def is_document(hint: Any) -> bool:
+    """Whether a hint is a class with named fields."""
+    named = is_typeddict(hint) or dataclasses.is_dataclass(hint)
+    return isinstance(hint, type) and (named or issubclass(hint, BaseModel))
+
+
+def fields_of(shape: type) -> list[tuple[str, str, Any]]:
+    """Name in documents, "?" where it may be left out, and hint of each field."""
+    hints = get_type_hints(shape, include_extras=True)
+    if issubclass(shape, BaseModel):
+        said = shape.__pydantic_decorators__.field_serializers.values()
+        written = {
+            name: get_type_hints(decorator.func)["return"] for decorator in said for name in decorator.info.fields
+        }
+        return [(info.alias or name, "", written.get(name, hints[name])) for name, info in shape.model_fields.items()]
+    if is_typeddict(shape):
+        optional: frozenset[str] = getattr(shape, "__optional_keys__", frozenset())
+        left_out = {name for name, hint in hints.items() if get_origin(hint) is NotRequired} | optional
+        return [(name, "?" if name in left_out else "", hint) for name, hint in hints.items()]
+    return [(field.name, "", hints[field.name]) for field in dataclasses.fields(shape)]
+
+
+def literal(value: Any, indent: str, used: int, after: int) -> str:
+    """Plain data as a script has it, laid out by the rules of the formatter: on the line if it fits, else an entry a
+    line. ``used`` columns stand before it on its line and ``after`` behind it."""
+    flat = _flat(value)
+    if used + len(flat) + after <= WIDTH and not _is_table(value):
+        return flat
+    inner = f"{indent}  "
+    if isinstance(value, Mapping):
+        heads = [f"{inner}{_key(key)}: " for key in value]
+        lines = [
+            f"{head}{literal(part, inner, len(head), 1)}," for head, part in zip(heads, value.values(), strict=True)
+        ]
+        return "\n".join(["{", *lines, f"{indent}}}"])
+    lines = [f"{inner}{literal(part, inner, len(inner), 1)}," for part in value]
+    return "\n".join(["[", *lines, f"{indent}]"])
+
+
+def _flat(value: Any) -> str:
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{_key(key)}: {_flat(part)}" for key, part in value.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    if _is_list(value):
+        return f"[{', '.join(map(_flat, value))}]"
+    whole = isinstance(value, float) and value.is_integer()
+    return json.dumps(int(value) if whole else value, ensure_ascii=False)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _is_table(value: Any) -> bool:
+    """Rows, which stand on lines of their own however short they are."""
+    return _is_list(value) and len(value) > 1 and all(_is_list(row) and len(row) > 1 for row in value)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z_$][\w$]*", name) else json.dumps(name)
