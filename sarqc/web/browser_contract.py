@@ -226,10 +226,12 @@ def names() -> list[Constant]:
     poolings = {one.name: one.title for one in POOLINGS}
     columns = {key: kind for key, _, kind in COLUMNS}
     at_rest = [state for state in State if state in AT_REST]
+    ends = [kind for kind in EVENT_TYPES if kind in at_rest]
     return [
         Constant("EVENT_TYPES", "EventType[]", "What a run says.", list(EVENT_TYPES)),
         Constant("STATES", "State[]", "Where a run stands.", list(State)),
-        Constant("AT_REST", "State[]", "Where nothing goes on by itself; the last event has the same name.", at_rest),
+        Constant("AT_REST", "State[]", "States in which nothing goes on by itself.", at_rest),
+        Constant("ENDS", "EventType[]", "Events that end a run, named like the state after them.", ends),
         Constant("LANES", "Lane[]", "How urgent a run is.", LANES),
         Constant("SCALES", "Record<Scale, string>", "Scales of the main figure's errors, and their words.", SCALES),
         Constant("QUANTITIES", "Record<Quantity, string>", "What the map of layers can be coloured by.", quantities),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections import Counter
 from pathlib import Path
 from statistics import fmean
@@ -62,13 +61,6 @@ def test_a_line_offers_what_it_has_and_shows_the_first_without_a_wish(study, mix
     assert lab_view(*study, quantity="tokens")["quantity"] == "held_out"  # a dense model's layers all see the same
     with pytest.raises(Refused, match="no quantity “loss”"):
         lab_view(*study, quantity="loss")
-
-
-def test_the_page_knows_the_same_names():
-    script = (Path(__file__).parents[2] / "assets/js/base/address.js").read_text(encoding="utf-8")
-    found = re.search(r'quantity: oneOf\("[^"]+", (\[[^\]]+\])', script)
-    assert found is not None
-    assert json.loads(found[1]) == list(QUANTITIES)
 
 
 @pytest.mark.parametrize("name", ERRORS)

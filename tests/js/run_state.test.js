@@ -203,8 +203,8 @@ test("colours follow the logarithm of the error", () => {
   assert.equal(State.heat(1), 1);
   assert.ok(Math.abs(State.heat(0.1) - 2 / 3) < 1e-12);
   assert.equal(State.heat(null), 0);
-  assert.equal(State.shade(0), "rgb(0,34,78)");
-  assert.equal(State.shade(1), "rgb(254,232,56)");
+  assert.equal(State.shade(0), "rgb(0,32,76)");
+  assert.equal(State.shade(1), "rgb(255,233,69)");
 });
 
 test("the matrix in words", () => {

@@ -1,16 +1,8 @@
 /** URL → state → URL, for every control at once; what a link hides and locks; and what can't be used, said in words. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import {
-  fit,
-  LAB_CONTROLS,
-  LAB_PANELS,
-  LAB_VIEW,
-  parse,
-  readLink,
-  serialise,
-  unknownNames,
-} from "../../assets/js/base/address.js";
+import { fit, LAB_VIEW, parse, readLink, serialise, unknownNames } from "../../assets/js/base/address.js";
+import { CONTROLS, PANELS } from "../../assets/js/base/contract.js";
 
 /** A small generator with a seed, so that a failure comes again. */
 function random(seed) {
@@ -52,8 +44,8 @@ test("every state survives its own address, 2,000 of them", () => {
     const state = { ...STANDARD };
     for (const [key, make] of Object.entries(MAKE)) if (dice.next() < 0.7) state[key] = make(dice);
     const link = {
-      hide: Object.keys({ ...LAB_CONTROLS, ...LAB_PANELS }).filter(() => dice.next() < 0.2),
-      lock: Object.keys(LAB_CONTROLS).filter(() => dice.next() < 0.2),
+      hide: Object.keys({ ...CONTROLS, ...PANELS }).filter(() => dice.next() < 0.2),
+      lock: Object.keys(CONTROLS).filter(() => dice.next() < 0.2),
       embed: dice.next() < 0.5,
     };
     const search = serialise(state, LAB_VIEW, { link });
@@ -107,7 +99,7 @@ test("names of a link are names, each once, and no way into the page's style", (
   const { hide, lock, embed, problems } = readLink('?hide=map,%20map,lambda,*{},"]&lock=bits,&embed=yes');
   assert.deepEqual({ hide, lock, embed }, { hide: ["map", "lambda"], lock: ["bits"], embed: false });
   assert.equal(problems.length, 3);
-  const told = unknownNames({ hide: ["map", "moon"], lock: ["bits", "map", "sun"] }, LAB_CONTROLS, LAB_PANELS);
+  const told = unknownNames({ hide: ["map", "moon"], lock: ["bits", "map", "sun"] }, CONTROLS, PANELS);
   assert.deepEqual(
     told.map((one) => one.match(/“(\w+)”/)[1]),
     ["moon", "map", "sun"],

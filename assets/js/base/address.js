@@ -7,6 +7,19 @@
  * @module view
  */
 
+import {
+  CONTROLS,
+  DRAWINGS,
+  EVERYWHERE,
+  PANELS,
+  POOLINGS,
+  QUALITIES,
+  QUANTITIES,
+  RUN_CONTROLS,
+  RUN_PANELS,
+  SCALES,
+} from "./contract.js";
+
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const CONTROL = /^[a-z][a-z0-9_-]{0,40}$/;
 const DECIMAL = /^\d+(\.\d+)?(e[+-]?\d+)?$/i;
@@ -44,79 +57,20 @@ export const LAB_VIEW = {
   layer: position("layer"),
   lambda: size("λ"),
   gamma: size("γ"),
-  scale: oneOf("scale of the errors", ["raw", "paper", "ratio"], "raw"),
+  scale: oneOf("scale of the errors", Object.keys(SCALES), "raw"),
   draw: position("calibration draw"),
-  quantity: oneOf("quantity of the map", ["held_out", "recon", "drift", "sar", "lambda", "gamma", "tokens"]), // standard: the line's first
-  show: oneOf("quality shown", ["perplexity", "accuracy"], "perplexity"),
-  drawing: oneOf("drawing of the weights", ["surface", "flat", "difference"]), // standard: what fits the screen
-  pool: oneOf("what a cell of the drawing says", ["max", "mean", "max-saliency", "mean-saliency", "signed"], "max"),
+  quantity: oneOf("quantity of the map", Object.keys(QUANTITIES)), // standard: the line's first
+  show: oneOf("quality shown", Object.keys(QUALITIES), "perplexity"),
+  drawing: oneOf("drawing of the weights", Object.keys(DRAWINGS)), // standard: what fits the screen
+  pool: oneOf("what a cell of the drawing says", Object.keys(POOLINGS), "max"),
 };
-
-/** What a link can lock or hide in the Lab, in the order of the page. */
-export const LAB_CONTROLS = {
-  study: "Study",
-  bits: "Bits",
-  method: "Method",
-  layer: "Layer",
-  show: "Perplexity or accuracy",
-  scale: "Scale of the errors",
-  draw: "Calibration draw",
-  drawing: "Drawing of the weights",
-  pool: "What a cell of it says",
-  quantity: "Quantity of the map",
-  lambda: "λ",
-  gamma: "γ",
-  play: "Play",
-  compute: "Compute here",
-  download: "Download",
-  copy: "Copy as text",
-  share: "Share",
-};
-
-/** What a link can only hide. */
-export const LAB_PANELS = {
-  sentence: "The sentence",
-  hero: "Curves over λ",
-  surfaces: "|Ŵ − W|",
-  deciles: "Drift by saliency decile",
-  sliders: "Sliders",
-  map: "Every layer",
-  plane: "Error against drift",
-  gamma_grid: "λ × γ",
-  methods: "Every method",
-  selection: "What “auto” chose",
-  gap: "Amount of text",
-  inspector: "Weight by weight",
-  tokens: "Calibration tokens of each expert",
-  tokens_error: "Tokens against error",
-  measured: "How this was measured",
-  numbers: "The numbers",
-};
-
-/** What a link can hide on every page. */
-export const EVERYWHERE = { bar: "The bar above" };
 
 /** Calibrate shows a run by its id, and the run's study with some of the Lab's controls and panels. */
 export const CALIBRATE_VIEW = { run: name("run") };
+/** @param {Record<string, string>} all @param {readonly string[]} names */
 const among = (all, names) => Object.fromEntries(names.map((one) => [one, all[one]]));
-export const CALIBRATE_CONTROLS = among(LAB_CONTROLS, ["show", "drawing", "pool", "lambda", "gamma", "play"]);
-export const CALIBRATE_PANELS = {
-  ...among(LAB_PANELS, [
-    "sentence",
-    "hero",
-    "surfaces",
-    "deciles",
-    "sliders",
-    "selection",
-    "gap",
-    "inspector",
-    "tokens",
-    "tokens_error",
-    "measured",
-    "numbers",
-  ]),
-  ...EVERYWHERE,
-};
+export const CALIBRATE_CONTROLS = among(CONTROLS, RUN_CONTROLS);
+export const CALIBRATE_PANELS = { ...among(PANELS, RUN_PANELS), ...EVERYWHERE };
 
 /** What is in every page's address beside its own parameters. */
 const OWN = ["hide", "lock", "embed"];

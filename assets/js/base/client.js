@@ -83,31 +83,12 @@ export function arrayBytes(study, info) {
   return opened.get(key);
 }
 
-/** The types of sarqc/events.py, in case the stream names its messages. */
-export const EVENT_TYPES = [
-  "started",
-  "stage",
-  "layer_done",
-  "point_done",
-  "epoch_done",
-  "candidate_done",
-  "measured",
-  "texts_compared",
-  "speed_measured",
-  "saved",
-  "warned",
-  "finished",
-  "failed",
-  "cancelled",
-  "interrupted",
-];
-
 /**
  * Listens to a stream of JSON messages until `close()`. The browser reconnects by itself and says where it stopped.
  * @param {string} path below /api
- * @param {{message: Function, state?: Function, types?: string[]}} handlers `state` hears "open" and "lost"
+ * @param {{message: Function, state?: Function}} handlers `state` hears "open" and "lost"
  */
-export function listen(path, { message, state = () => {}, types = EVENT_TYPES }) {
+export function listen(path, { message, state = () => {} }) {
   const source = new EventSource(`/api${path}`);
   const take = (event) => {
     let document;
@@ -119,7 +100,6 @@ export function listen(path, { message, state = () => {}, types = EVENT_TYPES })
     message(document, event.lastEventId);
   };
   source.onmessage = take;
-  for (const type of types) source.addEventListener(type, take);
   source.onopen = () => state("open");
   source.onerror = () => state("lost");
   return { close: () => source.close() };

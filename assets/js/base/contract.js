@@ -45,10 +45,16 @@ export const EVENT_TYPES = frozen([
 export const STATES = frozen(["queued", "running", "cancelling", "cancelled", "interrupted", "failed", "finished"]);
 
 /**
- * Where nothing goes on by itself; the last event has the same name.
+ * States in which nothing goes on by itself.
  * @type {readonly State[]}
  */
 export const AT_REST = frozen(["cancelled", "interrupted", "failed", "finished"]);
+
+/**
+ * Events that end a run, named like the state after them.
+ * @type {readonly EventType[]}
+ */
+export const ENDS = frozen(["finished", "failed", "cancelled", "interrupted"]);
 
 /**
  * How urgent a run is.

@@ -5,12 +5,11 @@
  */
 
 import { asProblem, listen, request } from "../base/client.js";
+import { AT_REST } from "../base/contract.js";
 import { fill, h, problem } from "../base/dom.js";
 import { bytes, format as formatted } from "../base/format.js";
 import { formatTable, isImpossible } from "./readers_table.js";
 import * as State from "./run_state.js";
-
-const AT_REST = ["finished", "failed", "cancelled", "interrupted"];
 
 /** Where an export stands, in words. `state` is what it has said so far. */
 export function exportWords(run, state) {

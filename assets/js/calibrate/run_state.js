@@ -3,6 +3,7 @@
  * @module run_state
  */
 
+import { CIVIDIS } from "../base/contract.js";
 import { duration, format, number, plain } from "../base/format.js";
 
 export const CHOOSING = "choosing λ"; // the stage in which one λ is sought for the whole model
@@ -286,20 +287,11 @@ export function cellFacts(state, members) {
   return facts;
 }
 
-// Cividis at five places; between them a straight line is near enough for a cell of a few pixels.
-const STOPS = [
-  [0, 34, 78],
-  [62, 76, 107],
-  [124, 123, 120],
-  [188, 174, 108],
-  [254, 232, 56],
-];
-
-/** Colour of a share from 0 to 1. */
+/** Colour of a share from 0 to 1; a straight line between the places is near enough for a cell of a few pixels. */
 export function shade(share) {
-  const place = Math.min(1, Math.max(0, share)) * (STOPS.length - 1);
-  const low = Math.min(STOPS.length - 2, Math.floor(place));
-  const mixed = STOPS[low].map((value, i) => Math.round(value + (STOPS[low + 1][i] - value) * (place - low)));
+  const place = Math.min(1, Math.max(0, share)) * (CIVIDIS.length - 1);
+  const low = Math.min(CIVIDIS.length - 2, Math.floor(place));
+  const mixed = CIVIDIS[low].map((value, i) => Math.round(value + (CIVIDIS[low + 1][i] - value) * (place - low)));
   return `rgb(${mixed.join(",")})`;
 }
 

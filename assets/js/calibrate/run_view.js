@@ -5,6 +5,7 @@
  */
 
 import { asProblem, listen, request } from "../base/client.js";
+import { AT_REST } from "../base/contract.js";
 import { fill, h, problem, say } from "../base/dom.js";
 import { duration, when } from "../base/format.js";
 import { MixtureExplorer } from "../explorer/experts_part.js";
@@ -16,7 +17,6 @@ import { RunMatrix } from "./run_matrix.js";
 import * as State from "./run_state.js";
 
 const POLL_MS = 1500;
-const AT_REST = ["finished", "failed", "cancelled", "interrupted"];
 export class RunView {
   /**
    * @param {{card: HTMLElement, recipeCard: HTMLElement, measured: Function, study: HTMLElement, fields: Array, methods: object,

@@ -3,18 +3,10 @@
  * @module lab
  */
 
-import {
-  EVERYWHERE,
-  fit,
-  LAB_CONTROLS,
-  LAB_PANELS,
-  LAB_VIEW,
-  parse,
-  serialise,
-  unknownNames,
-} from "../base/address.js";
+import { fit, LAB_VIEW, parse, serialise, unknownNames } from "../base/address.js";
 import { remember } from "../base/address_bar.js";
 import { asProblem, request } from "../base/client.js";
+import { CONTROLS, EVERYWHERE, PANELS } from "../base/contract.js";
 import { fill, h } from "../base/dom.js";
 import { ORIGINS } from "../base/format.js";
 import { isLocked, link } from "../base/link.js";
@@ -31,7 +23,7 @@ export async function mount() {
   const explorer = new MixtureExplorer({ root, prefix: "lab-", onChange: (state, reload) => changed(state, reload) });
   const { state: wanted, problems } = parse(location.search, LAB_VIEW);
   const place = root.querySelector('[data-part="link-note"]');
-  const told = [...problems, ...link.problems, ...unknownNames(link, LAB_CONTROLS, { ...LAB_PANELS, ...EVERYWHERE })];
+  const told = [...problems, ...link.problems, ...unknownNames(link, CONTROLS, { ...PANELS, ...EVERYWHERE })];
   let studies = [];
   let first = null; // the study that opens without a wish
 
@@ -143,8 +135,8 @@ export async function mount() {
   });
 
   shareMenu(root.querySelector('[data-part="share"]'), {
-    controls: LAB_CONTROLS,
-    panels: { ...LAB_PANELS, ...EVERYWHERE },
+    controls: CONTROLS,
+    panels: { ...PANELS, ...EVERYWHERE },
     link,
     // A link that is sent says all: what opens without a wish may be another study tomorrow.
     address: (given) =>

@@ -3,9 +3,8 @@
  * @module preview
  */
 
+import { ENDS } from "../base/contract.js";
 import { format, plain } from "../base/format.js";
-
-export const ENDED = ["finished", "failed", "cancelled", "interrupted"];
 
 /** What a point says, by the names of the curves. */
 const VALUES = { recon: "relative_recon", heldOut: "relative_held_out", sar: "relative_sar" };
@@ -48,7 +47,7 @@ export function reduce(state, event) {
     points[event.index] = Object.fromEntries(Object.entries(VALUES).map(([name, key]) => [name, event[key] ?? null]));
     Object.assign(next, { lams: lams.slice(0, event.total), points: points.slice(0, event.total) });
   }
-  if (ENDED.includes(event.type)) next.ended = event.type;
+  if (ENDS.includes(event.type)) next.ended = event.type;
   return next;
 }
 

@@ -3,8 +3,9 @@
  * @module learn/address
  */
 
-import { EVERYWHERE, unknownNames, whole } from "../base/address.js";
+import { unknownNames, whole } from "../base/address.js";
 import { nearest } from "../base/address_bar.js";
+import { EVERYWHERE } from "../base/contract.js";
 import { plain } from "../base/format.js";
 
 const NUMBER = /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i;

@@ -69,7 +69,6 @@ function follow(revision) {
             })
           : null,
       ),
-    types: ["run", "removed"],
   });
 }
 
