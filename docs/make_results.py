@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from make_reference import table
 
-from sarqc.study.document import Line, Study, read_array
+from sarqc.study.document import Line, Study
 from sarqc.study.facts import LineFacts, lam_index, line_facts
 from sarqc.study.paired import mean_over_draws
 
@@ -21,18 +21,18 @@ SARQC = ("sarqc-gs", "sarqc-gbs", "sarqc-gptaq", "sarqc-omniquant")
 WORDS = {-1: "better than", 0: "not to be told from", 1: "worse than"}
 
 
-def all_facts(study: Study, folder: Path) -> list[LineFacts]:
-    return [line_facts(study, folder, method=line.name, bits=line.bits, layer=None) for line in study.lines]
+def all_facts(study: Study) -> list[LineFacts]:
+    return [line_facts(study, method=line.name, bits=line.bits, layer=None) for line in study.lines]
 
 
-def chosen_text(folder: Path, line: Line) -> str:
+def chosen_text(study: Study, line: Line) -> str:
     """What “auto” took: every λ that it took for the model, or of its choices for layers the most frequent."""
     if line.selected is None:
         return "–"
-    lams = read_array(folder, line.arrays["selected_lambda"])
+    lams = study.array(line, "selected_lambda")
     if line.selected == "model":
         return "λ " + ", ".join(f"{value:g}" for value in np.unique(lams[:, 0].round(6)))
-    gammas = np.nan_to_num(read_array(folder, line.arrays["selected_gamma"]), nan=-1.0)  # -1: the method has none
+    gammas = np.nan_to_num(study.array(line, "selected_gamma"), nan=-1.0)  # -1: the method has none
     pairs, counts = np.unique(np.stack([lams, gammas], -1).reshape(-1, 2).round(6), axis=0, return_counts=True)
     lam, gamma = pairs[counts.argmax()]
     share = f"{counts.max() / counts.sum():.0%} of layers"
@@ -50,7 +50,7 @@ def compared(facts: LineFacts) -> tuple[str, str] | None:
     return number, f"{WORDS[difference.verdict((0, 0))]} {facts.baseline.label}"
 
 
-def methods_table(found: list[LineFacts], folder: Path) -> str:
+def methods_table(found: list[LineFacts]) -> str:
     rows = []
     for facts in found:
         values = facts.perplexity.values[:, 0, 0]
@@ -58,7 +58,7 @@ def methods_table(found: list[LineFacts], folder: Path) -> str:
         difference, verdict = compared(facts) or ("–", "–")
         accuracy = float(facts.accuracy.mean[0, 0])
         rows.append(
-            [facts.line.label, chosen_text(folder, facts.line), f"{values.mean():.2f} ({spread:.2f})", difference,
+            [facts.line.label, chosen_text(facts.study, facts.line), f"{values.mean():.2f} ({spread:.2f})", difference,
              verdict, f"{accuracy:.1%}"]
         )  # fmt: skip
     head = ["method", "chosen", "perplexity (over draws)", "paired difference", "", "accuracy"]
@@ -78,13 +78,12 @@ def summary(found: list[LineFacts]) -> str:
     return "\n".join(said)
 
 
-def gap_table(study: Study, folder: Path, bits: int) -> str:
+def gap_table(study: Study, bits: int) -> str:
     """Mean relative error over layers and draws, on calibration and on unseen text, by calibration sequences."""
     line = study.line("rqc-gbs", bits)
     length = study.protocol["calibration"]["length"]
     recon, unseen = (
-        mean_over_draws(np.asarray(read_array(folder, line.arrays[f"{name}_by_size"])).mean(axis=1))
-        for name in ("recon", "held_out")
+        mean_over_draws(np.asarray(study.array(line, f"{name}_by_size")).mean(axis=1)) for name in ("recon", "held_out")
     )  # size, γ, λ
     shown = [index for lam in (0.0, 0.01, 0.3, 1.0) if (index := lam_index(line, lam)) is not None]
     rows = [
@@ -96,8 +95,7 @@ def gap_table(study: Study, folder: Path, bits: int) -> str:
 
 def page() -> str:
     runs, explored = (Study.open(STUDIES / name) for name in ("tiny-llama-methods", "tiny-llama"))
-    folder = STUDIES / runs.id
-    found = all_facts(runs, folder)
+    found = all_facts(runs)
     calibration, test = runs.protocol["calibration"], runs.protocol["test"]
     parts = [
         "# What the methods give",
@@ -115,14 +113,14 @@ def page() -> str:
         summary(found),
     ]
     for bits in sorted({facts.line.bits for facts in found}):
-        parts += [f"### {bits} bits", methods_table([facts for facts in found if facts.line.bits == bits], folder)]
+        parts += [f"### {bits} bits", methods_table([facts for facts in found if facts.line.bits == bits])]
     parts += [
         "## More calibration text, smaller gap",
         "Mean relative reconstruction error over layers and draws of the column solver with identity, on the "
         "calibration text / on unseen text (float prefix). λ = 0.01 is GPTQ.",
     ]
     for bits in sorted({line.bits for line in explored.lines if line.sizes}):
-        parts += [f"### {bits} bits", gap_table(explored, STUDIES / explored.id, bits)]
+        parts += [f"### {bits} bits", gap_table(explored, bits)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,11 @@ from sarqc.study.document import Study
 from sarqc.study.facts import LineFacts, has_lam, line_facts
 
 
-def compare_view(studies: Sequence[tuple[Study, Path]]) -> dict[str, Any]:
+def compare_view(studies: Sequence[Study]) -> dict[str, Any]:
     """Two or more studies side by side: first where their recipes differ, then numbers, then curves overlaid."""
     if len(studies) < 2:
         raise Refused("a comparison needs at least two studies", "compare", "Choose two or more.")
-    facts = [_chosen_facts(study, folder) for study, folder in studies]
+    facts = [_chosen_facts(study) for study in studies]
     names = [f"{'ABCDEFGH'[i % 8]}: {one.study.title}" for i, one in enumerate(facts)]
     return {
         "studies": [{"id": one.study.id, "name": name} for one, name in zip(facts, names, strict=True)],
@@ -33,9 +32,9 @@ def compare_view(studies: Sequence[tuple[Study, Path]]) -> dict[str, Any]:
     }
 
 
-def _chosen_facts(study: Study, folder: Path) -> LineFacts:
+def _chosen_facts(study: Study) -> LineFacts:
     line = next((one for one in study.lines if one.chosen is not None), None) or default_line(study, None, None)
-    return line_facts(study, folder, method=line.name, bits=line.bits, layer=None, with_identity=False)
+    return line_facts(study, method=line.name, bits=line.bits, layer=None, with_identity=False)
 
 
 def _recipe_differences(facts: Sequence[LineFacts]) -> list[dict[str, Any]]:

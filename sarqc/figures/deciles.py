@@ -6,14 +6,13 @@ channels saliency holds, and which it lets go, is in that difference.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sarqc.figures.drawing import DRIFT, PLAIN_AXIS, Figure, base_layout, bind, note
 from sarqc.figures.numbers import number, point_names
-from sarqc.study.facts import LineFacts, equal_points, read
+from sarqc.study.facts import LineFacts, equal_points
 
 LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share of the axis
 # Side by side, or one above the other where the card is as narrow as a phone.
@@ -21,13 +20,13 @@ LEFT, RIGHT, UPPER, LOWER = (0, 0.48), (0.73, 1), (0.62, 1), (0, 0.34)
 NARROW_BELOW = 420
 
 
-def deciles(facts: LineFacts, folder: Path) -> Figure | None:
+def deciles(facts: LineFacts) -> Figure | None:
     """Root-mean-square drift of the first draw, by decile; identity is drawn where the study has it at some λ."""
-    chosen = decile_drift(facts, folder)
+    chosen = decile_drift(facts)
     if chosen is None:
         return None
     names, several = point_names(facts.line), len(facts.line.lams) > 1
-    twin = _identity(facts, folder) if several else None
+    twin = _identity(facts) if several else None
     every = [chosen] if twin is None else [chosen, twin]
     high = max(float(np.nanmax(one)) for one in every) * 1.08 or 1.0
     count = chosen.shape[-1]
@@ -57,17 +56,17 @@ def deciles(facts: LineFacts, folder: Path) -> Figure | None:
     return figure
 
 
-def decile_drift(facts: LineFacts, folder: Path) -> np.ndarray | None:
+def decile_drift(facts: LineFacts) -> np.ndarray | None:
     """Root-mean-square ΔW by decile, (G, M, 10): of the layer, or over the layers together; None where not recorded."""
-    array = read(folder, facts.line, "deciles")  # L G M 10
+    array = facts.read("deciles")  # L G M 10
     if array is None:
         return None
     return np.sqrt(np.nanmean(array**2, axis=0)) if facts.layer is None else array[facts.layer]
 
 
-def _identity(facts: LineFacts, folder: Path) -> np.ndarray | None:
+def _identity(facts: LineFacts) -> np.ndarray | None:
     """The identity line's drift at each λ of this line, NaN where it has no such λ; equal for every γ."""
-    found = None if facts.identity is None else decile_drift(facts.identity, folder)
+    found = None if facts.identity is None else decile_drift(facts.identity)
     if facts.identity is None or found is None:
         return None
     columns = equal_points(facts.line, facts.identity.line)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,16 +12,16 @@ from sarqc.figures.layer_map import frame, short_name, show
 from sarqc.figures.layer_quantities import Quantity, slim_bar
 from sarqc.figures.numbers import draws_text, error_text, percent, point_names
 from sarqc.study.experts import Experts, TokenCounts, experts_of, token_counts, words
-from sarqc.study.facts import LineFacts, is_point, read
+from sarqc.study.facts import LineFacts, is_point
 from sarqc.study.paired import mean_over_draws
 
 MOST_DOTTED = 40  # with more experts in a block than this “few” has no mark beside its colour
 NONE_MARK = {"symbol": "x-thin", "line": {"color": "var(--bad)", "width": 2}}
 
 
-def counts_of(facts: LineFacts, folder: Path) -> TokenCounts | None:
+def counts_of(facts: LineFacts) -> TokenCounts | None:
     """Tokens of each expert in the line's draws; None for dense models and where the study did not count."""
-    experts, tokens = experts_of(facts.study.layers), read(folder, facts.line, "tokens")
+    experts, tokens = experts_of(facts.study.layers), facts.read("tokens")
     return None if experts is None or tokens is None else token_counts(experts, tokens)
 
 
@@ -239,12 +238,12 @@ MOST_POINTS = 400  # with more experts than this only the medians are drawn
 BINS = 6
 
 
-def tokens_error(facts: LineFacts, folder: Path, counts: TokenCounts | None) -> Figure | None:
+def tokens_error(facts: LineFacts, counts: TokenCounts | None) -> Figure | None:
     """Error on unseen text against the tokens that an expert saw, at the smallest λ and at the shown one.
 
     A point is an expert: the mean over its linears and over the draws. None for dense models and without unseen text.
     """
-    held = read(folder, facts.line, "held_out")
+    held = facts.read("held_out")
     if counts is None or held is None:
         return None
     by_layer = mean_over_draws(held)  # L G M

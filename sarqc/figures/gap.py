@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from sarqc.figures.drawing import (
     plain_numbers,
 )
 from sarqc.figures.numbers import NBSP, difference_decimals, draws_text, error_text, lam_text, number, point_names
-from sarqc.study.facts import LineFacts, has_lam, read, select_layer
+from sarqc.study.facts import LineFacts, has_lam, select_layer
 from sarqc.study.paired import Difference, paired_difference
 
 LABEL_GAP = 0.075  # least distance of two labels at the lines' ends, as a share of the panel
@@ -40,9 +39,9 @@ class _Sizes:
     gap: Difference  # unseen minus calibration, paired by draw
 
 
-def gap(facts: LineFacts, folder: Path) -> Figure | None:
+def gap(facts: LineFacts) -> Figure | None:
     """The two errors at the shown λ and γ, what lies between them, and faintly the same at the smallest λ."""
-    sizes = read_sizes(facts, folder)
+    sizes = read_sizes(facts)
     if sizes is None:
         return None
     line = facts.line
@@ -64,10 +63,10 @@ def gap(facts: LineFacts, folder: Path) -> Figure | None:
     return figure
 
 
-def read_sizes(facts: LineFacts, folder: Path) -> _Sizes | None:
+def read_sizes(facts: LineFacts) -> _Sizes | None:
     """The errors by amount of calibration of the layer, or their mean over layers; None where nobody looked."""
     line = facts.line
-    arrays = [select_layer(read(folder, line, name), facts.layer) for name in ("recon_by_size", "held_out_by_size")]
+    arrays = [select_layer(facts.read(name), facts.layer) for name in ("recon_by_size", "held_out_by_size")]
     calibration, unseen = arrays
     if calibration is None or unseen is None or not line.sizes:
         return None

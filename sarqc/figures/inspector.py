@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from sarqc.figures.drawing import PLAIN_AXIS, Figure, base_layout, bind, note
 from sarqc.figures.layer_map import layer_label
 from sarqc.figures.numbers import point_names
-from sarqc.study.facts import LineFacts, read
+from sarqc.study.facts import LineFacts
 
 MOST_LEVELS = 32  # more are too close to be told apart
 NARROW_CHANNELS = 32  # shown where there is little room
@@ -33,10 +32,10 @@ class Group:
     other: np.ndarray  # G M C, True where another level lies nearer to the weight
 
 
-def read_group(facts: LineFacts, folder: Path, layer: int) -> Group | None:
+def read_group(facts: LineFacts, layer: int) -> Group | None:
     """The group of a layer; None where the study holds none."""
     names = ("group_place", "group_weight", "group_codes", "group_zero", "group_step")
-    arrays = [read(folder, facts.line, name) for name in names]
+    arrays = [facts.read(name) for name in names]
     if any(array is None for array in arrays):
         return None
     place, weight, codes, zero, step = (array[layer] for array in arrays if array is not None)
@@ -50,12 +49,12 @@ def read_group(facts: LineFacts, folder: Path, layer: int) -> Group | None:
     return Group(int(place[0]), int(place[1]), weight, levels, (codes - zero) * step, other)
 
 
-def inspector(facts: LineFacts, folder: Path, layer: int) -> Figure | None:
+def inspector(facts: LineFacts, layer: int) -> Figure | None:
     """Float weights as rings on the grid's levels, and an arrow from each to the level that it takes.
 
     An arrow that does not end at the nearest level stands out: that weight makes up for errors of others.
     """
-    group = read_group(facts, folder, layer)
+    group = read_group(facts, layer)
     if group is None:
         return None
     channels = group.first + np.arange(len(group.weight))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from sarqc.figures.drawing import CIVIDIS, SHADES
 from sarqc.figures.numbers import error_text, lam_text, point_names
 from sarqc.study.experts import unreached_is_unknown
-from sarqc.study.facts import LineFacts, Selection, read
+from sarqc.study.facts import LineFacts, Selection
 from sarqc.study.paired import mean_over_draws
 
 # name in an address → what a card is called, in a list; the first that a line has is shown without a wish
@@ -150,17 +149,17 @@ class Quantity:
         return f"{value:,.0f}" if self.name == "tokens" else error_text(value)
 
 
-def quantities_of(facts: LineFacts, folder: Path) -> list[str]:
+def quantities_of(facts: LineFacts) -> list[str]:
     """Names of the quantities that a line has, the one shown without a wish first."""
-    return [name for name in QUANTITIES if _samples(facts, folder, name) is not None]
+    return [name for name in QUANTITIES if _samples(facts, name) is not None]
 
 
-def quantity_of(facts: LineFacts, folder: Path, name: str | None = None) -> Quantity | None:
+def quantity_of(facts: LineFacts, name: str | None = None) -> Quantity | None:
     """A quantity of a line; the first it has where it has not that one, None where it has none at all."""
-    samples = None if name is None else _samples(facts, folder, name)
+    samples = None if name is None else _samples(facts, name)
     if samples is None:
-        name = next(iter(quantities_of(facts, folder)), None)
-        samples = None if name is None else _samples(facts, folder, name)
+        name = next(iter(quantities_of(facts)), None)
+        samples = None if name is None else _samples(facts, name)
     if name is None or samples is None:
         return None
     if name in ("lambda", "gamma"):
@@ -173,7 +172,7 @@ def quantity_of(facts: LineFacts, folder: Path, name: str | None = None) -> Quan
     return Quantity(name, mean_over_draws(samples))
 
 
-def _samples(facts: LineFacts, folder: Path, name: str) -> np.ndarray | None:
+def _samples(facts: LineFacts, name: str) -> np.ndarray | None:
     """Numbers of each draw, D L or D L G M; None where the line has no such, or they would tell nothing."""
     if name in ("lambda", "gamma"):
         found = facts.selection
@@ -183,9 +182,9 @@ def _samples(facts: LineFacts, folder: Path, name: str) -> np.ndarray | None:
         return chosen if found is not None and chosen is not None and len(_steps(found, name)) > 1 else None
     if name == "tokens" and all(layer.expert is None for layer in facts.study.layers):
         return None  # every layer of a dense model sees all of them
-    array = read(folder, facts.line, name)
+    array = facts.read(name)
     if name == "sar" and array is not None:
-        array = unreached_is_unknown(array, read(folder, facts.line, "tokens"))
+        array = unreached_is_unknown(array, facts.read("tokens"))
     return None if array is None or not np.isfinite(array).any() else array
 
 

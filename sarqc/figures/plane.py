@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -45,11 +44,11 @@ class _Points:
     lines: list[str] | None = None  # names of lines, where the points are those of several methods
 
 
-def plane(facts: LineFacts, folder: Path) -> Figure | None:
+def plane(facts: LineFacts) -> Figure | None:
     """The points of a line joined in the order of λ; for a line of one point, those of the study's other methods."""
     if facts.drift is None or (facts.recon is None and facts.held_out is None):
         return None
-    points = _of_line(facts) if len(facts.line.lams) > 1 else _of_methods(facts, folder)
+    points = _of_line(facts) if len(facts.line.lams) > 1 else _of_methods(facts)
     every = [
         np.concatenate([v[:, mask].ravel() for _, _, v in points.errors]) for mask in (points.inner, ~points.inner)
     ]
@@ -103,7 +102,7 @@ def _of_line(facts: LineFacts) -> _Points:
     return _Points(point_names(facts.line), facts.drift, _errors([facts]), inner, list(range(len(lams))))
 
 
-def _of_methods(facts: LineFacts, folder: Path) -> _Points:
+def _of_methods(facts: LineFacts) -> _Points:
     """Every line of one point at this width and with the same quantities measured."""
     study, line = facts.study, facts.line
     found = []
@@ -112,7 +111,7 @@ def _of_methods(facts: LineFacts, folder: Path) -> _Points:
             continue
         one = facts
         if other.name != line.name:
-            one = line_facts(study, folder, method=other.name, bits=line.bits, layer=facts.layer, with_identity=False)
+            one = line_facts(study, method=other.name, bits=line.bits, layer=facts.layer, with_identity=False)
         alike = [getattr(one, name) is None for name in ("drift", "recon", "held_out")]
         if alike == [getattr(facts, name) is None for name in ("drift", "recon", "held_out")]:
             found.append(one)

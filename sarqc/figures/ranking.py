@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,10 +34,10 @@ class _Row:
     against: str  # the baseline's name, or nothing where the row is one itself
 
 
-def methods(facts: LineFacts, folder: Path, quality_name: str = "perplexity") -> Figure | None:
+def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None:
     """Every method of the study at this width, each at its own best λ; None where there is nothing to compare."""
     lower = quality_name == "perplexity"
-    rows = _rows(facts, folder, quality_name, 1.0 if lower else 100.0)
+    rows = _rows(facts, quality_name, 1.0 if lower else 100.0)
     if len(rows) < 2:
         return None
     rows.sort(key=lambda row: row.value, reverse=lower)  # drawn from below: the best comes last and stands highest
@@ -73,13 +72,13 @@ def methods(facts: LineFacts, folder: Path, quality_name: str = "perplexity") ->
     return figure
 
 
-def _rows(facts: LineFacts, folder: Path, quality_name: str, unit: float) -> list[_Row]:
+def _rows(facts: LineFacts, quality_name: str, unit: float) -> list[_Row]:
     study, bits = facts.study, facts.line.bits
     lines = [line for line in study.lines if line.bits == bits]
     named = {line.name for line in lines}
     rows = []
     for line in lines:
-        one = line_facts(study, folder, method=line.name, bits=bits, layer=facts.layer, with_identity=False)
+        one = line_facts(study, method=line.name, bits=bits, layer=facts.layer, with_identity=False)
         quality: Quality | None = getattr(one, quality_name)
         best = None if quality is None else _best(quality, quality_name)
         if quality is None or best is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from sarqc.figures.drawing import SHADES, Figure, base_layout, bind, note
 from sarqc.figures.numbers import number, point_names
 from sarqc.study.document import SIGNED_ZERO
-from sarqc.study.facts import LineFacts, layer_slice, read
+from sarqc.study.facts import LineFacts, layer_slice
 from sarqc.study.paired import mean_over_draws
 
 BOTH_SIGNS = [[0, "var(--drift)"], [0.5, "var(--line)"], [1, "var(--recon)"]]
@@ -45,13 +44,13 @@ POOLINGS = (
 Arrays = dict[str, dict[str, Any]]
 
 
-def surface_arrays(facts: LineFacts, folder: Path, layer: int) -> Arrays:
+def surface_arrays(facts: LineFacts, layer: int) -> Arrays:
     """Where the browser finds each pooled picture of one layer that the line has: file, the bytes of that layer, shape,
     the value of 255 and what stands for 0. By name; empty where there are none."""
     found: Arrays = {}
     for pooling in POOLINGS:
         name = pooling.array
-        ref, scales = facts.line.arrays.get(name), read(folder, facts.line, f"{name}_scale")
+        ref, scales = facts.line.arrays.get(name), facts.read(f"{name}_scale")
         if ref is None or scales is None:
             continue
         offset, length = layer_slice(ref, layer)
@@ -77,11 +76,11 @@ def pooling_choices(arrays: Arrays) -> list[dict[str, Any]]:
     ]
 
 
-def surface_layer(facts: LineFacts, folder: Path) -> int:
+def surface_layer(facts: LineFacts) -> int:
     """The layer whose surface is shown: the chosen one, or for all layers the one that drifts most."""
     if facts.layer is not None:
         return facts.layer
-    drift = read(folder, facts.line, "drift")
+    drift = facts.read("drift")
     if drift is None:
         return 0
     by_layer = mean_over_draws(drift)  # L G M

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from sarqc.figures.layer_quantities import quantities_of, quantity_of
 from sarqc.figures.surfaces import surface_layer
 from sarqc.figures.view import point_rows
 from sarqc.study.document import Study, one_draw
-from sarqc.study.facts import LineFacts, line_facts, read
+from sarqc.study.facts import LineFacts, line_facts
 from sarqc.study.paired import mean_over_draws, paired_difference
 
 Row = dict[str, Any]
@@ -51,7 +50,7 @@ HEADINGS: dict[str, tuple[str, str]] = {
 
 
 def figure_table(
-    study: Study, folder: Path, figure: str, *, method: str, bits: int, layer: int | None, draw: int | None = None
+    study: Study, figure: str, *, method: str, bits: int, layer: int | None, draw: int | None = None
 ) -> dict[str, Any]:
     """Columns and rows of the numbers behind a figure of the Lab, for every γ and λ of a line.
 
@@ -60,14 +59,14 @@ def figure_table(
     """
     if draw is not None:
         study = one_draw(study, draw)
-    facts = line_facts(study, folder, method=method, bits=bits, layer=layer)
+    facts = line_facts(study, method=method, bits=bits, layer=layer)
     if figure in ("hero", "plane", "gamma_grid"):
         n_g, n_m = len(facts.line.gammas), len(facts.line.lams)
         return point_rows(facts, [(g, m) for g in range(n_g) for m in range(n_m)])
     if figure not in TABLES:
         have = ", ".join(("hero", "plane", "gamma_grid", *TABLES))
         raise NotFound(f"there is no table of “{figure}”", f"study {study.id}", f"There are tables of {have}.")
-    rows = [{key: _known(value) for key, value in row.items()} for row in TABLES[figure](facts, folder)]
+    rows = [{key: _known(value) for key, value in row.items()} for row in TABLES[figure](facts)]
     present = {key for row in rows for key, value in row.items() if value is not None}
     columns = [{"key": key, "title": title, "kind": kind} for key, (title, kind) in HEADINGS.items() if key in present]
     return {"columns": columns, "rows": rows}
@@ -87,9 +86,9 @@ def _points(facts: LineFacts) -> Iterator[tuple[tuple[int, int], Row]]:
             yield (g, m), {"lambda": "auto" if facts.line.selected else lam, "gamma": gamma}
 
 
-def _deciles(facts: LineFacts, folder: Path) -> Iterator[Row]:
-    values = decile_drift(facts, folder)
-    identity = None if facts.identity is None else decile_drift(facts.identity, folder)
+def _deciles(facts: LineFacts) -> Iterator[Row]:
+    values = decile_drift(facts)
+    identity = None if facts.identity is None else decile_drift(facts.identity)
     twins = list(facts.identity.line.lams) if facts.identity is not None else []
     for at, named in _points(facts) if values is not None else ():
         lam = named["lambda"]
@@ -102,9 +101,9 @@ def _deciles(facts: LineFacts, folder: Path) -> Iterator[Row]:
             yield {**named, "decile": decile + 1, **drifts}
 
 
-def _layers(facts: LineFacts, folder: Path) -> Iterator[Row]:
+def _layers(facts: LineFacts) -> Iterator[Row]:
     """Every quantity that the map can be coloured by; those that λ does not change stand in every row."""
-    found = [quantity_of(facts, folder, name) for name in quantities_of(facts, folder)]
+    found = [quantity_of(facts, name) for name in quantities_of(facts)]
     arrays = {COLUMN_OF.get(one.name, one.name): one.values for one in found if one is not None}
     for index, layer in enumerate(facts.study.layers):
         for (g, m), named in _points(facts):
@@ -114,10 +113,10 @@ def _layers(facts: LineFacts, folder: Path) -> Iterator[Row]:
             yield {"layer": layer.name, **named, **numbers}
 
 
-def _gap(facts: LineFacts, folder: Path) -> Iterator[Row]:
+def _gap(facts: LineFacts) -> Iterator[Row]:
     means = {}
     for name in ("recon", "held_out"):
-        array = read(folder, facts.line, f"{name}_by_size")  # D L S G M
+        array = facts.read(f"{name}_by_size")  # D L S G M
         if array is not None:
             chosen = np.nanmean(array, axis=1) if facts.layer is None else array[:, facts.layer]
             means[name] = mean_over_draws(chosen)  # S G M
@@ -126,11 +125,11 @@ def _gap(facts: LineFacts, folder: Path) -> Iterator[Row]:
             yield {**named, "sequences": size, **{name: values[(s, *at)] for name, values in means.items()}}
 
 
-def _methods(facts: LineFacts, folder: Path) -> Iterator[Row]:
+def _methods(facts: LineFacts) -> Iterator[Row]:
     for line in facts.study.lines:
         if line.bits != facts.line.bits:
             continue
-        one = line_facts(facts.study, folder, method=line.name, bits=line.bits, layer=facts.layer, with_identity=False)
+        one = line_facts(facts.study, method=line.name, bits=line.bits, layer=facts.layer, with_identity=False)
         for at, named in _points(one):
             row = {"method": line.name, **named}
             for name in ("perplexity", "accuracy"):
@@ -143,7 +142,7 @@ def _methods(facts: LineFacts, folder: Path) -> Iterator[Row]:
             yield row
 
 
-def _selection(facts: LineFacts, folder: Path) -> Iterator[Row]:
+def _selection(facts: LineFacts) -> Iterator[Row]:
     found = facts.selection
     for d, seed in enumerate(facts.line.draws if found is not None else ()):
         for index, layer in enumerate(facts.study.layers):
@@ -152,9 +151,9 @@ def _selection(facts: LineFacts, folder: Path) -> Iterator[Row]:
                 yield {"draw": seed, "layer": layer.name, "lambda": found.lam[d, index], "gamma": gamma}
 
 
-def _weights(facts: LineFacts, folder: Path) -> Iterator[Row]:
-    layer = surface_layer(facts, folder)
-    group = read_group(facts, folder, layer)
+def _weights(facts: LineFacts) -> Iterator[Row]:
+    layer = surface_layer(facts)
+    group = read_group(facts, layer)
     for at, named in _points(facts) if group is not None else ():
         for index, weight in enumerate(group.weight):
             yield {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from sarqc.errors import NotFound, Refused
@@ -49,7 +48,6 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
 
 def lab_view(
     study: Study,
-    folder: Path,
     *,
     method: str | None = None,
     bits: int | str | None = None,
@@ -80,15 +78,15 @@ def lab_view(
     at = None if layer in (None, "", "all") else _whole(layer, "layer")
     if len(study.layers) == 1:
         at = 0  # all layers of it are this one
-    facts = line_facts(study, folder, method=line.name, bits=line.bits, layer=at)
-    shown = surface_layer(facts, folder)
-    arrays = surface_arrays(facts, folder, shown)
-    counts = counts_of(facts, folder)
+    facts = line_facts(study, method=line.name, bits=line.bits, layer=at)
+    shown = surface_layer(facts)
+    arrays = surface_arrays(facts, shown)
+    counts = counts_of(facts)
     n_g, n_m = len(line.gammas), len(line.lams)
     grid = [(g, m) for g in range(n_g) for m in range(n_m)]
     scales = scales_of(facts)
     chosen = scale if scale in scales else "raw"
-    coloured = quantity_of(facts, folder, quantity)
+    coloured = quantity_of(facts, quantity)
     return {
         "study": _study_facts(study),
         "line": _line_facts(study, line),
@@ -98,7 +96,7 @@ def lab_view(
         "scale": chosen,
         "scales": [{"name": name, "title": SCALES[name]} for name in scales],
         "quantity": None if coloured is None else coloured.name,
-        "quantities": [{"name": name, "title": QUANTITIES[name][1]} for name in quantities_of(facts, folder)],
+        "quantities": [{"name": name, "title": QUANTITIES[name][1]} for name in quantities_of(facts)],
         "draw": seed,
         "draws": list(draws),
         "default": {"method": first.name, "bits": first.bits},
@@ -113,7 +111,7 @@ def lab_view(
         "band": (facts.perplexity.band.tolist() if facts.perplexity else [[False] * n_m] * n_g),
         "sentences": [[sentence(facts, g, m) for m in range(n_m)] for g in range(n_g)],
         "small_print": [[small_print(facts, g, m) for m in range(n_m)] for g in range(n_g)],
-        "figures": _figures(facts, folder, arrays, shown, counts, chosen, coloured),
+        "figures": _figures(facts, arrays, shown, counts, chosen, coloured),
         "arrays": arrays,
         "poolings": pooling_choices(arrays),
         "surface_layer": shown,
@@ -126,7 +124,6 @@ def lab_view(
 
 def _figures(
     facts: LineFacts,
-    folder: Path,
     arrays: Arrays,
     shown: int,
     counts: TokenCounts | None,
@@ -135,26 +132,26 @@ def _figures(
 ) -> dict[str, Figure | None]:
     """Every figure by name, None for what this line has not. A line of one point has no curves: there the methods of
     the study, side by side, take the first place."""
-    compared = methods(facts, folder)
+    compared = methods(facts)
     first = hero(facts, scale=scale)
     first_accuracy = hero(facts, "accuracy", scale=scale) if facts.accuracy is not None else None
     if compared is not None and is_point(facts.line):
-        first, first_accuracy, compared = compared, methods(facts, folder, "accuracy"), None
+        first, first_accuracy, compared = compared, methods(facts, "accuracy"), None
     return {
         "hero": first,
         "hero_accuracy": first_accuracy,
         **weight_figures(facts, arrays, shown),
-        "inspector": inspector(facts, folder, shown),
-        "deciles": deciles(facts, folder),
+        "inspector": inspector(facts, shown),
+        "deciles": deciles(facts),
         "map": layer_map(facts, coloured),
         "map_experts": expert_map(facts, coloured, counts),
         "tokens": token_map(facts, counts),
-        "tokens_error": tokens_error(facts, folder, counts),
-        "plane": plane(facts, folder),
+        "tokens_error": tokens_error(facts, counts),
+        "plane": plane(facts),
         "gamma_grid": gamma_grid(facts),
         "methods": compared,
         "selection": selection(facts),
-        "gap": gap(facts, folder),
+        "gap": gap(facts),
     }
 
 

@@ -50,10 +50,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from sarqc.errors import NotFound, Refused
 from sarqc.models.families import LayerInfo
+from sarqc.study.experts import unreached_is_unknown
 
 SCHEMA_VERSION = 3
 SIGNED_ZERO = 128  # what stands for 0 in ``surface_signed``
@@ -123,7 +124,9 @@ class Line(_Document):
 
 
 class Study(_Document):
-    """The whole of a ``study.json``. Numbers live in arrays; ``array`` reads them."""
+    """The whole of a ``study.json``. Numbers live in arrays, which a study that was opened or written reads from its
+    folder: ``read`` for calculations, ``array`` as they are stored.
+    """
 
     schema_version: int = SCHEMA_VERSION
     id: str = Field(pattern=r"^[A-Za-z0-9._-]+$")
@@ -137,6 +140,11 @@ class Study(_Document):
     lines: tuple[Line, ...]
     layer_reports: dict[str, dict[str, Any]] = Field(default_factory=dict)  # of the chosen point, by layer name
     flags: tuple[str, ...] = ()
+    _folder: Path | None = PrivateAttr(default=None)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal documents, wherever their arrays lie: these are named by their content."""
+        return isinstance(other, Study) and dict(self) == dict(other)
 
     @classmethod
     def open(cls, folder: Path) -> Study:
@@ -155,7 +163,9 @@ class Study(_Document):
                 str(folder),
                 "Update sarqc.",
             )
-        return cls.model_validate(_migrated(document))
+        study = cls.model_validate(_migrated(document))
+        study._folder = folder
+        return study
 
     def line(self, name: str, bits: int) -> Line:
         """The line of a name at a width; a method's own name also finds its only line. Raises ``NotFound``."""
@@ -166,14 +176,45 @@ class Study(_Document):
         have = ", ".join(f"{line.name} at {line.bits} bits" for line in self.lines)
         raise NotFound(f"no line for {name} at {bits} bits", f"study {self.id}", f"It has {have}.")
 
+    @property
+    def folder(self) -> Path:
+        """Where the study lies. Raises ``ValueError`` for one that was neither opened nor written."""
+        if self._folder is None:
+            raise ValueError(f"study {self.id} was neither opened nor written, so it has no folder")
+        return self._folder
 
-def read_array(folder: Path, ref: ArrayRef) -> np.ndarray:
-    """The numbers behind a reference, read-only, mapped from the file."""
+    def array(self, line: Line, name: str) -> np.ndarray:
+        """A quantity of one of the study's lines as it is stored: read-only, mapped from the file, axes as in the
+        table above. Raises ``NotFound`` where the line has no such quantity.
+        """
+        ref = line.arrays.get(name)
+        if ref is None:
+            have = ", ".join(line.arrays)
+            raise NotFound(
+                f"{line.name} at {line.bits} bits has no array “{name}”", f"study {self.id}", f"It has {have}."
+            )
+        return _mapped(self.folder, ref)
+
+    def read(self, line: Line, name: str) -> np.ndarray | None:
+        """A quantity of one of the study's lines as float64, axes as in the table above; None where it has none.
+
+        NaN: not measured, not answered, or an error of a layer that no token reached.
+        """
+        if name not in line.arrays:
+            return None
+        array = self.array(line, name)
+        if name == "correct":
+            return np.where(array == 255, np.nan, array.astype(np.float64))
+        if name.startswith(("recon", "held_out")):
+            return unreached_is_unknown(array.astype(np.float64), self.read(line, "tokens"))
+        return array.astype(np.float64)
+
+
+def _mapped(folder: Path, ref: ArrayRef) -> np.ndarray:
     if isinstance(ref, OneDraw):
-        return read_array(folder, ref.whole)[ref.at : ref.at + 1]
-    return np.memmap(folder / "arrays" / ref.file, dtype=np.dtype(ref.dtype).newbyteorder("<"), mode="r").reshape(
-        ref.shape
-    )
+        return _mapped(folder, ref.whole)[ref.at : ref.at + 1]
+    dtype = np.dtype(ref.dtype).newbyteorder("<")
+    return np.memmap(folder / "arrays" / ref.file, dtype=dtype, mode="r").reshape(ref.shape)
 
 
 def one_draw(study: Study, seed: int) -> Study:
@@ -220,7 +261,8 @@ class StudyWriter:
         return ArrayRef(file=name, dtype=dtype, shape=array.shape, axes=axes)
 
     def finish(self, study: Study) -> Study:
-        """Writes ``study.json`` and moves the folder into place, replacing an older one of that name."""
+        """Writes ``study.json`` and moves the folder into place, replacing an older one of that name. The study that is
+        returned reads its arrays there."""
         document = study.model_dump(mode="json")
         (self._partial / "study.json").write_text(
             json.dumps(_plain(document), indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
@@ -233,6 +275,7 @@ class StudyWriter:
         else:
             self._partial.rename(self.folder)
         self.folder.chmod(0o755)
+        study._folder = self.folder
         return study
 
     def discard(self) -> None:

@@ -9,14 +9,12 @@ Axes in comments: D calibration draws, L layers, G γ values, M λ values, T tes
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
 from sarqc.errors import NotFound
 from sarqc.quantization.methods import METHODS
-from sarqc.study.document import ArrayRef, Line, Study, read_array
-from sarqc.study.experts import unreached_is_unknown
+from sarqc.study.document import ArrayRef, Line, Study
 from sarqc.study.paired import Difference, mean_over_draws, paired_difference, paired_items, sweet_spot
 
 # The scale searches' λ=0 is AWQ, that of learned clipping is OmniQuant, and the column solvers' identity λ=0.01 is
@@ -103,6 +101,10 @@ class LineFacts:
     to_identity: Difference | None  # perplexity, saliency minus identity at equal λ, G M
     selection: Selection | None  # of a line whose λ was chosen by “auto”
 
+    def read(self, name: str) -> np.ndarray | None:
+        """A quantity of the line over all draws and layers: see ``Study.read``."""
+        return self.study.read(self.line, name)
+
     @property
     def n_draws(self) -> int:
         return len(self.line.draws)
@@ -146,19 +148,6 @@ def equal_points(line: Line, other: Line) -> list[int | None]:
     return [lam_index(other, lam) for lam in line.lams] if has_lam(line) else [None] * len(line.lams)
 
 
-def read(folder: Path, line: Line, name: str) -> np.ndarray | None:
-    """An array of a line as float64, or None where the study has none. NaN: not answered, or no token came."""
-    ref = line.arrays.get(name)
-    if ref is None:
-        return None
-    array = np.asarray(read_array(folder, ref))
-    if name == "correct":
-        return np.where(array == 255, np.nan, array.astype(np.float64))
-    if name.startswith(("recon", "held_out")):
-        return unreached_is_unknown(array.astype(np.float64), read(folder, line, "tokens"))
-    return array.astype(np.float64)
-
-
 def select_layer(array: np.ndarray | None, layer: int | None) -> np.ndarray | None:
     """D L G M → D G M: one layer, or the mean of the relative errors of all layers that have one."""
     if array is None:
@@ -167,7 +156,7 @@ def select_layer(array: np.ndarray | None, layer: int | None) -> np.ndarray | No
     return chosen if np.isfinite(chosen).any() else None
 
 
-def find_baseline(study: Study, folder: Path, line: Line, layer: int | None) -> Baseline | None:
+def find_baseline(study: Study, line: Line, layer: int | None) -> Baseline | None:
     """The point that ``line`` is compared with, wherever the study holds it."""
     lam, holders, label = BASELINE_POINTS.get(line.baseline, (0.0, (), ""))
     for method in (line.baseline, *holders):
@@ -179,7 +168,7 @@ def find_baseline(study: Study, folder: Path, line: Line, layer: int | None) -> 
             continue
 
         def point(name: str, held: Line = held, index: int = index) -> np.ndarray | None:
-            array = read(folder, held, name)
+            array = study.read(held, name)
             if array is None:
                 return None
             if name in ("recon", "held_out", "drift"):
@@ -216,9 +205,7 @@ def _quality(
     )
 
 
-def line_facts(
-    study: Study, folder: Path, *, method: str, bits: int, layer: int | None, with_identity: bool = True
-) -> LineFacts:
+def line_facts(study: Study, *, method: str, bits: int, layer: int | None, with_identity: bool = True) -> LineFacts:
     """Everything the Lab says about one line, named as in ``Line.name``. ``layer`` None: the mean over all layers.
 
     Raises ``NotFound`` for a line or a layer that the study does not have.
@@ -226,17 +213,17 @@ def line_facts(
     line = study.line(method, bits)
     if layer is not None and not 0 <= layer < len(study.layers):
         raise NotFound(f"there is no layer {layer}", f"study {study.id}", f"It has {len(study.layers)} layers, from 0.")
-    base = find_baseline(study, folder, line, layer)
+    base = find_baseline(study, line, layer)
     base_draws = base.draws if base else ()
-    arrays = {name: select_layer(read(folder, line, name), layer) for name in ("recon", "held_out", "sar", "drift")}
+    arrays = {name: select_layer(study.read(line, name), layer) for name in ("recon", "held_out", "sar", "drift")}
 
-    perplexity = read(folder, line, "perplexity")
-    accuracy = read(folder, line, "accuracy")
+    perplexity = study.read(line, "perplexity")
+    accuracy = study.read(line, "accuracy")
     quality: dict[str, Quality | None] = {"perplexity": None, "accuracy": None}
     if perplexity is not None and np.isfinite(perplexity).any():
         quality["perplexity"] = _quality(perplexity, line, base.perplexity if base else None, base_draws, True)
     if accuracy is not None and np.isfinite(accuracy).any():
-        quality["accuracy"] = _accuracy(accuracy, read(folder, line, "correct"), line, base)
+        quality["accuracy"] = _accuracy(accuracy, study.read(line, "correct"), line, base)
 
     change: dict[str, np.ndarray] = {}
     for name in ("recon", "held_out", "drift"):
@@ -251,12 +238,12 @@ def line_facts(
     identity = to_identity = None
     twin = next((one for one in study.lines if _is_identity_of(one, line)), None) if with_identity else None
     if twin is not None:
-        identity = line_facts(study, folder, method=twin.name, bits=bits, layer=layer, with_identity=False)
+        identity = line_facts(study, method=twin.name, bits=bits, layer=layer, with_identity=False)
         to_identity = _against_identity(line, quality["perplexity"], identity)
     means = {name: None if array is None else mean_over_draws(array) for name, array in arrays.items()}
     return LineFacts(
         study, line, layer, base, **quality, **means, change=change, identity=identity, to_identity=to_identity,
-        selection=read_selection(folder, line),
+        selection=read_selection(study, line),
     )  # fmt: skip
 
 
@@ -266,16 +253,16 @@ def _is_identity_of(twin: Line, line: Line) -> bool:
     return same and twin.method == IDENTITY_OF.get(line.method)
 
 
-def read_selection(folder: Path, line: Line) -> Selection | None:
+def read_selection(study: Study, line: Line) -> Selection | None:
     """What “auto” chose for a line, None for other lines and where it was not recorded."""
-    lam, gamma = read(folder, line, "selected_lambda"), read(folder, line, "selected_gamma")
+    lam, gamma = study.read(line, "selected_lambda"), study.read(line, "selected_gamma")
     if line.selected is None or lam is None or not line.candidate_lams:
         return None
     names = ("candidate_train", "candidate_validation", "candidate_perplexity")
     return Selection(
         line.selected, line.candidate_lams, line.candidate_gammas or (None,), lam,
         None if gamma is None or not np.isfinite(gamma).any() else gamma,
-        *(read(folder, line, name) for name in names),
+        *(study.read(line, name) for name in names),
     )  # fmt: skip
 
 

@@ -58,11 +58,11 @@ class Library:
             raise Conflict("it belongs to a run of this host", f"study {study_id}", "Delete the run.")
         shutil.rmtree(folder)
 
-    def open(self, study_id: str) -> tuple[Study, Path]:
-        """The study and its folder. Raises ``NotFound``, or ``Refused`` for a damaged or newer one."""
+    def open(self, study_id: str) -> Study:
+        """The study of an id. Raises ``NotFound``, or ``Refused`` for a damaged or newer one."""
         folder = self.folder(study_id)
         stat = (folder / "study.json").stat()
-        return _open(folder, stat.st_mtime_ns, stat.st_size), folder
+        return _open(folder, stat.st_mtime_ns, stat.st_size)
 
     def array(self, study_id: str, file: str) -> Path:
         """The file of an array. Raises ``NotFound``, also for anything that is no content name."""
@@ -79,7 +79,7 @@ class Library:
                 if not STUDY_ID.fullmatch(folder.name) or not (folder / "study.json").is_file():
                     continue
                 try:
-                    study, _ = self.open(folder.name)
+                    study = self.open(folder.name)
                 except Refused as error:
                     damaged.append({"id": folder.name, "error": error.to_json()})
                 else:

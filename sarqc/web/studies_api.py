@@ -41,7 +41,7 @@ def studies_router(settings: Settings, store: Store) -> APIRouter:
     @router.get("/studies/{study_id}")
     def get_study(request: Request, study_id: str) -> Response:
         """A whole study.json, in the current schema."""
-        study, _ = library.open(study_id)
+        study = library.open(study_id)
         return json_body(request, study.model_dump(mode="json"))
 
     @router.delete("/studies/{study_id}", status_code=204)
@@ -76,9 +76,9 @@ def studies_router(settings: Settings, store: Store) -> APIRouter:
         map of layers (none: the error on unseen text)."""
         from sarqc.figures import lab_view
 
-        study, folder = library.open(study_id)
+        study = library.open(study_id)
         asked = {"method": method, "bits": bits, "layer": layer, "scale": scale, "draw": draw, "quantity": quantity}
-        view = lab_view(study, folder, **asked)
+        view = lab_view(study, **asked)
         return json_body(request, view)
 
     @router.get("/studies/{study_id}/tables/{figure}")
@@ -94,18 +94,18 @@ def studies_router(settings: Settings, store: Store) -> APIRouter:
         """The numbers behind a figure of the Lab at full precision, for every γ and λ of a line."""
         from sarqc.figures import figure_table
 
-        study, folder = library.open(study_id)
-        table = figure_table(study, folder, figure, method=method, bits=bits, layer=layer, draw=draw)
+        study = library.open(study_id)
+        table = figure_table(study, figure, method=method, bits=bits, layer=layer, draw=draw)
         return json_body(request, table)
 
     @router.get("/studies/{study_id}/download")
     def download(study_id: str) -> Response:
         """The study as a zip file that unpacks into a folder of its name."""
-        study, folder = library.open(study_id)
+        study = library.open(study_id)
         with tempfile.NamedTemporaryFile(suffix=".zip", delete=False) as file:
             archive = Path(file.name)
             try:
-                _pack(study, folder, study_id, file)
+                _pack(study, study_id, file)
             except BaseException:
                 archive.unlink()
                 raise
@@ -144,17 +144,17 @@ def _upload_router(settings: Settings, library: Library) -> APIRouter:
                 await run_in_threadpool(file.write, chunk)
             file.flush()
             study_id, is_new = await run_in_threadpool(store_upload, Path(file.name), root, limit)
-        study, _ = await run_in_threadpool(library.open, study_id)
+        study = await run_in_threadpool(library.open, study_id)
         headers = {"Location": f"/api/studies/{study_id}"}
         return JSONResponse(_summary(study, study_id, "uploaded"), 201 if is_new else 200, headers=headers)
 
     return router
 
 
-def _pack(study: Study, folder: Path, study_id: str, file: Any) -> None:
+def _pack(study: Study, study_id: str, file: Any) -> None:
     """study.json and the arrays it names, nothing else that may lie in the folder."""
     names = sorted({ref.file for line in study.lines for ref in line.arrays.values()})
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-        archive.write(folder / "study.json", f"{study_id}/study.json")
+        archive.write(study.folder / "study.json", f"{study_id}/study.json")
         for name in names:
-            archive.write(folder / "arrays" / name, f"{study_id}/arrays/{name}")
+            archive.write(study.folder / "arrays" / name, f"{study_id}/arrays/{name}")

@@ -56,7 +56,7 @@ def store_upload(archive: Path, root: Path, limit: int) -> tuple[str, bool]:
         study = study.model_copy(update={"id": _named(study)})
         document = json.dumps(study.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
         (partial / "study.json").write_text(document, encoding="utf-8")
-        _check_drawable(study, partial)
+        _check_drawable(study)
         folder = root / study.id
         if folder.exists():
             return study.id, False
@@ -174,7 +174,7 @@ def _fits(ref: ArrayRef, lengths: dict[str, int]) -> bool:
     )
 
 
-def _check_drawable(study: Study, folder: Path) -> None:
+def _check_drawable(study: Study) -> None:
     """The figures of every line can be made: whatever else may be wrong with a study, the Lab can show it."""
     from sarqc.figures import lab_view
 
@@ -183,7 +183,7 @@ def _check_drawable(study: Study, folder: Path) -> None:
     for line in study.lines:
         try:
             for layer in (None, "0"):
-                json.dumps(lab_view(study, folder, method=line.name, bits=line.bits, layer=layer), allow_nan=False)
+                json.dumps(lab_view(study, method=line.name, bits=line.bits, layer=layer), allow_nan=False)
         except (
             Exception
         ) as error:  # made elsewhere, perhaps by hand: it may be wrong in ways that nobody has thought of

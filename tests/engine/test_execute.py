@@ -28,7 +28,7 @@ from sarqc.events import (
 from sarqc.models import folding
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
-from sarqc.study.document import Study, read_array
+from sarqc.study.document import Study
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_run_says_all_it_does(document: dict, fresh_settings: Settings, tmp_pa
     line = study.line("sarqc-gbs", 3)
     assert line.lams == (0.0, 0.1, 0.3, 1.0)
     assert line.chosen == (0, 2)
-    arrays = {name: read_array(tmp_path / "studies" / "one", ref) for name, ref in line.arrays.items()}
+    arrays = {name: study.array(line, name) for name in line.arrays}
     assert arrays["perplexity"][0, 0, 2] == np.float32(summary["perplexity"])
     assert np.isnan(arrays["perplexity"][0, 0, [0, 1, 3]]).all()
     for index, layer in enumerate(summary["layers"]):
@@ -114,10 +114,11 @@ def test_a_layer_alone_tells_its_points(
     events = list(execute(recipe, settings, study_dir=tmp_path / "studies", study_id="one"))
     points = of_type(events, PointDone)
     assert [(one.name, one.index, one.total) for one in points] == [(name, index, 4) for index in range(4)]
-    line = Study.open(tmp_path / "studies" / "one").lines[0]
+    study = Study.open(tmp_path / "studies" / "one")
+    line = study.lines[0]
     assert tuple(one.lam for one in points) == line.lams == (0.0, 0.1, 0.3, 1.0)
     for values in ("recon", "held_out", "sar", "drift"):
-        curve = read_array(tmp_path / "studies" / "one", line.arrays[values])[0, 0, 0]
+        curve = study.array(line, values)[0, 0, 0]
         assert [getattr(one, f"relative_{values}") for one in points] == curve.tolist()
     (done,) = of_type(events, LayerDone)
     assert events.index(points[-1]) < events.index(done)
@@ -250,7 +251,7 @@ def test_auto_for_layers_keeps_what_was_compared(document: dict, fresh_settings:
     line = study.lines[0]
     assert (line.selected, line.lams, line.gammas) == ("layer", (0.0,), (None,))
     assert (line.candidate_lams, line.candidate_gammas) == ((0.25, 0.5, 0.75), (0.1, 0.15, 0.35, 0.5))
-    arrays = {name: read_array(tmp_path / "auto", ref) for name, ref in line.arrays.items()}
+    arrays = {name: study.array(line, name) for name in line.arrays}
     assert arrays["perplexity"].shape == (1, 1, 1)
     assert arrays["perplexity"][0, 0, 0] == np.float32(summary["perplexity"])
     for index, layer in enumerate(summary["layers"]):
@@ -280,9 +281,10 @@ def test_auto_for_the_model_settles_on_one_lambda(document: dict, fresh_settings
     assert [row["perplexity"] for row in summary["selection"]["candidates"]] == [event.perplexity for event in judged]
     assert {layer["report"]["chosen"]["lam"] for layer in summary["layers"]} == {best.lam}
     assert len(of_type(events, LayerDone)) == 21  # of the final solve alone
-    line = Study.open(tmp_path / "auto").lines[0]
+    study = Study.open(tmp_path / "auto")
+    line = study.lines[0]
     assert line.selected == "model"
-    perplexities = read_array(tmp_path / "auto", line.arrays["candidate_perplexity"])
+    perplexities = study.array(line, "candidate_perplexity")
     np.testing.assert_allclose(perplexities[0], [event.perplexity for event in judged], rtol=1e-6)
 
     by_hand = Recipe.parse({**document, **changes, "lambda": best.lam})

@@ -14,7 +14,7 @@ from sarqc.errors import Refused
 from sarqc.events import Finished
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
-from sarqc.study.document import Line, Study, read_array
+from sarqc.study.document import Line, Study
 
 
 @pytest.fixture
@@ -43,15 +43,14 @@ def test_points_are_runs(
     study = Study.open(tmp_path / "small")
     assert study.prefix == "float"
     rtn, line = study.line("rtn", 2), study.line("sarqc-gbs", 2)
-    folder = tmp_path / "small"
-    flat = read_array(folder, rtn.arrays["perplexity"])
+    flat = study.array(rtn, "perplexity")
     assert flat.shape == (2, 1, 1)
     assert flat[0] == flat[1]  # nothing is drawn for it
-    perplexity = read_array(folder, line.arrays["perplexity"])
+    perplexity = study.array(line, "perplexity")
     assert perplexity.shape == (2, 1, 2)
     assert perplexity[0, 0, 0] != perplexity[1, 0, 0]
-    correct = read_array(folder, line.arrays["correct"])
-    np.testing.assert_allclose(correct.mean(-1), read_array(folder, line.arrays["accuracy"]), rtol=1e-6)
+    correct = study.array(line, "correct")
+    np.testing.assert_allclose(correct.mean(-1), study.array(line, "accuracy"), rtol=1e-6)
 
     recipe = Recipe.parse(
         {
@@ -62,7 +61,7 @@ def test_points_are_runs(
     )  # fmt: skip
     finished = next(event for event in execute(recipe, fresh_settings) if isinstance(event, Finished))
     assert perplexity[1, 0, 1] == pytest.approx(finished.summary["perplexity"], rel=2e-3)
-    recon = read_array(folder, line.arrays["recon"])
+    recon = study.array(line, "recon")
     reports = [layer["report"]["relative_recon"] for layer in finished.summary["layers"]]
     np.testing.assert_allclose(recon[1, :, 0, 1], reports, rtol=2e-3)
 
@@ -125,25 +124,25 @@ def test_under_a_quantized_prefix_points_are_exactly_runs(
         )  # fmt: skip
         summary = list(execute(run, fresh_settings))[-1].summary
         line = study.line(recipe["method"], recipe["bits"])
-        assert read_array(folder, line.arrays["perplexity"])[point] == np.float32(summary["perplexity"])
-        recon = read_array(folder, line.arrays["recon"])[point[0], :, point[1], point[2]]
+        assert study.array(line, "perplexity")[point] == np.float32(summary["perplexity"])
+        recon = study.array(line, "recon")[point[0], :, point[1], point[2]]
         reports = [layer["report"] for layer in summary["layers"]]
         np.testing.assert_allclose(recon, [report["relative_recon"] for report in reports], rtol=1e-6)
         if recipe.get("lambda") == "auto":
             assert (line.lams, line.gammas, line.chosen) == ((0.0,), (None,), (0, 0))
-            chosen = read_array(folder, line.arrays["selected_lambda"])[0]
+            chosen = study.array(line, "selected_lambda")[0]
             np.testing.assert_allclose(chosen, [report["chosen"]["lam"] for report in reports], rtol=1e-6)
     by_model = study.line("sarqc-gs", 3)
     assert by_model.selected == "model"
-    judged = read_array(folder, by_model.arrays["candidate_perplexity"])
+    judged = study.array(by_model, "candidate_perplexity")
     assert judged.shape == (1, 10)
-    assert by_model.candidate_lams[int(judged[0].argmin())] == chosen_lambda(folder, by_model, 0)
+    assert by_model.candidate_lams[int(judged[0].argmin())] == chosen_lambda(study, by_model, 0)
     by_layer = study.line("sarqc-gptaq", 3)
-    assert read_array(folder, by_layer.arrays["candidate_validation"]).shape == (1, 21, 4, 3)
+    assert study.array(by_layer, "candidate_validation").shape == (1, 21, 4, 3)
 
 
-def chosen_lambda(folder: Path, line: Line, draw: int) -> float:
-    values = set(read_array(folder, line.arrays["selected_lambda"])[draw].tolist())
+def chosen_lambda(study: Study, line: Line, draw: int) -> float:
+    values = set(study.array(line, "selected_lambda")[draw].tolist())
     assert len(values) == 1
     return pytest.approx(values.pop(), rel=1e-6)
 
@@ -153,12 +152,13 @@ def test_more_and_fewer_calibration_sequences(small: dict, fresh_settings: Setti
     survey = Survey.model_validate({**small, "lines": lines})
     folder = tmp_path / "small"
     list(conduct(survey, fresh_settings, folder))
-    line = Study.open(folder).lines[0]
+    study = Study.open(folder)
+    line = study.lines[0]
     assert line.sizes == (1, 4, 16)
-    recon, unseen = (read_array(folder, line.arrays[f"{name}_by_size"]) for name in ("recon", "held_out"))
+    recon, unseen = (study.array(line, f"{name}_by_size") for name in ("recon", "held_out"))
     assert recon.shape == unseen.shape == (1, 21, 3, 2, 2)
     # At the survey's own size these are the line's own numbers, from sums in another order.
-    np.testing.assert_allclose(recon[:, :, 1], read_array(folder, line.arrays["recon"]), rtol=5e-2)
+    np.testing.assert_allclose(recon[:, :, 1], study.array(line, "recon"), rtol=5e-2)
     gap = (unseen - recon).mean(axis=(0, 1))  # size, γ, λ
     assert (gap[0] > gap[2]).all()  # more text, smaller gap
     assert (gap[0, :, 0] > gap[0, :, 1]).all()  # and with one sequence, a larger λ

@@ -17,7 +17,6 @@ from sarqc.figures.hero import hero
 from sarqc.figures.measured import grid_text
 from sarqc.figures.numbers import decimals_for, lam_text, number, percent
 from sarqc.figures.view import COLUMNS
-from sarqc.study.document import read_array
 from sarqc.study.facts import line_facts
 from tests.synthetic_study import LAMS, write_study
 
@@ -26,13 +25,12 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("study") / "toy"
-    return write_study(folder), folder
+    return write_study(tmp_path_factory.mktemp("study") / "toy")
 
 
 @pytest.fixture(scope="module")
 def view(study):
-    return lab_view(*study, method="sarqc-gbs", bits=2, layer=None)
+    return lab_view(study, method="sarqc-gbs", bits=2, layer=None)
 
 
 def at(figure: dict[str, Any], gamma: int, lam: int) -> dict[str, Any]:
@@ -83,7 +81,7 @@ class TestEveryFigure:
 
 class TestHero:
     def test_marker_stands_at_the_shown_lambda_in_every_panel(self, study):
-        facts = line_facts(*study, method="rqc-gbs", bits=2, layer=None)
+        facts = line_facts(study, method="rqc-gbs", bits=2, layer=None)
         made = at(hero(facts), 0, 3)
         lines = [trace["x"] for trace in made["data"] if trace["name"] == "marker"]
         assert lines == [["0.3", "0.3"]] * 3
@@ -91,7 +89,7 @@ class TestHero:
         assert [trace["x"] for trace in rings] == [["0.3"]] * 4
 
     def test_ring_lies_on_its_curve(self, study):
-        facts = line_facts(*study, method="rqc-gbs", bits=2, layer=None)
+        facts = line_facts(study, method="rqc-gbs", bits=2, layer=None)
         made = at(hero(facts), 0, 2)
         rings = [trace for trace in made["data"] if trace.get("marker", {}).get("size") == 13]
         assert rings[0]["y"] == pytest.approx([facts.perplexity.mean[0, 2]])
@@ -119,7 +117,7 @@ class TestHero:
         assert "↓ float model 60.0" in texts
 
     def test_band_covers_the_sweet_spot(self, study, view):
-        facts = line_facts(*study, method="sarqc-gbs", bits=2, layer=None)
+        facts = line_facts(study, method="sarqc-gbs", bits=2, layer=None)
         made = at(view["figures"]["hero"], 0, 0)
         bands = [shape for shape in made["layout"]["shapes"] if shape["type"] == "rect"]
         inside = np.flatnonzero(facts.perplexity.band[0])
@@ -131,7 +129,7 @@ class TestHero:
         assert names.index("identity") < names.index("perplexity")
 
     def test_error_bars_are_those_of_the_paired_difference(self, study):
-        facts = line_facts(*study, method="rqc-gbs", bits=2, layer=None)
+        facts = line_facts(study, method="rqc-gbs", bits=2, layer=None)
         made = at(hero(facts), 0, 0)
         bars = next(trace["error_y"]["array"] for trace in made["data"] if "error_y" in trace)
         assert bars[1] == 0  # the baseline against itself
@@ -162,11 +160,11 @@ class TestRanges:
 
 class TestSurfaces:
     def test_array_names_the_bytes_of_one_layer(self, study):
-        view = lab_view(*study, method="sarqc-gbs", bits=2, layer=3)
+        view = lab_view(study, method="sarqc-gbs", bits=2, layer=3)
         info = view["arrays"]["surface"]
-        line = study[0].line("sarqc-gbs", 2)
-        whole = read_array(study[1], line.arrays["surface"])
-        raw = (study[1] / "arrays" / info["file"]).read_bytes()[info["offset"] : info["offset"] + info["length"]]
+        line = study.line("sarqc-gbs", 2)
+        whole = study.array(line, "surface")
+        raw = (study.folder / "arrays" / info["file"]).read_bytes()[info["offset"] : info["offset"] + info["length"]]
         assert np.array_equal(np.frombuffer(raw, np.uint8).reshape(info["shape"]), whole[3])
         assert info["scale"] == pytest.approx(2.0)
 
@@ -183,7 +181,7 @@ class TestSurfaces:
             assert spans[0] == spans[1]
 
     def test_a_single_lambda_has_a_single_surface(self, study):
-        view = lab_view(*study, method="rtn", bits=2)
+        view = lab_view(study, method="rtn", bits=2)
         assert len(view["figures"]["surfaces"]["data"]) == 1
 
 
@@ -191,29 +189,29 @@ class TestMap:
     def test_cell_is_the_log_of_the_layers_error_and_leads_to_it(self, study, view):
         figure = at(view["figures"]["map"], 0, 2)
         trace = figure["data"][0]
-        facts = line_facts(*study, method="sarqc-gbs", bits=2, layer=3)
+        facts = line_facts(study, method="sarqc-gbs", bits=2, layer=3)
         assert [[cell[0] for cell in row] for row in trace["customdata"]] == [[0, 1], [2, 3]]
         assert trace["z"][1][1] == pytest.approx(math.log10(facts.held_out[0, 2]), rel=1e-5)
 
     def test_chosen_layer_is_framed(self, study):
-        shapes = lab_view(*study, method="rqc-gbs", bits=2, layer=3)["figures"]["map"]["layout"]["shapes"]
+        shapes = lab_view(study, method="rqc-gbs", bits=2, layer=3)["figures"]["map"]["layout"]["shapes"]
         assert [(shape["x0"], shape["y0"]) for shape in shapes] == [(0.5, 0.5)]
 
 
 class TestLabView:
     def test_without_a_choice_shows_the_line_that_tells_most(self, study):
-        assert lab_view(*study)["line"]["method"] == "sarqc-gbs"
+        assert lab_view(study)["line"]["method"] == "sarqc-gbs"
 
     def test_choices_may_be_text(self, study):
-        assert lab_view(*study, method="rqc-gbs", bits="2", layer="3")["layer"] == 3
-        assert lab_view(*study, method="rqc-gbs", bits="2", layer="all")["layer"] is None
+        assert lab_view(study, method="rqc-gbs", bits="2", layer="3")["layer"] == 3
+        assert lab_view(study, method="rqc-gbs", bits="2", layer="all")["layer"] is None
 
     def test_nonsense_is_refused_in_three_parts(self, study):
         with pytest.raises(Refused) as caught:
-            lab_view(*study, bits="two")
+            lab_view(study, bits="two")
         assert caught.value.remedy
         with pytest.raises(NotFound):
-            lab_view(*study, method="gptaq")
+            lab_view(study, method="gptaq")
 
     def test_sentences_cover_every_point(self, view):
         assert len(view["sentences"]) == len(view["gammas"])
@@ -222,12 +220,12 @@ class TestLabView:
     def test_table_has_a_row_for_every_point_and_full_precision(self, study, view):
         rows = view["table"]["rows"]
         assert [row["at"] for row in rows] == [[g, m] for g in range(2) for m in range(5)]
-        facts = line_facts(*study, method="sarqc-gbs", bits=2, layer=None)
+        facts = line_facts(study, method="sarqc-gbs", bits=2, layer=None)
         assert rows[7]["perplexity"] == facts.perplexity.mean[1, 2]
         assert {column["key"] for column in view["table"]["columns"]} <= {key for key, _, _ in COLUMNS}
 
     def test_table_leaves_out_what_nobody_measured(self, study):
-        keys = [column["key"] for column in lab_view(*study, method="rtn", bits=2)["table"]["columns"]]
+        keys = [column["key"] for column in lab_view(study, method="rtn", bits=2)["table"]["columns"]]
         assert "gamma" not in keys
         assert "perplexity_difference" in keys
 
@@ -239,7 +237,7 @@ class TestLabView:
 
     def test_float_prefix_is_called_explore(self, tmp_path):
         study = write_study(tmp_path / "toy", prefix="float", gs=False)
-        view = lab_view(study, tmp_path / "toy")
+        view = lab_view(study)
         assert view["explore"] is True
         assert any("explore" in one["text"] for one in view["measured"])
 
@@ -247,7 +245,7 @@ class TestLabView:
 class TestCompareView:
     def test_differences_come_first_and_only_differences(self, study, tmp_path):
         other = write_study(tmp_path / "other", draws=2, gs=False)
-        view = compare_view([study, (other, tmp_path / "other")])
+        view = compare_view([study, other])
         assert [one["field"] for one in view["differences"]] == ["draws"]
         assert [len(one["values"]) for one in view["numbers"]] == [2] * len(view["numbers"])
         json.dumps(view, allow_nan=False)
@@ -294,17 +292,16 @@ class TestGolden:
         )
 
     def test_bind(self, study):
-        figure = lab_view(*study, method="sarqc-gbs", bits=2)["figures"]["deciles"]
+        figure = lab_view(study, method="sarqc-gbs", bits=2)["figures"]["deciles"]
         points = [[0, 0], [1, 3]]
         made = [{"gamma": g, "lambda": m, **at(figure, g, m)} for g, m in points]
         self.check("bind.json", {"figure": figure, "made": made})
 
 
 def test_a_comparison_shows_every_chosen_point_within_its_panel(study):
-    opened, folder = study
-    rounded = opened.model_copy(update={"lines": (opened.line("rtn", 2),)})
-    solved = opened.model_copy(update={"lines": (opened.line("sarqc-gbs", 2),)})
-    view = compare_view([(rounded, folder), (solved, folder)])
+    rounded = study.model_copy(update={"lines": (study.line("rtn", 2),)})
+    solved = study.model_copy(update={"lines": (study.line("sarqc-gbs", 2),)})
+    view = compare_view([rounded, solved])
     shown = next(row for row in view["numbers"] if row["title"] == "Perplexity, unseen text")["values"]
     low, high = view["figure"]["layout"]["yaxis"]["range"]
     assert all(low < value < high for value in shown)

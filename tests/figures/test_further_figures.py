@@ -19,7 +19,7 @@ from sarqc.figures import compare_view, lab_view
 from sarqc.figures.auto_choice import chosen_counts, selection
 from sarqc.figures.gap import gap, read_sizes
 from sarqc.figures.plane import NOBODY, plane, plane_intervals, weight_text
-from sarqc.study.facts import line_facts, read
+from sarqc.study.facts import line_facts
 from tests.figures.test_figures import at, figures_of
 from tests.synthetic_study import LAYER_GAMMAS, LAYER_LAMS, LENGTH, MODEL_LAMS, SIZES, write_points_study, write_study
 
@@ -28,18 +28,16 @@ AUTO_LINES = ("sarqc-gbs-auto", "rqc-gbs-auto", "sarqc-gs-auto")
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("study") / "toy"
-    return write_study(folder, auto=True, sizes=True), folder
+    return write_study(tmp_path_factory.mktemp("study") / "toy", auto=True, sizes=True)
 
 
 @pytest.fixture(scope="module")
 def points(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("study") / "points"
-    return write_points_study(folder), folder
+    return write_points_study(tmp_path_factory.mktemp("study") / "points")
 
 
 def facts_of(study, method: str, layer: int | None = None):
-    return line_facts(*study, method=method, bits=2, layer=layer)
+    return line_facts(study, method=method, bits=2, layer=layer)
 
 
 def trace(figure: dict[str, Any], name: str) -> dict[str, Any]:
@@ -49,7 +47,7 @@ def trace(figure: dict[str, Any], name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("method", [*AUTO_LINES, "sarqc-gbs"])
 @pytest.mark.parametrize("layer", [None, 1])
 def test_every_figure_is_plain_described_and_takes_its_colours_from_the_page(study, method, layer):
-    view = lab_view(*study, method=method, bits=2, layer=layer)
+    view = lab_view(study, method=method, bits=2, layer=layer)
     json.dumps(view, allow_nan=False)
     for name, figure in figures_of(view):
         assert "#" not in json.dumps({"data": figure["data"], "layout": figure["layout"]}), name
@@ -66,7 +64,7 @@ def test_one_draw_has_no_errors_and_no_nan(tmp_path):
     written = write_study(folder, draws=1, auto=True, sizes=True)
     for line in written.lines:
         for layer in (None, 2):
-            view = lab_view(written, folder, method=line.name, bits=2, layer=layer)
+            view = lab_view(written, method=line.name, bits=2, layer=layer)
             json.dumps(view, allow_nan=False)
             for name, figure in figures_of(view):
                 shown = json.dumps(figure, ensure_ascii=False)
@@ -107,7 +105,7 @@ class TestPlane:
 
     def test_hollow_points_are_those_that_no_weight_selects(self, study):
         facts = facts_of(study, "sarqc-gbs")
-        figure = plane(facts, study[1])
+        figure = plane(facts)
         for g in range(2):
             made = at(figure, g, 2)
             supported = [one != NOBODY for one in plane_intervals(facts.drift[g], facts.recon[g])]
@@ -120,7 +118,7 @@ class TestPlane:
         facts = facts_of(study, "rqc-gbs")
         drift, error = np.array([[5.0, 4.0, 3.0, 2.0, 1.0]]), np.array([[0.0, 1.0, 8.0, 9.0, 12.0]])
         facts = replace(facts, drift=drift, recon=error, held_out=None)
-        made = at(plane(facts, study[1]), 0, 2)
+        made = at(plane(facts), 0, 2)
         assert trace(made, "calibration text")["marker"]["symbol"] == [
             "circle", "circle", "circle-open", "circle", "circle"
         ]  # fmt: skip
@@ -131,10 +129,10 @@ class TestPlane:
         assert trace(made, "calibration text")["text"][1].endswith("for μ from 0.11 to 0.67")  # 1/9 and 8/12
 
     def test_methods_without_curves_are_points_and_lead_to_their_lines(self, points):
-        figure = plane(facts_of(points, "awq"), points[1])
+        figure = plane(facts_of(points, "awq"))
         dots = trace(at(figure, 0, 0), "unseen text")
-        assert dots["customdata"] == [line.name for line in points[0].lines]
-        assert len(dots["x"]) == len(points[0].lines)
+        assert dots["customdata"] == [line.name for line in points.lines]
+        assert len(dots["x"]) == len(points.lines)
         ring = trace(at(figure, 0, 0), "shown")
         assert ring["x"] == [pytest.approx(facts_of(points, "awq").drift[0, 0], rel=1e-5)]
 
@@ -147,7 +145,7 @@ class TestPlane:
 
 class TestMethods:
     def test_takes_the_first_place_of_a_line_without_curves_and_only_there(self, study):
-        point, curve = (lab_view(*study, method=name, bits=2)["figures"] for name in ("sarqc-gbs-auto", "sarqc-gbs"))
+        point, curve = (lab_view(study, method=name, bits=2)["figures"] for name in ("sarqc-gbs-auto", "sarqc-gbs"))
         assert trace(point["hero"], "difference")
         assert point["methods"] is None
         assert trace(point["hero_accuracy"], "difference")
@@ -155,7 +153,7 @@ class TestMethods:
         assert {one["name"] for one in curve["hero"]["data"]} >= {"perplexity", "marker"}
 
     def test_values_and_paired_differences_are_the_facts(self, points):
-        figure = lab_view(*points, method="rqc-gbs-auto", bits=2)["figures"]["hero"]
+        figure = lab_view(points, method="rqc-gbs-auto", bits=2)["figures"]["hero"]
         values, differences = trace(figure, "value"), trace(figure, "difference")
         for position, name in enumerate(values["customdata"]):
             quality = facts_of(points, name).perplexity
@@ -168,7 +166,7 @@ class TestMethods:
         assert means == sorted(means, reverse=True)  # from below: the best on top
 
     def test_auto_is_said_and_the_shown_method_stands_out(self, points):
-        figure = lab_view(*points, method="sarqc-gbs-auto", bits=2)["figures"]["hero"]
+        figure = lab_view(points, method="sarqc-gbs-auto", bits=2)["figures"]["hero"]
         ticks = figure["layout"]["yaxis"]["ticktext"]
         assert "<b>SARQC column solver, auto</b>" in ticks
         assert "GPTQ, 1 % damping" in ticks
@@ -178,14 +176,14 @@ class TestMethods:
         assert "3.4 ± 0.4 lower than GPTQ 1 %" in figure["aria"].replace("\u00a0", " ")
 
     def test_a_baseline_is_an_open_mark_at_zero(self, points):
-        figure = lab_view(*points, method="gptq", bits=2)["figures"]["hero"]
+        figure = lab_view(points, method="gptq", bits=2)["figures"]["hero"]
         differences = trace(figure, "difference")
         row = differences["customdata"].index("gptq")
         assert differences["x"][row] == 0
         assert differences["marker"]["symbol"][row].endswith("-open")
 
     def test_the_float_model_is_named(self, points):
-        texts = [note["text"] for note in lab_view(*points)["figures"]["hero"]["layout"]["annotations"]]
+        texts = [note["text"] for note in lab_view(points)["figures"]["hero"]["layout"]["annotations"]]
         assert "← float model 60.0" in texts
 
 
@@ -198,11 +196,11 @@ def layout_text(figure: dict[str, Any], row: int, color: str) -> str:
 class TestSelection:
     def test_is_none_where_nobody_chose(self, study):
         for method in ("rtn", "rqc-gbs", "sarqc-gbs", "sarqc-gs"):
-            assert lab_view(*study, method=method, bits=2)["figures"]["selection"] is None
+            assert lab_view(study, method=method, bits=2)["figures"]["selection"] is None
 
     def test_cells_are_the_held_out_errors_over_the_best(self, study):
         figure = selection(facts_of(study, "sarqc-gbs-auto", 2))
-        stored = read(study[1], study[0].line("sarqc-gbs-auto", 2), "candidate_validation")[:, 2].mean(axis=0)
+        stored = study.read(study.line("sarqc-gbs-auto", 2), "candidate_validation")[:, 2].mean(axis=0)
         z = np.array(figure["data"][0]["z"])
         assert z == pytest.approx(stored / stored.min(), rel=1e-5)
         assert z.min() == 1
@@ -211,15 +209,15 @@ class TestSelection:
         assert cells[(0, 0)].startswith(f"{z[0, 0]:.2f}")
 
     def test_hover_has_both_errors(self, study):
-        folder, line = study[1], study[0].line("sarqc-gbs-auto", 2)
+        line = study.line("sarqc-gbs-auto", 2)
         text = selection(facts_of(study, "sarqc-gbs-auto", 0))["data"][0]["text"][1][2]
         for name, word in (("candidate_validation", "held-out"), ("candidate_train", "solved on")):
-            assert f"{word} {read(folder, line, name)[:, 0, 1, 2].mean():.3f}" in text
+            assert f"{word} {study.read(line, name)[:, 0, 1, 2].mean():.3f}" in text
 
     def test_chosen_cells_are_framed_with_the_number_of_draws(self, study):
         facts = facts_of(study, "sarqc-gbs-auto", 1)
         figure, counts = selection(facts), chosen_counts(facts.selection, 1)
-        best = read(study[1], facts.line, "candidate_validation")[:, 1].reshape(4, -1).argmin(axis=1)
+        best = study.read(facts.line, "candidate_validation")[:, 1].reshape(4, -1).argmin(axis=1)
         assert counts.ravel().tolist() == np.bincount(best, minlength=counts.size).tolist()
         assert len(figure["layout"]["shapes"]) == np.count_nonzero(counts)
         texts = [n["text"] for n in figure["layout"]["annotations"]]
@@ -235,17 +233,17 @@ class TestSelection:
                 assert z[g, m] == np.sum(np.isclose(lams, lam) & np.isclose(gammas, gamma))
 
     def test_without_gamma_it_is_curves_and_bars(self, study):
-        folder, line = study[1], study[0].line("rqc-gbs-auto", 2)
+        line = study.line("rqc-gbs-auto", 2)
         figure = selection(facts_of(study, "rqc-gbs-auto", 3))
-        stored = read(folder, line, "candidate_validation")[:, 3, 0].mean(axis=0)
+        stored = study.read(line, "candidate_validation")[:, 3, 0].mean(axis=0)
         assert trace(figure, "held-out part")["y"] == pytest.approx(stored, rel=1e-5)
         assert trace(figure, "solved on")["x"] == ["0.25", "0.5", "0.75"]
         assert sum(selection(facts_of(study, "rqc-gbs-auto"))["data"][0]["y"]) == 16
 
     def test_one_lambda_for_the_model_has_a_line_for_each_draw(self, study):
-        folder, line = study[1], study[0].line("sarqc-gs-auto", 2)
+        line = study.line("sarqc-gs-auto", 2)
         figure = selection(facts_of(study, "sarqc-gs-auto", 1))
-        stored = read(folder, line, "candidate_perplexity")
+        stored = study.read(line, "candidate_perplexity")
         for draw in range(4):
             assert trace(figure, f"draw {draw}")["y"] == pytest.approx(stored[draw], rel=1e-5)
         assert trace(figure, "mean")["y"] == pytest.approx(stored.mean(axis=0), rel=1e-5)
@@ -257,10 +255,10 @@ class TestSelection:
 class TestGap:
     @pytest.mark.parametrize(("layer", "gamma", "lam"), [(None, 0, 2), (1, 1, 4), (3, 0, 0)])
     def test_curves_are_the_stored_errors(self, study, layer, gamma, lam):
-        view = lab_view(*study, method="sarqc-gbs", bits=2, layer=layer)
+        view = lab_view(study, method="sarqc-gbs", bits=2, layer=layer)
         made = at(view["figures"]["gap"], gamma, lam)
         for name, array in (("calibration text", "recon_by_size"), ("unseen text", "held_out_by_size")):
-            stored = read(study[1], study[0].line("sarqc-gbs", 2), array)
+            stored = study.read(study.line("sarqc-gbs", 2), array)
             chosen = stored.mean(axis=1) if layer is None else stored[:, layer]
             each = chosen[:, :, gamma, lam]  # D S
             drawn = trace(made, name)
@@ -269,19 +267,19 @@ class TestGap:
             assert drawn["x"] == [size * LENGTH for size in SIZES]
 
     def test_the_smallest_lambda_lies_behind_and_does_not_move(self, study):
-        figure = lab_view(*study, method="sarqc-gbs", bits=2)["figures"]["gap"]
+        figure = lab_view(study, method="sarqc-gbs", bits=2)["figures"]["gap"]
         behind = [trace(at(figure, 0, m), "smallest λ")["y"] for m in (1, 4)]
         assert behind[0] == behind[1] == trace(at(figure, 0, 0), "calibration text")["y"]
 
     def test_the_shaded_gap_is_between_the_curves(self, study):
-        made = at(lab_view(*study, method="sarqc-gbs", bits=2)["figures"]["gap"], 0, 3)
+        made = at(lab_view(study, method="sarqc-gbs", bits=2)["figures"]["gap"], 0, 3)
         upper = trace(made, "gap")
         assert upper["fill"] == "tonexty"
         assert made["data"][made["data"].index(upper) - 1]["y"] == trace(made, "calibration text")["y"]
         assert upper["y"] == trace(made, "unseen text")["y"]
 
     def test_says_its_numbers(self, study):
-        figure = lab_view(*study, method="sarqc-gbs", bits=2, layer=0)["figures"]["gap"]
+        figure = lab_view(study, method="sarqc-gbs", bits=2, layer=0)["figures"]["gap"]
         made = at(figure, 0, 2)
         unseen, calibration = (trace(made, name)["y"][0] for name in ("unseen text", "calibration text"))
         assert f"with 128 tokens of calibration text {calibration:.3f} on calibration text" in made["aria"]
@@ -292,12 +290,12 @@ class TestGap:
 
     def test_what_runs_off_the_scale_is_marked_with_its_value(self, study, monkeypatch):
         facts = facts_of(study, "sarqc-gbs")
-        found = read_sizes(facts, study[1])
+        found = read_sizes(facts)
         far = found.unseen.mean.copy()
         far[..., 0] *= 30
         changed = replace(found, unseen=replace(found.unseen, mean=far))
         monkeypatch.setattr("sarqc.figures.gap.read_sizes", lambda *_: changed)
-        made = at(gap(facts, study[1]), 0, 2)
+        made = at(gap(facts), 0, 2)
         low, high = made["layout"]["yaxis"]["range"]
         assert high < far[..., 0].min()
         edge = trace(made, "off the scale")
@@ -306,13 +304,13 @@ class TestGap:
         assert all(low < y < high for y in edge["y"])
 
     def test_is_none_without_the_arrays(self, study):
-        assert lab_view(*study, method="rqc-gbs", bits=2)["figures"]["gap"] is None
+        assert lab_view(study, method="rqc-gbs", bits=2)["figures"]["gap"] is None
 
 
 class TestAutoIsNeverZero:
     @pytest.mark.parametrize("method", AUTO_LINES)
     def test_not_in_any_word_of_its_view(self, study, method):
-        view = lab_view(*study, method=method, bits=2, layer=0)
+        view = lab_view(study, method=method, bits=2, layer=0)
         shown = [view["figures"][name] for name in ("hero", "surfaces", "deciles", "map", "plane")]
         words = json.dumps([shown, view["sentences"], view["small_print"], view["measured"]], ensure_ascii=False)
         words = words.replace("λ = 0 of Title of sarqc-gs", "")  # where AWQ is held
@@ -322,22 +320,21 @@ class TestAutoIsNeverZero:
         assert view["line"]["title"].endswith(", auto")
 
     def test_names_lead_to_lines(self, study):
-        view = lab_view(*study, method="sarqc-gbs", bits=2)
+        view = lab_view(study, method="sarqc-gbs", bits=2)
         names = [one["name"] for one in view["choices"]]
         assert len(set(names)) == len(names)
         assert len(view["lams"]) == 5  # the curve, not “auto”
         for name in names:
-            assert lab_view(*study, method=name, bits=2)["line"]["name"] == name
+            assert lab_view(study, method=name, bits=2)["line"]["name"] == name
 
     def test_a_comparison_draws_it_level_over_the_axis(self, study):
-        opened, folder = study
-        auto = opened.model_copy(update={"lines": (opened.line("sarqc-gbs-auto", 2),)})
-        curve = opened.model_copy(update={"lines": (opened.line("sarqc-gbs", 2),)})
-        view = compare_view([(auto, folder), (curve, folder)])
+        auto = study.model_copy(update={"lines": (study.line("sarqc-gbs-auto", 2),)})
+        curve = study.model_copy(update={"lines": (study.line("sarqc-gbs", 2),)})
+        view = compare_view([auto, curve])
         assert next(row for row in view["differences"] if row["field"] == "lambda")["values"] == ["auto", 0.1]
         made = at(view["figure"], 0, 0)
         level = trace(made, "A")["y"]
         assert len(level) == 5
         assert len(set(level)) == 1
-        alone = compare_view([(auto, folder), (auto, folder)])
+        alone = compare_view([auto, auto])
         assert at(alone["figure"], 0, 0)["layout"]["xaxis"]["ticktext"] == ["chosen"]

@@ -15,7 +15,7 @@ import pytest
 from sarqc.errors import Refused
 from sarqc.figures import figure_table, lab_view
 from sarqc.figures.layer_quantities import QUANTITIES, Quantity
-from sarqc.study.document import read_array
+from sarqc.study.document import Study
 from tests.figures.test_figures import at
 from tests.synthetic_study import LAYER_GAMMAS, LAYER_LAMS, write_mixture, write_study
 
@@ -26,41 +26,38 @@ CELLS = [(0, 0), (0, 1), (1, 0), (1, 1)]  # of the toy's layers: block, linear
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("study") / "toy"
-    return write_study(folder, auto=True), folder
+    return write_study(tmp_path_factory.mktemp("study") / "toy", auto=True)
 
 
 @pytest.fixture(scope="module")
 def mixture(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("mixture") / "moe"
-    return write_mixture(folder, tokens=TOKENS), folder
+    return write_mixture(tmp_path_factory.mktemp("mixture") / "moe", tokens=TOKENS)
 
 
-def stored(made: tuple[Any, Path], name: str, line: str = "sarqc-gbs") -> np.ndarray:
-    opened, folder = made
-    return np.asarray(read_array(folder, opened.line(line, 2).arrays[name]))
+def stored(made: Study, name: str, line: str = "sarqc-gbs") -> np.ndarray:
+    return np.asarray(made.array(made.line(line, 2), name))
 
 
-def map_of(made: tuple[Any, Path], quantity: str | None, g: int = 0, m: int = 0, **more: Any) -> dict[str, Any]:
-    view = lab_view(*made, **{"method": "sarqc-gbs", "bits": 2, "quantity": quantity, **more})
+def map_of(made: Study, quantity: str | None, g: int = 0, m: int = 0, **more: Any) -> dict[str, Any]:
+    view = lab_view(made, **{"method": "sarqc-gbs", "bits": 2, "quantity": quantity, **more})
     json.dumps(view, allow_nan=False)
     return at(view["figures"]["map"], g, m)
 
 
 def test_a_line_offers_what_it_has_and_shows_the_first_without_a_wish(study, mixture):
-    def offered(made: tuple[Any, Path], method: str) -> list[str]:
-        return [one["name"] for one in lab_view(*made, method=method, bits=2)["quantities"]]
+    def offered(made: Study, method: str) -> list[str]:
+        return [one["name"] for one in lab_view(made, method=method, bits=2)["quantities"]]
 
     assert offered(study, "sarqc-gbs") == list(ERRORS)
     assert offered(study, "sarqc-gbs-auto") == [*ERRORS, "lambda", "gamma"]
     assert offered(study, "rqc-gbs-auto") == [*ERRORS, "lambda"]  # it has no γ
     assert offered(study, "sarqc-gs-auto") == list(ERRORS)  # one λ for the model is no map
     assert offered(mixture, "sarqc-gbs") == [*ERRORS, "tokens"]
-    assert lab_view(*study)["quantity"] == "held_out"
-    assert lab_view(*study, quantity="sar")["quantity"] == "sar"
-    assert lab_view(*study, quantity="tokens")["quantity"] == "held_out"  # a dense model's layers all see the same
+    assert lab_view(study)["quantity"] == "held_out"
+    assert lab_view(study, quantity="sar")["quantity"] == "sar"
+    assert lab_view(study, quantity="tokens")["quantity"] == "held_out"  # a dense model's layers all see the same
     with pytest.raises(Refused, match="no quantity “loss”"):
-        lab_view(*study, quantity="loss")
+        lab_view(study, quantity="loss")
 
 
 @pytest.mark.parametrize("name", ERRORS)
@@ -106,8 +103,7 @@ def test_what_auto_chose_is_the_most_frequent_of_the_draws(study, name, axis):
 
 
 def test_experts_share_a_cell_with_their_mean_and_the_fewest_tokens(mixture):
-    opened, folder = mixture
-    view = lab_view(opened, folder, method="sarqc-gbs", bits=2, quantity="tokens")
+    view = lab_view(mixture, method="sarqc-gbs", bits=2, quantity="tokens")
     figure = view["figures"]["map"]
     assert figure["bindings"] == []  # λ changes none of it, so a step has nothing to do
     trace = figure["data"][0]
@@ -116,17 +112,16 @@ def test_experts_share_a_cell_with_their_mean_and_the_fewest_tokens(mixture):
         assert 10 ** trace["z"][block][1] == pytest.approx(mean.mean(), rel=1e-5)
         assert 10 ** trace["z"][block][2] == pytest.approx(mean.min(), rel=1e-5)
         assert trace["customdata"][block][2][1].endswith(f"expert {mean.argmin()} · up_proj, the fewest")
-    alone = lab_view(opened, folder, method="sarqc-gbs", bits=2, quantity="tokens", draw=0)["figures"]["map"]["data"][0]
+    alone = lab_view(mixture, method="sarqc-gbs", bits=2, quantity="tokens", draw=0)["figures"]["map"]["data"][0]
     assert alone["text"][0][2] == "no tokens"
     assert alone["z"][0][2] < alone["zmin"]  # the colour of the least, not a hole
     assert alone["colorbar"]["ticktext"][0].startswith("≤ ")
 
 
 def test_the_experts_of_a_block_follow_the_same_quantity(mixture):
-    opened, folder = mixture
-    chosen = next(i for i, one in enumerate(opened.layers) if one.block == 1 and one.expert == 2)
+    chosen = next(i for i, one in enumerate(mixture.layers) if one.block == 1 and one.expert == 2)
     for name in ("drift", "recon"):
-        figures = lab_view(opened, folder, method="sarqc-gbs", bits=2, quantity=name, layer=chosen)["figures"]
+        figures = lab_view(mixture, method="sarqc-gbs", bits=2, quantity=name, layer=chosen)["figures"]
         made = at(figures["map_experts"], 1, 3)
         assert figures["map_experts"]["subtitle"] == f": {QUANTITIES[name][0]}"
         values = stored(mixture, name)[:, :, 1, 3]
@@ -137,22 +132,21 @@ def test_the_experts_of_a_block_follow_the_same_quantity(mixture):
 
 
 def test_an_expert_without_tokens_has_no_error_and_no_weighted_drift_by_accident(mixture):
-    opened, folder = mixture
-    starved = next(i for i, one in enumerate(opened.layers) if (one.block, one.expert) == (0, 1))
-    figures = lab_view(opened, folder, method="sarqc-gbs", bits=2, quantity="recon", layer=starved, draw=0)["figures"]
+    starved = next(i for i, one in enumerate(mixture.layers) if (one.block, one.expert) == (0, 1))
+    figures = lab_view(mixture, method="sarqc-gbs", bits=2, quantity="recon", layer=starved, draw=0)["figures"]
     trace = at(figures["map_experts"], 0, 2)["data"][0]
     assert [trace["text"][row][1] for row in range(2)] == ["not measured"] * 2
     assert [trace["z"][row][1] for row in range(2)] == [None, None]
 
 
 def test_the_table_has_every_quantity_of_the_line(study, mixture):
-    table = figure_table(*study, "map", method="sarqc-gbs-auto", bits=2, layer=None)
+    table = figure_table(study, "map", method="sarqc-gbs-auto", bits=2, layer=None)
     keys = [column["key"] for column in table["columns"]]
     assert {"recon", "held_out", "drift", "sar", "chosen_lambda", "chosen_gamma"} < set(keys)
     chosen = stored(study, "selected_lambda", "sarqc-gbs-auto")
     for layer, row in enumerate(table["rows"]):
         assert row["chosen_lambda"] == Counter(chosen[:, layer].tolist()).most_common(1)[0][0]
-    rows = figure_table(*mixture, "map", method="sarqc-gbs", bits=2, layer=None)["rows"]
+    rows = figure_table(mixture, "map", method="sarqc-gbs", bits=2, layer=None)["rows"]
     assert len(rows) == 18 * 2 * 5
     tokens = stored(mixture, "tokens").mean(axis=0)
     sar = stored(mixture, "sar").mean(axis=0)

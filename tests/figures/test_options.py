@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,14 +11,13 @@ from sarqc.errors import NotFound, Refused
 from sarqc.figures import figure_table, lab_view
 from sarqc.figures.scales import on_scale, scales_of
 from sarqc.study.document import Study, one_draw
-from sarqc.study.facts import line_facts, read
+from sarqc.study.facts import line_facts
 from tests.synthetic_study import LAMS, write_study
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, Path]:
-    folder = tmp_path_factory.mktemp("options") / "toy"
-    return write_study(folder, draws=3, sizes=True, auto=True), folder
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return write_study(tmp_path_factory.mktemp("options") / "toy", draws=3, sizes=True, auto=True)
 
 
 def drawn(figure: dict, path: str) -> list:
@@ -28,7 +26,7 @@ def drawn(figure: dict, path: str) -> list:
 
 class TestScales:
     def test_paper_rule_and_ratio_are_what_their_words_say(self, study):
-        facts = line_facts(*study, method="sarqc-gbs", bits=2, layer=1)
+        facts = line_facts(study, method="sarqc-gbs", bits=2, layer=1)
         for name in ("recon", "held_out", "sar"):
             raw = getattr(facts, name)
             for scale in ("paper", "ratio"):
@@ -43,7 +41,7 @@ class TestScales:
         assert on_scale(facts, "raw") is facts
 
     def test_a_scale_moves_curves_and_titles_but_no_number_of_the_table(self, study):
-        raw, paper = (lab_view(*study, method="sarqc-gbs", bits=2, scale=scale) for scale in ("raw", "paper"))
+        raw, paper = (lab_view(study, method="sarqc-gbs", bits=2, scale=scale) for scale in ("raw", "paper"))
         assert (raw["scale"], paper["scale"]) == ("raw", "paper")
         assert [one["name"] for one in raw["scales"]] == ["raw", "paper", "ratio"]
         assert raw["table"] == paper["table"]
@@ -56,28 +54,27 @@ class TestScales:
         assert raw["figures"]["hero"]["layout"]["yaxis"] == paper["figures"]["hero"]["layout"]["yaxis"]
 
     def test_what_a_line_can_not_be_drawn_on_is_raw_and_nonsense_is_refused(self, study):
-        assert scales_of(line_facts(*study, method="rtn", bits=2, layer=None)) == ["raw"]
-        assert lab_view(*study, method="rtn", bits=2, scale="ratio")["scale"] == "raw"
+        assert scales_of(line_facts(study, method="rtn", bits=2, layer=None)) == ["raw"]
+        assert lab_view(study, method="rtn", bits=2, scale="ratio")["scale"] == "raw"
         with pytest.raises(Refused):
-            lab_view(*study, scale="log")
+            lab_view(study, scale="log")
 
 
 class TestOneDraw:
     def test_every_array_is_that_draws_and_the_others_are_as_they_were(self, study):
-        whole, folder = study
-        alone = one_draw(whole, 2)
-        for line, one in zip(whole.lines, alone.lines, strict=True):
+        alone = one_draw(study, 2)
+        for line, one in zip(study.lines, alone.lines, strict=True):
             assert one.draws == (2,)
             for name, ref in line.arrays.items():
                 if ref.axes[0] == "draw":
-                    np.testing.assert_array_equal(read(folder, one, name), read(folder, line, name)[2:3])
+                    np.testing.assert_array_equal(study.read(one, name), study.read(line, name)[2:3])
                 else:
                     assert name not in one.arrays  # pictures are of the first draw
-        assert "surface" in one_draw(whole, 0).lines[0].arrays
+        assert "surface" in one_draw(study, 0).lines[0].arrays
 
     def test_a_view_of_one_draw_has_its_numbers_and_no_error_bars(self, study):
-        view = lab_view(*study, method="rqc-gbs", bits=2, draw="1")
-        values = read(study[1], study[0].line("rqc-gbs", 2), "perplexity")[1, 0]
+        view = lab_view(study, method="rqc-gbs", bits=2, draw="1")
+        values = study.read(study.line("rqc-gbs", 2), "perplexity")[1, 0]
         assert [row["perplexity"] for row in view["table"]["rows"]] == pytest.approx(values.tolist())
         assert all(row["perplexity_error"] is None for row in view["table"]["rows"] if "perplexity_error" in row)
         assert (view["draw"], view["draws"]) == (1, [0, 1, 2])
@@ -87,34 +84,34 @@ class TestOneDraw:
 
     def test_a_draw_that_nobody_made_is_said(self, study):
         with pytest.raises(NotFound, match="no calibration draw 9"):
-            lab_view(*study, draw=9)
+            lab_view(study, draw=9)
 
 
 def test_gptq_has_ticks_where_its_damping_lies(study):
-    figure = lab_view(*study, method="sarqc-gbs", bits=2)["figures"]["hero"]
+    figure = lab_view(study, method="sarqc-gbs", bits=2)["figures"]["hero"]
     ticks = {note["text"]: note["x"] for note in figure["layout"]["annotations"] if note["text"].endswith("%")}
     # λ 0.01 and 0.1 are tried; 0.05 lies 4/9 of the way between them, too near the first to be named
     assert ticks == {"GPTQ 1 %": 1.0, "10 %": 2.0}
     places = sorted({shape["x0"] for shape in figure["layout"]["shapes"] if shape.get("yref", "").endswith("domain")})
     assert places == pytest.approx([1.0, 1 + 4 / 9, 2.0])
     named = {trace["name"]: trace for trace in figure["data"] if str(trace.get("name")).startswith("GPTQ")}
-    identity = line_facts(*study, method="rqc-gbs", bits=2, layer=None).perplexity.mean[0]
+    identity = line_facts(study, method="rqc-gbs", bits=2, layer=None).perplexity.mean[0]
     assert named["GPTQ 10 %"]["text"] == [f"{identity[2]:.1f}"]
     assert "GPTQ 5 %" not in named  # not measured
 
 
 class TestDeciles:
     def test_identity_lies_behind_saliency_and_is_its_own_lines(self, study):
-        figure = lab_view(*study, method="sarqc-gbs", bits=2, layer=2)["figures"]["deciles"]
-        mine, theirs = (read(study[1], study[0].line(name, 2), "deciles") for name in ("sarqc-gbs", "rqc-gbs"))
+        figure = lab_view(study, method="sarqc-gbs", bits=2, layer=2)["figures"]["deciles"]
+        mine, theirs = (study.read(study.line(name, 2), "deciles") for name in ("sarqc-gbs", "rqc-gbs"))
         for curve, expected in enumerate(
             (np.repeat(mine[2][:, :1], 5, axis=1), np.tile(theirs[2], (2, 1, 1)), mine[2])
         ):
             np.testing.assert_allclose(np.array(drawn(figure, f"data.{curve}.y"), float), expected, rtol=1e-5)
 
     def test_the_second_panel_is_the_difference_to_identity_at_the_same_lambda(self, study):
-        view = lab_view(*study, method="sarqc-gbs", bits=2, layer=2)["figures"]
-        mine, theirs = (read(study[1], study[0].line(name, 2), "deciles")[2] for name in ("sarqc-gbs", "rqc-gbs"))
+        view = lab_view(study, method="sarqc-gbs", bits=2, layer=2)["figures"]
+        mine, theirs = (study.read(study.line(name, 2), "deciles")[2] for name in ("sarqc-gbs", "rqc-gbs"))
         expected = 100 * (mine - theirs) / theirs
         values = np.array(drawn(view["deciles"], "data.3.y"), float)
         np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-4)
@@ -123,13 +120,13 @@ class TestDeciles:
         assert low == -high
         marks = view["deciles"]["layout"]["yaxis2"]["tickvals"]
         assert low <= marks[0] < 0 < marks[2] <= high
-        rows = figure_table(*study, "deciles", method="sarqc-gbs", bits=2, layer=2)["rows"]
+        rows = figure_table(study, "deciles", method="sarqc-gbs", bits=2, layer=2)["rows"]
         np.testing.assert_allclose([100 * row["against_identity"] for row in rows], expected.ravel(), atol=1e-9)
-        alone = lab_view(*study, method="rqc-gbs", bits=2, layer=2)["figures"]["deciles"]
+        alone = lab_view(study, method="rqc-gbs", bits=2, layer=2)["figures"]["deciles"]
         assert "yaxis2" not in alone["layout"]
 
     def test_labels_keep_apart_and_inside(self, study):
-        figure = lab_view(*study, method="sarqc-gbs", bits=2)["figures"]["deciles"]
+        figure = lab_view(study, method="sarqc-gbs", bits=2)["figures"]["deciles"]
         high = figure["layout"]["yaxis"]["range"][1]
         heights = np.array([drawn(figure, f"layout.annotations.{i}.y") for i in range(3)])
         shown = np.array([drawn(figure, f"layout.annotations.{i}.visible") for i in range(3)])
@@ -144,41 +141,40 @@ class TestDeciles:
 
 class TestTables:
     def test_each_is_the_stored_numbers(self, study):
-        whole, folder = study
-        line = whole.line("sarqc-gbs", 2)
-        deciles = figure_table(*study, "deciles", method="sarqc-gbs", bits=2, layer=1)["rows"]
-        stored = read(folder, line, "deciles")[1]
+        line = study.line("sarqc-gbs", 2)
+        deciles = figure_table(study, "deciles", method="sarqc-gbs", bits=2, layer=1)["rows"]
+        stored = study.read(line, "deciles")[1]
         assert [row["rms_drift"] for row in deciles] == stored.ravel().tolist()
-        layers = figure_table(*study, "map", method="sarqc-gbs", bits=2, layer=None)["rows"]
-        held = read(folder, line, "held_out").mean(axis=0)
+        layers = figure_table(study, "map", method="sarqc-gbs", bits=2, layer=None)["rows"]
+        held = study.read(line, "held_out").mean(axis=0)
         np.testing.assert_allclose([row["held_out"] for row in layers], held.ravel(), rtol=1e-12)
-        gap = figure_table(*study, "gap", method="sarqc-gbs", bits=2, layer=3)["rows"]
-        by_size = read(folder, line, "recon_by_size")[:, 3].mean(axis=0)  # S G M
+        gap = figure_table(study, "gap", method="sarqc-gbs", bits=2, layer=3)["rows"]
+        by_size = study.read(line, "recon_by_size")[:, 3].mean(axis=0)  # S G M
         np.testing.assert_allclose([row["recon"] for row in gap], np.moveaxis(by_size, 0, -1).ravel(), rtol=1e-12)
-        methods = figure_table(*study, "methods", method="rtn", bits=2, layer=None)["rows"]
+        methods = figure_table(study, "methods", method="rtn", bits=2, layer=None)["rows"]
         rtn = next(row for row in methods if row["method"] == "rtn")
-        assert rtn["perplexity"] == pytest.approx(read(folder, whole.line("rtn", 2), "perplexity").mean())
-        chosen = figure_table(*study, "selection", method="sarqc-gbs-auto", bits=2, layer=None)["rows"]
-        lam = read(folder, whole.line("sarqc-gbs-auto", 2), "selected_lambda")
+        assert rtn["perplexity"] == pytest.approx(study.read(study.line("rtn", 2), "perplexity").mean())
+        chosen = figure_table(study, "selection", method="sarqc-gbs-auto", bits=2, layer=None)["rows"]
+        lam = study.read(study.line("sarqc-gbs-auto", 2), "selected_lambda")
         assert [row["lambda"] for row in chosen] == lam.ravel().tolist()
 
     def test_columns_are_those_of_the_rows_and_everything_is_json(self, study):
         for name in ("hero", "plane", "gamma_grid", "deciles", "map", "gap", "methods"):
-            table = figure_table(*study, name, method="sarqc-gbs", bits=2, layer=None)
+            table = figure_table(study, name, method="sarqc-gbs", bits=2, layer=None)
             assert {column["key"] for column in table["columns"]} <= set(table["rows"][0])
             json.dumps(table, allow_nan=False)
 
     def test_one_draw_and_no_such_figure(self, study):
-        table = figure_table(*study, "map", method="rqc-gbs", bits=2, layer=None, draw=1)
-        held = read(study[1], study[0].line("rqc-gbs", 2), "held_out")[1]
+        table = figure_table(study, "map", method="rqc-gbs", bits=2, layer=None, draw=1)
+        held = study.read(study.line("rqc-gbs", 2), "held_out")[1]
         np.testing.assert_allclose([row["held_out"] for row in table["rows"]], held.ravel(), rtol=1e-12)
         with pytest.raises(NotFound, match="no table"):
-            figure_table(*study, "moon", method="rtn", bits=2, layer=None)
+            figure_table(study, "moon", method="rtn", bits=2, layer=None)
 
 
 def test_the_plane_says_what_a_bound_on_drift_needs(study):
-    facts = line_facts(*study, method="sarqc-gbs", bits=2, layer=None)
-    radius = lab_view(*study, method="sarqc-gbs", bits=2)["figures"]["plane"]["radius"]
+    facts = line_facts(study, method="sarqc-gbs", bits=2, layer=None)
+    radius = lab_view(study, method="sarqc-gbs", bits=2)["figures"]["plane"]["radius"]
     np.testing.assert_allclose(radius["drift"], facts.drift, rtol=1e-5)
     np.testing.assert_allclose(radius["error"], facts.recon, rtol=1e-5)
     assert radius["on"] == "calibration text"

@@ -21,7 +21,7 @@ from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import method
 from sarqc.quantization.solve import quantize_layer
-from sarqc.study.document import LayerInfo, Study, StudyWriter, one_draw, read_array
+from sarqc.study.document import LayerInfo, Study, StudyWriter, one_draw
 from tests import oracles
 from tests.figures.test_figures import at
 from tests.synthetic_study import write_study
@@ -69,7 +69,7 @@ def study(tmp_path_factory):
         LayerInfo(name=f"model.layers.{i}.q_proj", block=i, module="q_proj", shape=(ROWS, WIDTHS[i])) for i in (0, 1)
     )
     changed = whole.model_copy(update={"id": "weights", "layers": layers, "lines": tuple(lines)})
-    return writer.finish(Study.model_validate(changed.model_dump())), folder
+    return writer.finish(Study.model_validate(changed.model_dump()))
 
 
 def number_rows(found: list[tuple[str, ...]]) -> list[list[float]]:
@@ -93,7 +93,7 @@ def test_stored_pictures_are_those_of_the_solved_layers(study, index):
     weight, statistics, layers = solved("sarqc-gbs", index, GAMMAS[1])
     importance = np.asarray(statistics.abs_mean) / np.abs(weight).mean(axis=0)
     order = sorted(range(WIDTHS[index]), key=lambda channel: importance[channel])
-    line = study[0].line("sarqc-gbs", 2)
+    line = study.line("sarqc-gbs", 2)
     wanted = {
         "surface": (40, lambda delta: np.abs(delta), np.max),
         "surface_mean": (28, lambda delta: np.abs(delta), np.mean),
@@ -102,9 +102,9 @@ def test_stored_pictures_are_those_of_the_solved_layers(study, index):
         "surface_signed": (28, lambda delta: delta[:, order], np.mean),
     }
     for name, (size, prepared, how) in wanted.items():
-        stored = read_array(study[1], line.arrays[name])[index, 1].astype(float)  # λ row column
-        scale = read_array(study[1], line.arrays[f"{name}_scale"])[index]
-        view = lab_view(*study, method="sarqc-gbs", bits=2, layer=index)
+        stored = study.array(line, name)[index, 1].astype(float)  # λ row column
+        scale = study.array(line, f"{name}_scale")[index]
+        view = lab_view(study, method="sarqc-gbs", bits=2, layer=index)
         zero = view["arrays"][name]["zero"]
         assert view["arrays"][name]["scale"] == pytest.approx(float(scale))
         values = (stored - zero) * scale / (255 - zero)
@@ -173,7 +173,7 @@ def test_curves_made_apart_join_along_lambda():
 @pytest.mark.parametrize("name", ["sarqc-gbs", "sarqc-gs"])
 @pytest.mark.parametrize("index", [0, 1])
 def test_arrows_of_the_inspector_end_at_levels_and_say_which_are_not_the_nearest(study, name, index):
-    view = lab_view(*study, method=name, bits=2, layer=index)
+    view = lab_view(study, method=name, bits=2, layer=index)
     figure = view["figures"]["inspector"]
     json.dumps(view, allow_nan=False)
     counted = []
@@ -228,13 +228,13 @@ def test_arrows_of_the_inspector_end_at_levels_and_say_which_are_not_the_nearest
         assert set(counted) == {0}
     elif index == 0:
         assert min(counted) > 0
-    table = figure_table(*study, "inspector", method=name, bits=2, layer=index)
+    table = figure_table(study, "inspector", method=name, bits=2, layer=index)
     found = [sum(not row["nearest"] for row in table["rows"][i : i + size]) for i in range(0, len(table["rows"]), size)]
     assert found == counted
 
 
 def test_every_pooling_has_its_drawings_and_older_studies_have_one(study, tmp_path):
-    view = lab_view(*study, method="sarqc-gbs", bits=2, layer=0)
+    view = lab_view(study, method="sarqc-gbs", bits=2, layer=0)
     assert [one["name"] for one in view["poolings"]] == [one.name for one in POOLINGS]
     for pooling in POOLINGS[1:]:
         scale = view["arrays"][pooling.array]["scale"]
@@ -246,12 +246,12 @@ def test_every_pooling_has_its_drawings_and_older_studies_have_one(study, tmp_pa
         assert ends == [-scale if pooling.signed else 0, scale]
     told = {pair["name"]: pair["text"] for pair in view["measured"]}
     assert "28 × 28" in told["Cells of the weights"]
-    assert lab_view(*study, method="sarqc-gbs", bits=2, layer=0, draw=0)["figures"]["inspector"] is not None
+    assert lab_view(study, method="sarqc-gbs", bits=2, layer=0, draw=0)["figures"]["inspector"] is not None
 
     older = write_study(tmp_path / "older")
-    view = lab_view(older, tmp_path / "older", method="sarqc-gbs", bits=2, layer=0)
+    view = lab_view(older, method="sarqc-gbs", bits=2, layer=0)
     assert [one["name"] for one in view["poolings"]] == ["max"]
     assert view["figures"]["inspector"] is None
     assert not [name for name in view["figures"] if ":" in name]
     later = one_draw(older, 1)
-    assert lab_view(later, tmp_path / "older", method="sarqc-gbs", bits=2)["poolings"] == []
+    assert lab_view(later, method="sarqc-gbs", bits=2)["poolings"] == []

@@ -10,7 +10,7 @@ import pytest
 
 from sarqc.errors import NotFound, Refused
 from sarqc.settings import Settings
-from sarqc.study.document import SCHEMA_VERSION, Line, ModelFacts, Study, StudyWriter, read_array
+from sarqc.study.document import SCHEMA_VERSION, Line, ModelFacts, Study, StudyWriter
 
 
 def a_study(folder: Path, values: np.ndarray) -> Study:
@@ -33,9 +33,7 @@ def test_arrays_round_trip(tmp_path: Path) -> None:
     values = np.array([[[np.nan, 2.5]]])
     a_study(tmp_path / "a", values)
     study = Study.open(tmp_path / "a")
-    np.testing.assert_array_equal(
-        read_array(tmp_path / "a", study.line("rqc-gbs", 2).arrays["perplexity"]), values.astype(np.float32)
-    )
+    np.testing.assert_array_equal(study.array(study.line("rqc-gbs", 2), "perplexity"), values.astype(np.float32))
     assert study.model.perplexity is None
     assert study.schema_version == SCHEMA_VERSION
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
@@ -45,7 +43,7 @@ def test_writing_again_replaces_the_whole(tmp_path: Path) -> None:
     a_study(tmp_path / "a", np.zeros((1, 1, 2)))
     a_study(tmp_path / "a", np.ones((1, 1, 2)))
     study = Study.open(tmp_path / "a")
-    assert read_array(tmp_path / "a", study.lines[0].arrays["perplexity"]).tolist() == [[[1, 1]]]
+    assert study.array(study.lines[0], "perplexity").tolist() == [[[1, 1]]]
     assert len(list((tmp_path / "a" / "arrays").iterdir())) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
@@ -85,7 +83,7 @@ def test_every_shipped_study_opens(settings: Settings) -> None:
         for line in study.lines:
             points = (len(line.draws), len(line.gammas), len(line.lams))
             for name, ref in line.arrays.items():
-                array = read_array(folder, ref)
+                array = study.array(line, name)
                 assert array.shape == ref.shape
                 lengths = dict(zip(ref.axes, ref.shape, strict=True))
                 assert lengths.get("layer", len(study.layers)) == len(study.layers)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import math
 import time
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from sarqc.figures import lab_view
 from sarqc.models.families import LayerInfo
-from sarqc.study.document import read_array
+from sarqc.study.document import Study
 from sarqc.study.experts import counts_of_run, experts_of, token_counts, unreached_is_unknown, words
-from sarqc.study.facts import line_facts, read
+from sarqc.study.facts import line_facts
 from tests.figures.test_figures import at
 from tests.synthetic_study import write_mixture, write_study
 
@@ -25,32 +23,31 @@ TOKENS = np.array([[[40, 0, 9, 64], [30, 20, 3, 12]], [[44, 2, 11, 64], [30, 24,
 
 @pytest.fixture(scope="module")
 def mixture(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("mixture") / "moe"
-    return write_mixture(folder, tokens=TOKENS), folder
+    return write_mixture(tmp_path_factory.mktemp("mixture") / "moe", tokens=TOKENS)
 
 
-def errors_of(mixture: tuple[Any, Path], layer: int, g: int, m: int, name: str = "held_out") -> list[float]:
+def errors_of(mixture: Study, layer: int, g: int, m: int, name: str = "held_out") -> list[float]:
     """What is stored of a layer at a point, draw by draw, without what stands for 0/0."""
-    study, folder = mixture
-    stored = read_array(folder, study.line("sarqc-gbs", 2).arrays[name])[:, layer, g, m]
+    study = mixture
+    stored = study.array(study.line("sarqc-gbs", 2), name)[:, layer, g, m]
     return [float(value) for value in stored if value != 0]
 
 
 class TestCounts:
     def test_every_expert_has_its_layers_and_the_tokens_of_its_linears(self, mixture):
-        study, folder = mixture
+        study = mixture
         experts = experts_of(study.layers)
         assert (experts.blocks, experts.numbers, experts.count, experts.channels) == ((0, 1), (0, 1, 2, 3), 8, 16)
         for (row, column), members in experts.members.items():
             names = [study.layers[index].name for index in members]
             assert names == [f"model.layers.{row}.mlp.experts.{column}.{part}_proj" for part in ("up", "down")]
-        counts = token_counts(experts, read(folder, study.lines[0], "tokens"))
+        counts = token_counts(experts, study.read(study.lines[0], "tokens"))
         assert counts.values.tolist() == TOKENS.tolist()
         assert counts.text == 64
 
     def test_none_is_none_in_any_draw_and_few_is_fewer_than_channels_on_average(self, mixture):
-        study, folder = mixture
-        counts = token_counts(experts_of(study.layers), read(folder, study.lines[0], "tokens"))
+        study = mixture
+        counts = token_counts(experts_of(study.layers), study.read(study.lines[0], "tokens"))
         for row in range(2):
             for column in range(4):
                 draws = [int(TOKENS[draw, row, column]) for draw in range(2)]
@@ -58,8 +55,8 @@ class TestCounts:
                 assert counts.few[row, column] == (0 not in draws and sum(draws) / 2 < 16)
 
     def test_words_are_the_counts(self, mixture):
-        study, folder = mixture
-        counts = token_counts(experts_of(study.layers), read(folder, study.lines[0], "tokens"))
+        study = mixture
+        counts = token_counts(experts_of(study.layers), study.read(study.lines[0], "tokens"))
         assert words(counts) == (
             "Of 8 experts, 1 saw none of 64 calibration tokens in at least one of 2 draws and 3 saw on average fewer "
             "than the 16 channels they read."
@@ -81,7 +78,7 @@ class TestCounts:
         study = write_study(tmp_path / "toy", gs=False)
         assert experts_of(study.layers) is None
         assert counts_of_run(study.layers, {}) is None
-        view = lab_view(study, tmp_path / "toy")
+        view = lab_view(study)
         assert view["tokens"] is None
         assert [view["figures"][name] for name in ("tokens", "tokens_error", "map_experts")] == [None] * 3
 
@@ -97,28 +94,28 @@ class TestNoTokens:
         assert unreached_is_unknown(errors, None) is errors
 
     def test_such_layers_are_left_out_of_all_layers(self, mixture):
-        study, folder = mixture
+        study = mixture
         for name in ("recon", "held_out"):
-            found = getattr(line_facts(study, folder, method="sarqc-gbs", bits=2, layer=None), name)
+            found = getattr(line_facts(study, method="sarqc-gbs", bits=2, layer=None), name)
             for g, m in np.ndindex(*found.shape):
-                stored = read_array(folder, study.line("sarqc-gbs", 2).arrays[name])[:, :, g, m]
+                stored = study.array(study.line("sarqc-gbs", 2), name)[:, :, g, m]
                 by_draw = [[float(v) for v in draw if v != 0] for draw in stored]
                 means = [sum(draw) / len(draw) for draw in by_draw]
                 assert found[g, m] == pytest.approx(sum(means) / len(means))
 
     def test_the_layer_itself_says_nothing_for_that_text(self, mixture):
         """Expert 1 of block 0 saw no token in the first draw, and some in the second."""
-        study, folder = mixture
+        study = mixture
         layer = experts_of(study.layers).members[0, 1][0]
-        facts = line_facts(study, folder, method="sarqc-gbs", bits=2, layer=layer)
+        facts = line_facts(study, method="sarqc-gbs", bits=2, layer=layer)
         assert facts.recon[0, 2] == pytest.approx(errors_of(mixture, layer, 0, 2, "recon")[0])
         assert len(errors_of(mixture, layer, 0, 2, "recon")) == 1
 
 
 class TestMaps:
     def test_a_pooled_cell_has_mean_and_worst_and_leads_to_the_worst(self, mixture):
-        study, folder = mixture
-        made = at(lab_view(study, folder, method="sarqc-gbs", bits=2)["figures"]["map"], 1, 2)
+        study = mixture
+        made = at(lab_view(study, method="sarqc-gbs", bits=2)["figures"]["map"], 1, 2)
         trace = made["data"][0]
         assert made["layout"]["xaxis"]["ticktext"] == ["q", "up", "down<br>experts"]
         assert len(trace["x"]) == 1 + 5  # edges: attention, and two pooled columns of two parts each
@@ -131,9 +128,9 @@ class TestMaps:
             assert trace["customdata"][row][2][0] == layers[errors.index(max(errors))]
 
     def test_choosing_an_expert_opens_its_block(self, mixture):
-        study, folder = mixture
+        study = mixture
         chosen = experts_of(study.layers).members[1, 2][1]
-        figures = lab_view(study, folder, method="sarqc-gbs", bits=2, layer=chosen)["figures"]
+        figures = lab_view(study, method="sarqc-gbs", bits=2, layer=chosen)["figures"]
         made = at(figures["map_experts"], 0, 3)
         trace = made["data"][0]
         for line, part in enumerate(("down", "up")):
@@ -145,12 +142,12 @@ class TestMaps:
                 assert text == f"expert {column} · {part}"
                 assert f"{TOKENS[:, 1, column].mean():.0f} of 64 tokens" in tokens
         assert [(shape["x0"], shape["y0"]) for shape in made["layout"]["shapes"]] == [(1.5, -0.5)]
-        assert lab_view(study, folder, method="sarqc-gbs", bits=2, layer=0)["figures"]["map_experts"] is None
+        assert lab_view(study, method="sarqc-gbs", bits=2, layer=0)["figures"]["map_experts"] is None
 
     def test_tokens_are_around_the_number_of_channels_and_none_has_a_mark(self, mixture):
-        study, folder = mixture
+        study = mixture
         chosen = experts_of(study.layers).members[0, 3][0]
-        figure = lab_view(study, folder, method="sarqc-gbs", bits=2, layer=chosen)["figures"]["tokens"]
+        figure = lab_view(study, method="sarqc-gbs", bits=2, layer=chosen)["figures"]["tokens"]
         cells, none, few = figure["data"]
         assert (cells["zmin"] + cells["zmax"]) / 2 == pytest.approx(math.log10(16))
         for row, column in np.ndindex(2, 4):
@@ -168,7 +165,7 @@ class TestMaps:
         tokens = TOKENS.copy()
         tokens[:, 1, 3] = 0
         study = write_mixture(tmp_path / "moe", tokens=tokens)
-        view = lab_view(study, tmp_path / "moe", method="sarqc-gbs", bits=2)
+        view = lab_view(study, method="sarqc-gbs", bits=2)
         assert view["figures"]["tokens"]["data"][0]["z"][1][3] is None
         assert view["tokens"]["tokens"][1] == [30.0, 22.0, 4.0, 0.0]
         assert view["figures"]["tokens_error"]["layout"]["xaxis"]["ticktext"][0] == "none"
@@ -177,8 +174,8 @@ class TestMaps:
 
 class TestTokensAndError:
     def test_points_are_experts_and_the_caption_is_their_gain(self, mixture):
-        study, folder = mixture
-        figure = lab_view(study, folder, method="sarqc-gbs", bits=2)["figures"]["tokens_error"]
+        study = mixture
+        figure = lab_view(study, method="sarqc-gbs", bits=2)["figures"]["tokens_error"]
         members = experts_of(study.layers).members
 
         def error(place: tuple[int, int], m: int) -> float:
@@ -199,7 +196,7 @@ class TestTokensAndError:
         assert f"fewest tokens <b>{100 * gains[0]:.0f} % less</b>, most <b>{100 * gains[1]:.0f} % less</b>" in text
 
     def test_at_the_smallest_lambda_there_is_nothing_to_compare(self, mixture):
-        made = at(lab_view(*mixture, method="sarqc-gbs", bits=2)["figures"]["tokens_error"], 0, 0)
+        made = at(lab_view(mixture, method="sarqc-gbs", bits=2)["figures"]["tokens_error"], 0, 0)
         assert made["layout"]["annotations"][0]["text"] == "λ = 0; dotted: the same"
 
 
@@ -207,7 +204,7 @@ def test_a_large_mixture_is_shown_within_seconds(tmp_path):
     tokens = np.random.default_rng(0).integers(0, 3000, (1, 48, 128))
     study = write_mixture(tmp_path / "large", tokens=tokens)
     begun = time.perf_counter()
-    view = lab_view(study, tmp_path / "large", method="sarqc-gbs", bits=2, layer=5)
+    view = lab_view(study, method="sarqc-gbs", bits=2, layer=5)
     text = json.dumps(view, allow_nan=False)
     assert time.perf_counter() - begun < 3
     assert len(text) < 1.5e6

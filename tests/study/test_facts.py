@@ -20,11 +20,11 @@ from tests.synthetic_study import CURVE, GAMMAS, LAMS, write_study
 
 @pytest.fixture
 def study(tmp_path):
-    return write_study(tmp_path / "toy"), tmp_path / "toy"
+    return write_study(tmp_path / "toy")
 
 
 def text_at(study, method: str, gamma: int, lam: int, layer: int | None = None) -> str:
-    facts = line_facts(study[0], study[1], method=method, bits=2, layer=layer)
+    facts = line_facts(study, method=method, bits=2, layer=layer)
     return plain(sentence(facts, gamma, lam)).replace("\u00a0", " ")
 
 
@@ -121,60 +121,59 @@ def test_mean_over_draws_skips_what_was_not_measured():
 
 class TestLineFacts:
     def test_gptq_is_the_identity_line_at_one_percent(self, study):
-        facts = line_facts(*study, method="sarqc-gbs", bits=2, layer=None)
+        facts = line_facts(study, method="sarqc-gbs", bits=2, layer=None)
         assert facts.baseline.label == "GPTQ 1 %"
         assert facts.baseline_position is None
-        own = line_facts(*study, method="rqc-gbs", bits=2, layer=None)
+        own = line_facts(study, method="rqc-gbs", bits=2, layer=None)
         assert own.baseline_position == lam_index(own.line, 0.01) == 1
         assert own.perplexity.to_baseline.mean[0, 1] == 0
 
     def test_awq_is_the_start_of_the_scale_search(self, study):
-        facts = line_facts(*study, method="rqc-gs", bits=2, layer=None)
+        facts = line_facts(study, method="rqc-gs", bits=2, layer=None)
         assert facts.baseline.label == "AWQ"
         assert facts.baseline_position == 0
 
     def test_differences_are_those_of_the_curve(self, study):
-        facts = line_facts(*study, method="rqc-gbs", bits=2, layer=None)
+        facts = line_facts(study, method="rqc-gbs", bits=2, layer=None)
         # The alternating wobble cancels over an even number of draws, the level of each draw in pairs.
         assert facts.perplexity.to_baseline.mean[0] == pytest.approx(CURVE - CURVE[1])
         assert facts.perplexity.best == (3,)
 
     def test_all_layers_is_the_mean_of_the_relative_errors(self, study):
-        each = [line_facts(*study, method="rqc-gbs", bits=2, layer=i).held_out for i in range(4)]
-        together = line_facts(*study, method="rqc-gbs", bits=2, layer=None).held_out
+        each = [line_facts(study, method="rqc-gbs", bits=2, layer=i).held_out for i in range(4)]
+        together = line_facts(study, method="rqc-gbs", bits=2, layer=None).held_out
         assert together == pytest.approx(np.mean(each, axis=0))
 
     def test_change_is_relative_to_the_baseline(self, study):
-        facts = line_facts(*study, method="rqc-gbs", bits=2, layer=2)
+        facts = line_facts(study, method="rqc-gbs", bits=2, layer=2)
         assert facts.change["held_out"][0] == pytest.approx(facts.held_out[0] / facts.held_out[0, 1] - 1)
 
     def test_saliency_is_compared_at_equal_lambda(self, study):
-        facts = line_facts(*study, method="sarqc-gbs", bits=2, layer=None)
+        facts = line_facts(study, method="sarqc-gbs", bits=2, layer=None)
         assert facts.to_identity.mean[0, 1:] == pytest.approx([-1.0] * 4)
         assert facts.to_identity.mean[1, 1:] == pytest.approx([-0.5] * 4)
 
     def test_unknown_line_and_layer_are_refused_by_name(self, study):
         with pytest.raises(NotFound, match="no line for gptaq"):
-            line_facts(*study, method="gptaq", bits=2, layer=None)
+            line_facts(study, method="gptaq", bits=2, layer=None)
         with pytest.raises(NotFound, match="no layer 9"):
-            line_facts(*study, method="rtn", bits=2, layer=9)
+            line_facts(study, method="rtn", bits=2, layer=9)
 
 
 class TestAuto:
     @pytest.fixture(scope="class")
     def study(self, tmp_path_factory):
         """Lines of “auto” come first, where a careless search would find them."""
-        folder = tmp_path_factory.mktemp("auto") / "toy"
-        written = write_study(folder, auto=True)
-        return written.model_copy(update={"lines": tuple(reversed(written.lines))}), folder
+        written = write_study(tmp_path_factory.mktemp("auto") / "toy", auto=True)
+        return written.model_copy(update={"lines": tuple(reversed(written.lines))})
 
     def test_a_line_of_auto_holds_no_lambda(self, study):
-        auto = study[0].line("rqc-gbs-auto", 2)
+        auto = study.line("rqc-gbs-auto", 2)
         assert (is_point(auto), has_lam(auto)) == (True, False)
         assert lam_index(auto, 0.0) is None
-        assert equal_points(study[0].line("sarqc-gbs", 2), auto) == [None] * 5
-        assert equal_points(study[0].line("sarqc-gbs-auto", 2), auto) == [0]
-        rounding = study[0].line("rtn", 2)
+        assert equal_points(study.line("sarqc-gbs", 2), auto) == [None] * 5
+        assert equal_points(study.line("sarqc-gbs-auto", 2), auto) == [0]
+        rounding = study.line("rtn", 2)
         assert (has_lam(rounding), lam_index(rounding, 0.0)) == (False, None)
 
     @pytest.mark.parametrize(
@@ -182,39 +181,37 @@ class TestAuto:
     )
     def test_both_kinds_of_line_have_the_same_baseline(self, study, method, label, value):
         for name in (method, f"s{method}-auto" if method == "rqc-gs" else f"{method}-auto"):
-            facts = line_facts(*study, method=name, bits=2, layer=None)
+            facts = line_facts(study, method=name, bits=2, layer=None)
             assert facts.baseline.label == label
             assert facts.perplexity.baseline_mean == pytest.approx(value)
         assert facts.baseline_position is None
 
     def test_identity_is_the_line_chosen_in_the_same_way(self, study):
-        auto = line_facts(*study, method="sarqc-gbs-auto", bits=2, layer=None)
+        auto = line_facts(study, method="sarqc-gbs-auto", bits=2, layer=None)
         assert auto.identity.line.name == "rqc-gbs-auto"
         assert auto.to_identity.mean == pytest.approx(np.array([[-1.0]]))
-        assert line_facts(*study, method="sarqc-gbs", bits=2, layer=None).identity.line.name == "rqc-gbs"
+        assert line_facts(study, method="sarqc-gbs", bits=2, layer=None).identity.line.name == "rqc-gbs"
 
     def test_a_method_name_finds_the_curve_before_auto(self, study):
-        opened = study[0]
-        assert opened.line("sarqc-gbs", 2).selected is None
-        assert opened.line("sarqc-gbs-auto", 2).label == "Title of sarqc-gbs, auto"
-        alone = opened.model_copy(update={"lines": (opened.line("sarqc-gbs-auto", 2),)})
+        assert study.line("sarqc-gbs", 2).selected is None
+        assert study.line("sarqc-gbs-auto", 2).label == "Title of sarqc-gbs, auto"
+        alone = study.model_copy(update={"lines": (study.line("sarqc-gbs-auto", 2),)})
         assert alone.line("sarqc-gbs", 2).selected == "layer"
 
     def test_omniquant_is_lambda_zero_of_its_line(self, study):
-        opened, folder = study
         same = {"method": "sarqc-omniquant", "baseline": "omniquant"}
         lines = (
-            opened.line("sarqc-gs", 2).model_copy(update=same),
-            opened.line("sarqc-gs-auto", 2).model_copy(update=same),
+            study.line("sarqc-gs", 2).model_copy(update=same),
+            study.line("sarqc-gs-auto", 2).model_copy(update=same),
         )
-        other = opened.model_copy(update={"lines": lines[::-1]})
+        other = study.model_copy(update={"lines": lines[::-1]})
         for name in ("sarqc-omniquant", "sarqc-omniquant-auto"):
-            facts = line_facts(other, folder, method=name, bits=2, layer=None)
+            facts = line_facts(other, method=name, bits=2, layer=None)
             assert facts.baseline.label == "OmniQuant"
             assert facts.perplexity.baseline_mean == pytest.approx(144.5)
 
     def test_pairs_are_positions_among_the_candidates(self, study):
-        found = line_facts(*study, method="sarqc-gbs-auto", bits=2, layer=None).selection
+        found = line_facts(study, method="sarqc-gbs-auto", bits=2, layer=None).selection
         for at in np.ndindex(4, 4):
             gamma, lam = found.pairs[at]
             assert found.lams[lam] == pytest.approx(found.lam[at])
@@ -230,11 +227,11 @@ class TestAuto:
         assert text_at(study, "sarqc-gs-auto", 0, 0).startswith(
             "With λ from 0.3 to 0.4, chosen for the whole model on held-out calibration text in each draw, the 2-bit"
         )
-        facts = line_facts(*study, method="sarqc-gs-auto", bits=2, layer=None)
+        facts = line_facts(study, method="sarqc-gs-auto", bits=2, layer=None)
         assert small_print(facts, 0, 0)[0] == "“auto” chose among 10 values of λ in four draws: 0.3 (2×), 0.4 (2×)."
 
     def test_one_draw_has_one_lambda(self, tmp_path):
-        study = write_study(tmp_path / "one", draws=1, auto=True), tmp_path / "one"
+        study = write_study(tmp_path / "one", draws=1, auto=True)
         text = text_at(study, "sarqc-gs-auto", 0, 0)
         assert text.startswith("With λ = 0.3, chosen for the whole model on held-out calibration text, the 2-bit model")
 
@@ -257,27 +254,27 @@ class TestSentence:
 
     def test_says_plainly_when_regularisation_does_not_help(self, tmp_path):
         curve = np.array([90.0, 86.0, 87.0, 88.0, 89.0])
-        study = write_study(tmp_path / "toy", curve=curve, gs=False), tmp_path / "toy"
+        study = write_study(tmp_path / "toy", curve=curve, gs=False)
         assert "No other λ tried has a lower perplexity." in text_at(study, "rqc-gbs", 0, 1)
         assert "None is better than plain GPTQ." in text_at(study, "rqc-gbs", 0, 3)
 
     def test_says_plainly_when_it_can_not_be_told(self, tmp_path):
-        study = write_study(tmp_path / "toy"), tmp_path / "toy"
-        facts = line_facts(*study, method="sarqc-gs", bits=2, layer=None)
+        study = write_study(tmp_path / "toy")
+        facts = line_facts(study, method="sarqc-gs", bits=2, layer=None)
         assert facts.to_identity.verdict((0, 2)) == 0
         assert "not to be told apart" in small_print(facts, 0, 2)[-1]
 
     def test_one_draw_claims_nothing(self, tmp_path):
-        study = write_study(tmp_path / "one", draws=1), tmp_path / "one"
+        study = write_study(tmp_path / "one", draws=1)
         text = text_at(study, "rqc-gbs", 0, 3)
         assert "on the one draw measured" in text
         assert "One calibration draw can't tell" in text
         assert "±" not in text
 
     def test_every_point_has_a_whole_sentence(self, study):
-        for line in study[0].lines:
+        for line in study.lines:
             for layer in (None, 0):
-                facts = line_facts(*study, method=line.method, bits=2, layer=layer)
+                facts = line_facts(study, method=line.method, bits=2, layer=layer)
                 for g in range(len(line.gammas)):
                     for m in range(len(line.lams)):
                         text = plain(sentence(facts, g, m))
