@@ -5,26 +5,39 @@
 
 /** An error in the three parts that the command line and the REST interface use too. */
 export class Problem extends Error {
-  constructor({ kind = "error", what, where = "", remedy = "" }) {
+  /** @param {{kind?: string, what: string, where?: string | null, remedy?: string | null}} parts */
+  constructor({ kind = "error", what, where, remedy }) {
     super(what);
-    Object.assign(this, { kind, what, where, remedy });
+    this.kind = kind;
+    this.what = what;
+    this.where = where ?? "";
+    this.remedy = remedy ?? "";
   }
 }
 
-/** A Problem made of anything that was thrown. */
+/**
+ * A Problem made of anything that was thrown.
+ * @param {unknown} error
+ * @param {string} [where]
+ */
 export function asProblem(error, where = "") {
   if (error instanceof Problem) return error;
-  return new Problem({
-    what: error?.message || "Something went wrong in this page",
-    where,
-    remedy: "Reload the page.",
-  });
+  const what = (error instanceof Error && error.message) || "Something went wrong in this page";
+  return new Problem({ what, where, remedy: "Reload the page." });
 }
+
+/**
+ * What pages say while the server is silent, to a request or in a stream.
+ * @param {string} [remedy] what is known about the work meanwhile
+ */
+export const offline = (remedy = "Runs go on without this page. Check that sarqc is running, then try again.") =>
+  new Problem({ kind: "offline", what: "The server does not answer.", where: location.host, remedy });
 
 /**
  * JSON from the server.
  * @param {string} path below /api, e.g. "/runs"
- * @param {{method?: string, body?: any, signal?: AbortSignal}} [options]
+ * @param {{method?: string, body?: unknown, signal?: AbortSignal}} [options]
+ * @returns {Promise<any>} the caller says which shape it asked for
  */
 export async function request(path, { method = "GET", body, signal } = {}) {
   const isFile = body instanceof Blob; // is sent as it is
@@ -37,13 +50,8 @@ export async function request(path, { method = "GET", body, signal } = {}) {
       body: body === undefined || isFile ? body : JSON.stringify(body),
     });
   } catch (error) {
-    if (error?.name === "AbortError") throw error;
-    throw new Problem({
-      kind: "offline",
-      what: "The server does not answer.",
-      where: location.host,
-      remedy: "Runs go on without this page. Check that sarqc is running, then try again.",
-    });
+    if (error instanceof Error && error.name === "AbortError") throw error;
+    throw offline();
   }
   if (response.status === 204) return null;
   const document = await response.json().catch(() => null);
@@ -57,6 +65,7 @@ export async function request(path, { method = "GET", body, signal } = {}) {
   );
 }
 
+/** @type {Map<string, Promise<ArrayBuffer>>} */
 const opened = new Map();
 
 /**
@@ -68,29 +77,32 @@ const opened = new Map();
 export function arrayBytes(study, info) {
   const path = `/api/studies/${encodeURIComponent(study)}/arrays/${info.file}`;
   const key = `${path}#${info.offset}`;
-  if (!opened.has(key)) {
+  let bytes = opened.get(key);
+  if (!bytes) {
     const last = info.offset + info.length - 1;
-    const asked = fetch(path, { headers: { Range: `bytes=${info.offset}-${last}` } }).then(async (response) => {
+    bytes = fetch(path, { headers: { Range: `bytes=${info.offset}-${last}` } }).then(async (response) => {
       if (!response.ok) throw new Problem({ what: "The numbers of this surface can't be fetched.", where: info.file });
       const buffer = await response.arrayBuffer();
       return response.status === 206 ? buffer : buffer.slice(info.offset, info.offset + info.length);
     });
-    asked.catch(() => opened.delete(key));
-    opened.set(key, asked);
+    bytes.catch(() => opened.delete(key));
+    opened.set(key, bytes);
     // A study has many layers; only the last few are worth keeping.
-    if (opened.size > 24) opened.delete(opened.keys().next().value);
+    if (opened.size > 24) opened.delete(opened.keys().next().value ?? "");
   }
-  return opened.get(key);
+  return bytes;
 }
 
 /**
  * Listens to a stream of JSON messages until `close()`. The browser reconnects by itself and says where it stopped.
  * @param {string} path below /api
- * @param {{message: Function, state?: Function}} handlers `state` hears "open" and "lost"
+ * @param {object} handlers
+ * @param {(document: any, id: string) => void} handlers.message hears each document; the caller says which shape it has
+ * @param {(word: "open" | "lost") => void} [handlers.state]
  */
 export function listen(path, { message, state = () => {} }) {
   const source = new EventSource(`/api${path}`);
-  const take = (event) => {
+  source.onmessage = (event) => {
     let document;
     try {
       document = JSON.parse(event.data);
@@ -99,7 +111,6 @@ export function listen(path, { message, state = () => {} }) {
     }
     message(document, event.lastEventId);
   };
-  source.onmessage = take;
   source.onopen = () => state("open");
   source.onerror = () => state("lost");
   return { close: () => source.close() };
