@@ -9,8 +9,10 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import runpy
 import shutil
 import signal
+import sys
 from pathlib import Path
 from typing import Annotated, Any, get_origin
 
@@ -239,6 +241,15 @@ def _tries(auto: Candidates | None) -> str:
         return "–"
     counts = [f"{len(auto.lams)} λ"] + ([f"{len(auto.gammas)} γ"] if auto.gammas != (None,) else [])
     return " × ".join(counts) + (" for each layer" if auto.by == "layer" else " for the whole model")
+
+
+@app.command()
+def serve() -> None:
+    """Open the web app, at the address that SARQC_HOST and SARQC_PORT say (http://127.0.0.1:7860)."""
+    from sarqc.settings import SITE
+
+    sys.path.insert(0, str(SITE))  # app.py and pages/ stand there
+    runpy.run_path(str(SITE / "app.py"), run_name="__main__")
 
 
 @app.command()

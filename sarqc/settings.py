@@ -8,7 +8,9 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+_PACKAGE = Path(__file__).resolve().parent
+# Where app.py, pages/ and assets/ stand: inside an installed package, beside it in a checkout.
+SITE = _PACKAGE / "site" if (_PACKAGE / "site").is_dir() else _PACKAGE.parent
 
 
 class Settings(BaseSettings):
@@ -21,7 +23,7 @@ class Settings(BaseSettings):
     state_dir: Path = Field(
         Path("~/.local/share/sarqc"), description="Database of runs, finished layers and studies of this host."
     )
-    assets_dir: Path = Field(REPOSITORY / "assets", description="Embedded models and studies, styles and scripts.")
+    assets_dir: Path = Field(SITE / "assets", description="Embedded models and studies, styles and scripts.")
     data_dir: Path | None = Field(
         None, description="Mirror of the Hub for an air-gapped host, laid out as <dataset id>/<config>/<split>."
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from fastapi.testclient import TestClient
 
 from app import create_app
-from sarqc.settings import REPOSITORY, Settings
+from sarqc.settings import SITE, Settings
 from tests.jobs.helpers import until
 
 RECIPE = {
@@ -30,7 +30,7 @@ RECIPE = {
 
 
 def test_a_real_run_is_cancelled_killed_continued_and_seen(settings: Settings, tmp_path: Path) -> None:
-    settings = settings.model_copy(update={"assets_dir": REPOSITORY / "assets"})
+    settings = settings.model_copy(update={"assets_dir": SITE / "assets"})
     app = create_app(settings, with_pages=False)
     with TestClient(app) as client:
         plan = client.post("/api/plan", json=RECIPE)

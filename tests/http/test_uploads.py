@@ -14,7 +14,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app import create_app
-from sarqc.settings import REPOSITORY, Settings
+from sarqc.settings import SITE, Settings
 from sarqc.study.document import Study
 from sarqc.web import uploads
 from tests.http.conftest import assert_error, write_study
@@ -72,7 +72,7 @@ def test_what_is_downloaded_can_be_uploaded_elsewhere(client: TestClient, settin
 
 
 def test_shipped_studies_go_round_too(settings: Settings) -> None:
-    settings = settings.model_copy(update={"assets_dir": REPOSITORY / "assets"})
+    settings = settings.model_copy(update={"assets_dir": SITE / "assets"})
     with TestClient(create_app(settings, with_pages=False)) as client:
         answer = send(client, client.get("/api/studies/tiny-llama/download").content)
         assert answer.status_code == 201, answer.text
