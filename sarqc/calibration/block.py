@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from sarqc.calibration.job import CalibrationPlan, SolvedLayer, told_point
+from sarqc.calibration.job import CalibrationJob, SolvedLayer, told_point
 from sarqc.calibration.pictures import LayerCurve, curve_of
 from sarqc.errors import SarqcError
 from sarqc.events import EpochDone, PointDone
@@ -46,9 +46,9 @@ class BlockData:
 
 
 def solve_block(
-    loaded: LoadedModel, plan: CalibrationPlan, layers: dict[str, LayerInfo], data: BlockData, budget_bytes: int
+    loaded: LoadedModel, job: CalibrationJob, layers: dict[str, LayerInfo], data: BlockData, budget_bytes: int
 ) -> Iterator[SolvedLayer | EpochDone | PointDone]:
-    """The block's layers in their order, each at all λ of the plan's curve; ``layers`` by path within the block.
+    """The block's layers in their order, each at all λ of the job's curve; ``layers`` by path within the block.
 
     A method that works on single layers may be given a part of them, the others need all. Errors of the mathematics
     say the layer or the block that they are about.
@@ -56,18 +56,18 @@ def solve_block(
     weights = {  # (O, I), exact: they were loaded from there
         path: loaded.weight(layer.name).to(loaded.storage_dtype) for path, layer in layers.items()
     }
-    if plan.method.unit == "layer":
-        yield from _by_layer(plan, layers, weights, data, budget_bytes)
+    if job.method.unit == "layer":
+        yield from _by_layer(job, layers, weights, data, budget_bytes)
         return
     started = time.perf_counter()
     index = next(iter(layers.values())).block
     solved = []
-    for point in sweep_points(plan.method, plan.curve_lams()):
+    for point in sweep_points(job.method, job.curve_lams()):
         try:
             if isinstance(point, LearnedClipping):
-                found = yield from _together(loaded, plan, layers, weights, data, point)
+                found = yield from _together(loaded, job, layers, weights, data, point)
             else:
-                found = _by_group(loaded, plan, layers, weights, data, point)
+                found = _by_group(loaded, job, layers, weights, data, point)
         except SarqcError as error:
             raise error.at(f"{loaded.family.blocks}.{index}") from None
         solved.append(found)
@@ -75,19 +75,19 @@ def solve_block(
     for path, layer in layers.items():
         points = [found[path] for found in solved]
         abs_mean = data.statistics(path).abs_mean
-        curve = curve_of(plan.curve_lams(), points, weights[path], abs_mean, plan.grids[layer.name])
-        yield SolvedLayer(layer, points[plan.own_point()], curve, seconds, from_cache=False)
+        curve = curve_of(job.curve_lams(), points, weights[path], abs_mean, job.grids[layer.name])
+        yield SolvedLayer(layer, points[job.own_point()], curve, seconds, from_cache=False)
 
 
 def _by_layer(
-    plan: CalibrationPlan, layers: dict[str, LayerInfo], weights: dict[str, Tensor], data: BlockData, budget_bytes: int
+    job: CalibrationJob, layers: dict[str, LayerInfo], weights: dict[str, Tensor], data: BlockData, budget_bytes: int
 ) -> Iterator[SolvedLayer | PointDone]:
-    lams = plan.curve_lams()
+    lams = job.curve_lams()
     for together in batches(layers):
         started = time.perf_counter()
-        grid = plan.grids[layers[together[0]].name]
+        grid = job.grids[layers[together[0]].name]
         found: Iterator[QuantizedLayer]  # of each layer as many as there are λ
-        if plan.candidates:
+        if job.candidates:
             selecting = [
                 SelectionJob(
                     layers[path].name, weights[path], data.parts[0][path], data.parts[1][path], data.unseen(path)
@@ -95,11 +95,11 @@ def _by_layer(
                 for path in together
             ]
             chosen = select_layers(
-                selecting, grid, plan.candidates, channel_fraction=plan.channel_fraction, budget_bytes=budget_bytes
+                selecting, grid, job.candidates, channel_fraction=job.channel_fraction, budget_bytes=budget_bytes
             )
             found = iter(chosen)
         else:
-            points = sweep_points(plan.method, lams)
+            points = sweep_points(job.method, lams)
             solving = [
                 LayerJob(layers[path].name, weights[path], data.statistics(path), points, data.unseen(path))
                 for path in together
@@ -109,11 +109,11 @@ def _by_layer(
             solved = []
             for index in range(len(lams)):
                 solved.append(next(found))
-                if plan.tells_points:
+                if job.curves.tells_points:
                     yield told_point(layers[path], lams, index, solved[-1])
             curve = curve_of(lams, solved, weights[path], data.statistics(path).abs_mean, grid)
             seconds, started = time.perf_counter() - started, time.perf_counter()
-            yield SolvedLayer(layers[path], solved[plan.own_point()], curve, seconds, from_cache=False)
+            yield SolvedLayer(layers[path], solved[job.own_point()], curve, seconds, from_cache=False)
 
 
 def batches(layers: dict[str, LayerInfo]) -> list[list[str]]:
@@ -154,7 +154,7 @@ def solve_curve(
 
 def _by_group(
     loaded: LoadedModel,
-    plan: CalibrationPlan,
+    job: CalibrationJob,
     layers: dict[str, LayerInfo],
     weights: dict[str, Tensor],
     data: BlockData,
@@ -169,7 +169,7 @@ def _by_group(
         group = quantize_group(
             {path: weights[path] for path in fold.linears},
             {path: data.statistics(path) for path in fold.linears},
-            plan.grids[layers[first].name],  # one for all: they have one width
+            job.grids[layers[first].name],  # one for all: they have one width
             point,
             held_out=None if data.held_out is None else {path: data.held_out[path] for path in fold.linears},
             ties=fold.ties,
@@ -190,7 +190,7 @@ def _flagged(layer: QuantizedLayer, flag: str) -> QuantizedLayer:
 
 def _together(
     loaded: LoadedModel,
-    plan: CalibrationPlan,
+    job: CalibrationJob,
     layers: dict[str, LayerInfo],
     weights: dict[str, Tensor],
     data: BlockData,
@@ -201,7 +201,7 @@ def _together(
     learning = quantize_block(
         weights,
         {path: data.statistics(path) for path in layers},
-        {path: plan.grids[layer.name] for path, layer in layers.items()},
+        {path: job.grids[layer.name] for path, layer in layers.items()},
         point,
         forward=data.forward,
         inputs=data.inputs,

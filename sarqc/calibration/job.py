@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
 from sarqc.calibration.corpora import Sequences
-from sarqc.calibration.pictures import (
-    LayerCurve,
-)
+from sarqc.calibration.pictures import LayerCurve
 from sarqc.events import PointDone
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
@@ -26,29 +24,35 @@ from sarqc.recipe import Recipe
 
 
 @dataclass(frozen=True)
-class CalibrationPlan:
-    """Everything that determines the quantized weights, apart from the float model.
+class Curves:
+    """What a calibration draws and says beside the weights, which it does not change."""
+
+    lams: tuple[float, ...] = ()  # further values of λ at which every layer is solved
+    tells_points: bool = False  # whether each λ is told as soon as it is solved
+
+
+@dataclass(frozen=True)
+class CalibrationJob:
+    """Everything that determines the quantized weights, apart from the float model; and the curves beside them.
 
     With ``candidates`` each layer takes the best of them, judged on the last ``validation_samples`` calibration
-    sequences; ``method`` then only says what they have in common. With ``tells_points`` each λ of a curve is told as
-    soon as it is solved.
+    sequences; ``method`` then only says what they have in common.
     """
 
     grids: dict[str, Grid]  # by layer name
     method: Method
     inputs_from: Literal["quantized", "float"]
     sequences: Sequences
-    sweep: tuple[float, ...] = ()
     candidates: tuple[Method, ...] = ()
     validation_samples: int = 0
     channel_fraction: float = 1.0
-    tells_points: bool = False
+    curves: Curves = field(default_factory=Curves)
 
     def curve_lams(self) -> tuple[float, ...]:
-        """λ of the curves: the method's own and those of the sweep, in order; (0,) where there is not one λ."""
+        """λ of the curves: the method's own and the further ones, in order; (0,) where there is not one λ."""
         if self.candidates or isinstance(self.method, RoundToNearest):
             return (0.0,)
-        return tuple(sorted({*self.sweep, self.method.lam}))
+        return tuple(sorted({*self.curves.lams, self.method.lam}))
 
     def own_point(self) -> int:
         """Position in ``curve_lams`` of the point whose weights the model gets."""
@@ -60,15 +64,10 @@ class CalibrationPlan:
         samples = len(self.sequences.calibration)
         return [samples - self.validation_samples, self.validation_samples] if self.candidates else [samples]
 
-    def choices(self) -> list[Any]:
-        """Methods and their values as plain data, for keys."""
-        points = [[type(point).__name__, asdict(point)] for point in (self.method, *self.candidates)]
-        return [points, self.sweep, self.validation_samples, self.channel_fraction]
 
-
-def calibration_plan(
+def calibration_job(
     recipe: Recipe, checkpoint: Checkpoint, sequences: Sequences, per_channel: tuple[str, ...]
-) -> CalibrationPlan:
+) -> CalibrationJob:
     """What a recipe means for one checkpoint; ``per_channel`` names the linears without groups."""
     grids = {
         layer.name: Grid(recipe.bits, None if layer.name in per_channel else recipe.group_size, recipe.grid)
@@ -76,10 +75,10 @@ def calibration_plan(
     }
     auto = METHODS[recipe.method].auto
     candidates = recipe.candidates() if auto is not None and auto.by == "layer" else ()
-    return CalibrationPlan(
-        grids, recipe.to_method(), recipe.inputs_from, sequences, recipe.sweep, candidates,
+    return CalibrationJob(
+        grids, recipe.to_method(), recipe.inputs_from, sequences, candidates,
         recipe.validation_samples() if candidates else 0, recipe.channel_fraction,
-        tells_points=recipe.only is not None and not candidates,
+        Curves(recipe.sweep, tells_points=recipe.only is not None and not candidates),
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.block import BlockData, solve_block, whole_batches
 from sarqc.calibration.capture import collect
-from sarqc.calibration.job import CalibrationPlan, SolvedLayer, told_points
+from sarqc.calibration.job import CalibrationJob, SolvedLayer, told_points
 from sarqc.calibration.kept_layers import SUFFIX, read_layer, write_layer
 from sarqc.errors import NumericalError, SarqcError
 from sarqc.events import EpochDone, PointDone
@@ -28,30 +28,30 @@ from sarqc.quantization.solve import BUDGET_BYTES
 
 def calibrate(
     loaded: LoadedModel,
-    plan: CalibrationPlan,
+    job: CalibrationJob,
     store: ArtefactStore | None,
     keys: dict[str, str],
     *,
     budget_bytes: int = BUDGET_BYTES,
 ) -> Iterator[SolvedLayer | EpochDone | PointDone]:
     """Quantizes the model in place and yields each linear as it is done, what a method that learns says, and where the
-    plan tells points, those of each linear before it.
+    job tells points, those of each linear before it.
 
     Layers found in ``store`` are not solved again; the walk goes no further than the last block that has one
     missing. Without a store everything is solved and nothing kept. Errors of the mathematics are raised with the
     layer's or the block's name in front.
     """
-    by_block = _by_block(loaded.checkpoint.layers)
+    by_block = layers_by_block(loaded.checkpoint.layers)
     missing = {name for name, key in keys.items() if store is None or not store.has(key, SUFFIX)}
     last_missing = max((layer.block for layer in loaded.checkpoint.layers if layer.name in missing), default=-1)
-    walks = _Walks(loaded, plan) if last_missing >= 0 else None
+    walks = _Walks(loaded, job) if last_missing >= 0 else None
     for index, block in enumerate(loaded.blocks()):
         layers = by_block.get(index, [])
         kept = {layer.name: None if store is None else read_layer(store, keys[layer.name], layer) for layer in layers}
         with loaded.at(block, changes=bool(layers)):
             data = None
             if walks is not None and index <= last_missing:
-                if layers and (plan.inputs_from == "float" or any(solved is None for solved in kept.values())):
+                if layers and (job.inputs_from == "float" or any(solved is None for solved in kept.values())):
                     _check_weights(loaded, layers)
                     try:
                         data = walks.collect(block)
@@ -60,21 +60,21 @@ def calibrate(
                 else:
                     walks.pass_float(block)  # while the block is float: its layers are all kept
             solved_layers = []
-            for solved in _solved(loaded, plan, index, layers, kept, data, budget_bytes):
+            for solved in _solved(loaded, job, index, layers, kept, data, budget_bytes):
                 if isinstance(solved, SolvedLayer):
                     if not solved.from_cache and store is not None:
                         write_layer(store, keys[solved.info.name], solved)
                     solved_layers.append(solved)
                 yield solved
             if layers:
-                write_back(loaded, plan, index, solved_layers)  # after all were solved on the block's float outputs
+                write_back(loaded, job, index, solved_layers)  # after all were solved on the block's float outputs
             if walks is not None and index < last_missing:
                 walks.advance(block)
 
 
 def _solved(
     loaded: LoadedModel,
-    plan: CalibrationPlan,
+    job: CalibrationJob,
     index: int,
     layers: list[LayerInfo],
     kept: dict[str, SolvedLayer | None],
@@ -85,12 +85,12 @@ def _solved(
     by_path = {_path(loaded, layer): layer for layer in layers}
     missing = {path for path, layer in by_path.items() if kept[layer.name] is None}
     wanted = whole_batches(by_path, missing)
-    if plan.method.unit != "layer" and missing:
+    if job.method.unit != "layer" and missing:
         wanted = by_path
-    fresh = solve_block(loaded, plan, wanted, data, budget_bytes) if wanted and data is not None else iter(())
+    fresh = solve_block(loaded, job, wanted, data, budget_bytes) if wanted and data is not None else iter(())
     for path, layer in by_path.items():
         solved = None if path in wanted else kept[layer.name]
-        if solved is not None and plan.tells_points:
+        if solved is not None and job.curves.tells_points:
             yield from told_points(solved)
         while solved is None:
             step = next(fresh)
@@ -101,9 +101,9 @@ def _solved(
         yield solved
 
 
-def write_back(loaded: LoadedModel, plan: CalibrationPlan, index: int, solved: list[SolvedLayer]) -> None:
+def write_back(loaded: LoadedModel, job: CalibrationJob, index: int, solved: list[SolvedLayer]) -> None:
     """Puts a block's quantized weights into the model, and their scales into the operations before where that is so."""
-    if plan.method.unit == "group":
+    if job.method.unit == "group":
         by_path = {_path(loaded, one.info): one.quantized for one in solved}
         block = loaded.blocks()[index]
         write_folded(block, loaded.groups(block), by_path, loaded.storage_dtype)
@@ -118,15 +118,15 @@ class _Walks:
     After ``collect`` the states still are the block's inputs; ``advance`` moves them past it.
     """
 
-    def __init__(self, loaded: LoadedModel, plan: CalibrationPlan) -> None:
-        self._plan, needs = plan, plan.method.needs
-        sequences = torch.from_numpy(plan.sequences.calibration.copy())
-        self._parts = [BlockWalk(loaded, part) for part in sequences.split(plan.parts())]
-        self._unseen = BlockWalk(loaded, torch.from_numpy(plan.sequences.held_out.copy()))
+    def __init__(self, loaded: LoadedModel, job: CalibrationJob) -> None:
+        self._job, needs = job, job.method.needs
+        sequences = torch.from_numpy(job.sequences.calibration.copy())
+        self._parts = [BlockWalk(loaded, part) for part in sequences.split(job.parts())]
+        self._unseen = BlockWalk(loaded, torch.from_numpy(job.sequences.held_out.copy()))
         self._wants_targets = "block" in needs
         self._floats: list[BlockWalk] = []
-        if plan.inputs_from == "quantized" and needs & {"cross", "block"}:
-            self._floats = [BlockWalk(loaded, part) for part in sequences.split(plan.parts())]
+        if job.inputs_from == "quantized" and needs & {"cross", "block"}:
+            self._floats = [BlockWalk(loaded, part) for part in sequences.split(job.parts())]
         self._outputs: list[list[Tensor]] = []  # of the float block, by walk; empty after a block that was passed
 
     def collect(self, block: nn.Module) -> BlockData:
@@ -144,7 +144,7 @@ class _Walks:
             targets = self._floats[0].hidden if self._floats else self._outputs[0]
         return BlockData(
             parts=tuple(statistics for statistics, _ in collected),
-            held_out=unseen if len(self._plan.sequences.held_out) else None,
+            held_out=unseen if len(self._job.sequences.held_out) else None,
             forward=self._parts[0].forward(block),
             inputs=self._parts[0].hidden,
             targets=targets,
@@ -156,8 +156,8 @@ class _Walks:
             walk.advance(walk.outputs(block))
 
     def advance(self, block: nn.Module) -> None:
-        """Moves the states past the block, whose weights are quantized by now, as the plan says."""
-        kept = self._outputs if self._plan.inputs_from == "float" else []  # none of a block without layers
+        """Moves the states past the block, whose weights are quantized by now, as the job says."""
+        kept = self._outputs if self._job.inputs_from == "float" else []  # none of a block without layers
         for number, walk in enumerate([*self._parts, self._unseen]):
             walk.advance(kept[number] if kept else walk.outputs(block))
         self._outputs = []
@@ -175,7 +175,8 @@ def _check_weights(loaded: LoadedModel, layers: list[LayerInfo]) -> None:
             raise NumericalError("the weight is not finite", layer.name, "Repair or re-download the checkpoint.")
 
 
-def _by_block(layers: list[LayerInfo]) -> dict[int, list[LayerInfo]]:
+def layers_by_block(layers: list[LayerInfo]) -> dict[int, list[LayerInfo]]:
+    """Layers by the number of their block, in their order."""
     grouped: dict[int, list[LayerInfo]] = {}
     for layer in layers:
         grouped.setdefault(layer.block, []).append(layer)

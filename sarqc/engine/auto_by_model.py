@@ -7,17 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sarqc.artefacts import ArtefactStore, chain_key
+from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.corpora import Sequences
-from sarqc.calibration.job import CalibrationPlan
-from sarqc.calibration.keys import layer_keys
+from sarqc.calibration.job import CalibrationJob, Curves
 from sarqc.calibration.pipeline import calibrate
+from sarqc.engine.keys import layer_keys, selection_key
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.events import CandidateDone, EpochDone
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.methods import Method
-
-SELECTION_FORMAT = 2  # part of every key
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class ModelSelection:
 
 def select_for_model(
     loaded: LoadedModel,
-    plan: CalibrationPlan,
+    job: CalibrationJob,
     candidates: Sequence[Method],
     validation_samples: int,
     store: ArtefactStore,
@@ -53,10 +51,10 @@ def select_for_model(
     others are calibrated on. The model is float before and after. Perplexities are kept in ``store``: a selection
     that was stopped goes on at the candidate where it was.
     """
-    sequences = plan.sequences.calibration
+    sequences = job.sequences.calibration
     train, validation = sequences[:-validation_samples], sequences[-validation_samples:]
-    protocol = plan.sequences.protocol | {"samples": len(train), "validation_samples": validation_samples}
-    judged = replace(plan, sequences=Sequences(train, plan.sequences.held_out[:0], protocol), sweep=())
+    protocol = job.sequences.protocol | {"samples": len(train), "validation_samples": validation_samples}
+    judged = replace(job, sequences=Sequences(train, job.sequences.held_out[:0], protocol), curves=Curves())
     window = validation.shape[1]
     values: list[float] = []
     found_protocol: dict[str, Any] = {}
@@ -64,7 +62,7 @@ def select_for_model(
     keys = layer_keys(loaded, judged)  # hashes every weight, so once: what candidates differ in is added below
     for index, candidate in enumerate(candidates):
         trial = replace(judged, method=candidate)
-        key = chain_key("selection", SELECTION_FORMAT, [*keys.values()], trial.choices(), validation.tobytes())
+        key = selection_key(keys, trial, validation)
         payload = store.read(key, ".json")
         if payload is None:
             for step in calibrate(loaded, trial, None, keys, budget_bytes=budget_bytes):

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.artefacts import ArtefactStore, chain_key
+from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.corpora import described, read_corpus, token_ids
-from sarqc.calibration.job import SolvedLayer, calibration_plan
+from sarqc.calibration.job import SolvedLayer, calibration_job
 from sarqc.calibration.kept_layers import SUFFIX, KeptLayers
-from sarqc.calibration.keys import layer_keys, model_fingerprint
 from sarqc.calibration.pictures import LayerCurve
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import ModelSelection, select_for_model
+from sarqc.engine.keys import accuracy_key, float_model_key, layer_keys, perplexity_key, quantized_model_key
 from sarqc.engine.plan import drawn_sequences, indivisible_layers, output_is_free, plan, window_for
 from sarqc.engine.study_output import AXES, UNMEASURED, auto_fields, curve_arrays, now, study_line, versions
 from sarqc.evaluation.perplexity import measure_perplexity
@@ -52,7 +52,6 @@ from sarqc.settings import Settings
 from sarqc.study.document import ModelFacts, Study, StudyWriter
 from sarqc.study.experts import counts_of_run
 
-MEASUREMENT_FORMAT = 1  # part of the key of every measurement
 _FALLBACKS = {  # flags of a layer that got something else than was asked for
     "not_foldable": "no operation before it can take up scales: it is rounded without any",
     "not_judged": "no token came by which its candidates could be judged: the first one was taken",
@@ -139,7 +138,7 @@ class _Run:
         self.loaded: LoadedModel = load(
             self.checkpoint, choose_device(settings.device), scratch=settings.scratch_dir() if streamed else None
         )
-        self.calibration = calibration_plan(
+        self.calibration = calibration_job(
             recipe,
             self.checkpoint,
             drawn_sequences(recipe, self.checkpoint, settings),
@@ -147,9 +146,7 @@ class _Run:
         )
         self.keys = layer_keys(self.loaded, self.calibration)
         self.selection: ModelSelection | None = None
-        self.model_key = chain_key(
-            str(self.loaded.device.type), str(self.loaded.compute_dtype), model_fingerprint(self.loaded)
-        )
+        self.model_key = float_model_key(self.loaded)
         self.reports: dict[str, LayerReport] = {}  # by layer; weights and codes are in the store
         self.curves: list[LayerCurve] = []
         self.measured: dict[tuple[str, str], Measured] = {}
@@ -223,7 +220,7 @@ class _Run:
         yield from self._measurements("float", self.model_key)
 
     def quantized_measurements(self) -> Iterator[tuple[str, Iterator[Event]]]:
-        yield from self._measurements("quantized", chain_key(self.model_key, [*self.keys.values()]))
+        yield from self._measurements("quantized", quantized_model_key(self.model_key, self.keys))
 
     def _measurements(self, which: str, weights_key: str) -> Iterator[tuple[str, Iterator[Event]]]:
         recipe = self.recipe
@@ -259,7 +256,7 @@ class _Run:
             limit = {} if recipe.test_tokens is None else {"only_the_first_tokens": recipe.test_tokens}
             return {"value": found.value, "protocol": found.protocol | limit}
 
-        key = chain_key("perplexity", MEASUREMENT_FORMAT, weights_key, ids.tobytes(), window, corpus)
+        key = perplexity_key(weights_key, ids, window, corpus)
         document = self._kept(key, measure)
         yield self._note(Measured("perplexity", which, document["value"], None, document["protocol"]))
 
@@ -267,8 +264,7 @@ class _Run:
         def measure() -> dict[str, Any]:
             return dataclasses.asdict(measure_accuracy(self.loaded, task, self.settings, limit=self.recipe.task_limit))
 
-        items = items_key(task, self.settings)
-        key = chain_key("accuracy", MEASUREMENT_FORMAT, weights_key, task, self.recipe.task_limit, *items)
+        key = accuracy_key(weights_key, task, self.recipe.task_limit, items_key(task, self.settings))
         document = self._kept(key, measure)
         self.correct[which] = self.correct.get(which, []) + list(document["correct"])
         yield self._note(

@@ -14,6 +14,7 @@ from sarqc.evaluation.tasks import known_task
 from sarqc.export.readers import Carrier, who_can_load
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint
+from sarqc.plain import gib
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -187,9 +188,9 @@ def is_streamed(recipe: Recipe, checkpoint: Checkpoint, settings: Settings, test
     if free is not None and needed > free:
         remedy = "Take fewer or shorter calibration sequences, fewer test tokens, or another costs."
         if not streamed:
-            remedy = f"Set SARQC_WEIGHTS to auto: block by block it takes {_gib(one)}."
+            remedy = f"Set SARQC_WEIGHTS to auto: block by block it takes {gib(one)}."
         raise Refused(
-            f"the run needs {_gib(needed)}{' even block by block' if streamed else ''}, and {_gib(free)} are free",
+            f"the run needs {gib(needed)}{' even block by block' if streamed else ''}, and {gib(free)} are free",
             f"memory of the device {settings.device}",
             remedy,
         )
@@ -201,10 +202,6 @@ def _memory(recipe: Recipe, checkpoint: Checkpoint, settings: Settings, test_tok
         recipe, checkpoint, test_tokens, settings.sweep_bytes(), on_processor=costs.on_processor(settings),
         streamed=streamed,
     )  # fmt: skip
-
-
-def _gib(size: float) -> str:
-    return f"{size / 2**30:.1f} GiB"
 
 
 def _warnings(recipe: Recipe, per_channel: tuple[str, ...], streamed: bool) -> list[str]:

@@ -18,16 +18,15 @@ import torch
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from sarqc.artefacts import ArtefactStore, chain_key
+from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.block import solve_curve
 from sarqc.calibration.capture import collect
 from sarqc.calibration.corpora import Sequences, described, draw_sequences, read_corpus, token_ids
-from sarqc.calibration.job import SolvedLayer, calibration_plan
-from sarqc.calibration.keys import layer_keys, model_fingerprint
+from sarqc.calibration.job import SolvedLayer, calibration_job
 from sarqc.calibration.pictures import LayerCurve
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import ModelSelection, select_for_model
-from sarqc.engine.execute import MEASUREMENT_FORMAT
+from sarqc.engine.keys import layer_keys, survey_point_key
 from sarqc.engine.plan import drawn_sequences, indivisible_layers
 from sarqc.engine.study_output import (
     AXES,
@@ -348,24 +347,24 @@ class _Work:
             for m, lam in enumerate(("auto",) if line.lams == "auto" else line.lams):
                 self.loaded.restore(self.state)
                 recipe = recipe_for(self.survey, line, seed, lam, gamma)
-                plan = calibration_plan(
+                job = calibration_job(
                     recipe,
                     self.checkpoint,
                     drawn_sequences(recipe, self.checkpoint, self.settings),
                     indivisible_layers(recipe, self.checkpoint),
                 )
-                protocol = plan.sequences.protocol | {"unseen": self.held_out.protocol}
-                sequences = Sequences(plan.sequences.calibration, self.held_out.calibration, protocol)
-                plan = replace(plan, sequences=sequences)
+                protocol = job.sequences.protocol | {"unseen": self.held_out.protocol}
+                sequences = Sequences(job.sequences.calibration, self.held_out.calibration, protocol)
+                job = replace(job, sequences=sequences)
                 selection = None
                 if lam == "auto" and METHODS[line.method].auto.by == "model":
                     *_, selection = select_for_model(
-                        self.loaded, plan, recipe.candidates(), recipe.validation_samples(), self.store,
+                        self.loaded, job, recipe.candidates(), recipe.validation_samples(), self.store,
                         budget_bytes=budget,
                     )  # fmt: skip
-                    plan = replace(plan, method=recipe.candidates()[selection.best])
-                keys = layer_keys(self.loaded, plan)
-                steps = list(calibrate(self.loaded, plan, self.store, keys, budget_bytes=budget))
+                    job = replace(job, method=recipe.candidates()[selection.best])
+                keys = layer_keys(self.loaded, job)
+                steps = list(calibrate(self.loaded, job, self.store, keys, budget_bytes=budget))
                 solved = [step for step in steps if isinstance(step, SolvedLayer)]
                 by_gamma[-1].append([one.curve for one in solved])
                 if lam == "auto":
@@ -377,10 +376,8 @@ class _Work:
 
     def evaluate(self) -> tuple[float, np.ndarray]:
         """Perplexity, and 0 or 1 for each item of the task, of the model as it is now."""
-        key = chain_key(
-            "survey point", MEASUREMENT_FORMAT, model_fingerprint(self.loaded), str(self.loaded.device),
-            self.test_ids.tobytes(), self.survey.window, self.survey.task, *items_key(self.survey.task, self.settings),
-        )  # fmt: skip
+        task = self.survey.task
+        key = survey_point_key(self.loaded, self.test_ids, self.survey.window, task, items_key(task, self.settings))
         payload = self.store.read(key, ".json")
         if payload is None:
             perplexity = measure_perplexity(self.loaded, self.test_ids, self.survey.test, self.survey.window)

@@ -15,20 +15,20 @@ from __future__ import annotations
 import importlib
 import json
 import logging
-import math
 import os
 import shutil
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from sarqc.errors import SarqcError
 from sarqc.events import Cancelled, Event, Failed, Finished
+from sarqc.plain import plain
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -78,19 +78,10 @@ class Channel:
         self._switch = switch
 
     def send(self, event: Event) -> None:
-        line = json.dumps(finite(event.to_json()), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        line = json.dumps(plain(event.to_json()), ensure_ascii=False, allow_nan=False).encode() + b"\n"
         with self._switch.held():
             self._file.write(line)
             self._file.flush()
-
-
-def finite(value: Any) -> Any:
-    """Plain data for browsers, whose JSON knows neither NaN nor infinity: what was not measured becomes null."""
-    if isinstance(value, Mapping):
-        return {str(key): finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def main() -> None:

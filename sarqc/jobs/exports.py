@@ -18,6 +18,7 @@ from sarqc.errors import Conflict, NoRoom, NotFound, Refused
 from sarqc.export.readers import FORMATS, Format, check_format, who_can_load
 from sarqc.jobs.run import Run, State, advice
 from sarqc.jobs.store import Store
+from sarqc.plain import gib
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -59,24 +60,20 @@ def check_room(store: Store, settings: Settings, size: int) -> None:
     quota = int(settings.export_gib * 2**30)
     if written + expected + size > quota:
         raise NoRoom(
-            f"the checkpoint takes about {_gib(size)}, and exports take {_gib(written + expected)} of the "
-            f"{_gib(quota)} that they may take here",
+            f"the checkpoint takes about {gib(size)}, and exports take {gib(written + expected)} of the "
+            f"{gib(quota)} that they may take here",
             "exports",
             "Delete an export that nobody needs any more, or raise SARQC_EXPORT_GIB.",
         )
     settings.resolved_state_dir().mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(settings.resolved_state_dir()).free
     if expected + size > free:
-        others = f", {_gib(expected)} of which others wait for" if expected else ""
+        others = f", {gib(expected)} of which others wait for" if expected else ""
         raise NoRoom(
-            f"the checkpoint takes about {_gib(size)}, and {_gib(free)} of the disk are free{others}",
+            f"the checkpoint takes about {gib(size)}, and {gib(free)} of the disk are free{others}",
             "exports",
             "Make room on the disk, or give SARQC_STATE_DIR a larger one.",
         )
-
-
-def _gib(size: float) -> str:
-    return f"{size / 2**30:.3g} GiB"
 
 
 def formats_of(run: Run) -> list[dict[str, Any]] | None:

@@ -12,10 +12,10 @@ import torch
 
 from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.corpora import Sequences
-from sarqc.calibration.job import CalibrationPlan, SolvedLayer
-from sarqc.calibration.keys import layer_keys
+from sarqc.calibration.job import CalibrationJob, SolvedLayer
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import ModelSelection, select_for_model
+from sarqc.engine.keys import layer_keys
 from sarqc.events import CandidateDone
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.auto_by_layer import quantize_selected
@@ -34,11 +34,11 @@ def candidates(name: str) -> tuple[Method, ...]:
     )
 
 
-def auto_plan(loaded: LoadedModel, name: str) -> CalibrationPlan:
+def auto_plan(loaded: LoadedModel, name: str) -> CalibrationJob:
     return replace(a_plan(loaded, name), candidates=candidates(name), validation_samples=2)
 
 
-def solved_layers(loaded: LoadedModel, plan: CalibrationPlan, store: Path) -> list[SolvedLayer]:
+def solved_layers(loaded: LoadedModel, plan: CalibrationJob, store: Path) -> list[SolvedLayer]:
     steps = calibrate(loaded, plan, ArtefactStore(store), layer_keys(loaded, plan))
     return [step for step in steps if isinstance(step, SolvedLayer)]
 

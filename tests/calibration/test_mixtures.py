@@ -17,9 +17,9 @@ from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.capture import collect
 from sarqc.calibration.job import SolvedLayer
 from sarqc.calibration.kept_layers import SUFFIX
-from sarqc.calibration.keys import layer_keys
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.execute import execute
+from sarqc.engine.keys import layer_keys
 from sarqc.errors import Refused
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.linears import as_parameters, slices_of, weight_of
@@ -143,7 +143,7 @@ def test_a_cross_term_compares_the_same_tokens(folders: dict[str, Path], sequenc
 
 def solve(folder: Path, store: Path | None, name: str, **choices: object) -> tuple[LoadedModel, dict[str, SolvedLayer]]:
     loaded = fresh(folder)
-    plan = replace(a_plan(loaded, sweep=()), method=method(name, **choices))
+    plan = replace(a_plan(loaded), method=method(name, **choices))
     kept = None if store is None else ArtefactStore(store)
     steps = calibrate(loaded, plan, kept, layer_keys(loaded, plan))
     return loaded, {step.info.name: step for step in steps if isinstance(step, SolvedLayer)}
@@ -217,7 +217,7 @@ def test_stopped_among_the_experts_ends_at_the_same_bits(
     folder = folders["deepseek"]
     undisturbed, before = solve(folder, tmp_path / "store", method_name)
     store = ArtefactStore(tmp_path / "store")
-    plan = replace(a_plan(undisturbed, sweep=()), method=method(method_name))
+    plan = replace(a_plan(undisturbed), method=method(method_name))
     keys = layer_keys(fresh(folder), plan)
     names = [name for name in keys if ".1.mlp.experts." in name]
     for name in [*names[3:7], *list(keys)[list(keys).index(names[-1]) + 1 :]]:
@@ -261,7 +261,7 @@ def test_sizes_that_no_kernel_takes(tiny_llama: Path, tmp_path: Path, sequences:
     with torch.no_grad():
         torch.testing.assert_close(loaded.model(sequences).logits, reference(sequences).logits, rtol=1e-4, atol=1e-5)
     grids = {layer.name: Grid(2, None, "symmetric") for layer in loaded.checkpoint.layers}
-    plan = replace(a_plan(loaded, sweep=()), grids=grids, method=method("sarqc-gbs"))
+    plan = replace(a_plan(loaded), grids=grids, method=method("sarqc-gbs"))
     solved = [step for step in calibrate(loaded, plan, None, layer_keys(loaded, plan)) if isinstance(step, SolvedLayer)]
     assert len(solved) == len(loaded.checkpoint.layers)
 

@@ -11,10 +11,10 @@ import torch
 
 from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.corpora import draw_sequences
-from sarqc.calibration.job import CalibrationPlan, SolvedLayer
-from sarqc.calibration.keys import layer_keys
+from sarqc.calibration.job import CalibrationJob, Curves, SolvedLayer
 from sarqc.calibration.pictures import CURVE_ARRAYS
 from sarqc.calibration.pipeline import calibrate
+from sarqc.engine.keys import layer_keys
 from sarqc.errors import NumericalError, Refused
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
@@ -30,13 +30,13 @@ def fresh(folder: Path) -> LoadedModel:
 
 def a_plan(
     loaded: LoadedModel, name: str = "sarqc-gbs", inputs_from: str = "quantized", **changes: object
-) -> CalibrationPlan:
+) -> CalibrationJob:
     ids = np.random.default_rng(3).integers(0, 4096, 2000)
     sequences = draw_sequences(
         ids, "noise", samples=6, length=32, held_out_samples=2, sampling="sequential", seed=0
     )  # fmt: skip
     grids = {layer.name: Grid(3, 16, "asymmetric") for layer in loaded.checkpoint.layers}
-    return CalibrationPlan(grids, method(name), inputs_from, sequences, **changes)
+    return CalibrationJob(grids, method(name), inputs_from, sequences, **changes)
 
 
 def run(folder: Path, store: Path, **changes: object) -> tuple[LoadedModel, list[SolvedLayer]]:
@@ -172,7 +172,11 @@ def test_keys_change_with_all_that_matters(random_llama: Path) -> None:
     base = a_plan(loaded)
     keys = layer_keys(loaded, base)
     assert layer_keys(loaded, base) == keys
-    for other in (a_plan(loaded, "rqc-gbs"), a_plan(loaded, inputs_from="float"), a_plan(loaded, sweep=(0.5,))):
+    for other in (
+        a_plan(loaded, "rqc-gbs"),
+        a_plan(loaded, inputs_from="float"),
+        a_plan(loaded, curves=Curves((0.5,))),
+    ):
         assert set(layer_keys(loaded, other).values()).isdisjoint(keys.values())
     last = loaded.checkpoint.layers[-1].name
     loaded.model.get_submodule(last).weight.data[0, 0] += 1
@@ -191,7 +195,7 @@ def test_a_bad_weight_names_its_layer(random_llama: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_the_curve_has_the_chosen_point(random_llama: Path, tmp_path: Path, name: str) -> None:
-    _, solved = run(random_llama, tmp_path, name=name, sweep=(0.0, 0.3, 1.0))
+    _, solved = run(random_llama, tmp_path, name=name, curves=Curves((0.0, 0.3, 1.0)))
     for layer in solved:
         own = getattr(method(name), "lam", 0.0)
         position = layer.curve.lams.index(own)
@@ -208,7 +212,7 @@ def test_one_layer_alone_is_that_layer_after_a_float_model(random_llama: Path, n
     only = "model.layers.2.mlp.up_proj"
     loaded, original = fresh(random_llama), fresh(random_llama)
     loaded = replace(loaded, checkpoint=loaded.checkpoint.restricted(only))
-    plan = a_plan(loaded, name, prefix, sweep=(0.0, 0.5) if name == "gptq" else ())
+    plan = a_plan(loaded, name, prefix, curves=Curves((0.0, 0.5) if name == "gptq" else ()))
     assert list(plan.grids) == [only]
     keys = layer_keys(loaded, plan)
     solved = [step for step in calibrate(loaded, plan, None, keys) if isinstance(step, SolvedLayer)]

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from sarqc.artefacts import ArtefactStore
-from sarqc.calibration.job import CalibrationPlan, SolvedLayer
-from sarqc.calibration.keys import layer_keys
+from sarqc.calibration.job import CalibrationJob, Curves, SolvedLayer
 from sarqc.calibration.pipeline import calibrate
+from sarqc.engine.keys import layer_keys
 from sarqc.errors import NumericalError
 from sarqc.events import EpochDone
 from sarqc.models.loading import LoadedModel
@@ -25,11 +25,11 @@ FOLDABLE = method("sarqc-gs", lam=0.3, mode="foldable")
 LEARNED = method("sarqc-omniquant", lam=0.1, epochs=2)
 
 
-def plan_of(loaded: LoadedModel, chosen: Method, inputs_from: str = "quantized", **changes: object) -> CalibrationPlan:
+def plan_of(loaded: LoadedModel, chosen: Method, inputs_from: str = "quantized", **changes: object) -> CalibrationJob:
     return replace(a_plan(loaded, inputs_from=inputs_from), method=chosen, **changes)
 
 
-def steps_of(loaded: LoadedModel, plan: CalibrationPlan, store: Path) -> list[SolvedLayer | EpochDone]:
+def steps_of(loaded: LoadedModel, plan: CalibrationJob, store: Path) -> list[SolvedLayer | EpochDone]:
     return list(calibrate(loaded, plan, ArtefactStore(store), layer_keys(loaded, plan)))
 
 
@@ -37,7 +37,7 @@ def layers_of(steps: list[SolvedLayer | EpochDone]) -> list[SolvedLayer]:
     return [step for step in steps if isinstance(step, SolvedLayer)]
 
 
-def logits_of(loaded: LoadedModel, plan: CalibrationPlan) -> torch.Tensor:
+def logits_of(loaded: LoadedModel, plan: CalibrationJob) -> torch.Tensor:
     with torch.no_grad():
         return loaded.model(torch.from_numpy(plan.sequences.calibration.copy())).logits
 
@@ -178,7 +178,7 @@ def test_a_block_that_learns_nothing_finite_is_named(random_llama: Path, tmp_pat
 @pytest.mark.parametrize("chosen", [FOLDABLE, LEARNED], ids=["foldable", "learned"])
 def test_a_curve_along_lambda(random_llama: Path, tmp_path: Path, chosen: Method) -> None:
     loaded = fresh(random_llama)
-    layers = layers_of(steps_of(loaded, plan_of(loaded, chosen, sweep=(0.0, 2.0)), tmp_path / "a"))
+    layers = layers_of(steps_of(loaded, plan_of(loaded, chosen, curves=Curves((0.0, 2.0))), tmp_path / "a"))
     alone = fresh(random_llama)
     single = layers_of(steps_of(alone, plan_of(alone, chosen), tmp_path / "b"))
     assert all(one.curve.lams == (0.0, chosen.lam, 2.0) for one in layers)

@@ -14,10 +14,10 @@ from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from sarqc.calibration.corpora import draw_sequences
-from sarqc.calibration.job import CalibrationPlan
-from sarqc.calibration.keys import layer_keys
+from sarqc.calibration.job import CalibrationJob
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.execute import execute
+from sarqc.engine.keys import layer_keys
 from sarqc.errors import Refused
 from sarqc.events import Saved
 from sarqc.export.packed import pack_codes, save_packed
@@ -61,7 +61,7 @@ def quantized(folder: Path, grid: Grid, name: str = "gptq", **choices: object) -
     sequences = draw_sequences(
         ids, "random", samples=4, length=32, held_out_samples=0, sampling="sequential", seed=0
     )  # fmt: skip
-    plan = CalibrationPlan(grids, method(name, **choices), "quantized", sequences)
+    plan = CalibrationJob(grids, method(name, **choices), "quantized", sequences)
     solved = calibrate(loaded, plan, None, layer_keys(loaded, plan))
     return loaded, {one.info.name: one.quantized for one in solved}, grids
 

@@ -17,7 +17,6 @@ import pytest
 from sarqc.errors import Refused
 from sarqc.events import Cancelled, Failed, Finished, LayerDone, Started
 from sarqc.jobs import workers as workers_module
-from sarqc.jobs.child import finite
 from sarqc.jobs.run import Run
 from sarqc.jobs.store import Store
 from sarqc.jobs.workers import Device, Gone, LocalWorkers, Said, find_devices, log_path
@@ -213,13 +212,6 @@ def test_the_worker_does_not_know_the_database() -> None:
     code = "import sarqc.jobs.child, sys; print({'sqlite3', 'fastapi', 'torch', 'gradio'} & set(sys.modules))"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "set()"
-
-
-def test_numbers_that_json_lacks_become_null() -> None:
-    assert finite({"a": [float("nan"), 1.0, (float("inf"),)], "b": {"c": 2}}) == {
-        "a": [None, 1.0, [None]],
-        "b": {"c": 2},
-    }
 
 
 def test_devices(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

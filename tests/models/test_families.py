@@ -19,8 +19,8 @@ from transformers import (
 )
 
 from sarqc.calibration.job import SolvedLayer
-from sarqc.calibration.keys import layer_keys
 from sarqc.calibration.pipeline import calibrate
+from sarqc.engine.keys import layer_keys
 from sarqc.errors import Refused
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.events import EpochDone

@@ -1,0 +1,124 @@
+"""Every key under which results are kept: what a layer's bits, a measurement or a comparison depend on, as one hash.
+
+The number of a format is part of its keys: raise it when the same inputs would give another result, or when what is
+kept holds more. Nothing else may change the bytes of a key, or everything kept is made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import numpy as np
+import torch
+from torch import nn
+
+from sarqc.artefacts import chain_key
+from sarqc.calibration.job import CalibrationJob
+from sarqc.calibration.pipeline import layers_by_block
+from sarqc.evaluation import TEMPERATURE, TOP_P
+from sarqc.models.loading import LoadedModel
+
+LAYER_FORMAT = 4
+MEASUREMENT_FORMAT = 1
+SELECTION_FORMAT = 2
+TEXT_FORMAT = 1
+
+
+def layer_keys(loaded: LoadedModel, job: CalibrationJob) -> dict[str, str]:
+    """The key of every layer, in the order of solving, from the float weights and the job alone."""
+    config = {name: value for name, value in loaded.checkpoint.config.items() if name != "transformers_version"}
+    chain = chain_key(
+        LAYER_FORMAT, torch.__version__, loaded.device.type, str(loaded.compute_dtype), str(loaded.storage_dtype),
+        config, job.sequences.protocol, job.inputs_from,
+        fingerprint(loaded.model.get_submodule(loaded.family.embedding)),
+    )  # fmt: skip
+    keys: dict[str, str] = {}
+    by_block = layers_by_block(loaded.checkpoint.layers)
+    for index, block in enumerate(loaded.blocks()):
+        with loaded.at(block):
+            chain = chain_key(chain, fingerprint(block))
+        names = [layer.name for layer in by_block.get(index, [])]
+        grids = {name: asdict(job.grids[name]) for name in names}
+        block_keys = [
+            chain_key(chain, name, grids[name] if job.method.unit == "layer" else grids, _choices(job))
+            for name in names
+        ]
+        keys.update(zip(names, block_keys, strict=True))
+        if job.inputs_from == "quantized":
+            chain = chain_key(chain, block_keys)
+    return keys
+
+
+def _choices(job: CalibrationJob) -> list[object]:
+    """Methods and their values as plain data; a kept layer holds its curve, so further λ count too."""
+    points = [[type(point).__name__, asdict(point)] for point in (job.method, *job.candidates)]
+    return [points, job.curves.lams, job.validation_samples, job.channel_fraction]
+
+
+def selection_key(keys: Mapping[str, str], trial: CalibrationJob, validation: np.ndarray) -> str:
+    """Of one candidate for the whole model: ``keys`` of its layers, ``validation`` (samples, length) judged on."""
+    return chain_key("selection", SELECTION_FORMAT, [*keys.values()], _choices(trial), validation.tobytes())
+
+
+def float_model_key(loaded: LoadedModel) -> str:
+    """Of the model as it was loaded, and of how it computes."""
+    return chain_key(loaded.device.type, str(loaded.compute_dtype), model_fingerprint(loaded))
+
+
+def quantized_model_key(float_key: str, keys: Mapping[str, str]) -> str:
+    """Of the model with the layers of these keys."""
+    return chain_key(float_key, [*keys.values()])
+
+
+def perplexity_key(model_key: str, ids: np.ndarray, window: int, corpus: str) -> str:
+    """Of a perplexity: ``ids`` (n_tokens,), ``corpus`` as its protocol says it."""
+    return chain_key("perplexity", MEASUREMENT_FORMAT, model_key, ids.tobytes(), window, corpus)
+
+
+def accuracy_key(model_key: str, task: str, limit: int | None, items: Sequence[str]) -> str:
+    """Of a task's accuracy: ``items`` as ``tasks.items_key`` tells them apart."""
+    return chain_key("accuracy", MEASUREMENT_FORMAT, model_key, task, limit, *items)
+
+
+def survey_point_key(loaded: LoadedModel, ids: np.ndarray, window: int, task: str, items: Sequence[str]) -> str:
+    """Of perplexity and accuracy at a point of a survey, of the weights as they are now."""
+    return chain_key(
+        "survey point", MEASUREMENT_FORMAT, model_fingerprint(loaded), str(loaded.device), ids.tobytes(), window,
+        task, *items,
+    )  # fmt: skip
+
+
+def float_text_key(float_key: str, ids: np.ndarray, new_tokens: int, seed: int) -> str:
+    """Of the float model's continuations of one prompt: ``ids`` (prompt tokens,)."""
+    return chain_key("text", float_key, ids.tobytes(), (TEXT_FORMAT, TEMPERATURE, TOP_P, new_tokens, seed))
+
+
+def compared_text_key(text_key: str, quantized_key: str) -> str:
+    """Of one prompt continued by both models: ``text_key`` of the float one's part."""
+    return chain_key("texts compared", text_key, quantized_key)
+
+
+def model_fingerprint(loaded: LoadedModel) -> str:
+    """What changes with any weight of the model as it is now."""
+    inside = {id(module) for module in loaded.blocks().modules()}
+    outside = [
+        fingerprint(module)
+        for module in loaded.model.modules()
+        if id(module) not in inside and not any(True for _ in module.children())
+    ]
+    blocks = []
+    for block in loaded.blocks():
+        with loaded.at(block):
+            blocks.append(fingerprint(block))
+    return chain_key(outside, blocks)
+
+
+def fingerprint(module: nn.Module) -> str:
+    """SHA-256 over the names, dtypes, shapes and bits of a module's parameters and buffers."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(module.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -1,0 +1,34 @@
+"""Values in plain form: as JSON can hold them, and sizes as people read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import numpy as np
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+
+
+def plain(value: object) -> Json:
+    """``value`` as JSON can hold it: lists for tuples and arrays, null for what was not measured.
+
+    JSON knows neither NaN nor infinity. Raises ``TypeError`` for anything that has no plain form.
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | int):
+        return value
+    raise TypeError(f"{type(value).__name__} has no plain form")
+
+
+def gib(size: float) -> str:
+    """A number of bytes in GiB, three digits."""
+    return f"{size / 2**30:.3g} GiB"
