@@ -75,7 +75,7 @@ def test_the_app_starts(installed: Path, tmp_path: Path) -> None:
     process = subprocess.Popen([installed / "sarqc", "serve"], cwd=tmp_path, env=environment)
     try:
         page = answer(process, f"http://127.0.0.1:{port}/learn")
-        assert '<meta name="assets"' in page
+        assert "/js/base/link.js" in page
         studies = answer(process, f"http://127.0.0.1:{port}/api/studies")
         assert "tiny-moe" in studies
     finally:
