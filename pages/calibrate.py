@@ -7,9 +7,8 @@ but the plan itself, which the page asks for over REST like everybody else.
 from __future__ import annotations
 
 import json
-import types
 from html import escape
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any
 
 import gradio as gr
 from pydantic.fields import FieldInfo
@@ -17,8 +16,9 @@ from pydantic.fields import FieldInfo
 from pages.lab import MEASURED, NUMBERS, SLIDERS, explorer_plots, further_plots
 from pages.layout import part, script, top_bar
 from sarqc.quantization.methods import METHODS
-from sarqc.recipe import Recipe, public_name
+from sarqc.recipe import Recipe, field_extra
 from sarqc.settings import Settings
+from sarqc.web.browser_contract import field_kind, literals, words
 
 SECTIONS = {
     "model": "Model",
@@ -30,9 +30,6 @@ SECTIONS = {
 SUGGESTIONS = {"group_size": ["32", "64", "128", "256", "per_channel"]}  # offered; any other value may be typed
 WIDE = ("model", "method", "grid", "calibration", "prompts")  # fields that take a whole row
 OPEN_CHOICES = ("model", "calibration", "test")  # filled by the page from what this host offers
-# Fields that depend on how λ and γ are found: by “auto” layer by layer, by “auto” for the whole model, or given.
-# Methods that learn a block are a fourth case: another λ would be another training, which nobody wants by accident.
-READ_WITH = {"validation_share": ["layer", "model"], "channel_fraction": ["layer"], "sweep": ["given"]}
 
 _PLAN = """
 <section class="card plan" data-part="plan-card" aria-labelledby="plan-title">
@@ -84,19 +81,15 @@ def build(settings: Settings) -> None:
                     with gr.Column(elem_classes=["form-fields"]):
                         for name in fields:
                             info = Recipe.model_fields[name]
-                            if _extra(info)["section"] == section and not _extra(info)["advanced"]:
+                            if field_extra(info)["section"] == section and not field_extra(info)["advanced"]:
                                 components[name] = field(name, info)
                         if section == "method":
                             part(_AUTO_NOTE, classes="field-wide")
                 with gr.Accordion("Advanced", open=False, elem_classes=["form-advanced"]):
                     for name in fields:
-                        if _extra(Recipe.model_fields[name])["advanced"]:
+                        if field_extra(Recipe.model_fields[name])["advanced"]:
                             components[name] = field(name, Recipe.model_fields[name])
-            described = [
-                [name, public_name(name), _kind(info), str(info.title), _extra(info)["unit"], READ_WITH.get(name)]
-                for name, info in Recipe.model_fields.items()
-            ]
-            names = json.dumps(sorted(described, key=lambda one: list(components).index(one[0])))
+            names = json.dumps(list(components))
             part(
                 f'<div class="side" data-fields="{escape(names)}">{_PLAN}</div>',
                 script="calibrate/calibrate_page.js",
@@ -142,7 +135,7 @@ def _listen(components: dict[str, Any]) -> None:
                 api_visibility="private",
                 show_progress="hidden",
             )
-        by_hand = isinstance(component, gr.Textbox | gr.Number) and not _words(Recipe.model_fields[name])
+        by_hand = isinstance(component, gr.Textbox | gr.Number) and not words(Recipe.model_fields[name])
         event = component.input if by_hand else component.change
         event(
             None,
@@ -156,14 +149,14 @@ def _listen(components: dict[str, Any]) -> None:
 
 def field(name: str, info: FieldInfo) -> Any:
     """The form component of one recipe field; everything it says comes from the field itself."""
-    label, help_text, unit = str(info.title), str(info.description), _extra(info)["unit"]
+    label, help_text, unit = str(info.title), str(info.description), field_extra(info)["unit"]
     common = {
         "label": f"{label} ({unit})" if unit and unit not in label.lower() else label,
         "info": help_text,
         "elem_id": f"field-{name.replace('_', '-')}",
         "elem_classes": ["field", "field-wide"] if name in WIDE else ["field"],
     }
-    kind, default = _kind(info), None if info.is_required() else info.default
+    kind, default = field_kind(info), None if info.is_required() else info.default
     if name == "method":
         choices = [(f"{entry.title} · {key}", key) for key, entry in METHODS.items()]
         return gr.Dropdown(choices, value=default, **common)
@@ -171,10 +164,10 @@ def field(name: str, info: FieldInfo) -> Any:
         return gr.Dropdown([], value=None, allow_custom_value=True, **common)
     if name in SUGGESTIONS:
         return gr.Dropdown(SUGGESTIONS[name], value=str(default), allow_custom_value=True, **common)
-    if words := _words(info):  # a number, or a word that is a click away
-        buttons = [gr.Button(word) for word in words]
+    if offered := words(info):  # a number, or a word that is a click away
+        buttons = [gr.Button(word) for word in offered]
         return gr.Textbox(value="", max_lines=1, buttons=buttons, **common)
-    literal = _literal(info.annotation)
+    literal = literals(info.annotation)
     if literal:
         return gr.Radio([(choice.replace("_", " "), choice) for choice in literal], value=default, **common)
     if kind == "whole" and (span := _span(info)) is not None and span[1] - span[0] <= 4:
@@ -188,48 +181,7 @@ def field(name: str, info: FieldInfo) -> Any:
     return gr.Textbox(value=default if isinstance(default, str) else "", max_lines=1, **common)
 
 
-def _extra(info: FieldInfo) -> dict[str, Any]:
-    extra = info.json_schema_extra
-    assert isinstance(extra, dict)
-    return {"section": "measure", "unit": "", "advanced": False, **extra}
-
-
-def _members(annotation: Any) -> tuple[Any, ...]:
-    """The types behind Annotated, Optional and unions, without None."""
-    if get_origin(annotation) is Annotated:
-        return _members(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, types.UnionType):
-        return tuple(one for part in get_args(annotation) if part is not type(None) for one in _members(part))
-    return (annotation,)
-
-
-def _literal(annotation: Any) -> tuple[str, ...]:
-    for member in _members(annotation):
-        if get_origin(member) is Literal:
-            return get_args(member)
-    return ()
-
-
-def _words(info: FieldInfo) -> tuple[str, ...]:
-    """The words that a field of numbers takes too."""
-    return _literal(info.annotation) if float in _members(info.annotation) else ()
-
-
 def _span(info: FieldInfo) -> tuple[int, int] | None:
     low = next((m.ge for m in info.metadata if getattr(m, "ge", None) is not None), None)
     high = next((m.le for m in info.metadata if getattr(m, "le", None) is not None), None)
     return None if low is None or high is None else (int(low), int(high))
-
-
-def _kind(info: FieldInfo) -> str:
-    """How the browser reads the field: truth, whole, number, number or word, list, lines or text."""
-    members = _members(info.annotation)
-    if bool in members:
-        return "truth"
-    if any(get_origin(member) is tuple for member in members):
-        return "lines" if _extra(info)["separator"] == "\n" else "list"
-    if int in members:
-        return "whole"
-    if float in members:
-        return "number or word" if _words(info) else "number"
-    return "text"

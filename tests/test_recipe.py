@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -170,3 +171,11 @@ def test_what_a_method_does_not_read_is_said() -> None:
     by_model = Recipe.parse({**LEAST, "method": "sarqc-gs", **asked}).ignored()
     assert [words.split(" = ")[0] for words in by_model] == ["Channel fraction"]
     assert Recipe.parse({**LEAST, "method": "rtn", "lambda": 0.3}).ignored() == ["λ = 0.3 has no effect on rtn"]
+
+
+def test_the_sequences_kept_for_judging_are_those_that_the_page_announces() -> None:
+    """The golden file is read by the test of the page's own count too."""
+    golden = json.loads((Path(__file__).parent / "golden" / "validation_samples.json").read_text(encoding="utf-8"))
+    for row in golden:
+        recipe = Recipe.parse({**LEAST, "samples": row["samples"], "validation_share": row["share"]})
+        assert recipe.validation_samples() == row["kept"], row

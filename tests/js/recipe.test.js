@@ -1,5 +1,6 @@
 /** Form ↔ recipe, and the texts that can be copied. */
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import {
   asCommand,
@@ -16,41 +17,11 @@ import {
   valuesOf,
 } from "../../assets/js/calibrate/recipe_form.js";
 
-const FIELDS = [
-  ["model", "model", "text"],
-  ["bits", "bits", "whole"],
-  ["method", "method", "text"],
-  ["lam", "lambda", "number or word"],
-  ["gamma", "gamma", "number or word"],
-  ["group_size", "group_size", "whole"],
-  ["tasks", "tasks", "list"],
-  ["static_groups", "static_groups", "truth"],
-];
-const METHODS = {
-  rtn: { tunes: [], options: [], auto: null },
-  omniquant: { unit: "block", tunes: [], options: ["epochs"], auto: null },
-  awq: { tunes: [], options: ["mode"], auto: null },
-  "rqc-gs": { tunes: ["lam"], options: ["mode"], auto: { by: "model", lams: [0.1, 0.2, 0.3, 0.4, 0.5], gammas: [] } },
-  "rqc-gbs": { tunes: ["lam"], options: ["static_groups"], auto: { by: "layer", lams: [0.25, 0.5], gammas: [] } },
-  "sarqc-gbs": {
-    tunes: ["lam", "gamma"],
-    options: ["static_groups"],
-    auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [0.1, 0.15, 0.35, 0.5] },
-  },
-};
-const WITH_AUTO = [
-  ...FIELDS,
-  ["mode", "mode", "text"],
-  ["samples", "samples", "whole", "Samples", "", null],
-  ["validation_share", "validation_share", "number", "", "", ["layer", "model"]],
-  ["channel_fraction", "channel_fraction", "number", "", "", ["layer"]],
-  ["sweep", "sweep", "list", "", "", ["given"]],
-];
-const idle = (recipe) => [...idleFields(recipe, WITH_AUTO, METHODS)].sort();
+const NAMES = ["model", "bits", "method", "lam", "gamma", "group_size", "tasks", "static_groups"];
 
 test("empty fields are left out and lists are split", () => {
   const values = ["toy", 2, "sarqc-gbs", 0.1, null, "128", "a, b,", false];
-  assert.deepEqual(recipeOf(FIELDS, values, METHODS), {
+  assert.deepEqual(recipeOf(NAMES, values), {
     model: "toy",
     bits: 2,
     method: "sarqc-gbs",
@@ -62,7 +33,7 @@ test("empty fields are left out and lists are split", () => {
 });
 
 test("what the method does not tune is not asked for", () => {
-  const recipe = recipeOf(FIELDS, ["toy", 2, "rtn", "0.1", "auto", "per_channel", "", true], METHODS);
+  const recipe = recipeOf(NAMES, ["toy", 2, "rtn", "0.1", "auto", "per_channel", "", true]);
   assert.equal("lambda" in recipe, false);
   assert.equal("gamma" in recipe, false);
   assert.equal("static_groups" in recipe, false);
@@ -70,11 +41,11 @@ test("what the method does not tune is not asked for", () => {
 });
 
 test("a number that is none is passed on, so that the refusal names it", () => {
-  assert.equal(recipeOf(FIELDS, ["toy", 2, "rtn", null, null, "many", "", false], METHODS).group_size, "many");
+  assert.equal(recipeOf(NAMES, ["toy", 2, "rtn", null, null, "many", "", false]).group_size, "many");
 });
 
 test("λ is a number, a word, or empty for the method's own", () => {
-  const read = (typed) => recipeOf(FIELDS, ["toy", 2, "sarqc-gbs", typed, "", "128", "", false], METHODS).lambda;
+  const read = (typed) => recipeOf(NAMES, ["toy", 2, "sarqc-gbs", typed, "", "128", "", false]).lambda;
   assert.equal(read("0.3"), 0.3);
   assert.equal(read(" 0 "), 0);
   assert.equal(read(" auto"), "auto");
@@ -83,44 +54,27 @@ test("λ is a number, a word, or empty for the method's own", () => {
 });
 
 test("only what means something to the method is asked", () => {
-  assert.deepEqual(idle({ method: "rtn" }), [
-    "channel_fraction",
-    "gamma",
-    "lam",
-    "mode",
-    "static_groups",
-    "validation_share",
-  ]);
-  assert.deepEqual(idle({ method: "awq", lambda: "auto" }), [
-    "channel_fraction",
-    "gamma",
-    "lam",
-    "static_groups",
-    "validation_share",
-  ]);
-  assert.deepEqual(idle({ method: "sarqc-gbs", gamma: "auto" }), ["mode", "sweep"]);
-  assert.deepEqual(idle({ method: "rqc-gbs", lambda: 0.1, gamma: "auto" }), [
-    "channel_fraction",
-    "gamma",
-    "mode",
-    "validation_share",
-  ]);
-  assert.deepEqual(idle({ method: "rqc-gs", lambda: "auto" }), ["channel_fraction", "gamma", "static_groups", "sweep"]);
+  const idle = (recipe) => {
+    const names = ["channel_fraction", "epochs", "gamma", "lam", "mode", "static_groups", "sweep", "validation_share"];
+    return names.filter((name) => idleFields(recipe).includes(name));
+  };
+  const auto = ["channel_fraction", "validation_share"];
+  const among = (...names) => names.sort();
+  assert.deepEqual(idle({ method: "rtn" }), among(...auto, "epochs", "gamma", "lam", "mode", "static_groups"));
+  assert.deepEqual(idle({ method: "awq", lambda: "auto" }), among(...auto, "epochs", "gamma", "lam", "static_groups"));
+  assert.deepEqual(idle({ method: "sarqc-gbs", gamma: "auto" }), ["epochs", "mode", "sweep"]);
+  assert.deepEqual(idle({ method: "rqc-gbs", lambda: 0.1, gamma: "auto" }), among(...auto, "epochs", "gamma", "mode"));
+  assert.deepEqual(
+    idle({ method: "rqc-gs", lambda: "auto" }),
+    among("channel_fraction", "epochs", "gamma", "static_groups", "sweep"),
+  );
   // Another λ of a method that learns would be another training.
-  assert.deepEqual(idle({ method: "omniquant" }), [
-    "channel_fraction",
-    "gamma",
-    "lam",
-    "mode",
-    "static_groups",
-    "sweep",
-    "validation_share",
-  ]);
-  assert.deepEqual(idle({ method: "of a later version" }), []);
+  assert.deepEqual(idle({ method: "omniquant" }), among(...auto, "gamma", "lam", "mode", "static_groups", "sweep"));
+  assert.deepEqual(idleFields({ method: "of a later version" }), []);
 });
 
 test("what “auto” will do, in words", () => {
-  const said = (recipe) => autoWords({ samples: 32, validation_share: 0.25, ...recipe }, WITH_AUTO, METHODS);
+  const said = (recipe) => autoWords({ samples: 32, validation_share: 0.25, ...recipe });
   assert.equal(said({ method: "rtn", lambda: "auto" }), "");
   assert.equal(
     said({ method: "sarqc-gbs", lambda: "auto", gamma: "auto" }),
@@ -132,22 +86,19 @@ test("what “auto” will do, in words", () => {
   );
   assert.equal(
     said({ method: "rqc-gs", lambda: "auto" }),
-    "auto: 5 values of λ (0.1 to 0.5) for the whole model, judged by perplexity on 8 of 32 sequences",
+    "auto: 10 values of λ (0.1 to 1) for the whole model, judged by perplexity on 8 of 32 sequences",
   );
-  assert.match(said({ method: "rqc-gbs" }), /^“auto” would try 2 values of λ \(0\.25, 0\.5\) for each layer/);
+  assert.match(said({ method: "rqc-gbs" }), /^“auto” would try 3 values of λ \(0\.25, 0\.5, 0\.75\) for each layer/);
   assert.match(said({ method: "rqc-gbs", samples: 1 }), /judged on a part of the sequences$/);
 });
 
 test("the sequences kept for judging are counted as the recipe counts them", () => {
-  const kept = (samples, share = 0.25) => judgedOn({ samples, validation_share: share });
-  assert.deepEqual(
-    [32, 8, 2, 6, 10, 14].map((samples) => kept(samples)),
-    [8, 2, 1, 2, 2, 4],
-  );
-  assert.equal(kept(4, 0.99), 3);
-  assert.equal(kept(1), null);
-  assert.equal(kept(8, 1), null);
-  assert.equal(kept(undefined), null);
+  const golden = JSON.parse(readFileSync(new URL("../golden/validation_samples.json", import.meta.url), "utf8"));
+  for (const { samples, share, kept } of golden)
+    assert.equal(judgedOn({ samples, validation_share: share }), kept, `${share} of ${samples}`);
+  assert.equal(judgedOn({ samples: 1, validation_share: 0.25 }), null);
+  assert.equal(judgedOn({ samples: 8, validation_share: 1 }), null);
+  assert.equal(judgedOn({ validation_share: 0.25 }), null);
 });
 
 test("a recipe fills the form and comes back", () => {
@@ -161,20 +112,19 @@ test("a recipe fills the form and comes back", () => {
     tasks: ["a"],
     static_groups: true,
   };
-  assert.deepEqual(recipeOf(FIELDS, valuesOf(FIELDS, recipe, {}), METHODS), recipe);
-  assert.equal(valuesOf(FIELDS, { group_size: null }, {})[5], "per_channel");
+  assert.deepEqual(recipeOf(NAMES, valuesOf(NAMES, recipe)), recipe);
+  assert.equal(valuesOf(NAMES, { group_size: null })[5], "per_channel");
   const auto = { ...recipe, lambda: "auto", gamma: "auto" };
-  assert.deepEqual(recipeOf(FIELDS, valuesOf(FIELDS, auto, {}), METHODS), auto);
-  assert.deepEqual(valuesOf(FIELDS, { lambda: null }, {}).slice(3, 5), ["", ""]);
+  assert.deepEqual(recipeOf(NAMES, valuesOf(NAMES, auto)), auto);
+  assert.deepEqual(valuesOf(NAMES, { lambda: null }).slice(3, 5), ["", ""]);
 });
 
 test("prompts stand on lines of their own and keep their commas", () => {
-  const fields = [["prompts", "prompts", "lines"]];
   const prompts = ["Once, upon a time", " and “more”"];
-  const [typed] = valuesOf(fields, { prompts }, {});
+  const [typed] = valuesOf(["prompts"], { prompts });
   assert.equal(typed, "Once, upon a time\n and “more”");
-  assert.deepEqual(recipeOf(fields, [`${typed}\r\n\n  \n`], {}), { prompts });
-  assert.deepEqual(recipeOf(fields, [""], {}), { prompts: [] });
+  assert.deepEqual(recipeOf(["prompts"], [`${typed}\r\n\n  \n`]), { prompts });
+  assert.deepEqual(recipeOf(["prompts"], [""]), { prompts: [] });
   assert.equal(
     asCommand({ prompts }),
     "python -m sarqc quantize \\\n  --prompts 'Once, upon a time' \\\n  --prompts ' and “more”'",

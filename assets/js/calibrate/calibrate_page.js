@@ -17,6 +17,7 @@ import { fill, h, problem, ready as rendered, say } from "../base/dom.js";
 import { bytes, count, duration, number, percent, plain } from "../base/format.js";
 import { link } from "../base/link.js";
 import { note } from "../base/link_note.js";
+import { METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { revealWhenAtRest } from "../base/reveal.js";
 import { formatsFold } from "./readers_table.js";
 import { autoWords, describe, idleFields, readForm, recipeOf, valuesOf } from "./recipe_form.js";
@@ -25,14 +26,13 @@ import { speedCard } from "./speed_card.js";
 import { textsCard } from "./texts_card.js";
 
 const PLAN_DELAY = 350;
-const side = { element: null, fields: [], methods: {} };
+const side = { element: null, names: [] };
 const offRule = new CSSStyleSheet();
 document.adoptedStyleSheets.push(offRule);
 let ready = null;
 let values = [];
 let models = [];
 let corpora = [];
-const defaults = {};
 let planNumber = 0;
 let planTimer = null;
 let recipe = null;
@@ -49,8 +49,7 @@ export async function mount(element) {
     card: part("run-card"),
     recipeCard: part("recipe-card"),
     measured: showMeasured,
-    fields: side.fields,
-    methods: side.methods,
+    names: side.names,
     study: document.querySelector(".run-study"),
     leave: () => showRun(null),
   });
@@ -80,17 +79,8 @@ function begin(element = document.querySelector(".side")) {
       ? element
       : (element?.querySelector(".side") ?? (await rendered(".side")));
     side.element = found;
-    side.fields = JSON.parse(found.dataset.fields);
-    const [methods, offered, texts, schema] = await Promise.all([
-      ask("/methods", "methods"),
-      ask("/models", "models"),
-      ask("/corpora", "corpora"),
-      request("/recipe-schema").catch(() => ({ properties: {} })),
-    ]);
-    for (const method of methods) side.methods[method.name] = method;
-    models = offered;
-    corpora = texts;
-    for (const [name, key] of side.fields) defaults[name] = schema.properties?.[key]?.default;
+    side.names = JSON.parse(found.dataset.fields);
+    [models, corpora] = await Promise.all([ask("/models", "models"), ask("/corpora", "corpora")]);
   })();
   return ready;
 }
@@ -123,7 +113,7 @@ export async function initialValues() {
 /** Gradio calls when a field changes to another model: its own suggestions fill the form. */
 export async function modelChanged(current) {
   await begin();
-  const name = current[side.fields.findIndex(([field]) => field === "model")];
+  const name = current[side.names.indexOf("model")];
   if (name === lastModel) return current;
   const entry = models.find((model) => model.name === name);
   if (!entry) {
@@ -135,9 +125,9 @@ export async function modelChanged(current) {
 
 function formFor(start) {
   lastModel = start.model ?? null;
-  values = valuesOf(side.fields, start, defaults);
+  values = valuesOf(side.names, start);
   formChanged(values);
-  return side.fields.map(([name], index) => {
+  return side.names.map((name, index) => {
     const value = values[index];
     if (name === "model") return update({ value, choices: modelChoices() });
     if (name === "calibration") return update({ value, choices: textChoices(["calibration", "any"], value) });
@@ -159,7 +149,7 @@ function textChoices(roles, value) {
 export async function formChanged(current) {
   await begin();
   values = current;
-  recipe = recipeOf(side.fields, values, side.methods);
+  recipe = recipeOf(side.names, values);
   showWhatCounts();
   clearTimeout(planTimer);
   planTimer = setTimeout(plan, PLAN_DELAY);
@@ -169,12 +159,13 @@ const selector = (name) => `#field-${name.replaceAll("_", "-")}`;
 
 /** Only what means something to the method is asked for, and λ and γ say what they are when left empty. */
 function showWhatCounts() {
-  const said = readForm(side.fields, values);
-  const method = side.methods[said.method];
-  const idle = idleFields(said, side.fields, side.methods);
+  const said = readForm(side.names, values);
+  const method = METHODS[said.method];
+  const idle = idleFields(said);
   // A rule rather than a class: fields in a closed part of the form are only made when it is opened.
-  offRule.replaceSync(idle.size ? `${[...idle].map(selector).join(", ")} { display: none !important }` : "");
-  for (const [name, key, kind, title] of side.fields) {
+  offRule.replaceSync(idle.length ? `${idle.map(selector).join(", ")} { display: none !important }` : "");
+  for (const name of side.names) {
+    const { key, kind, title } = RECIPE_FIELDS[name];
     const field = kind === "number or word" && document.querySelector(selector(name));
     if (!field) continue;
     const own = method?.defaults[name];
@@ -187,7 +178,7 @@ function showWhatCounts() {
     field.classList.toggle("has-no-auto", !method?.auto);
   }
   const note = document.querySelector(".auto-note");
-  const words = autoWords(said, side.fields, side.methods);
+  const words = autoWords(said);
   note?.classList.toggle("is-off", !words);
   say(note, words);
 }

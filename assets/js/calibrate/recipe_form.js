@@ -4,15 +4,26 @@
  */
 
 import { plain } from "../base/format.js";
+import { METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
+
+/** @import { FormMethod, Recipe } from "../base/types.d.ts" */
+
+/**
+ * What a form says: part of a recipe, or what a person typed where a field takes no such text; the server refuses that.
+ * @typedef {Partial<Record<keyof Recipe, any>>} Said
+ */
 
 /**
  * All that a form says: empty fields are left out, lists are split.
- * @param {Array} fields [field, public name, kind, title, unit, how λ and γ must be found for it to be read]
- * @param {any[]} values in the order of the fields
+ * @param {string[]} names of the fields, in the order of the form
+ * @param {any[]} values in the same order
+ * @returns {Said}
  */
-export function readForm(fields, values) {
+export function readForm(names, values) {
+  /** @type {Record<string, any>} */
   const said = {};
-  fields.forEach(([, key, kind], index) => {
+  names.forEach((name, index) => {
+    const { key, kind } = RECIPE_FIELDS[name];
     const value = read(values[index], kind);
     if (value !== null && value !== undefined && value !== "" && !Number.isNaN(value)) said[key] = value;
   });
@@ -21,39 +32,33 @@ export function readForm(fields, values) {
 
 /**
  * The recipe that a form says, without what means nothing to its method.
- * @param {Array} fields
+ * @param {string[]} names
  * @param {any[]} values
- * @param {Object<string, object>} methods the entries of GET /methods by name
  */
-export function recipeOf(fields, values, methods) {
-  const recipe = readForm(fields, values);
-  const idle = idleFields(recipe, fields, methods);
-  for (const [name, key] of fields) if (idle.has(name)) delete recipe[key];
-  return recipe;
+export function recipeOf(names, values) {
+  const said = readForm(names, values);
+  const idle = idleFields(said).map((name) => RECIPE_FIELDS[name].key);
+  return Object.fromEntries(Object.entries(said).filter(([key]) => !idle.includes(key)));
 }
 
 /**
- * The fields that mean nothing to the method of a recipe: what other methods have and this one has not, and what is
- * only read where λ and γ are found in another way. All of it follows from the methods' entries.
- * @returns {Set<string>}
+ * The fields that mean nothing to the method of a recipe, as it is asked for.
+ * @param {Said} recipe
  */
-export function idleFields(recipe, fields, methods) {
-  const method = methods[recipe.method];
-  if (!method) return new Set();
-  const offered = new Set(Object.values(methods).flatMap((one) => [...one.tunes, ...one.options]));
-  const own = new Set([...method.tunes, ...method.options]);
-  const found = tuned(recipe, method, fields).length ? method.auto.by : method.unit === "block" ? "learned" : "given";
-  const idle = fields.filter(
-    ([name, , , , , when]) => (offered.has(name) && !own.has(name)) || (when && !when.includes(found)),
-  );
-  return new Set(idle.map(([name]) => name));
+export function idleFields(recipe) {
+  const method = METHODS[recipe.method];
+  if (!method) return [];
+  return tuned(recipe, method).length ? method.unasked.auto : method.unasked.given;
 }
 
-/** What “auto” chooses in a recipe: of "lam" and "gamma". */
-function tuned(recipe, method, fields) {
-  if (!method.auto) return [];
-  const key = (field) => fields.find(([name]) => name === field)?.[1];
-  return method.tunes.filter((field) => recipe[key(field)] === "auto");
+/**
+ * What “auto” chooses in a recipe: of "lam" and "gamma".
+ * @param {Said} recipe
+ * @param {FormMethod} method
+ */
+function tuned(recipe, method) {
+  const said = /** @type {Record<string, any>} */ (recipe);
+  return method.auto ? method.tunes.filter((name) => said[RECIPE_FIELDS[name].key] === "auto") : [];
 }
 
 const SIGNS = { lam: "λ", gamma: "γ" };
@@ -62,10 +67,10 @@ const SIGNS = { lam: "λ", gamma: "γ" };
  * What “auto” does, or would do, for the method of a recipe; empty where it has nothing to choose.
  * @returns {string} such as “auto: 4 values of λ × 3 of γ for each layer, judged on 8 of 32 sequences”
  */
-export function autoWords(recipe, fields, methods) {
-  const method = methods[recipe.method];
+export function autoWords(recipe) {
+  const method = METHODS[recipe.method];
   if (!method?.auto) return "";
-  const asked = tuned(recipe, method, fields);
+  const asked = tuned(recipe, method);
   const tried = (asked.length ? asked : method.tunes)
     .map((field) => [SIGNS[field], { lam: method.auto.lams, gamma: method.auto.gammas }[field]])
     .map(([sign, values], index) => `${values.length} ${index ? "of" : "values of"} ${sign} (${span(values)})`)
@@ -109,19 +114,20 @@ function read(value, kind) {
 }
 
 /**
- * Form values for a recipe; fields that it does not name take the form's own defaults.
- * @param {Array} fields
- * @param {object} recipe
- * @param {Object<string, any>} defaults by field
+ * Form values for a recipe; fields that it does not name take their own defaults.
+ * @param {string[]} names of the fields, in the order of the form
+ * @param {Said} recipe
  */
-export function valuesOf(fields, recipe, defaults) {
-  return fields.map(([name, key, kind]) => {
-    const value = recipe[key] !== undefined ? recipe[key] : defaults[name];
-    if (kind === "list") return Array.isArray(value) ? value.join(", ") : (value ?? "");
-    if (kind === "lines") return Array.isArray(value) ? value.join("\n") : (value ?? "");
+export function valuesOf(names, recipe) {
+  return names.map((name) => {
+    const field = RECIPE_FIELDS[name];
+    const said = /** @type {Record<string, any>} */ (recipe)[field.key];
+    const value = said !== undefined ? said : field.default;
+    if (field.kind === "list") return Array.isArray(value) ? value.join(", ") : (value ?? "");
+    if (field.kind === "lines") return Array.isArray(value) ? value.join("\n") : (value ?? "");
     if (name === "group_size") return value === null ? "per_channel" : value === undefined ? undefined : String(value);
-    if (kind === "number or word") return String(value ?? ""); // shown in a field of text
-    if (value === undefined || value === null) return kind === "text" ? "" : null;
+    if (field.kind === "number or word") return String(value ?? ""); // shown in a field of text
+    if (value === undefined || value === null) return field.kind === "text" ? "" : null;
     return value;
   });
 }

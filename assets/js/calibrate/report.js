@@ -5,6 +5,7 @@
 
 import { copy, download, fill, h } from "../base/dom.js";
 import { count, csv, decimalsFor, format, number, percent, plain } from "../base/format.js";
+import { RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { judgements, LAYER_COLUMNS, layerRows, pairCounts, worstRows } from "./layer_rows.js";
 import { asCommand, asPython, asRequest, asYaml, chosenOnly, idleFields } from "./recipe_form.js";
 
@@ -251,8 +252,8 @@ function facts(document) {
     .join(", ");
 }
 
-/** What was asked for and counts, field by field in the words of the form, and ways to take it elsewhere. */
-export function recipeCard(place, recipe, fields, methods) {
+/** What was asked for and counts, field by field in the words and the order of the form, and ways to take it elsewhere. */
+export function recipeCard(place, recipe, names) {
   const said = (value) =>
     value instanceof Node
       ? value
@@ -263,10 +264,11 @@ export function recipeCard(place, recipe, fields, methods) {
           : value === false
             ? "no"
             : String(value).replace(/^(per|full)_/, "$1 ");
-  const idle = idleFields(recipe, fields, methods);
-  const rows = fields
-    .filter(([name]) => !idle.has(name))
-    .map(([, key, kind, title, unit]) => [title, kind === "lines" ? lines(recipe[key]) : recipe[key], unit])
+  const idle = idleFields(recipe);
+  const rows = names
+    .filter((name) => !idle.includes(name))
+    .map((name) => RECIPE_FIELDS[name])
+    .map(({ key, kind, title, unit }) => [title, kind === "lines" ? lines(recipe[key]) : recipe[key], unit])
     .filter(
       ([, value]) => value !== null && value !== undefined && value !== "" && !(Array.isArray(value) && !value.length),
     );

@@ -8,6 +8,7 @@ import { asProblem, listen, request } from "../base/client.js";
 import { AT_REST } from "../base/contract.js";
 import { fill, h, problem, say } from "../base/dom.js";
 import { duration, when } from "../base/format.js";
+import { METHODS } from "../base/recipe_contract.js";
 import { MixtureExplorer } from "../explorer/experts_part.js";
 import { stateChip } from "./chip.js";
 import { Exports } from "./exports_card.js";
@@ -19,17 +20,15 @@ import * as State from "./run_state.js";
 const POLL_MS = 1500;
 export class RunView {
   /**
-   * @param {{card: HTMLElement, recipeCard: HTMLElement, measured: Function, study: HTMLElement, fields: Array, methods: object,
+   * @param {{card: HTMLElement, recipeCard: HTMLElement, measured: Function, study: HTMLElement, names: string[],
    *   leave: Function}} options
-   * `fields` are the form's [field, public name, kind, title, unit, …], `methods` the entries of GET /methods by name;
-   * `leave` goes back to the plan; `measured` hears the summary of a finished run, or null
+   * `names` are the fields of a recipe in the order of the form; `leave` goes back to the plan; `measured` hears the summary of a finished run, or null
    */
-  constructor({ card, recipeCard, measured, study, fields, methods, leave }) {
+  constructor({ card, recipeCard, measured, study, names, leave }) {
     this.card = card;
     this.measured = measured;
     this.recipeCard = recipeCard;
-    this.fields = fields;
-    this.methods = methods;
+    this.names = names;
     this.study = study;
     this.leave = leave;
     this.id = null;
@@ -62,7 +61,7 @@ export class RunView {
     }
     if (this.id !== id) return;
     known(this.run);
-    recipeCard(this.recipeCard, this.run.recipe, this.fields, this.methods);
+    recipeCard(this.recipeCard, this.run.recipe, this.names);
     this.draw();
     this.follow();
   }
@@ -296,7 +295,7 @@ export class RunView {
   drawLearning() {
     const { run, state } = this;
     const { done, total } = State.progress(state);
-    const learns = (state.learning || this.methods[run.recipe.method]?.unit === "block") && total > 0 && done < total;
+    const learns = (state.learning || METHODS[run.recipe.method]?.unit === "block") && total > 0 && done < total;
     this.part("epochs").hidden = !(run.state === "running" && learns); // one height while blocks come and go
     say(this.part("learning"), State.learningWords(state));
     this.part("epoch").style.width = state.learning ? `${(100 * state.learning.epoch) / state.learning.epochs}%` : "0%";

@@ -6,6 +6,7 @@
 import { asProblem, listen, request } from "../base/client.js";
 import { fill, h, problem, say } from "../base/dom.js";
 import { format, number, when } from "../base/format.js";
+import { METHODS } from "../base/recipe_contract.js";
 import { STATE_WORDS, stateChip } from "../calibrate/chip.js";
 import { shortModel } from "../calibrate/recipe_form.js";
 import { drawnTable, figureMenu } from "../charts/figure_menu.js";
@@ -15,7 +16,6 @@ const PAGE = 200;
 const AT_MOST = 4; // more curves than this in one figure can't be told apart
 const runs = new Map();
 const picked = new Set();
-const defaults = {};
 let root = null;
 let next = null;
 let asked = null; // the id whose deletion waits for a second click
@@ -30,11 +30,7 @@ export async function mount(element) {
   part("filter").addEventListener("input", draw);
   part("compare").addEventListener("click", () => compare([...picked]));
   try {
-    const [answer, methods] = await Promise.all([
-      request(`/runs?limit=${PAGE}`),
-      request("/methods").catch(() => ({ methods: [] })),
-    ]);
-    for (const method of methods.methods) defaults[method.name] = method.defaults;
+    const answer = await request(`/runs?limit=${PAGE}`);
     for (const run of answer.runs) runs.set(run.id, run);
     next = answer.next;
     follow(answer.revision);
@@ -181,7 +177,7 @@ function row(run) {
   const delta = perplexity !== null && float ? perplexity - float : null;
   // An empty λ or γ means the method's own; the table shows what was taken.
   const chosen = (name, field) =>
-    recipe[name] === "auto" ? "auto" : format(recipe[name] ?? defaults[recipe.method]?.[field], "plain");
+    recipe[name] === "auto" ? "auto" : format(recipe[name] ?? METHODS[recipe.method]?.defaults[field], "plain");
   const progress =
     ["running", "cancelling"].includes(run.state) && run.progress?.total
       ? ` ${run.progress.done} of ${run.progress.total}`
