@@ -6,7 +6,6 @@ import hashlib
 import itertools
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_origin
 
@@ -303,14 +302,9 @@ class Recipe(BaseModel):
         tuned = [name for name in entry.tunes if getattr(self, name) == "auto"]
         if entry.auto is None or not tuned:
             return ()
-        gammas = entry.auto.gammas if "gamma" in tuned else (getattr(base, "gamma", None),)
-        lams = entry.auto.lams if "lam" in tuned else (base.lam,)
-        has_gamma = "gamma" in entry.tunes
-        return tuple(
-            replace(base, lam=lam, gamma=gamma) if has_gamma else replace(base, lam=lam)
-            for gamma in gammas
-            for lam in lams
-        )
+        gammas = entry.auto.gammas if "gamma" in tuned else (base.gamma,)
+        lams = (base.lam,) if "lam" not in tuned and base.lam is not None else entry.auto.lams
+        return tuple(base.points(lams, gammas))
 
     def validation_samples(self) -> int:
         """How many of the calibration sequences, the last ones, “auto” judges on: at least one, and one is left."""

@@ -21,7 +21,7 @@ from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.learned_clipping import Epoch, quantize_block
 from sarqc.quantization.methods import LearnedClipping, Method, ScaleSearch
 from sarqc.quantization.quantized_layer import QuantizedLayer
-from sarqc.quantization.solve import LayerJob, quantize_group, quantize_one_by_one, quantize_points, sweep_points
+from sarqc.quantization.solve import LayerJob, quantize_group, quantize_one_by_one, quantize_points
 
 Layers = dict[str, QuantizedLayer]  # by path within the block
 
@@ -62,7 +62,7 @@ def solve_block(
     started = time.perf_counter()
     index = next(iter(layers.values())).block
     solved = []
-    for point in sweep_points(job.method, job.curve_lams()):
+    for point in job.method.points(job.curve_lams()):
         try:
             if isinstance(point, LearnedClipping):
                 found = yield from _together(loaded, job, layers, weights, data, point)
@@ -99,7 +99,7 @@ def _by_layer(
             )
             found = iter(chosen)
         else:
-            points = sweep_points(job.method, lams)
+            points = job.method.points(lams)
             solving = [
                 LayerJob(layers[path].name, weights[path], data.statistics(path), points, data.unseen(path))
                 for path in together
@@ -147,7 +147,7 @@ def solve_curve(
     budget_bytes: int,
 ) -> tuple[list[QuantizedLayer], LayerCurve]:
     """One layer at every λ, as quantized layers and as the curve that is drawn of them."""
-    points = sweep_points(method, lams)
+    points = method.points(lams)
     solved = list(quantize_points(weight, statistics, grid, points, held_out=held_out, budget_bytes=budget_bytes))
     return solved, curve_of(lams, solved, weight, statistics.abs_mean, grid)
 

@@ -18,7 +18,7 @@ from sarqc.events import PointDone
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
 from sarqc.quantization.grid import Grid
-from sarqc.quantization.methods import METHODS, Method, RoundToNearest
+from sarqc.quantization.methods import METHODS, Method
 from sarqc.quantization.quantized_layer import QuantizedLayer
 from sarqc.recipe import Recipe
 
@@ -50,7 +50,7 @@ class CalibrationJob:
 
     def curve_lams(self) -> tuple[float, ...]:
         """λ of the curves: the method's own and the further ones, in order; (0,) where there is not one λ."""
-        if self.candidates or isinstance(self.method, RoundToNearest):
+        if self.candidates or self.method.lam is None:
             return (0.0,)
         return tuple(sorted({*self.curves.lams, self.method.lam}))
 

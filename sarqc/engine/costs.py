@@ -13,7 +13,7 @@ import psutil
 
 from sarqc.evaluation import DECODED_TOKENS, SPEED_REPEATS
 from sarqc.models.checkpoint import Checkpoint
-from sarqc.quantization.methods import METHODS, ColumnSolver, LearnedClipping, ScaleSearch
+from sarqc.quantization.methods import METHODS, PRODUCTS_PER_SECOND, Workload
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -42,8 +42,9 @@ def memory_bytes(
     solved = block * (2 * stored + 1)  # the float weights in their own dtype, the quantized ones and their codes
     states = 2 * max(tokens_held(recipe), test_tokens if streamed else 0) * int(checkpoint.config["hidden_size"])
     process = _PROCESS if on_processor else 1 << 28
+    working = recipe.to_method().working_bytes(_workload(recipe, checkpoint, recipe.samples * recipe.length, budget))
     return round(
-        computed * (weights + states) + solved + _statistics(recipe, checkpoint) + _working(recipe, checkpoint, budget)
+        computed * (weights + states) + solved + _statistics(recipe, checkpoint) + working
         + min(_LOGITS, 8 * test_tokens * int(checkpoint.config["vocab_size"])) + copies + process
     )  # fmt: skip
 
@@ -99,32 +100,28 @@ def _statistics(recipe: Recipe, checkpoint: Checkpoint) -> int:
     return 4 * sets * most
 
 
-def _working(recipe: Recipe, checkpoint: Checkpoint, budget: int) -> int:
-    """What the method takes for itself."""
-    rows, width = max((layer.shape for layer in checkpoint.layers), key=math.prod)
-    match recipe.to_method():
-        case ColumnSolver():
-            group = recipe.group_size or width
-            one = 4 * (2 * width**2 + (11 * width + 3 * group) * rows)
-            experts = max((checkpoint.experts(block) or 0 for block in range(checkpoint.n_blocks)), default=0)
-            points = max(len(recipe.candidates()), len(recipe.sweep) + 1) * max(1, 2 * experts)
-            return 48 * max(layer.shape[1] for layer in checkpoint.layers) ** 2 + max(one, min(budget, points * one))
-        case LearnedClipping():
-            by_block: dict[int, int] = {}
-            for layer in checkpoint.layers:
-                by_block[layer.block] = by_block.get(layer.block, 0) + math.prod(layer.shape)
-            return 4 * 10 * max(by_block.values())
-    return 4 * 6 * rows * width
+def _workload(recipe: Recipe, checkpoint: Checkpoint, calibration: int, budget: int = 0) -> Workload:
+    """What the method has to do with ``calibration`` tokens, and with ``budget`` bytes for what is solved at once."""
+    by_block: dict[int, int] = {}
+    for layer in checkpoint.layers:
+        by_block[layer.block] = by_block.get(layer.block, 0) + math.prod(layer.shape)
+    candidates, entry = len(recipe.candidates()), METHODS[recipe.method]
+    by_layer = candidates and entry.auto is not None and entry.auto.by == "layer"
+    experts = max((checkpoint.experts(block) or 0 for block in range(checkpoint.n_blocks)), default=0)
+    return Workload(
+        shapes=tuple(layer.shape for layer in checkpoint.layers),
+        block_weights=max(by_block.values()),
+        bits=recipe.bits,
+        group_size=recipe.group_size,
+        points=candidates + 1 if by_layer else len({*recipe.sweep, -1.0}),
+        together=max(candidates, len(recipe.sweep) + 1) * max(1, 2 * experts),
+        sequences=calibration // recipe.length,
+        length=recipe.length,
+        walks=2 if two_walks(recipe) else 1,
+        budget_bytes=budget,
+    )
 
 
-# Sustained operations a second, measured on the embedded model with two server cores: passes through the model and
-# Grams are large products, the column solver's are small, a scale search rounds every weight for every candidate and
-# learned clipping in every step. A GPU is faster by far.
-_PRODUCTS_PER_SECOND = 1.2e11
-_SOLVES_PER_SECOND = 2e10
-_SEARCHED = 22  # candidates of a scale search: 21 values of α, and none
-_ROUNDED_PER_SECOND = 1e8
-_CLIPPED_PER_SECOND = 1.5e8
 _BYTES_PER_SECOND = 5e9
 
 
@@ -137,16 +134,16 @@ def minutes(recipe: Recipe, checkpoint: Checkpoint, test_tokens: float, prompt_t
     if candidates and METHODS[recipe.method].auto.by == "model":
         judged = recipe.validation_samples() * recipe.length
         once = _calibration_seconds(recipe, checkpoint, quantized, calibration - judged)
-        seconds += len(candidates) * (once + 2 * checkpoint.parameters * judged / _PRODUCTS_PER_SECOND)
+        seconds += len(candidates) * (once + 2 * checkpoint.parameters * judged / PRODUCTS_PER_SECOND)
     measuring = 2 * 2 * (quantized + checkpoint.parameters) * test_tokens
-    seconds += measuring / _PRODUCTS_PER_SECOND + _reading_seconds(recipe, checkpoint, prompt_tokens)
+    seconds += measuring / PRODUCTS_PER_SECOND + _reading_seconds(recipe, checkpoint, prompt_tokens)
     return seconds / 60
 
 
 def _reading_seconds(recipe: Recipe, checkpoint: Checkpoint, prompt_tokens: int) -> float:
     """Continuing the prompts in two ways, and speed. A token that is made alone reads every parameter once."""
     read = 4 * checkpoint.parameters / _BYTES_PER_SECOND
-    passes = 2 * checkpoint.parameters / _PRODUCTS_PER_SECOND
+    passes = 2 * checkpoint.parameters / PRODUCTS_PER_SECOND
     made = len(recipe.prompts) * recipe.new_tokens
     seconds = 2 * 2 * (made * read + (2 * prompt_tokens + made) * passes)
     if recipe.speed:
@@ -157,26 +154,11 @@ def _reading_seconds(recipe: Recipe, checkpoint: Checkpoint, prompt_tokens: int)
 
 def _calibration_seconds(recipe: Recipe, checkpoint: Checkpoint, quantized: int, calibration: int) -> float:
     """Passes over the text, Grams, and what the method does at each point: one, a curve, or what “auto” compares."""
-    chosen, walks = recipe.to_method(), 2 if two_walks(recipe) else 1
+    work = _workload(recipe, checkpoint, calibration)
     tokens = calibration + recipe.held_out_samples * recipe.length
-    passes = 2 * quantized * (1 + walks) * tokens
-    grams = walks * sum(2 * tokens * layer.shape[1] ** 2 for layer in checkpoint.layers) / 2
-    seconds = (passes + grams) / _PRODUCTS_PER_SECOND
-    points = len({*recipe.sweep, -1.0})
-    if recipe.candidates() and METHODS[recipe.method].auto.by == "layer":
-        points = len(recipe.candidates()) + 1
-    squares = sum(layer.shape[0] * layer.shape[1] ** 2 for layer in checkpoint.layers)
-    match chosen:
-        case ColumnSolver():
-            cubes = sum(layer.shape[1] ** 3 / 3 for layer in checkpoint.layers)
-            seconds += points * (cubes + (1 + 2 * walks) * squares) / _SOLVES_PER_SECOND
-        case ScaleSearch():
-            seconds += _SEARCHED * (2 * squares / _PRODUCTS_PER_SECOND + quantized / _ROUNDED_PER_SECOND)
-        case LearnedClipping():
-            epochs = points * chosen.epochs_at(recipe.bits)  # each a step forward and back, and a look at the whole
-            seconds += epochs * 8 * quantized * calibration / _PRODUCTS_PER_SECOND
-            seconds += epochs * quantized * (calibration / recipe.length) / _CLIPPED_PER_SECOND
-    return seconds
+    passes = 2 * quantized * (1 + work.walks) * tokens
+    grams = work.walks * sum(2 * tokens * layer.shape[1] ** 2 for layer in checkpoint.layers) / 2
+    return (passes + grams) / PRODUCTS_PER_SECOND + recipe.to_method().seconds(work)
 
 
 KNOWN_SECONDS = 5  # asking a GPU takes a good part of a second

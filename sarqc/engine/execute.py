@@ -365,7 +365,7 @@ class _Run:
                 correct[0, 0, own] = self.correct["quantized"]
                 arrays["correct"] = writer.add(correct, (*AXES, "item"))
             arrays |= {"perplexity": writer.add(perplexity, AXES), "accuracy": writer.add(accuracy, AXES)}
-            fields = {"lams": lams, "gammas": (getattr(calibration.method, "gamma", None),), "chosen": (0, own)}
+            fields = {"lams": lams, "gammas": (calibration.method.gamma,), "chosen": (0, own)}
             if (selection := self._selection()) is not None:
                 fields, chosen = auto_fields(writer, selection["by"], recipe.candidates(), [reports], [self.selection])
                 arrays |= chosen

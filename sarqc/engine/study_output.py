@@ -101,7 +101,7 @@ def auto_fields(
 ) -> tuple[dict[str, Any], dict[str, ArrayRef]]:
     """Fields and arrays of a line whose λ and γ “auto” chose: reports [draw][layer]; selections [draw], by model."""
     lams = tuple(dict.fromkeys(point.lam for point in candidates))
-    gammas = tuple(dict.fromkeys(getattr(point, "gamma", None) for point in candidates))
+    gammas = tuple(dict.fromkeys(point.gamma for point in candidates))
 
     def chosen(name: str) -> np.ndarray:  # (D, L)
         values = [[report.chosen.get(name) for report in draw] for draw in reports]

@@ -7,7 +7,6 @@ from typing import Literal, get_args
 
 from sarqc.errors import Refused
 from sarqc.models.families import Family
-from sarqc.quantization.methods import ScaleSearch
 from sarqc.recipe import Recipe
 
 Format = Literal["plain", "packed"]
@@ -29,11 +28,10 @@ class Carrier:
 
 def why_not_packed(recipe: Recipe) -> str | None:
     """Why the pack-quantized format, or its loader in transformers, can't carry what a recipe makes; None: it can."""
-    method = recipe.to_method()
     if recipe.grid == "asymmetric":
         return "transformers fails to load the packed zero points of the asymmetric grid"
-    if isinstance(method, ScaleSearch) and method.mode == "per_linear":
-        return "the format has no place for the channel scales of a search in mode per_linear"
+    if (reason := recipe.to_method().why_not_packed()) is not None:
+        return reason
     if recipe.bits not in PACKED_BITS:
         return f"{recipe.bits} bits are packed by nobody here"
     return None

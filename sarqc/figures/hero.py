@@ -97,7 +97,7 @@ def _drift_panel(facts: LineFacts, words: str) -> Panel:
     curves = [Curve("weight drift", DRIFT, facts.sar)]
     if facts.identity is not None and facts.identity.sar is not None:
         curves.append(_ghost(facts, facts.identity, facts.identity.sar, DRIFT, ""))
-    weighted = getattr(METHODS[facts.line.method].make, "saliency", "identity") == "saliency"
+    weighted = METHODS[facts.line.method].make.saliency == "saliency"
     title = f"Weight drift, saliency-weighted (L_sar), {words}" if weighted else f"Weight drift (L_sar, S = 1), {words}"
     return Panel(title, error_text, tuple(curves), 0.95, "Drift (L_sar)")
 

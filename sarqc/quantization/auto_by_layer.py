@@ -104,8 +104,8 @@ def _table(
     energy = float(recon_loss(part.weight.detach().to(gram.dtype), gram)) or 1.0  # nothing came: all are 0
     return tuple(
         {
-            "lam": getattr(point, "lam", None),
-            "gamma": getattr(point, "gamma", None),
+            "lam": point.lam,
+            "gamma": point.gamma,
             "train": layer.report.relative_recon,
             "validation": score / energy,
             "relative_drift": layer.report.relative_drift,
@@ -135,7 +135,7 @@ def _score(layer: QuantizedLayer, part: LayerJob, point: Method) -> float:
     """What the candidate is judged by: Σ ‖ΔW x‖², and with a shift Σ ‖ΔW x - W d‖² - Σ ‖W d‖², d = x_float - x."""
     loss, validation = layer.report.held_out_loss, part.held_out
     assert loss is not None
-    if getattr(point, "shift", "none") == "none" or validation.cross is None:
+    if "cross" not in point.needs or validation.cross is None:
         return loss
     dtype = torch.promote_types(part.weight.dtype, torch.float32)
     wide = part.weight.detach().to(dtype)

@@ -31,7 +31,7 @@ from sarqc.quantization.grid import (
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import LearnedClipping
 from sarqc.quantization.objective import saliency, sar_loss
-from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer, settled
+from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 
 BlockForward = Callable[[dict[str, Tensor], Tensor], Tensor]  # weights by name, inputs (B, T, D) -> outputs (B, T, D)
 
@@ -271,7 +271,7 @@ class _Block:
         }
         return linear.layer.quantized(
             rounded.codes.flatten(-2), rounded.scales, rounded.zero_points, rounded.stored,
-            drift_scale=linear.s, chosen=settled(self.method) | learned,
+            drift_scale=linear.s, chosen=self.method.settled() | learned,
         )  # fmt: skip
 
 

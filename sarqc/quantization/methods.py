@@ -1,14 +1,15 @@
-"""The nouns: one frozen dataclass for each family of methods, and the public names that make them.
+"""The nouns: what every method says of itself, one frozen dataclass for each family, and the public names.
 
-Standard library only. A method says what it works on (``unit``) and what it needs; the verbs are in ``solve``.
-Adding a method is adding a row to ``METHODS``.
+Standard library only. Nothing outside this package asks for the class of a method: what is worth knowing about one is a
+member of ``Method``. Adding a method is adding a row to ``METHODS``.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, get_args
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from sarqc.errors import Refused
 
@@ -30,16 +31,132 @@ def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
         raise Refused(f"{name} is “{value}”", "method", f"Choose one of {', '.join(allowed)}.")
 
 
+# Sustained operations a second, measured on the embedded model with two server cores: passes through the model and
+# Grams are large products, the column solver's are small, a scale search rounds every weight for every candidate and
+# learned clipping in every step. A GPU is faster by far.
+PRODUCTS_PER_SECOND = 1.2e11
+_SOLVES_PER_SECOND = 2e10
+_ROUNDED_PER_SECOND = 1e8
+_CLIPPED_PER_SECOND = 1.5e8
+_TRIED = 22  # candidates of a scale search: 21 values of α, and none
+
+
 @dataclass(frozen=True)
-class RoundToNearest:
+class Workload:
+    """What a method has to do in one model, as far as estimates of memory and time depend on it."""
+
+    shapes: tuple[tuple[int, int], ...]  # (O, I) of every linear
+    block_weights: int  # weights of the linears of the largest block
+    bits: int
+    group_size: int | None  # None: the whole row
+    points: int  # solved for each linear: one, those of a curve, or what “auto” compares and its choice
+    together: int  # points of linears that may be solved at once
+    sequences: int  # of the calibration
+    length: int  # tokens of a sequence
+    walks: int  # 2 where the float model's states are walked beside those of the quantized prefix
+    budget_bytes: int  # for what is solved at once
+
+    def largest(self) -> tuple[int, int]:
+        """Shape of the linear with most weights."""
+        return max(self.shapes, key=math.prod)
+
+    def weights(self) -> int:
+        return sum(map(math.prod, self.shapes))
+
+    def squares(self) -> int:
+        """Σ O·I², the multiplications of a weight with a Gram over all linears."""
+        return sum(rows * width**2 for rows, width in self.shapes)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method with all its values. Families are frozen subclasses, whose every field has a default.
+
+    The members below are what the rest of the code knows of a method, with answers that a family replaces where they
+    are not its own. A field may stand in for a property: ``lam: float = 0.3`` in a family is its λ.
+    """
+
+    reported: ClassVar[tuple[str, ...]] = ()  # fields that a report's ``chosen`` names
+
+    @property
+    def lam(self) -> float | None:
+        """λ; None for a method without one."""
+        return None
+
+    @property
+    def gamma(self) -> float | None:
+        """γ; None for a method without one."""
+        return None
+
+    @property
+    def saliency(self) -> Saliency:
+        """S of its drift term: 1, or by the inputs' size."""
+        return "identity"
+
+    @property
+    def unit(self) -> Unit:
+        """What it works on at once: a linear, the linears that read one tensor, or all of a block."""
+        return "layer"
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Of the statistics: ``gram``, ``abs_mean``, ``cross``; and ``block``, the block as a function."""
+        return frozenset()
+
+    def sweeps(self) -> bool:
+        """Whether its result depends on a λ, so that there is a curve to draw."""
+        return self.lam is not None
+
+    def with_(self, **choices: object) -> Self:
+        """This method with other values. Raises ``Refused`` for what it does not have."""
+        has = [field.name for field in fields(self)]
+        for name in choices:
+            if name not in has:
+                raise Refused(
+                    f"{type(self).__name__} has no “{name}”", "method", f"It has {', '.join(has) or 'nothing'}."
+                )
+        return replace(self, **choices)
+
+    def points(self, lams: Sequence[float], gammas: Sequence[float | None] = (None,)) -> list[Self]:
+        """This method at every λ and γ, γ outer and λ inner; a γ of None keeps its own.
+
+        A method without λ is repeated. Raises ``Refused`` for a γ that it does not have.
+        """
+        if not self.sweeps():
+            return [self] * (len(lams) * len(gammas))
+        if any(gamma is not None for gamma in gammas) and all(field.name != "gamma" for field in fields(self)):
+            raise Refused(f"{type(self).__name__} has no γ to sweep", "sweep", "Leave the γ values out.")
+        return [
+            self.with_(lam=lam) if gamma is None else self.with_(lam=lam, gamma=gamma)
+            for gamma in gammas
+            for lam in lams
+        ]
+
+    def settled(self) -> dict[str, Any]:
+        """The family and its values, as a report's ``chosen`` says them: what only speed depends on is left out."""
+        return {"method": type(self).__name__} | {name: getattr(self, name) for name in self.reported}
+
+    def why_not_packed(self) -> str | None:
+        """Why codes, scales and zero points alone can't carry what it makes; None: they can."""
+        return None
+
+    def working_bytes(self, work: Workload) -> int:
+        """Memory that it takes for itself at the peak, beside weights and statistics."""
+        rows, width = work.largest()
+        return 4 * 6 * rows * width
+
+    def seconds(self, work: Workload) -> float:
+        """A rough estimate for two CPU cores, beside the passes through the model and the Grams."""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class RoundToNearest(Method):
     """Each weight goes to the nearest level of its group's grid; nothing is calibrated."""
 
-    unit: ClassVar[Unit] = "layer"
-    needs: ClassVar[frozenset[str]] = frozenset()
-
 
 @dataclass(frozen=True)
-class ColumnSolver:
+class ColumnSolver(Method):
     """GPTQ's column-by-column solver on the regularised Gram (paper, Algorithm 2).
 
     G = gram + lam · h̄ · diag(s²/mean s²). ``saliency="identity"`` takes s = 1, which is GPTQ with a damping of
@@ -50,7 +167,7 @@ class ColumnSolver:
     plain problem for W* = W + shift_strength · W cross G⁻¹, which at strength 1 is that aim's own least squares.
     """
 
-    unit: ClassVar[Unit] = "layer"
+    reported: ClassVar[tuple[str, ...]] = ("lam", "gamma", "saliency", "static_groups")
 
     lam: float = 0.01
     gamma: float | None = None
@@ -73,9 +190,29 @@ class ColumnSolver:
         always = frozenset({"gram", "abs_mean"})
         return always if self.shift == "none" else always | {"cross"}
 
+    def settled(self) -> dict[str, Any]:
+        if self.shift == "none":
+            return super().settled()
+        return super().settled() | {"shift": self.shift, "shift_strength": self.shift_strength}
+
+    def working_bytes(self, work: Workload) -> int:
+        rows, width = work.largest()
+        point = 4 * self.numbers_of_point(rows, width, work.group_size or width, shifted=True)
+        factorising = 48 * max(width for _, width in work.shapes) ** 2
+        return factorising + max(point, min(work.budget_bytes, work.together * point))
+
+    def numbers_of_point(self, rows: int, width: int, group_size: int, *, shifted: bool) -> int:
+        """Numbers in the working precision that one linear takes at one point; a shift has targets of its own."""
+        numbers = width * width + (9 * width + 3 * group_size) * rows
+        return numbers + (width * width + 2 * rows * width if shifted else 0)
+
+    def seconds(self, work: Workload) -> float:
+        cubes = sum(width**3 / 3 for _, width in work.shapes)
+        return work.points * (cubes + (1 + 2 * work.walks) * work.squares()) / _SOLVES_PER_SECOND
+
 
 @dataclass(frozen=True)
-class ScaleSearch:
+class ScaleSearch(Method):
     """AWQ's search for a per-channel scale s̃(α), judged by recon + lam · sar after min–max (paper, Algorithm 1).
 
     ``saliency`` chooses the S of the drift term: ``"saliency"`` is abs_mean/mean|W|, ``"identity"`` is 1.
@@ -84,7 +221,7 @@ class ScaleSearch:
     same tensor one s̃, chosen on the sum of their losses, whose inverse the operation before can take up.
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset({"gram", "abs_mean"})
+    reported: ClassVar[tuple[str, ...]] = ("lam", "saliency", "mode", "include_identity")
 
     lam: float = 0.0
     saliency: Saliency = "saliency"
@@ -99,9 +236,21 @@ class ScaleSearch:
     def unit(self) -> Unit:
         return "layer" if self.mode == "per_linear" else "group"
 
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"gram", "abs_mean"})
+
+    def why_not_packed(self) -> str | None:
+        if self.mode == "foldable":
+            return None
+        return "the format has no place for the channel scales of a search in mode per_linear"
+
+    def seconds(self, work: Workload) -> float:
+        return _TRIED * (2 * work.squares() / PRODUCTS_PER_SECOND + work.weights() / _ROUNDED_PER_SECOND)
+
 
 @dataclass(frozen=True)
-class LearnedClipping:
+class LearnedClipping(Method):
     """OmniQuant, weight-only: two clipping strengths for each group of weights, learned through the whole block.
 
     Minimises the mean squared error between the quantized block on the quantized prefix and the float block on the
@@ -110,8 +259,7 @@ class LearnedClipping:
     value before the first step, ``"none"`` takes them as they are. ``epochs`` None: 20, and 40 at 2 bits.
     """
 
-    unit: ClassVar[Unit] = "block"
-    needs: ClassVar[frozenset[str]] = frozenset({"gram", "abs_mean", "block"})
+    reported: ClassVar[tuple[str, ...]] = ("lam", "saliency", "epochs", "normalise")
 
     lam: float = 0.0
     saliency: Saliency = "saliency"
@@ -126,12 +274,26 @@ class LearnedClipping:
         if self.epochs is not None and self.epochs < 1:
             raise Refused(f"{self.epochs} epochs", "method", "Give at least one epoch.")
 
+    @property
+    def unit(self) -> Unit:
+        return "block"
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"gram", "abs_mean", "block"})
+
     def epochs_at(self, bits: int) -> int:
         """Passes over the calibration sequences at a bit width."""
         return self.epochs or (40 if bits == 2 else 20)
 
+    def working_bytes(self, work: Workload) -> int:
+        return 4 * 10 * work.block_weights
 
-Method = RoundToNearest | ColumnSolver | ScaleSearch | LearnedClipping
+    def seconds(self, work: Workload) -> float:
+        """A step forward and back for each sequence, a look at the whole after each epoch."""
+        epochs, tokens = work.points * self.epochs_at(work.bits), work.sequences * work.length
+        learning = epochs * 8 * work.weights() * tokens / PRODUCTS_PER_SECOND
+        return learning + epochs * work.weights() * work.sequences / _CLIPPED_PER_SECOND
 
 
 @dataclass(frozen=True)
@@ -157,6 +319,10 @@ class MethodEntry:
     baseline: str  # the public name it is compared with
     options: tuple[str, ...] = ()  # further recipe fields that mean something to it
     auto: Candidates | None = None  # the paper's candidates; None where there is nothing to choose
+
+    def defaults(self) -> dict[str, Any]:
+        """What a person may choose, with the value that it has otherwise."""
+        return {name: getattr(self.make, name) for name in self.tunes + self.options}
 
 
 _SEARCH = ("mode", "include_identity")
@@ -221,4 +387,4 @@ def method(name: str, **choices: Any) -> Method:
         if choice not in entry.tunes + entry.options:
             has = ", ".join(entry.tunes + entry.options) or "nothing"
             raise Refused(f"{name} has no “{choice}” to choose", "method", f"It lets you choose {has}.")
-    return replace(entry.make, **choices)
+    return entry.make.with_(**choices)

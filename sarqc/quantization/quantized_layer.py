@@ -15,7 +15,6 @@ from torch import Tensor
 from sarqc.errors import NumericalError, Refused
 from sarqc.quantization.grid import Grid, dequantize_groups
 from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import Method
 from sarqc.quantization.objective import recon_loss, sar_loss
 
 
@@ -194,11 +193,3 @@ def _is_row_scale(scale: Tensor, weight: Tensor) -> bool:
 
 def _ratio(part: float, whole: float) -> float:
     return part / whole if whole > 0 else 0.0  # no inputs or no weight to compare with
-
-
-def settled(point: Method) -> dict[str, Any]:
-    """The method with its values, as a report's ``chosen`` says it: what only speed depends on is left out."""
-    names = ["lam", "gamma", "saliency", "mode", "include_identity", "static_groups", "epochs", "normalise"]
-    if getattr(point, "shift", "none") != "none":
-        names += ["shift", "shift_strength"]
-    return {"method": type(point).__name__} | {name: getattr(point, name) for name in names if hasattr(point, name)}

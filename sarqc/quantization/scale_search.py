@@ -14,10 +14,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from sarqc.errors import Refused
 from sarqc.quantization.grid import Grid, dequantize_groups, round_to_grid
-from sarqc.quantization.methods import ScaleSearch
+from sarqc.quantization.methods import Method, ScaleSearch
 from sarqc.quantization.objective import column_means, floored, recon_loss, sar_loss
-from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer, settled
+from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.trade_off import LambdaIntervals, lambda_intervals
 
 ALPHAS: tuple[float, ...] = tuple(step / 20 for step in range(21))
@@ -87,8 +88,13 @@ def quantize_scaled(
     return codes, scales, zero_points, dequantized / channel_scale
 
 
-def search_losses(layers: Sequence[CheckedLayer], method: ScaleSearch, ties: Tensor | None = None) -> SearchLosses:
-    """Every candidate for linears that read the same tensor. Without tokens to judge by, s̃ = 1 is the only one."""
+def search_losses(layers: Sequence[CheckedLayer], method: Method, ties: Tensor | None = None) -> SearchLosses:
+    """Every candidate for linears that read the same tensor. Without tokens to judge by, s̃ = 1 is the only one.
+
+    Raises ``Refused`` for a method that searches nothing.
+    """
+    if not isinstance(method, ScaleSearch):
+        raise Refused(f"{type(method).__name__} has no candidates", "method", "Take awq, rqc-gs or sarqc-gs.")
     first = layers[0]
     abs_mean = _mean_over_tokens(layers)
     if all(layer.n_tokens == 0 for layer in layers):
@@ -139,7 +145,7 @@ def search_points(
         best, interval = losses.found[position], intervals.interval(position)
         # Between neighbours that are equal up to the last bit the choice may lie that bit outside its exact interval.
         lowest, highest = min(interval.lowest, point.lam), max(interval.highest, point.lam)
-        chosen = settled(point) | {
+        chosen = point.settled() | {
             "alpha": best.alpha,
             "lam_interval": [lowest, None if math.isinf(highest) else highest],
         }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import Any
 
@@ -20,7 +20,7 @@ from sarqc.quantization.grid import Grid, dequantize_groups, round_to_grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import ColumnSolver, Method, RoundToNearest, ScaleSearch
 from sarqc.quantization.objective import drift_weights, regularised_gram, saliency
-from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer, settled
+from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.scale_search import search_points
 
 BUDGET_BYTES = 1 << 30  # what the candidates solved at once may take by default; more are solved in turns
@@ -194,7 +194,7 @@ def sweep_layer(
     Arguments as for ``quantize_points``; ``method`` gives what is not swept. γ must be (None,) for a method without
     it. The point (γ, λ) has the losses of ``quantize_layer`` with these values.
     """
-    points = sweep_points(method, lams, gammas)
+    points = method.points(lams, gammas)
     solved = quantize_points(weight, statistics, grid, points, held_out=held_out, budget_bytes=budget_bytes)
     reports = [layer.report for layer in solved]
 
@@ -207,19 +207,6 @@ def sweep_layer(
 
     tables = {name: table(name) for name in _SWEPT}
     return LayerSweep(lams=tuple(lams), gammas=tuple(gammas), dequantized=solve_again, **tables)
-
-
-def sweep_points(method: Method, lams: Sequence[float], gammas: Sequence[float | None] = (None,)) -> list[Method]:
-    """The method at every λ and γ, γ outer and λ inner. Raises ``Refused`` for a γ that the method has not."""
-    if isinstance(method, RoundToNearest):
-        return [method] * (len(lams) * len(gammas))
-    if any(gamma is not None for gamma in gammas) and not isinstance(method, ColumnSolver):
-        raise Refused(f"{type(method).__name__} has no γ to sweep", "sweep", "Leave the γ values out.")
-    return [
-        replace(method, lam=lam) if gamma is None else replace(method, lam=lam, gamma=gamma)
-        for gamma in gammas
-        for lam in lams
-    ]
 
 
 def _check_group(
@@ -255,7 +242,7 @@ class _Layer(CheckedLayer):
     def round(self) -> QuantizedLayer:
         codes, scales, zero_points = round_to_grid(self.weight, self.grid, self.storage)
         dequantized = dequantize_groups(codes, scales, zero_points).to(self.storage)
-        return self.quantized(codes, scales, zero_points, dequantized, chosen={"method": "RoundToNearest"})
+        return self.quantized(codes, scales, zero_points, dequantized, chosen=RoundToNearest().settled())
 
 
 def _solve(pairs: Sequence[tuple[_Layer, Method]], budget_bytes: int) -> Iterator[QuantizedLayer]:
@@ -293,9 +280,8 @@ def _solve(pairs: Sequence[tuple[_Layer, Method]], budget_bytes: int) -> Iterato
 def _columns_at_once(layer: _Layer, point: ColumnSolver, budget_bytes: int) -> int:
     """How many layers and points the column solver may take together, at least one."""
     rows, width = layer.weight.shape
-    numbers = width * width + (9 * width + 3 * layer.grid.group_size_for(width)) * rows  # of one of them
-    if point.shift != "none":  # its own targets or working values, and one more matrix
-        numbers += width * width + 2 * rows * width
+    group_size = layer.grid.group_size_for(width)
+    numbers = point.numbers_of_point(rows, width, group_size, shifted=point.shift != "none")
     factorising = 6 * 8 * width * width  # one at a time, in float64
     return max(1, (budget_bytes - factorising) // (numbers * layer.weight.element_size()))
 
@@ -342,5 +328,5 @@ def _columns(pairs: Sequence[tuple[_Layer, ColumnSolver]]) -> Iterator[Quantized
             )
         yield layer.quantized(
             codes[position], scales[position], zero_points[position], dequantized[position],
-            drift_scale=drift_scales[position], diagonal_floor=floors[position], chosen=settled(point),
+            drift_scale=drift_scales[position], diagonal_floor=floors[position], chosen=point.settled(),
         )  # fmt: skip

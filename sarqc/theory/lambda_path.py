@@ -11,11 +11,10 @@ from fractions import Fraction
 
 from torch import Tensor
 
-from sarqc.errors import Refused
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.hull import rounded
 from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import ScaleSearch
+from sarqc.quantization.methods import Method
 from sarqc.quantization.quantized_layer import CheckedLayer
 from sarqc.quantization.scale_search import choose, min_max, search_losses
 from sarqc.quantization.solve import LayerSweep
@@ -43,14 +42,12 @@ class SearchPath:
         return choose(self.recon_loss, self.sar_loss, lam)
 
 
-def search_path(weight: Tensor, statistics: LayerStatistics, grid: Grid, method: ScaleSearch) -> SearchPath:
+def search_path(weight: Tensor, statistics: LayerStatistics, grid: Grid, method: Method) -> SearchPath:
     """The candidates of AWQ, RQC-GS or SARQC-GS on one layer with the λ-interval on which each of them wins.
 
     Arguments and errors as for ``quantize_layer``, whose choice ``select`` repeats for every λ; the λ of ``method``
     plays no part, its saliency and include_identity do. A layer that saw no token has one candidate, s̃ = 1.
     """
-    if not isinstance(method, ScaleSearch):
-        raise Refused(f"{type(method).__name__} has no candidates", "method", "Take awq, rqc-gs or sarqc-gs.")
     losses = search_losses([CheckedLayer(weight, statistics, grid, None)], method)
     alphas = tuple(candidate.alpha for candidate in losses.found)
     return SearchPath(alphas, losses.recon, losses.sar, min_max(losses.recon), min_max(losses.sar), losses.intervals())

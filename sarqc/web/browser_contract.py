@@ -189,7 +189,7 @@ def method_facts(name: str) -> MethodFacts:
         "needs": sorted(entry.make.needs),
         "tunes": list(entry.tunes),
         "options": list(entry.options),
-        "defaults": {choice: getattr(entry.make, choice) for choice in entry.tunes + entry.options},
+        "defaults": entry.defaults(),
         "auto": auto
         and {
             "by": auto.by,
