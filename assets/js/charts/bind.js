@@ -1,25 +1,51 @@
 /**
  * From a figure with bindings to a figure for one (γ, λ). Pure: decoding and indexing only, no DOM, no plotly.
  *
- * A binding is `{path, over, values}` where `values` is nested by the axes in `over`, or `{path, array, lambda?, minus?}` for a
- * decoded array of the study, at the shown λ or at a given one, less that at the λ of `minus`. Python writes them (sarqc/figures/drawing.py); tests/golden/bind.json is read by both tests.
+ * Python writes figures (sarqc/figures/drawing.py); tests/golden/bind.json is read by the tests of both halves.
  * @module bind
+ */
+
+/** @import { Camera, Layout, Trace } from "./plotly.d.ts" */
+
+/**
+ * Positions on the axes of γ and λ.
+ * @typedef {{gamma: number, lambda: number}} Point
+ */
+/**
+ * What belongs at a path of a figure: `values` is nested by the axes in `over`.
+ * @typedef {{path: string, over: (keyof Point)[], values: unknown, array?: undefined}} Table
+ */
+/**
+ * A decoded array of the study that belongs at a path: at the shown λ or at that of `lambda`, less that of `minus`.
+ * @typedef {{path: string, array: string, lambda?: number, minus?: number}} FromArray
+ */
+/** @typedef {Table | FromArray} Binding */
+/**
+ * A figure as it travels. `narrow` is what belongs at its paths on a screen narrower than `narrow_below`.
+ * @typedef {{data: Trace[], layout: Layout, aria?: string, title?: string, subtitle?: string, camera?: Camera,
+ *   bindings?: Binding[], narrow?: Record<string, unknown>, narrow_bindings?: Binding[], narrow_below?: number}} Figure
+ */
+/**
+ * An array of a study: rows of numbers in its own unit for each (γ, λ).
+ * @typedef {{matrix: (gamma: number, lambda: number) => Float32Array[]}} Opened
  */
 
 /**
  * The entry of a binding at a point.
- * @param {{over: string[], values: any}} binding
- * @param {{gamma: number, lambda: number}} at positions on the axes
+ * @param {Pick<Table, "over"|"values">} binding
+ * @param {Point} at
+ * @returns {unknown}
  */
-export function lookUp(binding, at) {
-  return binding.over.reduce((values, axis) => values?.[at[axis]], binding.values);
+export function lookUp({ over, values }, at) {
+  return over.reduce((nested, axis) => /** @type {unknown[]|undefined} */ (nested)?.[at[axis]], values);
 }
 
 /**
  * What a binding says at a point; undefined where its array is not here.
- * @param {object} binding
- * @param {{gamma: number, lambda: number}} at
- * @param {Object<string, {matrix: Function}>} [arrays]
+ * @param {Binding} binding
+ * @param {Point} at
+ * @param {Record<string, Opened>} [arrays]
+ * @returns {unknown}
  */
 export function boundValue(binding, at, arrays = {}) {
   if (binding.array === undefined) return lookUp(binding, at);
@@ -30,23 +56,29 @@ export function boundValue(binding, at, arrays = {}) {
   return shown.map((row, i) => row.map((value, j) => value - other[i][j]));
 }
 
-/** Sets `target.a.b[3].c` for the path "a.b.3.c", making plain objects on the way where there is nothing. */
+/**
+ * Sets `target.a.b[3].c` for the path "a.b.3.c", making plain objects on the way where there is nothing.
+ * @param {object} target
+ * @param {string} path
+ * @param {unknown} value
+ */
 export function setPath(target, path, value) {
   const keys = path.split(".");
-  const last = keys.pop();
-  let place = target;
+  const last = /** @type {string} */ (keys.pop());
+  let place = /** @type {Record<string, any>} */ (target);
   for (const key of keys) {
-    if (place[key] === null || place[key] === undefined) place[key] = {};
+    place[key] ??= {};
     place = place[key];
   }
   place[last] = value;
 }
 
 /**
- * A study's array, opened: `matrix(gamma, lambda)` gives rows of numbers in the array's own unit.
+ * A study's array, opened.
  * @param {ArrayBuffer} buffer bytes of one layer
  * @param {{dtype: string, shape: number[], scale: number, zero?: number}} info shape is (γ, λ, rows, columns); of uint8 255
  *   is worth `scale` and `zero` nothing
+ * @returns {Opened}
  */
 export function openArray(buffer, info) {
   const flat = info.dtype === "uint8" ? new Uint8Array(buffer) : new Float32Array(buffer);
@@ -54,30 +86,29 @@ export function openArray(buffer, info) {
   const zero = info.zero ?? 0;
   const unit = info.dtype === "uint8" ? info.scale / (255 - zero) : 1;
   if (flat.length !== info.shape.reduce((a, b) => a * b, 1)) throw new Error("the array does not have its shape");
+  /** @type {Map<number, Float32Array[]>} */
   const made = new Map();
   return {
     matrix(gamma, lambda) {
       const which = gamma * nLambda + lambda;
-      if (!made.has(which)) {
-        const [start, cells] = [which * rows * columns, new Float32Array(rows * columns)];
-        for (let cell = 0; cell < cells.length; cell += 1) cells[cell] = (flat[start + cell] - zero) * unit;
-        made.set(
-          which,
-          Array.from({ length: rows }, (_, row) => cells.subarray(row * columns, (row + 1) * columns)),
-        );
-      }
-      return made.get(which);
+      const before = made.get(which);
+      if (before) return before;
+      const [start, cells] = [which * rows * columns, new Float32Array(rows * columns)];
+      for (let cell = 0; cell < cells.length; cell += 1) cells[cell] = (flat[start + cell] - zero) * unit;
+      const matrix = Array.from({ length: rows }, (_, row) => cells.subarray(row * columns, (row + 1) * columns));
+      made.set(which, matrix);
+      return matrix;
     },
   };
 }
 
 /**
  * The figure at a point. The given figure is not changed.
- * @param {object} figure data, layout, bindings (and aria)
- * @param {{gamma: number, lambda: number}} at
- * @param {Object<string, {matrix: Function}>} [arrays]
+ * @param {Figure} figure
+ * @param {Point} at
+ * @param {Record<string, Opened>} [arrays]
  * @param {boolean} [narrow] with what the figure says for a narrow screen
- * @returns {{data: object[], layout: object, aria: string}}
+ * @returns {{data: Trace[], layout: Layout, aria: string}}
  */
 export function figureAt(figure, at, arrays = {}, narrow = false) {
   const made = structuredClone({ data: figure.data, layout: figure.layout, aria: figure.aria ?? "" });
@@ -90,7 +121,13 @@ export function figureAt(figure, at, arrays = {}, narrow = false) {
   return made;
 }
 
-/** The same figure with every `var(--name)` replaced by that colour. */
+/**
+ * The same figure with every `var(--name)` replaced by that colour.
+ * @template T
+ * @param {T} figure
+ * @param {(name: string) => string} colour
+ * @returns {T}
+ */
 export function withColours(figure, colour) {
   return JSON.parse(JSON.stringify(figure).replace(/var\((--[\w-]+)\)/g, (_, name) => colour(name)));
 }

@@ -7,6 +7,7 @@ import { request } from "../base/client.js";
 import { download, fill, h, saveAs } from "../base/dom.js";
 import { csv, format } from "../base/format.js";
 import { colour } from "../base/theme.js";
+import { scenesOf } from "./plotly_internals.js";
 
 const ROWS = 500; // shown at most; the file has all
 const SCALE = 3; // pixels of a PNG for each pixel of the screen
@@ -92,7 +93,7 @@ export function figureMenu(host, { file, table, picture = (kind) => plotlyPictur
     menu.querySelector("button").focus();
   });
   menu.addEventListener("beforetoggle", () => {
-    svg.hidden = Boolean(host.canvas._fullLayout?.scene); // three dimensions are pixels in any case
+    svg.hidden = scenesOf(host.canvas).length > 0; // three dimensions are pixels in any case
   });
   menu.addEventListener("toggle", (event) => button.setAttribute("aria-expanded", String(event.newState === "open")));
   host.tools.append(button);

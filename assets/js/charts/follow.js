@@ -8,6 +8,8 @@
 const QUIET_MS = 400;
 const LATE = 3; // steps in a row after which those that are behind no longer stand back
 
+/** @import { Point } from "./bind.js" */
+
 /** Resolves once the frame that is being made is on the screen; soon, where a hidden page makes none. */
 export function painted() {
   return new Promise((resolve) => {
@@ -19,7 +21,16 @@ export function painted() {
   });
 }
 
-/** Calls one function after the other whenever the page has nothing else to do. */
+/**
+ * What follows a step: a figure's host, or what else of a page belongs to a point. `step` says false where it can't be done
+ * in the frame; `move` then takes its time. `seen` is on the screen, `near` about to come there.
+ * @typedef {{seen: boolean, near: boolean, step: (at: Point) => boolean, move?: (at: Point) => unknown}} Follows
+ */
+
+/**
+ * Calls one function after the other whenever the page has nothing else to do.
+ * @param {(() => unknown)[]} calls
+ */
 export async function whenIdle(calls) {
   for (const call of calls) {
     await new Promise((resolve) => (window.requestIdleCallback ?? setTimeout)(resolve));
@@ -28,15 +39,19 @@ export async function whenIdle(calls) {
 }
 
 export class Follower {
-  /** @param {() => {gamma: number, lambda: number}} point the shown point, asked whenever something is drawn */
+  /** @param {() => Point} point the shown point, asked whenever something is drawn */
   constructor(point) {
     this.point = point;
-    this.drawn = null; // when the frame began for which a step has been drawn
+    /** @type {CSSNumberish|null} when the frame began for which a step has been drawn */
+    this.drawn = null;
     this.stepped = false; // and another one has come
     this.inRow = 0;
+    /** @type {Follows[]} */
     this.figures = [];
-    this.behind = new Set(); // figures that are still at another point
-    this.away = new Set(); // and those that nobody sees
+    /** @type {Set<Follows>} figures that are still at another point */
+    this.behind = new Set();
+    /** @type {Set<Follows>} and those that nobody sees */
+    this.away = new Set();
     this.asked = false;
     this.rest = 0;
     this.soon = new MessageChannel();
@@ -45,7 +60,7 @@ export class Follower {
 
   /**
    * A step has been made. The first one in a frame is drawn at once, what else comes in that frame with the next.
-   * @param {object[]} figures their hosts; one that can't be moved in place is behind until there is time
+   * @param {Follows[]} figures one that can't be moved in place is behind until there is time
    */
   follow(figures) {
     this.figures = figures;
@@ -90,7 +105,7 @@ export class Follower {
     const [host] = this.behind;
     if (!host) return;
     this.behind.delete(host);
-    if (!host.step(this.point())) host.move(this.point());
+    if (!host.step(this.point())) host.move?.(this.point());
   }
 
   /** What nobody sees, one figure at a time while there is nothing else to do. */
@@ -98,7 +113,7 @@ export class Follower {
     const [host] = this.away;
     if (!host) return;
     this.away.delete(host);
-    if (!host.step(this.point())) host.move(this.point());
+    if (!host.step(this.point())) host.move?.(this.point());
     if (this.away.size) this.rest = setTimeout(() => this.idle(), 16);
   }
 }

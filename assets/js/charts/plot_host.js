@@ -4,24 +4,29 @@
  * @module plot_host
  */
 
+/** @import { Binding, Figure, Opened, Point } from "./bind.js" */
+/** @import { Camera, Layout, Library, PlotElement, PlotPoint } from "./plotly.d.ts" */
+
 import { fill, h } from "../base/dom.js";
 import { colour, onTheme } from "../base/theme.js";
-import { figureAt, lookUp, withColours } from "./bind.js";
-import { drawGivenPoints, pickWhenPointed } from "./scenes.js";
+import { boundValue, figureAt, withColours } from "./bind.js";
+import { drawsScenes, localReferences, plotArea, quickenScenes, scenesOf } from "./plotly_internals.js";
 import { movingBindings, prepare, stepInPlace } from "./step.js";
 
 const NARROW = 520;
 const CONFIG = { displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: false, showTips: false };
-const SCENES = ["scene", "scene2"];
+/** @type {Map<string, PlotHost>} */
 const hosts = new Map();
+/** @type {Map<string, PromiseWithResolvers<PlotHost>>} */
 const waiting = new Map();
+/** @type {Promise<Library>|null} */
 let plotly = null;
 
 /** plotly itself, from our own server, loaded once. */
 function library() {
   plotly ??= new Promise((resolve, reject) => {
     const script = document.createElement("script");
-    const version = document.querySelector('meta[name="plotly"]')?.content;
+    const version = /** @type {HTMLMetaElement|null} */ (document.querySelector('meta[name="plotly"]'))?.content;
     script.src = version ? `/assets/plotly.min.js?v=${encodeURIComponent(version)}` : "/assets/plotly.min.js";
     script.onload = () => resolve(window.Plotly);
     script.onerror = () => reject(new Error("plotly.min.js can't be loaded"));
@@ -36,23 +41,24 @@ function library() {
  * @returns {Promise<PlotHost>}
  */
 export function plot(name) {
-  if (hosts.has(name)) return Promise.resolve(hosts.get(name));
-  if (!waiting.has(name)) {
-    let release;
-    const promise = new Promise((resolve) => (release = resolve));
-    waiting.set(name, { promise, release });
-  }
-  return waiting.get(name).promise;
+  const host = hosts.get(name);
+  if (host) return Promise.resolve(host);
+  const expected = waiting.get(name) ?? /** @type {PromiseWithResolvers<PlotHost>} */ (Promise.withResolvers());
+  waiting.set(name, expected);
+  return expected.promise;
 }
 
-/** Called by the component's js_on_load: takes the element under our care. */
+/**
+ * Called by the component's js_on_load: takes the element under our care.
+ * @param {HTMLElement} element
+ */
 export function mount(element) {
-  const root = element.querySelector("[data-plot]");
+  const root = /** @type {HTMLElement|null} */ (element.querySelector("[data-plot]"));
   if (!root || root.dataset.mounted) return;
   root.dataset.mounted = "true";
   const host = new PlotHost(root);
   hosts.set(host.name, host);
-  waiting.get(host.name)?.release(host);
+  waiting.get(host.name)?.resolve(host);
   library().catch(() => host.fail("The drawing library can't be loaded. Reload the page."));
 }
 
@@ -60,37 +66,55 @@ onTheme(() => {
   for (const host of hosts.values()) host.recolour();
 });
 
-class PlotHost {
+/** One plot of a page. */
+export class PlotHost {
+  /** @param {HTMLElement} root the card, as pages/plot.py writes it */
   constructor(root) {
+    const part = (/** @type {string} */ name) => /** @type {HTMLElement} */ (root.querySelector(`.${name}`));
     this.root = root;
-    this.name = root.dataset.plot;
-    this.canvas = root.querySelector(".plot-canvas");
-    this.frame = root.querySelector(".plot-frame");
-    this.heading = root.querySelector(".card-title");
-    this.notice = root.querySelector(".plot-notice");
-    this.tools = root.querySelector(".card-tools");
+    this.name = root.dataset.plot ?? "";
+    this.canvas = /** @type {PlotElement} */ (part("plot-canvas"));
+    this.frame = part("plot-frame");
+    this.heading = part("card-title");
+    this.notice = part("plot-notice");
+    this.tools = part("card-tools");
+    /** @type {Figure|null} */
     this.figure = null;
+    /** @type {Figure|null} with the colours of the theme */
+    this.themed = null;
+    /** @type {Point} */
     this.at = { gamma: 0, lambda: 0 };
+    /** @type {Record<string, Opened>} */
     this.arrays = {};
+    /** @type {Camera|null} from where the person last looked */
     this.camera = null;
+    /** @type {Binding[]|null} of the figure as it is drawn */
+    this.moving = null;
+    /** @type {Point|null} the point that is drawn */
+    this.shown = null;
+    this.width = 0;
+    this.height = 0;
+    this.narrow = false;
     this.drawn = false;
+    this.turning = false;
+    this.webgl = true;
     this.busy = false;
     this.again = false;
-    this.handlers = { click: null, scrub: null };
+    /** @type {(event: {points: PlotPoint[]}) => void} */
+    this.clicked = () => {};
     this.seen = false; // on the screen
     this.near = false; // or about to come there
     new ResizeObserver(() => this.resized()).observe(this.canvas);
-    new IntersectionObserver((entries) => (this.seen = entries.at(-1).isIntersecting)).observe(this.canvas);
-    new IntersectionObserver((entries) => (this.near = entries.at(-1).isIntersecting), { rootMargin: "200px" }).observe(
-      root,
-    );
+    new IntersectionObserver((entries) => (this.seen = isThere(entries))).observe(this.canvas);
+    const around = { rootMargin: "200px" };
+    new IntersectionObserver((entries) => (this.near = isThere(entries)), around).observe(root);
   }
 
   /**
    * A new figure, or null for none.
-   * @param {object|null} figure
-   * @param {{gamma: number, lambda: number}} at
-   * @param {Object<string, object>} [arrays] opened arrays by name
+   * @param {Figure|null} figure
+   * @param {Point} at
+   * @param {Record<string, Opened>} [arrays] opened arrays by name
    * @param {string} [missing] what to say where there is no figure
    */
   async show(figure, at, arrays = {}, missing = "") {
@@ -98,7 +122,13 @@ class PlotHost {
     if (figure) await this.draw();
   }
 
-  /** Takes a figure as `show` does, with all that is said about it; it is drawn by `draw`. */
+  /**
+   * Takes a figure as `show` does, with all that is said about it; it is drawn by `draw`.
+   * @param {Figure|null} figure
+   * @param {Point} at
+   * @param {Record<string, Opened>} [arrays]
+   * @param {string} [missing]
+   */
   take(figure, at, arrays = {}, missing = "") {
     this.figure = figure;
     this.at = at;
@@ -109,18 +139,23 @@ class PlotHost {
     if (this.heading && figure?.title)
       fill(this.heading, figure.title, figure.subtitle ? h("span", { class: "card-subtitle" }, figure.subtitle) : null);
     this.say(figure ? "" : missing);
-    this.describe(
-      figure?.bindings?.find((binding) => binding.path === "aria"),
-      at,
-    );
+    this.describe(at);
   }
 
-  describe(aria, at) {
-    const text = aria ? lookUp(aria, at) : this.figure?.aria;
-    if (text) this.frame.setAttribute("aria-label", text);
+  /**
+   * Says what the figure shows at a point.
+   * @param {Point} at
+   */
+  describe(at) {
+    const aria = this.figure?.bindings?.find((binding) => binding.path === "aria");
+    const text = aria ? boundValue(aria, at) : this.figure?.aria;
+    if (text) this.frame.setAttribute("aria-label", String(text));
   }
 
-  /** The same figure at another point, as soon as plotly can. */
+  /**
+   * The same figure at another point, as soon as plotly can.
+   * @param {Point} at
+   */
   move(at) {
     this.at = at;
     return this.figure ? this.draw() : undefined;
@@ -128,51 +163,65 @@ class PlotHost {
 
   /**
    * The same figure at another point, now, in the frame that is being made.
+   * @param {Point} at
    * @returns {boolean} false where that can't be done: `move` then takes plotly's time
    */
   step(at) {
     if (!this.figure) return true;
     if (this.busy || !this.moving || !this.shown) return false;
     if (!stepInPlace(this.canvas, this.moving, this.shown, at, this.arrays)) return false;
-    this.describe(
-      this.moving.find((binding) => binding.path === "aria"),
-      at,
-    );
+    this.describe(at);
     this.at = at;
     this.isAt(at);
     return true;
   }
 
-  /** Remembers, and says to whoever looks at the page, which point is drawn. */
+  /**
+   * Remembers, and says to whoever looks at the page, which point is drawn.
+   * @param {Point} at
+   */
   isAt(at) {
     this.shown = { ...at };
     this.root.dataset.drawn = `${at.gamma},${at.lambda}`;
   }
 
+  /**
+   * A word in the figure's place.
+   * @param {string} text
+   */
   say(text) {
-    if (this.notice && this.notice.textContent !== text) this.notice.textContent = text;
+    if (this.notice.textContent !== text) this.notice.textContent = text;
   }
 
+  /**
+   * A word instead of the figure.
+   * @param {string} text
+   */
   fail(text) {
     this.frame.classList.add("is-empty");
     this.say(text);
   }
 
-  /** Calls back with plotly's points when something in the figure is clicked. */
+  /**
+   * Calls back with plotly's points when something in the figure is clicked.
+   * @param {(event: {points: PlotPoint[]}) => void} handler
+   */
   onClick(handler) {
-    this.handlers.click = handler;
+    this.clicked = handler;
   }
 
-  /** Calls back with a position on the λ axis while the pointer is held down on the figure. */
+  /**
+   * Calls back with a position on the λ axis while the pointer is held down on the figure.
+   * @param {(position: number) => void} handler
+   */
   onScrub(handler) {
-    this.handlers.scrub = handler;
     this.canvas.classList.add("is-scrub");
-    const follow = (event) => {
-      const axis = this.canvas._fullLayout?.xaxis;
-      if (!axis) return;
-      const x = event.clientX - this.canvas.getBoundingClientRect().left - axis._offset;
-      if (x < -12 || x > axis._length + 12) return;
-      handler(Math.round(axis.p2l(x)));
+    const follow = (/** @type {PointerEvent} */ event) => {
+      const area = plotArea(this.canvas);
+      if (!area) return;
+      const x = event.clientX - this.canvas.getBoundingClientRect().left;
+      if (x < area.left - 12 || x > area.left + area.width + 12) return;
+      handler(Math.round(area.valueAt(x)));
     };
     this.canvas.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
@@ -211,6 +260,7 @@ class PlotHost {
     }
   }
 
+  /** @param {Library} Plotly */
   async react(Plotly) {
     const width = this.canvas.clientWidth;
     const height = this.canvas.clientHeight;
@@ -231,97 +281,78 @@ class PlotHost {
     localReferences(this.canvas);
     this.frame.setAttribute("aria-label", made.aria);
     if (!this.drawn) this.listen(Plotly);
-    for (const name of SCENES) {
-      const scene = this.canvas._fullLayout[name]?._scene;
-      if (!scene?.glplot) continue;
-      drawGivenPoints(scene);
-      pickWhenPointed(scene);
-    }
+    quickenScenes(this.canvas);
     this.moving = moving;
     this.isAt(at);
   }
 
-  /** Both scenes look from where the person last looked. */
-  keepCamera(layout) {
-    for (const name of SCENES) {
-      if (layout[name]) {
-        layout[name].camera = structuredClone(this.camera ?? this.figure.camera);
-      }
-    }
+  /**
+   * Both scenes look from where the person last looked.
+   * @param {Layout} layout
+   */
+  keepCamera({ scene, scene2 }) {
+    for (const one of [scene, scene2]) if (one) one.camera = structuredClone(this.camera ?? this.figure?.camera);
   }
 
+  /** @param {Library} Plotly */
   listen(Plotly) {
     this.drawn = true;
-    if (this.canvas._fullLayout?.scene) this.turnBy(Plotly);
-    this.canvas.on("plotly_click", (event) => this.handlers.click?.(event));
-    // Without WebGL plotly leaves the scene empty; the page then asks for the flat drawing.
-    const scene = this.canvas._fullLayout?.scene?._scene;
-    this.webgl = !scene || Boolean(scene.glplot);
+    if (scenesOf(this.canvas).length) this.turnBy(Plotly);
+    this.canvas.on("plotly_click", (event) => this.clicked(event));
+    this.webgl = drawsScenes(this.canvas);
   }
 
   /**
    * Dragging turns all scenes of the figure together. Ours instead of plotly's: its own turns a small scene by half a
    * circle for a short drag, goes below the ground, and tells the other scene too late.
+   * @param {Library} Plotly
    */
   turnBy(Plotly) {
     if (this.turning) return;
     this.turning = true;
     this.canvas.classList.add("is-turn");
-    let _frame = 0;
+    let frame = 0;
     const apply = () => {
-      _frame = 0;
-      const change = {};
-      for (const name of SCENES) {
-        if (this.canvas._fullLayout?.[name]) change[`${name}.camera`] = structuredClone(this.camera);
-      }
-      Plotly.relayout(this.canvas, change);
+      frame = 0;
+      const cameras = scenesOf(this.canvas).map((name) => [`${name}.camera`, structuredClone(this.camera)]);
+      Plotly.relayout(this.canvas, Object.fromEntries(cameras));
     };
-    const turn = (camera) => {
+    const turn = (/** @type {Camera} */ camera) => {
       this.camera = camera;
-      _frame ||= requestAnimationFrame(apply);
+      if (!frame) frame = requestAnimationFrame(apply);
     };
     this.canvas.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
       let last = [event.clientX, event.clientY];
-      const follow = (moved) => {
+      whileDragging((moved) => {
         const [dx, dy] = [moved.clientX - last[0], moved.clientY - last[1]];
         last = [moved.clientX, moved.clientY];
-        turn(turned(this.camera ?? this.figure.camera, dx, dy));
-      };
-      whileDragging(follow);
+        const camera = this.camera ?? this.figure?.camera;
+        if (camera) turn(turned(camera, dx, dy));
+      });
     });
-    this.canvas.addEventListener("dblclick", () => turn(structuredClone(this.figure.camera)));
+    this.canvas.addEventListener("dblclick", () => {
+      if (this.figure?.camera) turn(structuredClone(this.figure.camera));
+    });
   }
 
-  /** False when a three-dimensional figure was asked for and the browser can't draw it. */
+  /** False when a three-dimensional figure was asked for and the browser can't draw it: the page then draws it flat. */
   hasWebgl() {
-    return this.webgl !== false;
+    return this.webgl;
   }
 }
 
-const REFERENCE = /url\((["']?)[^"')#]*#([^"')]+)\1\)/g;
-
-/**
- * Clips and gradients are named by the page's whole address where the page has a base element, as Gradio's has. The
- * address changes with the state, and they would be lost: a name alone stays good.
- */
-function localReferences(canvas) {
-  for (const element of canvas.querySelectorAll('[clip-path*="url("], [style*="url("]')) {
-    for (const name of ["clip-path", "style"]) {
-      const text = element.getAttribute(name);
-      if (text?.includes("url(")) {
-        const local = text.replace(REFERENCE, "url(#$2)");
-        if (local !== text) element.setAttribute(name, local);
-      }
-    }
-  }
-}
+/** @param {IntersectionObserverEntry[]} entries the newest last */
+const isThere = (entries) => entries[entries.length - 1].isIntersecting;
 
 const PER_PIXEL = 0.008;
 
 /**
  * A camera turned by a drag of so many pixels: around the upright axis, and up or down between flat and steep.
- * @param {{eye: {x: number, y: number, z: number}}} camera
+ * @param {Camera} camera
+ * @param {number} dx
+ * @param {number} dy
+ * @returns {Camera}
  */
 export function turned(camera, dx, dy) {
   const { x, y, z } = camera.eye;
@@ -335,7 +366,10 @@ export function turned(camera, dx, dy) {
   };
 }
 
-/** Calls ``follow`` for every move of the pointer until it is let go. */
+/**
+ * Calls `follow` for every move of the pointer until it is let go.
+ * @param {(event: PointerEvent) => void} follow
+ */
 function whileDragging(follow) {
   const stop = () => {
     window.removeEventListener("pointermove", follow);

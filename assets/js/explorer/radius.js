@@ -7,6 +7,7 @@
 import { h, say } from "../base/dom.js";
 import { number } from "../base/format.js";
 import { isLocked } from "../base/link.js";
+import { plotArea } from "../charts/plotly_internals.js";
 
 /**
  * Position of the point of least error with drift ≤ radius; null where there is none. Of equal errors the smaller drift.
@@ -55,8 +56,8 @@ export function radiusLine(explorer) {
 
   function show() {
     const known = facts();
-    const axis = host.canvas._fullLayout?.xaxis;
-    line.hidden = !known || !axis || !place;
+    const area = plotArea(host.canvas);
+    line.hidden = !known || !area || !place;
     if (line.hidden) return say(label, "");
     const at = explorer.at.lambda;
     if (radius === null || chosen !== at) {
@@ -67,11 +68,10 @@ export function radiusLine(explorer) {
       return say(label, "");
     }
     const best = boundedBest(known.drift, known.error, radius);
-    const left = axis._offset + Math.min(Math.max(axis.l2p(radius), 0), axis._length);
-    const size = host.canvas._fullLayout._size;
+    const left = Math.min(Math.max(area.pixelOf(radius), area.left), area.left + area.width);
     line.style.left = `${place.x + left}px`;
-    line.style.top = `${place.y + size.t}px`;
-    line.style.height = `${size.h}px`;
+    line.style.top = `${place.y + area.top}px`;
+    line.style.height = `${area.height}px`;
     const words = best === null ? `R = ${number(radius, 2)}` : `R = ${number(radius, 2)}: ${known.names[best]}`;
     say(label, words);
     line.setAttribute("aria-valuenow", number(radius, 3));
@@ -103,8 +103,8 @@ export function radiusLine(explorer) {
   });
   line.addEventListener("pointermove", (event) => {
     if (!line.hasPointerCapture(event.pointerId)) return;
-    const axis = host.canvas._fullLayout.xaxis;
-    set(axis.p2l(event.clientX - host.canvas.getBoundingClientRect().left - axis._offset));
+    const area = plotArea(host.canvas);
+    if (area) set(area.valueAt(event.clientX - host.canvas.getBoundingClientRect().left));
   });
   line.addEventListener("keydown", (event) => {
     const way = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1 }[event.key];
