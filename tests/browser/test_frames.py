@@ -36,8 +36,8 @@ COMPARE = """async ([names, at]) => {
   const { figureAt } = await import(scripts + '/charts/bind.js');
   const { movingBindings, prepare } = await import(scripts + '/charts/step.js');
   const marks = (root) => [...root.querySelectorAll(
-      '.trace .js-line, .trace .point, .trace .yerror, .annotation, .shapelayer path, path[data-index], .hm image, '
-      + '.xtitle')]
+      '.trace .js-line, .trace .js-fill, .trace .point, .trace .yerror, .annotation, .shapelayer path, '
+      + 'path[data-index], .hm image, .xtitle')]
     .filter((one) => one.style.display !== 'none')
     .map((one) => ({
       kind: one.tagName, d: one.getAttribute('d'), text: one.textContent,

@@ -20,7 +20,7 @@ import { close, document, draw, Plotly } from "./plotly_in_jsdom.js";
 after(close);
 
 const MARKS =
-  ".trace .js-line, .trace .point, .trace .yerror, .annotation, .shapelayer path, .hm image, .xtitle, .ytitle, .x2title";
+  ".trace .js-line, .trace .js-fill, .trace .point, .trace .yerror, .annotation, .shapelayer path, .hm image, .xtitle, .ytitle, .x2title";
 const START = { gamma: 0, lambda: 0 };
 
 /** Every mark of a drawing with what places and colours it. */
@@ -188,6 +188,39 @@ test("a line that is no target of the pointer may get another number of points; 
             ["1", "1"],
           ],
           "lambda",
+        ),
+      ],
+    },
+    POINTS,
+  );
+});
+
+test("the area between two curves, whichever of them moves", async () => {
+  const line = { type: "scatter", mode: "lines", hoverinfo: "skip", line: { width: 0, color: "rgba(0,0,0,0)" } };
+  await walk(
+    {
+      data: [
+        { ...line, x: [1, 2, 3], y: [] },
+        { ...line, x: [1, 2, 3], y: [], fill: "tonexty", fillcolor: "#abcdef" },
+        { type: "scatter", x: [1, 2], y: [8, 9] },
+      ],
+      layout: { xaxis: { range: [0, 4] }, yaxis: { range: [0, 10] } },
+      bindings: [
+        bind(
+          "data.0.y",
+          [
+            [1, 2, 3],
+            [2, 2, 5],
+          ],
+          "lambda",
+        ),
+        bind(
+          "data.1.y",
+          [
+            [5, 6, 7],
+            [9, 3, 4],
+          ],
+          "gamma",
         ),
       ],
     },
@@ -395,6 +428,7 @@ test("what can't be moved in place is left to plotly, and nothing has been touch
         xaxis: "x2",
         yaxis: "y2",
       },
+      { type: "scatter", mode: "lines", x: [1, 2], y: [1, 2], fill: "tozeroy" },
     ],
     layout: {
       xaxis: { domain: [0, 0.4], title: { text: "words" } },
@@ -414,6 +448,7 @@ test("what can't be moved in place is left to plotly, and nothing has been touch
     "a value that was not measured": { "data.0": { y: [1, null] } },
     "a symbol of another shape": { "data.0": { "marker.symbol": ["circle", "square"] } },
     "another colour": { "data.0": { "marker.color": "red" } },
+    "an area under a curve": { "data.2": { y: [4, 5] } },
     "another number of cells": {
       "data.1": {
         z: [

@@ -124,6 +124,10 @@ export interface FullTrace {
   yaxis: string;
   scene: string;
   error_y?: ErrorBars;
+  fill: string;
+  /** Of a trace with an area to the one before: that one; and of that one this trace. */
+  _prevtrace?: FullTrace;
+  _nexttrace?: FullTrace;
   marker: { color: unknown; symbol: string | string[]; line: { color: unknown } };
   colorscale: [number, string][];
   zmin: number;

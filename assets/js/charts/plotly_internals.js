@@ -124,7 +124,7 @@ function moverFor(drawn, key, values) {
 }
 
 /**
- * A scatter trace: its line, markers and error bars move, and what its points say in a hover changes.
+ * A scatter trace: its line, markers, error bars and the area to its neighbour move, and what its points say in a hover changes.
  * @param {Drawn} drawn
  * @param {FullTrace} trace
  * @param {{x?: Datum[], y?: Datum[], text?: string[], name?: string, "marker.symbol"?: string[],
@@ -151,7 +151,8 @@ function scatter(drawn, trace, values) {
   if (trace.mode.includes("lines") && (!line || group.querySelectorAll(".js-line").length > 1)) return null;
   const looks = symbols && looksOf(trace, symbols);
   const bars = trace.error_y?.visible ? errorBars(group, trace.error_y, errors, across, y, yaxis) : [];
-  if ((symbols && !looks) || !bars) return null;
+  const bands = bandsOf(drawn, trace);
+  if ((symbols && !looks) || !bars || !bands) return null;
   return () => {
     line?.setAttribute("d", `M${across.map((left, index) => `${short(left)},${short(down[index])}`).join("L")}`);
     dots.forEach((dot, index) => {
@@ -159,6 +160,7 @@ function scatter(drawn, trace, values) {
       if (looks) Object.assign(dot.style, looks[index]);
     });
     for (const bar of bars) bar.path.setAttribute("d", bar.d);
+    for (const draw of bands) draw();
     points.length = Math.min(points.length, x.length);
     while (points.length < x.length) points.push({ i: points.length, x: null, y: null });
     trace._length = x.length;
@@ -195,6 +197,29 @@ function errorBars(group, { type, symmetric, width }, errors, across, y, yaxis) 
     const [left, top, bottom] = [across[index] - width, yaxis.c2p(to), yaxis.c2p(from)];
     return { path, from, to, d: `M${left},${top}h${2 * width}m-${width},0V${bottom}m-${width},0h${2 * width}` };
   });
+}
+
+/**
+ * What draws the areas that lie between a trace and its neighbours, from their lines as they are by then; null where
+ * there is another kind of area.
+ * @param {Drawn} drawn
+ * @param {FullTrace} trace
+ */
+function bandsOf(drawn, trace) {
+  const bands = [];
+  for (const upper of [trace, trace._nexttrace]) {
+    if (!upper || upper.fill === "none") continue;
+    const lower = upper._prevtrace;
+    if (upper.fill !== "tonexty" || !lower) return null;
+    const area = drawn.querySelector(`.trace${lower.uid} .js-fill`);
+    const lines = [upper, lower].map(({ uid }) => drawn.querySelector(`.trace${uid} .js-line`));
+    if (!area) return null;
+    bands.push(() => {
+      const [there, back] = lines.map((line) => line?.getAttribute("d")?.slice(1).split("L") ?? []);
+      area.setAttribute("d", `M${[...there, ...back.reverse()].join("L")}Z`);
+    });
+  }
+  return bands;
 }
 
 /**
