@@ -74,8 +74,9 @@ def solve_block(
     seconds = (time.perf_counter() - started) / len(layers)
     for path, layer in layers.items():
         points = [found[path] for found in solved]
-        abs_mean = data.statistics(path).abs_mean
-        curve = curve_of(job.curve_lams(), points, weights[path], abs_mean, job.grids[layer.name])
+        curve = curve_of(
+            job.curve_lams(), points, weights[path], data.statistics(path), data.unseen(path), job.grids[layer.name]
+        )
         yield SolvedLayer(layer, points[job.own_point()], curve, seconds, from_cache=False)
 
 
@@ -111,7 +112,7 @@ def _by_layer(
                 solved.append(next(found))
                 if job.curves.tells_points:
                     yield told_point(layers[path], lams, index, solved[-1])
-            curve = curve_of(lams, solved, weights[path], data.statistics(path).abs_mean, grid)
+            curve = curve_of(lams, solved, weights[path], data.statistics(path), data.unseen(path), grid)
             seconds, started = time.perf_counter() - started, time.perf_counter()
             yield SolvedLayer(layers[path], solved[job.own_point()], curve, seconds, from_cache=False)
 
@@ -149,7 +150,7 @@ def solve_curve(
     """One layer at every λ, as quantized layers and as the curve that is drawn of them."""
     points = method.points(lams)
     solved = list(quantize_points(weight, statistics, grid, points, held_out=held_out, budget_bytes=budget_bytes))
-    return solved, curve_of(lams, solved, weight, statistics.abs_mean, grid)
+    return solved, curve_of(lams, solved, weight, statistics, held_out, grid)
 
 
 def _by_group(

@@ -5,6 +5,7 @@ Axes: O out_features, I in_features.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +16,7 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, adaptive_max_pool2d
 
 from sarqc.quantization.grid import Grid, split_groups
+from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.objective import column_means, floored
 from sarqc.quantization.quantized_layer import QuantizedLayer
 
@@ -93,6 +95,10 @@ class LayerCurve:
     group_codes: np.ndarray  # (L, C) uint8, these three as in InspectedGroup
     group_zero: np.ndarray  # (L,)
     group_step: np.ndarray  # (L, C)
+    weight_norm: np.ndarray  # (), ‖W‖_F; these four turn relative quantities into those of Theorem 1
+    token_norm: np.ndarray  # (), the largest ‖x‖₂ of a token of the calibration and the held-out text
+    output_energy: np.ndarray  # (), mean of ‖W x‖² over calibration tokens
+    held_out_energy: np.ndarray  # (), the same over held-out tokens, NaN without any
 
 
 SURFACES = ("surface", "surface_mean", "surface_sorted", "surface_mean_sorted", "surface_signed")
@@ -103,16 +109,22 @@ ALONG_LAMBDA = (
 )  # fmt: skip
 
 
-CURVE_ARRAYS = (*ALONG_LAMBDA, "group_place", "group_weight")
+SCALARS = ("weight_norm", "token_norm", "output_energy", "held_out_energy")
+CURVE_ARRAYS = (*ALONG_LAMBDA, *SCALARS, "group_place", "group_weight")
 
 
 def curve_of(
-    lams: tuple[float, ...], solved: Sequence[QuantizedLayer], weight: Tensor, abs_mean: Tensor, grid: Grid
+    lams: tuple[float, ...],
+    solved: Sequence[QuantizedLayer],
+    weight: Tensor,
+    statistics: LayerStatistics,
+    held_out: LayerStatistics | None,
+    grid: Grid,
 ) -> LayerCurve:
-    """What is drawn of one layer: solved on the grid (one for each λ), weight (O, I), abs_mean (I,)."""
+    """What is drawn of one layer: weight (O, I), solved on the grid (one for each λ) from these statistics."""
     reports = [layer.report for layer in solved]
     deltas = [layer.dequantized.float() - weight.float() for layer in solved]
-    inputs = abs_mean.to(weight.device)
+    inputs = statistics.abs_mean.to(weight.device)
     order = saliency_order(inputs, weight.float())
     further = [further_surfaces(delta, order) for delta in deltas]
     group = inspect_group(weight, solved, grid)
@@ -133,7 +145,31 @@ def curve_of(
         group_place=np.array([group.row, group.first]),
         **{f"group_{name}": getattr(group, name).numpy() for name in ("weight", "codes", "zero", "step")},
         **{name: np.stack([one[name].cpu().numpy() for one in further]) for name in further[0]},
+        weight_norm=_scalar(float(weight.double().norm())),
+        token_norm=_scalar(_largest_norm(statistics, held_out)),
+        output_energy=_scalar(
+            _energy([(r.recon_loss, r.relative_recon) for r in reports], statistics.n_tokens),
+        ),
+        held_out_energy=_scalar(
+            _energy([(r.held_out_loss, r.relative_held_out) for r in reports], held_out.n_tokens if held_out else 0)
+        ),
     )
+
+
+def _scalar(value: float) -> np.ndarray:
+    return np.array(value, dtype=np.float32)
+
+
+def _largest_norm(*texts: LayerStatistics | None) -> float:
+    """M_X as far as the texts tell; NaN where one of them was not looked at."""
+    norms = [math.nan if text.max_norm is None else float(text.max_norm) for text in texts if text is not None]
+    return math.nan if any(map(math.isnan, norms)) else max(norms)
+
+
+def _energy(losses: Sequence[tuple[float | None, float | None]], n_tokens: int) -> float:
+    """Mean of ‖W x‖² over tokens, from pairs of a loss and the same loss relative to the sum of ‖W x‖²."""
+    sums = [loss / relative for loss, relative in losses if loss is not None and relative is not None and relative > 0]
+    return sums[0] / n_tokens if sums and n_tokens else math.nan
 
 
 MOST_CHANNELS = 128  # of a larger group its first ones

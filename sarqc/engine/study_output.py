@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sarqc.calibration.pictures import ALONG_LAMBDA, SURFACES, LayerCurve
+from sarqc.calibration.pictures import ALONG_LAMBDA, SCALARS, SURFACES, LayerCurve
 from sarqc.engine.auto_by_model import ModelSelection
 from sarqc.quantization.methods import METHODS, Method
 from sarqc.quantization.quantized_layer import LayerReport
@@ -46,6 +46,9 @@ def curve_arrays(writer: StudyWriter, curves: list[list[list[LayerCurve]]]) -> d
         arrays[f"{name}_scale"] = writer.add(scale, ("layer",))
     deciles = np.array([[curve.deciles for curve in layer] for layer in curves[0]])
     tokens = np.array([[layer[0].tokens for layer in draw] for draw in curves], dtype=np.float32)
+    for name in SCALARS:
+        values = np.array([[getattr(layer[0], name) for layer in draw] for draw in curves])
+        arrays[name] = writer.add(values, ("draw", "layer"))
     arrays["tokens"] = writer.add(tokens, ("draw", "layer"))
     arrays["deciles"] = writer.add(deciles, (*LAYER_AXES[1:], "decile"))
     return arrays | _group_arrays(writer, curves[0])

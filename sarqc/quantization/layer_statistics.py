@@ -1,4 +1,4 @@
-"""What a layer must remember of its calibration inputs: sums over tokens, so that batches and devices just add up.
+"""What a layer must remember of its calibration inputs: sums and maxima over tokens, which batches and devices merge.
 
 Axes: N tokens, I in_features.
 """
@@ -15,16 +15,18 @@ from sarqc.errors import NumericalError, Refused
 
 @dataclass(frozen=True)
 class LayerStatistics:
-    """Sums over the tokens that reached a linear. Never mutated: adding makes a new object.
+    """Sums over the tokens that reached a linear, and one maximum. Never mutated: adding makes a new object.
 
     gram: (I, I), Σ x xᵀ, a sum and not a mean; abs_sum: (I,), Σ |x|; n_tokens: how many.
     cross: (I, I), Σ (x_float - x) xᵀ with the inputs that the same tokens have under the float prefix, or None.
+    max_norm: (), the largest ‖x‖₂ of a token, M_X of Theorem 1; None where it was not looked at. No solver reads it.
     """
 
     gram: Tensor
     abs_sum: Tensor
     n_tokens: int
     cross: Tensor | None = None
+    max_norm: Tensor | None = None
 
     def __post_init__(self) -> None:
         width = self.abs_sum.shape[-1] if self.abs_sum.ndim == 1 else -1
@@ -67,7 +69,8 @@ class LayerStatistics:
         cross = None
         if float_inputs is not None:
             cross = (float_inputs.reshape(tokens.shape).to(tokens.dtype) - tokens).mT @ tokens  # (I, I)
-        return cls(tokens.mT @ tokens, tokens.abs().sum(dim=0), tokens.shape[0], cross)
+        largest = tokens.norm(dim=-1).max() if len(tokens) else tokens.new_zeros(())
+        return cls(tokens.mT @ tokens, tokens.abs().sum(dim=0), tokens.shape[0], cross, largest)
 
     def __add__(self, other: LayerStatistics) -> LayerStatistics:
         if self.gram.shape != other.gram.shape:
@@ -83,8 +86,10 @@ class LayerStatistics:
                 "Give float_inputs for every batch or for none.",
             )
         cross = None if self.cross is None else self.cross + other.cross
+        norms = (self.max_norm, other.max_norm)
+        largest = None if norms[0] is None or norms[1] is None else torch.maximum(norms[0], norms[1])
         return LayerStatistics(
-            self.gram + other.gram, self.abs_sum + other.abs_sum, self.n_tokens + other.n_tokens, cross
+            self.gram + other.gram, self.abs_sum + other.abs_sum, self.n_tokens + other.n_tokens, cross, largest
         )
 
     @property
@@ -94,5 +99,7 @@ class LayerStatistics:
 
     def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> LayerStatistics:
         """The same sums elsewhere or in another dtype."""
-        cross = None if self.cross is None else self.cross.to(device, dtype)
-        return LayerStatistics(self.gram.to(device, dtype), self.abs_sum.to(device, dtype), self.n_tokens, cross)
+        cross, largest = (None if part is None else part.to(device, dtype) for part in (self.cross, self.max_norm))
+        return LayerStatistics(
+            self.gram.to(device, dtype), self.abs_sum.to(device, dtype), self.n_tokens, cross, largest
+        )

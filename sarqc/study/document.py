@@ -25,6 +25,9 @@ what follows of the first draw |
 | group_step | layer, gamma, lambda, channel | distance of neighbouring levels; one channel where all have the same |
 | deciles | layer, gamma, lambda, decile | root-mean-square ΔW by decile of channel saliency, first draw |
 | tokens | draw, layer | calibration tokens that reached the layer, few or none for some experts |
+| weight_norm | draw, layer | ‖W‖_F; this and the next three are what Theorem 1 needs beside the relative quantities |
+| token_norm | draw, layer | largest ‖x‖₂ of a token of the calibration and the unseen text |
+| output_energy, held_out_energy | draw, layer | mean of ‖W x‖² over the tokens of the calibration and the unseen text |
 | recon_by_size, held_out_by_size | draw, layer, size, gamma, lambda | the same errors, solved on ``sizes`` sequences |
 | selected_lambda, selected_gamma | draw, layer | what “auto” chose; NaN where there is no γ |
 | candidate_train, candidate_validation | draw, layer, candidate_gamma, candidate_lambda | recon of what “auto” chose \

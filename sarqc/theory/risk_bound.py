@@ -17,6 +17,7 @@ from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.objective import recon_loss
 from sarqc.quantization.quantized_layer import QuantizedLayer
 from sarqc.quantization.solve import LayerSweep
+from sarqc.theory.bound import DELTA, bound_on_gap, log_all_codes
 
 _CHUNK = 1 << 22  # distances looked at together
 
@@ -65,14 +66,13 @@ def risk_bound(
     log_ball: Tensor | float | None = None,
     held_out_loss: Tensor | float = math.nan,
     held_out_tokens: int = 0,
-    delta: float = 0.05,
+    delta: float = DELTA,
 ) -> RiskBound:
     """The two sides of Theorem 1 from sums over tokens.
 
     calibration_loss and held_out_loss: tr(ΔW gram ΔWᵀ), drift: ‖ΔW‖²_F, all of one shape; max_token_norm: M_X, the
-    largest ‖x‖₂ of any token, which ``LayerStatistics`` does not keep; log_ball: None takes log_class, and no less
-    than 0 is used, the chosen weights themselves lying in the ball. Raises ``Refused`` without tokens and for δ
-    outside (0, 1).
+    largest ‖x‖₂ of any token; log_ball: None takes log_class, and no less than 0 is used, the chosen weights themselves
+    lying in the ball. Raises ``Refused`` without tokens and for δ outside (0, 1).
     """
     if n_tokens < 1:
         raise Refused("there is no calibration token", "risk bound", "Give the layer inputs first.")
@@ -88,9 +88,6 @@ def risk_bound(
     held_out = _double(held_out_loss) / held_out_tokens if held_out_tokens else torch.full_like(calibration, math.nan)
     span = drift * max_token_norm**2
 
-    def right_side(log_count: Tensor) -> Tensor:
-        return span * ((math.log(2 / delta) + log_count) / (2 * n_tokens)).sqrt()
-
     return RiskBound(
         calibration_risk=calibration,
         held_out_risk=held_out,
@@ -102,8 +99,8 @@ def risk_bound(
         log_class=log_class,
         log_ball=within,
         span=span,
-        bound=right_side(within),
-        bound_any_radius=right_side(log_class),
+        bound=bound_on_gap(span, within, n_tokens, delta),
+        bound_any_radius=bound_on_gap(span, log_class, n_tokens, delta),
     )
 
 
@@ -113,18 +110,19 @@ def layer_risk(
     grid: Grid,
     statistics: LayerStatistics,
     *,
-    max_token_norm: float,
+    max_token_norm: float | None = None,
     held_out: LayerStatistics | None = None,
-    delta: float = 0.05,
+    delta: float = DELTA,
 ) -> RiskBound:
     """Theorem 1 for one quantized layer at R = ‖ΔW‖_F, with the code matrices within R counted at the layer's scales.
 
-    weight (O, I): what ``layer`` was made from; statistics: of the calibration inputs; the rest as for
-    ``risk_bound``. Holds O · I · 2^bits doubles. Rounding and the scale search take the nearest level of each weight,
-    so theirs is the only code matrix within its own R and log_ball is 0, or counts ties; the column solver's is one of
-    many. Raises ``Refused`` too for a max_token_norm below the tokens' root mean square norm, √(tr gram/n).
+    weight (O, I): what ``layer`` was made from; statistics: of the calibration inputs; max_token_norm: None takes the
+    largest norm that statistics and held_out met; the rest as for ``risk_bound``. Holds O · I · 2^bits doubles.
+    Rounding and the scale search take the nearest level of each weight, so theirs is the only code matrix within its
+    own R and log_ball is 0, or counts ties; the column solver's is one of many. Raises ``Refused`` too for a
+    max_token_norm below the tokens' root mean square norm, √(tr gram/n).
     """
-    _check_token_norm(max_token_norm, statistics)
+    norm = _token_norm(max_token_norm, statistics, held_out)
     delta_w = (layer.dequantized.double() - weight.double()).detach()  # (O, I)
     distances = squared_distances(weight, layer, grid)  # (N, L)
     drift = float(delta_w.square().sum())
@@ -132,8 +130,8 @@ def layer_risk(
         float(recon_loss(delta_w, statistics.gram.to(delta_w))),
         drift,
         n_tokens=statistics.n_tokens,
-        max_token_norm=max_token_norm,
-        log_class=log_all_codes(weight.numel(), grid),
+        max_token_norm=norm,
+        log_class=log_all_codes(weight.numel(), grid.bits),
         log_ball=log_codes_within(distances, drift),
         held_out_loss=math.nan if held_out is None else float(recon_loss(delta_w, held_out.gram.to(delta_w))),
         held_out_tokens=0 if held_out is None else held_out.n_tokens,
@@ -147,9 +145,9 @@ def sweep_risk(
     grid: Grid,
     statistics: LayerStatistics,
     *,
-    max_token_norm: float,
+    max_token_norm: float | None = None,
     held_out: LayerStatistics | None = None,
-    delta: float = 0.05,
+    delta: float = DELTA,
     count_ball: bool = False,
 ) -> RiskBound:
     """Theorem 1 at every point of a sweep, (n_gamma, n_lambda): both risks, their gap, R and the bound.
@@ -157,8 +155,8 @@ def sweep_risk(
     Arguments are those the sweep was made with, and as for ``layer_risk``. ``count_ball`` solves each point again to
     count the code matrices within its R; without it |Q| stands in for |Q_R|, and log_ball equals log_class.
     """
-    _check_token_norm(max_token_norm, statistics)
-    log_class = torch.full_like(sweep.drift, log_all_codes(weight.numel(), grid))
+    norm = _token_norm(max_token_norm, statistics, held_out)
+    log_class = torch.full_like(sweep.drift, log_all_codes(weight.numel(), grid.bits))
     log_ball = log_class.clone()
     if count_ball:
         for i, j in torch.cartesian_prod(*(torch.arange(size) for size in sweep.drift.shape)).tolist():
@@ -169,18 +167,13 @@ def sweep_risk(
         sweep.recon_loss,
         sweep.drift,
         n_tokens=statistics.n_tokens,
-        max_token_norm=max_token_norm,
+        max_token_norm=norm,
         log_class=log_class,
         log_ball=log_ball,
         held_out_loss=sweep.held_out_loss,
         held_out_tokens=0 if held_out is None else held_out.n_tokens,
         delta=delta,
     )
-
-
-def log_all_codes(n_weights: int, grid: Grid) -> float:
-    """ln|Q| at fixed scales: n_weights · bits · ln 2, an upper bound on ln|Q_R| for every R."""
-    return n_weights * grid.bits * math.log(2)
 
 
 def squared_distances(weight: Tensor, layer: QuantizedLayer, grid: Grid) -> Tensor:
@@ -250,6 +243,17 @@ def log_codes_within(squared_distances: Tensor, squared_radius: float) -> float:
 
 def _double(value: Tensor | float) -> Tensor:
     return value.detach().cpu().double() if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64)
+
+
+def _token_norm(given: float | None, statistics: LayerStatistics, held_out: LayerStatistics | None) -> float:
+    """M_X as given, or the largest norm of a token of either text."""
+    if given is None:
+        norms = [text.max_norm for text in (statistics, held_out) if text is not None]
+        if any(norm is None for norm in norms):
+            raise Refused("the statistics do not say the largest norm of a token", "risk bound", "Give max_token_norm.")
+        return max(float(norm) for norm in norms if norm is not None)
+    _check_token_norm(given, statistics)
+    return given
 
 
 def _check_token_norm(max_token_norm: float, statistics: LayerStatistics) -> None:

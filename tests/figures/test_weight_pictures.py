@@ -49,7 +49,7 @@ def solved(name: str, index: int, gamma: float | None):
 
 def curve(name: str, index: int, gamma: float | None):
     weight, statistics, layers = solved(name, index, gamma)
-    return curve_of(LAMS, layers, torch.from_numpy(weight), statistics.abs_mean, GRIDS[index])
+    return curve_of(LAMS, layers, torch.from_numpy(weight), statistics, None, GRIDS[index])
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,7 @@ def test_curves_made_apart_join_along_lambda():
     whole = curve("sarqc-gbs", 0, 0.2)
     weight, statistics, layers = solved("sarqc-gbs", 0, 0.2)
     parts = [
-        curve_of((lam,), [layer], torch.from_numpy(weight), statistics.abs_mean, GRIDS[0])
+        curve_of((lam,), [layer], torch.from_numpy(weight), statistics, None, GRIDS[0])
         for lam, layer in zip(LAMS, layers, strict=True)
     ]
     together = joined(parts)

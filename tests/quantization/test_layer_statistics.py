@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -62,6 +64,18 @@ def test_additive_over_batches() -> None:
         assert torch.equal(part.gram, gram)
         assert torch.equal(part.abs_sum, abs_sum)
         assert part.n_tokens == n_tokens
+
+
+def test_the_largest_norm_of_a_token() -> None:
+    x = torch.from_numpy(oracles.correlated_inputs(5, 60, 10))
+    largest = max(math.sqrt(sum(value**2 for value in token)) for token in x.tolist())
+    parts = [LayerStatistics.from_inputs(part) for part in x.split([1, 17, 42])]
+    total = parts[0] + parts[1] + parts[2] + LayerStatistics.from_inputs(x[:0])
+    assert total.max_norm is not None
+    assert float(total.max_norm) == pytest.approx(largest, rel=1e-12)
+    without = LayerStatistics(total.gram, total.abs_sum, total.n_tokens)
+    assert (total + without).max_norm is None  # of some tokens nobody knows it
+    assert float(total.to("cpu", torch.float32).max_norm) == pytest.approx(largest, rel=1e-6)
 
 
 def test_no_tokens_is_the_neutral_element() -> None:

@@ -16,9 +16,9 @@ from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import method
 from sarqc.quantization.solve import quantize_group, quantize_layer, sweep_layer
+from sarqc.theory.bound import log_all_codes
 from sarqc.theory.risk_bound import (
     layer_risk,
-    log_all_codes,
     log_codes_within,
     risk_bound,
     squared_distances,
@@ -109,7 +109,7 @@ def test_layer_risk_from_the_inputs_themselves(name: str) -> None:
     assert float(ours.held_out_risk) == pytest.approx(unseen, rel=1e-9)
     assert float(ours.gap) == pytest.approx(unseen - seen, rel=1e-6)
     assert float(ours.radius) == pytest.approx(np.linalg.norm(delta_w), rel=1e-12)
-    assert float(ours.log_class) == pytest.approx(W.numel() * 3 * math.log(2)) == log_all_codes(W.numel(), grid)
+    assert float(ours.log_class) == pytest.approx(W.numel() * 3 * math.log(2)) == log_all_codes(W.numel(), grid.bits)
     assert 0 <= float(ours.log_ball) <= float(ours.log_class)
     for log_count, bound in ((ours.log_ball, ours.bound), (ours.log_class, ours.bound_any_radius)):
         expected = np.sum(delta_w**2) * LONGEST**2 * math.sqrt((math.log(2 / 0.1) + float(log_count)) / (2 * 160))
