@@ -202,7 +202,7 @@ def write_mixture(folder: Path, *, tokens: np.ndarray) -> Study:
     """A mixture: in each block one linear of attention and experts with two linears, of 8 and 16 input channels.
 
     ``tokens`` (draw, block, expert) reached them, and all of the text, the largest count, reached attention. Errors of
-    a layer without tokens are stored as 0, as a solver does; experts with fewer tokens gain more from λ.
+    a layer without tokens are NaN, as in a solver's report; experts with fewer tokens gain more from λ.
     """
     draws, blocks, experts = tokens.shape
     made: list[LayerInfo] = []
@@ -221,7 +221,7 @@ def write_mixture(folder: Path, *, tokens: np.ndarray) -> Study:
     size = rng.uniform(0.05, 0.3, (1, len(made), 1, 1)) * (1 + 0.1 * np.arange(draws)[:, None, None, None])
     few = 8 / (8 + counts)[:, :, None, None]
     held = size * (1 + few * np.linspace(3, 0, len(LAMS))) * (1 + 0.1 * np.arange(len(GAMMAS)))[None, None, :, None]
-    recon = np.where(counts[:, :, None, None] == 0, 0.0, 0.5 * held)
+    recon = np.where(counts[:, :, None, None] == 0, np.nan, 0.5 * held)
     writer, axes = StudyWriter(folder), ("draw", "layer", "gamma", "lambda")
     arrays = {
         "perplexity": writer.add(perplexity(draws, gammas=len(GAMMAS)), ("draw", "gamma", "lambda")),

@@ -14,7 +14,6 @@ import numpy as np
 
 from sarqc.figures.drawing import CIVIDIS, SHADES
 from sarqc.figures.numbers import error_text, lam_text, point_names
-from sarqc.study.experts import unreached_is_unknown
 from sarqc.study.facts import LineFacts, Selection
 from sarqc.study.paired import mean_over_draws
 
@@ -183,8 +182,6 @@ def _samples(facts: LineFacts, name: str) -> np.ndarray | None:
     if name == "tokens" and all(layer.expert is None for layer in facts.study.layers):
         return None  # every layer of a dense model sees all of them
     array = facts.read(name)
-    if name == "sar" and array is not None:
-        array = unreached_is_unknown(array, facts.read("tokens"))
     return None if array is None or not np.isfinite(array).any() else array
 
 

@@ -45,8 +45,8 @@ Arrays = dict[str, dict[str, Any]]
 
 
 def surface_arrays(facts: LineFacts, layer: int) -> Arrays:
-    """Where the browser finds each pooled picture of one layer that the line has: file, the bytes of that layer, shape,
-    the value of 255 and what stands for 0. By name; empty where there are none."""
+    """Where the browser finds each pooled picture of one layer that the line has: file and its version, the bytes of
+    that layer, shape, the value of 255 and what stands for 0. By name; empty where there are none."""
     found: Arrays = {}
     for pooling in POOLINGS:
         name = pooling.array
@@ -54,12 +54,14 @@ def surface_arrays(facts: LineFacts, layer: int) -> Arrays:
         if ref is None or scales is None:
             continue
         offset, length = layer_slice(ref, layer)
+        place = facts.study.place(facts.line, name)
         found[name] = {
-            "file": ref.file,
+            "file": place.file,
+            "version": place.version,
             "dtype": ref.dtype,
             "axes": list(ref.axes[1:]),
             "shape": list(ref.shape[1:]),
-            "offset": offset,
+            "offset": place.offset + offset,
             "length": length,
             "scale": float(scales[layer]),
             "zero": SIGNED_ZERO if pooling.signed else 0,

@@ -1,13 +1,14 @@
-"""Study: what a run leaves and what the Lab draws. A folder with ``study.json`` and ``arrays/<content>.bin``.
+"""Study: what a run leaves and what the Lab draws. A folder with ``study.json`` and ``study.safetensors``.
 
 A study holds *lines*: one method at one width, over the axes (draw, gamma, lambda). Every quantity of a line is an
-array whose axes are named in its reference, always in this order: draw, layer, gamma, lambda, then its own.
+array whose axes are named in its reference, always in this order: draw, layer, gamma, lambda, then its own. Its tensor
+in ``study.safetensors`` is called ``line/bits/quantity``. What is not known is NaN.
 
 | array | axes | meaning |
 |---|---|---|
 | perplexity, accuracy | draw, gamma, lambda | of the whole quantized model; NaN where it was not measured |
 | correct | draw, gamma, lambda, item | 1 where a test item was answered rightly, 0 otherwise, 255 not measured |
-| recon | draw, layer, gamma, lambda | relative reconstruction error on calibration text |
+| recon | draw, layer, gamma, lambda | relative reconstruction error on calibration text; NaN where no token came |
 | held_out | draw, layer, gamma, lambda | relative reconstruction error on unseen text; NaN where there is none |
 | sar | draw, layer, gamma, lambda | L_sar with the line's own S, over ‖W S‖² |
 | drift | draw, layer, gamma, lambda | ‖ΔW‖_F / ‖W‖_F |
@@ -38,29 +39,31 @@ Surfaces beside ``surface`` and the arrays of the group are missing in older stu
 
 A line with ``selected`` has one point, at lams (0,) and gammas (None,): every layer there has what was chosen for it.
 
-Every schema version that was ever written can be opened: ``Study.open`` migrates older ones.
+Every schema version that was ever written can be opened. Up to version 3 each array was a file of its own, named by its
+content, and an error of a layer that no token reached was 0; both are still read, and errors come out as NaN.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from sarqc.errors import NotFound, Refused
 from sarqc.models.families import LayerInfo
+from sarqc.study import tensors
 from sarqc.study.experts import unreached_is_unknown
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 SIGNED_ZERO = 128  # what stands for 0 in ``surface_signed``
+ERRORS = ("recon", "held_out", "sar", "recon_by_size", "held_out_by_size")  # relative to what tokens brought
 
 
 class _Document(BaseModel):
@@ -68,19 +71,32 @@ class _Document(BaseModel):
 
 
 class ArrayRef(_Document):
-    """One array of a study: a little-endian, C-ordered file named by its content."""
+    """What an array of a study is: little-endian numbers in C order, with named axes."""
 
-    file: str = Field(pattern=r"^[0-9a-f]{32}\.bin$")
     dtype: Literal["float32", "uint8"]
     shape: tuple[int, ...]
     axes: tuple[str, ...]
+    file: str | None = Field(default=None, pattern=r"^[0-9a-f]{32}\.bin$", exclude=True)  # up to version 3, in arrays/
 
 
 class OneDraw(ArrayRef):
-    """One draw of an array whose first axis is the draw: ``whole`` is what the file holds, ``at`` the place in it."""
+    """One draw of an array whose first axis is the draw: ``at`` is its place in what the file holds."""
 
-    whole: ArrayRef
     at: int
+
+
+class _Written(ArrayRef):
+    """An array on its way into a study: ``part`` is the file in which its numbers wait."""
+
+    part: Path
+
+
+class Place(NamedTuple):
+    """Where an array's bytes are: a file in the study's folder, from a byte on, and the version of that file."""
+
+    file: str
+    offset: int
+    version: str
 
 
 class ModelFacts(_Document):
@@ -143,10 +159,11 @@ class Study(_Document):
     lines: tuple[Line, ...]
     layer_reports: dict[str, dict[str, Any]] = Field(default_factory=dict)  # of the chosen point, by layer name
     flags: tuple[str, ...] = ()
+    checksum: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")  # SHA-256 of study.safetensors
     _folder: Path | None = PrivateAttr(default=None)
 
     def __eq__(self, other: object) -> bool:
-        """Equal documents, wherever their arrays lie: these are named by their content."""
+        """Equal documents, wherever they lie: the checksum stands for the arrays."""
         return isinstance(other, Study) and dict(self) == dict(other)
 
     @classmethod
@@ -166,7 +183,7 @@ class Study(_Document):
                 str(folder),
                 "Update sarqc.",
             )
-        study = cls.model_validate(_migrated(document))
+        study = cls.model_validate(document | {"schema_version": SCHEMA_VERSION})
         study._folder = folder
         return study
 
@@ -196,7 +213,42 @@ class Study(_Document):
             raise NotFound(
                 f"{line.name} at {line.bits} bits has no array “{name}”", f"study {self.id}", f"It has {have}."
             )
-        return _mapped(self.folder, ref)
+        whole = self._whole(line, name)
+        array = whole[ref.at : ref.at + 1] if isinstance(ref, OneDraw) else whole
+        if array.shape != ref.shape or array.dtype != np.dtype(ref.dtype):
+            raise Refused(
+                f"{name} of {line.name} at {line.bits} bits has the shape {array.shape} and not {ref.shape}",
+                f"study {self.id}",
+                tensors.REMEDY,
+            )
+        return array
+
+    def _whole(self, line: Line, name: str) -> np.ndarray:
+        """All draws of an array; of a former version with NaN for the errors that were stored as 0 for 0/0."""
+        ref = line.arrays[name]
+        if ref.file is None:
+            path = self.folder / tensors.FILE
+            return tensors.map_tensor(path, self._tensor(line, name))
+        dtype = np.dtype(ref.dtype).newbyteorder("<")
+        path = self.folder / "arrays" / ref.file
+        array: np.ndarray = np.memmap(path, dtype=dtype, mode="r").reshape(-1, *ref.shape[1:])
+        if name in ERRORS and "tokens" in line.arrays:
+            return unreached_is_unknown(array, self._whole(line, "tokens"))
+        return array
+
+    def _tensor(self, line: Line, name: str) -> tensors.Tensor:
+        full = tensor_name(line, name)
+        tensor = tensors.tensors_of(self.folder / tensors.FILE).get(full)
+        if tensor is None:
+            raise Refused(f"{tensors.FILE} has no tensor “{full}”", f"study {self.id}", tensors.REMEDY)
+        return tensor
+
+    def place(self, line: Line, name: str) -> Place:
+        """Where the bytes of a quantity of one of the study's lines are, all of its draws."""
+        file = line.arrays[name].file
+        if file is not None:
+            return Place(f"arrays/{file}", 0, file.removesuffix(".bin"))
+        return Place(tensors.FILE, self._tensor(line, name).offset, self.checksum)
 
     def read(self, line: Line, name: str) -> np.ndarray | None:
         """A quantity of one of the study's lines as float64, axes as in the table above; None where it has none.
@@ -206,18 +258,18 @@ class Study(_Document):
         if name not in line.arrays:
             return None
         array = self.array(line, name)
-        if name == "correct":
-            return np.where(array == 255, np.nan, array.astype(np.float64))
-        if name.startswith(("recon", "held_out")):
-            return unreached_is_unknown(array.astype(np.float64), self.read(line, "tokens"))
-        return array.astype(np.float64)
+        return np.where(array == 255, np.nan, array) if name == "correct" else array.astype(np.float64)
 
 
-def _mapped(folder: Path, ref: ArrayRef) -> np.ndarray:
-    if isinstance(ref, OneDraw):
-        return _mapped(folder, ref.whole)[ref.at : ref.at + 1]
-    dtype = np.dtype(ref.dtype).newbyteorder("<")
-    return np.memmap(folder / "arrays" / ref.file, dtype=dtype, mode="r").reshape(ref.shape)
+def array_files(study: Study) -> list[str]:
+    """The files that the arrays of a study are in, by their paths in its folder."""
+    refs = [ref for line in study.lines for ref in line.arrays.values()]
+    return sorted({tensors.FILE if ref.file is None else f"arrays/{ref.file}" for ref in refs})
+
+
+def tensor_name(line: Line, name: str) -> str:
+    """What the array of a line is called in ``study.safetensors``."""
+    return f"{line.name}/{line.bits}/{name}"
 
 
 def one_draw(study: Study, seed: int) -> Study:
@@ -238,7 +290,7 @@ def _line_of_draw(line: Line, at: int) -> Line:
     for name, ref in line.arrays.items():
         if ref.axes[0] == "draw":
             shape = (1, *ref.shape[1:])
-            arrays[name] = OneDraw(file=ref.file, dtype=ref.dtype, shape=shape, axes=ref.axes, whole=ref, at=at)
+            arrays[name] = OneDraw(dtype=ref.dtype, shape=shape, axes=ref.axes, file=ref.file, at=at)
         elif at == 0:
             arrays[name] = ref
     return line.model_copy(update={"draws": (line.draws[at],), "arrays": arrays})
@@ -251,25 +303,41 @@ class StudyWriter:
         folder.parent.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self._partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        (self._partial / "arrays").mkdir()
+        self._parts = Path(tempfile.mkdtemp(prefix="parts-", dir=self._partial))
+        self._count = 0
 
     def add(self, array: np.ndarray, axes: tuple[str, ...]) -> ArrayRef:
-        """Stores an array (float kinds as float32, uint8 as it is) and returns its reference."""
+        """Takes an array (float kinds as float32, uint8 as it is) and returns its reference, for a line of the study
+        that ``finish`` is given."""
         if array.ndim != len(axes):
             raise ValueError(f"{array.ndim} dimensions but axes {axes}")
-        dtype = "uint8" if array.dtype == np.uint8 else "float32"
-        payload = np.ascontiguousarray(array, dtype=np.dtype(dtype).newbyteorder("<")).tobytes()
-        name = f"{hashlib.sha256(payload).hexdigest()[:32]}.bin"
-        (self._partial / "arrays" / name).write_bytes(payload)
-        return ArrayRef(file=name, dtype=dtype, shape=array.shape, axes=axes)
+        dtype: Literal["float32", "uint8"] = "uint8" if array.dtype == np.uint8 else "float32"
+        part = self._parts / str(self._count)
+        self._count += 1
+        part.write_bytes(np.ascontiguousarray(array, dtype=np.dtype(dtype).newbyteorder("<")).tobytes())
+        return _Written(dtype=dtype, shape=array.shape, axes=axes, part=part)
 
     def finish(self, study: Study) -> Study:
-        """Writes ``study.json`` and moves the folder into place, replacing an older one of that name. The study that is
-        returned reads its arrays there."""
-        document = study.model_dump(mode="json")
-        (self._partial / "study.json").write_text(
-            json.dumps(_plain(document), indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
-        )
+        """Writes both files and moves the folder into place, replacing an older one of that name. The study that is
+        returned reads its arrays there.
+
+        Raises ``ValueError`` for two lines of one name and width, and for arrays that were not added here.
+        """
+        parts: dict[str, tuple[str, tuple[int, ...], Path]] = {}
+        lines = []
+        for line in study.lines:
+            refs = {}
+            for name, ref in line.arrays.items():
+                full = tensor_name(line, name)
+                if not isinstance(ref, _Written) or full in parts:
+                    raise ValueError(f"{full} is there twice" if full in parts else f"{full} was not added here")
+                parts[full] = (ref.dtype, ref.shape, ref.part)
+                refs[name] = ArrayRef(dtype=ref.dtype, shape=ref.shape, axes=ref.axes)
+            lines.append(line.model_copy(update={"arrays": refs}))
+        checksum = tensors.write_tensors(self._partial / tensors.FILE, parts)
+        shutil.rmtree(self._parts)
+        study = study.model_copy(update={"lines": tuple(lines), "checksum": checksum})
+        write_document(study, self._partial)
         if self.folder.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{self.folder.name}-old-", dir=self.folder.parent))
             self.folder.rename(old / "study")
@@ -285,6 +353,26 @@ class StudyWriter:
         shutil.rmtree(self._partial, ignore_errors=True)
 
 
+def rewrite(study: Study, folder: Path) -> Study:
+    """Writes a study that was opened, of whatever version, to ``folder`` in the current one, with the same numbers."""
+    writer = StudyWriter(folder)
+    try:
+        lines = []
+        for line in study.lines:
+            arrays = {name: writer.add(study.array(line, name), ref.axes) for name, ref in line.arrays.items()}
+            lines.append(line.model_copy(update={"arrays": arrays}))
+        return writer.finish(study.model_copy(update={"lines": tuple(lines)}))
+    except BaseException:
+        writer.discard()
+        raise
+
+
+def write_document(study: Study, folder: Path) -> None:
+    """Writes ``study.json``."""
+    text = json.dumps(_plain(study.model_dump(mode="json")), indent=1, ensure_ascii=False, allow_nan=False)
+    (folder / "study.json").write_text(text + "\n", encoding="utf-8")
+
+
 def _plain(value: Any) -> Any:
     """JSON has no NaN: a number that was not measured is null."""
     if isinstance(value, Mapping):
@@ -292,11 +380,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _migrated(document: dict[str, Any]) -> dict[str, Any]:
-    """Older documents brought to ``SCHEMA_VERSION``.
-
-    Version 1 knew neither “auto” nor sizes, version 2 neither texts nor speed; the defaults say just that.
-    """
-    return document | {"schema_version": SCHEMA_VERSION}

@@ -119,15 +119,14 @@ def words(counts: TokenCounts) -> str:
     return f"Of {experts.count:,} experts, " + " and ".join(parts) + "."
 
 
-def unreached_is_unknown(errors: np.ndarray, tokens: np.ndarray | None) -> np.ndarray:
-    """Relative errors (D, L, …, γ, λ) with NaN where no token came, instead of the zero that 0/0 was stored as.
+def unreached_is_unknown(errors: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """Relative errors (D, L, …, γ, λ) of a study before version 4 with NaN where no token came, instead of the zero
+    that 0/0 was stored as.
 
     Exact zeros at every γ and λ are such a place, but only in a layer that not all of the text reaches: in one that all
     of it reaches they are a result.
     """
-    if tokens is None:
-        return errors
     partial = tokens < tokens.max(axis=1, keepdims=True)  # D L
     partial = partial.reshape(partial.shape + (1,) * (errors.ndim - 2))
     nothing = (errors == 0).all(axis=(-2, -1), keepdims=True)
-    return np.where(partial & nothing, np.nan, errors)
+    return np.where(partial & nothing, np.float32(np.nan), errors)

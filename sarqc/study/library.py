@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from sarqc.errors import Conflict, NotFound, Refused
 from sarqc.settings import Settings
 from sarqc.study.document import Study
+from sarqc.study.tensors import FILE
 
 STUDY_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 
@@ -64,11 +65,21 @@ class Library:
         stat = (folder / "study.json").stat()
         return _open(folder, stat.st_mtime_ns, stat.st_size)
 
-    def array(self, study_id: str, file: str) -> Path:
-        """The file of an array. Raises ``NotFound``, also for anything that is no content name."""
+    def arrays(self, study_id: str) -> Path:
+        """The file with all arrays of a study. Raises ``NotFound``, also for a study of a version before 4."""
+        path = self.folder(study_id) / FILE
+        if not path.is_file():
+            raise NotFound(f"study {study_id} has no {FILE}", "studies", "Its view names the files of its arrays.")
+        return path
+
+    def former_array(self, study_id: str, file: str) -> Path:
+        """The file of one array, for a study of a version before 4. Raises ``NotFound``, also for anything that is no
+        content name."""
         path = self.folder(study_id) / "arrays" / file
         if not ARRAY_FILE.fullmatch(file) or not path.is_file():
-            raise NotFound(f"study {study_id} has no array “{file}”", "studies", "Its study.json names its arrays.")
+            raise NotFound(
+                f"study {study_id} has no array “{file}”", "studies", "Its view names the files of its arrays."
+            )
         return path
 
     def listing(self) -> dict[str, list[dict[str, Any]]]:

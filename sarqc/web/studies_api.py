@@ -1,7 +1,8 @@
 """Studies over REST: found by id in the shipped ones and in those of this host, served so that browsers keep them.
 
-Arrays are named by their content and never change, so they may be kept for ever; everything else is asked for again
-and answered with 304 as long as it is the same.
+The arrays of a study are one file, of which browsers ask for ranges of bytes; under the address with its checksum it
+never changes and may be kept for ever. Everything else is asked for again and answered with 304 as long as it is the
+same.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from starlette.background import BackgroundTask
 from sarqc.errors import Refused
 from sarqc.jobs.store import Store
 from sarqc.settings import Settings
-from sarqc.study.document import Study
+from sarqc.study.document import Study, array_files
 from sarqc.study.library import Library, _summary
-from sarqc.web.responses import FOR_EVER, ApiRoute, UploadRoute, accepts_gzip, body_response, json_body
+from sarqc.study.tensors import FILE
+from sarqc.web.responses import ASK_AGAIN, FOR_EVER, ApiRoute, UploadRoute, json_body
 from sarqc.web.uploads import store_upload, too_large
 
 AT_MOST = 8  # studies in one comparison
@@ -50,15 +52,18 @@ def studies_router(settings: Settings, store: Store) -> APIRouter:
         library.delete(study_id)
         return Response(status_code=204)
 
+    @router.get(f"/studies/{{study_id}}/{FILE}")
+    def get_arrays(study_id: str, v: str = "") -> Response:
+        """All arrays as one safetensors file, or a range of its bytes. With the study's checksum as ``v`` the answer
+        may be kept for ever."""
+        path = library.arrays(study_id)
+        is_current = bool(v) and v == library.open(study_id).checksum
+        return _bytes(path, FOR_EVER if is_current else ASK_AGAIN)
+
     @router.get("/studies/{study_id}/arrays/{file}")
-    def get_array(request: Request, study_id: str, file: str) -> Response:
-        """The raw bytes of an array: little-endian, C order; its reference in study.json says dtype and shape."""
-        path = library.array(study_id, file)
-        kind = "application/octet-stream"
-        if "range" in request.headers or not accepts_gzip(request):
-            headers = {"Cache-Control": FOR_EVER, "Vary": "Accept-Encoding"}
-            return FileResponse(path, media_type=kind, headers=headers)
-        return body_response(request, path.read_bytes(), kind, cache=FOR_EVER, etag=path.stem)
+    def get_former_array(study_id: str, file: str) -> Response:
+        """The raw bytes of one array of a study from before version 4: little-endian, C order."""
+        return _bytes(library.former_array(study_id, file), FOR_EVER)
 
     @router.get("/studies/{study_id}/view")
     def get_view(
@@ -153,8 +158,10 @@ def _upload_router(settings: Settings, library: Library) -> APIRouter:
 
 def _pack(study: Study, study_id: str, file: Any) -> None:
     """study.json and the arrays it names, nothing else that may lie in the folder."""
-    names = sorted({ref.file for line in study.lines for ref in line.arrays.values()})
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-        archive.write(study.folder / "study.json", f"{study_id}/study.json")
-        for name in names:
-            archive.write(study.folder / "arrays" / name, f"{study_id}/arrays/{name}")
+        for name in ["study.json", *array_files(study)]:
+            archive.write(study.folder / name, f"{study_id}/{name}")
+
+
+def _bytes(path: Path, cache: str) -> Response:
+    return FileResponse(path, media_type="application/octet-stream", headers={"Cache-Control": cache})

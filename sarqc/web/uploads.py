@@ -1,14 +1,13 @@
 """Studies made elsewhere: the zip file of a download, checked to the last byte before anything of it is kept.
 
-Nothing is unpacked by the names in the archive: the only files read are study.json and the arrays that it names, and
-every other entry is a reason to refuse the whole.
+Nothing is unpacked by the names in the archive: the only files read are study.json and those that its arrays are in,
+and every other entry is a reason to refuse the whole. A study of a former version is kept in the current one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 import shutil
 import stat
@@ -18,11 +17,11 @@ import zlib
 from pathlib import Path, PurePosixPath
 from typing import NoReturn
 
-import numpy as np
 from pydantic import ValidationError
 
 from sarqc.errors import NoRoom, Refused, TooLarge
-from sarqc.study.document import ArrayRef, Study
+from sarqc.study.document import ArrayRef, Study, array_files, rewrite, tensor_name, write_document
+from sarqc.study.tensors import FILE, tensors_of
 
 AT_MOST = 64  # uploaded studies on this host
 READ_BYTES = 1 << 20
@@ -54,8 +53,7 @@ def store_upload(archive: Path, root: Path, limit: int) -> tuple[str, bool]:
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
             raise Refused(f"the file is no zip archive that can be read: {error}", "upload", REMEDY) from None
         study = study.model_copy(update={"id": _named(study)})
-        document = json.dumps(study.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
-        (partial / "study.json").write_text(document, encoding="utf-8")
+        write_document(study, partial)
         _check_drawable(study)
         folder = root / study.id
         if folder.exists():
@@ -78,22 +76,21 @@ def _unpacked(archive: zipfile.ZipFile, folder: Path, limit: int) -> Study:
     if "study.json" not in entries:
         _refuse("there is no study.json in it", "archive")
     study = _study(_read(archive, entries.pop("study.json")), folder)
-    refs = {f"arrays/{ref.file}": ref for line in study.lines for ref in line.arrays.values()}
-    if missing := sorted(refs.keys() - entries.keys()):
-        _refuse(f"{len(missing)} of its arrays are missing", missing[0])
-    if extra := sorted(entries.keys() - refs.keys()):
+    files = array_files(study)
+    if missing := sorted(set(files) - entries.keys()):
+        _refuse(f"{len(missing)} of its files are missing", missing[0])
+    if extra := sorted(entries.keys() - set(files)):
         _refuse("it has a file that is no part of the study", extra[0])
     _check_shapes(study)
-    (folder / "arrays").mkdir()
-    for name, entry in entries.items():
-        content, ref = _read(archive, entry), refs[name]
-        size = math.prod(ref.shape) * np.dtype(ref.dtype).itemsize
-        if len(content) != size:
-            _refuse(f"an array has {len(content)} bytes, and its shape asks for {size}", name)
-        if hashlib.sha256(content).hexdigest()[:32] != PurePosixPath(name).stem:
-            _refuse("an array is not what its name, the hash of its content, says", name)
+    for name in files:
+        content = _read(archive, entries[name])
+        digest = hashlib.sha256(content).hexdigest()
+        if digest != study.checksum if name == FILE else digest[:32] != PurePosixPath(name).stem:
+            _refuse("the file is not what its hash says", name)
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content)
-    return study
+    _check_arrays(study)
+    return study if files == [FILE] else rewrite(study, folder)
 
 
 def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
@@ -162,6 +159,23 @@ def _check_shapes(study: Study) -> None:
         for name, ref in line.arrays.items():
             if not _fits(ref, lengths):
                 _refuse(f"the shape of {name} does not fit its axes", f"study.json, {line.name} at {line.bits} bits")
+
+
+def _check_arrays(study: Study) -> None:
+    """Every array can be read, and no tensor is there that belongs to none; names tell the lines apart."""
+    names = {tensor_name(line, name) for line in study.lines for name in line.arrays}
+    if len(names) < sum(len(line.arrays) for line in study.lines):
+        _refuse("two lines have one name and one width", "study.json")
+    try:
+        for line in study.lines:
+            for name in line.arrays:
+                study.array(line, name)
+        if (study.folder / FILE).exists() and (extra := sorted(tensors_of(study.folder / FILE).keys() - names)):
+            _refuse("it has an array that is no part of the study", extra[0])
+    except Refused as error:
+        raise Refused(error.what, "upload", REMEDY) from None
+    except (ValueError, IndexError):  # from mapping a file of another length
+        _refuse("an array has not the bytes that its shape asks for", "arrays")
 
 
 def _fits(ref: ArrayRef, lengths: dict[str, int]) -> bool:

@@ -164,7 +164,7 @@ class TestSurfaces:
         info = view["arrays"]["surface"]
         line = study.line("sarqc-gbs", 2)
         whole = study.array(line, "surface")
-        raw = (study.folder / "arrays" / info["file"]).read_bytes()[info["offset"] : info["offset"] + info["length"]]
+        raw = (study.folder / info["file"]).read_bytes()[info["offset"] : info["offset"] + info["length"]]
         assert np.array_equal(np.frombuffer(raw, np.uint8).reshape(info["shape"]), whole[3])
         assert info["scale"] == pytest.approx(2.0)
 

@@ -21,7 +21,7 @@ from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import method
 from sarqc.quantization.solve import quantize_layer
-from sarqc.study.document import LayerInfo, Study, StudyWriter, one_draw
+from sarqc.study.document import LayerInfo, StudyWriter, one_draw
 from tests import oracles
 from tests.figures.test_figures import at
 from tests.synthetic_study import write_study
@@ -69,7 +69,7 @@ def study(tmp_path_factory):
         LayerInfo(name=f"model.layers.{i}.q_proj", block=i, module="q_proj", shape=(ROWS, WIDTHS[i])) for i in (0, 1)
     )
     changed = whole.model_copy(update={"id": "weights", "layers": layers, "lines": tuple(lines)})
-    return writer.finish(Study.model_validate(changed.model_dump()))
+    return writer.finish(changed)
 
 
 def number_rows(found: list[tuple[str, ...]]) -> list[list[float]]:

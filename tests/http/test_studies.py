@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import json
+import shutil
 import zipfile
 from pathlib import Path
 from urllib.parse import quote
@@ -15,6 +17,8 @@ from fastapi.testclient import TestClient
 from sarqc.settings import Settings
 from sarqc.study.document import Study
 from tests.http.conftest import assert_error, write_study
+
+FORMER = Path(__file__).parents[1] / "assets" / "studies"
 
 
 @pytest.fixture
@@ -53,25 +57,46 @@ def test_a_study_and_its_tag(client: TestClient, settings: Settings, study: Stud
 
 
 def test_arrays_are_raw_and_for_ever(client: TestClient, settings: Settings, study: Study) -> None:
-    ref = study.lines[0].arrays["surface"]
-    path = f"/api/studies/mine/arrays/{ref.file}"
-    content = (settings.studies_dir() / "mine" / "arrays" / ref.file).read_bytes()
-    packed = client.get(path)
-    assert packed.headers["content-encoding"] == "gzip"
-    assert int(packed.headers["content-length"]) < len(content) / 4
-    assert packed.content == content
-    plain = client.get(path, headers={"Accept-Encoding": "identity"})
-    assert "content-encoding" not in plain.headers
-    assert plain.content == content
-    for answer in (packed, plain):
-        assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
-        assert answer.headers["vary"] == "Accept-Encoding"
-        assert answer.headers["content-type"] == "application/octet-stream"
-    part = client.get(path, headers={"Range": "bytes=1024-2047"})
+    info = client.get("/api/studies/mine/view?layer=1").json()["arrays"]["surface"]
+    assert (info["file"], info["version"]) == ("study.safetensors", study.checksum)
+    path = f"/api/studies/mine/{info['file']}?v={info['version']}"
+    content = (settings.studies_dir() / "mine" / info["file"]).read_bytes()
+    assert hashlib.sha256(content).hexdigest() == study.checksum
+    last = info["offset"] + info["length"] - 1
+    part = client.get(path, headers={"Range": f"bytes={info['offset']}-{last}"})
     assert part.status_code == 206
-    assert part.content == content[1024:2048]
-    tag = {"If-None-Match": packed.headers["etag"]}
-    assert client.get(path, headers=tag).status_code == 304
+    assert part.content == study.array(study.lines[0], "surface")[1].tobytes()
+    whole = client.get(path)
+    assert whole.content == content
+    for answer in (whole, part):
+        assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert answer.headers["content-type"] == "application/octet-stream"
+        assert "content-encoding" not in answer.headers
+    for other in ("", "?v=", f"?v={'0' * 64}"):
+        answer = client.get(f"/api/studies/mine/study.safetensors{other}")
+        assert (answer.content, answer.headers["cache-control"]) == (content, "no-cache")
+
+
+@pytest.mark.parametrize("version", ["v1", "v2", "v3"])
+def test_arrays_of_former_versions(client: TestClient, settings: Settings, version: str) -> None:
+    settings.studies_dir().mkdir(parents=True, exist_ok=True)
+    shutil.copytree(FORMER / version, settings.studies_dir() / version)
+    study = Study.open(FORMER / version)
+    name, ref = next(iter(study.lines[0].arrays.items()))
+    place = study.place(study.lines[0], name)
+    answer = client.get(f"/api/studies/{version}/{place.file}?v={place.version}")
+    assert answer.content == (FORMER / version / "arrays" / ref.file).read_bytes()
+    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert client.get(f"/api/studies/{version}/study.safetensors").status_code == 404
+    packed = client.get(f"/api/studies/{version}/download").content
+    sent = client.post("/api/studies", content=packed, headers={"Content-Type": "application/zip"})
+    assert sent.status_code == 201, sent.text
+    folder = settings.uploads_dir() / sent.json()["id"]
+    assert sorted(path.name for path in folder.iterdir()) == ["study.json", "study.safetensors"]  # kept as of today
+    again = client.post("/api/studies", content=packed, headers={"Content-Type": "application/zip"})
+    assert (again.status_code, again.json()["id"]) == (200, sent.json()["id"])
+    views = [client.get(f"/api/studies/{one}/view").json()["figures"] for one in (version, sent.json()["id"])]
+    assert views[0] == views[1]
 
 
 @pytest.mark.parametrize(
@@ -113,8 +138,8 @@ def test_download(client: TestClient, settings: Settings, study: Study, tmp_path
     assert 'filename="mine.zip"' in answer.headers["content-disposition"]
     with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
         archive.extractall(tmp_path / "unpacked")
-    files = {ref.file for ref in study.lines[0].arrays.values()}
-    assert {path.name for path in (tmp_path / "unpacked").rglob("*") if path.is_file()} == {"study.json", *files}
+    names = {path.name for path in (tmp_path / "unpacked").rglob("*") if path.is_file()}
+    assert names == {"study.json", "study.safetensors"}
     assert Study.open(tmp_path / "unpacked" / "mine") == study
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import shutil
@@ -58,8 +59,8 @@ def test_what_is_downloaded_can_be_uploaded_elsewhere(client: TestClient, settin
     assert (entry["origin"], entry["shipped"], entry["title"]) == ("uploaded", False, study.title)
     assert entry["id"].startswith("mine-")
     assert client.get(answer.headers["location"]).json() == study.model_dump(mode="json") | {"id": entry["id"]}
-    for ref in study.lines[0].arrays.values():
-        assert client.get(f"/api/studies/{entry['id']}/arrays/{ref.file}").status_code == 200
+    path = f"/api/studies/{entry['id']}/study.safetensors?v={study.checksum}"
+    assert hashlib.sha256(client.get(path).content).hexdigest() == study.checksum
     assert client.get(f"/api/studies/{entry['id']}/view").json()["study"]["id"] == entry["id"]
     assert [one["origin"] for one in client.get("/api/studies").json()["studies"]] == ["uploaded"]
     again = send(client, client.get(f"/api/studies/{entry['id']}/download").content)
@@ -87,6 +88,24 @@ def changed(files: Files, change: Callable[[dict], None]) -> Files:
 
 
 def array(files: Files) -> str:
+    return next(name for name in files if name.endswith(".safetensors"))
+
+
+def resealed(files: Files, change: Callable[[bytes], bytes]) -> Files:
+    """With other arrays, and the checksum of those."""
+    content = change(files[array(files)])
+    files = changed(files, lambda d: d.update(checksum=hashlib.sha256(content).hexdigest()))
+    return files | {array(files): content}
+
+
+def former(files: Files, change: Callable[[Files], Files]) -> Files:
+    """A study of version 3 instead, changed."""
+    folder = REPOSITORY / "tests" / "assets" / "studies" / "v3"
+    found = {f"v3/{path.relative_to(folder)}": path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return change(found)
+
+
+def former_array(files: Files) -> str:
     return next(name for name in files if name.endswith(".bin"))
 
 
@@ -94,11 +113,31 @@ def an_array(document: dict, **changes: object) -> None:
     document["lines"][0]["arrays"]["recon"] |= changes
 
 
+def without_gamma(document: dict) -> None:
+    for ref in document["lines"][0]["arrays"].values():
+        if ref["shape"] == [1, 2, 1, 3]:
+            ref |= {"shape": [1, 2, 3], "axes": ["draw", "layer", "lambda"]}
+
+
 WRONG: dict[str, tuple[Callable[[Files], Files], str]] = {
     "no study": (lambda files: {"notes.txt": b"hello"}, "no study.json"),
-    "an array missing": (lambda files: {k: v for k, v in files.items() if k != array(files)}, "arrays are missing"),
-    "an array too short": (lambda files: files | {array(files): files[array(files)][:-1]}, "its shape asks for"),
-    "an array changed": (lambda files: files | {array(files): bytes(len(files[array(files)]))}, "hash of its content"),
+    "the arrays missing": (lambda files: {k: v for k, v in files.items() if k != array(files)}, "files are missing"),
+    "arrays changed": (lambda files: files | {array(files): bytes(len(files[array(files)]))}, "hash says"),
+    "arrays without a checksum": (lambda files: changed(files, lambda d: d.update(checksum="")), "hash says"),
+    "arrays too short": (lambda files: resealed(files, lambda c: c[:-1]), "its header asks for"),
+    "arrays of another kind": (lambda files: resealed(files, lambda c: c.replace(b'"F32"', b'"I32"', 1)), "damaged"),
+    "an array under another name": (lambda files: resealed(files, lambda c: c.replace(b"/recon", b"/recom")),
+                                    "no tensor"),
+    "an array more": (lambda files: changed(files, lambda d: d["lines"][0]["arrays"].pop("sar")), "no part"),
+    "another shape of an array": (lambda files: changed(files, lambda d: an_array(d, dtype="uint8")), "has the shape"),
+    "no header": (lambda files: resealed(files, lambda c: b""), "damaged"),
+    "two lines of one name": (lambda files: changed(files, lambda d: d["lines"].append(d["lines"][0])), "one name"),
+    "a former array missing": (lambda files: former(files, lambda f: {k: v for k, v in f.items()
+                                                                      if k != former_array(f)}), "files are missing"),
+    "a former array changed": (lambda files: former(files, lambda f: f | {
+        former_array(f): bytes(len(f[former_array(f)]))}), "hash says"),
+    "a file more beside former arrays": (lambda files: former(files, lambda f: f | {"v3/arrays/run.sh": b"rm"}),
+                                         "no part of the study"),
     "a file more": (lambda files: files | {"theirs/run.sh": b"rm"}, "no part of the study"),
     "another folder": (lambda files: files | {"other/study.txt": b""}, "leads out"),
     "a way up": (lambda files: files | {"theirs/../../evil.bin": b""}, "leads out"),
@@ -119,7 +158,9 @@ WRONG: dict[str, tuple[Callable[[Files], Files], str]] = {
     "axes in another order": (lambda files: changed(files, lambda d: an_array(
         d, shape=[3, 1, 2, 1], axes=["lambda", "gamma", "layer", "draw"])), "does not fit"),
     "an axis too few": (lambda files: changed(files, lambda d: an_array(
-        d, shape=[1, 2, 3], axes=["draw", "layer", "lambda"])), "be drawn"),
+        d, shape=[1, 2, 3], axes=["draw", "layer", "lambda"])), "has the shape"),
+    "an axis too few, in the arrays too": (lambda files: resealed(changed(files, without_gamma), lambda c: c.replace(
+        b'[1,2,1,3]', b'[1,2,3]  ')), "be drawn"),
 }  # fmt: skip
 
 
@@ -148,7 +189,7 @@ def test_entries_that_are_no_files(client: TestClient, settings: Settings, files
     for damaged in (b"", b"PK", b"not a zip at all", zipped(files)[:-30], zipped(files)[:100]):
         assert "zip archive" in assert_error(send(client, damaged), 422, "refused")["what"]
     flipped = bytearray(zipped(files))
-    flipped[flipped.index(b".bin") + 8] ^= 255  # in the compressed bytes
+    flipped[flipped.index(b".safetensors") + 16] ^= 255  # in the compressed bytes
     assert_error(send(client, bytes(flipped)), 422, "refused")
     assert kept(settings) == []
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from sarqc.errors import NotFound, Refused
+from sarqc.figures import lab_view
 from sarqc.settings import Settings
-from sarqc.study.document import SCHEMA_VERSION, Line, ModelFacts, Study, StudyWriter
+from sarqc.study.document import SCHEMA_VERSION, Line, ModelFacts, Study, StudyWriter, one_draw, rewrite
+from tests.synthetic_study import write_study
+
+FORMER = Path(__file__).parents[1] / "assets" / "studies"
 
 
 def a_study(folder: Path, values: np.ndarray) -> Study:
@@ -44,7 +51,7 @@ def test_writing_again_replaces_the_whole(tmp_path: Path) -> None:
     a_study(tmp_path / "a", np.ones((1, 1, 2)))
     study = Study.open(tmp_path / "a")
     assert study.array(study.lines[0], "perplexity").tolist() == [[[1, 1]]]
-    assert len(list((tmp_path / "a" / "arrays").iterdir())) == 1
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["study.json", "study.safetensors"]
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
@@ -62,16 +69,95 @@ def test_no_study_a_newer_one_and_a_damaged_one(tmp_path: Path) -> None:
         Study.open(tmp_path / "a")
 
 
-def test_a_study_from_before_texts_and_speed(tmp_path: Path) -> None:
-    a_study(tmp_path / "a", np.zeros((1, 1, 2)))
-    path = tmp_path / "a" / "study.json"
-    document = json.loads(path.read_text())
-    for line in document["lines"]:
-        assert line.pop("texts") == []
-        assert line.pop("speed") is None
-    path.write_text(json.dumps(document | {"schema_version": 2}))
-    study = Study.open(tmp_path / "a")
-    assert (study.schema_version, study.lines[0].texts, study.lines[0].speed) == (SCHEMA_VERSION, (), None)
+def test_the_file_is_one_that_safetensors_reads(tmp_path: Path) -> None:
+    written = write_study(tmp_path / "toy", auto=True)
+    read = load_file(tmp_path / "toy" / "study.safetensors")
+    expected = {f"{line.name}/{line.bits}/{name}" for line in written.lines for name in line.arrays}
+    assert read.keys() == expected
+    for line in written.lines:
+        for name, ref in line.arrays.items():
+            theirs, ours = read[f"{line.name}/{line.bits}/{name}"], written.array(line, name)
+            assert (theirs.dtype, theirs.shape) == (np.dtype(ref.dtype), ref.shape)
+            assert theirs.tobytes() == ours.tobytes()
+            place, content = written.place(line, name), (tmp_path / "toy" / "study.safetensors").read_bytes()
+            assert content[place.offset : place.offset + theirs.nbytes] == theirs.tobytes()
+            assert place.offset % theirs.itemsize == 0
+    assert written.checksum == place.version == hashlib.sha256(content).hexdigest()
+    assert Study.open(tmp_path / "toy") == written
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda content: content[:-1], "bytes and its header asks for"),
+        (lambda content: content + b"x", "bytes and its header asks for"),
+        (lambda content: content[:4], "damaged"),
+        (lambda content: b"\xff" * 8 + content[8:], "longer than the file"),
+        (lambda content: content.replace(b'"F32"', b'"F64"'), "damaged"),
+        (lambda content: content.replace(b"[1,1,2]", b"[1,1,3]"), "bytes of its shape"),
+        (lambda content: content.replace(b"[1,1,2]", b"[1,2,1]"), r"has the shape \(1, 2, 1\)"),
+        (lambda content: content.replace(b"/perplexity", b"/perplexitx"), "no tensor"),
+        (lambda content: None, "missing"),
+    ],
+)
+def test_damaged_arrays_are_refused_by_what_is_wrong(
+    tmp_path: Path, change: Callable[[bytes], bytes | None], what: str
+) -> None:
+    study = a_study(tmp_path / "a", np.zeros((1, 1, 2)))
+    path = tmp_path / "a" / "study.safetensors"
+    content = change(path.read_bytes())
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(Refused, match=what):
+        study.array(study.lines[0], "perplexity")
+
+
+def test_a_writer_takes_its_own_arrays_once(tmp_path: Path) -> None:
+    study = a_study(tmp_path / "a", np.zeros((1, 1, 2)))
+    writer = StudyWriter(tmp_path / "b")
+    with pytest.raises(ValueError, match="not added here"):
+        writer.finish(study)
+    array = writer.add(np.zeros((1, 1, 2)), ("draw", "gamma", "lambda"))
+    line = study.lines[0].model_copy(update={"arrays": {"perplexity": array}})
+    with pytest.raises(ValueError, match="twice"):
+        writer.finish(study.model_copy(update={"lines": (line, line)}))
+    writer.discard()
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize("version", ["v1", "v2", "v3"])
+def test_former_versions_open_and_are_rewritten_with_the_same_numbers(version: str, tmp_path: Path) -> None:
+    folder = FORMER / version
+    document = json.loads((folder / "study.json").read_text(encoding="utf-8"))
+    assert f"v{document['schema_version']}" == version
+    study = Study.open(folder)
+    assert (study.id, study.schema_version) == (version, SCHEMA_VERSION)
+    assert (study.lines[0].texts, study.lines[0].speed, study.lines[0].selected) == ((), None, None)
+    for line, was in zip(study.lines, document["lines"], strict=True):
+        for name, ref in was["arrays"].items():
+            content = (folder / "arrays" / ref["file"]).read_bytes()
+            stored = np.frombuffer(content, ref["dtype"]).reshape(ref["shape"])
+            expected = stored
+            if version == "v3" and name in ("recon", "held_out"):
+                assert (stored[:, 1] == 0).all()  # no token reached that expert
+                expected = stored.copy()
+                expected[:, 1] = np.nan
+            assert study.array(line, name).tobytes() == expected.tobytes()
+            place = study.place(line, name)
+            assert (folder / place.file).read_bytes() == content
+            assert (place.offset, place.version) == (0, ref["file"][:-4])
+    alone = one_draw(study, study.lines[0].draws[1])
+    np.testing.assert_array_equal(alone.read(alone.lines[0], "recon"), study.read(study.lines[0], "recon")[1:2])
+    for layer in (None, 0, 1):
+        json.dumps(lab_view(study, layer=layer), allow_nan=False)
+    new = rewrite(study, tmp_path / "new")
+    assert Study.open(tmp_path / "new") == new
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+    for line, same in zip(study.lines, new.lines, strict=True):
+        for name in line.arrays:
+            assert new.array(same, name).tobytes() == study.array(line, name).tobytes()
+    assert lab_view(new, layer=1)["figures"] == lab_view(study, layer=1)["figures"]
 
 
 def test_every_shipped_study_opens(settings: Settings) -> None:
@@ -82,6 +168,8 @@ def test_every_shipped_study_opens(settings: Settings) -> None:
         assert study.id == folder.name
         for line in study.lines:
             points = (len(line.draws), len(line.gammas), len(line.lams))
+            tokens = study.read(line, "tokens")
+            reached = True if tokens is None else (tokens > 0)[..., None, None]
             for name, ref in line.arrays.items():
                 array = study.array(line, name)
                 assert array.shape == ref.shape
@@ -92,4 +180,5 @@ def test_every_shipped_study_opens(settings: Settings) -> None:
                     assert np.isfinite(array).all()
                 if name in ("recon", "sar", "drift", "held_out"):
                     assert array.shape == (points[0], len(study.layers), *points[1:])
-                    assert np.isfinite(array).all()
+                    assert (np.isfinite(array) == reached).all() if name in ("recon", "held_out") else True
+                    assert np.isfinite(array[np.broadcast_to(reached, array.shape)]).all()

@@ -12,7 +12,7 @@ from sarqc.errors import NotFound
 from sarqc.figures import sentence as sentence_words
 from sarqc.figures.numbers import difference_decimals, number, plus_minus
 from sarqc.figures.sentence import plain, sentence, small_print
-from sarqc.study.document import ArrayRef
+from sarqc.study.document import ArrayRef, StudyWriter
 from sarqc.study.facts import equal_points, has_lam, is_point, lam_index, layer_slice, line_facts
 from sarqc.study.paired import mean_over_draws, paired_difference, paired_items, spans, sweet_spot
 from tests.synthetic_study import CURVE, GAMMAS, LAMS, write_study
@@ -198,13 +198,13 @@ class TestAuto:
         alone = study.model_copy(update={"lines": (study.line("sarqc-gbs-auto", 2),)})
         assert alone.line("sarqc-gbs", 2).selected == "layer"
 
-    def test_omniquant_is_lambda_zero_of_its_line(self, study):
-        same = {"method": "sarqc-omniquant", "baseline": "omniquant"}
-        lines = (
-            study.line("sarqc-gs", 2).model_copy(update=same),
-            study.line("sarqc-gs-auto", 2).model_copy(update=same),
-        )
-        other = study.model_copy(update={"lines": lines[::-1]})
+    def test_omniquant_is_lambda_zero_of_its_line(self, study, tmp_path):
+        writer, lines = StudyWriter(tmp_path / "other"), []
+        for line in (study.line("sarqc-gs-auto", 2), study.line("sarqc-gs", 2)):
+            arrays = {name: writer.add(study.array(line, name), ref.axes) for name, ref in line.arrays.items()}
+            same = {"method": "sarqc-omniquant", "baseline": "omniquant", "arrays": arrays}
+            lines.append(line.model_copy(update=same))
+        other = writer.finish(study.model_copy(update={"lines": tuple(lines)}))
         for name in ("sarqc-omniquant", "sarqc-omniquant-auto"):
             facts = line_facts(other, method=name, bits=2, layer=None)
             assert facts.baseline.label == "OmniQuant"

@@ -71,11 +71,11 @@ const opened = new Map();
 /**
  * Bytes of a study's array, or a slice of it, kept once fetched. A server that ignores ranges still works.
  * @param {string} study
- * @param {{file: string, offset: number, length: number}} info
+ * @param {{file: string, version: string, offset: number, length: number}} info
  * @returns {Promise<ArrayBuffer>}
  */
 export function arrayBytes(study, info) {
-  const path = `/api/studies/${encodeURIComponent(study)}/arrays/${info.file}`;
+  const path = `/api/studies/${encodeURIComponent(study)}/${info.file}?v=${info.version}`;
   const key = `${path}#${info.offset}`;
   let bytes = opened.get(key);
   if (!bytes) {

@@ -1,0 +1,108 @@
+"""The arrays of a study in one safetensors file: eight bytes with the length of a header, the header (JSON: dtype,
+shape and bytes of each tensor by name), and the numbers, little-endian and in C order.
+
+Written and read here so that a large study is never in memory as a whole, and so that a browser can be told the bytes
+of one layer: ``Tensor.offset`` counts from the start of the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import struct
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from sarqc.errors import Refused
+
+FILE = "study.safetensors"
+REMEDY = "Make or download the study again."
+_CODES = {"float32": "F32", "uint8": "U8"}  # ours → safetensors'
+_DTYPES = {code: dtype for dtype, code in _CODES.items()}
+_MOST_HEADER = 100 << 20  # bytes; what the safetensors library reads at most
+_CHUNK = 1 << 20
+
+
+class Tensor(NamedTuple):
+    """Where a tensor is in its file, and what it is."""
+
+    dtype: str  # "float32" or "uint8"
+    shape: tuple[int, ...]
+    offset: int  # bytes from the start of the file
+
+    @property
+    def length(self) -> int:
+        """Its bytes."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+
+def write_tensors(path: Path, parts: Mapping[str, tuple[str, tuple[int, ...], Path]]) -> str:
+    """Joins files of raw numbers (dtype, shape, file, by tensor name) to one, and returns its SHA-256.
+
+    Tensors stand in the order of their names, floats first, so that each begins at a multiple of its item's size.
+    """
+    header: dict[str, object] = {}
+    begin, order = 0, sorted(parts, key=lambda name: (parts[name][0] != "float32", name))
+    for name in order:
+        dtype, shape, _ = parts[name]
+        length = Tensor(dtype, shape, 0).length
+        header[name] = {"dtype": _CODES[dtype], "shape": list(shape), "data_offsets": [begin, begin + length]}
+        begin += length
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    digest = hashlib.sha256()
+    with path.open("wb") as file:
+        for chunk in (struct.pack("<Q", len(text)), text):
+            file.write(chunk)
+            digest.update(chunk)
+        for name in order:
+            with parts[name][2].open("rb") as part:
+                while chunk := part.read(_CHUNK):
+                    file.write(chunk)
+                    digest.update(chunk)
+    return digest.hexdigest()
+
+
+def tensors_of(path: Path) -> Mapping[str, Tensor]:
+    """The tensors of a file by name. Raises ``Refused`` where it is missing, damaged, or holds other kinds."""
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        raise Refused(f"{path.name} is missing", str(path.parent), REMEDY) from None
+    return _read_header(path, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=64)
+def _read_header(path: Path, modified: int, size: int) -> Mapping[str, Tensor]:
+    """Read once as long as the file is the same."""
+    try:
+        with path.open("rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            if length > min(size - 8, _MOST_HEADER):
+                raise ValueError("its header is longer than the file")
+            header = json.loads(file.read(length).decode("utf-8"))
+        header.pop("__metadata__", None)
+        tensors, end = {}, 0
+        for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+            begin, stop = entry["data_offsets"]
+            shape = tuple(int(axis) for axis in entry["shape"])
+            tensor = Tensor(_DTYPES[entry["dtype"]], shape, 8 + length + begin)
+            if begin != end or stop != begin + tensor.length or min(shape, default=1) < 0:
+                raise ValueError(f"{name} has not the bytes of its shape")
+            tensors[name], end = tensor, stop
+        if 8 + length + end != size:
+            raise ValueError(f"it has {size} bytes and its header asks for {8 + length + end}")
+    except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise Refused(f"{path.name} is damaged: {error}", str(path.parent), REMEDY) from None
+    return tensors
+
+
+def map_tensor(path: Path, tensor: Tensor) -> np.ndarray:
+    """The numbers of a tensor, read-only, mapped from its file."""
+    dtype = np.dtype(tensor.dtype).newbyteorder("<")
+    return np.memmap(path, dtype=dtype, mode="r", offset=tensor.offset, shape=tensor.shape)
