@@ -124,5 +124,5 @@ def test_lanes(client: TestClient) -> None:
 def test_the_interface_describes_itself(client: TestClient, caplog) -> None:
     with caplog.at_level(logging.WARNING):
         paths = client.get("/api/openapi.json").json()["paths"]
-    assert {"/api/health", "/api/runs/{run_id}/events", "/api/studies/{study_id}/arrays/{file}"} <= paths.keys()
+    assert {"/api/health", "/api/runs/{run_id}/events", "/api/studies/{study_id}/study.safetensors"} <= paths.keys()
     assert client.get("/docs").status_code == 404  # its page would load from a CDN
