@@ -21,7 +21,7 @@ _STEP = """
       <p class="ask-text"><strong>Guess first.</strong> {ask}</p>
       <div class="ask-controls" data-part="ask"></div>
       <button type="button" class="act" data-part="show" data-control="show" data-testid="show">{show}</button>
-      <p class="answer" data-part="answer" data-testid="answer" tabindex="-1" aria-live="polite"></p>
+      <p class="answer" data-part="answer" data-testid="answer" tabindex="-1" aria-live="polite" aria-atomic="true"></p>
     </div>
     <div class="step-controls" data-part="controls"></div>
   </div>

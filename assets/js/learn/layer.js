@@ -6,162 +6,210 @@
 
 import { nearest } from "../base/address_bar.js";
 import { arrayBytes } from "../base/client.js";
-import { h } from "../base/dom.js";
 import { change, percent } from "../base/format.js";
+import { html, render } from "../base/html.js";
 import { colour } from "../base/theme.js";
 import { openArray } from "../charts/bind.js";
 import { axis, curve, endLabels, frame, guessGlyph, key, panel, spread, upright } from "../charts/chart.js";
 import { ROLES } from "../charts/svg.js";
-import { oneFromStudy } from "./address.js";
+import { asking, oneFromStudy } from "./address.js";
 import { slider } from "./controls.js";
-import { bestOf, column, viewOf, whileLoading } from "./shipped_study.js";
+import { bestOf, column, viewOf } from "./shipped_study.js";
+
+/**
+ * @typedef {import("./types.d.ts").Asking & {lambda: number}} Settings
+ * @typedef {import("./types.d.ts").View} View
+ * @typedef {{view: View, surface: Surface|null}} Data
+ * @typedef {{matrix: (lambda: number) => ArrayLike<number>[], scale: number}} Surface |Ŵ − W| at a λ, in cells; `scale` is its
+ * largest value at any
+ * @typedef {NonNullable<ReturnType<typeof facts>>} Facts
+ */
 
 export const state = { guess: oneFromStudy("guess"), lambda: oneFromStudy("λ") };
+
+/** @type {Settings} */
 export const start = { lambda: 0.1 };
 
+/**
+ * @param {import("./types.d.ts").Given} given
+ * @returns {Promise<Data>}
+ */
+export async function prepare({ study: { id, bits, identity, layer: name } }) {
+  const model = await viewOf(id, { method: identity, bits });
+  const { index } = model.layers.find((layer) => layer.name === name) ?? model.layers[model.layers.length - 1];
+  const view = await viewOf(id, { method: identity, bits, layer: index });
+  const info = view.arrays.surface;
+  if (!info) return { view, surface: null };
+  const array = openArray(await arrayBytes(id, info), info);
+  return { view, surface: { matrix: (lambda) => array.matrix(0, lambda), scale: info.scale } };
+}
+
+/** @type {import("./types.d.ts").StepModule<Settings, Data, Facts>["values"]} */
+export const values = (_, data) => (data ? { guess: data.view.lams, lambda: data.view.lams } : null);
+
+/**
+ * @param {Settings} settings
+ * @param {Data|null} data
+ */
+export function facts(settings, data) {
+  if (!data) return null;
+  const { view, surface } = data;
+  return {
+    ...asking(settings),
+    guess: settings.guess,
+    lams: view.lams,
+    names: view.lam_texts,
+    layer: view.layers[view.layer ?? 0].label,
+    seen: column(view, "recon"),
+    unseen: column(view, "held_out"),
+    drift: column(view, "drift"),
+    own: nearest(view.lams, settings.guess) ?? 0,
+    at: nearest(view.lams, settings.lambda) ?? 0,
+    table: view.table,
+    surface,
+  };
+}
+
+/** @type {import("./types.d.ts").StepModule<Settings, Data, Facts>["answer"]} */
+export function answer({ names, seen, unseen, drift, guess, own, at }) {
+  const said = guess === undefined ? "" : `You said ${names[own]}. `;
+  const against = (/** @type {(number|null)[]} */ errors) => change(Number(errors[at]) / Number(errors[0]) - 1);
+  return [
+    `${said}Calibration text is best at λ = ${names[bestOf(seen)]}, `,
+    { role: "held_out", text: `unseen text at λ = ${names[bestOf(unseen)]}` },
+    `. At λ = ${names[at]}, against λ = 0: error on unseen text ${against(unseen)}, `,
+    { role: "drift", text: `drift ${against(drift)}` },
+    ". In the maps of the layer’s weights, a stronger colour has moved further.",
+  ];
+}
+
+/** @param {Facts} facts */
+export function aria({ layer, names, seen, unseen, answered }) {
+  const text = `Reconstruction error of ${layer} over λ: on calibration text best at λ = ${names[bestOf(seen)]}`;
+  return answered ? `${text}, on unseen text at ${names[bestOf(unseen)]}.` : `${text}.`;
+}
+
+/** @param {Facts} facts */
+export function table({ table: { columns, rows }, answered }) {
+  const keys = ["lambda", ...(answered ? ["recon", "held_out", "sar", "drift"] : ["recon"])];
+  return { columns: columns.filter((column) => keys.includes(column.key)), rows };
+}
+
+/**
+ * The curves' panel and whether their names have room at its right.
+ * @param {import("../charts/svg.js").Size} size
+ * @param {Facts} facts
+ */
+function panelOf({ width, height }, { answered, seen, unseen, lams }) {
+  const narrow = width < 560;
+  const box = { left: 56, right: width - (narrow ? 24 : 118), top: narrow ? 62 : 44, bottom: height - 56 };
+  return { narrow, at: panel(box, lams.length, spread(answered ? [...seen, ...unseen] : seen)) };
+}
+
+/**
+ * @param {import("./stage.js").Stage<Settings, Data, Facts>} stage
+ * @returns {import("./types.d.ts").StepView<Facts>}
+ */
 export function create(stage) {
-  let view = null;
-  let array = null;
-  let place = null;
-  let scene = () => [];
-  const { id, bits, identity, layer: name } = stage.study;
-  const lambda = slider({
-    control: "lambda",
-    sign: "λ",
-    label: "λ, weight of the drift penalty",
-    names: ["0"],
-    change: (position) => stage.set({ lambda: view.lams[position] }),
-  });
-  stage.part("controls").append(lambda.element);
-  const maps = h(
-    "div",
-    { class: "learn-maps" },
-    [0, 1].map(() => h("figure", {}, h("canvas", { width: 40, height: 40, role: "img" }), h("figcaption", {}))),
-  );
+  const { board } = stage;
+  const maps = document.createElement("div");
   stage.part("canvas").after(maps);
-  const board = stage.board((size) => scene(size));
   const guess = board.handle({
     control: "guess",
     label: "Your guess of the best λ",
     glyph: guessGlyph(),
-    drag: (x) => view && stage.set({ guess: view.lams[place.position(x)] }),
-    step: (dx) =>
-      view && stage.set({ guess: view.lams[Math.max(0, Math.min(view.lams.length - 1, at(stage.state.guess) + dx))] }),
+    drag: (x) => {
+      const { facts } = stage;
+      if (facts) stage.set({ guess: facts.lams[panelOf(board.size, facts).at.position(x)] });
+    },
+    step: (dx) => {
+      if (!stage.facts) return;
+      const { lams, own } = stage.facts;
+      stage.set({ guess: lams[Math.max(0, Math.min(lams.length - 1, own + dx))] });
+    },
   });
   guess.show(false);
 
-  whileLoading(stage, async () => {
-    const whole = await viewOf(id, { method: identity, bits });
-    const { index } = whole.layers.find((one) => one.name === name) ?? whole.layers.at(-1);
-    const found = await viewOf(id, { method: identity, bits, layer: index });
-    const info = found.arrays.surface;
-    array = info ? openArray(await arrayBytes(id, info), info) : null;
-    view = found;
-    stage.values({ guess: view.lams, lambda: view.lams });
-    lambda.names(view.lam_texts);
-    guess.show(true);
-  });
-
-  const at = (value) => nearest(view.lams, value) ?? 0;
-
-  scene = ({ width, height }) => {
-    if (!view) return [];
-    const [seen, unseen] = [column(view, "recon"), column(view, "held_out")];
-    const narrow = width < 560;
-    const range = spread(stage.shown ? [...seen, ...unseen] : seen);
-    place = panel(
-      { left: 56, right: width - (narrow ? 24 : 118), top: narrow ? 62 : 44, bottom: height - 56 },
-      view.lams.length,
-      range,
-    );
-    const own = at(stage.state.guess);
-    guess.at(place.x(own), place.bottom + 40, view.lams[own], `λ = ${view.lam_texts[own]}`);
-    guess.still(stage.shown);
-    guess.show(stage.hasGuess);
-    const curves = [
-      { role: ROLES.recon, text: "calibration text", value: seen.at(-1) },
-      ...(stage.shown ? [{ role: ROLES.heldOut, text: "unseen text", value: unseen.at(-1) }] : []),
-    ];
-    return [
-      frame(place, `Reconstruction error, ${view.layers[view.layer].label}`, (value) => percent(value), {
-        lines: narrow ? 1 : 0,
-      }),
-      axis(place, view.lam_texts),
-      stage.hasGuess ? upright(place, own, { stroke: "var(--series-4)", dash: "4 4" }) : null,
-      stage.shown ? upright(place, at(stage.state.lambda)) : null,
-      curve(place, seen, ROLES.recon),
-      stage.shown ? curve(place, unseen, ROLES.heldOut) : null,
-      narrow ? key(place, curves) : endLabels(place, curves),
-    ];
-  };
-
-  function drawMaps() {
-    maps.classList.toggle("is-waiting", !stage.shown || !array);
-    if (!array || !stage.shown) return;
-    const scale = view.arrays.surface.scale;
-    [0, at(stage.state.lambda)].forEach((position, side) => {
-      const figure = maps.children[side];
-      paint(figure.querySelector("canvas"), array.matrix(0, position), scale);
-      const text = `|Ŵ − W| at λ = ${view.lam_texts[position]}`;
-      figure.querySelector("figcaption").textContent = text;
-      figure.querySelector("canvas").setAttribute("aria-label", `Map of ${text}`);
-    });
-  }
-
   return {
-    draw() {
-      if (view) lambda.at(at(stage.state.lambda));
-      drawMaps();
-    },
-    answer() {
-      if (!view) return [];
-      const [seen, unseen, drift] = ["recon", "held_out", "drift"].map((key) => column(view, key));
-      const [best, own, shown] = [bestOf(unseen), at(stage.state.guess), at(stage.state.lambda)];
-      const said = stage.state.guess === undefined ? "" : `You said ${view.lam_texts[own]}. `;
-      const less = (values) => change(values[shown] / values[0] - 1);
+    controls: (facts) =>
+      slider({
+        control: "lambda",
+        sign: "λ",
+        label: "λ, weight of the drift penalty",
+        names: facts?.names ?? [],
+        position: facts?.at ?? 0,
+        change: (position) => facts && stage.set({ lambda: facts.lams[position] }),
+      }),
+    draw(size, facts) {
+      const { answered, hasGuess, names, seen, unseen, own, lams, at: position } = facts;
+      const { narrow, at } = panelOf(size, facts);
+      guess.at(at.x(own), at.bottom + 40, lams[own], `λ = ${names[own]}`);
+      guess.still(answered);
+      guess.show(hasGuess);
+      /** @type {{role: import("../charts/svg.js").Role, text: string, value: number}[]} */
+      const curves = [{ role: ROLES.recon, text: "calibration text", value: Number(seen[seen.length - 1]) }];
+      if (answered) curves.push({ role: ROLES.heldOut, text: "unseen text", value: Number(unseen[unseen.length - 1]) });
       return [
-        `${said}Calibration text is best at λ = ${view.lam_texts[bestOf(seen)]}, `,
-        { role: "held_out", text: `unseen text at λ = ${view.lam_texts[best]}` },
-        `. At λ = ${view.lam_texts[shown]}, against λ = 0: error on unseen text ${less(unseen)}, `,
-        { role: "drift", text: `drift ${less(drift)}` },
-        ". In the maps of the layer’s weights, a stronger colour has moved further.",
+        frame(at, `Reconstruction error, ${facts.layer}`, (value) => percent(value), { lines: narrow ? 1 : 0 }),
+        axis(at, names),
+        hasGuess && upright(at, own, { stroke: "var(--series-4)", dash: "4 4" }),
+        answered && upright(at, position),
+        curve(at, seen, ROLES.recon),
+        answered && curve(at, unseen, ROLES.heldOut),
+        narrow ? key(at, curves) : endLabels(at, curves),
       ];
     },
-    aria() {
-      if (!view) return "The study is being fetched.";
-      const seen = column(view, "recon");
-      const text = `Reconstruction error of ${view.layers[view.layer].label} over λ: on calibration text best at λ = ${view.lam_texts[bestOf(seen)]}`;
-      return stage.shown
-        ? `${text}, on unseen text at ${view.lam_texts[bestOf(column(view, "held_out"))]}.`
-        : `${text}.`;
-    },
-    table() {
-      const keys = stage.shown ? ["recon", "held_out", "sar", "drift"] : ["recon"];
-      const columns = view ? view.table.columns.filter((one) => one.key === "lambda" || keys.includes(one.key)) : [];
-      return { columns, rows: view?.table.rows ?? [] };
-    },
+    paint: (facts) => paint(maps, facts),
   };
 }
 
-/** A matrix as pixels: from the surface's colour at 0 to the colour of drift at the largest value. */
-function paint(canvas, matrix, scale) {
+/**
+ * Both maps of the layer's weights: at λ = 0 and at the λ that is set.
+ * @param {HTMLElement} place
+ * @param {Facts|null} facts
+ */
+function paint(place, facts) {
+  const surface = facts?.answered ? facts.surface : null;
+  const sides = facts && surface ? [0, facts.at] : [null, null];
+  const text = (/** @type {number|null} */ at) => (facts && at !== null ? `|Ŵ − W| at λ = ${facts.names[at]}` : "");
+  place.className = `learn-maps${surface ? "" : " is-waiting"}`;
+  render(
+    sides.map(
+      (at) => html`<figure>
+        <canvas width="40" height="40" role="img" aria-label="Map of ${text(at)}"></canvas>
+        <figcaption>${text(at)}</figcaption>
+      </figure>`,
+    ),
+    place,
+  );
+  place.querySelectorAll("canvas").forEach((canvas, side) => {
+    const at = sides[side];
+    if (surface && at !== null) paintMap(canvas, surface.matrix(at), surface.scale);
+  });
+}
+
+/**
+ * A matrix as pixels: from the surface's colour at 0 to the colour of drift at the largest value.
+ * @param {HTMLCanvasElement} canvas
+ * @param {ArrayLike<number>[]} matrix
+ * @param {number} scale
+ */
+function paintMap(canvas, matrix, scale) {
+  const context = canvas.getContext("2d");
+  if (!context) return;
   const [rows, columns] = [matrix.length, matrix[0].length];
   Object.assign(canvas, { width: columns, height: rows });
-  const context = canvas.getContext("2d");
-  const rgb = (name) => {
+  const rgb = (/** @type {string} */ name) => {
     context.fillStyle = colour(name);
     const hex = context.fillStyle;
     return [1, 3, 5].map((first) => parseInt(hex.slice(first, first + 2), 16));
   };
   const [low, high] = [rgb("--surface"), rgb("--drift-ink")];
   const image = context.createImageData(columns, rows);
-  matrix.forEach((row, r) =>
-    row.forEach((value, c) => {
-      const share = Math.min(1, value / scale);
-      const first = 4 * (r * columns + c);
-      for (let i = 0; i < 3; i += 1) image.data[first + i] = low[i] + share * (high[i] - low[i]);
-      image.data[first + 3] = 255;
-    }),
-  );
+  for (let cell = 0; cell < rows * columns; cell += 1) {
+    const share = Math.min(1, matrix[Math.floor(cell / columns)][cell % columns] / scale);
+    for (let i = 0; i < 3; i += 1) image.data[4 * cell + i] = low[i] + share * (high[i] - low[i]);
+    image.data[4 * cell + 3] = 255;
+  }
   context.putImageData(image, 0, 0);
 }

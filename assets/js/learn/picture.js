@@ -46,16 +46,23 @@ const KEPT = [
   "viewBox",
 ];
 
-/** An element with its children as they are drawn, or null for what is not seen. */
+/**
+ * An element as it is drawn, with its children, or null for what is not seen.
+ * @param {Element} element
+ * @param {CSSStyleDeclaration|null} above the style of its parent: what is handed down need not be written twice
+ */
 function drawn(element, above) {
-  if (element.nodeType === Node.TEXT_NODE) return document.createTextNode(element.data);
   const style = getComputedStyle(element);
   const shape = ["circle", "rect", "path", "line"].includes(element.tagName);
-  const clear = (paint) => paint === "none" || paint === "transparent" || paint === "rgba(0, 0, 0, 0)";
+  const clear = (/** @type {string} */ paint) =>
+    paint === "none" || paint === "transparent" || paint === "rgba(0, 0, 0, 0)";
   const clips = Boolean(element.closest("clipPath"));
   if (!clips && (style.display === "none" || (shape && clear(style.fill) && clear(style.stroke)))) return null;
   const copy = document.createElementNS(NAMESPACE, element.tagName);
-  for (const name of KEPT) if (element.hasAttribute(name)) copy.setAttribute(name, element.getAttribute(name));
+  for (const name of KEPT) {
+    const value = element.getAttribute(name);
+    if (value !== null) copy.setAttribute(name, value);
+  }
   for (const name of INHERITED) {
     const value = style.getPropertyValue(name);
     if (value !== above?.getPropertyValue(name)) copy.setAttribute(name, value.replaceAll('"', "'"));
@@ -64,34 +71,38 @@ function drawn(element, above) {
     const value = style.getPropertyValue(name);
     if (value !== usual) copy.setAttribute(name, value);
   }
-  copy.append(...[...element.childNodes].map((child) => drawn(child, style)).filter(Boolean));
+  for (const child of element.childNodes) {
+    const seen = child instanceof Element ? drawn(child, style) : child.cloneNode();
+    if (seen) copy.append(seen);
+  }
   return copy;
 }
 
-/** Maps beside each other with their captions, for a place of a width; their pixels stay sharp. */
+/**
+ * Maps beside each other with their captions; their pixels stay sharp.
+ * @param {HTMLElement[]} figures
+ * @param {number} width of the place
+ * @param {number} top of the place
+ */
 function maps(figures, width, top) {
-  const shown = figures.filter((figure) => getComputedStyle(figure).visibility === "visible" && figure.offsetWidth);
+  const seen = figures.filter((figure) => getComputedStyle(figure).visibility === "visible" && figure.offsetWidth);
   const gap = 2 * BESIDE;
-  const whole = shown.reduce((total, figure) => total + figure.offsetWidth, gap * (shown.length - 1));
+  const whole = seen.reduce((total, figure) => total + figure.offsetWidth, gap * (seen.length - 1));
   let x = (width - whole) / 2;
-  return shown.map((figure) => {
-    const map = figure.querySelector("canvas");
-    const [wide, high] = [map.offsetWidth, map.offsetHeight];
-    const drawing = s("image", {
-      x,
-      y: top,
-      width: wide,
-      height: high,
-      href: map.toDataURL(),
-      style: "image-rendering:pixelated",
-    });
-    const words = s(
-      "text",
-      { x: x + wide / 2, y: top + high + 18, "text-anchor": "middle", "font-size": 12, fill: colour("--ink-2") },
-      figure.querySelector("figcaption").textContent,
-    );
+  return seen.map((figure) => {
+    const [left, map] = [x, figure.querySelector("canvas")];
     x += figure.offsetWidth + gap;
-    return [drawing, words];
+    if (!map) return null;
+    const [wide, high] = [map.offsetWidth, map.offsetHeight];
+    const style = "image-rendering:pixelated";
+    return [
+      s("image", { x: left, y: top, width: wide, height: high, href: map.toDataURL(), style }),
+      s(
+        "text",
+        { x: left + wide / 2, y: top + high + 18, "text-anchor": "middle", "font-size": 12, fill: colour("--ink-2") },
+        figure.querySelector("figcaption")?.textContent,
+      ),
+    ];
   });
 }
 
@@ -107,7 +118,8 @@ export function asSvg(svg, { title, figures = [] }) {
   const height = TITLE + tall + below;
   const family = getComputedStyle(svg).fontFamily.replaceAll('"', "'");
   const body = drawn(svg, null);
-  for (const [name, value] of Object.entries({ y: TITLE, width, height: tall })) body.setAttribute(name, value);
+  for (const [name, value] of Object.entries({ y: TITLE, width, height: tall }))
+    body?.setAttribute(name, String(value));
   const root = s(
     "svg",
     { xmlns: NAMESPACE, width, height, viewBox: `0 0 ${width} ${height}`, "font-family": family },
@@ -119,7 +131,7 @@ export function asSvg(svg, { title, figures = [] }) {
   return { text: new XMLSerializer().serializeToString(root), width, height };
 }
 
-const address = (text) => `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+const address = (/** @type {string} */ text) => `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
 
 /**
  * The address of a picture of a drawing, for a link to save.
@@ -136,6 +148,6 @@ export async function pictureOf(kind, svg, more) {
   await image.decode();
   const canvas = document.createElement("canvas");
   Object.assign(canvas, { width: Math.round(SCALE * width), height: Math.round(SCALE * height) });
-  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
   return canvas.toDataURL("image/png");
 }

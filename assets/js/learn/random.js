@@ -7,7 +7,7 @@
  * A generator of numbers in [0, 1), the same for the same seed.
  * @param {number} seed a whole number
  */
-export function uniforms(seed) {
+function uniforms(seed) {
   let state = (Math.imul(seed + 1, 2654435761) ^ 0x9e3779b9) >>> 0;
   return () => {
     // xorshift with a multiplication at the end, 32 bits
@@ -19,7 +19,10 @@ export function uniforms(seed) {
   };
 }
 
-/** A generator of normal numbers, mean 0 and variance 1, from a seed. */
+/**
+ * A generator of normal numbers, mean 0 and variance 1, the same for the same seed.
+ * @param {number} seed a whole number
+ */
 export function normals(seed) {
   const uniform = uniforms(seed);
   for (let i = 0; i < 8; i += 1) uniform(); // neighbouring seeds part ways

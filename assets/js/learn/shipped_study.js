@@ -1,56 +1,70 @@
 /**
  * Numbers of the study that ships with the app, for the tour's last steps: the same views that the Lab draws, read as
  * rows by γ and λ. Fetched once for the page.
- * @module learn/study
+ * @module learn/shipped_study
  */
 
-import { asProblem, request } from "../base/client.js";
-import { fill, h, problem } from "../base/dom.js";
+import { request } from "../base/client.js";
+import { isMeasured } from "../charts/chart.js";
 
-const asked = new Map();
+/** @typedef {import("./types.d.ts").View} View */
+
+/** @type {Map<string, Promise<View>>} */
+const views = new Map();
 
 /**
- * A view of a study's line: see sarqc/figures/lab.py.
+ * A view of a study's line: see sarqc/figures/view.py.
  * @param {string} study
  * @param {{method: string, bits: number, layer?: number}} line
- * @returns {Promise<object>}
+ * @returns {Promise<View>}
  */
-export function viewOf(study, line) {
-  const query = new URLSearchParams(Object.entries(line).filter(([, value]) => value !== undefined));
+export function viewOf(study, { method, bits, layer }) {
+  const query = new URLSearchParams({ method, bits: String(bits) });
+  if (layer !== undefined) query.set("layer", String(layer));
   const path = `/studies/${encodeURIComponent(study)}/view?${query}`;
-  if (!asked.has(path)) {
-    const answer = request(path);
-    answer.catch(() => asked.delete(path));
-    asked.set(path, answer);
-  }
-  return asked.get(path);
+  const before = views.get(path);
+  if (before) return before;
+  /** @type {Promise<View>} */
+  const view = request(path);
+  views.set(path, view);
+  view.catch(() => views.delete(path));
+  return view;
 }
 
-/** The values of one column of a view's table over λ, at one γ; what was not measured is null. */
+/**
+ * The views of both penalties, for the whole model.
+ * @param {import("./types.d.ts").Given} given
+ */
+export async function bothPenalties({ study: { id, bits, ...lines } }) {
+  const [identity, saliency] = await Promise.all(
+    [lines.identity, lines.saliency].map((method) => viewOf(id, { method, bits })),
+  );
+  return { identity, saliency };
+}
+
+/**
+ * The values of one column of a view's table over λ, at one γ; what was not measured is null.
+ * @param {Pick<View, "lams"|"table">} view
+ * @param {string} key
+ */
 export function column(view, key, gamma = 0) {
-  const found = new Array(view.lams.length).fill(null);
-  for (const row of view.table.rows) if (row.at[0] === gamma) found[row.at[1]] = row[key] ?? null;
-  return found;
+  /** @type {(number|null)[]} */
+  const values = new Array(view.lams.length).fill(null);
+  for (const row of view.table.rows) {
+    const value = row[key];
+    if (row.at[0] === gamma) values[row.at[1]] = typeof value === "number" ? value : null;
+  }
+  return values;
 }
 
-/** Position of the smallest (or, with sign −1, largest) of values that are there. */
+/**
+ * Position of the smallest (or, with sign −1, largest) of values that are there, −1 where none is.
+ * @param {(number|null)[]} values
+ */
 export function bestOf(values, sign = 1) {
-  let best = -1;
+  let [best, least] = [-1, Infinity];
   values.forEach((value, i) => {
-    if (Number.isFinite(value) && (best < 0 || sign * value < sign * values[best])) best = i;
+    if (isMeasured(value) && sign * value < least) [best, least] = [i, sign * value];
   });
   return best;
-}
-
-/** Says in a step's extra place that its numbers are on their way, or why they are not there. */
-export async function whileLoading(stage, work) {
-  const place = stage.part("extra");
-  fill(place, h("p", { class: "loading", role: "status" }, "Fetching the study"));
-  try {
-    await work();
-    fill(place);
-    stage.update();
-  } catch (error) {
-    fill(place, problem(asProblem(error, `study ${stage.study.id}`)));
-  }
 }

@@ -7,15 +7,28 @@
 import { whole } from "../base/address.js";
 import { nearest } from "../base/address_bar.js";
 import { percent, plain } from "../base/format.js";
+import { html } from "../base/html.js";
 import { afterGuess, axis, curve, endLabels, frame, guessGlyph, panel, spread } from "../charts/chart.js";
 import { label, mark, ROLES, segment } from "../charts/svg.js";
-import { between, oneFrom } from "./address.js";
+import { asking, between, oneFrom } from "./address.js";
 import { action, choices, slider } from "./controls.js";
 import { normals } from "./random.js";
 import { difference, quantizeLayer, reconLoss, statisticsOf } from "./solver.js";
 
+/**
+ * @typedef {import("./types.d.ts").Asking & {tokens: number, seed: number, lambda: number}} Settings
+ * @typedef {ReturnType<typeof toyLayer>} Layer
+ * @typedef {ReturnType<typeof errorsOf>} Draw a calibration set: its errors at every λ
+ * @typedef {(tokens: number, seed: number) => Draw[]} Draws the draws of a size up to a seed, the newest last
+ * @typedef {NonNullable<ReturnType<typeof facts>>} Facts
+ * @typedef {"seen"|"unseen"} Text
+ */
+
 export const SIZES = [8, 32, 128];
 export const LAMS = [0.01, 0.03, 0.1, 0.3, 1, 3];
+const FEWEST = SIZES[0];
+const MOST = SIZES[SIZES.length - 1];
+/** @type {import("./solver.js").Grid} */
 const GRID = { bits: 2, groupSize: null, kind: "asymmetric" };
 const [OUTPUTS, WIDTH, UNSEEN, KEPT] = [8, 24, 512, 30];
 const TOP = 0.3; // of the guess
@@ -28,6 +41,8 @@ export const state = {
   lambda: oneFrom("λ", LAMS),
   guess: between("guess", 0, TOP),
 };
+
+/** @type {Settings} */
 export const start = { tokens: 8, seed: 1, lambda: 0.01 };
 
 /** The layer and its source of tokens: fixed, so that only the draw differs. */
@@ -36,228 +51,250 @@ export function toyLayer() {
   const weight = Array.from({ length: OUTPUTS }, () => Array.from({ length: WIDTH }, draw));
   // A few directions carry most of the activations, as they do in language models.
   const mix = Array.from({ length: WIDTH }, (_, k) => Array.from({ length: WIDTH }, () => draw() * Math.exp(-k / 20)));
-  const token = (source) => {
+  const token = (/** @type {() => number} */ source) => {
     const raw = mix.map(() => source());
     return mix[0].map((_, i) => raw.reduce((total, value, k) => total + value * mix[k][i], 0));
   };
-  const sample = (seed, count) => {
+  const sample = (/** @type {number} */ seed, /** @type {number} */ count) => {
     const source = normals(seed);
     return Array.from({ length: count }, () => token(source));
   };
   return { weight, sample, unseen: statisticsOf(sample(90_001, UNSEEN)).gram };
 }
 
-/** Relative reconstruction errors of one draw at every λ: on its own tokens and on unseen ones. */
+/**
+ * Relative reconstruction errors of one draw at every λ: on its own tokens and on unseen ones.
+ * @param {Layer} layer
+ * @param {number} tokens
+ * @param {number} seed
+ */
 export function errorsOf({ weight, sample, unseen }, tokens, seed) {
   const statistics = statisticsOf(sample(1000 * tokens + seed, tokens));
-  const whole = [statistics.gram, unseen].map((gram) => reconLoss(weight, gram));
+  const energy = { seen: reconLoss(weight, statistics.gram), unseen: reconLoss(weight, unseen) };
   const pairs = LAMS.map((lam) => {
     const delta = difference(quantizeLayer(weight, statistics, GRID, { lam }).dequantized, weight);
-    return [reconLoss(delta, statistics.gram) / whole[0], reconLoss(delta, unseen) / whole[1]];
+    return [reconLoss(delta, statistics.gram) / energy.seen, reconLoss(delta, unseen) / energy.unseen];
   });
   return { seed, seen: pairs.map((pair) => pair[0]), unseen: pairs.map((pair) => pair[1]) };
 }
 
+/**
+ * The draws of a layer, each made once as long as it is among the last.
+ * @param {Layer} layer
+ * @returns {Draws}
+ */
+export function drawsOf(layer) {
+  /** @type {Map<number, Draw[]>} */
+  const kept = new Map();
+  return (tokens, seed) => {
+    const first = Math.max(1, seed - KEPT + 1);
+    const before = new Map(kept.get(tokens)?.map((draw) => [draw.seed, draw]));
+    const draws = Array.from(
+      { length: seed - first + 1 },
+      (_, i) => before.get(first + i) ?? errorsOf(layer, tokens, first + i),
+    );
+    kept.set(tokens, draws);
+    return draws;
+  };
+}
+
+export const prepare = () => drawsOf(toyLayer());
+
+/** @type {(values: number[]) => number} */
 const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
 
+/**
+ * The draws of every size, and the λ at which they are looked at.
+ * @param {Settings} settings
+ * @param {Draws|null} drawsUpTo
+ */
+export function facts(settings, drawsUpTo) {
+  if (!drawsUpTo) return null;
+  const { answered, hasGuess } = asking(settings);
+  const position = nearest(LAMS, settings.lambda) ?? 0;
+  const groups = SIZES.map((tokens) => {
+    const draws = drawsUpTo(tokens, settings.seed);
+    const average = (/** @type {Text} */ text) => LAMS.map((_, i) => mean(draws.map((draw) => draw[text][i])));
+    return { tokens, draws, seen: average("seen"), unseen: average("unseen") };
+  });
+  const chosen = groups.find(({ tokens }) => tokens === settings.tokens) ?? groups[0];
+  return { answered, hasGuess, guess: settings.guess, position, groups, chosen };
+}
+
+/** @type {import("./types.d.ts").StepModule<Settings, Draws, Facts>["answer"]} */
+export function answer({ guess, position, groups }) {
+  const [few, many] = [groups[0], groups[groups.length - 1]];
+  const said = guess === undefined ? "" : `You said ${percent(guess)}. `;
+  const where = few.draws.length === 1 ? "In this draw" : `Over ${few.draws.length} draws`;
+  const [seen, unseen] = [many.seen, many.unseen].map((errors) => percent(errors[position], 1));
+  return [
+    `${said}${where}, at λ = ${plain(LAMS[position])}, ${FEWEST} tokens give `,
+    { role: "recon", text: percent(few.seen[position], 1) },
+    " on themselves and ",
+    { role: "held_out", text: percent(few.unseen[position], 1) },
+    ` on new ones; ${MOST} give ${seen} and ${unseen}. Draw again, move λ.`,
+  ];
+}
+
+/** @param {Facts} facts */
+export function aria({ answered, position, groups }) {
+  const [seen, unseen] = [groups[0].seen, groups[0].unseen].map((errors) => percent(errors[position], 1));
+  const text = `Error of a toy layer on the ${FEWEST} tokens that it was calibrated on: ${seen}`;
+  return answered ? `${text}; on new tokens ${unseen}.` : `${text}.`;
+}
+
+/** @param {Facts} facts */
+export function table({ answered, position, groups }) {
+  const columns = [
+    { key: "tokens", title: "Tokens", kind: "plain" },
+    { key: "draw", title: "Draw", kind: "plain" },
+    { key: "lambda", title: "λ", kind: "plain" },
+    { key: "seen", title: "Error, tokens it saw", kind: "share" },
+    { key: "unseen", title: "Error, new tokens", kind: "share" },
+  ];
+  const rows = (answered ? groups : groups.slice(0, 1)).flatMap(({ tokens, draws }) =>
+    (answered ? draws : draws.slice(-1)).map((draw) => ({
+      tokens,
+      draw: draw.seed,
+      lambda: LAMS[position],
+      seen: draw.seen[position],
+      unseen: answered ? draw.unseen[position] : null,
+    })),
+  );
+  return { columns, rows };
+}
+
+/**
+ * Both panels: errors by number of tokens, and errors over λ, beside or below the other.
+ * @param {import("../charts/svg.js").Size} size
+ * @param {Facts} facts
+ */
+function panels({ width, height }, { answered, groups }) {
+  const narrow = width < 560;
+  const top = Math.max(...groups.flatMap(({ draws }) => draws.flatMap((draw) => draw.unseen)), 0.1);
+  const range = answered ? spread([top], { zero: true }) : /** @type {[number, number]} */ ([0, TOP]);
+  const first = narrow
+    ? { left: 52, right: width - 20, top: 40, bottom: height * 0.46 }
+    : { left: 60, right: width * 0.48, top: 44, bottom: height - 62 };
+  const second = narrow
+    ? { left: 52, right: width - 108, top: height * 0.46 + 86, bottom: height - 44 }
+    : { left: width * 0.48 + 76, right: width - 104, top: 44, bottom: height - 62 };
+  return { narrow, left: panel(first, groups.length * 2, range), right: panel(second, LAMS.length, range) };
+}
+
+/**
+ * @param {import("./stage.js").Stage<Settings, Draws, Facts>} stage
+ * @returns {import("./types.d.ts").StepView<Facts>}
+ */
 export function create(stage) {
-  const layer = toyLayer();
-  const draws = Object.fromEntries(SIZES.map((size) => [size, []]));
-  let scene;
-  let place;
-
-  /** Draws up to the seed of the address, the newest last; made once each. */
-  function upTo(seed) {
-    for (const size of SIZES) {
-      const last = seed;
-      const first = Math.max(1, last - KEPT + 1);
-      const have = new Map(draws[size].map((one) => [one.seed, one]));
-      draws[size] = Array.from(
-        { length: last - first + 1 },
-        (_, i) => have.get(first + i) ?? errorsOf(layer, size, first + i),
-      );
-    }
-  }
-
-  const at = () => nearest(LAMS, stage.state.lambda);
-  const size = () => stage.state.tokens;
+  const { board } = stage;
   const ring = () => stage.state.guess ?? RING;
-  const again = (count) => stage.set({ seed: Math.min(DRAWS, stage.state.seed + count) });
-  const pick = choices({
-    control: "tokens",
-    label: "Tokens",
-    options: SIZES.map((one) => [one, String(one)]),
-    change: (value) => stage.set({ tokens: value }),
-  });
-  const lambda = slider({
-    control: "lambda",
-    sign: "λ",
-    label: "λ, weight of the drift penalty",
-    names: LAMS.map(plain),
-    change: (position) => stage.set({ lambda: LAMS[position] }),
-  });
-  stage
-    .part("controls")
-    .append(
-      action({ control: "draw", text: "Draw again", act: () => again(1) }),
-      action({ control: "draw-ten", text: "Ten draws", act: () => again(10) }),
-      pick.element,
-      lambda.element,
-    );
-  const board = stage.board((given) => scene(given));
-  const keep = (value) => Math.round(1000 * Math.max(0, Math.min(TOP, value))) / 1000;
+  const moveRing = (/** @type {number} */ value) =>
+    stage.set({ guess: Math.round(1000 * Math.max(0, Math.min(TOP, value))) / 1000 });
+  const again = (/** @type {number} */ count) => stage.set({ seed: Math.min(DRAWS, stage.state.seed + count) });
   const guess = board.handle({
     control: "guess",
     label: "Your guess of the error on new tokens",
     glyph: guessGlyph(),
-    drag: (_, y) => stage.set({ guess: keep(place.value(y)) }),
-    step: (dx, dy) => stage.set({ guess: keep(ring() + 0.01 * (dx + dy)) }),
-  });
-
-  scene = ({ width, height }) => {
-    upTo(stage.state.seed);
-    const narrow = width < 560;
-    const top = Math.max(...SIZES.flatMap((one) => draws[one].flatMap((draw) => draw.unseen)), 0.1);
-    const range = stage.shown ? spread([top], { zero: true }) : [0, TOP];
-    const first = narrow
-      ? { left: 52, right: width - 20, top: 40, bottom: height * 0.46 }
-      : { left: 60, right: width * 0.48, top: 44, bottom: height - 62 };
-    const second = narrow
-      ? { left: 52, right: width - 108, top: height * 0.46 + 86, bottom: height - 44 }
-      : { left: width * 0.48 + 76, right: width - 104, top: 44, bottom: height - 62 };
-    const left = panel(first, SIZES.length * 2, range);
-    place = left;
-    const spot = at();
-    guess.at(left.x(1) - 8, left.y(ring()), ring(), percent(ring()));
-    guess.still(stage.shown);
-    guess.show(stage.hasGuess);
-    return [
-      frame(
-        left,
-        stage.shown ? "Error of each draw, by number of tokens" : "Error of the first draw",
-        (value) => percent(value),
-        { wanted: 5 },
-      ),
-      SIZES.map((one, column) => columnOf(one, column, left, spot)),
-      label(
-        left.left - 6,
-        left.bottom + 44,
-        stage.shown
-          ? narrow
-            ? "tokens; light: the error on new ones"
-            : "tokens that the solver saw; light: the error on new ones"
-          : "tokens that the solver saw",
-      ),
-      stage.shown ? curves(panel(second, LAMS.length, range), spot) : afterGuess(second),
-    ];
-  };
-
-  function columnOf(tokens, column, left, spot) {
-    if (!stage.shown && tokens !== SIZES[0]) return null;
-    const shown = stage.shown ? draws[tokens] : draws[tokens].slice(-1);
-    const middle = left.x(2 * column + 0.5);
-    const bold = tokens === size() || !stage.shown;
-    return [
-      label(middle, left.bottom + 20, String(tokens), {
-        at: "middle",
-        fill: "var(--ink)",
-        weight: bold ? 700 : 400,
-        size: 14,
-      }),
-      ["seen", "unseen"].map((which, side) => {
-        if (!stage.shown && side) return null;
-        const role = side ? ROLES.heldOut : ROLES.recon;
-        const x = left.x(2 * column + side) + (side ? -8 : 8);
-        const average = mean(shown.map((draw) => draw[which][spot]));
-        return [
-          shown.map((draw, i) =>
-            mark(
-              "circle",
-              x + 12 * Math.sin(draw.seed * 2.4),
-              left.y(draw[which][spot]),
-              i === shown.length - 1 ? 6 : 3.5,
-              { fill: role.color, opacity: i === shown.length - 1 ? 1 : 0.45 },
-            ),
-          ),
-          shown.length > 1
-            ? segment(x - 20, left.y(average), x + 20, left.y(average), { stroke: role.ink, "stroke-width": 2.5 })
-            : null,
-        ];
-      }),
-    ];
-  }
-
-  function curves(right, spot) {
-    const shown = draws[size()];
-    const average = (which) => LAMS.map((_, i) => mean(shown.map((draw) => draw[which][i])));
-    return [
-      frame(right, `${size()} tokens, over λ`, (value) => percent(value), { wanted: 5 }),
-      axis(right, LAMS.map(plain)),
-      segment(right.x(spot), right.top, right.x(spot), right.bottom, { stroke: "var(--ink)" }),
-      shown
-        .slice(-12)
-        .map((draw) => [
-          curve(right, draw.unseen, ROLES.heldOut, { faint: true, width: 1, marks: false }),
-          curve(right, draw.seen, ROLES.recon, { faint: true, width: 1, marks: false }),
-        ]),
-      curve(right, average("unseen"), ROLES.heldOut, { width: 3 }),
-      curve(right, average("seen"), ROLES.recon, { width: 3 }),
-      endLabels(right, [
-        { value: average("unseen").at(-1), text: "new tokens", role: ROLES.heldOut },
-        { value: average("seen").at(-1), text: "tokens it saw", role: ROLES.recon },
-      ]),
-    ];
-  }
-
-  const facts = (tokens) => ({
-    seen: mean(draws[tokens].map((draw) => draw.seen[at()])),
-    unseen: mean(draws[tokens].map((draw) => draw.unseen[at()])),
-    count: draws[tokens].length,
+    drag: (_, y) => stage.facts && moveRing(panels(board.size, stage.facts).left.value(y)),
+    step: (dx, dy) => moveRing(ring() + 0.01 * (dx + dy)),
   });
 
   return {
-    draw() {
-      upTo(stage.state.seed);
-      pick.at(size());
-      lambda.at(at());
-    },
-    answer() {
-      const few = facts(SIZES[0]);
-      const many = facts(SIZES.at(-1));
-      const said = stage.state.guess === undefined ? "" : `You said ${percent(stage.state.guess)}. `;
-      const draw = few.count === 1 ? "In this draw" : `Over ${few.count} draws`;
+    controls: (facts) => html`
+      ${action({ control: "draw", text: "Draw again", act: () => again(1) })}
+      ${action({ control: "draw-ten", text: "Ten draws", act: () => again(10) })}
+      ${choices({
+        control: "tokens",
+        label: "Tokens",
+        options: SIZES.map((tokens) => [tokens, String(tokens)]),
+        value: stage.state.tokens,
+        change: (tokens) => stage.set({ tokens }),
+      })}
+      ${slider({
+        control: "lambda",
+        sign: "λ",
+        label: "λ, weight of the drift penalty",
+        names: LAMS.map(plain),
+        position: facts?.position ?? 0,
+        change: (position) => stage.set({ lambda: LAMS[position] }),
+      })}`,
+    draw(size, facts) {
+      const { answered, groups, hasGuess } = facts;
+      const { narrow, left, right } = panels(size, facts);
+      guess.at(left.x(1) - 8, left.y(ring()), ring(), percent(ring()));
+      guess.still(answered);
+      guess.show(hasGuess);
+      const title = answered ? "Error of each draw, by number of tokens" : "Error of the first draw";
+      const note = !answered
+        ? "tokens that the solver saw"
+        : narrow
+          ? "tokens; light: the error on new ones"
+          : "tokens that the solver saw; light: the error on new ones";
       return [
-        `${said}${draw}, at λ = ${plain(LAMS[at()])}, ${SIZES[0]} tokens give `,
-        { role: "recon", text: percent(few.seen, 1) },
-        " on themselves and ",
-        { role: "held_out", text: percent(few.unseen, 1) },
-        ` on new ones; ${SIZES.at(-1)} give ${percent(many.seen, 1)} and ${percent(many.unseen, 1)}. Draw again, move λ.`,
+        frame(left, title, (value) => percent(value), { wanted: 5 }),
+        (answered ? groups : groups.slice(0, 1)).map((group, column) => columnOf(group, column, left, facts)),
+        label(left.left - 6, left.bottom + 44, note),
+        answered ? curves(right, facts) : afterGuess(right),
       ];
-    },
-    aria() {
-      const few = facts(SIZES[0]);
-      const text = `Error of a toy layer on the ${SIZES[0]} tokens that it was calibrated on: ${percent(few.seen, 1)}`;
-      return stage.shown ? `${text}; on new tokens ${percent(few.unseen, 1)}.` : `${text}.`;
-    },
-    table() {
-      const columns = [
-        { key: "tokens", title: "Tokens", kind: "plain" },
-        { key: "draw", title: "Draw", kind: "plain" },
-        { key: "lambda", title: "λ", kind: "plain" },
-        { key: "seen", title: "Error, tokens it saw", kind: "share" },
-        { key: "unseen", title: "Error, new tokens", kind: "share" },
-      ];
-      const sizes = stage.shown ? SIZES : SIZES.slice(0, 1);
-      const rows = sizes.flatMap((tokens) =>
-        (stage.shown ? draws[tokens] : draws[tokens].slice(-1)).map((draw) => ({
-          tokens,
-          draw: draw.seed,
-          lambda: LAMS[at()],
-          seen: draw.seen[at()],
-          unseen: stage.shown ? draw.unseen[at()] : null,
-        })),
-      );
-      return { columns, rows };
     },
   };
+}
+
+/**
+ * The draws of one number of tokens as dots with their mean, on the tokens seen and beside them on unseen ones.
+ * @type {(group: Facts["groups"][number], column: number, left: import("../charts/chart.js").Panel, facts: Facts) =>
+ *   import("../charts/svg.js").Drawn}
+ */
+function columnOf({ tokens, draws }, column, left, { answered, chosen, position }) {
+  const bold = tokens === chosen.tokens || !answered;
+  const last = draws.length - 1;
+  const dots = (/** @type {Text} */ text, /** @type {number} */ side) => {
+    const role = text === "seen" ? ROLES.recon : ROLES.heldOut;
+    const x = left.x(2 * column + side) + (side ? -8 : 8);
+    const dot = (/** @type {Draw} */ draw, /** @type {number} */ i) => {
+      const at = x + 12 * Math.sin(draw.seed * 2.4);
+      const look = { fill: role.color, opacity: i === last ? 1 : 0.45 };
+      return mark("circle", at, left.y(draw[text][position]), i === last ? 6 : 3.5, look);
+    };
+    if (!answered) return dot(draws[last], last);
+    const average = left.y(mean(draws.map((draw) => draw[text][position])));
+    return [
+      draws.map(dot),
+      last > 0 && segment(x - 20, average, x + 20, average, { stroke: role.ink, "stroke-width": 2.5 }),
+    ];
+  };
+  return [
+    label(left.x(2 * column + 0.5), left.bottom + 20, String(tokens), {
+      at: "middle",
+      fill: "var(--ink)",
+      weight: bold ? 700 : 400,
+      size: 14,
+    }),
+    dots("seen", 0),
+    answered && dots("unseen", 1),
+  ];
+}
+
+/**
+ * Both errors over λ: the last draws faintly, their mean boldly.
+ * @type {(right: import("../charts/chart.js").Panel, facts: Facts) => import("../charts/svg.js").Drawn}
+ */
+function curves(right, { position, chosen: { tokens, draws, seen, unseen } }) {
+  const faint = { faint: true, width: 1, marks: false };
+  const x = right.x(position);
+  return [
+    frame(right, `${tokens} tokens, over λ`, (value) => percent(value), { wanted: 5 }),
+    axis(right, LAMS.map(plain)),
+    segment(x, right.top, x, right.bottom, { stroke: "var(--ink)" }),
+    draws
+      .slice(-12)
+      .map((draw) => [curve(right, draw.unseen, ROLES.heldOut, faint), curve(right, draw.seen, ROLES.recon, faint)]),
+    curve(right, unseen, ROLES.heldOut, { width: 3 }),
+    curve(right, seen, ROLES.recon, { width: 3 }),
+    endLabels(right, [
+      { value: unseen[unseen.length - 1], text: "new tokens", role: ROLES.heldOut },
+      { value: seen[seen.length - 1], text: "tokens it saw", role: ROLES.recon },
+    ]),
+  ];
 }
