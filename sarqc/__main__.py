@@ -14,16 +14,17 @@ import shutil
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any, get_origin
+from typing import Annotated, Any, cast, get_origin
 
 import typer
 
+from sarqc.documents import LayerReport, NamedReport, RunDocument
 from sarqc.errors import Refused, SarqcError
 from sarqc.events import Finished, Saved
 from sarqc.quantization.methods import METHODS, Candidates
 from sarqc.recipe import Recipe, expanded, public_name, read_document, separator
 from sarqc.settings import Settings
-from sarqc.terminal import Progress, _print_summary
+from sarqc.terminal import Progress, print_summary
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 
@@ -109,42 +110,48 @@ def _quantize(
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))
     else:
-        _print_summary(summary)
+        print_summary(summary)
 
 
-def _execute(recipe: Recipe, output: Path | None, checkpoint_format: str) -> dict[str, Any]:
+def _execute(recipe: Recipe, output: Path | None, checkpoint_format: str) -> RunDocument:
     """Runs a recipe. Its study goes to the studies of this host, where the page finds it, and a copy to ``output``."""
-    from sarqc.engine.plan import output_is_free, plan
+    from sarqc.engine.plan import output_is_free, prepare
     from sarqc.export.readers import check_format
+    from sarqc.models.catalogue import NotCached
 
     settings = Settings()
-    plan(recipe, settings)  # refusals come before torch is loaded
-    check_format(recipe, checkpoint_format)
+    try:
+        prepared = prepare(recipe, settings)  # refusals come before torch is loaded
+    except NotCached:
+        prepared = None  # the run fetches the model
+    known_format = check_format(recipe, checkpoint_format)
     if output is not None:
         output_is_free(output)
-    elif checkpoint_format != "plain":
+    elif known_format != "plain":
         raise Refused(
             "no folder was given for the model", f"format {checkpoint_format}", "Add --output with a new one."
         )
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite end, like Ctrl-C
     from sarqc.engine.execute import execute
+    from sarqc.study.document import Study
 
-    summary: dict[str, Any] = {}
-    study = settings.studies_dir() / recipe.fingerprint()
+    folder = settings.studies_dir() / recipe.fingerprint()
     with Progress() as progress:
         for event in execute(
-            recipe, settings,
-            study_dir=study.parent, study_id=study.name,
-            checkpoint_dir=output / "model" if output else None, checkpoint_format=checkpoint_format,
+            recipe, settings, prepared=prepared,
+            study_dir=folder.parent, study_id=folder.name,
+            checkpoint_dir=output / "model" if output else None, checkpoint_format=known_format,
         ):  # fmt: skip
             progress.tell(event)
             if isinstance(event, Finished):
-                summary = event.summary | {"seconds": round(event.seconds, 2)}
+                finished = event
         if output is not None:
-            shutil.copytree(study, output / ".study")
+            shutil.copytree(folder, output / ".study")
             (output / ".study").rename(output / "study")  # whole or not at all
             progress.tell(Saved("study", str(output / "study")))
-    return summary
+    reports = Study.open(folder).layer_reports
+    layers = [NamedReport(name=name, report=cast(LayerReport, report)) for name, report in reports.items()]
+    return RunDocument(**finished.summary, layers=layers, seconds=round(finished.seconds, 2))
 
 
 _recipe_command("quantize", "Quantize a model with one method: one flag for each field of a recipe.", _quantize)
@@ -186,7 +193,7 @@ def run(
         summaries[name] = _guarded(lambda one=one, folder=folder: _execute(one, folder, checkpoint_format), as_json)
         if not as_json:
             typer.echo(name)
-            _print_summary(summaries[name])
+            print_summary(summaries[name])
     if as_json:
         print(json.dumps({"runs": summaries}, ensure_ascii=False))
 

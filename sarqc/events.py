@@ -5,8 +5,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
+
+from sarqc.documents import (
+    AccuracyProtocol,
+    ComparedText,
+    Continuations,
+    LayerEntry,
+    LayerReport,
+    PerplexityProtocol,
+    Rates,
+    Speed,
+    SpeedProtocol,
+    Summary,
+    TextProtocol,
+    Which,
+)
 
 
 @dataclass(frozen=True)
@@ -26,7 +41,7 @@ class Started(Event):
     type: ClassVar[str] = "started"
     model: str
     device: str
-    layers: list[dict[str, Any]]  # study.LayerInfo as dicts, in the order in which they will be solved
+    layers: list[LayerEntry]  # in the order in which they will be solved
     share_quantized: float  # 0..1, parameters of the quantized linears over all parameters
     finished_layers: int = 0  # linears already on disk from an earlier attempt or an identical request
 
@@ -48,7 +63,7 @@ class LayerDone(Event):
     name: str
     index: int  # position in Started.layers
     total: int
-    report: dict[str, Any]  # quantization.LayerReport as dict
+    report: LayerReport
     seconds: float
     from_cache: bool = False
 
@@ -66,10 +81,10 @@ class PointDone(Event):
     index: int  # position on the curve
     total: int  # of its λ
     lam: float
-    relative_recon: float
+    relative_recon: float | None  # None where no token came
     relative_held_out: float | None  # None without unseen text
-    relative_sar: float
-    relative_drift: float
+    relative_sar: float | None
+    relative_drift: float | None
 
 
 @dataclass(frozen=True)
@@ -102,46 +117,49 @@ class Measured(Event):
 
     type: ClassVar[str] = "measured"
     quantity: str  # "perplexity", "accuracy"
-    which: str  # "float" or "quantized"
+    which: Which
     value: float
-    standard_error: float | None = None
-    protocol: dict[str, Any] = field(default_factory=dict)
+    standard_error: float | None
+    protocol: PerplexityProtocol | AccuracyProtocol
 
 
 @dataclass(frozen=True)
 class TextsCompared(Event):
-    """One prompt was continued by the float and by the quantized model.
-
-    ``greedy`` and ``sampled``: "float" and "quantized" with "ids" and "pieces" (text of each token); "divergence", the
-    first position at which they differ or None; "kl", KL(float ‖ quantized) in nats at each token of the float text.
-    """
+    """One prompt was continued by the float and by the quantized model: most probable tokens, and sampled ones."""
 
     type: ClassVar[str] = "texts_compared"
     prompt: str
     index: int
     total: int
-    greedy: dict[str, Any]
-    sampled: dict[str, Any]
-    protocol: dict[str, Any]
+    greedy: Continuations
+    sampled: Continuations
+    protocol: TextProtocol
 
-    def comparison(self) -> dict[str, Any]:
+    def comparison(self) -> ComparedText:
         """What it says of the prompt, as summaries and studies keep it."""
-        return {name: getattr(self, name) for name in ("prompt", "greedy", "sampled", "protocol")}
+        return {"prompt": self.prompt, "greedy": self.greedy, "sampled": self.sampled, "protocol": self.protocol}
 
 
 @dataclass(frozen=True)
 class SpeedMeasured(Event):
-    """Tokens per second of the float model and, where a kernel takes its codes, of the quantized one.
-
-    Both are dicts: "prefill" and "decode" (medians), "prefill_spread" and "decode_spread" (smallest and largest).
-    """
+    """Tokens per second of the float model and, where a kernel takes its codes, of the quantized one."""
 
     type: ClassVar[str] = "speed_measured"
-    float: dict[str, Any] | None
-    quantized: dict[str, Any] | None
+    float: Rates | None
+    quantized: Rates | None
     kernel: str | None
     reason: str  # why something is None, else empty
-    protocol: dict[str, Any]
+    protocol: SpeedProtocol
+
+    def speed(self) -> Speed:
+        """What was measured, as summaries and studies keep it."""
+        return {
+            "float": self.float,
+            "quantized": self.quantized,
+            "kernel": self.kernel,
+            "reason": self.reason,
+            "protocol": self.protocol,
+        }
 
 
 @dataclass(frozen=True)
@@ -164,10 +182,10 @@ class Warned(Event):
 
 @dataclass(frozen=True)
 class Finished(Event):
-    """The end of a run that succeeded; ``summary`` is what ``--json`` prints."""
+    """The end of a run that succeeded. What happened to each layer is in the study, and in ``LayerDone``."""
 
     type: ClassVar[str] = "finished"
-    summary: dict[str, Any]
+    summary: Summary
     seconds: float
 
 

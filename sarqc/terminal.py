@@ -8,6 +8,7 @@ from typing import Any, TextIO
 
 import typer
 
+from sarqc.documents import RunDocument
 from sarqc.events import CandidateDone, EpochDone, Event, LayerDone, PointDone, Saved, Stage, Started, Warned
 
 
@@ -91,7 +92,9 @@ def words(event: Event) -> str:
     return event.type
 
 
-def _print_summary(summary: dict[str, Any]) -> None:
+def print_summary(summary: RunDocument) -> None:
+    """The numbers of a finished run, for people."""
+
     def line(name: str, value: str) -> None:
         typer.echo(f"{name:<22}{value}")
 
@@ -126,7 +129,7 @@ def _print_summary(summary: dict[str, Any]) -> None:
     line("reconstruction error", f"{sum(recon) / len(recon):.4g} relative, mean over {len(recon)} layers")
 
 
-def _what_was_chosen(summary: dict[str, Any]) -> list[tuple[str, str]]:
+def _what_was_chosen(summary: RunDocument) -> list[tuple[str, str]]:
     """What “auto” settled on: λ for the whole model with its rivals, or how many layers chose each pair."""
     selection = summary.get("selection")
     if selection and selection["by"] == "model":

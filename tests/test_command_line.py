@@ -15,7 +15,7 @@ import pytest
 
 from sarqc.events import CandidateDone, EpochDone, LayerDone, PointDone, Saved, Stage, Started, Warned
 from sarqc.study.document import Study
-from sarqc.terminal import Progress, _print_summary, words
+from sarqc.terminal import Progress, print_summary, words
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -201,7 +201,7 @@ def test_progress_is_lines_in_a_file_and_a_bar_on_a_terminal() -> None:
 
 def printed(capsys: pytest.CaptureFixture[str], **more: object) -> str:
     base = {"share_quantized": 0.5, "perplexity": None, "tasks": {}, "layers": [{"report": {"relative_recon": 0.1}}]}
-    _print_summary(base | more)
+    print_summary(base | more)
     return capsys.readouterr().out
 
 

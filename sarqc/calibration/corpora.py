@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from sarqc.documents import CalibrationProtocol
 from sarqc.errors import NotFound, Refused, Unreachable
 from sarqc.models.catalogue import embedded_models
 from sarqc.settings import Settings
@@ -212,7 +213,7 @@ class Sequences:
 
     calibration: np.ndarray  # (samples, length) int64
     held_out: np.ndarray  # (held_out_samples, length) int64
-    protocol: dict[str, object]
+    protocol: CalibrationProtocol
 
 
 def draw_sequences(
@@ -232,7 +233,7 @@ def draw_sequences(
     windows = ids[: available * length].reshape(available, length)
     order = np.arange(available) if sampling == "sequential" else np.random.default_rng(seed).permutation(available)
     chosen = windows[order[:needed]]
-    protocol = {
+    protocol: CalibrationProtocol = {
         "corpus": corpus,
         "sha256": hashlib.sha256(np.ascontiguousarray(chosen).tobytes()).hexdigest()[:16],
         "samples": samples,

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.corpora import Sequences
 from sarqc.calibration.job import CalibrationJob, Curves
 from sarqc.calibration.pipeline import calibrate
+from sarqc.documents import PerplexityProtocol, Selection
 from sarqc.engine.keys import layer_keys, selection_key
+from sarqc.engine.measure import Workbench
 from sarqc.evaluation.perplexity import measure_perplexity
-from sarqc.events import CandidateDone, EpochDone
+from sarqc.events import CandidateDone, EpochDone, Event, Stage
 from sarqc.models.loading import LoadedModel
-from sarqc.quantization.methods import Method
+from sarqc.quantization.methods import METHODS, Method
+from sarqc.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -25,15 +27,35 @@ class ModelSelection:
     lams: tuple[float, ...]
     perplexities: tuple[float, ...]
     best: int
-    protocol: dict[str, Any]
+    protocol: PerplexityProtocol
 
     @property
     def lam(self) -> float:
         return self.lams[self.best]
 
-    def to_json(self) -> dict[str, Any]:
-        table = [{"lambda": lam, "perplexity": value} for lam, value in zip(self.lams, self.perplexities, strict=True)]
-        return {"by": "model", "lambda": self.lam, "candidates": table, "protocol": self.protocol}
+    def to_json(self) -> Selection:
+        pairs = zip(self.lams, self.perplexities, strict=True)
+        return {
+            "by": "model",
+            "lambda": self.lam,
+            "candidates": [{"lambda": lam, "perplexity": perplexity} for lam, perplexity in pairs],
+            "protocol": self.protocol,
+        }
+
+
+def settle(
+    bench: Workbench, recipe: Recipe, job: CalibrationJob
+) -> Generator[Event, None, tuple[CalibrationJob, ModelSelection | None]]:
+    """The job at the λ that “auto” settles on for the whole model; as it is where the recipe does not ask for that."""
+    auto, candidates = METHODS[recipe.method].auto, recipe.candidates()
+    if auto is None or auto.by != "model" or not candidates:
+        return job, None
+    samples = recipe.validation_samples()
+    yield Stage("choosing λ", f"{len(candidates)} candidates, judged on {samples} of {recipe.samples} sequences")
+    selection = yield from select_for_model(
+        bench.loaded, job, candidates, samples, bench.store, budget_bytes=bench.settings.sweep_bytes()
+    )
+    return replace(job, method=candidates[selection.best]), selection
 
 
 def select_for_model(
@@ -44,8 +66,8 @@ def select_for_model(
     store: ArtefactStore,
     *,
     budget_bytes: int,
-) -> Iterator[CandidateDone | EpochDone | ModelSelection]:
-    """Quantizes the model with each candidate and measures it; the last thing yielded is what was chosen.
+) -> Generator[CandidateDone | EpochDone, None, ModelSelection]:
+    """Quantizes the model with each candidate and measures it; returns what was compared and chosen.
 
     The last ``validation_samples`` calibration sequences are kept for judging, in windows of their own length, the
     others are calibrated on. The model is float before and after. Perplexities are kept in ``store``: a selection
@@ -57,7 +79,6 @@ def select_for_model(
     judged = replace(job, sequences=Sequences(train, job.sequences.held_out[:0], protocol), curves=Curves())
     window = validation.shape[1]
     values: list[float] = []
-    found_protocol: dict[str, Any] = {}
     state = loaded.weights()
     keys = layer_keys(loaded, judged)  # hashes every weight, so once: what candidates differ in is added below
     for index, candidate in enumerate(candidates):
@@ -74,7 +95,7 @@ def select_for_model(
             store.write(key, ".json", payload)
         document = json.loads(payload)
         values.append(document["value"])
-        found_protocol = document["protocol"] | {"calibrated_on": len(train), "judged_on": validation_samples}
         yield CandidateDone(candidate.lam, index, len(candidates), document["value"])
     best = values.index(min(values))
-    yield ModelSelection(tuple(one.lam for one in candidates), tuple(values), best, found_protocol)
+    judged_protocol = document["protocol"] | {"calibrated_on": len(train), "judged_on": validation_samples}
+    return ModelSelection(tuple(candidate.lam for candidate in candidates), tuple(values), best, judged_protocol)

@@ -1,10 +1,15 @@
-"""plan(recipe, settings): everything that can be refused or estimated before any work. No torch."""
+"""prepare(recipe, settings): all that can be checked and found out before any work, once. No torch.
+
+A run goes on from what it returns, ``Prepared``; ``Plan`` is what a person is shown of it.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from sarqc.calibration.corpora import Sequences, described, draw_sequences, read_corpus, token_ids
@@ -12,7 +17,7 @@ from sarqc.engine import costs
 from sarqc.errors import Refused
 from sarqc.evaluation.tasks import known_task
 from sarqc.export.readers import Carrier, who_can_load
-from sarqc.models.catalogue import checkpoint_of
+from sarqc.models.catalogue import NotCached, checkpoint_of
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.plain import gib
 from sarqc.recipe import Recipe
@@ -22,7 +27,7 @@ USUAL_GROUP_SIZES = (256, 128, 64, 32, 16, 8)
 
 
 class Plan(BaseModel):
-    """What a run will do and cost. ``None``: can't be known before the model is on this costs."""
+    """What a run will do and cost. ``None``: can't be known before the model is on this host."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -46,24 +51,58 @@ class Plan(BaseModel):
     warnings: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, eq=False)
+class Text:
+    """A text as a model's tokenizer reads it."""
+
+    corpus: str  # as protocols say it
+    ids: np.ndarray  # (n_tokens,) int64
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A recipe with all that planning found out about it on this host: what a run goes on from."""
+
+    recipe: Recipe
+    checkpoint: Checkpoint  # restricted to what the recipe quantizes
+    sequences: Sequences  # calibration and held-out ones, with their protocol
+    per_channel: tuple[str, ...]  # names of the linears without groups
+    test: Text | None  # as far as perplexity is measured on it
+    window: int  # tokens that the model sees at once when perplexity is measured
+    prompts: tuple[np.ndarray, ...]  # token ids of each
+    streamed: bool  # the weights of a block are on the device only while it is used
+    shown: Plan
+
+
 def plan(recipe: Recipe, settings: Settings) -> Plan:
-    """Checks a recipe against this host and says what it will cost.
+    """What a person is shown of ``prepare``, with less in it for a model of the Hub that is not on this host yet."""
+    try:
+        return prepare(recipe, settings).shown
+    except NotCached:
+        note = "the model is not on this host yet: it will be downloaded, and sizes are known after that"
+        return Plan(
+            model=recipe.model,
+            calibration_tokens=recipe.samples * recipe.length,
+            formats=who_can_load(recipe),
+            warnings=(*recipe.ignored(), note),
+        )
+
+
+def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Prepared:
+    """Checks a recipe against this host and finds out what a run of it needs to know.
 
     Raises ``Refused``, ``NotFound`` or ``Unreachable``: a model, text or task that is not there, a group size that
-    does not divide, a text that is too short, a window that is too long.
+    does not divide, a text that is too short, a window that is too long. Raises ``NotCached`` where the model is still
+    on the Hub only and ``download`` does not allow to fetch it; everything that can be checked without is checked.
     """
-    checkpoint = checkpoint_of(recipe.model, recipe.revision, settings)
+    checkpoint = checkpoint_of(recipe.model, recipe.revision, settings, download=download)
     for task in recipe.tasks:
         known_task(task, settings)
-    read_corpus(recipe.calibration, settings)
-    test = read_corpus(recipe.test, settings) if recipe.test else None
+    for corpus in (recipe.calibration, recipe.test):
+        if corpus:
+            read_corpus(corpus, settings)
     if checkpoint is None:
-        note = "the model is not on this host yet: it will be downloaded, and sizes are known after that"
-        tokens = recipe.samples * recipe.length
-        warnings = (*recipe.ignored(), note)
-        return Plan(
-            model=recipe.model, calibration_tokens=tokens, formats=who_can_load(recipe), warnings=warnings
-        )  # fmt: skip
+        raise NotCached(recipe.model)
     checkpoint = checkpoint.restricted(recipe.only)
     if recipe.length > checkpoint.max_positions:
         raise Refused(
@@ -71,24 +110,42 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
             "recipe, length",
             f"Take {checkpoint.max_positions} or less.",
         )
-    window_for(checkpoint.max_positions, recipe.window)
-    prompt_tokens = _prompt_tokens(recipe, checkpoint)
+    window = window_for(checkpoint.max_positions, recipe.window)
+    prompts = _prompts(recipe, checkpoint)
     per_channel = indivisible_layers(recipe, checkpoint)
-    drawn_sequences(recipe, checkpoint, settings)
-    test_tokens = None
-    if test is not None:
-        test_tokens = min(len(token_ids(test, checkpoint.folder)), recipe.test_tokens or math.inf)
-        if test_tokens < 2:
-            raise Refused("the text has fewer than two tokens", f"test text {recipe.test}", "Give a longer text.")
-    return _estimate(recipe, checkpoint, settings, per_channel, test_tokens, prompt_tokens)
+    calibration = text_of(recipe.calibration, checkpoint, settings)
+    sequences = draw_sequences(
+        calibration.ids, calibration.corpus, samples=recipe.samples, length=recipe.length,
+        held_out_samples=recipe.held_out_samples, sampling=recipe.sampling, seed=recipe.seed,
+    )  # fmt: skip
+    test = _test_text(recipe, checkpoint, settings)
+    streamed, memory = _memory(recipe, checkpoint, settings, 0 if test is None else len(test.ids))
+    shown = _shown(recipe, checkpoint, settings, per_channel, test, sum(map(len, prompts)), streamed, memory)
+    return Prepared(recipe, checkpoint, sequences, per_channel, test, window, prompts, streamed, shown)
 
 
-def _prompt_tokens(recipe: Recipe, checkpoint: Checkpoint) -> int:
-    """Tokens of all prompts. Raises ``Refused`` for one that is empty or leaves no room for its continuation."""
-    total = 0
+def text_of(corpus: str, checkpoint: Checkpoint, settings: Settings) -> Text:
+    """A named corpus or a text file in a model's tokens."""
+    return Text(described(corpus, settings), token_ids(read_corpus(corpus, settings), checkpoint.folder))
+
+
+def _test_text(recipe: Recipe, checkpoint: Checkpoint, settings: Settings) -> Text | None:
+    """What perplexity is measured on. Raises ``Refused`` for fewer than two tokens."""
+    if not recipe.test:
+        return None
+    test = text_of(recipe.test, checkpoint, settings)
+    ids = test.ids[: recipe.test_tokens]
+    if len(ids) < 2:
+        raise Refused("the text has fewer than two tokens", f"test text {recipe.test}", "Give a longer text.")
+    return Text(test.corpus, ids)
+
+
+def _prompts(recipe: Recipe, checkpoint: Checkpoint) -> tuple[np.ndarray, ...]:
+    """Token ids of each prompt. Raises ``Refused`` for one that is empty or leaves no room for its continuation."""
+    prompts = []
     for number, prompt in enumerate(recipe.prompts, 1):
-        tokens = len(token_ids(prompt, checkpoint.folder))
-        room = checkpoint.max_positions - recipe.new_tokens
+        ids = token_ids(prompt, checkpoint.folder)
+        tokens, room = len(ids), checkpoint.max_positions - recipe.new_tokens
         if not 0 < tokens <= room:
             what = f"{tokens} tokens and {recipe.new_tokens} new ones are more than the model's"
             raise Refused(
@@ -97,21 +154,8 @@ def _prompt_tokens(recipe: Recipe, checkpoint: Checkpoint) -> int:
                 f"Take a prompt of {room} tokens or less, or fewer new tokens." if tokens and room > 0
                 else f"Take fewer than {checkpoint.max_positions} new tokens." if tokens else "Write something in it.",
             )  # fmt: skip
-        total += tokens
-    return total
-
-
-def drawn_sequences(recipe: Recipe, checkpoint: Checkpoint, settings: Settings) -> Sequences:
-    """The recipe's calibration and held-out sequences. Raises ``Refused`` for a text that is too short."""
-    return draw_sequences(
-        token_ids(read_corpus(recipe.calibration, settings), checkpoint.folder),
-        described(recipe.calibration, settings),
-        samples=recipe.samples,
-        length=recipe.length,
-        held_out_samples=recipe.held_out_samples,
-        sampling=recipe.sampling,
-        seed=recipe.seed,
-    )
+        prompts.append(ids)
+    return tuple(prompts)
 
 
 def window_for(max_positions: int, window: int | None) -> int:
@@ -142,18 +186,19 @@ def indivisible_layers(recipe: Recipe, checkpoint: Checkpoint) -> tuple[str, ...
     return tuple(layer.name for layer in odd)
 
 
-def _estimate(
+def _shown(
     recipe: Recipe,
     checkpoint: Checkpoint,
     settings: Settings,
     per_channel: tuple[str, ...],
-    test_tokens: float | None,
+    test: Text | None,
     prompt_tokens: int,
+    streamed: bool,
+    memory: int,
 ) -> Plan:
     quantized = sum(math.prod(layer.shape) for layer in checkpoint.layers)
     bits = costs.packed_bits(recipe, checkpoint, per_channel)
-    streamed = is_streamed(recipe, checkpoint, settings, test_tokens or 0)
-    on_processor = costs.on_processor(settings)
+    test_tokens = 0 if test is None else len(test.ids)
     return Plan(
         model=recipe.model,
         family=checkpoint.family.title,
@@ -165,28 +210,34 @@ def _estimate(
         bits_per_weight=bits / quantized,
         bytes_before=checkpoint.size_bytes,
         bytes_after=round(checkpoint.size_bytes - quantized * costs.stored_bytes(checkpoint) + bits / 8),
-        memory_bytes=_memory(recipe, checkpoint, settings, test_tokens or 0, streamed=streamed),
-        host_bytes=None if on_processor else costs.host_bytes(checkpoint),
+        memory_bytes=memory,
+        host_bytes=None if costs.on_processor(settings) else costs.host_bytes(checkpoint),
         streamed=streamed,
         calibration_tokens=recipe.samples * recipe.length,
-        test_tokens=None if test_tokens is None else int(test_tokens),
-        minutes=costs.minutes(recipe, checkpoint, test_tokens or 0, prompt_tokens),
+        test_tokens=None if test is None else test_tokens,
+        minutes=costs.minutes(recipe, checkpoint, test_tokens, prompt_tokens),
         formats=who_can_load(recipe, checkpoint.family),
         warnings=tuple(_warnings(recipe, per_channel, streamed)),
     )
 
 
-def is_streamed(recipe: Recipe, checkpoint: Checkpoint, settings: Settings, test_tokens: float) -> bool:
-    """Whether the weights of a block are on the device only while it is used: where all of them have no room.
+def _memory(recipe: Recipe, checkpoint: Checkpoint, settings: Settings, test_tokens: int) -> tuple[bool, int]:
+    """Whether the weights of a block are on the device only while it is used, and the bytes that a run then needs.
 
-    Raises ``Refused`` with numbers where even that does not fit, or what the host's operator asked for.
+    So it is where all of them have no room. Raises ``Refused`` with numbers where even that does not fit, or what the
+    host's operator asked for.
     """
-    free = costs.free_bytes(settings)
-    whole, one = (_memory(recipe, checkpoint, settings, test_tokens, streamed=part) for part in (False, True))
+    free, on_processor = costs.free_bytes(settings), costs.on_processor(settings)
+    whole, one = (
+        costs.memory_bytes(
+            recipe, checkpoint, test_tokens, settings.sweep_bytes(), on_processor=on_processor, streamed=part
+        )
+        for part in (False, True)
+    )
     streamed = settings.weights == "streamed" or (settings.weights == "auto" and free is not None and whole > free)
     needed = one if streamed else whole
     if free is not None and needed > free:
-        remedy = "Take fewer or shorter calibration sequences, fewer test tokens, or another costs."
+        remedy = "Take fewer or shorter calibration sequences, fewer test tokens, or another host."
         if not streamed:
             remedy = f"Set SARQC_WEIGHTS to auto: block by block it takes {gib(one)}."
         raise Refused(
@@ -194,14 +245,7 @@ def is_streamed(recipe: Recipe, checkpoint: Checkpoint, settings: Settings, test
             f"memory of the device {settings.device}",
             remedy,
         )
-    return streamed
-
-
-def _memory(recipe: Recipe, checkpoint: Checkpoint, settings: Settings, test_tokens: float, *, streamed: bool) -> int:
-    return costs.memory_bytes(
-        recipe, checkpoint, test_tokens, settings.sweep_bytes(), on_processor=costs.on_processor(settings),
-        streamed=streamed,
-    )  # fmt: skip
+    return streamed, needed
 
 
 def _warnings(recipe: Recipe, per_channel: tuple[str, ...], streamed: bool) -> list[str]:

@@ -1,24 +1,28 @@
-"""From what was solved and measured to the lines of a study: shared by single runs and surveys.
+"""From what was solved and measured to a study: lines, arrays and the document, for single runs and for surveys.
 
 Axes in comments: D calibration draws, L layers, G γ values, M λ values.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from sarqc.calibration.pictures import ALONG_LAMBDA, SCALARS, SURFACES, LayerCurve
 from sarqc.engine.auto_by_model import ModelSelection
+from sarqc.engine.outcome import Outcome, value
+from sarqc.models.checkpoint import Checkpoint
 from sarqc.quantization.methods import METHODS, Method
 from sarqc.quantization.quantized_layer import LayerReport
-from sarqc.study.document import SIGNED_ZERO, ArrayRef, Line, StudyWriter
+from sarqc.recipe import Recipe
+from sarqc.study.document import SIGNED_ZERO, ArrayRef, Line, ModelFacts, Study, StudyWriter
 
 AXES = ("draw", "gamma", "lambda")
 LAYER_AXES = ("draw", "layer", "gamma", "lambda")
@@ -131,10 +135,89 @@ def auto_fields(
     return fields, arrays
 
 
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+@contextmanager
+def study_writer(folder: Path) -> Iterator[StudyWriter]:
+    """A writer of the study in ``folder``; whatever it was given and did not finish is gone afterwards."""
+    writer = StudyWriter(folder)
+    try:
+        yield writer
+    finally:
+        writer.discard()
 
 
-def versions() -> dict[str, str]:
-    """The libraries that a number depends on."""
-    return {name: importlib.metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")}
+def model_facts(
+    name: str, checkpoint: Checkpoint, perplexity: float | None, accuracy: tuple[float, float] | None
+) -> ModelFacts:
+    """The float model of a study; ``accuracy`` with its standard error."""
+    value, error = accuracy or (None, None)
+    return ModelFacts(
+        name=name, parameters=checkpoint.parameters, share_quantized=checkpoint.share_quantized,
+        perplexity=perplexity, accuracy=value, accuracy_standard_error=error,
+    )  # fmt: skip
+
+
+def study_of(
+    study_id: str,
+    title: str,
+    prefix: Literal["quantized", "float"],
+    model: ModelFacts,
+    checkpoint: Checkpoint,
+    protocol: Mapping[str, Any],
+    lines: Sequence[Line],
+    recipe: Recipe | None = None,
+    reports: Mapping[str, LayerReport] | None = None,
+) -> Study:
+    """The document, made now. ``recipe`` and ``reports`` by layer are those of a single run."""
+    reports = reports or {}
+    return Study(
+        id=study_id,
+        title=title,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        prefix=prefix,
+        model=model,
+        protocol=dict(protocol),
+        recipe=None if recipe is None else recipe.to_json(),
+        layers=tuple(checkpoint.layers),
+        lines=tuple(lines),
+        layer_reports={name: report.to_json() for name, report in reports.items()},
+        flags=tuple(sorted({flag for report in reports.values() for flag in report.flags})),
+    )
+
+
+def write_run(outcome: Outcome, folder: Path, study_id: str) -> Study:
+    """The study of one run: one line with one draw, measured at the chosen point only."""
+    recipe, checkpoint, original = outcome.prepared.recipe, outcome.prepared.checkpoint, outcome.original
+    with study_writer(folder) as writer:
+        line = _run_line(outcome, writer)
+        protocol = {**outcome.protocol(), "device": outcome.device, "tasks": list(recipe.tasks)}
+        facts = model_facts(recipe.model, checkpoint, value(original.perplexity), original.mean_accuracy())
+        title = f"{Path(recipe.model).name}, {recipe.bits} bits, {line.title}"
+        return writer.finish(
+            study_of(study_id, title, recipe.inputs_from, facts, checkpoint, protocol, (line,), recipe, outcome.reports)
+        )
+
+
+def _run_line(outcome: Outcome, writer: StudyWriter) -> Line:
+    recipe, job, measured = outcome.prepared.recipe, outcome.job, outcome.quantized
+    lams, own = job.curve_lams(), job.own_point()
+    shape = (1, 1, len(lams))
+    arrays = curve_arrays(writer, [[[curve] for curve in outcome.curves]])
+    perplexity, accuracy = np.full(shape, np.nan), np.full(shape, np.nan)
+    if measured.perplexity is not None:
+        perplexity[0, 0, own] = measured.perplexity.value
+    if (mean := measured.mean_accuracy()) is not None:
+        accuracy[0, 0, own] = mean[0]
+        correct = np.full((*shape, len(measured.correct)), UNMEASURED, dtype=np.uint8)
+        correct[0, 0, own] = measured.correct
+        arrays["correct"] = writer.add(correct, (*AXES, "item"))
+    arrays |= {"perplexity": writer.add(perplexity, AXES), "accuracy": writer.add(accuracy, AXES)}
+    fields = {"lams": lams, "gammas": (job.method.gamma,), "chosen": (0, own)}
+    if (selection := outcome.chosen()) is not None:
+        reports = [list(outcome.reports.values())]
+        fields, chosen = auto_fields(writer, selection["by"], recipe.candidates(), reports, [outcome.selection])
+        arrays |= chosen
+    return study_line(
+        recipe.method, bits=recipe.bits, grid=recipe.grid, group_size=recipe.group_size, draws=(recipe.seed,),
+        arrays=arrays, texts=tuple(event.comparison() for event in outcome.texts),
+        speed=None if outcome.speed is None else outcome.speed.speed(), **fields,
+    )  # fmt: skip

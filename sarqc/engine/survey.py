@@ -6,28 +6,29 @@ candidates are solved as batches. ``inputs_from: quantized`` does for each point
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from torch import Tensor
 
 from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.block import solve_curve
 from sarqc.calibration.capture import collect
-from sarqc.calibration.corpora import Sequences, described, draw_sequences, read_corpus, token_ids
+from sarqc.calibration.corpora import Sequences, draw_sequences
 from sarqc.calibration.job import SolvedLayer, calibration_job
 from sarqc.calibration.pictures import LayerCurve
 from sarqc.calibration.pipeline import calibrate
-from sarqc.engine.auto_by_model import ModelSelection, select_for_model
-from sarqc.engine.keys import layer_keys, survey_point_key
-from sarqc.engine.plan import drawn_sequences, indivisible_layers
+from sarqc.engine.auto_by_model import ModelSelection, settle
+from sarqc.engine.keys import layer_keys
+from sarqc.engine.measure import Workbench, measure_point, versions
+from sarqc.engine.plan import Text, indivisible_layers, text_of
 from sarqc.engine.study_output import (
     AXES,
     LAYER_AXES,
@@ -35,13 +36,12 @@ from sarqc.engine.study_output import (
     auto_fields,
     curve_arrays,
     joined,
-    now,
+    model_facts,
     study_line,
-    versions,
+    study_of,
+    study_writer,
 )
 from sarqc.errors import Refused
-from sarqc.evaluation.perplexity import measure_perplexity
-from sarqc.evaluation.tasks import items_key, measure_accuracy
 from sarqc.models.catalogue import fetch
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, choose_device, load
@@ -53,8 +53,9 @@ from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.quantization.solve import sweep_layer
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
-from sarqc.study.document import ArrayRef, Line, ModelFacts, Study, StudyWriter
+from sarqc.study.document import ArrayRef, Line, StudyWriter
 
+T = TypeVar("T")
 Auto = Literal["auto"]
 
 
@@ -73,6 +74,10 @@ class SurveyLine(BaseModel):
     def shape(self) -> tuple[int, int]:
         """Numbers of γ and of λ."""
         return (1, 1) if self.lams == "auto" else (len(self.gammas), len(self.lams))
+
+    def points(self) -> tuple[float, ...]:
+        """The values of λ; none with “auto”."""
+        return () if self.lams == "auto" else self.lams
 
 
 class Survey(BaseModel):
@@ -204,225 +209,226 @@ def conduct(survey: Survey, settings: Settings, folder: Path) -> Iterator[str]:
     Measurements, and under a quantized prefix finished layers too, are kept as artefacts: a survey that was stopped
     continues where it was.
     """
-    work = _Work(survey, settings)
-    yield f"float model: perplexity {work.float_perplexity:.4f}, accuracy {work.float_accuracy:.4f}"
-    results = [LineResult(survey, line, work.items) for line in survey.lines]
+    shared = _prepared(survey, settings)
+    perplexity, correct = measure_point(shared.bench, shared.test, survey.window, survey.task)
+    accuracy = float(np.mean(correct))
+    yield f"float model: perplexity {perplexity:.4f}, accuracy {accuracy:.4f}"
+    results = [LineResult(survey, line, len(correct)) for line in survey.lines]
     started, done = time.perf_counter(), 0
     total = sum(int(np.prod(line.shape)) for line in survey.lines) * len(survey.draws)
     for draw, seed in enumerate(survey.draws):
-        work.draw(seed)
+        statistics = _draw_statistics(shared, seed)
         for line, result in zip(survey.lines, results, strict=True):
-            for point in work.quantized_models(line, seed, result):
-                perplexity, correct = work.evaluate()
-                result.measured(draw, point, perplexity, correct)
+            if _shares(survey, line):
+                points = _from_statistics(shared, statistics, line, result)
+            else:
+                points = _from_runs(shared, line, seed, result)
+            for point in points:
+                quantized, answers = measure_point(shared.bench, shared.test, survey.window, survey.task)
+                result.measured(draw, point, quantized, answers)
                 done += 1
                 where = f"draw {seed}, {line.bits} bits, {line.method}, {result.point_text(point)}"
-                yield f"{done}/{total} {time.perf_counter() - started:.0f} s: {where}: perplexity {perplexity:.3f}"
-    writer = StudyWriter(folder)
-    try:
-        writer.finish(work.study(folder.name, [result.line(writer) for result in results]))
-    finally:
-        writer.discard()
+                yield f"{done}/{total} {time.perf_counter() - started:.0f} s: {where}: perplexity {quantized:.3f}"
+    error = float(np.sqrt(accuracy * (1 - accuracy) / max(len(correct) - 1, 1)))
+    checkpoint = shared.bench.loaded.checkpoint
+    facts = model_facts(survey.model, checkpoint, perplexity, (accuracy, error))
+    with study_writer(folder) as writer:
+        lines = [result.line(writer) for result in results]
+        protocol = _protocol(shared, len(correct))
+        writer.finish(study_of(folder.name, survey.title, survey.inputs_from, facts, checkpoint, protocol, lines))
     yield f"study written to {folder}"
 
 
-class _Work:
-    """The loaded model with what every point of the survey shares."""
+@dataclass(frozen=True, eq=False)
+class _Shared:
+    """What every point of a survey shares."""
 
-    def __init__(self, survey: Survey, settings: Settings) -> None:
-        self.survey, self.settings = survey, settings
-        self.checkpoint = read_checkpoint(fetch(survey.model, None, settings, download=True))
-        self.loaded: LoadedModel = load(self.checkpoint, choose_device(settings.device))
-        self.store = ArtefactStore(settings.artefacts_dir())
-        self.calibration_ids = self._ids(survey.calibration)
-        self.test_ids = self._ids(survey.test)
-        self.held_out = draw_sequences(
-            self._ids(survey.held_out), described(survey.held_out, settings), samples=survey.held_out_samples,
-            length=survey.length, held_out_samples=0, sampling="sequential", seed=0,
-        )  # fmt: skip
-        self.unseen = self._collect(self.held_out.calibration)
-        self.state = self.loaded.weights()
-        self.statistics: dict[str, LayerStatistics] = {}
-        self.sized: list[tuple[int, dict[str, LayerStatistics]]] = []
-        self.float_perplexity, self.float_correct = self.evaluate()
-        self.float_accuracy, self.items = float(np.mean(self.float_correct)), len(self.float_correct)
+    survey: Survey
+    bench: Workbench
+    calibration: Text
+    held_out: Sequences  # all of them in ``calibration``: nothing is fitted on them
+    test: Text
+    unseen: dict[str, LayerStatistics]  # of the held-out sequences, by layer
+    float_weights: dict[str, Tensor]
 
-    def _ids(self, corpus: str) -> np.ndarray:
-        return token_ids(read_corpus(corpus, self.settings), self.checkpoint.folder)
 
-    def _collect(self, sequences: np.ndarray) -> dict[str, LayerStatistics]:
-        """Statistics of every linear from the float model, by full name."""
-        walk = BlockWalk(self.loaded, torch.from_numpy(sequences.copy()))
-        collected: dict[str, LayerStatistics] = {}
-        for index, block in enumerate(self.loaded.blocks()):
-            found, outputs = collect(walk, block)
-            collected |= {f"{self.loaded.family.blocks}.{index}.{path}": part for path, part in found.items()}
-            walk.advance(outputs)
-        return collected
+def _prepared(survey: Survey, settings: Settings) -> _Shared:
+    checkpoint = read_checkpoint(fetch(survey.model, None, settings, download=True))
+    loaded = load(checkpoint, choose_device(settings.device))
+    bench = Workbench(loaded, ArtefactStore(settings.artefacts_dir()), settings)
+    calibration, held_out_text, test = (
+        text_of(name, checkpoint, settings) for name in (survey.calibration, survey.held_out, survey.test)
+    )
+    held_out = draw_sequences(
+        held_out_text.ids, held_out_text.corpus, samples=survey.held_out_samples, length=survey.length,
+        held_out_samples=0, sampling="sequential", seed=0,
+    )  # fmt: skip
+    unseen = _collect(loaded, held_out.calibration)
+    return _Shared(survey, bench, calibration, held_out, test, unseen, loaded.weights())
 
-    def draw(self, seed: int) -> None:
-        """Another calibration draw: statistics for the lines that share them, at the survey's size and all others."""
-        shared = [line for line in self.survey.lines if self._shares(line)]
-        if not shared:
-            return
-        self.loaded.restore(self.state)
-        self.statistics = self._collect(self._sequences(seed, self.survey.samples).calibration)
-        sizes = sorted({size for line in shared for size in line.sizes})
-        if not sizes:
-            return
-        sequences = self._sequences(seed, sizes[-1]).calibration  # the first of them are those of fewer
-        total: dict[str, LayerStatistics] = {}
-        self.sized = []
-        for first, last in zip([0, *sizes], sizes, strict=False):
-            part = self._collect(sequences[first:last])
-            total = {name: total[name] + one if total else one for name, one in part.items()}
-            self.sized.append((last, total))
 
-    def _sequences(self, seed: int, samples: int) -> Sequences:
-        survey = self.survey
-        return draw_sequences(
-            self.calibration_ids, described(survey.calibration, self.settings), samples=samples, length=survey.length,
-            held_out_samples=0, sampling="random", seed=seed,
-        )  # fmt: skip
+def _collect(loaded: LoadedModel, sequences: np.ndarray) -> dict[str, LayerStatistics]:
+    """Statistics of every linear from the float model, by full name."""
+    walk = BlockWalk(loaded, torch.from_numpy(sequences.copy()))
+    collected: dict[str, LayerStatistics] = {}
+    for index, block in enumerate(loaded.blocks()):
+        statistics, outputs = collect(walk, block)
+        collected |= {f"{loaded.family.blocks}.{index}.{path}": part for path, part in statistics.items()}
+        walk.advance(outputs)
+    return collected
 
-    def _shares(self, line: SurveyLine) -> bool:
-        """Whether a line can be solved as batches from the float model's statistics alone."""
-        return self.survey.inputs_from == "float" and line.lams != "auto" and method(line.method).unit == "layer"
 
-    def quantized_models(self, line: SurveyLine, seed: int, result: LineResult) -> Iterator[tuple[int, int]]:
-        """Puts the line's weights into the model, one point (γ, λ) after the other, and notes its curves in result."""
-        if self._shares(line):
-            return self._from_statistics(line, result)
-        return self._from_runs(line, seed, result)
+@dataclass(frozen=True, eq=False)
+class _DrawStatistics:
+    """Of one calibration draw, by layer: at the survey's size, and at all others from small to large."""
 
-    def _from_statistics(self, line: SurveyLine, result: LineResult) -> Iterator[tuple[int, int]]:
-        grid = Grid(line.bits, self.survey.group_size, self.survey.grid)
-        budget = self.settings.sweep_bytes()
-        self.loaded.restore(self.state)
-        weights = {  # copies, because the model gets others below
-            layer.name: self.loaded.weight(layer.name).detach().to(self.loaded.storage_dtype, copy=True)
-            for layer in self.checkpoint.layers
-        }
-        methods = [method(line.method, **({} if gamma is None else {"gamma": gamma})) for gamma in line.gammas]
-        solved = [
-            [
-                solve_curve(weight, self.statistics[name], self.unseen[name], grid, chosen, line.lams, budget)
-                for chosen in methods
-            ]
-            for name, weight in weights.items()
+    own: dict[str, LayerStatistics]
+    by_size: list[tuple[int, dict[str, LayerStatistics]]]
+
+
+def _draw_statistics(shared: _Shared, seed: int) -> _DrawStatistics:
+    """What the lines that share statistics need of another calibration draw; empty where none does."""
+    survey, loaded = shared.survey, shared.bench.loaded
+    lines = [line for line in survey.lines if _shares(survey, line)]
+    if not lines:
+        return _DrawStatistics({}, [])
+    loaded.restore(shared.float_weights)
+    own = _collect(loaded, _sequences(shared, seed, survey.samples).calibration)
+    sizes = sorted({size for line in lines for size in line.sizes})
+    if not sizes:
+        return _DrawStatistics(own, [])
+    sequences = _sequences(shared, seed, sizes[-1]).calibration  # the first of them are those of fewer
+    total: dict[str, LayerStatistics] = {}
+    by_size = []
+    for first, last in zip([0, *sizes], sizes, strict=False):
+        part = _collect(loaded, sequences[first:last])
+        total = {name: total[name] + more if total else more for name, more in part.items()}
+        by_size.append((last, total))
+    return _DrawStatistics(own, by_size)
+
+
+def _sequences(shared: _Shared, seed: int, samples: int) -> Sequences:
+    return draw_sequences(
+        shared.calibration.ids, shared.calibration.corpus, samples=samples, length=shared.survey.length,
+        held_out_samples=0, sampling="random", seed=seed,
+    )  # fmt: skip
+
+
+def _shares(survey: Survey, line: SurveyLine) -> bool:
+    """Whether a line can be solved as batches from the float model's statistics alone."""
+    return survey.inputs_from == "float" and line.lams != "auto" and method(line.method).unit == "layer"
+
+
+def _from_statistics(
+    shared: _Shared, statistics: _DrawStatistics, line: SurveyLine, result: LineResult
+) -> Iterator[tuple[int, int]]:
+    """Puts the line's weights into the model, one point (γ, λ) after the other, and notes its curves in ``result``."""
+    survey, loaded = shared.survey, shared.bench.loaded
+    grid = Grid(line.bits, survey.group_size, survey.grid)
+    budget = shared.bench.settings.sweep_bytes()
+    loaded.restore(shared.float_weights)
+    weights = {  # copies, because the model gets others below
+        layer.name: loaded.weight(layer.name).detach().to(loaded.storage_dtype, copy=True)
+        for layer in loaded.checkpoint.layers
+    }
+    methods = [method(line.method, **({} if gamma is None else {"gamma": gamma})) for gamma in line.gammas]
+    solved = [
+        [
+            solve_curve(weight, statistics.own[name], shared.unseen[name], grid, chosen, line.points(), budget)
+            for chosen in methods
         ]
-        result.curves.append([[curve for _, curve in by_gamma] for by_gamma in solved])
-        if line.sizes:
-            result.by_size.append(self._by_size(line, grid, weights, budget))
-        for g, m in np.ndindex(*line.shape):
-            for name, by_gamma in zip(weights, solved, strict=True):
-                self.loaded.weight(name).data.copy_(by_gamma[g][0][m].dequantized)
+        for name, weight in weights.items()
+    ]
+    result.curves.append([[curve for _, curve in by_gamma] for by_gamma in solved])
+    if line.sizes:
+        result.by_size.append(_errors_by_size(shared, statistics, line, grid, weights))
+    for g, m in np.ndindex(*line.shape):
+        for name, by_gamma in zip(weights, solved, strict=True):
+            loaded.weight(name).data.copy_(by_gamma[g][0][m].dequantized)
+        yield g, m
+
+
+def _errors_by_size(
+    shared: _Shared, statistics: _DrawStatistics, line: SurveyLine, grid: Grid, weights: dict[str, Tensor]
+) -> dict[str, np.ndarray]:
+    """Relative errors (layer, size, γ, λ) of layers solved on more or fewer sequences, on those and on unseen."""
+    budget = shared.bench.settings.sweep_bytes()
+    sweeps = [
+        [
+            sweep_layer(
+                weight, of_size[name], grid, method(line.method), lams=line.points(), gammas=line.gammas,
+                held_out=shared.unseen[name], budget_bytes=budget,
+            )
+            for size, of_size in statistics.by_size
+            if size in line.sizes
+        ]
+        for name, weight in weights.items()
+    ]  # fmt: skip
+    return {
+        f"{name}_by_size": np.array([[getattr(sweep, f"relative_{name}").numpy() for sweep in row] for row in sweeps])
+        for name in ("recon", "held_out")
+    }
+
+
+def _from_runs(shared: _Shared, line: SurveyLine, seed: int, result: LineResult) -> Iterator[tuple[int, int]]:
+    """Quantizes the model as a run of each point (γ, λ) would, one after the other, and notes curves in ``result``."""
+    bench, loaded = shared.bench, shared.bench.loaded
+    checkpoint, unseen = loaded.checkpoint, shared.held_out
+    by_gamma: list[list[list[LayerCurve]]] = []  # [gamma][lambda][layer]
+    lams: tuple[float | Auto, ...] = ("auto",) if line.lams == "auto" else line.lams
+    for g, gamma in enumerate(line.gammas):
+        by_gamma.append([])
+        for m, lam in enumerate(lams):
+            loaded.restore(shared.float_weights)
+            recipe = recipe_for(shared.survey, line, seed, lam, gamma)
+            drawn = _sequences(shared, seed, recipe.samples)
+            sequences = Sequences(drawn.calibration, unseen.calibration, {**drawn.protocol, "unseen": unseen.protocol})
+            job = calibration_job(recipe, checkpoint, sequences, indivisible_layers(recipe, checkpoint))
+            job, selection = returned(settle(bench, recipe, job))
+            keys, budget = layer_keys(loaded, job), bench.settings.sweep_bytes()
+            steps = calibrate(loaded, job, bench.store, keys, budget_bytes=budget)
+            solved = [step for step in steps if isinstance(step, SolvedLayer)]
+            by_gamma[-1].append([layer.curve for layer in solved])
+            if lam == "auto":
+                result.reports.append([layer.quantized.report for layer in solved])
+                result.selections.append(selection)
             yield g, m
+    layers = range(len(checkpoint.layers))
+    result.curves.append([[joined([at[layer] for at in of_gamma]) for of_gamma in by_gamma] for layer in layers])
 
-    def _by_size(
-        self, line: SurveyLine, grid: Grid, weights: dict[str, torch.Tensor], budget: int
-    ) -> dict[str, np.ndarray]:
-        """Relative errors (layer, size, γ, λ) of layers solved on more or fewer sequences, on those and on unseen."""
-        wanted = [statistics for size, statistics in self.sized if size in line.sizes]
-        sweeps = [
-            [
-                sweep_layer(
-                    weight, statistics[name], grid, method(line.method), lams=line.lams, gammas=line.gammas,
-                    held_out=self.unseen[name], budget_bytes=budget,
-                )
-                for statistics in wanted
-            ]
-            for name, weight in weights.items()
-        ]  # fmt: skip
-        return {
-            f"{name}_by_size": np.array([[getattr(one, f"relative_{name}").numpy() for one in row] for row in sweeps])
-            for name in ("recon", "held_out")
-        }
 
-    def _from_runs(self, line: SurveyLine, seed: int, result: LineResult) -> Iterator[tuple[int, int]]:
-        budget = self.settings.sweep_bytes()
-        by_gamma: list[list[list[LayerCurve]]] = []  # [gamma][lambda][layer]
-        for g, gamma in enumerate(line.gammas):
-            by_gamma.append([])
-            for m, lam in enumerate(("auto",) if line.lams == "auto" else line.lams):
-                self.loaded.restore(self.state)
-                recipe = recipe_for(self.survey, line, seed, lam, gamma)
-                job = calibration_job(
-                    recipe,
-                    self.checkpoint,
-                    drawn_sequences(recipe, self.checkpoint, self.settings),
-                    indivisible_layers(recipe, self.checkpoint),
-                )
-                protocol = job.sequences.protocol | {"unseen": self.held_out.protocol}
-                sequences = Sequences(job.sequences.calibration, self.held_out.calibration, protocol)
-                job = replace(job, sequences=sequences)
-                selection = None
-                if lam == "auto" and METHODS[line.method].auto.by == "model":
-                    *_, selection = select_for_model(
-                        self.loaded, job, recipe.candidates(), recipe.validation_samples(), self.store,
-                        budget_bytes=budget,
-                    )  # fmt: skip
-                    job = replace(job, method=recipe.candidates()[selection.best])
-                keys = layer_keys(self.loaded, job)
-                steps = list(calibrate(self.loaded, job, self.store, keys, budget_bytes=budget))
-                solved = [step for step in steps if isinstance(step, SolvedLayer)]
-                by_gamma[-1].append([one.curve for one in solved])
-                if lam == "auto":
-                    result.reports.append([one.quantized.report for one in solved])
-                    result.selections.append(selection)
-                yield g, m
-        layers = range(len(self.checkpoint.layers))
-        result.curves.append([[joined([at[layer] for at in lams]) for lams in by_gamma] for layer in layers])
+def returned(steps: Generator[object, None, T]) -> T:
+    """What a generator returns, whatever it yields before."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
 
-    def evaluate(self) -> tuple[float, np.ndarray]:
-        """Perplexity, and 0 or 1 for each item of the task, of the model as it is now."""
-        task = self.survey.task
-        key = survey_point_key(self.loaded, self.test_ids, self.survey.window, task, items_key(task, self.settings))
-        payload = self.store.read(key, ".json")
-        if payload is None:
-            perplexity = measure_perplexity(self.loaded, self.test_ids, self.survey.test, self.survey.window)
-            accuracy = measure_accuracy(self.loaded, self.survey.task, self.settings)
-            payload = json.dumps({"perplexity": perplexity.value, "correct": accuracy.correct}).encode()
-            self.store.write(key, ".json", payload)
-        document = json.loads(payload)
-        return document["perplexity"], np.array(document["correct"], dtype=np.uint8)
 
-    def study(self, study_id: str, lines: list[Line]) -> Study:
-        survey, items = self.survey, self.items
-        error = float(np.sqrt(self.float_accuracy * (1 - self.float_accuracy) / max(items - 1, 1)))
-        protocol = {
-            "calibration": {
-                "corpus": described(survey.calibration, self.settings),
-                "samples": survey.samples, "length": survey.length,
-                "tokens": survey.samples * survey.length, "sampling": "random",
-            },
-            "held_out": {
-                "corpus": described(survey.held_out, self.settings),
-                "samples": survey.held_out_samples, "length": survey.length,
-                "tokens": survey.held_out_samples * survey.length,
-            },
-            "test": {
-                "corpus": described(survey.test, self.settings),
-                "window": survey.window, "windows": len(self.test_ids) // survey.window,
-                "predicted_tokens": len(self.test_ids) // survey.window * (survey.window - 1),
-                "dtype": str(self.loaded.compute_dtype).removeprefix("torch."),
-            },
-            "tasks": [survey.task],
-            "items": items,
-            "device": str(self.loaded.device),
-            "versions": versions(),
-        }  # fmt: skip
-        return Study(
-            id=study_id,
-            title=survey.title,
-            created=now(),
-            prefix=survey.inputs_from,
-            model=ModelFacts(
-                name=survey.model, parameters=self.checkpoint.parameters,
-                share_quantized=self.checkpoint.share_quantized, perplexity=self.float_perplexity,
-                accuracy=self.float_accuracy, accuracy_standard_error=error,
-            ),
-            protocol=protocol,
-            layers=tuple(self.checkpoint.layers),
-            lines=tuple(lines),
-        )  # fmt: skip
+def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
+    survey, loaded = shared.survey, shared.bench.loaded
+    windows = len(shared.test.ids) // survey.window
+    return {
+        "calibration": {
+            "corpus": shared.calibration.corpus,
+            "samples": survey.samples, "length": survey.length,
+            "tokens": survey.samples * survey.length, "sampling": "random",
+        },
+        "held_out": {
+            "corpus": shared.held_out.protocol["corpus"],
+            "samples": survey.held_out_samples, "length": survey.length,
+            "tokens": survey.held_out_samples * survey.length,
+        },
+        "test": {
+            "corpus": shared.test.corpus,
+            "window": survey.window, "windows": windows,
+            "predicted_tokens": windows * (survey.window - 1),
+            "dtype": str(loaded.compute_dtype).removeprefix("torch."),
+        },
+        "tasks": [survey.task],
+        "items": items,
+        "device": str(loaded.device),
+        "versions": versions(),
+    }  # fmt: skip

@@ -5,8 +5,7 @@ Axes: T tokens of a continuation, V vocabulary.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,52 +13,11 @@ import torch
 from safetensors.numpy import load, save
 from torch import Tensor
 
-from sarqc.artefacts import ArtefactStore, chain_key
 from sarqc.errors import NumericalError
 from sarqc.evaluation import TEMPERATURE, TOP_P
-from sarqc.events import Event, TextsCompared
 from sarqc.models.loading import LoadedModel
-from sarqc.recipe import Recipe
 
-FORMAT = 1  # part of the key of everything kept
 MODES = ("greedy", "sampled")
-
-
-class TextComparison:
-    """The comparison of several prompts in a run: what is known already is read from the store, not made again.
-
-    ``prompts``: the token ids of the recipe's prompts. ``model_key`` tells the float model from all others.
-    """
-
-    def __init__(
-        self, loaded: LoadedModel, recipe: Recipe, prompts: Sequence[np.ndarray], store: ArtefactStore, model_key: str
-    ) -> None:
-        self.loaded, self.texts, self.prompts, self.store = loaded, recipe.prompts, prompts, store
-        self.asked = (recipe.new_tokens, recipe.seed)
-        settings = (FORMAT, TEMPERATURE, TOP_P, *self.asked)
-        self.keys = [chain_key("text", model_key, ids.tobytes(), settings) for ids in prompts]
-        self._float_parts: list[bytes] = []
-
-    def read_float(self) -> Iterator[Event]:
-        """To be walked through while the model is the float one; there is nothing to tell yet."""
-        for key, ids in zip(self.keys, self.prompts, strict=True):
-            found = self.store.read(key, ".safetensors")
-            if found is None:
-                found = continue_float(self.loaded, ids, *self.asked)
-                self.store.write(key, ".safetensors", found)
-            self._float_parts.append(found)
-        yield from ()
-
-    def compare(self, weights_key: str) -> Iterator[TextsCompared]:
-        """Each prompt, once the model is the quantized one that ``weights_key`` tells from all others."""
-        for index, ids in enumerate(self.prompts):
-            key = chain_key("texts compared", self.keys[index], weights_key)
-            found = self.store.read(key, ".json")
-            if found is None:
-                document = compare_texts(self.loaded, ids, *self.asked, self._float_parts[index])
-                found = json.dumps(document).encode()
-                self.store.write(key, ".json", found)
-            yield TextsCompared(self.texts[index], index, len(self.texts), **json.loads(found))
 
 
 def continue_float(loaded: LoadedModel, ids: np.ndarray, new_tokens: int, seed: int) -> bytes:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from sarqc.documents import Summary
 from sarqc.export.readers import LOADS, Format, who_can_load
 from sarqc.models.families import Family
 from sarqc.recipe import Recipe
@@ -17,12 +17,11 @@ _TITLES = {
 }
 
 
-def model_card(recipe: Recipe, summary: dict[str, Any], checkpoint_format: Format, family: Family | None = None) -> str:
+def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, family: Family | None = None) -> str:
     """The card in Markdown; ``summary`` is that of the finished run, whose numbers are given with their protocols.
 
     Of files and folders of this host only the names are given: their paths say nothing to a reader elsewhere.
     """
-    layers = summary["layers"]
     groups = "each output row with one scale" if recipe.group_size is None else f"groups of {recipe.group_size}"
     own, device, versions = f"format: {checkpoint_format}", summary["device"], summary["protocol"]["versions"]
     parts = [
@@ -30,8 +29,8 @@ def model_card(recipe: Recipe, summary: dict[str, Any], checkpoint_format: Forma
         f"# {Path(recipe.model).name}, {recipe.bits} bits, {recipe.method}",
         f"Made by sarqc from `{recipe.model}`" + (f" at `{recipe.revision}`." if recipe.revision else "."),
         "## What was quantized",
-        f"The weights of {len(layers)} linear layers, {summary['share_quantized']:.1%} of the parameters: "
-        f"{recipe.bits} bits, grid {recipe.grid}, {groups}. Everything else is as it was in the original"
+        f"The weights of {summary['quantized_layers']} linear layers, {summary['share_quantized']:.1%} of the "
+        f"parameters: {recipe.bits} bits, grid {recipe.grid}, {groups}. Everything else is as it was in the original"
         + (", apart from what took up the channel scales." if _is_folded(recipe) else "."),
         _per_channel(recipe),
         _starved(recipe, summary),
@@ -76,7 +75,7 @@ def _per_channel(recipe: Recipe) -> str:
     return f"Layers whose width {recipe.group_size} does not divide have one scale for each output row."
 
 
-def _starved(recipe: Recipe, summary: dict[str, Any]) -> str:
+def _starved(recipe: Recipe, summary: Summary) -> str:
     """For a mixture of experts how many of them calibration hardly saw, and what became of those."""
     experts = summary.get("experts")
     if experts is None:
@@ -85,7 +84,7 @@ def _starved(recipe: Recipe, summary: dict[str, Any]) -> str:
     return experts["words"] + (" Linears that no token reached are rounded to nearest." if alone else "")
 
 
-def _chosen(summary: dict[str, Any]) -> str:
+def _chosen(summary: Summary) -> str:
     selection = summary["selection"]
     if selection is None:
         return ""
@@ -94,7 +93,7 @@ def _chosen(summary: dict[str, Any]) -> str:
     return "“auto” chose for each layer by itself, on a part of the calibration text."
 
 
-def _measurements(summary: dict[str, Any]) -> str:
+def _measurements(summary: Summary) -> str:
     """Every measured number, quantized beside float, with its protocol; nothing where nothing was measured."""
     rows, protocols = [], []
     if summary["perplexity"] is not None:

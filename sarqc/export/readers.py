@@ -37,15 +37,17 @@ def why_not_packed(recipe: Recipe) -> str | None:
     return None
 
 
-def check_format(recipe: Recipe, checkpoint_format: str) -> None:
-    """Returns when a recipe's result can be written in a format; raises ``Refused`` otherwise."""
-    if checkpoint_format not in FORMATS:
+def check_format(recipe: Recipe, checkpoint_format: str) -> Format:
+    """The format, when a recipe's result can be written in it; raises ``Refused`` otherwise."""
+    known = next((name for name in FORMATS if name == checkpoint_format), None)
+    if known is None:
         raise Refused(
             f"there is no checkpoint format “{checkpoint_format}”", "format", f"Choose one of {', '.join(FORMATS)}."
         )
     reason = why_not_packed(recipe) if checkpoint_format == "packed" else None
     if reason is not None:
         raise Refused(reason, "format packed", _remedy(recipe))
+    return known
 
 
 def who_can_load(recipe: Recipe, family: Family | None = None) -> tuple[Carrier, ...]:

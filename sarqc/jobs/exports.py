@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sarqc.errors import Conflict, NoRoom, NotFound, Refused
-from sarqc.export.readers import FORMATS, Format, check_format, who_can_load
+from sarqc.export.readers import Format, check_format, who_can_load
 from sarqc.jobs.run import Run, State, advice
 from sarqc.jobs.store import Store
 from sarqc.plain import gib
@@ -50,8 +50,7 @@ def check_exportable(parent: Run, checkpoint_format: str) -> Format:
         raise Conflict("it is an export itself", where, f"Export the run {parent.parent}.")
     if parent.state is not State.FINISHED:
         raise Conflict(f"a run that is {parent.state} can't be exported", where, advice(parent.state))
-    check_format(Recipe.parse(parent.recipe), checkpoint_format)
-    return next(name for name in FORMATS if name == checkpoint_format)
+    return check_format(Recipe.parse(parent.recipe), checkpoint_format)
 
 
 def check_room(store: Store, settings: Settings, size: int) -> None:

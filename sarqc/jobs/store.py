@@ -345,8 +345,8 @@ def _columns(run: Run, events: Sequence[Event]) -> dict[str, Any]:
             case Saved(what="study"):
                 columns["study_id"] = run.id  # the name it was asked to give it
             case Finished():
-                # For tables. Layers and texts are in the events and in the study, and the recipe is in the row.
-                long = ("layers", "recipe", "texts")
+                # For tables. Texts are in the events and in the study, and the recipe is in the row.
+                long = ("recipe", "texts")
                 short = {name: value for name, value in event.summary.items() if name not in long}
                 columns["summary_json"] = _dump(short)
             case Failed():

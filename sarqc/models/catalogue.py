@@ -199,9 +199,9 @@ def ask_hub(model: str, revision: str | None, settings: Settings) -> None:
         raise Unreachable(f"the Hugging Face Hub can't be reached ({type(error).__name__})", model, remedy)
 
 
-def checkpoint_of(model: str, revision: str | None, settings: Settings) -> Checkpoint | None:
-    """What is known of a model without loading it; None for one that the Hub has but this host has not."""
+def checkpoint_of(model: str, revision: str | None, settings: Settings, *, download: bool = False) -> Checkpoint | None:
+    """A model's checkpoint without its weights; None for one that the Hub has, this host has not and may not fetch."""
     try:
-        return read_checkpoint(fetch(model, revision, settings, download=False))
+        return read_checkpoint(fetch(model, revision, settings, download=download))
     except NotCached:
         return None

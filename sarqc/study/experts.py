@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from sarqc.documents import ExpertCounts
 from sarqc.models.families import LayerInfo
 
 
@@ -57,7 +57,7 @@ class TokenCounts:
         """B E, True for experts that were reached in every draw, on average by fewer tokens than they have channels."""
         return ~self.none & (self.mean < self.experts.channels)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ExpertCounts:
         """What a summary says of them."""
         return {
             "experts": self.experts.count,

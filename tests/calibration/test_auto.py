@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from sarqc.calibration.job import CalibrationJob, SolvedLayer
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import ModelSelection, select_for_model
 from sarqc.engine.keys import layer_keys
-from sarqc.events import CandidateDone
+from sarqc.events import CandidateDone, EpochDone
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.auto_by_layer import quantize_selected
 from sarqc.quantization.layer_statistics import LayerStatistics
@@ -110,8 +111,13 @@ def test_one_lambda_by_the_perplexity_of_the_kept_sequences(random_llama: Path, 
     before = weights(loaded)
     plan, points = a_plan(loaded, name), candidates(name)[::3]
     store = ArtefactStore(tmp_path)
-    *steps, selection = select_for_model(loaded, plan, points, 2, store, budget_bytes=1 << 30)
-    assert isinstance(selection, ModelSelection)
+
+    def selecting() -> Iterator[CandidateDone | EpochDone]:
+        selections.append((yield from select_for_model(loaded, plan, points, 2, store, budget_bytes=1 << 30)))
+
+    selections: list[ModelSelection] = []
+    steps = list(selecting())
+    (selection,) = selections
     assert all(torch.equal(one, other) for one, other in zip(before.values(), weights(loaded).values(), strict=True))
     assert [step.lam for step in steps if isinstance(step, CandidateDone)] == [point.lam for point in points]
 
@@ -128,5 +134,5 @@ def test_one_lambda_by_the_perplexity_of_the_kept_sequences(random_llama: Path, 
     assert selection.perplexities == pytest.approx(expected, rel=1e-4)
     assert selection.lam == points[int(np.argmin(expected))].lam
 
-    again = list(select_for_model(loaded, plan, points, 2, store, budget_bytes=1 << 30))[-1]
-    assert again == selection
+    assert list(selecting()) == [step for step in steps if isinstance(step, CandidateDone)]
+    assert selections[-1] == selection

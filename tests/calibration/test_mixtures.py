@@ -21,6 +21,7 @@ from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.execute import execute
 from sarqc.engine.keys import layer_keys
 from sarqc.errors import Refused
+from sarqc.events import LayerDone
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.linears import as_parameters, slices_of, weight_of
 from sarqc.models.loading import LoadedModel
@@ -303,16 +304,16 @@ def test_a_run_says_how_many_tokens_its_experts_saw(
         "model": str(folders["mixtral"]), "bits": 3, "grid": "asymmetric", "group_size": 16, "method": "rtn",
         "calibration": str(text_file), "samples": 1, "length": 16,
     }  # fmt: skip
-    *_, finished = execute(Recipe.parse(recipe), fresh_settings)
+    *events, finished = execute(Recipe.parse(recipe), fresh_settings)
     shapes = {layer.name: layer.shape for layer in read_checkpoint(folders["mixtral"]).layers}
     seen: dict[str, int] = {}  # by expert
     widths = []
-    for layer in finished.summary["layers"]:
-        owner, _, rest = layer["name"].partition(".experts.")
+    for layer in (event for event in events if isinstance(event, LayerDone)):
+        owner, _, rest = layer.name.partition(".experts.")
         if rest:
             name = f"{owner}.{rest.split('.')[0]}"
-            seen[name] = layer["report"]["n_tokens"]
-            widths.append(shapes[layer["name"]][1])
+            seen[name] = layer.report["n_tokens"]
+            widths.append(shapes[layer.name][1])
     said = finished.summary["experts"]
     assert said["experts"] == len(seen)
     assert (said["tokens"], said["channels"]) == (16, max(widths))

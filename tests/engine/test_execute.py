@@ -44,6 +44,10 @@ def of_type(events: list[Event], kind: type) -> list:
     return [event for event in events if isinstance(event, kind)]
 
 
+def reports_of(events: list[Event]) -> dict[str, dict]:
+    return {event.name: event.report for event in of_type(events, LayerDone)}
+
+
 def test_a_run_says_all_it_does(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
     events = list(
         execute(
@@ -74,9 +78,10 @@ def test_a_run_says_all_it_does(document: dict, fresh_settings: Settings, tmp_pa
     arrays = {name: study.array(line, name) for name in line.arrays}
     assert arrays["perplexity"][0, 0, 2] == np.float32(summary["perplexity"])
     assert np.isnan(arrays["perplexity"][0, 0, [0, 1, 3]]).all()
-    for index, layer in enumerate(summary["layers"]):
-        report = layer["report"]
-        assert study.layers[index].name == layer["name"]
+    assert summary["quantized_layers"] == 21
+    assert study.layer_reports == json.loads(json.dumps(reports_of(events)))
+    for index, (name, report) in enumerate(study.layer_reports.items()):
+        assert study.layers[index].name == name
         assert arrays["recon"][0, index, 0, 2] == np.float32(report["relative_recon"])
         assert arrays["held_out"][0, index, 0, 2] == np.float32(report["relative_held_out"])
         assert arrays["surface"][index].max() == 255
@@ -100,6 +105,7 @@ def test_the_same_recipe_again_costs_nothing(document: dict, fresh_settings: Set
     assert of_type(again, Started)[0].finished_layers == 21
     assert all(event.from_cache for event in of_type(again, LayerDone))
     assert again[-1].summary == first[-1].summary
+    assert json.dumps(reports_of(again)) == json.dumps(reports_of(first))
 
 
 @pytest.mark.parametrize("sweep_gib", [1.0, 1e-9])  # all λ at once, and one after the other
@@ -151,6 +157,7 @@ def test_a_run_stopped_anywhere_ends_the_same(document: dict, settings: Settings
     continued = list(execute(Recipe.parse(document), settled("b")))
     assert 0 < of_type(continued, Started)[0].finished_layers < 21
     assert continued[-1].summary == whole[-1].summary
+    assert json.dumps(reports_of(continued)) == json.dumps(reports_of(whole))
 
 
 def test_notes_are_not_silent(document: dict, fresh_settings: Settings) -> None:
@@ -211,7 +218,6 @@ def test_a_model_of_the_hub_is_checked_again_once_it_is_here(
     document: dict, fresh_settings: Settings, random_llama: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The Hub's part is played by the local folder: not on this host at first, there after the download."""
-    import sarqc.engine.execute
     from sarqc.models import catalogue
 
     here: list[bool] = []
@@ -224,11 +230,26 @@ def test_a_model_of_the_hub_is_checked_again_once_it_is_here(
         return random_llama
 
     monkeypatch.setattr(catalogue, "fetch", fetch)
-    monkeypatch.setattr(sarqc.engine.execute, "fetch", fetch)
     recipe = Recipe.parse(document | {"model": "somebody/llama", "length": 500})
+    assert plan(recipe, fresh_settings).parameters is None
+    assert not here  # a plan downloads nothing
     with pytest.raises(Refused, match="longer than the model"):
         list(execute(recipe, fresh_settings))
     assert here
+
+
+def test_what_was_prepared_is_not_found_out_again(
+    document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sarqc.engine.plan as planning
+
+    recipe = Recipe.parse(document)
+    prepared = planning.prepare(recipe, fresh_settings)
+    alone = list(execute(recipe, fresh_settings))
+    for name in ("checkpoint_of", "read_corpus", "token_ids", "draw_sequences", "described"):
+        monkeypatch.setattr(planning, name, None)  # whoever calls it now fails
+    again = list(execute(recipe, fresh_settings, prepared=prepared))
+    assert again[-1].summary == alone[-1].summary
 
 
 def test_two_walks_cost_more(document: dict, settings: Settings) -> None:
@@ -254,8 +275,7 @@ def test_auto_for_layers_keeps_what_was_compared(document: dict, fresh_settings:
     arrays = {name: study.array(line, name) for name in line.arrays}
     assert arrays["perplexity"].shape == (1, 1, 1)
     assert arrays["perplexity"][0, 0, 0] == np.float32(summary["perplexity"])
-    for index, layer in enumerate(summary["layers"]):
-        report = layer["report"]
+    for index, report in enumerate(reports_of(events).values()):
         table = np.array([row["validation"] for row in report["candidates"]]).reshape(4, 3)
         best = np.unravel_index(table.argmin(), table.shape)
         assert report["chosen"]["gamma"] == line.candidate_gammas[best[0]]
@@ -279,7 +299,7 @@ def test_auto_for_the_model_settles_on_one_lambda(document: dict, fresh_settings
     assert summary["selection"]["lambda"] == best.lam
     assert summary["selection"]["protocol"]["judged_on"] == 2  # of 6
     assert [row["perplexity"] for row in summary["selection"]["candidates"]] == [event.perplexity for event in judged]
-    assert {layer["report"]["chosen"]["lam"] for layer in summary["layers"]} == {best.lam}
+    assert {report["chosen"]["lam"] for report in reports_of(events).values()} == {best.lam}
     assert len(of_type(events, LayerDone)) == 21  # of the final solve alone
     study = Study.open(tmp_path / "auto")
     line = study.lines[0]

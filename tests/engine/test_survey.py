@@ -11,7 +11,7 @@ import yaml
 from sarqc.engine.execute import execute
 from sarqc.engine.survey import Survey, conduct
 from sarqc.errors import Refused
-from sarqc.events import Finished
+from sarqc.events import Finished, LayerDone
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Line, Study
@@ -59,10 +59,12 @@ def test_points_are_runs(
             "inputs_from": "float", "test": str(text_file), "window": 512,
         }
     )  # fmt: skip
-    finished = next(event for event in execute(recipe, fresh_settings) if isinstance(event, Finished))
+    events = list(execute(recipe, fresh_settings))
+    finished = events[-1]
+    assert isinstance(finished, Finished)
     assert perplexity[1, 0, 1] == pytest.approx(finished.summary["perplexity"], rel=2e-3)
     recon = study.array(line, "recon")
-    reports = [layer["report"]["relative_recon"] for layer in finished.summary["layers"]]
+    reports = [event.report["relative_recon"] for event in events if isinstance(event, LayerDone)]
     np.testing.assert_allclose(recon[1, :, 0, 1], reports, rtol=2e-3)
 
 
@@ -122,11 +124,12 @@ def test_under_a_quantized_prefix_points_are_exactly_runs(
                 "sampling": "random", "seed": 7, "test": str(text_file), "window": 64, **recipe,
             }
         )  # fmt: skip
-        summary = list(execute(run, fresh_settings))[-1].summary
+        events = list(execute(run, fresh_settings))
+        summary = events[-1].summary
         line = study.line(recipe["method"], recipe["bits"])
         assert study.array(line, "perplexity")[point] == np.float32(summary["perplexity"])
         recon = study.array(line, "recon")[point[0], :, point[1], point[2]]
-        reports = [layer["report"] for layer in summary["layers"]]
+        reports = [event.report for event in events if isinstance(event, LayerDone)]
         np.testing.assert_allclose(recon, [report["relative_recon"] for report in reports], rtol=1e-6)
         if recipe.get("lambda") == "auto":
             assert (line.lams, line.gammas, line.chosen) == ((0.0,), (None,), (0, 0))

@@ -10,14 +10,12 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from sarqc.artefacts import ArtefactStore
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan
 from sarqc.errors import NumericalError, Refused
 from sarqc.evaluation import TEMPERATURE, TOP_P
 from sarqc.evaluation import side_by_side as generation
 from sarqc.evaluation.side_by_side import (
-    TextComparison,
     compare_texts,
     continuation,
     continue_float,
@@ -28,6 +26,7 @@ from sarqc.evaluation.side_by_side import (
     nucleus,
     pieces,
 )
+from sarqc.events import TextsCompared
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
 from sarqc.recipe import Recipe
@@ -165,17 +164,16 @@ def test_predictions_that_are_no_numbers(loaded: LoadedModel) -> None:
 
 
 def test_nothing_is_made_twice(
-    loaded: LoadedModel, worse: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    random_llama: Path, text_file: Path, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe = Recipe(model="m", calibration="c", prompts=("one", "two"), new_tokens=3)
-    prompts = [IDS, IDS[:3]]
+    document = {
+        "model": str(random_llama), "bits": 2, "group_size": 16, "method": "rtn", "calibration": str(text_file),
+        "samples": 1, "length": 16, "prompts": "one\ntwo", "new_tokens": 3,
+    }  # fmt: skip
 
-    def compared(seed: int = 0) -> list:
-        store = ArtefactStore(tmp_path)
-        texts = TextComparison(loaded, recipe.model_copy(update={"seed": seed}), prompts, store, "float")
-        assert list(texts.read_float()) == []
-        texts.loaded = worse
-        return list(texts.compare("quantized"))
+    def compared(seed: int = 0) -> list[TextsCompared]:
+        recipe = Recipe.parse(document | {"seed": seed})
+        return [event for event in execute(recipe, fresh_settings) if isinstance(event, TextsCompared)]
 
     first = compared()
     assert [(event.prompt, event.index, event.total) for event in first] == [("one", 0, 2), ("two", 1, 2)]

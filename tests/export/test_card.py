@@ -65,7 +65,7 @@ def a_summary(**changes: object) -> dict[str, object]:
     return {
         "device": "cpu", "share_quantized": 0.5, "selection": None, "perplexity": None, "perplexity_float": None,
         "protocol": {"calibration": {"corpus": "text"}, "test": None, "versions": {"torch": "2"}}, "tasks": {},
-        "layers": [{}] * 7,
+        "quantized_layers": 7,
     } | changes  # fmt: skip
 
 

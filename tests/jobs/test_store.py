@@ -93,10 +93,10 @@ def test_events_make_progress_summary_and_error(store: Store) -> None:
     run = store.get(run_id)
     assert (run.done, run.total) == (2, 3)
     store.append(run_id, [layer(2), Saved("study", "/somewhere/else")])
-    run = store.move(run_id, State.FINISHED, Finished({"perplexity": 7.0, "layers": [1, 2], "recipe": {}}, 2.0))
+    run = store.move(run_id, State.FINISHED, Finished({"perplexity": 7.0, "texts": [1, 2], "recipe": {}}, 2.0))
     assert (run.done, run.study_id, run.summary) == (3, run_id, {"perplexity": 7.0})
     assert [event.seq for event in store.events(run_id)] == list(range(1, 7 + 1))
-    assert store.events(run_id)[-1].to_json()["summary"]["layers"] == [1, 2]
+    assert store.events(run_id)[-1].to_json()["summary"]["texts"] == [1, 2]
 
     other = in_state(store, State.RUNNING)
     assert store.move(other, State.FAILED, Failed("numerical", "NaN", "layer", "more")).error == {

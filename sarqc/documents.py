@@ -1,0 +1,256 @@
+"""The shapes of documents that cross a process or a language: events, summaries and studies are made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NotRequired, TypedDict
+
+Which = Literal["float", "quantized"]
+
+
+class CalibrationProtocol(TypedDict, total=False):
+    """How calibration sequences came about."""
+
+    corpus: str
+    sha256: str  # of the token ids, 16 digits
+    samples: int
+    length: int  # tokens of each
+    tokens: int
+    held_out_samples: int
+    sampling: str
+    seed: int | None  # None where nothing was drawn
+    validation_samples: int  # kept for judging by “auto”
+    unseen: CalibrationProtocol  # of sequences of another text on which nothing is fitted
+
+
+class PerplexityProtocol(TypedDict):
+    """How a perplexity was measured."""
+
+    corpus: str
+    window: int  # tokens seen at once
+    windows: int
+    predicted_tokens: int
+    dtype: str
+    device: NotRequired[str]
+    only_the_first_tokens: NotRequired[int]
+    calibrated_on: NotRequired[int]  # sequences, where “auto” judged on others
+    judged_on: NotRequired[int]
+
+
+class AccuracyProtocol(TypedDict):
+    """How an accuracy was measured; what differs between two models is not required."""
+
+    task: str
+    items: int
+    limit: int | None
+    metric: str
+    few_shot: int
+    lm_eval: str
+    rows_from: str
+    acc_norm: NotRequired[float]
+    acc_norm_standard_error: NotRequired[float]
+    subjects: NotRequired[dict[str, float]]
+    limit_for_each: NotRequired[str]
+    decoding: NotRequired[str]
+    max_new_tokens: NotRequired[int]
+    program_limits: NotRequired[str]
+    outcomes: NotRequired[dict[str, int]]
+    prompts_without_their_beginning: NotRequired[int]
+
+
+class TextProtocol(TypedDict):
+    """How two continuations of a prompt were made and compared."""
+
+    prompt_tokens: int
+    new_tokens: int
+    kl: str
+    sampled: str
+    seed: int
+    dtype: str
+    device: str
+
+
+class TokenText(TypedDict):
+    """A continuation: token ids and the text of each token."""
+
+    ids: list[int]
+    pieces: list[str]
+
+
+Nats = list[float]
+
+
+class Continuations(TypedDict):
+    """A prompt continued by both models in one way."""
+
+    float: TokenText
+    quantized: TokenText
+    divergence: int | None  # the first position at which they differ
+    kl: Nats  # KL(float ‖ quantized) at each token of the float text
+
+
+class ComparedText(TypedDict):
+    """One prompt continued by both models, most probable tokens and sampled ones."""
+
+    prompt: str
+    greedy: Continuations
+    sampled: Continuations
+    protocol: TextProtocol
+
+
+class Rates(TypedDict):
+    """Tokens per second: medians, and the smallest and largest of the repeats."""
+
+    prefill: float
+    prefill_spread: list[float]
+    decode: float
+    decode_spread: list[float]
+
+
+class SpeedProtocol(TypedDict, total=False):
+    """How speed was measured; only the device where it was not."""
+
+    sequence_length: int
+    prompt_tokens: int
+    decoded_tokens: int
+    batch: int
+    repeats: int
+    of_repeats: str
+    dtype: str
+    device: str
+    threads: int | None
+    float_model: str
+    torch: str
+    fed: str
+    largest_relative_difference: float
+
+
+class Speed(TypedDict):
+    """Tokens per second of the float and of the quantized model."""
+
+    float: Rates | None
+    quantized: Rates | None
+    kernel: str | None
+    reason: str  # why something is None, else empty
+    protocol: SpeedProtocol
+
+
+CandidateRow = TypedDict("CandidateRow", {"lambda": float, "perplexity": float})
+Selection = TypedDict(
+    "Selection",
+    {
+        "by": Literal["layer", "model"],
+        "lambda": NotRequired[float],  # by model
+        "candidates": NotRequired[list[CandidateRow]],
+        "protocol": NotRequired[PerplexityProtocol],
+    },
+)
+
+
+class ExpertCounts(TypedDict):
+    """How many experts of a mixture saw few calibration tokens."""
+
+    experts: int
+    no_tokens: int
+    fewer_tokens_than_channels: int
+    channels: int
+    tokens: int
+    words: str
+
+
+class TaskAccuracy(TypedDict):
+    """One model's accuracy on a task, with what its protocol holds of the model."""
+
+    accuracy: float
+    standard_error: float
+    acc_norm: NotRequired[float]
+    acc_norm_standard_error: NotRequired[float]
+    subjects: NotRequired[dict[str, float]]
+    outcomes: NotRequired[dict[str, int]]
+
+
+class TaskResult(TypedDict):
+    float: NotRequired[TaskAccuracy]
+    quantized: NotRequired[TaskAccuracy]
+    protocol: object
+
+
+class RunProtocol(TypedDict):
+    """What the numbers of a run rest on."""
+
+    calibration: CalibrationProtocol
+    test: PerplexityProtocol | None
+    versions: dict[str, str]
+
+
+class Summary(TypedDict):
+    """What a run found out, as ``Finished`` says it. None: not measured."""
+
+    recipe: dict[str, object]
+    device: str
+    share_quantized: float  # 0..1
+    quantized_layers: int
+    selection: Selection | None
+    perplexity: float | None
+    perplexity_float: float | None
+    protocol: RunProtocol
+    tasks: dict[str, TaskResult]
+    accuracy: float | None  # mean over the tasks
+    accuracy_standard_error: float | None
+    accuracy_float: float | None
+    accuracy_standard_error_float: float | None
+    texts: list[ComparedText]
+    speed: Speed | None
+    experts: ExpertCounts | None
+
+
+class CandidateReport(TypedDict):
+    """A candidate of “auto” for a layer: relative reconstruction errors where it was solved and where it was judged."""
+
+    lam: float
+    gamma: float | None
+    train: float
+    validation: float
+    relative_drift: float
+
+
+class LayerReport(TypedDict):
+    """What happened to one layer, as ``quantization.LayerReport`` says it."""
+
+    recon_loss: float
+    sar_loss: float
+    drift: float
+    relative_recon: float
+    relative_sar: float
+    relative_drift: float
+    held_out_loss: float | None
+    relative_held_out: float | None
+    chosen: dict[str, object]
+    diagonal_floor: float
+    n_tokens: int
+    flags: Sequence[str]
+    candidates: Sequence[CandidateReport]
+
+
+class LayerEntry(TypedDict):
+    """One linear of a model, as ``models.families.LayerInfo`` says it."""
+
+    name: str
+    block: int
+    module: str
+    shape: Sequence[int]  # out_features, in_features
+    expert: int | None
+
+
+class NamedReport(TypedDict):
+    """A layer's report under its name."""
+
+    name: str
+    report: LayerReport
+
+
+class RunDocument(Summary):
+    """What ``--json`` prints of a run: its summary, with the layers as its study has them."""
+
+    layers: list[NamedReport]
+    seconds: float

@@ -1,0 +1,165 @@
+"""What is measured of a model, each under a key: made once, read from then on."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+import math
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sarqc.artefacts import ArtefactStore
+from sarqc.documents import Which
+from sarqc.engine.keys import accuracy_key, compared_text_key, float_text_key, perplexity_key, survey_point_key
+from sarqc.engine.plan import Prepared, Text
+from sarqc.evaluation.perplexity import measure_perplexity
+from sarqc.evaluation.side_by_side import compare_texts, continue_float
+from sarqc.evaluation.tasks import items_key, measure_accuracy
+from sarqc.events import Event, Measured, Stage, TextsCompared
+from sarqc.models.loading import LoadedModel
+from sarqc.settings import Settings
+
+_TEXTS = "text side by side"
+
+
+@dataclass(frozen=True, eq=False)
+class Workbench:
+    """A loaded model, and the store of what was solved and measured on this host."""
+
+    loaded: LoadedModel
+    store: ArtefactStore
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """What was measured of one model, float or quantized."""
+
+    perplexity: Measured | None
+    accuracies: tuple[Measured, ...]  # one for each task
+    correct: tuple[int, ...]  # 0 or 1 for each item of all tasks
+
+    def mean_accuracy(self) -> tuple[float, float] | None:
+        """Mean over the tasks and its standard error, tasks being independent; None without tasks."""
+        if not self.accuracies:
+            return None
+        count = len(self.accuracies)
+        error = math.sqrt(sum((event.standard_error or 0.0) ** 2 for event in self.accuracies)) / count
+        return sum(event.value for event in self.accuracies) / count, error
+
+
+@dataclass(frozen=True)
+class FloatText:
+    """What is kept of the float model's continuations of one prompt, and under which key."""
+
+    key: str
+    payload: bytes
+
+
+def kept(store: ArtefactStore, key: str, make: Callable[[], bytes], suffix: str = ".json") -> bytes:
+    """What is kept under a key, after ``make`` where nothing is yet."""
+    payload = store.read(key, suffix)
+    if payload is None:
+        payload = make()
+        store.write(key, suffix, payload)
+    return payload
+
+
+def measure(bench: Workbench, prepared: Prepared, which: Which, model_key: str) -> Generator[Event, None, Measurements]:
+    """Perplexity and accuracies that the recipe asks for, of the model as it is now and as ``model_key`` names it."""
+    recipe, stage = prepared.recipe, f"measuring the {which} model"
+    perplexity, accuracies, correct = None, [], []
+    if prepared.test is not None:
+        yield Stage(stage, "perplexity")
+        perplexity = _perplexity(bench, prepared.test, prepared.window, recipe.test_tokens, which, model_key)
+        yield perplexity
+    for task in recipe.tasks:
+        yield Stage(stage, task)
+        accuracy, items = _accuracy(bench, task, recipe.task_limit, which, model_key)
+        accuracies.append(accuracy)
+        correct += items
+        yield accuracy
+    return Measurements(perplexity, tuple(accuracies), tuple(correct))
+
+
+def _perplexity(bench: Workbench, test: Text, window: int, limit: int | None, which: Which, model_key: str) -> Measured:
+    def make() -> bytes:
+        measured = measure_perplexity(bench.loaded, test.ids, test.corpus, window)
+        protocol = measured.protocol
+        if limit is not None:
+            protocol = {**protocol, "only_the_first_tokens": limit}
+        return json.dumps({"value": measured.value, "protocol": protocol}).encode()
+
+    document = json.loads(kept(bench.store, perplexity_key(model_key, test.ids, window, test.corpus), make))
+    return Measured("perplexity", which, document["value"], None, document["protocol"])
+
+
+def _accuracy(
+    bench: Workbench, task: str, limit: int | None, which: Which, model_key: str
+) -> tuple[Measured, list[int]]:
+    def make() -> bytes:
+        measured = measure_accuracy(bench.loaded, task, bench.settings, limit=limit)
+        return json.dumps(dataclasses.asdict(measured)).encode()
+
+    key = accuracy_key(model_key, task, limit, items_key(task, bench.settings))
+    document = json.loads(kept(bench.store, key, make))
+    event = Measured("accuracy", which, document["value"], document["standard_error"], document["protocol"])
+    return event, document["correct"]
+
+
+def continue_prompts(
+    bench: Workbench, prepared: Prepared, float_key: str
+) -> Generator[Event, None, tuple[FloatText, ...]]:
+    """The recipe's prompts continued by the model while it is the float one."""
+    recipe, texts = prepared.recipe, []
+    if prepared.prompts:
+        yield Stage("measuring the float model", _TEXTS)
+    for ids in prepared.prompts:
+        key = float_text_key(float_key, ids, recipe.new_tokens, recipe.seed)
+
+        def make(ids: np.ndarray = ids) -> bytes:
+            return continue_float(bench.loaded, ids, recipe.new_tokens, recipe.seed)
+
+        texts.append(FloatText(key, kept(bench.store, key, make, ".safetensors")))
+    return tuple(texts)
+
+
+def compare_prompts(
+    bench: Workbench, prepared: Prepared, texts: tuple[FloatText, ...], quantized_key: str
+) -> Generator[Event, None, tuple[TextsCompared, ...]]:
+    """The same prompts continued by the quantized model, each beside the float one's ``texts``."""
+    recipe, compared = prepared.recipe, []
+    if texts:
+        yield Stage("measuring the quantized model", _TEXTS)
+    for index, (ids, text) in enumerate(zip(prepared.prompts, texts, strict=True)):
+
+        def make(ids: np.ndarray = ids, text: FloatText = text) -> bytes:
+            document = compare_texts(bench.loaded, ids, recipe.new_tokens, recipe.seed, text.payload)
+            return json.dumps(document).encode()
+
+        document = json.loads(kept(bench.store, compared_text_key(text.key, quantized_key), make))
+        event = TextsCompared(recipe.prompts[index], index, len(recipe.prompts), **document)
+        compared.append(event)
+        yield event
+    return tuple(compared)
+
+
+def measure_point(bench: Workbench, test: Text, window: int, task: str) -> tuple[float, np.ndarray]:
+    """Perplexity, and 0 or 1 for each item of the task as uint8 (items,), of the weights as they are now."""
+
+    def make() -> bytes:
+        perplexity = measure_perplexity(bench.loaded, test.ids, test.corpus, window)
+        accuracy = measure_accuracy(bench.loaded, task, bench.settings)
+        return json.dumps({"perplexity": perplexity.value, "correct": accuracy.correct}).encode()
+
+    key = survey_point_key(bench.loaded, test.ids, window, task, items_key(task, bench.settings))
+    document = json.loads(kept(bench.store, key, make))
+    return document["perplexity"], np.array(document["correct"], dtype=np.uint8)
+
+
+def versions() -> dict[str, str]:
+    """The libraries that a number depends on."""
+    return {name: importlib.metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")}
