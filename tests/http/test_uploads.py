@@ -100,7 +100,7 @@ def resealed(files: Files, change: Callable[[bytes], bytes]) -> Files:
 
 def former(files: Files, change: Callable[[Files], Files]) -> Files:
     """A study of version 3 instead, changed."""
-    folder = REPOSITORY / "tests" / "assets" / "studies" / "v3"
+    folder = Path(__file__).parent.parent / "assets" / "studies" / "v3"
     found = {f"v3/{path.relative_to(folder)}": path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     return change(found)
 
