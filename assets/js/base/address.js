@@ -2,9 +2,7 @@
  * What a page shows, as its address says it: one table from a control's name to its parameter, and reading and writing
  * follow from it. Pure: no DOM. A parameter that can't be used is told in words and left out, never guessed.
  *
- * An entry is `{title, read, wants, standard?}`: `read` gives the value of a text, or undefined where it is none;
- * `wants` ends the sentence “bits must be …”; `standard` is the value that need not stand in the address.
- * @module view
+ * @module address
  */
 
 import {
@@ -20,28 +18,45 @@ import {
   SCALES,
 } from "./contract.js";
 
+/**
+ * How a control stands in the address.
+ * @typedef {object} Parameter
+ * @property {string} title
+ * @property {(text: string) => string | number | undefined} read the value of a text, or undefined where it is none
+ * @property {string} wants ends the sentence “bits must be …”
+ * @property {string | number} [standard] the value that need not stand in the address
+ */
+/** @typedef {Record<string, Parameter>} AddressTable */
+/** @typedef {Record<string, any>} AddressState values by parameter; which type each has, its `read` says */
+/** @typedef {{hide: string[], lock: string[], embed: boolean}} Link what a link hides and locks, and if it is for a frame */
+
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const CONTROL = /^[a-z][a-z0-9_-]{0,40}$/;
 const DECIMAL = /^\d+(\.\d+)?(e[+-]?\d+)?$/i;
 const WHOLE = /^\d{1,9}$/;
 
+/** @param {string} title @returns {Parameter} */
 const name = (title) => ({ title, read: (text) => (NAME.test(text) ? text : undefined), wants: "a name" });
+/** @param {string} title @returns {Parameter} */
 const size = (title) => ({
   title,
   read: (text) => (DECIMAL.test(text) && Number.isFinite(Number(text)) ? Number(text) : undefined),
   wants: "a number from 0",
 });
+/** @param {string} title @param {number} least @param {number} most @returns {Parameter} */
 export const whole = (title, least, most) => ({
   title,
   read: (text) => (WHOLE.test(text) && Number(text) >= least && Number(text) <= most ? Number(text) : undefined),
   wants: `a whole number from ${least} to ${most}`,
 });
+/** @param {string} title @returns {Parameter} */
 const position = (title) => ({
   title,
   read: (text) => (text === "all" ? "all" : WHOLE.test(text) ? Number(text) : undefined),
   wants: "“all” or a whole number from 0",
   standard: "all",
 });
+/** @param {string} title @param {readonly string[]} options @param {string} [standard] @returns {Parameter} */
 export const oneOf = (title, options, standard) => ({
   title,
   read: (text) => (options.includes(text) ? text : undefined),
@@ -81,13 +96,15 @@ const FOREIGN = /^__|^deep_link$/;
 /**
  * Reads an address.
  * @param {string} search the part of the URL from “?”
- * @param {Object<string, object>} table such as LAB_VIEW
- * @returns {{state: Object<string, any>, problems: string[]}} the standard where nothing is given; a sentence for each
+ * @param {AddressTable} table such as LAB_VIEW
+ * @returns {{state: AddressState, problems: string[]}} the standard where nothing is given; a sentence for each
  * parameter that is unknown, given twice, or can't be read
  */
 export function parse(search, table) {
   const given = new URLSearchParams(search);
+  /** @type {AddressState} */
   const state = {};
+  /** @type {string[]} */
   const problems = [];
   for (const [key, entry] of Object.entries(table)) {
     if (entry.standard !== undefined) state[key] = entry.standard;
@@ -108,9 +125,9 @@ export function parse(search, table) {
 
 /**
  * The query string of a state: names in the order of the table, standards and empty values left out.
- * @param {Object<string, any>} state
- * @param {Object<string, object>} table
- * @param {{standard?: Object<string, any>, link?: object}} [more] further values that need not be written (those that
+ * @param {AddressState} state
+ * @param {AddressTable} table
+ * @param {{standard?: AddressState, link?: Partial<Link>}} [more] further values that need not be written (those that
  * depend on what the app holds), and what a link hides and locks
  */
 export function serialise(state, table, { standard = {}, link = {} } = {}) {
@@ -120,7 +137,10 @@ export function serialise(state, table, { standard = {}, link = {} } = {}) {
     if (value === undefined || value === null || value === "") continue;
     if (value !== entry.standard && value !== standard[key]) query.set(key, String(value));
   }
-  for (const key of ["hide", "lock"]) if (link[key]?.length) query.set(key, link[key].join(","));
+  for (const key of /** @type {const} */ (["hide", "lock"])) {
+    const names = link[key] ?? [];
+    if (names.length) query.set(key, names.join(","));
+  }
   if (link.embed) query.set("embed", "1");
   const text = query.toString().replaceAll("%2C", ",");
   return text ? `?${text}` : "";
@@ -130,11 +150,13 @@ export function serialise(state, table, { standard = {}, link = {} } = {}) {
  * What a link hides, locks, and whether it is for a frame. Names are checked for their form only: which there are, the
  * page knows (see `unknownNames`).
  * @param {string} search
- * @returns {{hide: string[], lock: string[], embed: boolean, problems: string[]}} each name once, in the given order
+ * @returns {Link & {problems: string[]}} each name once, in the given order
  */
 export function readLink(search) {
   const given = new URLSearchParams(search);
+  /** @type {string[]} */
   const problems = [];
+  /** @param {string} key */
   const list = (key) => {
     const names = new Set(
       (given.get(key) ?? "")
@@ -154,7 +176,12 @@ export function readLink(search) {
   return { hide, lock, embed: embed === "1", problems };
 }
 
-/** A sentence for each name of a link that the page does not have; panels can be hidden but not locked. */
+/**
+ * A sentence for each name of a link that the page does not have; panels can be hidden but not locked.
+ * @param {Pick<Link, "hide" | "lock">} link
+ * @param {Readonly<Record<string, string>>} controls
+ * @param {Readonly<Record<string, string>>} [panels]
+ */
 export function unknownNames({ hide, lock }, controls, panels = {}) {
   const missing = hide.filter((one) => !(one in controls) && !(one in panels));
   const fixed = lock.filter((one) => !(one in controls));
@@ -169,13 +196,15 @@ export function unknownNames({ hide, lock }, controls, panels = {}) {
 
 /**
  * What of a state a study does not have, taken out of it.
- * @param {Object<string, any>} state
+ * @param {AddressState} state
  * @param {{lines: {name: string, method: string, bits: number, draws: number[]}[], layers: number}} study
- * @returns {{state: Object<string, any>, problems: string[]}}
+ * @returns {{state: AddressState, problems: string[]}}
  */
 export function fit(state, study) {
   const fitted = { ...state };
+  /** @type {string[]} */
   const problems = [];
+  /** @param {"bits" | "method" | "layer" | "draw"} key @param {string} words */
   const drop = (key, words) => {
     problems.push(`${words}: “${key}” is ignored.`);
     if (LAB_VIEW[key].standard === undefined) delete fitted[key];
@@ -195,4 +224,5 @@ export function fit(state, study) {
   return { state: fitted, problems };
 }
 
+/** @param {string} text */
 const shortened = (text) => (text.length > 40 ? `${text.slice(0, 39)}…` : text);

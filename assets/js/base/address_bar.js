@@ -1,19 +1,26 @@
 /**
  * The address bar follows the page: written without a new history entry, however often something moves.
- * @module state
+ * @module address_bar
  */
 
 const ASKED = ["method", "bits", "layer", "scale", "draw", "quantity"]; // the server makes another view for another of these
-let pending = null;
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let pending;
 
-/** Where the view of a state is, below /api. */
+/**
+ * Where the view of a state is, below /api.
+ * @param {Record<string, any>} wanted
+ */
 export function viewPath(wanted) {
   const query = new URLSearchParams();
   for (const name of ASKED) if (wanted[name] !== undefined && wanted[name] !== null) query.set(name, wanted[name]);
   return `/studies/${encodeURIComponent(wanted.study)}/view?${query}`;
 }
 
-/** Puts a query string into the address bar, once things stand still: browsers count and limit such changes. */
+/**
+ * Puts a query string into the address bar, once things stand still: browsers count and limit such changes.
+ * @param {string} search
+ */
 export function remember(search) {
   clearTimeout(pending);
   pending = setTimeout(() => {
@@ -22,7 +29,11 @@ export function remember(search) {
   }, 200);
 }
 
-/** Position of the value nearest to a wanted one, or null where nothing is wanted. */
+/**
+ * Position of the value nearest to a wanted one, or null where nothing is wanted.
+ * @param {readonly (number | null)[]} values
+ * @param {number | null | undefined} wanted
+ */
 export function nearest(values, wanted) {
   if (wanted === undefined || wanted === null || !values.length) return null;
   let best = 0;

@@ -24,7 +24,7 @@ export async function copyFrom(button, text) {
  * @param {string} text
  * @returns {Promise<boolean>} whether it was copied
  */
-async function copy(text) {
+export async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
     return true;

@@ -3,12 +3,14 @@
  * @module dom
  */
 
+export { copy } from "./clipboard.js";
+
 /**
  * An element with attributes and children. `class`, `dataset` and `on` (event → handler) are understood; attributes
  * whose value is null, undefined or false are left out.
  * @param {string} tag
  * @param {Object<string, any>} [attributes]
- * @param {...(Node|string|number|null|undefined|false|Array)} children
+ * @param {...any} children
  * @returns {HTMLElement}
  */
 export function h(tag, attributes = {}, ...children) {
@@ -23,12 +25,19 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Replaces all children of an element. */
+/**
+ * Replaces all children of an element.
+ * @template {Element} E
+ * @param {E} element
+ * @param {...any} children
+ * @returns {E}
+ */
 export function fill(element, ...children) {
   element.replaceChildren(...nodes(children));
   return element;
 }
 
+/** @param {any[]} children @returns {Node[]} */
 const nodes = (children) =>
   children
     .flat(Infinity)
@@ -38,6 +47,10 @@ const nodes = (children) =>
 /**
  * As `fill`, for words that change often: where only texts differ, the elements stay and take the new texts. Nothing is
  * then taken out of the page, which would make the browser match all its styles again.
+ * @template {Element} E
+ * @param {E} element
+ * @param {...any} children
+ * @returns {E}
  */
 export function refill(element, ...children) {
   const [before, after] = [[...element.childNodes], nodes(children)];
@@ -47,9 +60,10 @@ export function refill(element, ...children) {
   return element;
 }
 
+/** @param {Node} a @param {Node} b @returns {boolean} */
 function alike(a, b) {
   if (a.nodeName !== b.nodeName || a.childNodes.length !== b.childNodes.length) return false;
-  if (a.nodeType === Node.TEXT_NODE) return true;
+  if (!(a instanceof Element && b instanceof Element)) return true;
   if (
     a.attributes.length !== b.attributes.length ||
     [...a.attributes].some(({ name, value }) => b.getAttribute(name) !== value)
@@ -58,14 +72,24 @@ function alike(a, b) {
   return [...a.childNodes].every((child, index) => alike(child, b.childNodes[index]));
 }
 
+/** @param {Node} to @param {Node} from */
 function takeTexts(to, from) {
-  if (to.nodeType !== Node.TEXT_NODE) to.childNodes.forEach((child, index) => takeTexts(child, from.childNodes[index]));
+  if (!(to instanceof Text && from instanceof Text))
+    to.childNodes.forEach((child, index) => takeTexts(child, from.childNodes[index]));
   else if (to.data !== from.data) to.data = from.data;
 }
 
-/** Sets the text of an element only when it differs, so that screen readers are not told twice. */
+/**
+ * Sets the text of an element only when it differs, so that screen readers are not told twice.
+ * @param {Element | null | undefined} element
+ * @param {string} text
+ */
 export function say(element, text) {
-  if (element && element.textContent !== text) refill(element, text);
+  if (!element || element.textContent === text) return;
+  const [first, ...more] = element.childNodes;
+  // A text that stays in its place keeps the browser from matching all styles again.
+  if (first instanceof Text && !more.length) first.data = text;
+  else element.textContent = text;
 }
 
 /**
@@ -74,10 +98,12 @@ export function say(element, text) {
  * @returns {Promise<HTMLElement>}
  */
 export function ready(selector) {
-  const found = document.querySelector(selector);
-  if (found) return Promise.resolve(found);
+  /** @type {HTMLElement | null} */
+  const there = document.querySelector(selector);
+  if (there) return Promise.resolve(there);
   return new Promise((resolve) => {
     const observer = new MutationObserver(() => {
+      /** @type {HTMLElement | null} */
       const element = document.querySelector(selector);
       if (element) {
         observer.disconnect();
@@ -88,7 +114,10 @@ export function ready(selector) {
   });
 }
 
-/** True while the person is typing somewhere, so that arrow keys belong to that field. */
+/**
+ * True while the person is typing somewhere, so that arrow keys belong to that field.
+ * @param {EventTarget | null} target
+ */
 export function isTyping(target) {
   if (!(target instanceof HTMLElement)) return false;
   if (target.isContentEditable) return true;
@@ -97,38 +126,36 @@ export function isTyping(target) {
   return tag === "INPUT" && !["range", "checkbox", "radio", "button"].includes(target.getAttribute("type") ?? "text");
 }
 
-/** Copies text; falls back to a hidden field where the clipboard needs a secure context. */
-export async function copy(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    const field = h("textarea", { "aria-hidden": "true", style: "position:fixed;left:-9999px;top:0" });
-    field.value = text;
-    document.body.append(field);
-    field.select();
-    const done = document.execCommand("copy");
-    field.remove();
-    return done;
-  }
-}
-
-/** Offers what is at an address as a file to save. */
+/**
+ * Offers what is at an address as a file to save.
+ * @param {string} name
+ * @param {string} url
+ */
 export function saveAs(name, url) {
-  const link = h("a", { href: url, download: name });
+  const link = document.createElement("a");
+  Object.assign(link, { href: url, download: name });
   document.body.append(link);
   link.click();
   link.remove();
 }
 
-/** Offers a text as a file to save. */
+/**
+ * Offers a text as a file to save.
+ * @param {string} name
+ * @param {string} text
+ * @param {string} [type]
+ */
 export function download(name, text, type = "text/csv;charset=utf-8") {
   const url = URL.createObjectURL(new Blob([text], { type }));
   saveAs(name, url);
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
-/** An error in its three parts, as a block that every page shows alike. */
+/**
+ * An error in its three parts, as a block that every page shows alike.
+ * @param {import("./problem.js").Trouble} trouble
+ * @param {Object<string, any>} [attributes]
+ */
 export function problem({ what, where, remedy }, attributes = {}) {
   return h(
     "div",

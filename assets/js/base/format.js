@@ -10,48 +10,75 @@ export const ORIGINS = { command_line: "command line", uploaded: "opened from a 
 const MINUS = "\u2212";
 const NBSP = "\u00a0";
 
-/** Fixed decimals, a true minus sign, never “−0”. */
+/**
+ * Fixed decimals, a true minus sign, never “−0”.
+ * @param {number | string} value
+ * @param {number} decimals
+ */
 export function number(value, decimals) {
   let text = Number(value).toFixed(decimals);
   if (Number(text) === 0) text = text.replace("-", "");
   return text.replace("-", MINUS);
 }
 
-/** λ and γ as the axis writes them: the shortest form, like Python's “g”; a word (“auto”) as it is. */
+/**
+ * λ and γ as the axis writes them: the shortest form, like Python's “g”; a word (“auto”) as it is.
+ * @param {number | string} value
+ */
 export function plain(value) {
   if (typeof value === "string") return value;
   return String(Number(Number(value).toPrecision(6))).replace("-", MINUS);
 }
 
-/** A value of any size with three digits that mean something: 0.870, 1.05, 0.000123. */
+/**
+ * A value of any size with three digits that mean something: 0.870, 1.05, 0.000123.
+ * @param {number} value
+ */
 export function significant(value) {
   return Number(value).toPrecision(3).replace("-", MINUS).replace(/e\+?/, "·10^");
 }
 
-/** Decimals that leave a perplexity about three digits. */
+/**
+ * Decimals that leave a perplexity about three digits.
+ * @param {number} value
+ */
 export function decimalsFor(value) {
   const size = Math.abs(value);
   return size < 10 ? 2 : size < 1000 ? 1 : 0;
 }
 
-/** A share as per cent. */
+/**
+ * A share as per cent.
+ * @param {number} value
+ * @param {number} [decimals]
+ */
 export function percent(value, decimals = 0) {
   return `${number(100 * value, decimals)}${NBSP}%`;
 }
 
-/** A relative change in words: “12 % less”; `same` is said of what is less than half a per cent. */
+/**
+ * A relative change in words: “12 % less”; `same` is said of what is less than half a per cent.
+ * @param {number} share
+ * @param {string} [same]
+ */
 export function change(share, same = "the same") {
   return Math.abs(share) < 0.005 ? same : `${percent(Math.abs(share))} ${share < 0 ? "less" : "more"}`;
 }
 
-/** Thousands separated by thin groups: 6,291,456. */
+/**
+ * Thousands separated by thin groups: 6,291,456.
+ * @param {number} value
+ */
 export function count(value) {
   return Math.round(value)
     .toString()
     .replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }
 
-/** Bytes in binary units. */
+/**
+ * Bytes in binary units.
+ * @param {number | null | undefined} value
+ */
 export function bytes(value) {
   if (value === null || value === undefined) return "unknown";
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -64,7 +91,10 @@ export function bytes(value) {
   return `${number(size, unit === 0 || size >= 100 ? 0 : 1)}${NBSP}${units[unit]}`;
 }
 
-/** Seconds as people say them: “8 s”, “3 min 20 s”, “2 h 5 min”. */
+/**
+ * Seconds as people say them: “8 s”, “3 min 20 s”, “2 h 5 min”.
+ * @param {number | null | undefined} seconds
+ */
 export function duration(seconds) {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "unknown";
   if (seconds < 10) return `${number(seconds, 1)}${NBSP}s`;
@@ -75,17 +105,23 @@ export function duration(seconds) {
   return minutes % 60 ? `${Math.floor(minutes / 60)}${NBSP}h ${minutes % 60}${NBSP}min` : `${minutes / 60}${NBSP}h`;
 }
 
-/** A time of day today, a date otherwise. */
+/**
+ * A time of day today, a date otherwise.
+ * @param {string | number | null | undefined} value seconds since 1970, or a date as text
+ * @param {Date} [now]
+ */
 export function when(value, now = new Date()) {
   if (!value) return "";
   const date = typeof value === "number" ? new Date(value * 1000) : new Date(value);
   if (Number.isNaN(date.getTime())) return String(value);
+  /** @param {number} part */
   const two = (part) => String(part).padStart(2, "0");
   const time = `${two(date.getHours())}:${two(date.getMinutes())}`;
   if (date.toDateString() === now.toDateString()) return time;
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${time}`;
 }
 
+/** @type {Record<string, (value: any) => string>} */
 const KINDS = {
   plain,
   perplexity: (value) => number(value, decimalsFor(value)),
@@ -108,8 +144,13 @@ export function format(value, kind) {
   return (KINDS[kind] ?? KINDS.text)(value);
 }
 
-/** Rows as CSV (RFC 4180) with full precision. */
+/**
+ * Rows as CSV (RFC 4180) with full precision.
+ * @param {{key: string}[]} columns
+ * @param {Record<string, unknown>[]} rows
+ */
 export function csv(columns, rows) {
+  /** @param {unknown} value */
   const cell = (value) => {
     const text = value === null || value === undefined ? "" : String(value);
     return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;

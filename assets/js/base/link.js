@@ -12,9 +12,13 @@ export const link = readLink(globalThis.location?.search ?? "");
 const FIELDS = "input, select, button, textarea";
 const locked = new Set(link.lock);
 
-/** True for a control that the link keeps as it is; a page asks before it changes such a thing by another way. */
+/**
+ * True for a control that the link keeps as it is; a page asks before it changes such a thing by another way.
+ * @param {string} name
+ */
 export const isLocked = (name) => locked.has(name);
 
+/** @param {string[]} names */
 function hide(names) {
   const rules = names.map((name) => {
     const control = `[data-control="${name}"]`;
@@ -29,11 +33,14 @@ function hide(names) {
 /** Fields of locked controls are disabled, also those that are made or enabled later. */
 function lock() {
   for (const name of locked) {
-    for (const control of document.querySelectorAll(`[data-control="${name}"]`)) {
+    /** @type {NodeListOf<HTMLElement>} */
+    const controls = document.querySelectorAll(`[data-control="${name}"]`);
+    for (const control of controls) {
       if (control.dataset.locked === undefined) {
         control.dataset.locked = "";
         control.title = "Set by the link";
       }
+      /** @type {Iterable<any>} of FIELDS */
       const fields = control.matches(FIELDS) ? [control] : control.querySelectorAll(FIELDS);
       for (const field of fields) {
         if (!field.disabled) field.disabled = true;
@@ -41,6 +48,22 @@ function lock() {
       }
     }
   }
+}
+
+/**
+ * Says in words, where the page begins, what of its address could not be used. Without templates, since this module is
+ * loaded in the head.
+ * @param {HTMLElement} place of class link-note; empty it is not seen
+ * @param {string[]} sentences
+ */
+export function note(place, sentences) {
+  place.replaceChildren();
+  if (!sentences.length) return;
+  const list = document.createElement("ul");
+  for (const sentence of sentences) list.appendChild(document.createElement("li")).append(sentence);
+  const words = document.createElement("p");
+  words.append("This page’s address asks for something that is not here.");
+  place.append(words, list);
 }
 
 if (link.hide.length) hide(link.hide);

@@ -15,7 +15,8 @@ const MOST_MS = 4000; // and is shown at the latest then
  */
 export function revealWhenAtRest(element, grows) {
   return new Promise((resolve) => {
-    let quiet = null;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    let quiet;
     const show = () => {
       watch.disconnect();
       clearTimeout(quiet);

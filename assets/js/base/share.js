@@ -3,103 +3,66 @@
  * @module share
  */
 
-import { copy, fill, h } from "./dom.js";
+import { copyFrom } from "./clipboard.js";
+import { html, nothing, render } from "./html.js";
+import { table } from "./table.js";
+
+/** @import { Link } from "./address.js" */
 
 /**
- * Wires a button to its menu, which is made anew at each opening.
+ * The link after a tick: what is locked is not hidden, and the other way round.
+ * @param {Link} link
+ * @param {"lock" | "hide"} which
+ * @param {string} name
+ * @param {boolean} isOn
+ * @returns {Link}
+ */
+export function ticked(link, which, name, isOn) {
+  const other = which === "lock" ? "hide" : "lock";
+  const without = link[which].filter((one) => one !== name);
+  if (!isOn) return { ...link, [which]: without };
+  return { ...link, [which]: [...without, name], [other]: link[other].filter((one) => one !== name) };
+}
+
+/**
+ * Wires a button to its menu, which looks at each opening for what there is.
  * @param {HTMLElement} button
  * @param {object} options
- * @param {Object<string, string>} options.controls names and titles of what can be locked or hidden
- * @param {Object<string, string>} options.panels names and titles of what can only be hidden
- * @param {{hide: string[], lock: string[], embed: boolean}} options.link what the page was opened with
- * @param {(link: object) => string} options.address the whole address of what is shown, for a link
+ * @param {Readonly<Record<string, string>>} options.controls names and titles of what can be locked or hidden
+ * @param {Readonly<Record<string, string>>} options.panels names and titles of what can only be hidden
+ * @param {Link} options.link what the page was opened with
+ * @param {(link: Link) => string} options.address the whole address of what is shown, for a link
  */
 export function shareMenu(button, { controls, panels, link, address }) {
-  const chosen = { hide: new Set(link.hide), lock: new Set(link.lock), embed: link.embed };
-  const field = h("input", { type: "text", readonly: true, "aria-label": "The link", "data-testid": "share-link" });
-  const frame = act(
-    "Copy as a frame",
-    () =>
-      `<iframe src="${address(asLink()).replaceAll("&", "&amp;")}" title="sarqc" width="100%" height="900"></iframe>`,
-  );
-  const rows = h("tbody");
-  const menu = h(
-    "div",
-    {
-      class: "share-menu",
-      popover: "auto",
-      id: "share-menu",
-      role: "dialog",
-      "aria-label": "Share what is shown",
-      "data-testid": "share-menu",
-    },
-    h("p", { class: "share-title" }, "A link to what is shown. Tick what it keeps fixed or leaves out."),
-    h(
-      "div",
-      { class: "share-row" },
-      field,
-      act("Copy link", () => address(asLink())),
-    ),
-    h(
-      "div",
-      { class: "share-row" },
-      h(
-        "label",
-        {},
-        tick("embed", chosen.embed, (on) => (chosen.embed = on)),
-        " For a frame: no bar, no margins",
-      ),
-      frame,
-    ),
-    h(
-      "div",
-      { class: "share-scroll", tabindex: 0, role: "region", "aria-label": "Controls and figures" },
-      h(
-        "table",
-        {},
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            ["", "Lock", "Hide"].map((title) => (title ? h("th", { scope: "col" }, title) : h("td", {}))),
-          ),
-        ),
-        rows,
-      ),
-    ),
-  );
+  let chosen = { hide: link.hide, lock: link.lock, embed: link.embed };
+  /** @type {{name: string, title: string, canLock: boolean}[]} */
+  let rows = [];
+  const menu = document.createElement("div");
+  Object.assign(menu, { className: "share-menu", popover: "auto", id: "share-menu", role: "dialog" });
+  menu.setAttribute("aria-label", "Share what is shown");
+  menu.dataset.testid = "share-menu";
   document.body.append(menu);
   button.setAttribute("aria-haspopup", "dialog");
   button.setAttribute("aria-expanded", "false");
   button.addEventListener("click", () => {
     if (!menu.togglePopover()) return;
     place();
-    field.focus();
-    field.select();
+    const field = menu.querySelector("input");
+    field?.focus();
+    field?.select();
   });
   menu.addEventListener("beforetoggle", (event) => {
     if (event.newState !== "open") return;
-    fill(
-      rows,
-      Object.entries(controls)
-        .filter(isThere)
-        .map((one) => row(one, true)),
-      Object.entries(panels)
-        .filter(isThere)
-        .map((one) => row(one, false)),
-    );
-    write();
+    rows = [...offered(controls, true), ...offered(panels, false)];
+    draw();
   });
   menu.addEventListener("toggle", (event) => button.setAttribute("aria-expanded", String(event.newState === "open")));
 
-  const asLink = () => ({ hide: [...chosen.hide], lock: [...chosen.lock], embed: chosen.embed });
-
-  function write() {
-    field.value = address(asLink());
-    frame.hidden = !chosen.embed;
-  }
+  /** @param {Readonly<Record<string, string>>} all @param {boolean} canLock */
+  const offered = (all, canLock) =>
+    Object.entries(all)
+      .filter(([name]) => chosen.hide.includes(name) || isSeen(name))
+      .map(([name, title]) => ({ name, title, canLock }));
 
   /** Under the button, inside the window. */
   function place() {
@@ -109,46 +72,64 @@ export function shareMenu(button, { controls, panels, link, address }) {
     menu.style.maxHeight = `${Math.max(240, innerHeight - box.bottom - 16)}px`;
   }
 
-  function isThere([name]) {
-    if (chosen.hide.has(name)) return true;
-    return [...document.querySelectorAll(`[data-control="${name}"]`)].some((one) => one.offsetParent !== null);
+  /** @param {Link} next */
+  function choose(next) {
+    chosen = next;
+    draw();
   }
 
-  function row([name, title], canLock) {
-    const set = (which, other) => (on) => {
-      chosen[which][on ? "add" : "delete"](name);
-      if (!on) return;
-      chosen[other].delete(name);
-      const twin = line.querySelector(`[data-tick="${other}"]`);
-      if (twin) twin.checked = false;
-    };
-    const line = h(
-      "tr",
-      {},
-      h("th", { scope: "row" }, title),
-      h("td", {}, canLock ? tick("lock", chosen.lock.has(name), set("lock", "hide"), `Lock ${title}`, name) : null),
-      h("td", {}, tick("hide", chosen.hide.has(name), set("hide", "lock"), `Hide ${title}`, name)),
+  function draw() {
+    const frame = () =>
+      `<iframe src="${address(chosen).replaceAll("&", "&amp;")}" title="sarqc" width="100%" height="900"></iframe>`;
+    render(
+      html`<p class="share-title">A link to what is shown. Tick what it keeps fixed or leaves out.</p>
+        <div class="share-row"><input type="text" readonly aria-label="The link" data-testid="share-link"
+          .value=${address(chosen)} />${copyButton("Copy link", () => address(chosen))}</div>
+        <div class="share-row"><label>${tick("embed", "", undefined, chosen.embed, (embed) =>
+          choose({ ...chosen, embed }),
+        )} For a frame: no bar, no margins</label>${copyButton("Copy as a frame", frame, !chosen.embed)}</div>
+        <div class="share-scroll" tabindex="0" role="region" aria-label="Controls and figures">
+          ${table({
+            columns: [
+              { isHead: true, show: (row) => row.title },
+              { title: "Lock", show: (row) => (row.canLock ? tickOf("lock", row) : nothing) },
+              { title: "Hide", show: (row) => tickOf("hide", row) },
+            ],
+            rows,
+            key: (row) => row.name,
+          })}
+        </div>`,
+      menu,
     );
-    return line;
   }
 
-  function tick(kind, checked, set, label, name = "") {
-    const box = h("input", { type: "checkbox", "aria-label": label, dataset: { tick: kind, name } });
-    box.checked = checked;
-    box.addEventListener("change", () => {
-      set(box.checked);
-      write();
-    });
-    return box;
-  }
-
-  function act(words, text) {
-    const one = h("button", { type: "button", class: "act-quiet" }, words);
-    one.addEventListener("click", async () => {
-      await copy(text());
-      one.textContent = "Copied";
-      setTimeout(() => (one.textContent = words), 1500);
-    });
-    return one;
-  }
+  /** @param {"lock" | "hide"} which @param {{name: string, title: string}} row */
+  const tickOf = (which, { name, title }) =>
+    tick(which, name, `${which === "lock" ? "Lock" : "Hide"} ${title}`, chosen[which].includes(name), (isOn) =>
+      choose(ticked(chosen, which, name, isOn)),
+    );
 }
+
+/** @param {string} name */
+function isSeen(name) {
+  /** @type {NodeListOf<HTMLElement>} */
+  const controls = document.querySelectorAll(`[data-control="${name}"]`);
+  return [...controls].some((one) => one.offsetParent !== null);
+}
+
+/**
+ * @param {string} kind
+ * @param {string} name
+ * @param {string | undefined} label
+ * @param {boolean} isOn
+ * @param {(isOn: boolean) => void} set
+ */
+const tick = (kind, name, label, isOn, set) =>
+  html`<input type="checkbox" aria-label=${label ?? nothing} data-tick=${kind} data-name=${name} .checked=${isOn}
+    @change=${(/** @type {Event & {currentTarget: HTMLInputElement}} */ event) => set(event.currentTarget.checked)} />`;
+
+/** @param {string} words @param {() => string} text @param {boolean} [isHidden] */
+const copyButton = (words, text, isHidden = false) =>
+  html`<button type="button" class="act-quiet" ?hidden=${isHidden}
+    @click=${(/** @type {Event & {currentTarget: HTMLElement}} */ event) => copyFrom(event.currentTarget, text())}
+  >${words}</button>`;

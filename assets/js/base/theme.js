@@ -5,6 +5,7 @@
 
 const KEY = "sarqc-theme";
 const system = matchMedia("(prefers-color-scheme: dark)");
+/** @type {Set<(isDark: boolean) => void>} */
 const listeners = new Set();
 
 function chosen() {
@@ -30,7 +31,10 @@ export function apply() {
   if (changed) for (const listener of listeners) listener(dark);
 }
 
-/** Calls back after each change of theme. */
+/**
+ * Calls back after each change of theme.
+ * @param {(isDark: boolean) => void} listener
+ */
 export function onTheme(listener) {
   listeners.add(listener);
 }
@@ -46,12 +50,18 @@ export function toggle() {
   apply();
 }
 
-/** Value of a colour of base.css, e.g. colour("--quality"). */
+/**
+ * Value of a colour of base.css, e.g. colour("--quality").
+ * @param {string} name
+ */
 export function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim() || "#808080";
 }
 
-/** Wires the top bar's button; called once per page. */
+/**
+ * Wires the top bar's button; called once per page.
+ * @param {Element} element
+ */
 export function mount(element) {
   apply();
   system.addEventListener("change", apply);

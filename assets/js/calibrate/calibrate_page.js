@@ -15,8 +15,7 @@ import {
 import { asProblem, request } from "../base/client.js";
 import { fill, h, problem, ready as rendered, say } from "../base/dom.js";
 import { bytes, count, duration, number, percent, plain } from "../base/format.js";
-import { link } from "../base/link.js";
-import { note } from "../base/link_note.js";
+import { link, note } from "../base/link.js";
 import { METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { revealWhenAtRest } from "../base/reveal.js";
 import { formatsFold } from "./readers_table.js";

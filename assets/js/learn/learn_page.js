@@ -4,8 +4,7 @@
  */
 
 import { LAB_VIEW, parse, serialise } from "../base/address.js";
-import { isLocked, link } from "../base/link.js";
-import { note } from "../base/link_note.js";
+import { isLocked, link, note } from "../base/link.js";
 import { onTheme } from "../base/theme.js";
 import { common, unknownHere } from "./address.js";
 import * as channels from "./channels.js";
