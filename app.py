@@ -13,14 +13,11 @@ import sys
 import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
-from starlette.datastructures import MutableHeaders
-from starlette.middleware.gzip import GZipMiddleware
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.routing import Mount
 
 from sarqc.errors import SarqcError
 from sarqc.jobs.store import Store
@@ -34,32 +31,6 @@ from sarqc.web.static import _add_assets
 PAGE_BODY_BYTES = 1 << 20  # what a page may send to Gradio; the REST interface has its own limit
 GRACE_SECONDS = 3  # for open connections when the app is asked to end
 EVENTS_WAITING = 64  # of Gradio's own, which here are short
-
-
-class Preload:
-    """Names what a page needs in the headers of its answer, so that browsers fetch it while Gradio is starting.
-
-    The page itself is compressed; nothing else is here, since streams and parts of files must stay as they are.
-    """
-
-    def __init__(self, app: ASGIApp, assets: Path) -> None:
-        from pages.preload import link_header
-
-        self.app, self.packed = app, GZipMiddleware(app)
-        self.links = lambda path: link_header(path, assets)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        links = self.links(scope["path"].rstrip("/") or "/") if scope["type"] == "http" else ""
-
-        async def send_with_links(message: Message) -> None:
-            if message["type"] == "http.response.start" and message["status"] == 200:
-                MutableHeaders(scope=message).append("Link", links)
-            await send(message)
-
-        if links:
-            await self.packed(scope, receive, send_with_links)
-        else:
-            await self.app(scope, receive, send)
 
 
 def create_app(
@@ -104,7 +75,6 @@ def create_app(
     _add_assets(app, settings.assets_dir)
     if with_pages:
         _add_pages(app, settings)
-        app.add_middleware(Preload, assets=settings.assets_dir)
     return app
 
 
@@ -114,6 +84,7 @@ def _add_pages(app: FastAPI, settings: Settings) -> None:
     import gradio
 
     import pages
+    from pages.preload import Preload
 
     blocks = pages.build(settings).queue(max_size=EVENTS_WAITING, api_open=False)
     with warnings.catch_warnings():
@@ -127,14 +98,21 @@ def _add_pages(app: FastAPI, settings: Settings) -> None:
             app_kwargs={"max_body_size": PAGE_BODY_BYTES},
             **pages.mount_options(),
         )
-    app.state.gradio = app.router.routes[-1].app
+    mounted = app.router.routes[-1]
+    assert isinstance(mounted, Mount)
+    app.state.gradio = mounted.app
+    app.add_middleware(Preload, assets=settings.assets_dir)
 
 
 class Server(uvicorn.Server):
     """Ends the streams when the app is asked to end: it waits for open connections before its lifespan is over."""
 
+    def __init__(self, app: FastAPI, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.app = app
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        state = self.config.app.state
+        state = self.app.state
         state.supervisor.bell.close()
         if hasattr(state, "gradio"):
             state.gradio.stop_event.set()
@@ -158,7 +136,7 @@ def serve(app: FastAPI, settings: Settings) -> None:
     config = uvicorn.Config(
         app, host=settings.host, port=settings.port, timeout_graceful_shutdown=GRACE_SECONDS, access_log=False
     )
-    Server(config).run()
+    Server(app, config).run()
 
 
 if __name__ == "__main__":

@@ -1,27 +1,37 @@
-"""The pages: layout and words only. What they show comes from the REST interface, what it means from sarqc.figures."""
+"""The pages: layout and words only. What they show comes from the REST interface, what it means from sarqc.figures.
+
+A page is one file with a ``PAGE``, and an entry in ``PAGES``.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 import gradio as gr
 
-from pages import calibrate, lab, learn, runs
-from pages.layout import mount_options
+from pages import calibrate, lab, layout, learn, runs
 from sarqc.settings import Settings
 
-__all__ = ["build", "mount_options"]
+PAGES = (lab.PAGE, calibrate.PAGE, runs.PAGE, learn.PAGE)  # in the order of the bar
 
 
 def build(settings: Settings) -> gr.Blocks:
-    """All pages as one Blocks: the Lab at "/", and a route for each of the others.
+    """All pages as one Blocks: the first at "/", and a route for each of the others.
 
     Mount it with ``gr.mount_gradio_app(app, build(settings), path="/", **mount_options())``.
     """
-    with gr.Blocks(title="sarqc", fill_width=True, analytics_enabled=False) as demo:
-        lab.build()
-    with demo.route("Calibrate", "calibrate"):
-        calibrate.build(settings)
-    with demo.route("Runs", "runs"):
-        runs.build()
-    with demo.route("Learn", "learn"):
-        learn.build(settings)
+    first, *others = PAGES
+    demo = gr.Blocks(title="sarqc", fill_width=True, analytics_enabled=False)
+    with demo:
+        layout.top_bar(first, PAGES)
+        first.build(settings)
+    for page in others:
+        with demo.route(page.title, page.path.removeprefix("/")):
+            layout.top_bar(page, PAGES)
+            page.build(settings)
     return demo
+
+
+def mount_options() -> dict[str, Any]:
+    """Keyword arguments for ``gr.mount_gradio_app``: our head and theme, none of Gradio's own furniture."""
+    return layout.mount_options(PAGES)

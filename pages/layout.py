@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib import metadata
 from typing import Any
@@ -12,9 +14,28 @@ import gradio as gr
 from sarqc.settings import Settings
 from sarqc.web.static import assets_root
 
-# In this order: later ones refine earlier ones.
-STYLES = ("base", "lab", "states", "calibrate", "run", "texts", "runs", "experts", "learn", "link")
-PAGES = (("Lab", "/"), ("Calibrate", "/calibrate"), ("Runs", "/runs"), ("Learn", "/learn"))
+FIRST, LAST = ("base",), ("link",)  # styles that every page needs, before and behind the pages' own
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page: where it is, what is on it, and what the browser needs for it.
+
+    ``scripts`` are the modules of assets/js that its elements ask for, ``styles`` the files of assets/css that it adds.
+    """
+
+    title: str
+    path: str
+    build: Callable[[Settings], None]  # lays it out, within the Blocks of the moment
+    scripts: tuple[str, ...]
+    styles: tuple[str, ...] = ()
+    draws: bool = False  # whether it needs plotly
+
+
+def styles_of(pages: Sequence[Page]) -> list[str]:
+    """The styles of all pages, which share one document's head; later ones refine earlier ones."""
+    return list(dict.fromkeys([*FIRST, *(name for page in pages for name in page.styles), *LAST]))
+
 
 # Before the first paint: the chosen theme, so that a dark page never flashes white, and whether it is in a frame.
 _HEAD = """
@@ -44,9 +65,9 @@ _BAR = """
 """
 
 
-def head() -> str:
+def head(pages: Sequence[Page]) -> str:
     """What every page has in the head of its document."""
-    styles = "\n".join(f'<link rel="stylesheet" href="ASSETS/css/{name}.css">' for name in STYLES)
+    styles = "\n".join(f'<link rel="stylesheet" href="ASSETS/css/{name}.css">' for name in styles_of(pages))
     filled = _HEAD.replace("PLOTLY", metadata.version("plotly")).replace("STYLES", styles)
     return filled.replace("ASSETS", assets_root(Settings().assets_dir))
 
@@ -62,14 +83,14 @@ def mounted(name: str) -> str:
     return f"{script(name)}.then((module) => module.mount(element))"
 
 
-def top_bar(current: str) -> gr.HTML:
+def top_bar(current: Page, pages: Sequence[Page]) -> gr.HTML:
     """The bar with the page ``current`` marked."""
     links = "".join(
-        f'<a href="{escape(path)}"{" aria-current=page" if name == current else ""}>{escape(name)}</a>'
-        for name, path in PAGES
+        f'<a href="{escape(page.path)}"{" aria-current=page" if page == current else ""}>{escape(page.title)}</a>'
+        for page in pages
     )
     return gr.HTML(
-        html_template=_BAR.format(links=links, title=escape(current)),
+        html_template=_BAR.format(links=links, title=escape(current.title)),
         js_on_load=mounted("base/theme.js"),
         apply_default_css=False,
         elem_classes=["slot", "slot-bar"],
@@ -130,10 +151,10 @@ def theme() -> gr.themes.Base:
     return base.set(**both, **dark)
 
 
-def mount_options() -> dict[str, Any]:
+def mount_options(pages: Sequence[Page]) -> dict[str, Any]:
     """Keyword arguments for ``gr.mount_gradio_app``: our head and theme, none of Gradio's own furniture."""
     return {
-        "head": head(),
+        "head": head(pages),
         "theme": theme(),
         "footer_links": [],
         "run_history": False,

@@ -7,7 +7,7 @@ import re
 from html import escape
 from typing import Any
 
-from pages.layout import part, top_bar
+from pages.layout import Page, part
 from sarqc.settings import Settings
 
 _STEP = """
@@ -58,8 +58,7 @@ def words(text: str) -> str:
 
 
 def build(settings: Settings) -> None:
-    """The page at “/learn”."""
-    top_bar("Learn")
+    """The steps, of which one shows."""
     tour: dict[str, Any] = json.loads((settings.assets_dir / "tour.json").read_text(encoding="utf-8"))
     published = (settings.assets_dir / "published_results.json").read_text(encoding="utf-8")
     steps = tour["steps"]
@@ -92,3 +91,6 @@ def build(settings: Settings) -> None:
         script="learn/learn_page.js",
         classes="page learn",
     )
+
+
+PAGE = Page("Learn", "/learn", build, scripts=("learn/learn_page.js",), styles=("learn",))

@@ -6,6 +6,7 @@ is an empty card; figures come from the REST interface and never pass through a 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 
 import gradio as gr
@@ -43,13 +44,13 @@ def plot(name: str, title: str, *, classes: str = "", tools: str = "", hidden: b
     )
 
 
-def choice(kind: str, prefix: str, options: list[tuple[str, str]], label: str, control: str = "") -> str:
+def choice(kind: str, prefix: str, options: Mapping[str, str], label: str, control: str = "") -> str:
     """Markup of a small switch; ``kind`` is the data attribute that the scripts listen to, ``control`` its name in a
     link where that is another."""
     buttons = "".join(
         f'<button type="button" data-{escape(kind)}="{escape(value)}" data-for="{escape(prefix)}" '
         f'aria-pressed="{str(index == 0).lower()}">{escape(text)}</button>'
-        for index, (value, text) in enumerate(options)
+        for index, (value, text) in enumerate(options.items())
     )
     name = escape(control or kind)
     return f'<div class="switch" role="group" data-control="{name}" aria-label="{escape(label)}">{buttons}</div>'

@@ -12,17 +12,16 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from pages.layout import STYLES
+from starlette.datastructures import MutableHeaders
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pages import PAGES
+from pages.layout import styles_of
 from sarqc.web.static import assets_root
 
 _IMPORT = re.compile(r'(?:^|;)(?:import|export)\b[^;]*?from\s*"(\.{1,2}/[\w./-]+\.js)"(?=;)', re.MULTILINE)
-# Path of a page → the modules that its elements ask for, and whether it draws.
-NEEDS: dict[str, tuple[tuple[str, ...], bool]] = {
-    "/": (("base/theme.js", "base/link.js", "charts/plot_host.js", "lab/lab_page.js"), True),
-    "/calibrate": (("base/theme.js", "base/link.js", "calibrate/calibrate_page.js"), True),
-    "/runs": (("base/theme.js", "base/link.js", "runs/runs_page.js", "runs/studies_list.js"), True),
-    "/learn": (("base/theme.js", "base/link.js", "learn/learn_page.js"), False),
-}
+EVERYWHERE = ("base/theme.js", "base/link.js")  # modules that every page asks for
 
 
 def modules(folder: Path, entries: tuple[str, ...]) -> list[str]:
@@ -42,13 +41,37 @@ def modules(folder: Path, entries: tuple[str, ...]) -> list[str]:
 def link_header(path: str, folder: Path) -> str:
     """Value of the ``Link`` header for the page at ``path``, empty for a path that is no page of ours; ``folder`` is
     that of the assets."""
-    if path not in NEEDS:
+    page = next((page for page in PAGES if page.path == path), None)
+    if page is None:
         return ""
-    entries, draws = NEEDS[path]
     root = assets_root(folder)
-    links = [f"<{root}/css/{name}.css>; rel=preload; as=style" for name in STYLES]
-    scripts = modules(folder, tuple(f"js/{name}" for name in entries))
+    links = [f"<{root}/css/{name}.css>; rel=preload; as=style" for name in styles_of(PAGES)]
+    scripts = modules(folder, tuple(f"js/{name}" for name in (*EVERYWHERE, *page.scripts)))
     links += [f"<{root}/{name}>; rel=modulepreload" for name in scripts]
-    if draws:
+    if page.draws:
         links.insert(0, f"</assets/plotly.min.js?v={metadata.version('plotly')}>; rel=preload; as=script")
     return ", ".join(links)
+
+
+class Preload:
+    """Names what a page needs in the headers of its answer, so that browsers fetch it while Gradio is starting.
+
+    The page itself is compressed; nothing else is here, since streams and parts of files must stay as they are.
+    """
+
+    def __init__(self, app: ASGIApp, assets: Path) -> None:
+        self.app, self.packed, self.assets = app, GZipMiddleware(app), assets
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"].rstrip("/") or "/" if scope["type"] == "http" else ""
+        links = link_header(path, self.assets)
+
+        async def send_with_links(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 200:
+                MutableHeaders(scope=message).append("Link", links)
+            await send(message)
+
+        if links:
+            await self.packed(scope, receive, send_with_links)
+        else:
+            await self.app(scope, receive, send)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gradio as gr
 
-from pages.layout import part, top_bar
+from pages.layout import Page, part
 from pages.plot import plot
+from sarqc.settings import Settings
 
 _RUNS = """
 <div class="runs-head">
@@ -48,12 +49,14 @@ _COMPARE = """
 """
 
 
-def build() -> None:
-    """The page at “/runs”."""
-    top_bar("Runs")
+def build(settings: Settings) -> None:
+    """The table, and below it what is compared."""
     with gr.Column(elem_classes=["page", "runs-page"]):
         part(_RUNS, script="runs/runs_page.js")
         with gr.Column(elem_classes=["compare"]):
             part(_COMPARE)
             plot("compare", "Curves over λ", classes="plot-compare")
         part(_STUDIES, script="runs/studies_list.js")
+
+
+PAGE = Page("Runs", "/runs", build, scripts=("runs/runs_page.js", "runs/studies_list.js"), styles=("runs",), draws=True)

@@ -21,7 +21,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -34,7 +34,7 @@ from sarqc.settings import Settings
 
 NICENESS = 5  # the pages answer first: on a small host both share the same two cores
 
-Execute = Callable[..., Iterator[Event]]
+Execute = Callable[..., Generator[Event, None, None]]
 
 
 class Stop(BaseException):
@@ -154,7 +154,8 @@ def _load(path: str) -> Execute | ImportError:
         module = importlib.import_module(name)
         if hasattr(module, "warm_up"):
             module.warm_up()
-        return getattr(module, function)
+        execute: Execute = getattr(module, function)
+        return execute
     except ImportError as error:
         traceback.print_exc()
         return error
@@ -168,7 +169,8 @@ def _read_job(lifeline: int) -> dict[str, Any] | None:
         if not chunk:
             return None
         line += chunk
-    return json.loads(line)
+    job: dict[str, Any] = json.loads(line)
+    return job
 
 
 def _end_with_the_app(lifeline: int) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypedDict
 
 LANES = ("preview", "batch")
 
@@ -46,6 +46,48 @@ ALLOWED: Mapping[State, frozenset[State]] = {
 }
 
 
+class Progress(TypedDict):
+    """Linears solved in this attempt, of all."""
+
+    done: int
+    total: int
+
+
+class ErrorDocument(TypedDict):
+    """An error in the parts in which everybody reads it."""
+
+    kind: str
+    what: str
+    where: str
+    remedy: str
+
+
+class RunDocument(TypedDict):
+    """The public form of a run: times in ISO 8601 (UTC), progress in one object, no process id."""
+
+    id: str
+    state: State
+    recipe: dict[str, Any]
+    fingerprint: str
+    owner: str
+    lane: str
+    attempt: int
+    created: str
+    queued: str
+    started: str | None
+    ended: str | None
+    progress: Progress
+    device: str | None
+    study_id: str | None
+    summary: dict[str, Any] | None
+    error: ErrorDocument | None
+    revision: int
+    batch: str | None
+    parent: str | None
+    format: str | None
+    bytes: int | None
+
+
 @dataclass(frozen=True)
 class Run:
     """One row: a recipe with its owner, its state and what is known of it so far. Times are seconds since 1970."""
@@ -67,7 +109,7 @@ class Run:
     pid: int | None
     study_id: str | None
     summary: dict[str, Any] | None
-    error: dict[str, str] | None
+    error: ErrorDocument | None
     revision: int
     batch: str | None = None  # shared by runs that were sent together
     parent: str | None = None  # of an export: the run that it writes to files
@@ -78,11 +120,11 @@ class Run:
     def at_rest(self) -> bool:
         return self.state in AT_REST
 
-    def to_json(self) -> dict[str, Any]:
-        """The public form: times in ISO 8601 (UTC), progress as one object, no process id."""
+    def to_json(self) -> RunDocument:
+        """What REST says of it."""
         return {
             "id": self.id,
-            "state": self.state.value,
+            "state": self.state,
             "recipe": self.recipe,
             "fingerprint": self.fingerprint,
             "owner": self.owner,
@@ -90,8 +132,8 @@ class Run:
             "attempt": self.attempt,
             "created": iso_time(self.created),
             "queued": iso_time(self.queued),
-            "started": iso_time(self.started),
-            "ended": iso_time(self.ended),
+            "started": None if self.started is None else iso_time(self.started),
+            "ended": None if self.ended is None else iso_time(self.ended),
             "progress": {"done": self.done, "total": self.total},
             "device": self.device,
             "study_id": self.study_id,
@@ -125,9 +167,7 @@ class StoredEvent:
         return {"seq": self.seq, "at": iso_time(self.at), **self.payload}
 
 
-def iso_time(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
+def iso_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

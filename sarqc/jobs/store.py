@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sarqc.errors import Conflict, NotFound, QueueFull, Refused
+from sarqc.errors import Conflict, NotFound, QueueFull, Refused, WorkerLost
 from sarqc.events import Cancelled, Event, Failed, Finished, Interrupted, LayerDone, Saved, Started
 from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, Run, State, StoredEvent, advice
 from sarqc.jobs.schema import migrate
@@ -290,14 +290,14 @@ class Store:
 
     def revision(self) -> int:
         """The number of the latest change of any run."""
-        return self._rows("SELECT revision FROM counter")[0]["revision"]
+        return int(self._rows("SELECT revision FROM counter")[0]["revision"])
 
     def changed_since(self, revision: int) -> list[Run | Removed]:
         """What changed, each run once and as it is now, in the order of the (latest) changes."""
         with self._mutex:
             runs = self._rows("SELECT * FROM runs WHERE revision > ?", revision)
             removed = self._rows("SELECT id, revision FROM removed WHERE revision > ?", revision)
-        changes = [*map(_run, runs), *(Removed(**row) for row in removed)]
+        changes: list[Run | Removed] = [*map(_run, runs), *(Removed(**row) for row in removed)]
         return sorted(changes, key=lambda change: change.revision)
 
     # Inside.
@@ -307,7 +307,8 @@ class Store:
             return self._connection.execute(query, values).fetchall()
 
     def _next(self, connection: sqlite3.Connection) -> int:
-        return connection.execute("UPDATE counter SET revision = revision + 1 RETURNING revision").fetchone()[0]
+        row = connection.execute("UPDATE counter SET revision = revision + 1 RETURNING revision").fetchone()
+        return int(row[0])
 
     def _update(self, connection: sqlite3.Connection, run_id: str, changes: dict[str, Any]) -> Run:
         changes = changes | {"revision": self._next(connection)}
@@ -353,8 +354,7 @@ def _columns(run: Run, events: Sequence[Event]) -> dict[str, Any]:
                 error = {"kind": event.kind, "what": event.what, "where": event.where, "remedy": event.remedy}
                 columns["error_json"] = _dump(error)
             case Interrupted():
-                error = {"kind": "worker_lost", "what": event.what, "where": "worker", "remedy": "Continue the run."}
-                columns["error_json"] = _dump(error)
+                columns["error_json"] = _dump(WorkerLost(event.what, "worker", "Continue the run.").to_json())
     return columns
 
 

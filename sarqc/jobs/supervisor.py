@@ -285,7 +285,7 @@ class Supervisor:
             elif run.state is State.CANCELLING and job.kill_at is None:
                 job.kill_at = now + self.settings.cancel_seconds
                 self.workers.ask_to_stop(token)
-            elif run.state is State.CANCELLING and now >= job.kill_at:
+            elif run.state is State.CANCELLING and job.kill_at is not None and now >= job.kill_at:
                 job.kill_at = now + TICK_SECONDS
                 self.workers.kill(token)
 

@@ -40,7 +40,7 @@ from fastapi.sse import EventSourceResponse
 import sarqc
 from sarqc.errors import NotFound, QueueFull, Refused, SarqcError
 from sarqc.jobs import exports
-from sarqc.jobs.run import Run
+from sarqc.jobs.run import Run, RunDocument
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import log_path
@@ -129,7 +129,7 @@ def _offer_router(supervisor: Supervisor, settings: Settings, plan: Planner) -> 
     @router.post("/plan")
     def make_plan(document: Document) -> dict[str, Any]:
         """What a recipe would take and leave, without doing it. Refusals are errors."""
-        answer = plan(Recipe.parse(document), settings).model_dump(mode="json")
+        answer: dict[str, Any] = plan(Recipe.parse(document), settings).model_dump(mode="json")
         supervisor.expect()
         return answer
 
@@ -184,13 +184,13 @@ def _runs_router(supervisor: Supervisor, settings: Settings, plan: Planner) -> A
         supervisor.delete(run_id)
         return Response(status_code=204)
 
-    @router.post("/{run_id}/cancel")
-    def cancel(run_id: str) -> dict[str, Any]:
+    @router.post("/{run_id}/cancel", response_model=None)
+    def cancel(run_id: str) -> RunDocument:
         """Asks for the end of a run; what it finished is kept."""
         return supervisor.cancel(run_id).to_json()
 
-    @router.post("/{run_id}/continue")
-    def resume(run_id: str) -> dict[str, Any]:
+    @router.post("/{run_id}/continue", response_model=None)
+    def resume(run_id: str) -> RunDocument:
         """Queues a run again that was cancelled, interrupted or failed; it goes on from its finished layers."""
         return supervisor.resume(run_id).to_json()
 

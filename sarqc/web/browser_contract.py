@@ -24,9 +24,9 @@ from sarqc.figures.layer_quantities import QUANTITIES
 from sarqc.figures.scales import SCALES
 from sarqc.figures.surfaces import POOLINGS
 from sarqc.figures.view import COLUMNS
-from sarqc.jobs.run import AT_REST, LANES, State
+from sarqc.jobs.run import AT_REST, LANES, RunDocument, State
 from sarqc.models.catalogue import ModelEntry
-from sarqc.quantization.methods import METHODS
+from sarqc.quantization.methods import METHODS, Candidates
 from sarqc.recipe import Recipe, field_extra, idle_fields, public_name
 from sarqc.web.typescript import Declarations, literal
 
@@ -190,13 +190,12 @@ def method_facts(name: str) -> MethodFacts:
         "tunes": list(entry.tunes),
         "options": list(entry.options),
         "defaults": entry.defaults(),
-        "auto": auto
-        and {
-            "by": auto.by,
-            "lams": list(auto.lams),
-            "gammas": [gamma for gamma in auto.gammas if gamma is not None],
-        },
+        "auto": None if auto is None else _auto_facts(auto),
     }
+
+
+def _auto_facts(auto: Candidates) -> Auto:
+    return {"by": auto.by, "lams": list(auto.lams), "gammas": [one for one in auto.gammas if one is not None]}
 
 
 def form_method(name: str) -> FormMethod:
@@ -308,6 +307,7 @@ def shapes() -> str:
         declared.union(name, list(values), comment)
     for shape in (Role, RecipeField, FormMethod, Recipe, Plan, ModelEntry, CorpusEntry):
         declared.interface(shape)
+    declared.interface(RunDocument, "Run")
     kinds = [declared.interface(kind, first=f'type: "{kind.type}"') for kind in EVENT_TYPES.values()]
     declared.alias("RunEvent", kinds, "Whatever a run says.")
     declared.alias("StoredEvent", ["RunEvent & { seq: number; at: string }"], "A line of a run's log.")

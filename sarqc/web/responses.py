@@ -94,7 +94,7 @@ def refuse_other_sites(request: Request) -> None:
     if request.method in ("GET", "HEAD", "OPTIONS"):
         return
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
-    foreign = site not in ("same-origin", "none") if site else bool(origin) and _host(origin) != _own_host(request)
+    foreign = site not in ("same-origin", "none") if site else origin and _host(origin) != _own_host(request)
     if foreign:
         raise Forbidden("the request comes from another site", _where(request), "Use the page of this app.")
 

@@ -108,7 +108,7 @@ def is_document(hint: Any) -> bool:
     return isinstance(hint, type) and (named or issubclass(hint, BaseModel))
 
 
-def fields_of(shape: type) -> list[tuple[str, str, Any]]:
+def fields_of(shape: Any) -> list[tuple[str, str, Any]]:
     """Name in documents, "?" where it may be left out, and hint of each field."""
     hints = get_type_hints(shape, include_extras=True)
     if issubclass(shape, BaseModel):

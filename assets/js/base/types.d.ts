@@ -183,7 +183,7 @@ export interface Recipe {
   sweep: number[];
 }
 
-/** What a run will do and cost. `None`: can't be known before the model is on this costs. */
+/** What a run will do and cost. `None`: can't be known before the model is on this host. */
 export interface Plan {
   model: string;
   family: string | null;
@@ -232,14 +232,62 @@ export interface CorpusEntry {
   where: string;
 }
 
+/** The public form of a run: times in ISO 8601 (UTC), progress in one object, no process id. */
+export interface Run {
+  id: string;
+  state: "queued" | "running" | "cancelling" | "cancelled" | "interrupted" | "failed" | "finished";
+  recipe: Record<string, unknown>;
+  fingerprint: string;
+  owner: string;
+  lane: string;
+  attempt: number;
+  created: string;
+  queued: string;
+  started: string | null;
+  ended: string | null;
+  progress: Progress;
+  device: string | null;
+  study_id: string | null;
+  summary: Record<string, unknown> | null;
+  error: ErrorDocument | null;
+  revision: number;
+  batch: string | null;
+  parent: string | null;
+  format: string | null;
+  bytes: number | null;
+}
+
+/** Linears solved in this attempt, of all. */
+export interface Progress {
+  done: number;
+  total: number;
+}
+
+/** An error in the parts in which everybody reads it. */
+export interface ErrorDocument {
+  kind: string;
+  what: string;
+  where: string;
+  remedy: string;
+}
+
 /** The model is loaded and the work is known. */
 export interface Started {
   type: "started";
   model: string;
   device: string;
-  layers: Record<string, unknown>[];
+  layers: LayerEntry[];
   share_quantized: number;
   finished_layers: number;
+}
+
+/** One linear of a model, as `models.families.LayerInfo` says it. */
+export interface LayerEntry {
+  name: string;
+  block: number;
+  module: string;
+  shape: number[];
+  expert: number | null;
 }
 
 /** A new phase: loading, statistics, solving, evaluating, saving. */
@@ -255,9 +303,35 @@ export interface LayerDone {
   name: string;
   index: number;
   total: number;
-  report: Record<string, unknown>;
+  report: LayerReport;
   seconds: number;
   from_cache: boolean;
+}
+
+/** What happened to one layer, as `quantization.LayerReport` says it. */
+export interface LayerReport {
+  recon_loss: number;
+  sar_loss: number;
+  drift: number;
+  relative_recon: number;
+  relative_sar: number;
+  relative_drift: number;
+  held_out_loss: number | null;
+  relative_held_out: number | null;
+  chosen: Record<string, unknown>;
+  diagonal_floor: number;
+  n_tokens: number;
+  flags: string[];
+  candidates: CandidateReport[];
+}
+
+/** A candidate of “auto” for a layer: relative reconstruction errors where it was solved and where it was judged. */
+export interface CandidateReport {
+  lam: number;
+  gamma: number | null;
+  train: number;
+  validation: number;
+  relative_drift: number;
 }
 
 /** One λ of the curve of a run's only layer is solved; a run of several layers does not say so. */
@@ -267,10 +341,10 @@ export interface PointDone {
   index: number;
   total: number;
   lam: number;
-  relative_recon: number;
+  relative_recon: number | null;
   relative_held_out: number | null;
-  relative_sar: number;
-  relative_drift: number;
+  relative_sar: number | null;
+  relative_drift: number | null;
 }
 
 /** One pass of a method that learns over the calibration sequences of a block. */
@@ -297,31 +371,114 @@ export interface CandidateDone {
 export interface Measured {
   type: "measured";
   quantity: string;
-  which: string;
+  which: "float" | "quantized";
   value: number;
   standard_error: number | null;
-  protocol: Record<string, unknown>;
+  protocol: PerplexityProtocol | AccuracyProtocol;
 }
 
-/** One prompt was continued by the float and by the quantized model. */
+/** How a perplexity was measured. */
+export interface PerplexityProtocol {
+  corpus: string;
+  window: number;
+  windows: number;
+  predicted_tokens: number;
+  dtype: string;
+  device?: string;
+  only_the_first_tokens?: number;
+  calibrated_on?: number;
+  judged_on?: number;
+}
+
+/** How an accuracy was measured; what differs between two models is not required. */
+export interface AccuracyProtocol {
+  task: string;
+  items: number;
+  limit: number | null;
+  metric: string;
+  few_shot: number;
+  lm_eval: string;
+  rows_from: string;
+  acc_norm?: number;
+  acc_norm_standard_error?: number;
+  subjects?: Record<string, number>;
+  limit_for_each?: string;
+  decoding?: string;
+  max_new_tokens?: number;
+  program_limits?: string;
+  outcomes?: Record<string, number>;
+  prompts_without_their_beginning?: number;
+}
+
+/** One prompt was continued by the float and by the quantized model: most probable tokens, and sampled ones. */
 export interface TextsCompared {
   type: "texts_compared";
   prompt: string;
   index: number;
   total: number;
-  greedy: Record<string, unknown>;
-  sampled: Record<string, unknown>;
-  protocol: Record<string, unknown>;
+  greedy: Continuations;
+  sampled: Continuations;
+  protocol: TextProtocol;
+}
+
+/** A prompt continued by both models in one way. */
+export interface Continuations {
+  float: TokenText;
+  quantized: TokenText;
+  divergence: number | null;
+  kl: number[];
+}
+
+/** A continuation: token ids and the text of each token. */
+export interface TokenText {
+  ids: number[];
+  pieces: string[];
+}
+
+/** How two continuations of a prompt were made and compared. */
+export interface TextProtocol {
+  prompt_tokens: number;
+  new_tokens: number;
+  kl: string;
+  sampled: string;
+  seed: number;
+  dtype: string;
+  device: string;
 }
 
 /** Tokens per second of the float model and, where a kernel takes its codes, of the quantized one. */
 export interface SpeedMeasured {
   type: "speed_measured";
-  float: Record<string, unknown> | null;
-  quantized: Record<string, unknown> | null;
+  float: Rates | null;
+  quantized: Rates | null;
   kernel: string | null;
   reason: string;
-  protocol: Record<string, unknown>;
+  protocol: SpeedProtocol;
+}
+
+/** Tokens per second: medians, and the smallest and largest of the repeats. */
+export interface Rates {
+  prefill: number;
+  prefill_spread: number[];
+  decode: number;
+  decode_spread: number[];
+}
+
+/** How speed was measured; only the device where it was not. */
+export interface SpeedProtocol {
+  sequence_length?: number;
+  prompt_tokens?: number;
+  decoded_tokens?: number;
+  batch?: number;
+  repeats?: number;
+  of_repeats?: string;
+  dtype?: string;
+  device?: string;
+  threads?: number | null;
+  float_model?: string;
+  torch?: string;
+  fed?: string;
+  largest_relative_difference?: number;
 }
 
 /** Something durable was written: a study or a checkpoint. */
@@ -338,11 +495,110 @@ export interface Warned {
   where: string;
 }
 
-/** The end of a run that succeeded; `summary` is what `--json` prints. */
+/** The end of a run that succeeded. What happened to each layer is in the study, and in `LayerDone`. */
 export interface Finished {
   type: "finished";
-  summary: Record<string, unknown>;
+  summary: Summary;
   seconds: number;
+}
+
+/** What a run found out, as `Finished` says it. None: not measured. */
+export interface Summary {
+  recipe: Record<string, unknown>;
+  device: string;
+  share_quantized: number;
+  quantized_layers: number;
+  selection: Selection | null;
+  perplexity: number | null;
+  perplexity_float: number | null;
+  protocol: RunProtocol;
+  tasks: Record<string, TaskResult>;
+  accuracy: number | null;
+  accuracy_standard_error: number | null;
+  accuracy_float: number | null;
+  accuracy_standard_error_float: number | null;
+  texts: ComparedText[];
+  speed: Speed | null;
+  experts: ExpertCounts | null;
+}
+
+/**  */
+export interface Selection {
+  by: "layer" | "model";
+  lambda?: number;
+  candidates?: CandidateRow[];
+  protocol?: PerplexityProtocol;
+}
+
+/**  */
+export interface CandidateRow {
+  lambda: number;
+  perplexity: number;
+}
+
+/** What the numbers of a run rest on. */
+export interface RunProtocol {
+  calibration: CalibrationProtocol;
+  test: PerplexityProtocol | null;
+  versions: Record<string, string>;
+}
+
+/** How calibration sequences came about. */
+export interface CalibrationProtocol {
+  corpus?: string;
+  sha256?: string;
+  samples?: number;
+  length?: number;
+  tokens?: number;
+  held_out_samples?: number;
+  sampling?: string;
+  seed?: number | null;
+  validation_samples?: number;
+  unseen?: CalibrationProtocol;
+}
+
+/**  */
+export interface TaskResult {
+  float?: TaskAccuracy;
+  quantized?: TaskAccuracy;
+  protocol: unknown;
+}
+
+/** One model's accuracy on a task, with what its protocol holds of the model. */
+export interface TaskAccuracy {
+  accuracy: number;
+  standard_error: number;
+  acc_norm?: number;
+  acc_norm_standard_error?: number;
+  subjects?: Record<string, number>;
+  outcomes?: Record<string, number>;
+}
+
+/** One prompt continued by both models, most probable tokens and sampled ones. */
+export interface ComparedText {
+  prompt: string;
+  greedy: Continuations;
+  sampled: Continuations;
+  protocol: TextProtocol;
+}
+
+/** Tokens per second of the float and of the quantized model. */
+export interface Speed {
+  float: Rates | null;
+  quantized: Rates | null;
+  kernel: string | null;
+  reason: string;
+  protocol: SpeedProtocol;
+}
+
+/** How many experts of a mixture saw few calibration tokens. */
+export interface ExpertCounts {
+  experts: number;
+  no_tokens: number;
+  fewer_tokens_than_channels: number;
+  channels: number;
+  tokens: number;
+  words: string;
 }
 
 /** The end of a run that did not; the three parts of a SarqcError. */

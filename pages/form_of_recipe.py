@@ -1,0 +1,144 @@
+"""The form of a recipe, made from its fields: everything that it says comes from the fields themselves.
+
+The fields are Gradio components whose listeners run in the browser only: nothing here waits for the server.
+"""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from typing import Literal, TypedDict
+
+import gradio as gr
+from pydantic.fields import FieldInfo
+
+from pages.layout import part, script
+from sarqc.quantization.methods import METHODS
+from sarqc.recipe import Recipe, field_extra
+from sarqc.web.browser_contract import field_kind, literals, words
+
+SCRIPT = "calibrate/calibrate_page.js"  # hears every change
+
+SECTIONS = {
+    "model": "Model",
+    "size": "How small",
+    "method": "How",
+    "text": "On what text",
+    "measure": "What to measure",
+}
+SUGGESTIONS = {"group_size": ["32", "64", "128", "256", "per_channel"]}  # offered; any other value may be typed
+WIDE = ("model", "method", "grid", "calibration", "prompts")  # fields that take a whole row
+OPEN_CHOICES = ("model", "calibration", "test")  # filled by the page from what this host offers
+
+# What “auto” will do, in the words that the page makes of the method and the form's values.
+_AUTO_NOTE = '<p class="auto-note is-off" data-testid="auto-note" aria-live="polite"></p>'
+
+
+Field = gr.Dropdown | gr.Textbox | gr.Radio | gr.Checkbox | gr.Number
+
+
+class Common(TypedDict):
+    """What every component of the form is given."""
+
+    label: str
+    info: str
+    elem_id: str
+    elem_classes: list[str]
+
+
+def recipe_form() -> list[str]:
+    """The form, section by section, and what is advanced in a fold below. Returns the fields in the form's order."""
+    components: dict[str, Field] = {}
+    with gr.Column(elem_classes=["recipe-form"]):
+        for section, title in SECTIONS.items():
+            part(f'<h2 class="form-title">{escape(title)}</h2>')
+            with gr.Column(elem_classes=["form-fields"]):
+                for name, info in Recipe.model_fields.items():
+                    if field_extra(info)["section"] == section and not field_extra(info)["advanced"]:
+                        components[name] = field(name, info)
+                if section == "method":
+                    part(_AUTO_NOTE, classes="field-wide")
+        with gr.Accordion("Advanced", open=False, elem_classes=["form-advanced"]):
+            for name, info in Recipe.model_fields.items():
+                if field_extra(info)["advanced"]:
+                    components[name] = field(name, info)
+    _listen(components)
+    return list(components)
+
+
+def field(name: str, info: FieldInfo) -> Field:
+    """The form component of one recipe field; everything it says comes from the field itself."""
+    label, help_text, unit = str(info.title), str(info.description), field_extra(info)["unit"]
+    common: Common = {
+        "label": f"{label} ({unit})" if unit and unit not in label.lower() else label,
+        "info": help_text,
+        "elem_id": f"field-{name.replace('_', '-')}",
+        "elem_classes": ["field", "field-wide"] if name in WIDE else ["field"],
+    }
+    kind, default = field_kind(info), None if info.is_required() else info.default
+    if name == "method":
+        choices = [(f"{entry.title} · {key}", key) for key, entry in METHODS.items()]
+        return gr.Dropdown(choices, value=default, **common)
+    if name in OPEN_CHOICES:
+        return gr.Dropdown([], value=None, allow_custom_value=True, **common)
+    if name in SUGGESTIONS:
+        return gr.Dropdown(SUGGESTIONS[name], value=str(default), allow_custom_value=True, **common)
+    if offered := words(info):  # a number, or a word that is a click away
+        buttons: list[Literal["copy"] | gr.Button] = [gr.Button(word) for word in offered]
+        return gr.Textbox(value="", max_lines=1, buttons=buttons, **common)
+    literal = literals(info.annotation)
+    if literal:
+        return gr.Radio([(choice.replace("_", " "), choice) for choice in literal], value=default, **common)
+    if kind == "whole" and (span := _span(info)) is not None and span[1] - span[0] <= 4:
+        return gr.Radio(list(range(span[0], span[1] + 1)), value=default, **common)
+    if kind == "truth":
+        return gr.Checkbox(value=bool(default), **common)
+    if kind == "lines":
+        return gr.Textbox(value="", lines=2, max_lines=6, **common)
+    if kind in ("whole", "number"):
+        return gr.Number(value=default, precision=0 if kind == "whole" else None, **common)
+    return gr.Textbox(value=default if isinstance(default, str) else "", max_lines=1, **common)
+
+
+def _span(info: FieldInfo) -> tuple[int, int] | None:
+    low = next((m.ge for m in info.metadata if getattr(m, "ge", None) is not None), None)
+    high = next((m.le for m in info.metadata if getattr(m, "le", None) is not None), None)
+    return None if low is None or high is None else (int(low), int(high))
+
+
+def _listen(components: dict[str, Field]) -> None:
+    """Browser-only listeners: fill the form at the start and for a new model, and plan again after each change."""
+    every = list(components.values())
+    module = script(SCRIPT)
+    blocks = gr.context.Context.root_block
+    assert blocks is not None
+    blocks.load(None, None, every, js=f"async () => (await {module}).initialValues()", api_visibility="private")
+    components["model"].change(
+        None,
+        every,
+        every,
+        js=f"async (...values) => (await {module}).modelChanged(values)",
+        api_visibility="private",
+        show_progress="hidden",
+    )
+    for name, component in components.items():
+        for button in getattr(component, "buttons", None) or ():
+            word = json.dumps(button.value)
+            button.click(
+                None,
+                component,
+                component,
+                js=f"(value) => (value === {word} ? '' : {word})",
+                api_visibility="private",
+                show_progress="hidden",
+            )
+        by_hand = isinstance(component, gr.Textbox | gr.Number) and not words(Recipe.model_fields[name])
+        event = component.input if by_hand else component.change
+        event(
+            None,
+            every,
+            None,
+            js=f"(...values) => {{ {module}.then((page) => page.formChanged(values)); }}",
+            api_visibility="private",
+            show_progress="hidden",
+        )
