@@ -3,13 +3,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 globalThis.matchMedia ??= () => ({ matches: false, addEventListener() {} });
-globalThis.document ??= {
-  documentElement: { dataset: {} },
-  addEventListener() {},
-  querySelector: () => null,
-  querySelectorAll: () => [],
-};
-globalThis.location ??= { search: "" };
 const { cells } = await import("../../assets/js/charts/figure_menu.js");
 const { weightFigure } = await import("../../assets/js/explorer/weights_part.js");
 

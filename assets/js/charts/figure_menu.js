@@ -3,9 +3,13 @@
  * @module figure_menu
  */
 
-import { request } from "../base/client.js";
-import { download, fill, h, saveAs } from "../base/dom.js";
+/** @import { Layout, PlotElement, Trace } from "./plotly.d.ts" */
+
+import { asProblem, request } from "../base/client.js";
+import { download, saveAs } from "../base/dom.js";
 import { csv, format } from "../base/format.js";
+import { html, nothing, render } from "../base/html.js";
+import { scrolling, table } from "../base/table.js";
 import { colour } from "../base/theme.js";
 import { scenesOf } from "./plotly_internals.js";
 
@@ -31,73 +35,92 @@ export function figureMenus(explorer) {
 }
 
 /**
+ * Numbers as a table: what stands above a column, how its values are written (format.js), and the values by key.
+ * @typedef {{columns: {key: string, title: string, kind: string}[], rows: Record<string, unknown>[]}} Numbers
+ */
+/**
+ * A card with a figure, such as a PlotHost.
+ * @typedef {{name: string, root: HTMLElement, canvas: HTMLElement, heading: HTMLElement|null, tools: HTMLElement}} Card
+ */
+
+/**
  * Gives one figure its menu.
- * @param {object} host of plot_host.js
- * @param {{file: () => string, table: () => {columns: object[], rows: object[]} | Promise<object>,
+ * @param {Card} card
+ * @param {{file: () => string, table: () => Numbers | Promise<Numbers>,
  *   picture?: (kind: "png"|"svg") => Promise<string>}} options the name of what is saved, without its ending, the numbers,
  * and the address of a picture, of plotly's drawing if nothing is said
  */
-export function figureMenu(host, { file, table, picture = (kind) => plotlyPicture(host, kind) }) {
-  const id = `menu-${host.name}`;
-  const notice = h("p", { class: "figure-note", role: "status" });
-  const doing = (work) => async () => {
-    fill(notice);
+export function figureMenu(card, { file, table: numbers, picture = (kind) => plotlyPicture(card, kind) }) {
+  const { name, heading } = card;
+  const save = async (/** @type {"png"|"svg"} */ kind) => saveAs(`${file()}.${kind}`, await picture(kind));
+  /** @type {Record<string, () => Promise<void>>} */
+  const ways = {
+    Table: async () => tableDialog(heading?.textContent ?? "", await numbers(), file()),
+    CSV: async () => saveNumbers(file(), await numbers()),
+    PNG: () => save("png"),
+    SVG: () => save("svg"),
+  };
+  const attempt = async (/** @type {() => Promise<void>} */ work) => {
+    notice.textContent = "";
     try {
       await work();
       menu.hidePopover();
     } catch (error) {
-      fill(notice, `That did not work: ${error.what ?? error.message}`);
+      notice.textContent = `That did not work: ${asProblem(error).what}`;
     }
   };
-  const save = async (kind) => saveAs(`${file()}.${kind}`, await picture(kind));
-  const item = (words, work) =>
-    h("button", { type: "button", class: "quiet", dataset: { save: words }, on: { click: doing(work) } }, words);
-  const svg = item("SVG", () => save("svg"));
-  const menu = h(
-    "div",
-    {
-      class: "figure-menu",
-      popover: "auto",
-      id,
-      role: "group",
-      "aria-label": `Save ${host.heading?.textContent ?? "figure"}`,
-    },
-    item("Table", async () => tableDialog(host.heading?.textContent ?? "", await table(), file())),
-    item("CSV", async () => {
-      const { columns, rows } = await table();
-      download(`${file()}.csv`, csv(columns, rows));
-    }),
-    item("PNG", () => save("png")),
-    svg,
-    notice,
+  const menu = made(html`<div
+    class="figure-menu"
+    popover="auto"
+    id=${`menu-${name}`}
+    role="group"
+    aria-label=${`Save ${heading?.textContent ?? "figure"}`}
+  >
+    ${Object.entries(ways).map(
+      ([words, work]) =>
+        html`<button type="button" class="quiet" data-save=${words} @click=${() => attempt(work)}>${words}</button>`,
+    )}
+    <p class="figure-note" role="status"></p>
+  </div>`);
+  const [first, svg, notice] = ["[data-save]", "[data-save=SVG]", ".figure-note"].map(
+    (part) => /** @type {HTMLElement} */ (menu.querySelector(part)),
   );
-  const button = h(
-    "button",
-    {
-      type: "button",
-      class: "quiet figure-button",
-      "aria-label": "Numbers and pictures of this figure",
-      title: "Numbers and pictures of this figure",
-      "aria-expanded": "false",
-      "aria-controls": id,
-      "data-testid": `save-${host.name}`,
-    },
-    "⋯",
-  );
+  const words = "Numbers and pictures of this figure";
+  const button = made(html`<button
+    type="button"
+    class="quiet figure-button"
+    aria-label=${words}
+    title=${words}
+    aria-expanded="false"
+    aria-controls=${menu.id}
+    data-testid=${`save-${name}`}
+  >⋯</button>`);
   button.addEventListener("click", () => {
     if (!menu.togglePopover()) return;
     const box = button.getBoundingClientRect();
     const fits = box.bottom + 4 + menu.offsetHeight <= innerHeight;
     menu.style.top = `${fits ? box.bottom + 4 : Math.max(8, box.top - 4 - menu.offsetHeight)}px`;
     menu.style.right = `${Math.max(8, document.documentElement.clientWidth - box.right)}px`;
-    menu.querySelector("button").focus();
+    first.focus();
   });
   menu.addEventListener("beforetoggle", () => {
-    svg.hidden = scenesOf(host.canvas).length > 0; // three dimensions are pixels in any case
+    svg.hidden = scenesOf(card.canvas).length > 0; // three dimensions are pixels in any case
   });
-  menu.addEventListener("toggle", (event) => button.setAttribute("aria-expanded", String(event.newState === "open")));
-  host.tools.append(button);
-  host.root.append(menu);
+  menu.addEventListener("toggle", (event) =>
+    button.setAttribute("aria-expanded", String(/** @type {ToggleEvent} */ (event).newState === "open")),
+  );
+  card.tools.append(button);
+  card.root.append(menu);
+}
+
+/**
+ * The element of a template.
+ * @param {import("../../vendor/lit-html/lit-html.js").TemplateResult} template
+ */
+function made(template) {
+  const place = document.createElement("div");
+  render(template, place);
+  return /** @type {HTMLElement} */ (place.firstElementChild);
 }
 
 /** The table of a figure as the server makes it from the facts, at full precision. */
@@ -130,33 +153,32 @@ export function cells({ arrays, at, view, shownArray = "surface" }) {
 
 /**
  * What a figure of curves draws, where there is no better table: one row for each point, its value as it is written.
- * @param {object[]} data plotly's traces
+ * @param {Trace[]} data
+ * @returns {Numbers}
  */
 export function drawnTable(data) {
   const rows = data
     .filter((trace) => trace.mode?.includes("lines") && trace.text?.length)
-    .flatMap((trace) =>
-      Array.from(trace.x, (x, index) => ({
-        curve: trace.name,
-        panel: trace.yaxis ?? "y",
-        x,
-        value: trace.text[index],
-      })),
+    .flatMap(({ name, yaxis, x = [], text = [] }) =>
+      Array.from(x, (place, index) => ({ curve: name, panel: yaxis ?? "y", x: place, value: text[index] })),
     );
   const columns = ["curve", "panel", "x", "value"].map((key) => ({ key, title: key, kind: "text" }));
   return { columns, rows };
 }
 
-/** What plotly has drawn, with the card's title, on the card's own ground. */
-function plotlyPicture(host, kind) {
-  const { data, layout } = host.canvas;
-  const ground = colour("--surface");
+/**
+ * What plotly has drawn, with the card's title, on the card's own ground.
+ * @param {Card} card
+ * @param {"png"|"svg"} kind
+ */
+function plotlyPicture({ canvas, heading }, kind) {
+  const { data, layout } = /** @type {PlotElement} */ (canvas);
   const title = {
-    text: host.heading?.textContent ?? "",
+    text: heading?.textContent ?? "",
     x: 0,
     xref: "container",
     xanchor: "left",
-    pad: { l: 12 },
+    pad: { l: 12, t: 10 },
     y: 1,
     yref: "container",
     yanchor: "top",
@@ -164,60 +186,49 @@ function plotlyPicture(host, kind) {
     font: { size: 14, color: colour("--ink") },
   };
   const margin = { ...layout.margin, t: (layout.margin?.t ?? 0) + TITLE };
-  title.pad.t = 10;
-  const size = { width: host.canvas.clientWidth, height: host.canvas.clientHeight + TITLE };
-  const figure = { data, layout: { ...layout, ...size, title, margin, paper_bgcolor: ground } };
-  return window.Plotly.toImage(figure, { format: kind, ...size, scale: kind === "png" ? SCALE : 1 });
+  const size = { width: canvas.clientWidth, height: canvas.clientHeight + TITLE };
+  /** @type {Layout} */
+  const titled = { ...layout, ...size, title, margin, paper_bgcolor: colour("--surface") };
+  return window.Plotly.toImage({ data, layout: titled }, { format: kind, ...size, scale: kind === "png" ? SCALE : 1 });
 }
 
-/** The numbers in a window of their own. */
-function tableDialog(title, { columns, rows }, file) {
-  const cell = (row, { key, kind }) => h("td", {}, format(row[key], typeof row[key] === "string" ? "text" : kind));
-  const dialog = h(
-    "dialog",
-    { class: "figure-table", "aria-label": title, "data-testid": "figure-table" },
-    h(
-      "header",
-      {},
-      h("h2", {}, title),
-      h(
-        "button",
-        { type: "button", class: "quiet", on: { click: () => download(`${file}.csv`, csv(columns, rows)) } },
-        "Download CSV",
-      ),
-      h("button", { type: "button", class: "quiet", on: { click: () => dialog.close() } }, "Close"),
-    ),
-    rows.length > ROWS
-      ? h("p", { class: "card-note" }, `The first ${ROWS} of ${rows.length} rows; the CSV has all.`)
-      : null,
-    h(
-      "div",
-      { class: "table-scroll", tabindex: 0, role: "region", "aria-label": "Table of the numbers" },
-      h(
-        "table",
-        { class: "numbers" },
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            columns.map((column) => h("th", { scope: "col" }, column.title)),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          rows.slice(0, ROWS).map((row) =>
-            h(
-              "tr",
-              {},
-              columns.map((column) => cell(row, column)),
-            ),
-          ),
-        ),
-      ),
-    ),
+/**
+ * @param {string} file without its ending
+ * @param {Numbers} numbers
+ */
+const saveNumbers = (file, { columns, rows }) => download(`${file}.csv`, csv(columns, rows));
+
+/**
+ * The numbers in a window of their own.
+ * @param {string} title
+ * @param {Numbers} numbers
+ * @param {string} file the name to save them under, without its ending
+ */
+function tableDialog(title, numbers, file) {
+  const { columns, rows } = numbers;
+  const cells = table({
+    name: "numbers",
+    columns: columns.map(({ key, title, kind }) => ({
+      title,
+      show: (/** @type {Record<string, unknown>} */ { [key]: value }) =>
+        format(value, typeof value === "string" ? "text" : kind),
+    })),
+    rows: rows.slice(0, ROWS),
+  });
+  const dialog = /** @type {HTMLDialogElement} */ (
+    made(html`<dialog class="figure-table" aria-label=${title} data-testid="figure-table">
+      <header>
+        <h2>${title}</h2>
+        <button type="button" class="quiet" @click=${() => saveNumbers(file, numbers)}>Download CSV</button>
+        <button type="button" class="quiet" @click=${() => dialog.close()}>Close</button>
+      </header>
+      ${
+        rows.length > ROWS
+          ? html`<p class="card-note">The first ${ROWS} of ${rows.length} rows; the CSV has all.</p>`
+          : nothing
+      }
+      ${scrolling("Table of the numbers", cells)}
+    </dialog>`)
   );
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
