@@ -4,6 +4,7 @@
  * @module svg
  */
 
+import { ROLES as QUANTITY_ROLES } from "../base/contract.js";
 import { isLocked } from "../base/link.js";
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
@@ -115,15 +116,26 @@ export function mark(shape, x, y, size, attributes = {}) {
   return s("rect", { x: x - side / 2, y: y - side / 2, width: side, height: side, transform: turn, ...attributes });
 }
 
+/** plotly's words for dashes, as SVG has them. @type {Record<string, string|null>} */
+const DASHES = { solid: null, dot: "1 5", dash: "8 5", dashdot: "9 4 2 4" };
+
 /**
- * Colour, dash and marker of each quantity, the same as everywhere in the app.
- * @satisfies {Object<string, Role>}
+ * A quantity's colour, its ink for words, its dash and its marker.
+ * @param {import("../base/types.d.ts").RoleName} name
+ * @returns {Role}
  */
+function role(name) {
+  const { color, dash, symbol } = QUANTITY_ROLES[name];
+  return { color, ink: color.replace(")", "-ink)"), dash: DASHES[dash], shape: /** @type {Shape} */ (symbol) };
+}
+
+/** Colour, dash and marker of each quantity, the same as everywhere in the app. */
 export const ROLES = {
-  recon: { color: "var(--recon)", ink: "var(--recon-ink)", dash: null, shape: "circle" },
-  heldOut: { color: "var(--held-out)", ink: "var(--held-out-ink)", dash: "1 5", shape: "circle" },
-  drift: { color: "var(--drift)", ink: "var(--drift-ink)", dash: "8 5", shape: "square" },
-  quality: { color: "var(--quality)", ink: "var(--quality-ink)", dash: "9 4 2 4", shape: "diamond" },
+  recon: role("recon"),
+  heldOut: role("held_out"),
+  drift: role("drift"),
+  quality: role("quality"),
+  /** @type {Role} */
   grey: { color: "var(--ink-3)", ink: "var(--ink-2)", dash: "3 4", shape: "circle" },
 };
 
