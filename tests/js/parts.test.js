@@ -13,7 +13,6 @@ before(async () => {
     import("../../assets/js/lab/lab_page.js"),
     import("../../assets/js/charts/plot_host.js"),
     import("../../assets/js/explorer/radius.js"),
-    import("../../assets/js/runs/runs_page.js"),
   ]);
   parts = Object.assign({}, ...modules);
 });
@@ -40,18 +39,6 @@ test("turning keeps the distance and stays above the ground", () => {
     assert.ok(eye.z > 0);
   }
   assert.deepEqual(camera.eye, { x: 1, y: -1, z: 0.5 });
-});
-
-test("a filter finds runs by every word typed", () => {
-  const run = {
-    id: "1",
-    state: "finished",
-    owner: "ada",
-    recipe: { model: "a/tiny-llama", bits: 2, method: "rqc-gbs", grid: "asymmetric" },
-  };
-  assert.ok(parts.matches(run, ""));
-  assert.ok(parts.matches(run, "LLAMA 2 bits"));
-  assert.ok(!parts.matches(run, "llama 3 bits"));
 });
 
 test("a sentence is the text of its pieces", () => {

@@ -1,355 +1,304 @@
 /**
  * Runs: a table that follows all runs through one stream, a filter, and the comparison of those picked.
- * @module runs
+ * @module runs/runs_page
  */
 
-import { asProblem, listen, request } from "../base/client.js";
-import { fill, h, problem, say } from "../base/dom.js";
+import { asProblem, listen, offline, request } from "../base/client.js";
 import { format, number, when } from "../base/format.js";
+import { html, nothing, render, repeat } from "../base/html.js";
+import { store } from "../base/page_state.js";
+import { problemBlock } from "../base/problem.js";
 import { METHODS } from "../base/recipe_contract.js";
-import { STATE_WORDS, stateChip } from "../calibrate/chip.js";
+import { table } from "../base/table.js";
+import { stateChip } from "../calibrate/chip.js";
 import { shortModel } from "../calibrate/recipe_form.js";
 import { drawnTable, figureMenu } from "../charts/figure_menu.js";
 import { plot } from "../charts/plot_host.js";
+import { canBePicked, comparable, count, deeds, listed, reduce, START } from "./runs_state.js";
+
+/**
+ * @import { Comparison, Run, RunsAction, RunsState } from "./types.d.ts"
+ * @typedef {(action: RunsAction) => void} Dispatch
+ * @typedef {Object<string, (run: Run) => void>} Deeds what the buttons of a row do, by name
+ */
 
 const PAGE = 200;
-const AT_MOST = 4; // more curves than this in one figure can't be told apart
-const runs = new Map();
-const picked = new Set();
-let root = null;
-let next = null;
-let asked = null; // the id whose deletion waits for a second click
 
-const part = (name) => root.querySelector(`[data-part="${name}"]`);
-
-/** Called with the element of the table. */
-export async function mount(element) {
-  root = element;
+/**
+ * Called with the element of the table.
+ * @param {HTMLElement} root
+ */
+export async function mount(root) {
+  const filter = /** @type {HTMLInputElement} */ (root.querySelector('[data-part="filter"]'));
+  const button = /** @type {HTMLButtonElement} */ (root.querySelector('[data-part="compare"]'));
+  const place = (/** @type {string} */ name) =>
+    /** @type {HTMLElement} */ (root.querySelector(`[data-part="${name}"]`));
   const given = new URLSearchParams(location.search);
-  part("filter").value = given.get("filter") ?? "";
-  part("filter").addEventListener("input", draw);
-  part("compare").addEventListener("click", () => compare([...picked]));
-  try {
-    const answer = await request(`/runs?limit=${PAGE}`);
-    for (const run of answer.runs) runs.set(run.id, run);
-    next = answer.next;
-    follow(answer.revision);
-  } catch (error) {
-    fill(part("problem"), problem(asProblem(error)));
+  filter.value = given.get("filter") ?? "";
+  const page = store({ ...START, filter: filter.value }, reduce, draw);
+  const { dispatch } = page;
+
+  /** What goes wrong is said above the table. */
+  async function attempt(/** @type {() => Promise<void>} */ work) {
+    try {
+      await work();
+    } catch (error) {
+      dispatch({ type: "trouble", trouble: asProblem(error) });
+    }
   }
-  draw();
-  const ids = (given.get("compare") ?? "").split(",").filter((id) => runs.has(id));
-  for (const id of ids) picked.add(id);
-  draw();
-  if (ids.length > 1) compare(ids);
+  const post =
+    (/** @type {string} */ verb) =>
+    (/** @type {Run} */ { id }) =>
+      attempt(async () => {
+        const run = await request(`/runs/${encodeURIComponent(id)}/${verb}`, { method: "POST" });
+        dispatch({ type: "changed", run });
+      });
+  /** @type {Deeds} */
+  const does = {
+    // Shows the runs of one batch; the same again shows all.
+    batch: ({ batch }) => dispatch({ type: "filtered", text: page.state.filter === batch ? "" : (batch ?? "") }),
+    cancel: post("cancel"),
+    continue: post("continue"),
+    delete: ({ id }) => dispatch({ type: "deletion asked", id }),
+    "delete-no": () => dispatch({ type: "deletion asked", id: null }),
+    "delete-yes": async ({ id }) => {
+      await attempt(async () => {
+        await request(`/runs/${encodeURIComponent(id)}`, { method: "DELETE" });
+        dispatch({ type: "removed", id });
+      });
+      dispatch({ type: "deletion asked", id: null });
+    },
+  };
+  const older = () =>
+    attempt(async () => {
+      const answer = await request(`/runs?limit=${PAGE}&before=${encodeURIComponent(page.state.next ?? "")}`);
+      dispatch({ type: "listed", ...answer });
+    });
+
+  /** The picked runs' studies side by side, below the table. */
+  const compare = () =>
+    attempt(async () => {
+      const chosen = comparable(page.state);
+      const query = chosen.map((run) => encodeURIComponent(run.study_id)).join(",");
+      /** @type {Comparison} */
+      const comparison = await request(`/compare?ids=${query}`);
+      const search = `?compare=${chosen.map((run) => run.id).join(",")}`;
+      history.replaceState(history.state, "", `${location.pathname}${search}`);
+      dispatch({ type: "compared", comparison });
+      page.draw(); // the figure needs a place of some size
+      await showCurves(comparison.figure);
+      const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
+      document.querySelector(".compare")?.scrollIntoView({ behavior });
+    });
+
+  /** @param {RunsState} state */
+  function draw(state) {
+    if (filter.value !== state.filter) filter.value = state.filter;
+    button.disabled = comparable(state).length < 2;
+    button.textContent = state.picked.length ? `Compare ${state.picked.length}` : "Compare";
+    button.title = button.disabled ? "Pick two or more finished runs" : "";
+    render(count(state), place("count"));
+    render(state.trouble ? problemBlock(state.trouble) : nothing, place("problem"));
+    render(runsTable(state, dispatch, does, older), place("table"));
+    if (state.comparison) drawComparison(state.comparison);
+  }
+
+  filter.addEventListener("input", () => dispatch({ type: "filtered", text: filter.value }));
+  button.addEventListener("click", compare);
+  await attempt(async () => {
+    const { runs, next, revision } = await request(`/runs?limit=${PAGE}`);
+    dispatch({ type: "listed", runs, next });
+    follow(revision, dispatch);
+  });
+  const ids = (given.get("compare") ?? "").split(",").filter((id) => page.state.runs.has(id));
+  for (const id of ids) dispatch({ type: "picked", id, isPicked: true });
+  page.draw();
+  if (ids.length > 1) compare();
 }
 
-function follow(revision) {
+/**
+ * @param {number} revision of the list of runs, after which changes are of interest
+ * @param {Dispatch} dispatch
+ */
+function follow(revision, dispatch) {
   listen(`/events?after=${revision}`, {
     message: (message) => {
-      if (message.type === "run") runs.set(message.run.id, message.run);
-      else if (message.type === "removed") {
-        runs.delete(message.id);
-        picked.delete(message.id);
-      }
-      soon();
+      if (message.type === "run") dispatch({ type: "changed", run: message.run });
+      else if (message.type === "removed") dispatch({ type: "removed", id: message.id });
     },
     state: (word) =>
-      fill(
-        part("problem"),
-        word === "lost"
-          ? problem({
-              what: "The server does not answer just now.",
-              where: "",
-              remedy: "Runs go on; this table will catch up.",
-            })
-          : null,
-      ),
+      dispatch({
+        type: "trouble",
+        trouble: word === "lost" ? offline("Runs go on; this table will catch up.") : null,
+      }),
   });
 }
 
-let _frame = null;
-function soon() {
-  _frame ??= requestAnimationFrame(() => {
-    _frame = null;
-    draw();
-  });
+/**
+ * @param {RunsState} state
+ * @param {Dispatch} dispatch
+ * @param {Deeds} does
+ * @param {() => void} older
+ */
+function runsTable(state, dispatch, does, older) {
+  if (!state.runs.size)
+    return html`<div class="empty">
+      <p>No run yet.</p>
+      <a class="act" href="/calibrate">Start a calibration</a>
+    </div>`;
+  const runs = listed(state);
+  const line = (/** @type {Run} */ { id }, /** @type {unknown} */ cells) =>
+    html`<tr class=${state.picked.includes(id) ? "is-picked" : nothing} data-testid="row" data-run=${id}>${cells}</tr>`;
+  return html`${table({ columns: columns(state, dispatch, does), rows: runs, name: "runs", key: ({ id }) => id, line })}
+    ${runs.length ? nothing : html`<div class="empty"><p>No run matches the filter.</p></div>`}
+    ${
+      state.next
+        ? html`<div class="empty"><button type="button" class="quiet" @click=${older}>Show older runs</button></div>`
+        : nothing
+    }`;
 }
 
-const COLUMNS = [
-  ["", ""],
-  ["State", ""],
-  ["Model", ""],
-  ["Bits", "is-number"],
-  ["Method", ""],
-  ["λ", "is-number"],
-  ["γ", "is-number"],
-  ["Perplexity", "is-number"],
-  ["Δ to float", "is-number"],
-  ["Accuracy", "is-number"],
-  ["When", ""],
-  ["", ""],
-];
-
-/** What the filter looks at. */
-export function words(run) {
-  const { recipe } = run;
+/**
+ * @param {RunsState} state
+ * @param {Dispatch} dispatch
+ * @param {Deeds} does
+ * @returns {import("../base/table.js").Column<Run>[]}
+ */
+function columns(state, dispatch, does) {
+  /** @type {(title: string, text: (run: Run) => unknown) => import("../base/table.js").Column<Run>} */
+  const numbers = (title, text) => ({
+    title,
+    kind: "is-number",
+    cell: (run) => html`<td class="is-number">${text(run)}</td>`,
+  });
   return [
-    run.id,
-    run.batch,
-    STATE_WORDS[run.state],
-    recipe.model,
-    `${recipe.bits} bits`,
-    recipe.method,
-    recipe.grid,
-    recipe.calibration,
-    run.owner,
-  ]
-    .join(" ")
-    .toLowerCase();
-}
-
-/** True when every word typed is found. */
-export const matches = (run, typed) =>
-  typed
-    .toLowerCase()
-    .split(/\s+/)
-    .every((word) => words(run).includes(word));
-
-const counted = (amount) => (amount === 1 ? "1 run" : `${amount} runs`);
-
-function draw() {
-  const typed = part("filter").value.trim();
-  const all = [...runs.values()].sort((a, b) => (a.created < b.created ? 1 : -1));
-  const shown = all.filter((run) => matches(run, typed));
-  say(part("count"), all.length ? (typed ? `${shown.length} of ${counted(all.length)}` : counted(all.length)) : "");
-  const button = part("compare");
-  const ready = [...picked].filter((id) => runs.get(id)?.study_id);
-  button.disabled = ready.length < 2;
-  button.textContent = picked.size ? `Compare ${picked.size}` : "Compare";
-  button.title = ready.length < 2 ? "Pick two or more finished runs" : "";
-  if (!all.length) {
-    fill(
-      part("table"),
-      h(
-        "div",
-        { class: "empty" },
-        h("p", {}, "No run yet."),
-        h("a", { class: "act", href: "/calibrate" }, "Start a calibration"),
-      ),
-    );
-    return;
-  }
-  const focused = document.activeElement?.dataset?.key;
-  fill(
-    part("table"),
-    h(
-      "table",
-      { class: "runs" },
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          COLUMNS.map(([title, kind]) => h("th", { scope: "col", class: kind || null }, title)),
-        ),
-      ),
-      h("tbody", {}, shown.map(row)),
-    ),
-    shown.length ? null : h("div", { class: "empty" }, h("p", {}, "No run matches the filter.")),
-    next
-      ? h(
-          "div",
-          { class: "empty" },
-          h("button", { type: "button", class: "quiet", on: { click: older } }, "Show older runs"),
-        )
-      : null,
-  );
-  // The table is made anew; whoever was at a button stays there.
-  if (focused) root.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
-}
-
-function row(run) {
-  const { recipe, summary } = run;
-  const float = summary?.perplexity_float;
-  const perplexity = summary?.perplexity ?? null;
-  const delta = perplexity !== null && float ? perplexity - float : null;
-  // An empty λ or γ means the method's own; the table shows what was taken.
-  const chosen = (name, field) =>
-    recipe[name] === "auto" ? "auto" : format(recipe[name] ?? METHODS[recipe.method]?.defaults[field], "plain");
-  const progress =
-    ["running", "cancelling"].includes(run.state) && run.progress?.total
-      ? ` ${run.progress.done} of ${run.progress.total}`
-      : "";
-  const pick = h("input", {
-    type: "checkbox",
-    "aria-label": "Pick for comparison",
-    "data-testid": "pick",
-    dataset: { key: `pick-${run.id}` },
-    disabled: !run.study_id || (!picked.has(run.id) && picked.size >= AT_MOST),
-    on: {
-      change: (event) => {
-        if (event.target.checked) picked.add(run.id);
-        else picked.delete(run.id);
-        draw();
+    { show: (run) => pickBox(state, run, dispatch) },
+    { title: "State", show: (run) => html`${stateChip(run.state)}${progress(run)}` },
+    {
+      title: "Model",
+      cell: ({ id, recipe: { model } }) =>
+        html`<td class="run-model" title=${model}>
+          <a href="/calibrate?run=${encodeURIComponent(id)}">${shortModel(model)}</a>
+        </td>`,
+    },
+    numbers("Bits", ({ recipe }) => recipe.bits),
+    { title: "Method", show: ({ recipe }) => recipe.method },
+    numbers("λ", ({ recipe }) => taken(recipe.lambda, recipe.method, "lam")),
+    numbers("γ", ({ recipe }) => taken(recipe.gamma, recipe.method, "gamma")),
+    {
+      title: "Perplexity",
+      kind: "is-number",
+      cell: ({ summary }) => {
+        const value = summary?.perplexity ?? null;
+        return html`<td class="is-number" data-value=${String(value)}>${format(value, "perplexity")}</td>`;
       },
     },
-  });
-  pick.checked = picked.has(run.id);
-  return h(
-    "tr",
-    { class: picked.has(run.id) ? "is-picked" : null, "data-testid": "row", dataset: { run: run.id } },
-    h("td", {}, pick),
-    h("td", {}, stateChip(run.state), progress),
-    h(
-      "td",
-      { class: "run-model", title: recipe.model },
-      h("a", { href: `/calibrate?run=${encodeURIComponent(run.id)}` }, shortModel(recipe.model)),
-    ),
-    h("td", { class: "is-number" }, recipe.bits),
-    h("td", {}, recipe.method),
-    h("td", { class: "is-number" }, chosen("lambda", "lam")),
-    h("td", { class: "is-number" }, chosen("gamma", "gamma")),
-    h("td", { class: "is-number", dataset: { value: String(perplexity) } }, format(perplexity, "perplexity")),
-    h("td", { class: "is-number" }, delta === null ? "–" : `${delta > 0 ? "+" : ""}${number(delta, 2)}`),
-    h("td", { class: "is-number" }, format(summary?.accuracy ?? null, "share")),
-    h("td", {}, when(run.created)),
-    h("td", {}, h("span", { class: "row-buttons" }, buttons(run))),
+    numbers("Δ to float", ({ summary }) => {
+      const { perplexity, perplexity_float: float } = summary ?? {};
+      if (perplexity === null || perplexity === undefined || !float) return "–";
+      return `${perplexity > float ? "+" : ""}${number(perplexity - float, 2)}`;
+    }),
+    numbers("Accuracy", ({ summary }) => format(summary?.accuracy ?? null, "share")),
+    { title: "When", show: ({ created }) => when(created) },
+    { show: (run) => html`<span class="row-buttons">${buttons(state, run, does)}</span>` },
+  ];
+}
+
+/**
+ * λ or γ as they were taken: an empty field means the method's own.
+ * @param {number|"auto"|null} value
+ * @param {string} method
+ * @param {"lam"|"gamma"} name
+ */
+const taken = (value, method, name) =>
+  value === "auto" ? "auto" : format(value ?? METHODS[method]?.defaults[name], "plain");
+
+/** @param {Run} run */
+const progress = ({ state, progress: made }) =>
+  ["running", "cancelling"].includes(state) && made?.total ? ` ${made.done} of ${made.total}` : "";
+
+/**
+ * @param {RunsState} state
+ * @param {Run} run
+ * @param {Dispatch} dispatch
+ */
+function pickBox(state, run, dispatch) {
+  const change = (/** @type {Event} */ { target }) =>
+    dispatch({ type: "picked", id: run.id, isPicked: target instanceof HTMLInputElement && target.checked });
+  return html`<input type="checkbox" aria-label="Pick for comparison" data-testid="pick"
+    ?disabled=${!canBePicked(state, run)} .checked=${state.picked.includes(run.id)} @change=${change} />`;
+}
+
+/** @type {Object<string, string>} */
+const WORDS = {
+  batch: "Batch",
+  cancel: "Cancel",
+  continue: "Continue",
+  delete: "Delete",
+  "delete-yes": "Delete for good",
+  "delete-no": "Keep",
+};
+
+/**
+ * @param {RunsState} state
+ * @param {Run} run
+ * @param {Deeds} does
+ */
+const buttons = (state, run, does) =>
+  repeat(
+    deeds(state, run),
+    (deed) => deed, // a button is never taken for another, least of all by whoever presses it twice
+    (deed) =>
+      deed === "lab"
+        ? html`<a class="quiet" href="/?study=${encodeURIComponent(run.study_id ?? "")}">Lab</a>`
+        : html`<button type="button" class=${deed === "delete-yes" ? "quiet danger" : "quiet"} data-testid=${deed}
+            @click=${() => does[deed](run)}>${WORDS[deed]}</button>`,
+  );
+
+/**
+ * Where the recipes differ, and the numbers.
+ * @param {Comparison} comparison
+ */
+function drawComparison({ studies, differences, numbers }) {
+  const section = /** @type {HTMLElement} */ (document.querySelector(".compare"));
+  const place = (/** @type {string} */ name) =>
+    /** @type {HTMLElement} */ (section.querySelector(`[data-part="${name}"]`));
+  section.classList.add("is-shown");
+  const beside = (/** @type {{title: string, texts: unknown[]}[]} */ rows) =>
+    table({
+      name: "compare-table",
+      columns: [
+        { isHead: true, show: (/** @type {typeof rows[number]} */ { title }) => title },
+        ...studies.map(({ name }, i) => ({
+          title: name,
+          kind: `series-${(i % 4) + 1}`,
+          show: (/** @type {typeof rows[number]} */ { texts }) => texts[i],
+        })),
+      ],
+      rows,
+    });
+  render(
+    differences.length
+      ? beside(differences.map(({ title, values }) => ({ title, texts: values.map(valueText) })))
+      : html`<p class="empty">The recipes are equal.</p>`,
+    place("differences"),
+  );
+  render(
+    beside(numbers.map(({ title, kind, values }) => ({ title, texts: values.map((value) => format(value, kind)) }))),
+    place("compared"),
   );
 }
 
-function buttons(run) {
-  const act = (text, name, handler, kind = "quiet") =>
-    h(
-      "button",
-      {
-        type: "button",
-        class: kind,
-        "data-testid": name,
-        dataset: { key: `${name}-${run.id}` },
-        on: { click: handler },
-      },
-      text,
-    );
-  const post = (verb) => async () => {
-    try {
-      const answer = await request(`/runs/${encodeURIComponent(run.id)}/${verb}`, { method: "POST" });
-      runs.set(answer.id, answer);
-      draw();
-    } catch (error) {
-      fill(part("problem"), problem(asProblem(error)));
-    }
-  };
-  const made = [];
-  if (run.batch) made.push(act("Batch", "batch", () => only(run.batch)));
-  if (run.study_id) made.push(h("a", { class: "quiet", href: `/?study=${encodeURIComponent(run.study_id)}` }, "Lab"));
-  if (["queued", "running"].includes(run.state)) made.push(act("Cancel", "cancel", post("cancel")));
-  if (["cancelled", "interrupted", "failed"].includes(run.state))
-    made.push(act("Continue", "continue", post("continue")));
-  if (["finished", "cancelled", "interrupted", "failed"].includes(run.state)) {
-    if (asked === run.id) {
-      made.push(act("Delete for good", "delete-yes", () => remove(run.id), "quiet danger"));
-      made.push(act("Keep", "delete-no", () => ask(null)));
-    } else made.push(act("Delete", "delete", () => ask(run.id)));
-  }
-  return made;
-}
-
-/** Shows the runs of one batch; the same again shows all. */
-function only(batch) {
-  const filter = part("filter");
-  filter.value = filter.value === batch ? "" : batch;
-  draw();
-}
-
-function ask(id) {
-  asked = id;
-  draw();
-}
-
-async function remove(id) {
-  try {
-    await request(`/runs/${encodeURIComponent(id)}`, { method: "DELETE" });
-    runs.delete(id);
-    picked.delete(id);
-  } catch (error) {
-    fill(part("problem"), problem(asProblem(error)));
-  }
-  ask(null);
-}
-
-async function older() {
-  try {
-    const answer = await request(`/runs?limit=${PAGE}&before=${encodeURIComponent(next)}`);
-    for (const run of answer.runs) runs.set(run.id, run);
-    next = answer.next;
-    draw();
-  } catch (error) {
-    fill(part("problem"), problem(asProblem(error)));
-  }
-}
-
-/** The picked runs' studies side by side, below the table. */
-async function compare(ids) {
-  const section = document.querySelector(".compare");
-  const chosen = ids.map((id) => runs.get(id)).filter((run) => run?.study_id);
-  try {
-    const query = chosen.map((run) => encodeURIComponent(run.study_id)).join(",");
-    const view = await request(`/compare?ids=${query}`);
-    history.replaceState(history.state, "", `${location.pathname}?compare=${chosen.map((run) => run.id).join(",")}`);
-    section.classList.add("is-shown");
-    const heads = () =>
-      view.studies.map((study, index) => h("th", { scope: "col", class: `series-${(index % 4) + 1}` }, study.name));
-    fill(
-      section.querySelector('[data-part="differences"]'),
-      view.differences.length
-        ? compareTable(
-            heads(),
-            view.differences.map((one) => [one.title, one.values.map(valueText)]),
-          )
-        : h("p", { class: "empty" }, "The recipes are equal."),
-    );
-    fill(
-      section.querySelector('[data-part="compared"]'),
-      compareTable(
-        heads(),
-        view.numbers.map((one) => [one.title, one.values.map((value) => format(value, one.kind))]),
-      ),
-    );
-    await showCurves(view.figure);
-    section.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
-  } catch (error) {
-    fill(part("problem"), problem(asProblem(error)));
-  }
-}
-
-/** The curves overlaid, with their menu from the first time on. */
+/**
+ * The curves overlaid, with their menu from the first time on.
+ * @param {Comparison["figure"]} figure
+ */
 async function showCurves(figure) {
   const host = await plot("compare");
   if (!host.figure) figureMenu(host, { file: () => "compared", table: () => drawnTable(host.canvas.data) });
   await host.show(figure, { gamma: 0, lambda: 0 });
 }
 
+/** @param {unknown} value */
 const valueText = (value) =>
   Array.isArray(value) ? value.join(", ") || "none" : value === null || value === undefined ? "none" : String(value);
-
-function compareTable(heads, rows) {
-  return h(
-    "table",
-    { class: "compare-table" },
-    h("thead", {}, h("tr", {}, h("th", {}), heads)),
-    h(
-      "tbody",
-      {},
-      rows.map(([name, values]) =>
-        h(
-          "tr",
-          {},
-          h("th", { scope: "row" }, name),
-          values.map((value) => h("td", {}, value)),
-        ),
-      ),
-    ),
-  );
-}

@@ -1,121 +1,140 @@
 /**
  * Studies that no run of this host owns: those of the command line and those opened from a file.
- * @module studies
+ * @module runs/studies_list
  */
 
 import { asProblem, request } from "../base/client.js";
-import { fill, h, problem, ready } from "../base/dom.js";
+import { ready } from "../base/dom.js";
 import { ORIGINS, when } from "../base/format.js";
+import { html, nothing, render } from "../base/html.js";
+import { store } from "../base/page_state.js";
+import { problemBlock } from "../base/problem.js";
+import { table } from "../base/table.js";
 import { shortModel } from "../calibrate/recipe_form.js";
 
-let root = null;
-let studies = [];
-let asked = null; // the id whose deletion waits for a second click
+/** @import { StudiesAction, StudiesState, StudyEntry } from "./types.d.ts" */
 
-/** Called with the element of the list. */
-export async function mount(element) {
-  root = element;
-  const button = await ready('[data-part="open-study"]');
-  const file = await ready('[data-part="study-file"]');
-  button.addEventListener("click", () => file.click());
-  file.addEventListener("change", () => open(button, file));
-  await load();
-}
+/** @type {StudiesState} */
+export const START = { studies: [], asking: null, isSending: false, trouble: null };
 
-async function load() {
-  try {
-    const answer = await request("/studies");
-    studies = answer.studies.filter((study) => ORIGINS[study.origin]);
-  } catch (error) {
-    trouble(error);
+/**
+ * @param {StudiesState} state
+ * @param {StudiesAction} action
+ * @returns {StudiesState}
+ */
+export function reduce(state, action) {
+  switch (action.type) {
+    case "listed":
+      return { ...state, studies: action.studies.filter(({ origin }) => Object.hasOwn(ORIGINS, origin)) };
+    case "removed":
+      return { ...state, studies: state.studies.filter(({ id }) => id !== action.id) };
+    case "deletion asked":
+      return { ...state, asking: action.id };
+    case "sending":
+      return { ...state, isSending: action.isSending };
+    case "trouble":
+      return { ...state, trouble: action.trouble };
   }
-  draw();
 }
 
-const trouble = (error) => fill(document.querySelector('[data-part="study-problem"]'), problem(asProblem(error)));
-
-/** Sends the chosen file; a study that was taken is shown in the Lab. */
-async function open(button, file) {
-  const [chosen] = file.files;
-  file.value = ""; // the same file may be chosen again
-  if (!chosen) return;
+/**
+ * Called with the element of the list.
+ * @param {HTMLElement} root
+ */
+export async function mount(root) {
+  const card = /** @type {HTMLElement} */ (root.querySelector(".studies"));
+  const list = /** @type {HTMLElement} */ (root.querySelector('[data-part="studies"]'));
+  const button = /** @type {HTMLButtonElement} */ (await ready('[data-part="open-study"]'));
+  const file = /** @type {HTMLInputElement} */ (await ready('[data-part="study-file"]'));
+  const problem = await ready('[data-part="study-problem"]');
   const words = button.textContent;
-  button.disabled = true;
-  button.textContent = "Sending";
-  try {
-    const study = await request("/studies", { method: "POST", body: chosen });
-    location.assign(`/?study=${encodeURIComponent(study.id)}`);
-  } catch (error) {
-    trouble(error);
-  } finally {
-    button.disabled = false;
-    button.textContent = words;
+  const page = store(START, reduce, draw);
+  const { dispatch } = page;
+
+  async function attempt(/** @type {() => Promise<void>} */ work) {
+    try {
+      await work();
+    } catch (error) {
+      dispatch({ type: "trouble", trouble: asProblem(error) });
+    }
   }
-}
 
-function draw() {
-  root.querySelector(".studies").hidden = !studies.length;
-  fill(
-    root.querySelector('[data-part="studies"]'),
-    h(
-      "table",
-      { class: "runs studies-list" },
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          ["Study", "Model", "From", "When", ""].map((title) => h("th", { scope: "col" }, title)),
-        ),
-      ),
-      h("tbody", {}, studies.map(row)),
-    ),
-  );
-}
-
-function row(study) {
-  const id = encodeURIComponent(study.id);
-  return h(
-    "tr",
-    { "data-testid": "study", dataset: { study: study.id } },
-    h("td", { class: "study-title", title: study.id }, h("a", { href: `/?study=${id}` }, study.title || study.id)),
-    h("td", { class: "run-model", title: study.model }, shortModel(study.model)),
-    h("td", {}, ORIGINS[study.origin]),
-    h("td", {}, when(study.created)),
-    h(
-      "td",
-      {},
-      h(
-        "span",
-        { class: "row-buttons" },
-        h("a", { class: "quiet", href: `/api/studies/${id}/download`, download: "" }, "Download"),
-        asked === study.id
-          ? [
-              act("Delete for good", "study-delete-yes", () => remove(study.id), "quiet danger"),
-              act("Keep", "study-keep", () => ask(null)),
-            ]
-          : act("Delete", "study-delete", () => ask(study.id)),
-      ),
-    ),
-  );
-}
-
-const act = (text, name, handler, kind = "quiet") =>
-  h("button", { type: "button", class: kind, "data-testid": name, on: { click: handler } }, text);
-
-function ask(id) {
-  asked = id;
-  draw();
-  root.querySelector('[data-testid="study-delete-yes"]')?.focus();
-}
-
-async function remove(id) {
-  try {
-    await request(`/studies/${encodeURIComponent(id)}`, { method: "DELETE" });
-    studies = studies.filter((study) => study.id !== id);
-  } catch (error) {
-    trouble(error);
+  /** Sends the chosen file; a study that was taken is shown in the Lab. */
+  async function send() {
+    const chosen = file.files?.[0];
+    file.value = ""; // the same file may be chosen again
+    if (!chosen) return;
+    dispatch({ type: "sending", isSending: true });
+    await attempt(async () => {
+      const study = await request("/studies", { method: "POST", body: chosen });
+      location.assign(`/?study=${encodeURIComponent(study.id)}`);
+    });
+    dispatch({ type: "sending", isSending: false });
   }
-  ask(null);
+
+  function ask(/** @type {string|null} */ id) {
+    dispatch({ type: "deletion asked", id });
+    page.draw();
+    /** @type {HTMLElement|null} */ (list.querySelector('[data-testid="study-delete-yes"]'))?.focus();
+  }
+
+  async function remove(/** @type {string} */ id) {
+    await attempt(async () => {
+      await request(`/studies/${encodeURIComponent(id)}`, { method: "DELETE" });
+      dispatch({ type: "removed", id });
+    });
+    ask(null);
+  }
+
+  /** @param {StudiesState} state */
+  function draw(state) {
+    card.hidden = !state.studies.length;
+    button.disabled = state.isSending;
+    button.textContent = state.isSending ? "Sending" : words;
+    render(state.trouble ? problemBlock(state.trouble) : nothing, problem);
+    render(studiesTable(state, ask, remove), list);
+  }
+
+  button.addEventListener("click", () => file.click());
+  file.addEventListener("change", send);
+  await attempt(async () => dispatch({ type: "listed", ...(await request("/studies")) }));
+  page.draw();
+}
+
+/**
+ * @param {StudiesState} state
+ * @param {(id: string|null) => void} ask whether a study shall be deleted
+ * @param {(id: string) => void} remove
+ */
+function studiesTable({ studies, asking }, ask, remove) {
+  const act = (
+    /** @type {string} */ text,
+    /** @type {string} */ name,
+    /** @type {() => void} */ click,
+    kind = "quiet",
+  ) => html`<button type="button" class=${kind} data-testid=${name} @click=${click}>${text}</button>`;
+  const end = (/** @type {string} */ id) =>
+    asking === id
+      ? html`${act("Delete for good", "study-delete-yes", () => remove(id), "quiet danger")}
+          ${act("Keep", "study-keep", () => ask(null))}`
+      : act("Delete", "study-delete", () => ask(id));
+  /** @type {import("../base/table.js").Column<StudyEntry>[]} */
+  const columns = [
+    {
+      title: "Study",
+      cell: ({ id, title }) =>
+        html`<td class="study-title" title=${id}><a href="/?study=${encodeURIComponent(id)}">${title || id}</a></td>`,
+    },
+    { title: "Model", cell: ({ model }) => html`<td class="run-model" title=${model}>${shortModel(model)}</td>` },
+    { title: "From", show: ({ origin }) => ORIGINS[/** @type {keyof typeof ORIGINS} */ (origin)] },
+    { title: "When", show: ({ created }) => when(created) },
+    {
+      show: ({ id }) => html`<span class="row-buttons">
+        <a class="quiet" href="/api/studies/${encodeURIComponent(id)}/download" download="">Download</a>${end(id)}
+      </span>`,
+    },
+  ];
+  const line = (/** @type {StudyEntry} */ { id }, /** @type {unknown} */ cells) =>
+    html`<tr data-testid="study" data-study=${id}>${cells}</tr>`;
+  return table({ columns, rows: studies, name: "runs studies-list", key: ({ id }) => id, line });
 }

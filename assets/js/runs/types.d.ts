@@ -1,0 +1,70 @@
+/** Nouns of the page of runs. */
+
+import type { Trouble } from "../base/problem.js";
+import type { Recipe, State } from "../base/types.d.ts";
+import type { Figure } from "../charts/bind.js";
+
+/** Of a run, what its row shows: see sarqc/jobs/run.py. */
+export interface Run {
+  id: string;
+  state: State;
+  recipe: Recipe;
+  owner: string;
+  batch: string | null;
+  created: string;
+  progress: { done: number; total: number } | null;
+  study_id: string | null;
+  summary: { perplexity?: number | null; perplexity_float?: number | null; accuracy?: number | null } | null;
+}
+
+/** Studies side by side: see sarqc/figures/compare.py. */
+export interface Comparison {
+  studies: { id: string; name: string }[];
+  differences: { title: string; values: unknown[] }[];
+  numbers: { title: string; kind: string; values: (number | string | null)[] }[];
+  figure: Figure;
+}
+
+/** What the page of runs shows. */
+export interface RunsState {
+  readonly runs: ReadonlyMap<string, Run>;
+  readonly next: string | null; // where older runs go on, if there are any
+  readonly filter: string;
+  readonly picked: readonly string[]; // for a comparison, in the order of picking
+  readonly asking: string | null; // the run whose deletion waits for a second click
+  readonly comparison: Comparison | null;
+  readonly trouble: Trouble | null;
+}
+
+export type RunsAction =
+  | { type: "listed"; runs: Run[]; next: string | null }
+  | { type: "changed"; run: Run }
+  | { type: "removed"; id: string }
+  | { type: "filtered"; text: string }
+  | { type: "picked"; id: string; isPicked: boolean }
+  | { type: "deletion asked"; id: string | null }
+  | { type: "compared"; comparison: Comparison }
+  | { type: "trouble"; trouble: Trouble | null };
+
+/** A study that no run of this host owns. */
+export interface StudyEntry {
+  id: string;
+  title: string;
+  model: string;
+  origin: string;
+  created: string;
+}
+
+export interface StudiesState {
+  readonly studies: readonly StudyEntry[];
+  readonly asking: string | null; // the study whose deletion waits for a second click
+  readonly isSending: boolean;
+  readonly trouble: Trouble | null;
+}
+
+export type StudiesAction =
+  | { type: "listed"; studies: StudyEntry[] }
+  | { type: "removed"; id: string }
+  | { type: "deletion asked"; id: string | null }
+  | { type: "sending"; isSending: boolean }
+  | { type: "trouble"; trouble: Trouble };
