@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 
 from torch import Tensor
@@ -18,10 +18,10 @@ from sarqc.models.loading import LoadedModel
 from sarqc.quantization.auto_by_layer import SelectionJob, select_layers
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.learned_clipping import Epoch, quantize_block
-from sarqc.quantization.methods import LearnedClipping, Method, ScaleSearch
-from sarqc.quantization.quantized_layer import QuantizedLayer
-from sarqc.quantization.solve import LayerJob, quantize_group, quantize_one_by_one, quantize_points
+from sarqc.quantization.methods import Method
+from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
+from sarqc.quantization.solve import only_solved, quantize
+from sarqc.quantization.solving import BlockRun, Context, Epoch, LayerJob
 
 Layers = dict[str, QuantizedLayer]  # by path within the block
 
@@ -41,7 +41,7 @@ class BlockData:
         first, *others = (part[path] for part in self.parts)
         return sum(others, first)
 
-    def unseen(self, path: str) -> LayerStatistics | None:
+    def held_out_of(self, path: str) -> LayerStatistics | None:
         return None if self.held_out is None else self.held_out[path]
 
 
@@ -61,22 +61,23 @@ def solve_block(
         return
     started = time.perf_counter()
     index = next(iter(layers.values())).block
-    solved = []
-    for point in job.method.points(job.curve_lams()):
-        try:
-            if isinstance(point, LearnedClipping):
-                found = yield from _together(loaded, job, layers, weights, data, point)
-            else:
-                found = _by_group(loaded, job, layers, weights, data, point)
-        except SarqcError as error:
-            raise error.at(f"{loaded.family.blocks}.{index}") from None
-        solved.append(found)
+    solved: list[Layers] = []  # at each point
+    try:
+        if job.method.unit == "group":
+            solved += (
+                _by_group(loaded, job, layers, weights, data, point) for point in job.method.points(job.curve_lams())
+            )
+        else:
+            solved += yield from _through_the_block(job, layers, weights, data, index)
+    except SarqcError as error:
+        raise error.at(f"{loaded.family.blocks}.{index}") from None
     seconds = (time.perf_counter() - started) / len(layers)
     for path, layer in layers.items():
-        points = [found[path] for found in solved]
+        points = [at_point[path] for at_point in solved]
         curve = curve_of(
-            job.curve_lams(), points, weights[path], data.statistics(path), data.unseen(path), job.grids[layer.name]
-        )
+            job.curve_lams(), points, weights[path], data.statistics(path), data.held_out_of(path),
+            job.grids[layer.name],
+        )  # fmt: skip
         yield SolvedLayer(layer, points[job.own_point()], curve, seconds, from_cache=False)
 
 
@@ -91,7 +92,7 @@ def _by_layer(
         if job.candidates:
             selecting = [
                 SelectionJob(
-                    layers[path].name, weights[path], data.parts[0][path], data.parts[1][path], data.unseen(path)
+                    layers[path].name, weights[path], data.parts[0][path], data.parts[1][path], data.held_out_of(path)
                 )
                 for path in together
             ]
@@ -102,17 +103,18 @@ def _by_layer(
         else:
             points = job.method.points(lams)
             solving = [
-                LayerJob(layers[path].name, weights[path], data.statistics(path), points, data.unseen(path))
+                LayerJob(_checked(path, job, layers, weights, data, name=layers[path].name), points)
                 for path in together
             ]
-            found = quantize_one_by_one(solving, grid, budget_bytes=budget_bytes)
+            steps = only_solved(quantize(solving, Context(budget_bytes)))  # one layer after the other
+            found = (step.layer for step in steps)
         for path in together:
             solved = []
             for index in range(len(lams)):
                 solved.append(next(found))
                 if job.curves.tells_points:
                     yield told_point(layers[path], lams, index, solved[-1])
-            curve = curve_of(lams, solved, weights[path], data.statistics(path), data.unseen(path), grid)
+            curve = curve_of(lams, solved, weights[path], data.statistics(path), data.held_out_of(path), grid)
             seconds, started = time.perf_counter() - started, time.perf_counter()
             yield SolvedLayer(layers[path], solved[job.own_point()], curve, seconds, from_cache=False)
 
@@ -148,9 +150,24 @@ def solve_curve(
     budget_bytes: int,
 ) -> tuple[list[QuantizedLayer], LayerCurve]:
     """One layer at every λ, as quantized layers and as the curve that is drawn of them."""
-    points = method.points(lams)
-    solved = list(quantize_points(weight, statistics, grid, points, held_out=held_out, budget_bytes=budget_bytes))
+    solving = LayerJob(CheckedLayer(weight, statistics, grid, held_out), method.points(lams))
+    solved = [step.layer for step in only_solved(quantize([solving], Context(budget_bytes)))]
     return solved, curve_of(lams, solved, weight, statistics, held_out, grid)
+
+
+def _checked(
+    path: str,
+    job: CalibrationJob,
+    layers: dict[str, LayerInfo],
+    weights: dict[str, Tensor],
+    data: BlockData,
+    *,
+    name: str,
+    row_scale: Tensor | None = None,
+) -> CheckedLayer:
+    """A linear as solvers take it; ``name`` is what errors call it."""
+    grid = job.grids[layers[path].name]
+    return CheckedLayer(weights[path], data.statistics(path), grid, data.held_out_of(path), row_scale, name=name)
 
 
 def _by_group(
@@ -159,24 +176,20 @@ def _by_group(
     layers: dict[str, LayerInfo],
     weights: dict[str, Tensor],
     data: BlockData,
-    point: ScaleSearch,
+    point: Method,
 ) -> Layers:
     """Linears that read one tensor share a scale. Readers come first: their scale divides the rows of their source."""
     found: Layers = {}
     row_scales: dict[str, Tensor] = {}
     block = loaded.blocks()[next(iter(layers.values())).block]
     for fold in folds(block, loaded.groups(block), loaded.checkpoint.config):
-        first = fold.linears[0]
-        group = quantize_group(
-            {path: weights[path] for path in fold.linears},
-            {path: data.statistics(path) for path in fold.linears},
-            job.grids[layers[first].name],  # one for all: they have one width
-            point,
-            held_out=None if data.held_out is None else {path: data.held_out[path] for path in fold.linears},
-            ties=fold.ties,
-            row_scales={path: row_scales[path] for path in fold.linears if path in row_scales},
-        )
-        scale = group[first].channel_scale
+        solving = [
+            LayerJob(_checked(path, job, layers, weights, data, name=path, row_scale=row_scales.get(path)), [point])
+            for path in fold.linears
+        ]
+        steps = only_solved(quantize(solving, Context(ties=fold.ties)))
+        group = {fold.linears[step.job]: step.layer for step in steps}
+        scale = group[fold.linears[0]].channel_scale
         if fold.source is None:
             group = {path: _flagged(layer, "not_foldable") for path, layer in group.items()}
         elif scale is not None and fold.source in layers:
@@ -189,28 +202,17 @@ def _flagged(layer: QuantizedLayer, flag: str) -> QuantizedLayer:
     return replace(layer, report=replace(layer.report, flags=(*layer.report.flags, flag)))
 
 
-def _together(
-    loaded: LoadedModel,
-    job: CalibrationJob,
-    layers: dict[str, LayerInfo],
-    weights: dict[str, Tensor],
-    data: BlockData,
-    point: LearnedClipping,
-) -> Iterator[EpochDone]:
-    """All linears through the block that they make; returns them by path."""
-    block = next(iter(layers.values())).block
-    learning = quantize_block(
-        weights,
-        {path: data.statistics(path) for path in layers},
-        {path: job.grids[layer.name] for path, layer in layers.items()},
-        point,
-        forward=data.forward,
-        inputs=data.inputs,
-        targets=data.targets,
-        held_out=data.held_out,
-    )
-    for step in learning:
-        if not isinstance(step, Epoch):
-            return step
-        yield EpochDone(block, step.epoch, step.epochs, step.objective, step.recon, step.sar)
-    raise AssertionError("unreachable: learning ends with the layers")
+def _through_the_block(
+    job: CalibrationJob, layers: dict[str, LayerInfo], weights: dict[str, Tensor], data: BlockData, index: int
+) -> Generator[EpochDone, None, list[Layers]]:
+    """All linears through the block that they make; returns them by path, at each point."""
+    paths, points = list(layers), job.method.points(job.curve_lams())
+    solving = [LayerJob(_checked(path, job, layers, weights, data, name=path), points) for path in paths]
+    solved: list[Layers] = [{} for _ in points]
+    context = Context(block=BlockRun(data.forward, data.inputs, data.targets))
+    for step in quantize(solving, context):
+        if isinstance(step, Epoch):
+            yield EpochDone(index, step.epoch, step.epochs, step.objective, step.recon, step.sar)
+        else:
+            solved[step.point][paths[step.job]] = step.layer
+    return solved

@@ -23,7 +23,7 @@ from sarqc.models.families import LayerInfo
 from sarqc.models.folding import write_folded
 from sarqc.models.loading import LoadedModel
 from sarqc.models.walk import BlockWalk
-from sarqc.quantization.solve import BUDGET_BYTES
+from sarqc.quantization.solving import BUDGET_BYTES
 
 
 def calibrate(
@@ -122,7 +122,7 @@ class _Walks:
         self._job, needs = job, job.method.needs
         sequences = torch.from_numpy(job.sequences.calibration.copy())
         self._parts = [BlockWalk(loaded, part) for part in sequences.split(job.parts())]
-        self._unseen = BlockWalk(loaded, torch.from_numpy(job.sequences.held_out.copy()))
+        self._held_out = BlockWalk(loaded, torch.from_numpy(job.sequences.held_out.copy()))
         self._wants_targets = "block" in needs
         self._floats: list[BlockWalk] = []
         if job.inputs_from == "quantized" and needs & {"cross", "block"}:
@@ -135,8 +135,8 @@ class _Walks:
         collected = [
             collect(walk, block, self._floats[number] if has_cross else None) for number, walk in enumerate(self._parts)
         ]
-        unseen, unseen_outputs = collect(self._unseen, block)
-        self._outputs = [outputs for _, outputs in collected] + [unseen_outputs]
+        held_out, held_out_outputs = collect(self._held_out, block)
+        self._outputs = [outputs for _, outputs in collected] + [held_out_outputs]
         targets: list[Tensor] = []
         if self._wants_targets:
             if self._floats:
@@ -144,7 +144,7 @@ class _Walks:
             targets = self._floats[0].hidden if self._floats else self._outputs[0]
         return BlockData(
             parts=tuple(statistics for statistics, _ in collected),
-            held_out=unseen if len(self._job.sequences.held_out) else None,
+            held_out=held_out if len(self._job.sequences.held_out) else None,
             forward=self._parts[0].forward(block),
             inputs=self._parts[0].hidden,
             targets=targets,
@@ -158,7 +158,7 @@ class _Walks:
     def advance(self, block: nn.Module) -> None:
         """Moves the states past the block, whose weights are quantized by now, as the job says."""
         kept = self._outputs if self._job.inputs_from == "float" else []  # none of a block without layers
-        for number, walk in enumerate([*self._parts, self._unseen]):
+        for number, walk in enumerate([*self._parts, self._held_out]):
             walk.advance(kept[number] if kept else walk.outputs(block))
         self._outputs = []
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import groupby
 from math import ceil
 
 import torch
@@ -17,38 +18,14 @@ from sarqc.errors import Refused
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import Method
-from sarqc.quantization.objective import recon_loss
-from sarqc.quantization.quantized_layer import QuantizedLayer
-from sarqc.quantization.solve import BUDGET_BYTES, LayerJob, quantize_layers
-
-
-def quantize_selected(
-    weight: Tensor,
-    train: LayerStatistics,
-    validation: LayerStatistics,
-    grid: Grid,
-    points: Sequence[Method],
-    *,
-    channel_fraction: float = 1.0,
-    held_out: LayerStatistics | None = None,
-    budget_bytes: int = BUDGET_BYTES,
-) -> QuantizedLayer:
-    """The layer at the best of some points, which differ in λ and γ.
-
-    Every point is solved on ``train`` and judged on ``validation``, by tr(ΔW gram ΔWᵀ); a method that aims at the float
-    model's inputs by its own aim, ‖Ŵ X - W X_float‖² but for a constant of the layer. The best, the first of equals, is
-    solved again on the sum of both. ``channel_fraction`` below 1 compares the points on part of the input channels:
-    evenly spaced whole groups, at least one. The report's ``candidates`` keeps all that was compared; its flag
-    ``not_judged`` says that no validation token came, in which case the first point is taken. Other arguments and
-    errors as for ``quantize_points``.
-    """
-    job = SelectionJob("", weight, train, validation, held_out)
-    return select_layers([job], grid, points, channel_fraction=channel_fraction, budget_bytes=budget_bytes)[0]
+from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
+from sarqc.quantization.solve import only_solved, quantize
+from sarqc.quantization.solving import BUDGET_BYTES, Context, LayerJob
 
 
 @dataclass(frozen=True)
 class SelectionJob:
-    """One of several layers that are chosen for and solved together; ``name`` is for errors."""
+    """A linear for which the best point is wanted; ``name`` is for errors."""
 
     name: str
     weight: Tensor  # (O, I)
@@ -65,43 +42,50 @@ def select_layers(
     channel_fraction: float = 1.0,
     budget_bytes: int = BUDGET_BYTES,
 ) -> list[QuantizedLayer]:
-    """``quantize_selected`` for several layers of one shape, each of which gets the best point for itself."""
+    """Layers of one shape, each at the best for itself of some points, which differ in λ and γ.
+
+    Every point is solved on ``train`` and judged on ``validation``, by tr(ΔW gram ΔWᵀ); a method that aims at the float
+    model's inputs by its own aim, ‖Ŵ X - W X_float‖² but for a constant of the layer. The best, the first of equals, is
+    solved again on the sum of both. ``channel_fraction`` below 1 compares the points on part of the input channels:
+    evenly spaced whole groups, at least one. The report's ``candidates`` keeps all that was compared; its flag
+    ``not_judged`` says that no validation token came, in which case the first point is taken. Other arguments and
+    errors as for ``quantize``.
+    """
     if not points:
         raise Refused("there is no candidate", "selection", "Give at least one point.")
     if not 0 < channel_fraction <= 1:
         raise Refused(f"the channel fraction is {channel_fraction}", "selection", "Give a number above 0, at most 1.")
     width = jobs[0].weight.shape[-1]
     channels = kept_channels(width, grid.group_size_for(width), channel_fraction)
-    compared = [
-        LayerJob(
-            job.name, job.weight[:, channels.to(job.weight.device)], _restricted(job.train, channels), points,
-            _restricted(job.validation, channels),
-        )
-        for job in jobs
-    ]  # fmt: skip
-    chosen, candidates = [], []
-    for job, part, solved in zip(
-        jobs, compared, quantize_layers(compared, grid, budget_bytes=budget_bytes), strict=True
-    ):
-        scores = [_score(layer, part, point) for layer, point in zip(solved, points, strict=True)]
-        best = scores.index(min(scores))
-        candidates.append(_table(solved, part, scores))
-        chosen.append(LayerJob(job.name, job.weight, job.train + job.validation, [points[best]], job.held_out))
-    found = []
-    for job, table, (layer,) in zip(
-        jobs, candidates, quantize_layers(chosen, grid, budget_bytes=budget_bytes), strict=True
-    ):
-        flags = (*layer.report.flags, "not_judged") if job.validation.n_tokens == 0 else layer.report.flags
-        found.append(replace(layer, report=replace(layer.report, candidates=table, flags=flags)))
-    return found
+    context = Context(budget_bytes)
+    compared, crosses = [], []
+    for job in jobs:
+        validation = _restricted(job.validation, channels)
+        weight = job.weight[:, channels.to(job.weight.device)]
+        layer = CheckedLayer(weight, _restricted(job.train, channels), grid, validation, name=job.name)
+        compared.append(LayerJob(layer, points))
+        crosses.append(validation.cross)
+    chosen, tables = [], []
+    by_job = groupby(only_solved(quantize(compared, context)), key=lambda solved: solved.job)
+    for number, of_job in by_job:  # one layer's candidates at a time: all of them together may be many gigabytes
+        job, solved = jobs[number], [one.layer for one in of_job]
+        part, cross = compared[number].layer, crosses[number]
+        scores = [_score(layer, part, cross, point) for layer, point in zip(solved, points, strict=True)]
+        tables.append(_table(solved, part, points, scores))
+        whole = CheckedLayer(job.weight, job.train + job.validation, grid, job.held_out, name=job.name)
+        chosen.append(LayerJob(whole, [points[scores.index(min(scores))]]))
+    selected = []
+    for number, _, layer in only_solved(quantize(chosen, context)):
+        flags = (*layer.report.flags, "not_judged") if jobs[number].validation.n_tokens == 0 else layer.report.flags
+        selected.append(replace(layer, report=replace(layer.report, candidates=tables[number], flags=flags)))
+    return selected
 
 
 def _table(
-    solved: Sequence[QuantizedLayer], part: LayerJob, scores: Sequence[float]
+    solved: Sequence[QuantizedLayer], part: CheckedLayer, points: Sequence[Method], scores: Sequence[float]
 ) -> tuple[dict[str, float | None], ...]:
     """What was compared, for the report."""
-    gram = part.held_out.gram
-    energy = float(recon_loss(part.weight.detach().to(gram.dtype), gram)) or 1.0  # nothing came: all are 0
+    energy = part.held_out_energy or 1.0  # nothing came: all are 0
     return tuple(
         {
             "lam": point.lam,
@@ -110,7 +94,7 @@ def _table(
             "validation": score / energy,
             "relative_drift": layer.report.relative_drift,
         }
-        for point, layer, score in zip(part.points, solved, scores, strict=True)
+        for point, layer, score in zip(points, solved, scores, strict=True)
     )
 
 
@@ -131,13 +115,14 @@ def _restricted(statistics: LayerStatistics, channels: Tensor) -> LayerStatistic
     return LayerStatistics(statistics.gram[at][:, at], statistics.abs_sum[at], statistics.n_tokens, cross)
 
 
-def _score(layer: QuantizedLayer, part: LayerJob, point: Method) -> float:
-    """What the candidate is judged by: Σ ‖ΔW x‖², and with a shift Σ ‖ΔW x - W d‖² - Σ ‖W d‖², d = x_float - x."""
-    loss, validation = layer.report.held_out_loss, part.held_out
+def _score(layer: QuantizedLayer, part: CheckedLayer, cross: Tensor | None, point: Method) -> float:
+    """What the candidate is judged by: Σ ‖ΔW x‖², and with a shift Σ ‖ΔW x - W d‖² - Σ ‖W d‖², d = x_float - x.
+
+    cross (I, I) is of the validation inputs, None where nobody knows the float model's.
+    """
+    loss, weight = layer.report.held_out_loss, part.weight
     assert loss is not None
-    if "cross" not in point.needs or validation.cross is None:
+    if "cross" not in point.needs or cross is None:
         return loss
-    dtype = torch.promote_types(part.weight.dtype, torch.float32)
-    wide = part.weight.detach().to(dtype)
-    delta = layer.dequantized.to(dtype) - wide  # (O, I)
-    return loss - 2 * float((delta * (wide @ validation.cross.to(wide.device, dtype))).sum())
+    delta = layer.dequantized.to(weight.dtype) - weight  # (O, I)
+    return loss - 2 * float((delta * (weight @ cross.to(weight.device, weight.dtype))).sum())

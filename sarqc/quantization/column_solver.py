@@ -18,16 +18,109 @@ one column of the weight is contiguous.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from sarqc.errors import NumericalError
-from sarqc.quantization.grid import Grid, dequantize, nearest_codes, scales_and_zero_points, split_groups
+from sarqc.errors import NumericalError, SarqcError
+from sarqc.quantization.grid import (
+    Grid,
+    dequantize,
+    dequantize_groups,
+    nearest_codes,
+    scales_and_zero_points,
+    split_groups,
+)
+from sarqc.quantization.methods import ColumnSolver
+from sarqc.quantization.objective import drift_weights, regularised_gram, saliency
+from sarqc.quantization.quantized_layer import CheckedLayer
+from sarqc.quantization.solving import Context, LayerJob, Solved
 
 _FIRST_FLOOR = 1e-6  # of the largest diagonal entry
 _LAST_FLOOR = 1e2
+
+
+def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
+    """Each linear at each of its points, in batches over both that fit the budget."""
+    points = [
+        _Point(number, index, job.layer, method)
+        for number, job in enumerate(jobs)
+        for index, method in enumerate(job.points_of(ColumnSolver))
+    ]
+    size = _points_at_once(points[0], context.budget_bytes)
+    for start in range(0, len(points), size):
+        yield from _solve_together(points[start : start + size])
+
+
+@dataclass(frozen=True)
+class _Point:
+    """One linear at one of its points, with the positions of both."""
+
+    job: int
+    index: int
+    layer: CheckedLayer
+    method: ColumnSolver
+
+
+def _points_at_once(first: _Point, budget_bytes: int) -> int:
+    """How many points may be solved together, at least one."""
+    layer, method = first.layer, first.method
+    rows, width = layer.weight.shape
+    group_size = layer.grid.group_size_for(width)
+    numbers = method.numbers_of_point(rows, width, group_size, shifted=method.shift != "none")
+    factorising = 6 * 8 * width * width  # one at a time, in float64
+    return max(1, (budget_bytes - factorising) // (numbers * layer.weight.element_size()))
+
+
+def _solve_together(points: Sequence[_Point]) -> Iterator[Solved]:
+    first, settings = points[0].layer, points[0].method
+    width = first.weight.shape[-1]
+    factors = first.weight.new_empty(len(points), width, width)
+    shifts = torch.empty_like(factors) if settings.shift == "published" else None
+    targets = first.weight.new_empty(len(points), *first.weight.shape)
+    floors, drift_scales = [], []
+    for position, point in enumerate(points):
+        layer, method = point.layer, point.method
+        try:
+            s_squared = None
+            if method.saliency == "saliency" and method.gamma is not None:
+                s_squared = saliency(layer.abs_mean, layer.weight, method.gamma).square()  # (I,)
+            factor = factorise(regularised_gram(layer.gram, s_squared, method.lam))
+        except SarqcError as error:
+            raise (error.at(layer.name) if layer.name else error) from None
+        factors[position] = factor.unit_upper
+        targets[position] = layer.weight
+        if layer.cross is not None:
+            if shifts is not None:
+                shifts[position] = column_shift(factor.upper, layer.cross, method.shift_strength)
+            elif method.shift == "full":
+                targets[position] = shifted_weight(layer.weight, factor.upper, layer.cross, method.shift_strength)
+        floors.append(factor.diagonal_floor)
+        drift_scales.append(drift_weights(layer.gram, s_squared).sqrt())
+    codes, scales, zero_points = solve_columns(
+        targets,
+        factors,
+        first.grid,
+        first.storage,
+        block_size=settings.block_size,
+        static_groups=settings.static_groups,
+        shifts=shifts,
+    )
+    dequantized = dequantize_groups(codes, scales, zero_points).to(first.storage)
+    for position, point in enumerate(points):
+        if point.method.shift != "none" and not torch.isfinite(dequantized[position]).all():
+            raise NumericalError(
+                "the shift towards the float model's inputs is too large to be represented",
+                point.layer.name or "column solver",
+                "Take a larger λ or more calibration text.",
+            )
+        layer = point.layer.quantized(
+            codes[position], scales[position], zero_points[position], dequantized[position],
+            drift_scale=drift_scales[position], diagonal_floor=floors[position], chosen=point.method.settled(),
+        )  # fmt: skip
+        yield Solved(point.job, point.index, layer)
 
 
 @dataclass(frozen=True)
@@ -46,6 +139,7 @@ def factorise(gram: Tensor) -> Factor:
     not positive definite, the smallest of 1e-6, 1e-5, … times the Gram's own largest diagonal entry that works is added
     and reported. Raises ``NumericalError`` when none works.
     """
+    # In float64 whatever the weight is: with few tokens and a small λ the condition of G is beyond float32.
     matrix = gram.to(torch.float64).flip(0, 1)  # a lower factor of the flipped G is an upper factor of G
     diagonal = matrix.diagonal()
     largest = float(diagonal.max())
@@ -53,6 +147,8 @@ def factorise(gram: Tensor) -> Factor:
     lower, failed = torch.linalg.cholesky_ex(matrix)
     relative = _FIRST_FLOOR
     floor = 0.0
+    # A tenfold step may take up to ten times the floor that was needed. Finer ones cost a factorisation each; that they
+    # would be worth it was never measured.
     while failed:
         if relative > _LAST_FLOOR:
             raise NumericalError(
@@ -117,6 +213,8 @@ def solve_columns(
         if shifts is not None:
             carried += shifts[:, :first, first:last].mT @ values[:, :first]
         if fixed is None:
+            # The grid must fit what the group will be asked to represent, which is not W but W plus what the columns
+            # before it have left to compensate.
             scale, zero_point = scales_and_zero_points(
                 _working_copy(original[:, first:last], carried, inside).mT, grid, storage
             )  # (C, O)
@@ -126,12 +224,15 @@ def solve_columns(
         zero_points.append(zero_point)
         for start in range(0, group_size, block_size):
             stop = min(start + block_size, group_size)
+            # Column by column only inside a block: the rest of the group gets a block's errors in one product, which is
+            # what makes this fast. Only the order of the sums changes, and the code of a tie might with it.
             block = carried[:, start:stop]  # (C, B, O), a view that the columns below keep up to date
             for offset in range(stop - start):
                 column = first + start + offset
                 value = original[:, column] + block[:, offset]  # (C, O)
                 code = nearest_codes(value, scale, zero_point, grid)
                 codes[:, column] = code
+                # Against W itself, not against the compensated value: F takes plain errors (see above).
                 error = original[:, column] - dequantize(code, scale, zero_point)  # (C, O)
                 delta[:, column] = error
                 row = inside[:, start + offset, start + offset + 1 : stop]  # (C, rest of the block)

@@ -12,15 +12,14 @@ D hidden size.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from sarqc.errors import NumericalError, Refused, SarqcError
+from sarqc.errors import NumericalError, Refused
 from sarqc.quantization.grid import (
-    Grid,
     dequantize,
     parameters_of_range,
     scale_limits,
@@ -28,63 +27,36 @@ from sarqc.quantization.grid import (
     split_groups,
     unbounded_codes,
 )
-from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import LearnedClipping
 from sarqc.quantization.objective import saliency, sar_loss
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
-
-BlockForward = Callable[[dict[str, Tensor], Tensor], Tensor]  # weights by name, inputs (B, T, D) -> outputs (B, T, D)
+from sarqc.quantization.solving import BlockRun, Context, Epoch, LayerJob, Solved
 
 FIRST_LOGIT = 4.0  # sigmoid(4) = 0.982: next to no clipping
 GAMMA = 0.5  # of the saliency in the drift term
 
 
-@dataclass(frozen=True)
-class Epoch:
-    """Where the learning stands, over all sequences and with the weights that would be stored.
+def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Epoch | Solved]:
+    """All linears of the context's block: for each point an ``Epoch`` before the first step and after each epoch, then
+    the layers.
 
-    recon: mean squared error of the block's outputs; sar: Σ ‖ΔW diag(s)‖² over its linears, before λ.
-    """
-
-    epoch: int  # 0: before the first step
-    epochs: int
-    objective: float
-    recon: float
-    sar: float
-
-
-def quantize_block(
-    weights: dict[str, Tensor],
-    statistics: dict[str, LayerStatistics],
-    grids: dict[str, Grid],
-    method: LearnedClipping,
-    *,
-    forward: BlockForward,
-    inputs: Sequence[Tensor],
-    targets: Sequence[Tensor],
-    held_out: dict[str, LayerStatistics] | None = None,
-) -> Iterator[Epoch | dict[str, QuantizedLayer]]:
-    """Integer weights for the linears of one block: an ``Epoch`` before the first step and after each epoch, then the
-    layers by name.
-
-    weights: (O, I) each, whose dtype is the storage dtype; statistics: of each linear's inputs on the quantized
-    prefix. forward runs the block on weights in the dtype of the inputs. inputs: batches (B, T, D) of states of the
-    quantized prefix; targets: the float block's outputs on the float prefix. held_out: of inputs that nothing is
-    fitted to. One sequence makes one step; only its graph is ever held. No argument is changed.
+    Statistics are of each linear's inputs on the quantized prefix, names those that the block's function knows. One
+    sequence makes one step; only its graph is ever held.
 
     Ours: the logits of the epoch with the smallest objective are kept, the untouched ones included and the earlier of
     equals. Raises ``Refused`` for names, shapes or bit widths that do not fit, ``NumericalError`` for NaN or infinity.
     """
-    _check_names(weights, statistics, grids, held_out)
-    _check_batches(inputs, targets)
-    linears = {}
-    for name, weight in weights.items():
-        try:
-            layer = CheckedLayer(weight, statistics[name], grids[name], None if held_out is None else held_out[name])
-        except SarqcError as error:
-            raise error.at(name) from None
-        linears[name] = ClippedLinear(layer, method)
-    return _Block(linears, method, forward, inputs, targets).learn()
+    assert context.block is not None  # the method needs it
+    _check_linears([job.layer for job in jobs])
+    _check_batches(context.block.inputs, context.block.targets)
+    return _learn(jobs, context.block)
+
+
+def _learn(jobs: Sequence[LayerJob], block: BlockRun) -> Iterator[Epoch | Solved]:
+    for index, point in enumerate(jobs[0].points_of(LearnedClipping)):
+        linears = {job.layer.name: ClippedLinear(job.layer, point) for job in jobs}
+        layers = yield from _Block(linears, point, block).learn()
+        yield from (Solved(number, index, layers[job.layer.name]) for number, job in enumerate(jobs))
 
 
 @dataclass(frozen=True)
@@ -142,6 +114,7 @@ class ClippedLinear:
         by_low = torch.zeros_like(low)
         if self.grid.kind == "asymmetric":  # a clamped weight moves with the zero point, round(-low/scale)
             by_zero = -scales * (slope * rounded.clamped).sum(dim=-1)
+            # A clamped zero point does not move. Exact equality is meant: both sides are the same rounding.
             by_zero *= torch.round(-low / scales) == zero_points
             by_scale += by_zero * low / scales.square()
             by_low -= by_zero / scales
@@ -169,19 +142,17 @@ class _Block:
         self,
         linears: dict[str, ClippedLinear],
         method: LearnedClipping,
-        forward: BlockForward,
-        inputs: Sequence[Tensor],
-        targets: Sequence[Tensor],
+        block: BlockRun,
     ) -> None:
-        self.linears, self.method, self.forward = linears, method, forward
-        pairs = zip(inputs, targets, strict=True)
+        self.linears, self.method, self.forward = linears, method, block.forward
+        pairs = zip(block.inputs, block.targets, strict=True)
         self.batches = [(states.detach(), target.detach()) for states, target in pairs if states.numel()]
         self.epochs = method.epochs_at(next(iter(linears.values())).grid.bits)
         self.recon_unit = self.sar_unit = 1.0  # what the two terms are divided by
         self.first_error = 1.0  # root mean square, before the first step
 
-    def learn(self) -> Iterator[Epoch | dict[str, QuantizedLayer]]:
-        """One ``Epoch`` after another, at last the layers."""
+    def learn(self) -> Generator[Epoch, None, dict[str, QuantizedLayer]]:
+        """One ``Epoch`` after another; returns the layers by name."""
         logits = {name: linear.first_logits() for name, linear in self.linears.items()}
         # A constant rate, as OmniQuant's: at 2 bits on the embedded model a cosine decay to 0 ended 15 to 42 % higher
         # with 8 sequences, where the logits run out of steps on their way; with 32, 1 to 4 % lower than the best epoch.
@@ -201,13 +172,15 @@ class _Block:
             if reached.objective < best.objective:
                 best, kept = reached, _copy(logits)
             yield reached
-        yield {name: self._layer(linear, kept[name], first, best) for name, linear in self.linears.items()}
+        return {name: self._layer(linear, kept[name], first, best) for name, linear in self.linears.items()}
 
     @torch.no_grad()
     def _step(
         self, logits: dict[str, Tensor], optimiser: torch.optim.Optimizer, sequence: Tensor, target: Tensor
     ) -> None:
         rounded = {name: linear.round(logits[name]) for name, linear in self.linears.items()}
+        # The error is divided before it is differentiated and the slopes are multiplied after: the same gradient, but
+        # slopes of about 1 on their way through the block.
         unit = self.first_error * sequence.shape[1]  # in which half precision neither underflows nor overflows
         with torch.enable_grad():
             leaves = {name: part.stored.to(sequence.dtype).detach().requires_grad_() for name, part in rounded.items()}
@@ -279,19 +252,11 @@ def _copy(logits: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: values.clone() for name, values in logits.items()}
 
 
-def _check_names(
-    weights: dict[str, Tensor],
-    statistics: dict[str, LayerStatistics],
-    grids: dict[str, Grid],
-    held_out: dict[str, LayerStatistics] | None,
-) -> None:
-    if not weights:
-        raise Refused("there is no linear to quantize", "block", "Give the weights of at least one linear.")
-    for what, named in (("statistics", statistics), ("grids", grids), ("held_out", held_out)):
-        if named is not None and named.keys() != weights.keys():
-            odd = ", ".join(sorted(named.keys() ^ weights.keys()))
-            raise Refused(f"{what} and weights differ in {odd}", what, "Name the same linears in both.")
-    bits = sorted({grid.bits for grid in grids.values()})
+def _check_linears(layers: Sequence[CheckedLayer]) -> None:
+    names = [layer.name for layer in layers]
+    if len(set(names)) < len(names):
+        raise Refused("linears share a name", ", ".join(names), "Name each as the block's function does.")
+    bits = sorted({layer.grid.bits for layer in layers})
     if len(bits) > 1:
         raise Refused(
             f"its linears have {' and '.join(map(str, bits))} bits", "grids", "Give one bit width for a whole block."

@@ -76,6 +76,7 @@ class Method:
     are not its own. A field may stand in for a property: ``lam: float = 0.3`` in a family is its λ.
     """
 
+    solver: ClassVar[str]  # module whose function ``solve`` is as in ``solving.Solver``; by name, as it needs torch
     reported: ClassVar[tuple[str, ...]] = ()  # fields that a report's ``chosen`` names
 
     @property
@@ -154,6 +155,8 @@ class Method:
 class RoundToNearest(Method):
     """Each weight goes to the nearest level of its group's grid; nothing is calibrated."""
 
+    solver: ClassVar[str] = "sarqc.quantization.round_to_nearest"
+
 
 @dataclass(frozen=True)
 class ColumnSolver(Method):
@@ -167,6 +170,7 @@ class ColumnSolver(Method):
     plain problem for W* = W + shift_strength · W cross G⁻¹, which at strength 1 is that aim's own least squares.
     """
 
+    solver: ClassVar[str] = "sarqc.quantization.column_solver"
     reported: ClassVar[tuple[str, ...]] = ("lam", "gamma", "saliency", "static_groups")
 
     lam: float = 0.01
@@ -221,6 +225,7 @@ class ScaleSearch(Method):
     same tensor one s̃, chosen on the sum of their losses, whose inverse the operation before can take up.
     """
 
+    solver: ClassVar[str] = "sarqc.quantization.scale_search"
     reported: ClassVar[tuple[str, ...]] = ("lam", "saliency", "mode", "include_identity")
 
     lam: float = 0.0
@@ -259,6 +264,7 @@ class LearnedClipping(Method):
     value before the first step, ``"none"`` takes them as they are. ``epochs`` None: 20, and 40 at 2 bits.
     """
 
+    solver: ClassVar[str] = "sarqc.quantization.learned_clipping"
     reported: ClassVar[tuple[str, ...]] = ("lam", "saliency", "epochs", "normalise")
 
     lam: float = 0.0

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sarqc.errors import NumericalError, Refused
+from sarqc.errors import NumericalError, Refused, SarqcError
 from sarqc.quantization.grid import Grid, dequantize_groups
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.objective import recon_loss, sar_loss
@@ -23,7 +23,8 @@ class LayerReport:
     """What happened to one layer. Losses are those of the stored weights; nothing here depends on the clock.
 
     recon_loss: tr(ΔW gram ΔWᵀ); sar_loss: ‖ΔW S‖² with the method's own S; drift: ‖ΔW‖²;
-    relative_recon: over tr(W gram Wᵀ); relative_sar: over ‖W S‖²; relative_drift: ‖ΔW‖/‖W‖; held_out_*: unseen inputs.
+    relative_recon: over tr(W gram Wᵀ); relative_sar: over ‖W S‖²; relative_drift: ‖ΔW‖/‖W‖;
+    held_out_*: on inputs that nothing was fitted to.
     chosen: the method with the values it settled on; a scale search adds alpha and lam_interval, the first and the last
     λ (None: without end) at which that candidate wins. diagonal_floor: what had to be added to the diagonal of G.
     candidates: what “auto” chose from, in the candidates' order: lam, gamma, train and validation (relative
@@ -75,7 +76,8 @@ class CheckedLayer:
     """A layer's weight and statistics in working precision, and the report of any weights that may stand for it.
 
     ``row_scale`` (O,): what the operation after multiplies each output by, which a scale search then divides out.
-    Raises ``Refused`` for shapes or groups that do not fit, ``NumericalError`` for a weight that is not finite.
+    ``name`` is for errors. Raises ``Refused`` for shapes or groups that do not fit, ``NumericalError`` for a weight
+    that is not finite.
     """
 
     def __init__(
@@ -85,9 +87,15 @@ class CheckedLayer:
         grid: Grid,
         held_out: LayerStatistics | None,
         row_scale: Tensor | None = None,
-    ):
-        _check(weight, statistics, held_out, row_scale)
-        grid.group_size_for(weight.shape[-1])
+        *,
+        name: str = "",
+    ) -> None:
+        try:
+            _check(weight, statistics, held_out, row_scale)
+            grid.group_size_for(weight.shape[-1])
+        except SarqcError as error:
+            raise (error.at(name) if name else error) from None
+        self.name = name
         dtype = torch.promote_types(weight.dtype, torch.float32)
         self.storage, self.grid = weight.dtype, grid
         self.weight = weight.detach().to(dtype)  # (O, I)
@@ -96,10 +104,10 @@ class CheckedLayer:
         self.cross = None if statistics.cross is None else statistics.cross.to(weight.device, dtype)  # (I, I)
         self.row_scale = None if row_scale is None else row_scale.to(weight.device, dtype)  # (O,)
         self.n_tokens = statistics.n_tokens
-        self.unseen_gram = None if held_out is None else held_out.gram.to(weight.device, dtype)
+        self.held_out_gram = None if held_out is None else held_out.gram.to(weight.device, dtype)
         self.energy = float(recon_loss(self.weight, self.gram))
         self.norm = float(sar_loss(self.weight))
-        self.unseen_energy = 0.0 if self.unseen_gram is None else float(recon_loss(self.weight, self.unseen_gram))
+        self.held_out_energy = 0.0 if self.held_out_gram is None else float(recon_loss(self.weight, self.held_out_gram))
 
     def quantized(
         self,
@@ -135,7 +143,7 @@ class CheckedLayer:
         recon = float(recon_loss(delta, self.gram))
         sar = float(sar_loss(delta, drift_scale))
         drift = float(sar_loss(delta))
-        unseen = None if self.unseen_gram is None else float(recon_loss(delta, self.unseen_gram))
+        held_out = None if self.held_out_gram is None else float(recon_loss(delta, self.held_out_gram))
         raised = {
             "diagonal_floor": diagonal_floor > 0,
             "no_tokens": self.n_tokens == 0,
@@ -148,8 +156,8 @@ class CheckedLayer:
             relative_recon=_ratio(recon, self.energy),
             relative_sar=_ratio(sar, float(sar_loss(self.weight, drift_scale))),
             relative_drift=math.sqrt(_ratio(drift, self.norm)),
-            held_out_loss=unseen,
-            relative_held_out=None if unseen is None else _ratio(unseen, self.unseen_energy),
+            held_out_loss=held_out,
+            relative_held_out=None if held_out is None else _ratio(held_out, self.held_out_energy),
             chosen=chosen,
             diagonal_floor=diagonal_floor,
             n_tokens=self.n_tokens,

@@ -19,9 +19,22 @@ from sarqc.quantization.grid import Grid, dequantize_groups, round_to_grid
 from sarqc.quantization.methods import Method, ScaleSearch
 from sarqc.quantization.objective import column_means, floored, recon_loss, sar_loss
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
+from sarqc.quantization.solving import Context, LayerJob, Solved
 from sarqc.quantization.trade_off import LambdaIntervals, lambda_intervals
 
 ALPHAS: tuple[float, ...] = tuple(step / 20 for step in range(21))
+
+
+def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
+    """Linears of a group with one s̃, or each with its own; a linear's points share its candidates."""
+    if jobs[0].points[0].unit == "group":
+        together = [job.layer for job in jobs]
+        for index, layers in enumerate(search_points(together, jobs[0].points_of(ScaleSearch), context.ties)):
+            yield from (Solved(number, index, layer) for number, layer in enumerate(layers))
+        return
+    for number, job in enumerate(jobs):
+        for index, (layer,) in enumerate(search_points([job.layer], job.points_of(ScaleSearch))):
+            yield Solved(number, index, layer)
 
 
 @dataclass(frozen=True)
@@ -97,6 +110,7 @@ def search_losses(layers: Sequence[CheckedLayer], method: Method, ties: Tensor |
         raise Refused(f"{type(method).__name__} has no candidates", "method", "Take awq, rqc-gs or sarqc-gs.")
     first = layers[0]
     abs_mean = _mean_over_tokens(layers)
+    # All losses would be 0 and any α as good as another: what is left is not to scale at all.
     if all(layer.n_tokens == 0 for layer in layers):
         ties = torch.zeros_like(abs_mean)
     found = candidates(

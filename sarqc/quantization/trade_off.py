@@ -57,11 +57,9 @@ def lambda_intervals(drift: Tensor, recon: Tensor) -> LambdaIntervals:
     convex hull of the points (drift, recon); the ends of an interval are the steepnesses of the two edges beside its
     vertex. The hull is found in rational arithmetic, so an end is the exact value rounded once.
 
-    Ties belong to everyone who takes part: neighbours share an end; a candidate inside an edge is supported on that
-    edge's λ alone; equal candidates have equal intervals; of equal drifts only the smallest recon is supported; a
-    candidate that ties for the smallest recon at a larger drift is supported at λ = 0 alone. The candidate of
-    smallest drift reaches infinity. A λ beyond the largest double is given as the largest double. Raises ``Refused``
-    for an empty set or different shapes, ``NumericalError`` for NaN or infinity.
+    Ties belong to everyone who takes part, as ``hull.weight_intervals`` says. A λ beyond the largest double is given
+    as the largest double. Raises ``Refused`` for an empty set or different shapes, ``NumericalError`` for NaN or
+    infinity.
     """
     ends = torch.tensor(weight_intervals(_exact(drift, recon)), dtype=torch.float64)
     return LambdaIntervals(ends[:, 0].reshape(drift.shape), ends[:, 1].reshape(drift.shape))

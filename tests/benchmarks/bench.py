@@ -21,7 +21,9 @@ from sarqc.events import Finished
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import method
-from sarqc.quantization.solve import LayerJob, quantize_layer, quantize_layers, sweep_layer
+from sarqc.quantization.quantized_layer import CheckedLayer
+from sarqc.quantization.solve import quantize, quantize_layer, sweep_layer
+from sarqc.quantization.solving import Context, LayerJob
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -60,17 +62,19 @@ def experts() -> None:
     grid, solver = Grid(2, 64, "asymmetric"), method("sarqc-gbs", lam=0.1, gamma=0.1)
     for count, rows, columns in ((8, 256, 256), (64, 128, 256), (128, 96, 128)):
         random = torch.Generator().manual_seed(0)
-        jobs = [
-            LayerJob(
-                f"expert {number}",
+        given = [
+            (
                 torch.randn(rows, columns, generator=random),
                 LayerStatistics.from_inputs(torch.randn(256, columns, generator=random)),
-                [solver],
             )
-            for number in range(count)
+            for _ in range(count)
         ]
-        together = seconds(lambda jobs=jobs: list(quantize_layers(jobs, grid)), 3)
-        alone = seconds(lambda jobs=jobs: [list(quantize_layers([job], grid)) for job in jobs], 3)
+
+        def jobs(given: list[tuple[torch.Tensor, LayerStatistics]] = given) -> list[LayerJob]:
+            return [LayerJob(CheckedLayer(*layer, grid, None), [solver]) for layer in given]
+
+        together = seconds(lambda jobs=jobs: list(quantize(jobs(), Context())), 3)
+        alone = seconds(lambda jobs=jobs: [list(quantize([job], Context())) for job in jobs()], 3)
         print(f"{count} of {rows} × {columns}: {together / alone:.2f}")
 
 

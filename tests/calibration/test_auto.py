@@ -19,10 +19,10 @@ from sarqc.engine.auto_by_model import ModelSelection, select_for_model
 from sarqc.engine.keys import layer_keys
 from sarqc.events import CandidateDone, EpochDone
 from sarqc.models.loading import LoadedModel
-from sarqc.quantization.auto_by_layer import quantize_selected
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import METHODS, Method, method
 from tests.calibration.test_pipeline import a_plan, fresh, inputs_of, weights
+from tests.quantizing import quantize_selected
 
 
 def candidates(name: str) -> tuple[Method, ...]:

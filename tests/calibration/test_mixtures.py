@@ -29,11 +29,14 @@ from sarqc.models.walk import BlockWalk
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import METHODS, method
-from sarqc.quantization.solve import LayerJob, quantize_layer, quantize_layers
+from sarqc.quantization.quantized_layer import CheckedLayer
+from sarqc.quantization.solve import quantize_layer
+from sarqc.quantization.solving import LayerJob
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from tests.calibration.test_pipeline import a_plan, fresh
 from tests.models.cases import make_checkpoint
+from tests.quantizing import quantize_layers
 
 MIXTURES = ["mixtral", "qwen3_moe, one block dense", "deepseek"]
 every_mixture = pytest.mark.parametrize("name", MIXTURES)
@@ -186,28 +189,28 @@ def _no_tokens(width: int):
 @pytest.mark.parametrize("method_name", ["gptq", "sarqc-gbs", "sarqc-gs", "gptaq-full"])
 def test_experts_together_are_experts_one_by_one(method_name: str) -> None:
     generator = torch.Generator().manual_seed(5)
-    jobs = []
-    for expert, tokens in enumerate((40, 3, 0, 200)):
+    given = []
+    for tokens in (40, 3, 0, 200):
         inputs, shifted = (torch.randn(tokens, 32, generator=generator) for _ in range(2))
-        jobs.append(
-            LayerJob(
-                f"expert {expert}",
-                torch.randn(24, 32, generator=generator),
-                LayerStatistics.from_inputs(inputs, inputs + 0.1 * shifted),
-                [method(method_name)],
-            )
-        )
-    grid = Grid(3, 16, "asymmetric")
+        weight = torch.randn(24, 32, generator=generator)
+        given.append((weight, LayerStatistics.from_inputs(inputs, inputs + 0.1 * shifted)))
+    grid, chosen = Grid(3, 16, "asymmetric"), method(method_name)
+
+    def job(expert: int, weight: Tensor) -> LayerJob:
+        return LayerJob(CheckedLayer(weight, given[expert][1], grid, None, name=f"expert {expert}"), [chosen])
+
+    jobs = [job(expert, weight) for expert, (weight, _) in enumerate(given)]
     for budget in (1, 1 << 30):
-        for job, (found,) in zip(jobs, quantize_layers(jobs, grid, budget_bytes=budget), strict=True):
-            alone = quantize_layer(job.weight, job.statistics, grid, job.points[0])
+        for (weight, statistics), (found,) in zip(given, quantize_layers(jobs, budget), strict=True):
+            alone = quantize_layer(weight, statistics, grid, chosen)
             assert torch.equal(found.codes, alone.codes)
             torch.testing.assert_close(found.dequantized, alone.dequantized, rtol=1e-6, atol=1e-7)
     with pytest.raises(Refused, match="several shapes"):
-        next(quantize_layers([jobs[0], replace(jobs[1], weight=torch.ones(8, 32))], grid))
-    broken = replace(jobs[1], weight=torch.full((24, 32), float("nan")))
+        quantize_layers([jobs[0], job(1, torch.ones(8, 32))])
+    with pytest.raises(Refused, match="points of"):
+        quantize_layers([jobs[0], LayerJob(jobs[1].layer, [chosen, method("rtn")])])
     with pytest.raises(Exception, match="not finite") as caught:
-        next(quantize_layers([jobs[0], broken], grid))
+        job(1, torch.full((24, 32), float("nan")))
     assert "expert 1" in caught.value.where
 
 

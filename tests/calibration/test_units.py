@@ -17,9 +17,9 @@ from sarqc.errors import NumericalError
 from sarqc.events import EpochDone
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.learned_clipping import quantize_block
 from sarqc.quantization.methods import Method, method
 from tests.calibration.test_pipeline import a_plan, fresh, inputs_of, weights
+from tests.quantizing import quantize_block
 
 FOLDABLE = method("sarqc-gs", lam=0.3, mode="foldable")
 LEARNED = method("sarqc-omniquant", lam=0.1, epochs=2)

@@ -16,11 +16,11 @@ import torch
 from sarqc.errors import NumericalError, Refused
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.learned_clipping import quantize_block
 from sarqc.quantization.methods import METHODS, method
 from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
 from sarqc.quantization.solve import quantize_layer, sweep_layer
 from tests import oracles
+from tests.quantizing import quantize_block
 
 ALONE = [name for name, entry in METHODS.items() if entry.make.unit == "layer"]
 TUNED = [name for name in ALONE if "lam" in METHODS[name].tunes]

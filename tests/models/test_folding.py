@@ -19,8 +19,9 @@ from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import ScaleSearch, method
 from sarqc.quantization.quantized_layer import QuantizedLayer
-from sarqc.quantization.solve import quantize_group, quantize_layer
+from sarqc.quantization.solve import quantize_layer
 from tests import oracles
+from tests.quantizing import quantize_group
 
 FAMILY = family_of("llama", "tests")
 LINEARS = [path for group in FAMILY.dense for path in group.linears]

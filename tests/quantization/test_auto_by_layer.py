@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sarqc.errors import Refused
-from sarqc.quantization.auto_by_layer import kept_channels, quantize_selected
+from sarqc.quantization.auto_by_layer import kept_channels
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import METHODS, Method, method
 from sarqc.quantization.solve import quantize_layer
 from tests import oracles
+from tests.quantizing import quantize_selected
 
 ROWS, COLUMNS = 10, 48
 GRID = Grid(2, 16, "asymmetric")

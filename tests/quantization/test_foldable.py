@@ -17,9 +17,10 @@ from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import ScaleSearch, method
 from sarqc.quantization.quantized_layer import QuantizedLayer
-from sarqc.quantization.solve import quantize_group, quantize_group_points, quantize_layer, sweep_layer
+from sarqc.quantization.solve import quantize_layer, sweep_layer
 from sarqc.theory.lambda_path import search_path
 from tests import oracles
+from tests.quantizing import quantize_group, quantize_group_points
 
 COLUMNS, TOKENS = 32, 120
 X = oracles.correlated_inputs(71, TOKENS, COLUMNS)
@@ -306,7 +307,7 @@ class TestRefused:
     @pytest.mark.parametrize("name", ["gptq", "rtn", "sarqc-gs", "omniquant"])
     def test_methods_of_another_unit(self, name: str) -> None:
         with pytest.raises(Refused, match="group"):
-            quantize_group(WEIGHTS, STATISTICS, self.GRID, method(name))
+            quantize_group({"q": WEIGHTS["q"]}, STATISTICS, self.GRID, method(name), ties=TIES)
 
     def test_no_or_mixed_weights(self) -> None:
         with pytest.raises(Refused):
@@ -344,6 +345,7 @@ class TestRefused:
                 halves, STATISTICS, self.GRID, foldable(), row_scales={"v": torch.tensor([1.0, 1.0001, 1.0])}
             )
 
-    def test_row_scales_of_strangers(self) -> None:
-        with pytest.raises(Refused, match="up_proj"):
-            quantize_group(WEIGHTS, STATISTICS, self.GRID, foldable(), row_scales={"up_proj": ROW_SCALES["v"]})
+    def test_row_scales_for_a_method_that_divides_by_none(self) -> None:
+        weights = {"v": WEIGHTS["v"]}
+        with pytest.raises(Refused, match="group"):
+            quantize_group(weights, STATISTICS, self.GRID, method("gptq"), row_scales=ROW_SCALES)

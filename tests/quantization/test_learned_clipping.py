@@ -14,11 +14,13 @@ from torch.nn.functional import silu
 from sarqc.errors import NumericalError, Refused
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.learned_clipping import ClippedLinear, Epoch, quantize_block
+from sarqc.quantization.learned_clipping import ClippedLinear
 from sarqc.quantization.methods import LearnedClipping, method
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.solve import quantize_layer
+from sarqc.quantization.solving import Epoch
 from tests import oracles, oracles_clipping
+from tests.quantizing import quantize_block
 
 KINDS = ["symmetric", "full_range", "asymmetric"]
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]

@@ -1,0 +1,20 @@
+"""Rounding to nearest, the plainest of solvers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sarqc.quantization.grid import dequantize_groups, round_to_grid
+from sarqc.quantization.solving import Context, LayerJob, Solved
+
+
+def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
+    """Each linear at each of its points, which are all alike."""
+    for number, job in enumerate(jobs):
+        layer = job.layer
+        for index, point in enumerate(job.points):
+            codes, scales, zero_points = round_to_grid(layer.weight, layer.grid, layer.storage)
+            dequantized = dequantize_groups(codes, scales, zero_points).to(layer.storage)
+            yield Solved(
+                number, index, layer.quantized(codes, scales, zero_points, dequantized, chosen=point.settled())
+            )

@@ -1,0 +1,111 @@
+"""Groups, blocks and batches by name, as tests like to write them, solved by the one verb there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from torch import Tensor
+
+from sarqc.quantization.auto_by_layer import SelectionJob, select_layers
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.layer_statistics import LayerStatistics
+from sarqc.quantization.methods import Method
+from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
+from sarqc.quantization.solve import only_solved, quantize
+from sarqc.quantization.solving import BUDGET_BYTES, BlockForward, BlockRun, Context, Epoch, LayerJob
+
+Statistics = LayerStatistics | Mapping[str, LayerStatistics]
+
+
+def quantize_layers(jobs: Sequence[LayerJob], budget_bytes: int = BUDGET_BYTES) -> list[list[QuantizedLayer]]:
+    """The points of each linear."""
+    found: list[list[QuantizedLayer]] = [[] for _ in jobs]
+    for solved in only_solved(quantize(jobs, Context(budget_bytes))):
+        found[solved.job].append(solved.layer)
+    return found
+
+
+def quantize_group_points(
+    weights: dict[str, Tensor],
+    statistics: Statistics,
+    grid: Grid,
+    points: Sequence[Method],
+    *,
+    held_out: Statistics | None = None,
+    ties: Tensor | None = None,
+    row_scales: dict[str, Tensor] | None = None,
+) -> Iterator[dict[str, QuantizedLayer]]:
+    """A group at several points; statistics are of the tensor that all read, or by name."""
+    seen, unseen = (
+        part if isinstance(part, Mapping) else dict.fromkeys(weights, part) for part in (statistics, held_out)
+    )
+    jobs = [
+        LayerJob(CheckedLayer(weight, seen[name], grid, unseen[name], (row_scales or {}).get(name), name=name), points)
+        for name, weight in weights.items()
+    ]
+    found: list[dict[str, QuantizedLayer]] = [{} for _ in points]
+    for solved in only_solved(quantize(jobs, Context(ties=ties))):
+        found[solved.point][jobs[solved.job].layer.name] = solved.layer
+    yield from found
+
+
+def quantize_group(
+    weights: dict[str, Tensor],
+    statistics: Statistics,
+    grid: Grid,
+    method: Method,
+    *,
+    held_out: Statistics | None = None,
+    ties: Tensor | None = None,
+    row_scales: dict[str, Tensor] | None = None,
+) -> dict[str, QuantizedLayer]:
+    points = quantize_group_points(
+        weights, statistics, grid, [method], held_out=held_out, ties=ties, row_scales=row_scales
+    )
+    return next(points)
+
+
+def quantize_block(
+    weights: dict[str, Tensor],
+    statistics: dict[str, LayerStatistics],
+    grids: dict[str, Grid],
+    method: Method,
+    *,
+    forward: BlockForward,
+    inputs: Sequence[Tensor],
+    targets: Sequence[Tensor],
+    held_out: dict[str, LayerStatistics] | None = None,
+) -> Iterator[Epoch | dict[str, QuantizedLayer]]:
+    """The epochs, then the layers by name."""
+    jobs = [
+        LayerJob(CheckedLayer(weight, statistics[name], grids[name], held_out and held_out[name], name=name), [method])
+        for name, weight in weights.items()
+    ]
+    return _epochs_then_layers(jobs, Context(block=BlockRun(forward, inputs, targets)))
+
+
+def _epochs_then_layers(jobs: list[LayerJob], context: Context) -> Iterator[Epoch | dict[str, QuantizedLayer]]:
+    layers = {}
+    for step in quantize(jobs, context):
+        if isinstance(step, Epoch):
+            yield step
+        else:
+            layers[jobs[step.job].layer.name] = step.layer
+    yield layers
+
+
+def quantize_selected(
+    weight: Tensor,
+    train: LayerStatistics,
+    validation: LayerStatistics,
+    grid: Grid,
+    points: Sequence[Method],
+    *,
+    channel_fraction: float = 1.0,
+    held_out: LayerStatistics | None = None,
+    budget_bytes: int = BUDGET_BYTES,
+) -> QuantizedLayer:
+    """One layer, chosen for by itself."""
+    job = SelectionJob("", weight, train, validation, held_out)
+    (layer,) = select_layers([job], grid, points, channel_fraction=channel_fraction, budget_bytes=budget_bytes)
+    return layer
