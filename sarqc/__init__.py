@@ -16,6 +16,8 @@ _WHERE = {
     "sweep_layer": "sarqc.quantization.solve",
     "Recipe": "sarqc.recipe",
     "execute": "sarqc.engine.execute",
+    "Study": "sarqc.notebook",
+    "compare": "sarqc.notebook",
 }
 __all__ = list(_WHERE)
 __version__ = "0.1.0"

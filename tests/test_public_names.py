@@ -13,7 +13,7 @@ from sarqc.events import Finished
 
 def test_names_are_pinned() -> None:
     assert sarqc.__all__ == [
-        "Grid", "LayerStatistics", "method", "quantize_layer", "sweep_layer", "Recipe", "execute",
+        "Grid", "LayerStatistics", "method", "quantize_layer", "sweep_layer", "Recipe", "execute", "Study", "compare",
     ]  # fmt: skip
 
 

@@ -51,7 +51,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
@@ -167,7 +167,7 @@ class Study(_Document):
         return isinstance(other, Study) and dict(self) == dict(other)
 
     @classmethod
-    def open(cls, folder: Path) -> Study:
+    def open(cls, folder: Path) -> Self:
         """The study in ``folder``. Raises ``NotFound``, or ``Refused`` for a newer or damaged one."""
         path = folder / "study.json"
         if not path.is_file():

@@ -1,0 +1,157 @@
+"""A study as tidy tables: one row for each draw, layer, γ and λ. pandas is imported when a table is asked for.
+
+| table | one row for each | columns |
+|---|---|---|
+| points | line, draw, γ, λ | perplexity, accuracy, items; recon, held_out, sar, drift: means over layers |
+| layers | line, draw, layer, γ, λ | recon, held_out, sar, drift; tokens that reached the layer; what “auto” chose |
+| candidates | line, draw, layer, candidate | errors in training and validation, or the model's perplexity; chosen |
+| texts | line, prompt, way of continuing | both texts, the first difference, mean KL in nats for each token |
+
+Every row begins with what names it: method (``Line.name``), bits, draw (its seed), gamma, lambda. Errors are relative
+to the float layer's output, drift to ‖W‖, as in ``Study``; NaN: not measured. γ is NaN where a method has none, λ where
+“auto” chose it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from sarqc.errors import NotFound
+from sarqc.study.document import Line, Study
+from sarqc.study.facts import has_lam
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Table = Literal["points", "layers", "candidates", "texts"]
+QUANTITIES = ("recon", "held_out", "sar", "drift")
+
+
+def frame(study: Study, table: Table = "points") -> pd.DataFrame:
+    """One of a study's tables, see above. Raises ``NotFound`` for another name."""
+    import pandas as pd
+
+    makers: dict[str, Callable[[Study, Line], pd.DataFrame]] = {
+        "points": _points,
+        "layers": _layers,
+        "candidates": _candidates,
+        "texts": _texts,
+    }
+    if table not in makers:
+        raise NotFound(f"there is no table “{table}”", f"study {study.id}", f"There are {', '.join(get_args(Table))}.")
+    parts = [part for line in study.lines if len(part := makers[table](study, line))]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["method", "bits"])
+
+
+def _product(line: Line, axes: Mapping[str, Sequence[object]]) -> pd.DataFrame:
+    """A row for each combination of the axes' values, the last axis fastest, after the line's name and width."""
+    import pandas as pd
+
+    places = np.indices([len(values) for values in axes.values()]).reshape(len(axes), -1)
+    columns = {name: np.asarray(values)[place] for (name, values), place in zip(axes.items(), places, strict=True)}
+    return pd.DataFrame({"method": line.name, "bits": line.bits, **columns})
+
+
+def _grid(line: Line, **further: Sequence[object]) -> pd.DataFrame:
+    """Rows for every draw, then every value of the further axes, γ and λ, in the order of the arrays."""
+    lams = [lam if has_lam(line) else math.nan for lam in line.lams]
+    gammas = [math.nan if gamma is None else gamma for gamma in line.gammas]
+    return _product(line, {"draw": line.draws, **further, "gamma": gammas, "lambda": lams})
+
+
+def _points(study: Study, line: Line) -> pd.DataFrame:
+    rows = _grid(line)
+    for name in ("perplexity", "accuracy"):
+        values = study.read(line, name)  # D G M
+        if values is not None:
+            rows[name] = values.reshape(-1)
+    correct = study.read(line, "correct")  # D G M T
+    if correct is not None:
+        rows["items"] = np.isfinite(correct).sum(axis=-1).reshape(-1)
+    for name in QUANTITIES:
+        values = study.read(line, name)  # D L G M
+        if values is not None:
+            rows[name] = _mean(values, 1).reshape(-1)
+    return rows
+
+
+def _layers(study: Study, line: Line) -> pd.DataFrame:
+    names = [layer.name for layer in study.layers]
+    arrays = {name: values for name in QUANTITIES if (values := study.read(line, name)) is not None}  # D L G M
+    if not arrays:
+        return _grid(line, layer=[])
+    rows = _grid(line, layer=names)
+    rows["block"] = rows["layer"].map({layer.name: layer.block for layer in study.layers})
+    for name, values in arrays.items():
+        rows[name] = values.reshape(-1)
+    shape = next(iter(arrays.values())).shape
+    for name in ("tokens", "selected_lambda", "selected_gamma"):
+        values = study.read(line, name)  # D L
+        if values is not None:
+            rows[name] = np.broadcast_to(values[..., None, None], shape).reshape(-1)
+    return rows
+
+
+def _candidates(study: Study, line: Line) -> pd.DataFrame:
+    import pandas as pd
+
+    if line.selected is None or not line.candidate_lams:
+        return pd.DataFrame()
+    gammas = [math.nan if gamma is None else gamma for gamma in line.candidate_gammas or (None,)]
+    by_layer = line.selected == "layer"
+    layers = [layer.name for layer in study.layers] if by_layer else ["all"]
+    rows = _product(line, {"draw": line.draws, "layer": layers, "gamma": gammas, "lambda": line.candidate_lams})
+    names = {"train": "candidate_train", "validation": "candidate_validation"}
+    for column, name in names.items() if by_layer else {"perplexity": "candidate_perplexity"}.items():
+        values = study.read(line, name)
+        if values is not None:
+            rows[column] = values.reshape(-1)
+    lams, picked = study.read(line, "selected_lambda"), study.read(line, "selected_gamma")  # D L
+    if lams is not None:
+        first = slice(None) if by_layer else slice(0, 1)
+        shape = (len(line.draws), len(layers), len(gammas), len(line.candidate_lams))
+        same = np.isclose(np.array(line.candidate_lams), lams[:, first, None, None], rtol=1e-6)
+        if picked is not None:
+            same = same & _equal(np.array(gammas)[:, None], picked[:, first, None, None])
+        rows["chosen"] = np.broadcast_to(same, shape).reshape(-1)
+    return rows
+
+
+def _texts(study: Study, line: Line) -> pd.DataFrame:
+    import pandas as pd
+
+    rows = []
+    for text in line.texts:
+        for way in ("greedy", "sampled"):
+            said = text[way]
+            rows.append(
+                {
+                    "method": line.name,
+                    "bits": line.bits,
+                    "prompt": text["prompt"],
+                    "way": way,
+                    "float": "".join(said["float"]["pieces"]),
+                    "quantized": "".join(said["quantized"]["pieces"]),
+                    "divergence": said["divergence"],
+                    "kl": float(np.mean(said["kl"])) if said["kl"] else math.nan,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _mean(values: np.ndarray, axis: int) -> np.ndarray:
+    """Mean of what was measured, NaN where nothing was."""
+    known = np.isfinite(values)
+    count = known.sum(axis=axis)
+    total = np.where(known, values, 0.0).sum(axis=axis)
+    means: np.ndarray = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return means
+
+
+def _equal(values: np.ndarray, others: np.ndarray) -> np.ndarray:
+    same: np.ndarray = np.isclose(values, others, rtol=1e-6, equal_nan=True)
+    return same
