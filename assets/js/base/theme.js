@@ -4,7 +4,7 @@
  */
 
 const KEY = "sarqc-theme";
-const system = matchMedia("(prefers-color-scheme: dark)");
+const system = () => matchMedia("(prefers-color-scheme: dark)");
 /** @type {Set<(isDark: boolean) => void>} */
 const listeners = new Set();
 
@@ -19,7 +19,7 @@ function chosen() {
 /** True while the page is dark. */
 export function isDark() {
   const choice = chosen();
-  return choice ? choice === "dark" : system.matches;
+  return choice ? choice === "dark" : system().matches;
 }
 
 /** Puts the theme on the document and tells those who draw with colours. */
@@ -64,7 +64,7 @@ export function colour(name) {
  */
 export function mount(element) {
   apply();
-  system.addEventListener("change", apply);
+  system().addEventListener("change", apply);
   // Gradio sets the class by itself once it has started; ours decides.
   new MutationObserver(() => {
     if (document.body.classList.contains("dark") !== isDark()) document.body.classList.toggle("dark", isDark());

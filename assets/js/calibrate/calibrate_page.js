@@ -26,8 +26,8 @@ import { textsCard } from "./texts_card.js";
 
 const PLAN_DELAY = 350;
 const side = { element: null, names: [] };
-const offRule = new CSSStyleSheet();
-document.adoptedStyleSheets.push(offRule);
+/** @type {CSSStyleSheet | null} */
+let offRule = null; // hides the fields that mean nothing
 let ready = null;
 let values = [];
 let models = [];
@@ -162,6 +162,10 @@ function showWhatCounts() {
   const method = METHODS[said.method];
   const idle = idleFields(said);
   // A rule rather than a class: fields in a closed part of the form are only made when it is opened.
+  if (offRule === null) {
+    offRule = new CSSStyleSheet();
+    document.adoptedStyleSheets.push(offRule);
+  }
   offRule.replaceSync(idle.length ? `${idle.map(selector).join(", ")} { display: none !important }` : "");
   for (const name of side.names) {
     const { key, kind, title } = RECIPE_FIELDS[name];
