@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import {
@@ -90,4 +91,13 @@ test("λ = 0 does not flatten the rest", () => {
   assert.ok(near > 0.25);
   assert.ok(honestRange(LAMS, [[50, null, null]])[1] > 50);
   assert.deepEqual(honestRange(LAMS, [[null, null, null]]), [0, 1]);
+});
+
+test("the range of an axis is the one of the study that replaces the preview", () => {
+  const golden = JSON.parse(readFileSync(new URL("../golden/honest_range.json", import.meta.url), "utf8"));
+  for (const { lams, curves, range } of golden) {
+    const made = honestRange(lams, curves);
+    const size = Math.max(...range.map(Math.abs));
+    for (const side of [0, 1]) assert.ok(Math.abs(made[side] - range[side]) <= 1e-12 * size, JSON.stringify(curves));
+  }
 });

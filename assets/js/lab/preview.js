@@ -86,24 +86,43 @@ export function sentence(state) {
 }
 
 /**
- * The range of an axis: all values at λ above 0, and those at 0 that do not flatten the rest. What is outside is to be
- * marked at the edge with its value.
+ * The range of an axis, by the rule of honest_range in sarqc/figures/drawing.py: all values at λ above 0 but those that
+ * run away, and those at 0 that do not flatten the rest. What is outside is to be marked at the edge with its value.
  * @param {number[]} lams
  * @param {(number|null)[][]} curves values at each λ
  * @returns {[number, number]}
  */
 export function honestRange(lams, curves) {
+  /** @type {[number[], number[]]} */
   const [inner, outer] = [[], []];
   for (const values of curves)
-    values.forEach((value, index) => Number.isFinite(value) && (lams[index] > 0 ? inner : outer).push(value));
-  const base = inner.length ? inner : outer;
+    values.forEach((value, index) => {
+      if (value !== null && Number.isFinite(value)) (lams[index] > 0 ? inner : outer).push(value);
+    });
+  const base = (inner.length ? inner : outer).toSorted((a, b) => a - b);
   if (!base.length) return [0, 1];
-  let [low, high] = [Math.min(...base), Math.max(...base)];
-  const span = Math.max(high - low, 0.02 * Math.abs(high), 1e-9);
+  const [middleLow, middleHigh] = [percentile(base, 0.1), percentile(base, 0.85)];
+  const reach = 6 * Math.max(middleHigh - middleLow, 0.01 * Math.abs(middleHigh), 1e-9);
+  let low = Math.max(base[0], middleLow - reach);
+  let high = Math.min(base[base.length - 1], middleHigh + reach);
+  const least = (/** @type {number} */ top) => Math.max(0.02 * Math.max(Math.abs(top), 1e-9), 1e-9);
+  const span = Math.max(high - low, least(high));
   for (const value of outer) {
     if (value >= low - 0.8 * span && value <= high + 0.8 * span)
       [low, high] = [Math.min(low, value), Math.max(high, value)];
   }
-  const air = 0.12 * Math.max(high - low, 0.02 * Math.abs(high), 1e-9);
+  const air = 0.12 * Math.max(high - low, least(high));
   return [low - air, high + air];
+}
+
+/**
+ * What a share of sorted values lies below, between two of them in proportion.
+ * @param {number[]} sorted
+ * @param {number} share from 0 to 1
+ */
+function percentile(sorted, share) {
+  const place = share * (sorted.length - 1);
+  const low = Math.floor(place);
+  const next = sorted[Math.min(low + 1, sorted.length - 1)];
+  return sorted[low] + (next - sorted[low]) * (place - low);
 }
