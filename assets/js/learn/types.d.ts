@@ -98,6 +98,7 @@ export interface View {
 export type ViewRow = { at: [number, number] } & { [key: string]: Cell };
 export interface ArrayInfo {
   file: string;
+  version: string;
   offset: number;
   length: number;
   dtype: string;
