@@ -125,7 +125,8 @@ def print_summary(summary: RunDocument) -> None:
                 line(f"speed, {which}", f"prefill {found['prefill']:.4g}, decoding {found['decode']:.4g} tokens/s")
         if summary["speed"]["reason"]:
             line("speed", summary["speed"]["reason"])
-    recon = [layer["report"]["relative_recon"] for layer in summary["layers"]]
+    ratios = [layer["report"]["relative_recon"] for layer in summary["layers"]]
+    recon = [ratio for ratio in ratios if ratio is not None]  # None: no token came
     line("reconstruction error", f"{sum(recon) / len(recon):.4g} relative, mean over {len(recon)} layers")
 
 

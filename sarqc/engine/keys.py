@@ -20,7 +20,7 @@ from sarqc.calibration.pipeline import layers_by_block
 from sarqc.evaluation import TEMPERATURE, TOP_P
 from sarqc.models.loading import LoadedModel
 
-LAYER_FORMAT = 5
+LAYER_FORMAT = 6
 MEASUREMENT_FORMAT = 1
 SELECTION_FORMAT = 2
 TEXT_FORMAT = 1

@@ -121,7 +121,8 @@ def auto_fields(
     if by == "layer":
         shape = (len(reports), len(reports[0]), len(gammas), len(lams))
         for name in ("train", "validation"):
-            table = np.array([[[row[name] for row in report.candidates] for report in draw] for draw in reports])
+            rows = [[[row[name] for row in report.candidates] for report in draw] for draw in reports]
+            table = np.array(rows, dtype=np.float64)  # NaN for None
             arrays[f"candidate_{name}"] = writer.add(
                 table.reshape(shape), ("draw", "layer", "candidate_gamma", "candidate_lambda")
             )

@@ -85,13 +85,13 @@ def _table(
     solved: Sequence[QuantizedLayer], part: CheckedLayer, points: Sequence[Method], scores: Sequence[float]
 ) -> tuple[dict[str, float | None], ...]:
     """What was compared, for the report."""
-    energy = part.held_out_energy or 1.0  # nothing came: all are 0
+    energy = part.held_out_energy
     return tuple(
         {
             "lam": point.lam,
             "gamma": point.gamma,
             "train": layer.report.relative_recon,
-            "validation": score / energy,
+            "validation": score / energy if energy > 0 else None,  # nothing came to judge by
             "relative_drift": layer.report.relative_drift,
         }
         for point, layer, score in zip(points, solved, scores, strict=True)

@@ -25,6 +25,7 @@ class LayerReport:
     recon_loss: tr(ΔW gram ΔWᵀ); sar_loss: ‖ΔW S‖² with the method's own S; drift: ‖ΔW‖²;
     relative_recon: over tr(W gram Wᵀ); relative_sar: over ‖W S‖²; relative_drift: ‖ΔW‖/‖W‖;
     held_out_*: on inputs that nothing was fitted to.
+    A ratio to 0 is not known and None: that of an expert that no token reached, or of a weight of zeros.
     chosen: the method with the values it settled on; a scale search adds alpha and lam_interval, the first and the last
     λ (None: without end) at which that candidate wins. diagonal_floor: what had to be added to the diagonal of G.
     candidates: what “auto” chose from, in the candidates' order: lam, gamma, train and validation (relative
@@ -34,9 +35,9 @@ class LayerReport:
     recon_loss: float
     sar_loss: float
     drift: float
-    relative_recon: float
-    relative_sar: float
-    relative_drift: float
+    relative_recon: float | None
+    relative_sar: float | None
+    relative_drift: float | None
     held_out_loss: float | None
     relative_held_out: float | None
     chosen: dict[str, Any]
@@ -155,7 +156,7 @@ class CheckedLayer:
             drift=drift,
             relative_recon=_ratio(recon, self.energy),
             relative_sar=_ratio(sar, float(sar_loss(self.weight, drift_scale))),
-            relative_drift=math.sqrt(_ratio(drift, self.norm)),
+            relative_drift=None if (square := _ratio(drift, self.norm)) is None else math.sqrt(square),
             held_out_loss=held_out,
             relative_held_out=None if held_out is None else _ratio(held_out, self.held_out_energy),
             chosen=chosen,
@@ -199,5 +200,5 @@ def _is_row_scale(scale: Tensor, weight: Tensor) -> bool:
     return representable and bool(((scale > 0) & torch.isfinite(scale)).all())
 
 
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole > 0 else 0.0  # no inputs or no weight to compare with
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole > 0 else None  # no inputs or no weight to compare with

@@ -109,7 +109,7 @@ RUN = """async ([blocks, experts]) => {
   matrix.draw(state, true);
   const half = Math.ceil(layers.length / 2) + 1;
   for (let index = 0; index < half; index += 1) {
-    const report = { relative_recon: index === 1 ? 0 : 0.1, n_tokens: index === 1 ? 0 : 5 };
+    const report = { relative_recon: index === 1 ? null : 0.1, n_tokens: index === 1 ? 0 : 5 };
     const { name } = layers[index];
     state = State.reduce(state, { type: "layer_done", seq: index + 2, name, index, report, seconds: 1 });
   }

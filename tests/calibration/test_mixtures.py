@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -173,6 +174,8 @@ def test_a_starved_expert_is_rounded_and_said(
         layer = solved[f"model.layers.0.mlp.experts.3.{part}_proj"]
         assert layer.quantized.report.n_tokens == layer.curve.tokens == 0
         assert "no_tokens" in layer.quantized.report.flags
+        assert layer.quantized.report.relative_recon is None  # 0/0 is not 0
+        assert all(math.isnan(value) for value in layer.curve.recon)
         weight = tensors[f"{layer.info.name}.weight"]
         if "omniquant" not in method_name:  # which learns through the whole block, where this expert plays no part
             rounded = quantize_layer(weight, _no_tokens(weight.shape[1]), Grid(3, 16, "asymmetric"), method("rtn"))

@@ -61,7 +61,7 @@ test("experts of a block share a cell, and stand alone in the matrix of their bl
 });
 
 test("a shared cell has the mean and the largest error of those that tokens reached", () => {
-  const state = [started(layers), done(1, 0.2, 50), done(3, 0, 0), done(5, 0.4, 10)].reduce(
+  const state = [started(layers), done(1, 0.2, 50), done(3, null, 0), done(5, 0.4, 10)].reduce(
     State.reduce,
     State.initial(),
   );
@@ -70,7 +70,7 @@ test("a shared cell has the mean and the largest error of those that tokens reac
   assert.deepEqual([facts.done, facts.starved, facts.worst, facts.at], [3, 1, 0.4, 5]);
   assert.deepEqual(State.cellFacts(state, [2]), { done: 0, starved: 0, mean: null, worst: null, at: null });
   assert.match(State.describeMatrix(state), /^3 of 14 layers solved; largest .* 0\.400 in l\.5\.$/);
-  const nothing = [started(layers), done(3, 0, 0)].reduce(State.reduce, State.initial());
+  const nothing = [started(layers), done(3, null, 0)].reduce(State.reduce, State.initial());
   assert.equal(State.describeMatrix(nothing), "1 of 14 layers solved.");
 });
 
@@ -87,7 +87,7 @@ test("thousands of layers are folded and described in less than a second", () =>
   assert.ok(performance.now() - begun < 1000);
 });
 
-test("tokens stand in the table only where they differ, and 0/0 is a dash", () => {
+test("tokens stand in the table only where they differ, and what is not known is a dash", () => {
   const report = (recon, held, tokens) => ({
     relative_recon: recon,
     relative_held_out: held,
@@ -97,8 +97,8 @@ test("tokens stand in the table only where they differ, and 0/0 is a dash", () =
   });
   const rows = layerRows([
     { name: "a", report: report(0.1, 0.2, 100) },
-    { name: "b", report: report(0, 0.5, 0) },
-    { name: "c", report: report(0.3, 0, 7) },
+    { name: "b", report: report(null, 0.5, 0) },
+    { name: "c", report: report(0.3, null, 7) },
   ]);
   assert.deepEqual(
     rows.map((row) => [row.relative_recon, row.relative_held_out, row.n_tokens]),

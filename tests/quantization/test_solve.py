@@ -218,6 +218,7 @@ def test_a_layer_that_saw_no_token_is_rounded(kind: str, name: str) -> None:
     report = layer.report
     assert report.n_tokens == 0
     assert report.recon_loss == 0.0
+    assert report.relative_recon is None  # 0/0 is not 0
     assert all(math.isfinite(value) for value in numbers(report))
     assert report.drift == pytest.approx(oracles.sar_by_channel(expected.dequantized - weight, None))
     if name != "rtn":
@@ -233,6 +234,7 @@ def test_a_layer_of_zeros_stays_zero(name: str) -> None:
         assert (layer.dequantized == 0).all()
         report = layer.report
         assert report.recon_loss == report.sar_loss == report.drift == 0.0
+        assert report.relative_recon is report.relative_sar is report.relative_drift is None
         assert all(math.isfinite(value) for value in numbers(report))
 
 

@@ -52,8 +52,6 @@ export function layerRows(layers) {
   const all = layers.reduce((most, { report }) => Math.max(most, report.n_tokens ?? 0), 0);
   const uneven = layers.some(({ report }) => (report.n_tokens ?? all) < all); // as with experts
   return layers.map(({ name, report }, index) => {
-    const partly = (report.n_tokens ?? all) < all;
-    const reached = (error) => (partly && error === 0 ? null : known(error)); // no token came: 0/0 is no error
     const chosen = report.chosen ?? {};
     const auto = Boolean(report.candidates?.length);
     const [low, high] = chosen.lam_interval ?? [null, null];
@@ -61,8 +59,8 @@ export function layerRows(layers) {
       name,
       layer: name,
       short: short[index],
-      relative_recon: reached(report.relative_recon),
-      relative_held_out: reached(report.relative_held_out),
+      relative_recon: known(report.relative_recon),
+      relative_held_out: known(report.relative_held_out),
       relative_drift: known(report.relative_drift),
       lam: auto ? known(chosen.lam) : null,
       gamma: auto ? known(chosen.gamma) : null,

@@ -79,7 +79,7 @@ export function reduce(state, event) {
       next.results = state.results.set(event.index, {
         name: event.name,
         tokens: event.report?.n_tokens ?? null,
-        recon: event.report?.n_tokens === 0 ? null : (event.report?.relative_recon ?? null), // 0/0 is no error
+        recon: event.report?.relative_recon ?? null,
         heldOut: event.report?.relative_held_out ?? null,
         drift: event.report?.relative_drift ?? null,
         report: event.report ?? {},
