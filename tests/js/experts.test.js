@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { LAYER_COLUMNS, layerRows, worstRows } from "../../assets/js/calibrate/layer_rows.js";
 import * as State from "../../assets/js/calibrate/run_state.js";
-import { layerAt, layerChoice } from "../../assets/js/explorer/layer_choice.js";
+import { layerAt } from "../../assets/js/explorer/state.js";
+import { layerChoice } from "../../assets/js/lab/state.js";
 
 /** A mixture as a run or a view lists it: attention, then experts with two linears each. */
 function mixture(blocks, experts) {

@@ -7,12 +7,13 @@ globalThis.matchMedia ??= () => ({ matches: false, addEventListener() {} });
 let parts;
 before(async () => {
   const modules = await Promise.all([
-    import("../../assets/js/explorer/band.js"),
-    import("../../assets/js/explorer/explorer.js"),
+    import("../../assets/js/explorer/sliders_part.js"),
+    import("../../assets/js/explorer/words_part.js"),
     import("../../assets/js/charts/figure_menu.js"),
-    import("../../assets/js/lab/lab_page.js"),
+    import("../../assets/js/lab/state.js"),
     import("../../assets/js/charts/plot_host.js"),
     import("../../assets/js/explorer/radius.js"),
+    import("../../assets/js/explorer/figure_tables.js"),
   ]);
   parts = Object.assign({}, ...modules);
 });
@@ -67,7 +68,9 @@ test("the numbers behind a picture are those that it draws", () => {
   const { columns, rows } = parts.cells({
     arrays: { surface: { matrix } },
     at: { gamma: 1, lambda: 2 },
-    view: { lam_texts: ["0", "0.1", "0.5"] },
+    view: { lam_texts: ["0", "0.1", "0.5"], figures: {} },
+    drawing: "surface",
+    pool: "max",
   });
   assert.deepEqual(
     columns.map((one) => one.key),

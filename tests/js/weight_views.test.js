@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 globalThis.matchMedia ??= () => ({ matches: false, addEventListener() {} });
-const { cells } = await import("../../assets/js/charts/figure_menu.js");
+const { cells } = await import("../../assets/js/explorer/figure_tables.js");
 const { weightFigure } = await import("../../assets/js/explorer/weights_part.js");
 
 const plain = { surfaces: {}, surfaces_flat: {}, surfaces_difference: {} };
@@ -29,9 +29,17 @@ test("an older study shows what it has, whatever is wished", () => {
 test("the table of a drawing is of the array that it draws", () => {
   const array = (unit) => ({ matrix: (gamma, lambda) => [[unit * (gamma + lambda)]] });
   const arrays = { surface: array(1), surface_signed: array(-10) };
-  const made = { arrays, at: { gamma: 0, lambda: 2 }, view: { lam_texts: ["0", "0.1", "1"] } };
-  assert.deepEqual(cells(made).rows, [{ row: 0, column: 0, first: 0, shown: 2 }]);
-  const signed = cells({ ...made, shownArray: "surface_signed" });
+  const drawing = (name) => ({
+    bindings: [
+      { path: "aria", over: [], values: "" },
+      { path: "data.1.z", array: name },
+    ],
+  });
+  const figures = { surfaces: drawing("surface"), "surfaces:signed": drawing("surface_signed") };
+  const view = { lam_texts: ["0", "0.1", "1"], figures };
+  const state = { arrays, at: { gamma: 0, lambda: 2 }, view, drawing: "surface", pool: "max" };
+  assert.deepEqual(cells(state).rows, [{ row: 0, column: 0, first: 0, shown: 2 }]);
+  const signed = cells({ ...state, pool: "signed" });
   assert.equal(signed.rows[0].shown, -20);
   assert.equal(signed.columns[3].title, "Ŵ − W, λ = 1");
 });

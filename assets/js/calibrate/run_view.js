@@ -9,7 +9,13 @@ import { AT_REST } from "../base/contract.js";
 import { fill, h, problem, say } from "../base/dom.js";
 import { duration, when } from "../base/format.js";
 import { METHODS } from "../base/recipe_contract.js";
-import { MixtureExplorer } from "../explorer/experts_part.js";
+import { curvesPart } from "../explorer/curves_part.js";
+import { expertsPart } from "../explorer/experts_part.js";
+import { Explorer } from "../explorer/explorer.js";
+import { numbersPart } from "../explorer/numbers_part.js";
+import { slidersPart } from "../explorer/sliders_part.js";
+import { weightsPart } from "../explorer/weights_part.js";
+import { wordsPart } from "../explorer/words_part.js";
 import { stateChip } from "./chip.js";
 import { Exports } from "./exports_card.js";
 import { describe } from "./recipe_form.js";
@@ -394,13 +400,19 @@ export class RunView {
 
   async showStudy(id) {
     this.study.classList.add("is-shown");
-    this.explorer ??= new MixtureExplorer({
+    this.explorer ??= new Explorer({
       root: this.study,
       prefix: "run-",
-      figures: ["hero", "surfaces", "surfaces_flat", "deciles", "selection", "gap"],
-      onChange: (state, reload) => reload && this.explorer.load(state),
+      parts: [
+        curvesPart(["hero", "deciles", "selection", "gap", "inspector"]),
+        expertsPart(),
+        wordsPart(),
+        slidersPart(),
+        numbersPart(),
+        weightsPart(),
+      ],
     });
-    await this.explorer.load({ study: id }).catch(() => {});
+    await this.explorer.load({ study: id });
   }
 }
 

@@ -5,7 +5,7 @@
 
 /** @import { Layout, PlotElement, Trace } from "./plotly.d.ts" */
 
-import { asProblem, request } from "../base/client.js";
+import { asProblem } from "../base/client.js";
 import { download, saveAs } from "../base/dom.js";
 import { csv, format } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
@@ -16,23 +16,6 @@ import { scenesOf } from "./plotly_internals.js";
 const ROWS = 500; // shown at most; the file has all
 const SCALE = 3; // pixels of a PNG for each pixel of the screen
 const TITLE = 30; // pixels above the picture for the card's title
-const FROM_SCREEN = ["surfaces", "surfaces_flat"]; // their numbers are the array that the page holds
-
-/**
- * Gives every figure of an explorer its menu.
- * @param {object} explorer
- */
-export function figureMenus(explorer) {
-  for (const [name, host] of Object.entries(explorer.hosts)) {
-    figureMenu(host, {
-      file: () => {
-        const { study, line } = explorer.view;
-        return `${study.id}-${line.name}-${line.bits}bit-${name.replace("_flat", "")}`;
-      },
-      table: () => (FROM_SCREEN.includes(name) ? cells(explorer) : asked(explorer.view, name)),
-    });
-  }
-}
 
 /**
  * Numbers as a table: what stands above a column, how its values are written (format.js), and the values by key.
@@ -121,34 +104,6 @@ function made(template) {
   const place = document.createElement("div");
   render(template, place);
   return /** @type {HTMLElement} */ (place.firstElementChild);
-}
-
-/** The table of a figure as the server makes it from the facts, at full precision. */
-function asked(view, name) {
-  const { study, line, layer, draw } = view;
-  const query = new URLSearchParams({ method: line.name, bits: line.bits });
-  if (layer !== null) query.set("layer", layer);
-  if (draw !== null) query.set("draw", draw);
-  return request(`/studies/${encodeURIComponent(study.id)}/tables/${name}?${query}`);
-}
-
-/** The cells of |Ŵ − W| at the smallest and at the shown λ, as they are drawn. */
-export function cells({ arrays, at, view, shownArray = "surface" }) {
-  const first = arrays[shownArray].matrix(at.gamma, 0);
-  const shown = arrays[shownArray].matrix(at.gamma, at.lambda);
-  const what = shownArray === "surface_signed" ? "Ŵ − W" : "|Ŵ − W|";
-  const name = (lambda) => view.lam_texts[lambda] ?? "";
-  const rows = [];
-  shown.forEach((line, row) =>
-    line.forEach((value, column) => rows.push({ row, column, first: first[row][column], shown: value })),
-  );
-  const columns = [
-    { key: "row", title: "Output cell", kind: "plain" },
-    { key: "column", title: "Input cell", kind: "plain" },
-    { key: "first", title: `${what}, λ = ${name(0)}`, kind: "significant" },
-    { key: "shown", title: `${what}, λ = ${name(at.lambda)}`, kind: "significant" },
-  ];
-  return { columns, rows };
 }
 
 /**

@@ -1,424 +1,251 @@
 /**
  * The explorer: one study's line with its sentence, curves, surfaces and table, and the λ and γ that move through all
  * of it. Used by the Lab and by a finished run. Everything for a line is fetched once; moving λ asks nobody.
+ *
+ * It has a state (state.js), changed by `dispatch` alone, and parts, each of which owns some cards with figures and
+ * some of the marked elements of the page. After each change `render` hands the state to every part, gives the cards
+ * whose figure is another one their new figure, and brings the others to the shown point.
  * @module explorer
  */
 
-import { nearest, viewPath } from "../base/address_bar.js";
+import { viewPath } from "../base/address_bar.js";
 import { arrayBytes, asProblem, request } from "../base/client.js";
-import { copy, download, fill, h, isTyping, problem, refill, say } from "../base/dom.js";
-import { csv } from "../base/format.js";
-import { isLocked } from "../base/link.js";
+import { render } from "../base/html.js";
+import { link } from "../base/link.js";
+import { problemBlock } from "../base/problem.js";
 import { openArray } from "../charts/bind.js";
-import { figureMenus } from "../charts/figure_menu.js";
 import { Follower, painted, whenIdle } from "../charts/follow.js";
 import { plot } from "../charts/plot_host.js";
-import { bandPieces } from "./band.js";
-import { layerAt } from "./layer_choice.js";
-import { numbersTable } from "./numbers_table.js";
+import { figureMenus } from "./figure_tables.js";
+import { addressOf, initial, reduce } from "./state.js";
 
-export const FIGURES = [
-  "hero",
-  "surfaces",
-  "surfaces_flat",
-  "deciles",
-  "map",
-  "plane",
-  "gamma_grid",
-  "methods",
-  "selection",
-  "gap",
-];
-const OPTIONAL = ["gamma_grid", "methods", "selection", "gap"]; // their cards are there only where there is something to show
-const MISSING = {
-  hero: "Nothing was measured for this line.",
-  surfaces: "Surfaces of the weights are kept of a study’s first draw, if at all.",
-  surfaces_flat: "Surfaces of the weights are kept of a study’s first draw, if at all.",
-  deciles: "Drift by saliency is kept of a study’s first draw, if at all.",
-  map: "No layer was measured.",
-  plane: "Needs reconstruction error and drift.",
-};
-const NO_WEBGL = "This browser draws no three-dimensional figures";
-const STEP_MS = 900;
-const EXPLORE = "Inputs of each layer come from the float model; a final run, on quantized layers, differs slightly.";
-
-/** @returns {string} the pieces of a sentence as text */
-export const plainText = (pieces) => pieces.map((piece) => piece.text).join("");
+/** @typedef {import("./state.js").State} State */
+/** @typedef {import("./state.js").Action} Action */
+/** @typedef {import("./state.js").Wanted} Wanted */
+/** @typedef {State & {view: import("./state.js").View}} WithView a state in which there is a view */
+/** @typedef {Awaited<ReturnType<typeof plot>>} Host of a figure */
+/** @typedef {{seen: boolean, near: boolean, step: (at: import("./state.js").Point) => boolean}} Follows */
+/**
+ * @typedef {object} Part of an explorer
+ * @property {string[]} cards the names of its figures' places on the page
+ * @property {boolean} [eager] whether its figures are drawn at once wherever they are on the page
+ * @property {(state: WithView, card: string) => string|null} [figure] the name in `view.figures` of what a card shows now;
+ *   null where the card is not there
+ * @property {(state: WithView, card: string, has: boolean) => string} [note] what stands in a card that has its figure, or has none
+ * @property {Follows[]} [follows] what follows a step of λ or γ beside its figures
+ * @property {(explorer: Explorer) => void} [wire] its listeners, which live as long as the page
+ * @property {(explorer: Explorer, state: WithView, before: State) => void} [render] the rest of what it shows
+ * @property {(explorer: Explorer, card: string) => Promise<void>|undefined} [drawn] hears of each figure that was drawn
+ */
 
 export class Explorer {
   /**
-   * @param {{root: HTMLElement, prefix: string, figures?: string[], onChange?: Function}} options `prefix` is put before
-   * the names of the plots; `root` holds the parts marked data-part; `onChange` hears every new point or line
+   * @param {{root: HTMLElement, prefix: string, parts: Part[], onState?: (state: State) => void}} options `prefix` is put
+   * before the names of the plots; `root` holds the elements marked data-part; the first card of the first part is the
+   * main figure; `onState` hears every new state
    */
-  constructor({ root, prefix, figures = FIGURES, onChange = () => {} }) {
+  constructor({ root, prefix, parts, onState = () => {} }) {
     this.root = root;
     this.prefix = prefix;
-    this.names = figures;
-    this.onChange = onChange;
-    this.view = null;
-    this.arrays = {};
-    this.at = { gamma: 0, lambda: 0 };
-    this.quality = "perplexity";
-    this.drawing = matchMedia("(max-width: 760px)").matches ? "flat" : "surface";
-    this.wishes = {}; // what was chosen here and not by the page
-    this.playing = null;
-    this.request = 0;
+    this.parts = parts;
+    this.onState = onState;
+    this.state = initial({ narrow: matchMedia("(max-width: 760px)").matches, locked: link.lock });
+    this.rendered = this.state;
+    this.requests = 0; // of views
+    this.colourings = 0; // requests of maps
+    /** @type {Object<string, Host>} */
     this.hosts = {};
-    this.rows = { seen: false, near: false, step: () => this.markRow() }; // the table follows as figures do
-    this.ready = Promise.all(
-      figures.map(async (name) => {
-        this.hosts[name] = await plot(`${prefix}${name}`);
-      }),
-    ).then(() => this.wire());
+    /** @type {Map<string, any[]>} the figure and the arrays that each card was given */
+    this.given = new Map();
+    /** @type {Promise<void>} resolves once what was given last is drawn */
+    this.drawing = Promise.resolve();
+    this.follower = new Follower(() => this.state.at);
+    this.ready = this.begin();
   }
 
-  /** True where the weights are drawn flat: as maps, or as their difference. */
-  get flat() {
-    return this.drawing !== "surface";
+  async begin() {
+    const cards = this.parts.flatMap((part) => part.cards);
+    const hosts = await Promise.all(cards.map((card) => plot(`${this.prefix}${card}`)));
+    this.hosts = Object.fromEntries(cards.map((card, index) => [card, hosts[index]]));
+    for (const part of this.parts) part.wire?.(this);
+    figureMenus(this);
   }
 
+  /** The element of a name within the page. @param {string} name @returns {HTMLElement|null} */
   part(name) {
     return this.root.querySelector(`[data-part="${name}"]`);
   }
 
-  card(name) {
-    return this.hosts[name]?.root;
+  /** The elements that switch something of this explorer, wherever on the page. @param {string} mark @returns {HTMLElement[]} */
+  switches(mark) {
+    return [...document.querySelectorAll(`[data-${mark}][data-for="${this.prefix}"]`)].filter(
+      (element) => element instanceof HTMLElement,
+    );
   }
 
-  /** Listeners that live as long as the page. */
-  wire() {
-    const { hero, map, plane, methods, gamma_grid: grid } = this.hosts;
-    hero?.onScrub((position) => this.move({ lambda: position }));
-    map?.onClick((event) => {
-      const layer = event.points[0]?.customdata?.[0];
-      if (Number.isInteger(layer) && layer >= 0) this.pick({ layer });
-    });
-    plane?.onClick((event) => {
-      const [point] = event.points;
-      if (typeof point?.customdata === "string") this.pickLine(point.customdata);
-      else this.move({ lambda: point?.pointNumber });
-    });
-    grid?.onClick((event) => {
-      const [gamma, lambda] = event.points[0]?.pointNumber ?? [];
-      if (Number.isInteger(lambda)) this.move({ gamma, lambda });
-    });
-    for (const host of [hero, methods]) host?.onClick((event) => this.pickLine(event.points[0]?.customdata));
-    this.part("lambda")?.addEventListener("input", (event) => this.move({ lambda: Number(event.target.value) }));
-    this.part("gamma")?.addEventListener("input", (event) => this.move({ gamma: Number(event.target.value) }));
-    this.part("play")?.addEventListener("click", () => (this.playing ? this.stop() : this.play()));
-    this.part("copy")?.addEventListener("click", async (event) => {
-      const button = event.currentTarget;
-      await copy(this.copyText());
-      button.textContent = "Copied";
-      setTimeout(() => (button.textContent = "Copy as text"), 1500);
-    });
-    this.part("csv")?.addEventListener("click", () => this.saveTable());
-    if (this.part("table")) {
-      const look = new IntersectionObserver(
-        (entries) => (this.rows.seen = this.rows.near = entries.at(-1).isIntersecting),
-      );
-      look.observe(this.part("table"));
-    }
-    for (const button of document.querySelectorAll(`[data-drawing][data-for="${this.prefix}"]`)) {
-      button.addEventListener("click", () => this.setDrawing(button.dataset.drawing));
-    }
-    for (const button of document.querySelectorAll(`[data-quality][data-for="${this.prefix}"]`)) {
-      button.addEventListener("click", () => this.setQuality(button.dataset.quality));
-    }
-    document.addEventListener("keydown", (event) => this.key(event));
-    figureMenus(this);
-  }
-
-  /** ← and → move λ anywhere on the page, unless the person is typing or a modifier is held. */
-  key(event) {
-    if (!this.view || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    if (this.root.offsetParent === null || (event.key !== "ArrowLeft" && event.key !== "ArrowRight")) return;
-    if (isTyping(event.target) || event.target === this.part("gamma")) return;
-    event.preventDefault();
-    this.stop();
-    this.move({ lambda: this.at.lambda + (event.key === "ArrowLeft" ? -1 : 1) });
-  }
-
-  /** Asks for another line or layer; what the page does about it is `load` with its own state. */
-  pick(change) {
-    if (Object.keys(change).some(isLocked)) return;
-    this.onChange({ ...this.state(), ...change }, true);
-  }
-
-  /** Another line of the same width, where there is one of that name. */
-  pickLine(name) {
-    const { line, choices } = this.view ?? {};
-    if (name !== line?.name && choices?.some((one) => one.name === name && one.bits === line.bits))
-      this.pick({ method: name });
-  }
-
-  /** What the URL remembers. */
-  state() {
-    const { view } = this;
-    if (!view) return {};
-    return {
-      study: view.study.id,
-      method: view.line.name,
-      bits: view.line.bits,
-      layer: view.layer === null ? "all" : view.layer,
-      lambda: view.line.has_lam ? view.lams[this.at.lambda] : undefined, // nothing to carry over to another line
-      gamma: view.gammas[this.at.gamma] ?? undefined,
-      scale: view.scale,
-      quantity: view.quantity,
-      draw: view.draw ?? "all",
-      show: this.quality,
-      drawing: this.wishes.drawing,
-    };
+  /** @param {Action} action */
+  dispatch(action) {
+    this.state = reduce(this.state, action);
+    if (this.state !== this.rendered) this.render();
   }
 
   /**
-   * Shows a line. The old picture stays, dimmed, until the new one is there.
-   * @param {{study: string, method?: string, bits?: number, layer?: string|number, lambda?: number, gamma?: number}} wanted
+   * Shows a line. The old picture stays, dimmed, until the new one is there. What goes wrong is part of the state.
+   * @param {Wanted} wanted
    */
   async load(wanted) {
-    const mine = ++this.request;
+    this.requests += 1;
+    const mine = this.requests;
     await this.ready;
-    this.root.classList.toggle("is-loading", this.view !== null); // the first time there is nothing to dim
+    this.dispatch({ type: "requested" });
     try {
       const view = await request(viewPath(wanted));
-      const opened = Object.entries(view.arrays).map(async ([name, info]) => [
-        name,
-        openArray(await arrayBytes(view.study.id, info), info),
-      ]);
-      const arrays = Object.fromEntries(await Promise.all(opened));
-      if (mine !== this.request) return;
-      this.view = view;
-      this.arrays = arrays;
-      this.at = {
-        gamma: nearest(view.gammas, wanted.gamma) ?? view.start.gamma,
-        lambda: nearest(view.lams, wanted.lambda) ?? view.start.lambda,
-      };
-      this.quality = wanted.show === "accuracy" && view.figures.hero_accuracy ? "accuracy" : "perplexity";
-      if (wanted.drawing) this.drawing = this.wishes.drawing = wanted.drawing;
-      await this.showAll();
-      this.failed(null);
-      this.onChange(this.state(), false);
+      const arrays = await openedArrays(view);
+      if (mine !== this.requests) return;
+      this.dispatch({ type: "opened", view, arrays, wanted });
+      await this.drawing;
+      if (mine === this.requests) this.dispatch({ type: "drawn" });
     } catch (error) {
-      if (mine === this.request) this.failed(asProblem(error, `study ${wanted.study}`));
-      throw error;
-    } finally {
-      if (mine === this.request) this.root.classList.remove("is-loading");
+      if (mine === this.requests) this.dispatch({ type: "failed", problem: asProblem(error, `study ${wanted.study}`) });
     }
   }
 
-  failed(error) {
-    const place = this.part("problem");
-    if (place) fill(place, error ? problem(error) : null);
-  }
-
-  async showAll() {
-    const { view } = this;
-    this.controls();
-    this.hosts.hero?.canvas.classList.toggle("is-scrub", view.lams.length > 1);
-    for (const name of OPTIONAL) this.card(name)?.classList.toggle("is-off", !view.figures[name]);
-    this.table();
-    this.measured();
-    this.words();
-    const names = this.names.filter((name) => !name.startsWith("surfaces"));
-    for (const name of names) this.take(name);
-    await this.hosts.hero?.draw();
-    await painted(); // the first picture is seen before the others are made
-    const [near, away] = [[], []];
-    for (const name of names) if (name !== "hero") (this.hosts[name].near ? near : away).push(this.hosts[name]);
-    for (const host of near) await host.draw();
-    await this.drawSurfaces();
-    whenIdle(away.map((host) => () => host.draw()));
-  }
-
-  /** The name of the figure that a card shows. */
-  figureName(card) {
-    return card === "hero" && this.quality === "accuracy" ? "hero_accuracy" : card;
-  }
-
-  take(name) {
-    this.hosts[name]?.take(this.view.figures[this.figureName(name)] ?? null, this.at, this.arrays, MISSING[name] ?? "");
-  }
-
-  draw(name) {
-    this.take(name);
-    return this.hosts[name]?.draw();
-  }
-
-  /** Surfaces in three dimensions, or flat where the person or the browser prefers; never both alive. */
-  async drawSurfaces() {
-    const { surfaces, surfaces_flat: flat } = this.hosts;
-    if (!surfaces) return;
-    surfaces.root.classList.toggle("is-off", this.flat);
-    flat.root.classList.toggle("is-off", !this.flat);
-    for (const button of document.querySelectorAll(`[data-drawing][data-for="${this.prefix}"]`)) {
-      button.setAttribute("aria-pressed", String(button.dataset.drawing === this.drawing));
-      if (button.dataset.drawing === "difference") button.hidden = !this.view.figures.surfaces_difference;
-      if (button.dataset.drawing === "surface" && this.noWebgl)
-        Object.assign(button, { disabled: true, title: NO_WEBGL });
+  /** Colours the map of layers by another quantity of the shown line; nothing else is fetched or drawn anew. @param {string} quantity */
+  async recolour(quantity) {
+    const { view, locked } = this.state;
+    if (!view || locked.includes("quantity")) return;
+    this.colourings += 1;
+    const mine = this.colourings;
+    try {
+      const answer = await request(viewPath({ ...addressOf({ ...this.state, view }), quantity }));
+      // Anything newer that is on its way, or another view, goes before this answer.
+      if (mine !== this.colourings || view !== this.state.view) return;
+      this.dispatch({ type: "coloured", ...answer });
+    } catch (error) {
+      this.dispatch({ type: "troubled", problem: asProblem(error, "the map of layers") });
     }
-    await this.draw(this.flat ? "surfaces_flat" : "surfaces");
-    if (!this.flat && !surfaces.hasWebgl()) {
-      this.noWebgl = true;
-      this.drawing = "flat";
-      await this.drawSurfaces();
-    } else if (this.noWebgl) flat.say(`${NO_WEBGL}: the same numbers are shown flat.`);
   }
 
-  async setDrawing(name) {
-    this.drawing = this.noWebgl && name === "surface" ? "flat" : name;
-    this.wishes.drawing = this.drawing;
-    if (!this.view) return;
-    await this.drawSurfaces();
-    this.onChange(this.state(), false);
+  /** Shows another line or layer in the place of the shown one, if the link lets that be chosen. @param {Partial<Wanted>} change */
+  pick(change) {
+    const { view, locked } = this.state;
+    if (view && !Object.keys(change).some((name) => locked.includes(name)))
+      this.load({ ...addressOf({ ...this.state, view }), ...change });
   }
 
-  async setQuality(name) {
-    this.quality = name;
-    this.controls();
-    await this.draw("hero");
-    this.onChange(this.state(), false);
+  /** Another line of the same width, where there is one of that name. @param {string} name */
+  pickLine(name) {
+    const { line, choices } = this.state.view ?? {};
+    if (name !== line?.name && choices?.some((choice) => choice.name === name && choice.bits === line?.bits))
+      this.pick({ method: name });
   }
 
-  /** Moves to another λ or γ of the shown line: in the browser, from what is already here. */
-  move({ gamma = this.at.gamma, lambda = this.at.lambda }) {
-    const { view } = this;
-    if (!view) return;
-    const next = {
-      gamma: isLocked("gamma") ? this.at.gamma : Math.min(Math.max(gamma, 0), view.gammas.length - 1),
-      lambda: isLocked("lambda") ? this.at.lambda : Math.min(Math.max(lambda, 0), view.lams.length - 1),
-    };
-    if (next.gamma === this.at.gamma && next.lambda === this.at.lambda) return;
-    this.at = next;
-    this.controls();
-    this.words();
-    this.redraw();
-    this.onChange(this.state(), false);
+  /** The layer that a point of a figure leads to. @param {any} event plotly's */
+  pickLayer(event) {
+    const layer = event.points[0]?.customdata?.[0];
+    if (Number.isInteger(layer) && layer >= 0) this.pick({ layer });
   }
 
-  /** Brings every figure to the shown point, see follow.js. */
-  redraw() {
-    this.follower ??= new Follower(() => this.at);
-    const off = this.flat ? "surfaces" : "surfaces_flat";
-    const shown = this.names.filter((name) => name !== off && this.hosts[name]);
-    shown.sort((a, b) => (a === "surfaces") - (b === "surfaces")); // last: scenes ask for their size, which lays out what has moved
-    this.follower.follow([this.rows, ...shown.map((name) => this.hosts[name])]);
-  }
-
-  play() {
-    if (!this.view || this.view.lams.length < 2 || isLocked("lambda")) return;
-    if (this.at.lambda === this.view.lams.length - 1) this.move({ lambda: 0 });
-    this.playing = setInterval(() => {
-      if (this.at.lambda >= this.view.lams.length - 1) this.stop();
-      else this.move({ lambda: this.at.lambda + 1 });
-    }, STEP_MS);
-    this.playLabel();
+  /** Another λ or γ of the shown line: in the browser, from what is already here. @param {{gamma?: number, lambda?: number}} to */
+  move(to) {
+    this.dispatch({ type: "moved", ...to });
   }
 
   stop() {
-    clearInterval(this.playing);
-    this.playing = null;
-    this.playLabel();
+    this.dispatch({ type: "stopped" });
   }
 
-  playLabel() {
-    const button = this.part("play");
-    if (button) {
-      button.textContent = this.playing ? "❚❚ pause" : "▶ play";
-      button.setAttribute("aria-pressed", String(Boolean(this.playing)));
-    }
+  render() {
+    const [state, before] = [this.state, this.rendered];
+    this.rendered = state;
+    this.root.classList.toggle("is-loading", state.phase === "next");
+    if (state.problem !== before.problem) this.report(state.problem);
+    if (state.view) this.renderView({ ...state, view: state.view }, before);
+    this.onState(state);
   }
 
-  controls() {
-    const { view } = this;
-    this.slider("lambda", view.lams.length, this.at.lambda, view.lam_texts, "λ");
-    this.slider("gamma", view.gammas.length, this.at.gamma, view.gamma_texts, "γ");
-    const gammaBox = this.part("gamma-box");
-    if (gammaBox) gammaBox.hidden = view.gammas.length < 2;
-    const still = view.lams.length < 2 && view.gammas.length < 2; // a single point: nothing to move
-    this.part("sliders")?.classList.toggle("is-off", still);
-    const band = this.part("band");
-    if (band) refill(band, bandPieces(view.band[this.at.gamma]));
-    for (const button of document.querySelectorAll(`[data-quality][data-for="${this.prefix}"]`)) {
-      button.parentElement.hidden = !view.figures.hero_accuracy;
-      button.setAttribute("aria-pressed", String(button.dataset.quality === this.quality));
-    }
+  /** @param {import("./state.js").Trouble|null} trouble */
+  report(trouble) {
+    const place = this.part("problem");
+    if (place) render(trouble && problemBlock(trouble), place);
   }
 
-  slider(name, count, position, texts, sign) {
-    const input = this.part(name);
-    if (!input) return;
-    input.max = String(count - 1);
-    input.value = String(position);
-    input.disabled = count < 2;
-    input.style.setProperty("--filled", count < 2 ? "0%" : `${(100 * position) / (count - 1)}%`);
-    input.setAttribute("aria-valuetext", `${sign} = ${texts[position]}`);
-    say(this.part(`${name}-value`), texts[position]);
+  /** @param {WithView} state @param {State} before */
+  renderView(state, before) {
+    for (const part of this.parts) part.render?.(this, state, before);
+    const changed = this.parts.flatMap((part) => part.cards.filter((card) => this.give(part, card, state)));
+    if (changed.length) this.drawing = this.draw(changed);
+    if (state.at !== before.at && state.view === before.view) this.follow(state);
   }
 
-  words() {
-    const { view, at } = this;
-    const pieces = view.sentences[at.gamma][at.lambda];
-    const place = this.part("sentence");
-    if (place && place.textContent !== plainText(pieces)) {
-      refill(
-        place,
-        pieces.map((piece) => (piece.role ? h("strong", { class: `role-${piece.role}` }, piece.text) : piece.text)),
-      );
-    }
-    const small = this.part("small-print");
-    if (small) {
-      const lines = view.small_print[at.gamma][at.lambda];
-      refill(
-        small,
-        view.explore ? h("span", { class: "tag", "data-testid": "explore", title: EXPLORE }, "explore") : null,
-        lines.join(" "),
-      );
-    }
-  }
-
-  copyText() {
-    const { view, at } = this;
-    const lines = [plainText(view.sentences[at.gamma][at.lambda]), ...view.small_print[at.gamma][at.lambda]];
-    const { model } = view.study;
-    lines.push(`${model.name}, ${view.line.title}, ${view.line.bits} bits, ${view.line.grid_text}. ${location.href}`);
-    return lines.join("\n");
-  }
-
-  table() {
-    const place = this.part("table");
-    if (!place) return;
-    fill(
-      place,
-      numbersTable(this.view.table, ([gamma, lambda]) => this.move({ gamma, lambda })),
-    );
-    this.markRow();
-  }
-
-  /** Marks the shown point's row; true like every step that could be made in place. */
-  markRow() {
-    const here = `${this.at.gamma},${this.at.lambda}`;
-    for (const row of this.part("table")?.querySelectorAll("tbody tr") ?? []) {
-      row.toggleAttribute("aria-current", row.dataset.at === here);
-    }
+  /**
+   * Gives a card its figure, none where it is not there, and says whether it is another one than it had.
+   * @param {Part} part
+   * @param {string} card
+   * @param {WithView} state
+   */
+  give(part, card, state) {
+    const host = this.hosts[card];
+    const name = part.figure?.(state, card) ?? null;
+    const figure = (name !== null && state.view.figures[name]) || null;
+    host.root.classList.toggle("is-off", name === null);
+    const [last, arrays] = this.given.get(card) ?? [];
+    if (figure === last && state.arrays === arrays) return false;
+    this.given.set(card, [figure, state.arrays]);
+    const note = (name !== null && part.note?.(state, card, figure !== null)) || "";
+    host.take(figure, state.at, state.arrays, note);
+    if (figure && note) host.say(note);
     return true;
   }
 
-  measured() {
-    const place = this.part("measured");
-    if (place)
-      fill(
-        place,
-        this.view.measured.map(({ name, text }) => h("div", {}, h("dt", {}, name), h("dd", {}, text))),
-      );
-  }
-
-  saveTable() {
-    const { view } = this;
-    if (!view) return;
-    const layer = view.layer === null ? "all-layers" : layerAt(view, view.layer).name;
-    download(
-      `${view.study.id}-${view.line.name}-${view.line.bits}bit-${layer}.csv`,
-      csv(view.table.columns, view.table.rows),
+  /**
+   * Draws cards that were given another figure: the main figure, which is seen before the others are made, then what is
+   * near the screen, and the rest while the page has nothing else to do.
+   * @param {string[]} cards
+   */
+  async draw(cards) {
+    const [main] = this.parts[0].cards;
+    if (cards.includes(main)) {
+      await this.hosts[main].draw();
+      this.dispatch({ type: "pictured" });
+      await painted();
+    }
+    const rest = this.parts.flatMap((part) =>
+      part.cards
+        .filter((card) => card !== main && cards.includes(card))
+        .map((card) => ({ part, card, host: this.hosts[card] })),
+    );
+    const now = rest.filter(({ part, host }) => part.eager || host.near);
+    for (const { part, card, host } of now) {
+      await host.draw();
+      await part.drawn?.(this, card);
+    }
+    whenIdle(
+      rest
+        .filter((later) => !now.includes(later))
+        .map(
+          ({ host }) =>
+            () =>
+              host.draw(),
+        ),
     );
   }
+
+  /** Brings every figure to the shown point, see follow.js. @param {WithView} state */
+  follow(state) {
+    const cards = this.parts.flatMap((part) => part.cards.filter((card) => part.figure?.(state, card) != null));
+    this.follower.follow([
+      ...this.parts.flatMap((part) => part.follows ?? []),
+      ...cards.map((card) => this.hosts[card]),
+    ]);
+  }
+}
+
+/** The arrays of a view by name, opened. @param {import("./state.js").View} view */
+async function openedArrays(view) {
+  const opened = Object.entries(view.arrays).map(async ([name, info]) => [
+    name,
+    openArray(await arrayBytes(view.study.id, info), info),
+  ]);
+  return Object.fromEntries(await Promise.all(opened));
 }

@@ -6,29 +6,37 @@
 
 import { h, say } from "../base/dom.js";
 import { number } from "../base/format.js";
-import { isLocked } from "../base/link.js";
 import { plotArea } from "../charts/plotly_internals.js";
+
+/** @typedef {(number|null)[]} Values null was not measured */
 
 /**
  * Position of the point of least error with drift ≤ radius; null where there is none. Of equal errors the smaller drift.
- * @param {(number|null)[]} drift
- * @param {(number|null)[]} error same length; null was not measured
+ * @param {Values} drift
+ * @param {Values} error same length
  * @param {number} radius in the unit of drift
  */
 export function boundedBest(drift, error, radius) {
+  /** @type {{position: number, error: number, drift: number}|null} */
   let best = null;
-  drift.forEach((value, index) => {
-    if (value === null || error[index] === null || value > radius) return;
-    if (best === null || error[index] < error[best] || (error[index] === error[best] && value < drift[best]))
-      best = index;
-  });
-  return best;
+  for (const [position, drifted] of drift.entries()) {
+    const off = error[position];
+    if (drifted === null || off === null || drifted > radius) continue;
+    if (best === null || off < best.error || (off === best.error && drifted < best.drift))
+      best = { position, error: off, drift: drifted };
+  }
+  return best === null ? null : best.position;
 }
 
-/** Puts the line on an explorer's plane. */
-export function radiusLine(explorer) {
+/**
+ * The line on an explorer's plane.
+ * @returns {import("./explorer.js").Part}
+ */
+export const radiusPart = () => ({ cards: [], wire: radiusLine });
+
+/** @param {import("./explorer.js").Explorer} explorer */
+function radiusLine(explorer) {
   const host = explorer.hosts.plane;
-  if (!host) return;
   const label = h("span", { class: "radius-label", "aria-hidden": "true", "data-testid": "radius-label" });
   const line = h(
     "div",
@@ -44,52 +52,53 @@ export function radiusLine(explorer) {
   );
   host.frame.after(line);
   host.tools.prepend(label);
+  /** @type {number|null} */
   let radius = null;
-  let place = null; // of the canvas in its card; asked for when it changes, because asking lays out the page
-  let chosen = null; // the λ position that this R selected; another one means that λ was moved elsewhere
+  /** Of the canvas in its card; asked for when it changes, because asking lays out the page. @type {{x: number, y: number}|null} */
+  let place = null;
+  /** The λ position that this R selected; another one means that λ was moved elsewhere. @type {number|null} */
+  let chosen = null;
 
+  /** The values over λ at the shown γ; null where the line has no such plane. */
   const facts = () => {
-    const known = explorer.view?.figures.plane?.radius;
-    const g = explorer.at.gamma;
-    return known ? { drift: known.drift[g], error: known.error[g], names: known.names, on: known.on } : null;
+    const { view, at } = explorer.state;
+    const all = view?.figures.plane?.radius;
+    return all ? { drift: all.drift[at.gamma], error: all.error[at.gamma], names: all.names, on: all.on } : null;
   };
+  const isLocked = () => explorer.state.locked.includes("lambda");
 
   function show() {
-    const known = facts();
+    const curve = facts();
     const area = plotArea(host.canvas);
-    line.hidden = !known || !area || !place;
-    if (line.hidden) return say(label, "");
-    const at = explorer.at.lambda;
-    if (radius === null || chosen !== at) {
-      [radius, chosen] = [known.drift[at], at];
-    }
-    if (radius === null) {
-      line.hidden = true; // the drift of this point was not measured
-      return say(label, "");
-    }
-    const best = boundedBest(known.drift, known.error, radius);
+    const { lambda } = explorer.state.at;
+    if (curve && area && place && (radius === null || chosen !== lambda))
+      [radius, chosen] = [curve.drift[lambda], lambda];
+    line.hidden = !curve || !area || !place || radius === null; // the drift of a point may not have been measured
+    if (!curve || !area || !place || radius === null) return say(label, "");
+    const best = boundedBest(curve.drift, curve.error, radius);
     const left = Math.min(Math.max(area.pixelOf(radius), area.left), area.left + area.width);
     line.style.left = `${place.x + left}px`;
     line.style.top = `${place.y + area.top}px`;
     line.style.height = `${area.height}px`;
-    const words = best === null ? `R = ${number(radius, 2)}` : `R = ${number(radius, 2)}: ${known.names[best]}`;
+    const words = best === null ? `R = ${number(radius, 2)}` : `R = ${number(radius, 2)}: ${curve.names[best]}`;
     say(label, words);
     line.setAttribute("aria-valuenow", number(radius, 3));
-    line.setAttribute("aria-valuemin", number(Math.min(...measured(known.drift)), 3));
-    line.setAttribute("aria-valuemax", number(Math.max(...measured(known.drift)), 3));
+    line.setAttribute("aria-valuemin", number(Math.min(...measured(curve.drift)), 3));
+    line.setAttribute("aria-valuemax", number(Math.max(...measured(curve.drift)), 3));
     line.setAttribute(
       "aria-valuetext",
-      best === null ? words : `drift up to ${number(radius, 2)}: least error on ${known.on} at ${known.names[best]}`,
+      best === null ? words : `drift up to ${number(radius, 2)}: least error on ${curve.on} at ${curve.names[best]}`,
     );
-    line.setAttribute("aria-disabled", String(isLocked("lambda")));
+    line.setAttribute("aria-disabled", String(isLocked()));
   }
 
+  /** @param {number} value */
   function set(value) {
-    const known = facts();
-    if (!known || isLocked("lambda")) return;
-    const drifts = measured(known.drift);
+    const curve = facts();
+    if (!curve || isLocked()) return;
+    const drifts = measured(curve.drift);
     radius = Math.min(Math.max(value, Math.min(...drifts)), Math.max(...drifts));
-    chosen = boundedBest(known.drift, known.error, radius) ?? explorer.at.lambda;
+    chosen = boundedBest(curve.drift, curve.error, radius) ?? explorer.state.at.lambda;
     explorer.stop();
     explorer.move({ lambda: chosen });
     show();
@@ -107,13 +116,14 @@ export function radiusLine(explorer) {
     if (area) set(area.valueAt(event.clientX - host.canvas.getBoundingClientRect().left));
   });
   line.addEventListener("keydown", (event) => {
-    const way = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1 }[event.key];
-    const known = facts();
-    if (!way || !known) return;
+    const way = WAYS[event.key];
+    const curve = facts();
+    const from = radius;
+    if (!way || !curve || from === null) return;
     event.preventDefault();
     event.stopPropagation(); // here the arrows are R's, elsewhere on the page λ's
-    const steps = measured(known.drift).sort((a, b) => way * (a - b));
-    set(steps.find((value) => way * (value - radius) > 1e-9) ?? radius);
+    const steps = measured(curve.drift).sort((a, b) => way * (a - b));
+    set(steps.find((value) => way * (value - from) > 1e-9) ?? from);
   });
   new MutationObserver(show).observe(host.root, { attributes: true, attributeFilter: ["data-drawn"] });
   new ResizeObserver(() => {
@@ -123,4 +133,8 @@ export function radiusLine(explorer) {
   }).observe(host.canvas);
 }
 
+/** @type {Object<string, 1|-1>} */
+const WAYS = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1 };
+
+/** @param {Values} values */
 const measured = (values) => values.filter((value) => value !== null);

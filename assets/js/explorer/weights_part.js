@@ -1,15 +1,16 @@
 /**
- * What the explorer shows of the weights beyond one kind of surface: other ways to pool their changes, and one group
- * weight by weight. Older studies have neither; the choice and the card are then not there.
- * @module weight_views
+ * The changes of the weights: as surfaces, flat or as a difference, and pooled as the person chooses. Older studies have
+ * one pooling and no difference; the choice is then not there.
+ * @module weights_part
  */
 
 import { fill, h } from "../base/dom.js";
-import { isLocked } from "../base/link.js";
-import { Explorer, FIGURES } from "./explorer.js";
-import { layerAt } from "./layer_choice.js";
+import { html, render } from "../base/html.js";
+import { layerAt } from "./state.js";
 
-const CARDS = ["inspector"]; // there only where the study holds a group
+const NO_WEBGL = "This browser draws no three-dimensional figures";
+const MISSING = "Surfaces of the weights are kept of a study’s first draw, if at all.";
+/** @type {[label: string, bySaliency: boolean][]} */
 const ORDERS = [
   ["inputs as stored", false],
   ["inputs by saliency", true],
@@ -24,90 +25,98 @@ const ORDERS = [
  * @returns {string} a key of `figures`; where the wish is not there the nearest that is
  */
 export function weightFigure(figures, card, drawing, pool) {
-  const pooled = (name) => (figures[`${name}:${pool}`] ? `${name}:${pool}` : name);
-  return pooled(
-    card === "surfaces_flat" && drawing === "difference" && figures.surfaces_difference ? "surfaces_difference" : card,
-  );
+  const kind =
+    card === "surfaces_flat" && drawing === "difference" && figures.surfaces_difference ? "surfaces_difference" : card;
+  return figures[`${kind}:${pool}`] ? `${kind}:${pool}` : kind;
 }
 
-export class WeightsExplorer extends Explorer {
-  /** As ``Explorer``; ``figures`` without those of this module, which are added. */
-  constructor({ figures = FIGURES, ...options }) {
-    super({ ...options, figures: [...figures, ...CARDS] });
-    this.pool = "max";
-  }
+/** The name of the figure of the weights that is shown. @param {import("./explorer.js").WithView} state */
+export const shownWeights = ({ view, drawing, pool }) =>
+  weightFigure(view.figures, drawing === "surface" ? "surfaces" : "surfaces_flat", drawing, pool);
 
-  wire() {
-    super.wire();
-    for (const select of this.poolSelects()) select.addEventListener("change", () => this.setPool(select.value));
-  }
+/** @returns {import("./explorer.js").Part} */
+export function weightsPart() {
+  return {
+    cards: ["surfaces_flat", "surfaces"], // scenes last: they ask for their size, which lays out what has moved
+    eager: true, // what a browser can't draw in three dimensions is known once it was tried
 
-  poolSelects() {
-    return document.querySelectorAll(`[data-pool][data-for="${this.prefix}"]`);
-  }
+    figure: (state, card) => ((card === "surfaces") === (state.drawing === "surface") ? shownWeights(state) : null),
 
-  state() {
-    return this.view ? { ...super.state(), pool: this.pool } : {};
-  }
+    note: ({ webgl }, _, has) => {
+      if (!has) return MISSING;
+      return webgl ? "" : `${NO_WEBGL}: the same numbers are shown flat.`;
+    },
 
-  async load(wanted) {
-    this.pool = wanted.pool ?? this.pool;
-    return super.load(wanted);
-  }
+    wire(explorer) {
+      for (const button of explorer.switches("drawing")) {
+        const { drawing } = button.dataset;
+        if (drawing === "surface" || drawing === "flat" || drawing === "difference")
+          button.addEventListener("click", () => explorer.dispatch({ type: "drawing", name: drawing }));
+      }
+      for (const select of pools(explorer))
+        select.addEventListener("change", () => explorer.dispatch({ type: "pool", name: select.value }));
+    },
 
-  async showAll() {
-    for (const name of CARDS) this.card(name)?.classList.toggle("is-off", !this.view.figures[name]);
-    this.surfaceTitle();
-    await super.showAll();
-  }
+    render(explorer, state, before) {
+      const { view, drawing, pool, webgl } = state;
+      const same = drawing === before.drawing && pool === before.pool && webgl === before.webgl;
+      if (same && view === before.view) return;
+      drawings(explorer, state);
+      poolings(explorer, state);
+      titles(explorer, state);
+    },
 
-  surfaceTitle() {
-    const { view } = this;
-    const name = layerAt(view, view.surface_layer)?.label ?? "";
-    const shown = view.layer === null ? `${name}, largest drift` : name;
-    const what = this.figureName("surfaces").endsWith(":signed") ? "Ŵ − W" : "|Ŵ − W|";
-    for (const host of [this.hosts.surfaces, this.hosts.surfaces_flat]) {
-      if (!host?.heading) continue;
-      host.heading.title = shown;
-      fill(host.heading, h("span", { class: "maths" }, what), h("span", { class: "card-note" }, `, ${shown}`));
-    }
-  }
+    drawn(explorer, card) {
+      if (card !== "surfaces" || explorer.hosts.surfaces.hasWebgl()) return undefined;
+      explorer.dispatch({ type: "flattened" });
+      return explorer.drawing;
+    },
+  };
+}
 
-  async setPool(name) {
-    this.pool = name;
-    if (!this.view) return;
-    await this.drawSurfaces();
-    this.onChange(this.state(), false);
-  }
+/** @param {import("./explorer.js").Explorer} explorer @returns {HTMLSelectElement[]} */
+const pools = (explorer) => explorer.switches("pool").filter((element) => element instanceof HTMLSelectElement);
 
-  /** Name of the array behind the drawing that is shown. */
-  get shownArray() {
-    const figure = this.view.figures[this.figureName(this.flat ? "surfaces_flat" : "surfaces")];
-    return figure?.bindings.find((binding) => binding.array !== undefined)?.array;
+/** @param {import("./explorer.js").Explorer} explorer @param {import("./explorer.js").WithView} state */
+function drawings(explorer, { view, drawing, webgl }) {
+  for (const button of explorer.switches("drawing")) {
+    button.setAttribute("aria-pressed", String(button.dataset.drawing === drawing));
+    if (button.dataset.drawing === "difference") button.hidden = !view.figures.surfaces_difference;
+    if (button.dataset.drawing === "surface" && !webgl) Object.assign(button, { disabled: true, title: NO_WEBGL });
   }
+}
 
-  async drawSurfaces() {
-    const { poolings } = this.view;
-    const options = (sorted) =>
-      poolings
-        .filter((one) => one.by_saliency === sorted)
-        .map(({ name, title }) => h("option", { value: name }, title));
-    for (const select of this.poolSelects()) {
-      fill(
-        select,
-        ORDERS.map(([label, sorted]) => h("optgroup", { label }, options(sorted))),
-      );
-      select.value = poolings.some(({ name }) => name === this.pool) ? this.pool : "max";
-      select.disabled = isLocked("pool");
-      select.parentElement.hidden = poolings.length < 2;
-    }
-    this.surfaceTitle();
-    await super.drawSurfaces();
+/** @param {import("./explorer.js").Explorer} explorer @param {import("./explorer.js").WithView} state */
+function poolings(explorer, { view, pool, locked }) {
+  const { poolings: offered } = view;
+  /** @param {boolean} sorted */
+  const options = (sorted) =>
+    offered
+      .filter(({ by_saliency }) => by_saliency === sorted)
+      .map(({ name, title }) => html`<option value=${name}>${title}</option>`);
+  for (const select of pools(explorer)) {
+    render(
+      ORDERS.map(([label, sorted]) => html`<optgroup label=${label}>${options(sorted)}</optgroup>`),
+      select,
+    );
+    select.value = offered.some(({ name }) => name === pool) ? pool : "max";
+    select.disabled = locked.includes("pool");
+    if (select.parentElement) select.parentElement.hidden = offered.length < 2;
   }
+}
 
-  figureName(card) {
-    return card.startsWith("surfaces")
-      ? weightFigure(this.view.figures, card, this.drawing, this.pool)
-      : super.figureName(card);
+/** @param {import("./explorer.js").Explorer} explorer @param {import("./explorer.js").WithView} state */
+function titles(explorer, { view, pool }) {
+  const name = layerAt(view, view.surface_layer)?.label ?? "";
+  const title = view.layer === null ? `${name}, largest drift` : name;
+  const signed = weightFigure(view.figures, "surfaces", "surface", pool).endsWith(":signed");
+  for (const { heading } of [explorer.hosts.surfaces, explorer.hosts.surfaces_flat]) {
+    if (!heading) continue;
+    heading.title = title;
+    fill(
+      heading,
+      h("span", { class: "maths" }, signed ? "Ŵ − W" : "|Ŵ − W|"),
+      h("span", { class: "card-note" }, `, ${title}`),
+    );
   }
 }

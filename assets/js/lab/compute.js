@@ -5,21 +5,25 @@
  */
 
 import { asProblem, listen, request } from "../base/client.js";
-import { fill, h, problem } from "../base/dom.js";
-import { layerAt } from "../explorer/layer_choice.js";
-import { initial, lamsOf, reduce } from "./preview.js";
-import { PreviewCard } from "./preview_card.js";
+import { layerAt } from "../explorer/state.js";
+import { lamsOf } from "./preview.js";
+
+/** @typedef {import("../base/types.d.ts").Recipe} Recipe */
+/** @typedef {import("./state.js").State} State */
+/** @typedef {import("./state.js").Action} Action */
 
 /** λ at which the layer is solved, denser than most studies. */
 export const LAMS = [0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3];
 const HELD_OUT = 8; // sequences on which unseen text is judged
+/** What is taken over from the recipe of the study's model. @type {(keyof Recipe)[]} */
+const KEPT = ["revision", "calibration", "samples", "length", "sampling", "seed", "indivisible"];
 
 /**
  * The recipe of the preview, or null where there is nothing to compute: no layer chosen, a line without λ, a method
  * that works on several linears at once, or a model whose calibration text is not known.
- * @param {object} view GET /studies/{id}/view
- * @param {{gamma: number, lambda: number}} at positions of the point shown
- * @param {object|undefined} suggested the recipe to begin with of GET /models, for the study's model
+ * @param {import("../explorer/state.js").View} view
+ * @param {import("../explorer/state.js").Point} at the point shown
+ * @param {Partial<Recipe>|undefined} suggested the recipe to begin with of GET /models, for the study's model
  * @param {{unit: string, tunes: string[]}|undefined} method the entry of GET /methods
  */
 export function recipeFor(view, at, suggested, method) {
@@ -27,11 +31,10 @@ export function recipeFor(view, at, suggested, method) {
   const base = view.study.recipe ?? suggested;
   if (!layer || !base?.calibration || !view.line.has_lam || method?.unit !== "layer") return null;
   const { line } = view;
-  const kept = ["revision", "calibration", "samples", "length", "sampling", "seed", "indivisible"];
   const gamma = view.gammas[at.gamma];
   const lambda = view.lams[at.lambda];
-  return {
-    ...Object.fromEntries(kept.filter((name) => base[name] !== undefined).map((name) => [name, base[name]])),
+  return /** @type {Partial<Recipe>} */ ({
+    ...Object.fromEntries(KEPT.filter((name) => base[name] !== undefined).map((name) => [name, base[name]])),
     model: view.study.model.name,
     bits: line.bits,
     grid: line.grid,
@@ -43,122 +46,103 @@ export function recipeFor(view, at, suggested, method) {
     inputs_from: "float",
     sweep: LAMS,
     only: layer.name,
-  };
+  });
 }
 
-export class Compute {
-  /**
-   * @param {{button: HTMLButtonElement, place: HTMLElement, show: (study: string) => Promise}} options `place` is for the
-   * preview's card, for errors and for the way back; `show` opens a study
-   */
-  constructor({ button, place, show }) {
-    Object.assign(this, { button, place, show, recipe: null, card: null });
-    this.known = Promise.all([request("/models"), request("/methods")]).catch(() => null);
-    button.addEventListener("click", () => this.start());
+/**
+ * The preview of the point that the Lab shows, or null where nothing can be computed.
+ * @param {Pick<State, "explored"|"offers">} state
+ */
+export function offered({ explored: { view, at }, offers }) {
+  if (!view || view.layer === null) return null;
+  const model = offers?.models.find(({ name }) => name === view.study.model.name);
+  const method = offers?.methods.find(({ name }) => name === view.line.method);
+  const recipe = recipeFor(view, at, model?.suggested, method);
+  return recipe && { recipe, title: layerAt(view, view.layer)?.label ?? "", from: view.study };
+}
+
+/**
+ * What a preview does beside the page: it asks the server for a run, listens to it, and opens its study.
+ * @param {object} page
+ * @param {() => State} page.state
+ * @param {(action: Action) => void} page.dispatch
+ * @param {(study: string) => Promise<void>} page.open opens a study
+ * @param {() => void} page.cancelled is called once the person's wish to stop has come true
+ * @returns {{start: () => void, cancel: () => void}}
+ */
+export function compute({ state, dispatch, open, cancelled }) {
+  /** @type {{close: () => void}|undefined} */
+  let stream;
+
+  /** @param {import("./state.js").Aside|null} aside what comes in the place of the card */
+  function over(aside) {
+    stream?.close();
+    dispatch({ type: "over", aside });
   }
 
-  /** To be told whenever the line, the layer or the point changes. */
-  async offer(view, at) {
-    const known = await this.known;
-    const model = known?.[0].models.find((one) => one.name === view?.study.model.name);
-    const method = known?.[1].methods.find((one) => one.name === view?.line.method);
-    this.recipe = view ? recipeFor(view, at, model?.suggested, method) : null;
-    this.title = this.recipe && layerAt(view, view.layer).label;
-    this.shown = view?.study;
-    if (!this.card && this.made !== this.shown?.id) fill(this.place);
-    this.button.hidden = this.recipe === null && this.card === null;
-    this.button.disabled = this.card !== null;
-  }
+  /** @param {string} run */
+  const stop = (run) => request(`/runs/${encodeURIComponent(run)}/cancel`, { method: "POST" });
 
-  async start() {
-    if (!this.recipe || this.card) return;
-    this.button.disabled = true;
-    Object.assign(this, { from: this.shown, id: null, stops: false });
-    this.card = new PreviewCard({ place: this.place, cancel: () => this.cancel() });
-    this.tell(initial(this.title, lamsOf(this.recipe)));
+  async function start() {
+    const offer = offered(state());
+    if (!offer || state().preview) return;
+    dispatch({ type: "begun", title: offer.title, lams: lamsOf(offer.recipe) });
     try {
-      const run = await request("/runs?lane=preview", { method: "POST", body: this.recipe });
-      this.id = run.id;
-      this.tell(initial(this.state.title, lamsOf(run.recipe)));
-      this.listen();
-      if (this.stops) await this.stop();
-    } catch (error) {
-      this.failed(asProblem(error));
-    }
-  }
-
-  /** A stream that breaks comes back by itself and may tell again what it told. */
-  listen() {
-    this.stream = listen(`/runs/${encodeURIComponent(this.id)}/events`, {
-      message: (event) => {
-        this.tell(reduce(this.state, event));
-        if (this.state.ended) this.ended(event);
-      },
-      state: (word) => this.tell({ ...this.state, lost: word === "lost" }),
-    });
-  }
-
-  tell(state) {
-    this.state = state;
-    this.card.show(state);
-    if (this.stops) this.card.stopping();
-  }
-
-  /** Asks for the end; a run that was not made yet is stopped when it is. */
-  async cancel() {
-    this.stops = true;
-    this.card.stopping();
-    if (this.id !== null) await this.stop().catch((error) => this.failed(asProblem(error)));
-  }
-
-  stop() {
-    return request(`/runs/${encodeURIComponent(this.id)}/cancel`, { method: "POST" });
-  }
-
-  /** The card stays until the study that it drew is there. */
-  async ended(event) {
-    this.stream.close();
-    if (event.type === "cancelled" && this.stops) {
-      this.close();
-      this.button.focus();
-      return;
-    }
-    if (event.type !== "finished") {
-      this.failed({
-        what: event.what ?? `The preview was ${event.type}.`,
-        where: event.where ?? "",
-        remedy: event.remedy ?? "",
+      const run = await request("/runs?lane=preview", { method: "POST", body: offer.recipe });
+      dispatch({ type: "made", run: run.id, lams: lamsOf(run.recipe) });
+      stream = listen(`/runs/${encodeURIComponent(run.id)}/events`, {
+        // A stream that breaks comes back by itself and may tell again what it told.
+        message: (event) => {
+          dispatch({ type: "event", event });
+          if (state().preview?.ended) end(event, run.id, offer.from);
+        },
+        state: (word) => dispatch({ type: "heard", lost: word === "lost" }),
       });
-      return;
-    }
-    const { from, id } = this;
-    this.made = id;
-    try {
-      await this.show(id);
+      if (state().preview?.stopping) await stop(run.id); // the wish came before there was a run
     } catch (error) {
-      this.failed(asProblem(error));
+      over({ problem: asProblem(error) });
+    }
+  }
+
+  async function cancel() {
+    dispatch({ type: "stopping" });
+    const { run } = state();
+    if (run !== null) await stop(run).catch((error) => over({ problem: asProblem(error) }));
+  }
+
+  /**
+   * The card stays until the study that it drew is there.
+   * @param {import("../base/types.d.ts").RunEvent} event the last
+   * @param {string} run
+   * @param {{id: string, title: string}} from the study that was shown
+   */
+  async function end(event, run, from) {
+    stream?.close();
+    if (event.type === "cancelled" && state().preview?.stopping) {
+      over(null);
+      cancelled();
       return;
     }
-    const back = h("button", {
-      type: "button",
-      class: "quiet",
-      "data-testid": "compute-back",
-      on: { click: () => this.show(from.id) },
-    });
-    back.textContent = `Back to ${from.title}`;
-    this.close(h("p", { class: "computing", role: "status" }, "This layer alone, computed here. ", back));
+    if (event.type === "finished") {
+      try {
+        await open(run);
+        over({ study: run, from });
+      } catch (error) {
+        over({ problem: asProblem(error) });
+      }
+      return;
+    }
+    over({ problem: { what: `The preview was ${event.type}.`, where: "", remedy: "", ...partsOf(event) } });
   }
 
-  failed(error) {
-    this.close(problem(error, { "data-testid": "compute-problem" }));
-  }
+  return { start, cancel };
+}
 
-  /** Takes the card away; something may come in its place. */
-  close(instead = null) {
-    this.stream?.close();
-    this.card = null;
-    this.button.disabled = false;
-    this.button.hidden = this.recipe === null;
-    fill(this.place, instead);
-  }
+/**
+ * What the end of a run says of its reason.
+ * @param {import("../base/types.d.ts").RunEvent} event
+ */
+function partsOf(event) {
+  if (event.type === "interrupted") return { what: event.what };
+  return event.type === "failed" ? { what: event.what, where: event.where, remedy: event.remedy } : {};
 }

@@ -6,10 +6,22 @@
 import { ENDS } from "../base/contract.js";
 import { format, plain } from "../base/format.js";
 
-/** What a point says, by the names of the curves. */
-const VALUES = { recon: "relative_recon", heldOut: "relative_held_out", sar: "relative_sar" };
+/** @typedef {import("../base/types.d.ts").RunEvent} RunEvent */
+/** @typedef {import("../base/types.d.ts").Recipe} Recipe */
+/** @typedef {"recon"|"heldOut"|"sar"} Curve */
+/** @typedef {Record<Curve, number|null>} Values of one point; null was not measured */
+/**
+ * @typedef {object} Preview
+ * @property {string} title of the layer
+ * @property {number[]} lams of the curve, all of them
+ * @property {(Values|null)[]} points at each λ, null where it is not solved yet
+ * @property {string} stage where the run stands
+ * @property {boolean} lost whether the server is silent
+ * @property {boolean} stopping whether the person wants it to end
+ * @property {string|null} ended the event that was the last
+ */
 
-/** The λ of a recipe's curve, in order: those of its sweep and its own. */
+/** The λ of a recipe's curve, in order: those of its sweep and its own. @param {Partial<Recipe>} recipe */
 export function lamsOf(recipe) {
   const own = typeof recipe.lambda === "number" ? [recipe.lambda] : [];
   return [...new Set([...(recipe.sweep ?? []), ...own])].sort((a, b) => a - b);
@@ -19,6 +31,7 @@ export function lamsOf(recipe) {
  * The state before the first event.
  * @param {string} title of the layer
  * @param {number[]} lams of the curve, all of them
+ * @returns {Preview}
  */
 export function initial(title, lams) {
   return {
@@ -27,62 +40,77 @@ export function initial(title, lams) {
     points: new Array(lams.length).fill(null),
     stage: "waiting for a device",
     lost: false,
+    stopping: false,
     ended: null,
   };
 }
 
 /**
  * The state after one more event. A point that is told again (a stream that begins anew) takes its own place again.
- * @param {object} state
- * @param {object} event JSON of sarqc/events.py
+ * @param {Preview} before
+ * @param {RunEvent} event
+ * @returns {Preview}
  */
-export function reduce(state, event) {
-  const next = { ...state, lost: false };
-  if (event.type === "stage")
-    next.stage = event.detail && event.name === "loading" ? `${event.name} ${event.detail}` : event.name;
-  if (event.type === "started") Object.assign(next, { stage: "statistics of the calibration text", ended: null });
-  if (event.type === "point_done") {
-    const [lams, points] = [[...state.lams], [...state.points]];
-    lams[event.index] = event.lam;
-    points[event.index] = Object.fromEntries(Object.entries(VALUES).map(([name, key]) => [name, event[key] ?? null]));
-    Object.assign(next, { lams: lams.slice(0, event.total), points: points.slice(0, event.total) });
+export function reduce(before, event) {
+  const state = { ...before, lost: false };
+  if (ENDS.includes(event.type)) return { ...state, ended: event.type };
+  switch (event.type) {
+    case "stage":
+      return {
+        ...state,
+        stage: event.detail && event.name === "loading" ? `${event.name} ${event.detail}` : event.name,
+      };
+    case "started":
+      return { ...state, stage: "statistics of the calibration text", ended: null };
+    case "point_done": {
+      const [lams, points] = [[...state.lams], [...state.points]];
+      lams[event.index] = event.lam;
+      points[event.index] = {
+        recon: event.relative_recon ?? null,
+        heldOut: event.relative_held_out ?? null,
+        sar: event.relative_sar ?? null,
+      };
+      return { ...state, lams: lams.slice(0, event.total), points: points.slice(0, event.total) };
+    }
+    default:
+      return state;
   }
-  if (ENDS.includes(event.type)) next.ended = event.type;
-  return next;
 }
 
-/** How many points are there. */
+/** How many points are there. @param {Preview} state */
 export const solved = (state) => state.points.filter(Boolean).length;
 
-/** The values of one curve at every λ, null where none came yet. */
+/** The values of one curve at every λ, null where none came yet. @param {Preview} state @param {Curve} name */
 export const valuesOf = (state, name) => state.points.map((point) => point?.[name] ?? null);
 
-/** Where the preview stands, in a few words. */
+/** Where the preview stands, in a few words. @param {Preview} state */
 export function words(state) {
+  if (state.stopping) return "stopping";
   if (state.lost) return "the server does not answer just now; the preview goes on without this page";
   const done = solved(state);
   if (!done) return state.stage === "quantizing" ? "statistics of the calibration text" : state.stage;
-  const said = `${done} of ${state.points.length} λ solved`;
-  return state.ended === "finished" ? `${said}, opening` : said;
+  const progress = `${done} of ${state.points.length} λ solved`;
+  return state.ended === "finished" ? `${progress}, opening` : progress;
 }
 
-/** The curves in words, for those who do not see them. */
+/** @type {[Curve, string][]} */
+const SPOKEN = [
+  ["recon", "reconstruction error on calibration text"],
+  ["heldOut", "reconstruction error on unseen text"],
+  ["sar", "weight drift, L_sar,"],
+];
+
+/** The curves in words, for those who do not see them. @param {Preview} state */
 export function sentence(state) {
   const head = `${state.title}: ${solved(state)} of ${state.points.length} λ solved`;
-  const told = [
-    ["recon", "reconstruction error on calibration text"],
-    ["heldOut", "reconstruction error on unseen text"],
-    ["sar", "weight drift, L_sar,"],
-  ].flatMap(([name, what]) => {
-    const values = valuesOf(state, name);
-    const known = values.map((value, index) => [state.lams[index], value]).filter(([, value]) => value !== null);
-    if (!known.length) return [];
-    const [first, last] = [known[0], known.at(-1)].map(
-      ([lam, value]) => `${format(value, "error")} at λ = ${plain(lam)}`,
+  const curves = SPOKEN.flatMap(([name, what]) => {
+    const ends = valuesOf(state, name).flatMap((value, index) =>
+      value === null ? [] : [`${format(value, "error")} at λ = ${plain(state.lams[index])}`],
     );
-    return [`${what} ${known.length > 1 ? `goes from ${first} to ${last}` : `is ${first}`}`];
+    if (!ends.length) return [];
+    return [`${what} ${ends.length > 1 ? `goes from ${ends[0]} to ${ends.at(-1)}` : `is ${ends[0]}`}`];
   });
-  return `${[head, ...told].join("; ")}.`;
+  return `${[head, ...curves].join("; ")}.`;
 }
 
 /**

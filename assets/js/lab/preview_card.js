@@ -4,62 +4,70 @@
  * @module preview_card
  */
 
-import { fill, h, say } from "../base/dom.js";
 import { format, plain } from "../base/format.js";
-import { axis, curve, endLabels, frame, panel } from "../charts/chart.js";
+import { html, render } from "../base/html.js";
+import { axis, curve, endLabels, frame, isMeasured, panel } from "../charts/chart.js";
 import { Board, label, mark, ROLES } from "../charts/svg.js";
 import { honestRange, sentence, solved, valuesOf, words } from "./preview.js";
 
-const LOOKS = { recon: ROLES.recon, heldOut: ROLES.heldOut, sar: ROLES.drift };
+/** @typedef {import("./preview.js").Preview} Preview */
+/** @typedef {import("./preview.js").Curve} Curve */
+/** @typedef {import("../charts/chart.js").Values} Values */
+/** @typedef {import("../charts/chart.js").Panel} Panel */
+/** @typedef {import("../charts/chart.js").Box} Box */
+/** @typedef {import("../charts/svg.js").Role} Role */
+/** @typedef {import("../charts/svg.js").Drawn} Drawn */
+
 const STAGGER_MS = 25; // between points that came together
+/** @type {Record<Curve, Role>} */
+const LOOKS = { recon: ROLES.recon, heldOut: ROLES.heldOut, sar: ROLES.drift };
 
 export class PreviewCard {
-  /**
-   * @param {{place: HTMLElement, cancel: () => void}} options
-   */
-  constructor({ place, cancel }) {
+  /** @param {() => void} cancel */
+  constructor(cancel) {
+    this.cancel = cancel;
+    /** @type {Preview|null} */
     this.state = null;
     this.drawn = 0; // points of the last drawing
-    this.title = h("h2", { class: "preview-title", id: "preview-title" });
-    this.words = h("p", { class: "preview-words", role: "status", "data-testid": "preview-words" });
-    this.button = h(
-      "button",
-      { type: "button", class: "act-quiet", "data-testid": "preview-cancel", on: { click: cancel } },
-      "Cancel",
-    );
-    const chart = h("div", { class: "preview-chart", "data-testid": "preview-chart" });
-    this.element = h(
-      "section",
-      { class: "card preview", "aria-labelledby": "preview-title", "data-testid": "preview" },
-      h("header", { class: "preview-head" }, h("div", {}, this.title, this.words), this.button),
-      chart,
-    );
-    fill(place, this.element);
-    this.board = new Board(chart, (size) => this.scene(size));
+    this.element = document.createElement("section");
+    this.element.className = "card preview";
+    this.element.setAttribute("aria-labelledby", "preview-title");
+    this.element.dataset.testid = "preview";
+    this.header = document.createElement("header");
+    this.header.className = "preview-head";
+    const chart = document.createElement("div");
+    chart.className = "preview-chart";
+    chart.dataset.testid = "preview-chart";
+    this.element.append(this.header, chart);
+    this.board = new Board(chart, (size) => (this.state ? this.scene(this.state, size) : []));
     this.board.svg.setAttribute("role", "img");
   }
 
-  /** Shows a state of preview.js. */
+  /** @param {Preview} state */
   show(state) {
     this.drawn = this.state === null ? 0 : solved(this.state);
     this.state = state;
-    say(this.title, `${state.title}, computed here`);
-    say(this.words, words(state));
-    this.button.disabled = state.ended !== null;
+    render(
+      html`<div>
+          <h2 class="preview-title" id="preview-title">${state.title}, computed here</h2>
+          <p class="preview-words" role="status" data-testid="preview-words">${words(state)}</p>
+        </div>
+        <button type="button" class="act-quiet" data-testid="preview-cancel" ?disabled=${state.stopping || state.ended !== null}
+          @click=${this.cancel}>Cancel</button>`,
+      this.header,
+    );
     this.element.dataset.points = String(solved(state));
     this.board.describe(sentence(state));
     this.board.redraw();
     this.drawn = solved(state); // a drawing for another size has nothing that is new
   }
 
-  /** While the server is asked to stop. */
-  stopping() {
-    this.button.disabled = true;
-    say(this.words, "stopping");
-  }
-
-  scene({ width, height }) {
-    if (!this.state) return [];
+  /**
+   * @param {Preview} state
+   * @param {import("../charts/svg.js").Size} size
+   * @returns {Drawn[]}
+   */
+  scene(state, { width, height }) {
     const beside = width > 600;
     const [left, right] = [52, 88];
     const boxes = beside
@@ -72,70 +80,89 @@ export class PreviewCard {
           { left, right: width - right, top: height / 2 + 32, bottom: height - 32 },
         ];
     return [
-      this.panel(boxes[0], "Reconstruction error", [
+      this.panel(state, boxes[0], "Reconstruction error", [
         ["heldOut", "unseen"],
         ["recon", "calibration"],
       ]),
-      this.panel(boxes[1], "Weight drift (L_sar)", [["sar", "drift"]]),
+      this.panel(state, boxes[1], "Weight drift (L_sar)", [["sar", "drift"]]),
     ];
   }
 
-  /** One panel: its curves as far as they go, each with its name at its last point. */
-  panel(box, title, curves) {
-    const { lams } = this.state;
-    const known = curves.map(([name, text]) => ({ role: LOOKS[name], text, values: valuesOf(this.state, name) }));
-    const at = panel(
-      box,
-      lams.length,
-      honestRange(
-        lams,
-        known.map(({ values }) => values),
-      ),
+  /**
+   * One panel: its curves as far as they go, each with its name at its last point.
+   * @param {Preview} state
+   * @param {Box} box
+   * @param {string} title
+   * @param {[Curve, string][]} names of its curves, and their words
+   * @returns {Drawn}
+   */
+  panel(state, box, title, names) {
+    const { lams } = state;
+    const curves = names.map(([name, text]) => ({ role: LOOKS[name], text, values: valuesOf(state, name) }));
+    const range = honestRange(
+      lams,
+      curves.map(({ values }) => values),
     );
-    const any = known.some(({ values }) => values.some(Number.isFinite));
-    const last = Math.max(...known.map(({ values }) => values.findLastIndex(Number.isFinite)));
+    const at = panel(box, lams.length, range);
+    const last = Math.max(...curves.map(({ values }) => values.findLastIndex(isMeasured)));
+    /** @param {number|null} value */
     const inside = (value) => value === null || (value >= at.range[0] && value <= at.range[1]);
-    const ends = known.filter(({ values }) => last >= 0 && Number.isFinite(values[last]) && inside(values[last]));
+    const ends = curves.flatMap(({ role, text, values }) => {
+      const value = values[last];
+      return isMeasured(value) && inside(value) ? [{ value, text, role }] : [];
+    });
     return [
-      any
+      last >= 0
         ? frame(at, title, (value) => plain(value))
         : label(at.left - 6, at.top - 14, title, { fill: "var(--ink)", weight: 600 }),
       axis(at, lams.map(plain)),
-      known.map(({ role, values }) => [
+      curves.map(({ role, values }) => [
         this.line(
           at,
           values.map((value) => (inside(value) ? value : null)),
           role,
         ),
-        this.outside(at, values, inside, role),
+        outside(
+          at,
+          values.map((value) => (inside(value) ? null : value)),
+          role,
+        ),
       ]),
-      endLabels(
-        { ...at, right: at.x(Math.max(last, 0)) },
-        ends.map(({ role, text, values }) => ({ value: values[last], text, role })),
-      ),
+      endLabels({ ...at, right: at.x(Math.max(last, 0)) }, ends),
     ];
   }
 
-  /** A curve, whose new points come into sight one after the other. */
+  /**
+   * A curve, whose new points come into sight one after the other.
+   * @param {Panel} at
+   * @param {Values} values
+   * @param {Role} role
+   * @returns {Drawn}
+   */
   line(at, values, role) {
-    const [path, , marks] = curve(at, values, role, { size: 3 });
-    marks.forEach((one, index) => {
-      if (!one || index < this.drawn) return;
-      one.setAttribute("class", "arrives");
-      one.style.animationDelay = `${STAGGER_MS * (index - this.drawn)}ms`;
+    const marks = values.map((value, index) => {
+      if (!isMeasured(value)) return null;
+      const late = STAGGER_MS * (index - this.drawn);
+      const arrival = late >= 0 ? { class: "arrives", style: `animation-delay: ${late}ms` } : {};
+      return mark(role.shape, at.x(index), at.y(value), 3, { fill: role.color, ...arrival });
     });
-    return [path, marks];
-  }
-
-  /** Points off the scale, at its edge with their value. */
-  outside(at, values, inside, role) {
-    return values.map((value, index) => {
-      if (inside(value)) return null;
-      const y = value > at.range[1] ? at.top + 6 : at.bottom - 6;
-      return [
-        mark(role.shape, at.x(index), y, 3, { fill: role.color }),
-        label(at.x(index) + 8, y, format(value, "error"), { fill: role.ink, size: 12 }),
-      ];
-    });
+    return [curve(at, values, role, { marks: false }), marks];
   }
 }
+
+/**
+ * Points off the scale, at its edge with their value.
+ * @param {Panel} at
+ * @param {Values} values
+ * @param {Role} role
+ * @returns {Drawn}
+ */
+const outside = (at, values, role) =>
+  values.map((value, index) => {
+    if (!isMeasured(value)) return null;
+    const y = value > at.range[1] ? at.top + 6 : at.bottom - 6;
+    return [
+      mark(role.shape, at.x(index), y, 3, { fill: role.color }),
+      label(at.x(index) + 8, y, format(value, "error"), { fill: role.ink, size: 12 }),
+    ];
+  });

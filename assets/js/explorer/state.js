@@ -1,0 +1,237 @@
+/**
+ * What an explorer shows, as plain data, and what becomes of it with each thing that happens. Pure: no page, no request.
+ * @module explorer/state
+ */
+
+import { nearest } from "../base/address_bar.js";
+
+/** @typedef {import("../charts/bind.js").Point} Point */
+/** @typedef {import("../base/problem.js").Trouble} Trouble */
+/** @typedef {import("../base/types.d.ts").Quality} Quality */
+/** @typedef {import("../base/types.d.ts").Drawing} Drawing */
+/** @typedef {{text: string, role?: string|null}} Piece of a sentence */
+/** @typedef {{key: string, title: string, kind: string}} Column */
+/** @typedef {{columns: Column[], rows: Object<string, any>[]}} Table */
+/** @typedef {{drift: (number|null)[][], error: (number|null)[][], names: string[], on: string}} Radius what R is chosen among, by γ and λ */
+/** @typedef {import("../charts/bind.js").Figure & {radius?: Radius}} Figure of which the plane alone has a radius */
+/** @typedef {{index: number, label: string, name: string, block: number, expert: number|null}} Layer */
+/** @typedef {{blocks: number[], experts: number[], tokens: (number|null)[][], channels: number, words: string}} Tokens */
+/**
+ * @typedef {object} View what GET /studies/{id}/view says of one line and layer, for every γ and λ (sarqc/figures/view.py)
+ * @property {{id: string, title: string, model: {name: string}, recipe: Object<string, any>|null}} study
+ * @property {{name: string, method: string, title: string, has_lam: boolean, bits: number, grid: string,
+ *   grid_text: string, group_size: number|null}} line
+ * @property {number|null} layer null for all layers
+ * @property {Layer[]} layers that can be chosen next
+ * @property {[block: number, first: number][]|null} blocks of a mixture with the first layer of each
+ * @property {string} scale
+ * @property {{name: string, title: string}[]} scales
+ * @property {string|null} quantity
+ * @property {{name: string, title: string}[]} quantities
+ * @property {number|null} draw null for the mean over all
+ * @property {number[]} draws
+ * @property {{method: string, bits: number}} default
+ * @property {{name: string, method: string, title: string, bits: number}[]} choices
+ * @property {number[]} lams
+ * @property {(number|null)[]} gammas
+ * @property {string[]} lam_texts
+ * @property {string[]} gamma_texts
+ * @property {Point} start
+ * @property {boolean[][]} band
+ * @property {Piece[][][]} sentences
+ * @property {string[][][]} small_print
+ * @property {Object<string, Figure|null>} figures
+ * @property {Object<string, {file: string, version: string, offset: number, length: number, dtype: string, shape: number[],
+ *   scale: number, zero?: number}>} arrays
+ * @property {{name: string, title: string, by_saliency: boolean}[]} poolings
+ * @property {number} surface_layer whose weights are drawn
+ * @property {Table} table
+ * @property {Tokens|null} tokens
+ * @property {{name: string, text: string}[]} measured
+ * @property {boolean} explore
+ */
+/** @typedef {Object<string, import("../charts/bind.js").Opened>} Arrays opened, by name */
+/** @typedef {"blocks"|"experts"} Level */
+/**
+ * @typedef {object} Wanted what is asked for, as an address says it; all but the study may be left open
+ * @property {string} study
+ * @property {string} [method] a line's name
+ * @property {number} [bits]
+ * @property {number|"all"} [layer]
+ * @property {number} [lambda] the nearest of the line is shown
+ * @property {number} [gamma]
+ * @property {string} [scale]
+ * @property {number|"all"} [draw]
+ * @property {string|null} [quantity]
+ * @property {Quality} [show]
+ * @property {Drawing} [drawing]
+ * @property {string} [pool]
+ */
+/**
+ * @typedef {object} State
+ * @property {View|null} view
+ * @property {Arrays} arrays of the view
+ * @property {Point} at the point shown
+ * @property {"first"|"drawn"|"next"} phase no view has been drawn to the end yet; the view is drawn; another is coming
+ * @property {boolean} pictured whether the first view's main figure has been drawn
+ * @property {Trouble|null} problem
+ * @property {Quality} quality of the main figure
+ * @property {Drawing} drawing of the weights
+ * @property {Drawing|undefined} wish the drawing that a person chose; undefined while it is what fits the screen
+ * @property {boolean} webgl false once the browser could draw nothing in three dimensions
+ * @property {string} pool what a cell of the drawing says
+ * @property {Level} level of the map, where the chosen layer is one of a mixture
+ * @property {boolean} playing whether λ moves by itself
+ * @property {string[]} locked what a link keeps as it is
+ */
+/**
+ * @typedef {{type: "requested"} | {type: "opened", view: View, arrays: Arrays, wanted: Wanted} | {type: "pictured"}
+ *   | {type: "drawn"} | {type: "failed", problem: Trouble} | {type: "troubled", problem: Trouble}
+ *   | {type: "coloured", quantity: string|null, figures: Object<string, Figure|null>}
+ *   | {type: "moved", gamma?: number, lambda?: number} | {type: "played"} | {type: "stopped"}
+ *   | {type: "quality", name: Quality} | {type: "drawing", name: Drawing} | {type: "flattened"}
+ *   | {type: "pool", name: string} | {type: "level", name: Level}} Action
+ */
+
+/**
+ * The state before anything is there.
+ * @param {{narrow?: boolean, locked?: string[]}} [page] whether the screen is narrow, and what the link locks
+ * @returns {State}
+ */
+export function initial({ narrow = false, locked = [] } = {}) {
+  return {
+    view: null,
+    arrays: {},
+    at: { gamma: 0, lambda: 0 },
+    phase: "first",
+    pictured: false,
+    problem: null,
+    quality: "perplexity",
+    drawing: narrow ? "flat" : "surface",
+    wish: undefined,
+    webgl: true,
+    pool: "max",
+    level: "experts",
+    playing: false,
+    locked,
+  };
+}
+
+/**
+ * The state after something happened; the same object where nothing changes.
+ * @param {State} state
+ * @param {Action} action
+ * @returns {State}
+ */
+export function reduce(state, action) {
+  switch (action.type) {
+    case "requested":
+      return state.view ? { ...state, phase: "next" } : state; // the first time there is nothing to dim
+    case "opened":
+      return opened(state, action);
+    case "pictured":
+      return state.pictured ? state : { ...state, pictured: true };
+    case "drawn":
+      return { ...state, phase: "drawn", problem: null };
+    case "failed":
+      return { ...state, phase: state.phase === "first" ? "first" : "drawn", problem: action.problem };
+    case "troubled":
+      return { ...state, problem: action.problem };
+    case "coloured":
+      return state.view ? { ...state, problem: null, view: coloured(state.view, action) } : state;
+    case "moved":
+      return moved(state, action);
+    case "played":
+      return played(state);
+    case "stopped":
+      return state.playing ? { ...state, playing: false } : state;
+    case "quality":
+      return { ...state, quality: action.name };
+    case "drawing": {
+      const drawing = drawable(state, action.name);
+      return { ...state, drawing, wish: drawing };
+    }
+    case "flattened":
+      return { ...state, webgl: false, drawing: drawable({ webgl: false }, state.drawing) };
+    case "pool":
+      return { ...state, pool: action.name };
+    case "level":
+      return { ...state, level: action.name };
+  }
+}
+
+/** @type {(state: {webgl: boolean}, drawing: Drawing) => Drawing} */
+const drawable = ({ webgl }, drawing) => (drawing === "surface" && !webgl ? "flat" : drawing);
+
+/** @type {(state: State, news: {view: View, arrays: Arrays, wanted: Wanted}) => State} */
+function opened(state, { view, arrays, wanted }) {
+  return {
+    ...state,
+    view,
+    arrays,
+    at: {
+      gamma: nearest(view.gammas, wanted.gamma) ?? view.start.gamma,
+      lambda: nearest(view.lams, wanted.lambda) ?? view.start.lambda,
+    },
+    quality: wanted.show === "accuracy" && view.figures.hero_accuracy ? "accuracy" : "perplexity",
+    drawing: drawable(state, wanted.drawing ?? state.drawing),
+    wish: wanted.drawing ?? state.wish,
+    pool: wanted.pool ?? state.pool,
+  };
+}
+
+/** The map of layers by another quantity; everything else of the view is the same object as before.
+ * @type {(view: View, news: {quantity: string|null, figures: Object<string, Figure|null>}) => View} */
+function coloured(view, { quantity, figures: { map, map_experts } }) {
+  return { ...view, quantity, figures: { ...view.figures, map, map_experts } };
+}
+
+/** @type {(state: State, to: {gamma?: number, lambda?: number}) => State} */
+function moved(state, { gamma = state.at.gamma, lambda = state.at.lambda }) {
+  const { view, at, locked } = state;
+  if (!view) return state;
+  const next = {
+    gamma: locked.includes("gamma") ? at.gamma : Math.min(Math.max(gamma, 0), view.gammas.length - 1),
+    lambda: locked.includes("lambda") ? at.lambda : Math.min(Math.max(lambda, 0), view.lams.length - 1),
+  };
+  return next.gamma === at.gamma && next.lambda === at.lambda ? state : { ...state, at: next };
+}
+
+/** λ begins to move by itself, from the start where it stands at the end. @type {(state: State) => State} */
+function played(state) {
+  const { view, at, locked } = state;
+  if (!view || view.lams.length < 2 || locked.includes("lambda")) return state;
+  const from = at.lambda === view.lams.length - 1 ? moved(state, { lambda: 0 }) : state;
+  return { ...from, playing: true };
+}
+
+/**
+ * What an address says of a state: what to ask for, in order to see the same again.
+ * @param {State & {view: View}} state
+ * @returns {Wanted}
+ */
+export function addressOf({ view, at, quality, wish, pool }) {
+  return {
+    study: view.study.id,
+    method: view.line.name,
+    bits: view.line.bits,
+    layer: view.layer === null ? "all" : view.layer,
+    lambda: view.line.has_lam ? view.lams[at.lambda] : undefined, // nothing to carry over to another line
+    gamma: view.gammas[at.gamma] ?? undefined,
+    scale: view.scale,
+    quantity: view.quantity,
+    draw: view.draw ?? "all",
+    show: quality,
+    drawing: wish,
+    pool,
+  };
+}
+
+/** The layer at a position in the model, if it is among those that the view has.
+ * @param {{layers: Layer[]}} view
+ * @param {number} index
+ */
+export const layerAt = (view, index) => view.layers.find((layer) => layer.index === index);
+
+/** The name of a file about the shown line. @param {View} view @param {string} what */
+export const fileName = ({ study, line }, what) => `${study.id}-${line.name}-${line.bits}bit-${what}`;

@@ -1,0 +1,57 @@
+/**
+ * The sentence about the shown point, what is printed small below it, and both as text to copy.
+ * @module words_part
+ */
+
+import { copyFrom } from "../base/clipboard.js";
+import { html, nothing, render } from "../base/html.js";
+
+const EXPLORE = "Inputs of each layer come from the float model; a final run, on quantized layers, differs slightly.";
+
+/** The pieces of a sentence as text. @param {import("./state.js").Piece[]} pieces */
+export const plainText = (pieces) => pieces.map((piece) => piece.text).join("");
+
+/** @returns {import("./explorer.js").Part} */
+export function wordsPart() {
+  return {
+    cards: [],
+
+    wire(explorer) {
+      const button = explorer.part("copy");
+      button?.addEventListener("click", () => {
+        const { view, at } = explorer.state;
+        if (view) copyFrom(button, asText(view, at, location.href));
+      });
+    },
+
+    render(explorer, { view, at }, before) {
+      if (view === before.view && at === before.at) return;
+      const pieces = view.sentences[at.gamma][at.lambda];
+      const sentence = explorer.part("sentence");
+      if (sentence && sentence.textContent !== plainText(pieces)) {
+        render(
+          pieces.map(({ text, role }) => (role ? html`<strong class=${`role-${role}`}>${text}</strong>` : text)),
+          sentence,
+        );
+      }
+      const small = explorer.part("small-print");
+      if (!small) return;
+      const tag = html`<span class="tag" data-testid="explore" title=${EXPLORE}>explore</span>`;
+      render([view.explore ? tag : nothing, view.small_print[at.gamma][at.lambda].join(" ")], small);
+    },
+  };
+}
+
+/**
+ * What is said of a point, with what it was measured on and where it is to be seen.
+ * @param {import("./state.js").View} view
+ * @param {import("./state.js").Point} at
+ * @param {string} address
+ */
+export function asText({ study, line, sentences, small_print }, at, address) {
+  return [
+    plainText(sentences[at.gamma][at.lambda]),
+    ...small_print[at.gamma][at.lambda],
+    `${study.model.name}, ${line.title}, ${line.bits} bits, ${line.grid_text}. ${address}`,
+  ].join("\n");
+}

@@ -1,0 +1,313 @@
+/**
+ * The Lab around its explorer, as plain data: which studies there are, what the address asked for, what the lists above
+ * the figures offer, and the preview that is being computed. Pure: no page, no request.
+ * @module lab/state
+ */
+
+import { fit, LAB_VIEW } from "../base/address.js";
+import { ORIGINS } from "../base/format.js";
+import { addressOf } from "../explorer/state.js";
+import * as Preview from "./preview.js";
+
+/** @typedef {import("../explorer/state.js").View} View */
+/** @typedef {import("../explorer/state.js").Wanted} Wanted */
+/** @typedef {import("../explorer/state.js").Trouble} Trouble */
+/** @typedef {import("../explorer/state.js").State} ExplorerState */
+/**
+ * @typedef {object} Study an entry of GET /studies
+ * @property {string} id
+ * @property {string} title
+ * @property {string} origin
+ * @property {boolean} shipped
+ * @property {boolean} has_curves
+ * @property {{name: string, method: string, bits: number, draws: number[]}[]} lines
+ * @property {number} layers how many
+ */
+/**
+ * @typedef {object} State
+ * @property {Study[]|null} studies null before the server has answered
+ * @property {string|null} first the study that opens without a wish
+ * @property {Partial<Wanted>} wanted by the page's address
+ * @property {string[]} remarks on what of the address could not be used
+ * @property {ExplorerState} explored what the explorer shows
+ * @property {{models: import("../base/types.d.ts").ModelEntry[], methods: import("../base/types.d.ts").FormMethod[]}|null}
+ *   offers what this host can compute, once it is known
+ * @property {import("./preview.js").Preview|null} preview that is being computed
+ * @property {string|null} run its run, once it is made
+ * @property {Aside|null} aside what is said of the last preview
+ */
+/**
+ * What is said of the last preview: its study and the one before it, or what went wrong.
+ * @typedef {{study: string, from: {id: string, title: string}} | {problem: Trouble}} Aside
+ */
+/** @typedef {[value: string|number, text: string]} Option */
+/** @typedef {{title: string|null, options: Option[]}} Group of options; those of the group without a title stand alone */
+/**
+ * @typedef {object} Choice one of the lists
+ * @property {string} name
+ * @property {Group[]} groups without any the list is not there
+ * @property {string} value
+ * @property {boolean} disabled
+ */
+/**
+ * @typedef {{type: "listed", studies: Study[], first?: string|null} | {type: "remarked", remarks: string[]}
+ *   | {type: "explored", explored: ExplorerState}
+ *   | {type: "offered", models: import("../base/types.d.ts").ModelEntry[], methods: import("../base/types.d.ts").FormMethod[]}
+ *   | {type: "begun", title: string, lams: number[]} | {type: "made", run: string, lams: number[]}
+ *   | {type: "event", event: import("../base/types.d.ts").RunEvent} | {type: "heard", lost: boolean}
+ *   | {type: "stopping"} | {type: "over", aside: Aside|null}} Action
+ */
+
+/**
+ * @param {{explored: ExplorerState, wanted: Partial<Wanted>}} page
+ * @returns {State}
+ */
+export const initial = ({ explored, wanted }) => ({
+  studies: null,
+  first: null,
+  wanted,
+  remarks: [],
+  explored,
+  offers: null,
+  preview: null,
+  run: null,
+  aside: null,
+});
+
+/**
+ * @param {State} state
+ * @param {Action} action
+ * @returns {State}
+ */
+export function reduce(state, action) {
+  const { preview } = state;
+  switch (action.type) {
+    case "listed":
+      return { ...state, studies: action.studies, first: action.first ?? state.first };
+    case "remarked":
+      return { ...state, remarks: [...state.remarks, ...action.remarks] };
+    case "explored":
+      return { ...state, explored: action.explored, aside: asideAt(state, action.explored) };
+    case "offered":
+      return { ...state, offers: { models: action.models, methods: action.methods } };
+    case "begun":
+      return { ...state, preview: Preview.initial(action.title, action.lams), run: null, aside: null };
+    case "over":
+      return { ...state, preview: null, run: null, aside: action.aside };
+  }
+  if (!preview) return state; // it is over, and what is still on its way is late
+  switch (action.type) {
+    case "made":
+      return {
+        ...state,
+        run: action.run,
+        preview: { ...Preview.initial(preview.title, action.lams), stopping: preview.stopping },
+      };
+    case "event":
+      return { ...state, preview: Preview.reduce(preview, action.event) };
+    case "heard":
+      return { ...state, preview: { ...preview, lost: action.lost } };
+    case "stopping":
+      return { ...state, preview: { ...preview, stopping: true } };
+  }
+}
+
+/** The last preview's word stays while its study is shown. @type {(state: State, explored: ExplorerState) => Aside|null} */
+function asideAt({ preview, aside }, { view, phase }) {
+  if (preview || phase !== "drawn" || !aside) return aside;
+  return "study" in aside && aside.study === view?.study.id ? aside : null;
+}
+
+/** True where there is no study, and nothing went wrong in finding that out. @param {State} state */
+export const isEmpty = ({ studies, explored }) => studies?.length === 0 && explored.problem === null;
+
+/** True once there is something to see: before, nothing of the page stands where it will stay. @param {State} state */
+export const isOpen = ({ studies, explored }) =>
+  explored.pictured || explored.problem !== null || studies?.length === 0;
+
+/**
+ * What the page opens with. The story is told by λ: without a wish it is a shipped study that has curves over it.
+ * @param {Study[]} studies
+ * @param {Partial<Wanted>} wanted by the address
+ * @returns {{first: string|null, load: Wanted|null, remarks: string[], problem: Trouble|null}}
+ */
+export function opening(studies, wanted) {
+  const nothing = { first: null, load: null, remarks: [], problem: null };
+  if (!studies.length) return nothing;
+  const named = studies.find((study) => study.id === wanted.study);
+  if (wanted.study && !named) {
+    const problem = {
+      what: `There is no study “${wanted.study}” here.`,
+      where: "the address of this page",
+      remedy: "Choose one above, or run a calibration to make one.",
+    };
+    return { ...nothing, problem };
+  }
+  const shipped = studies.filter((study) => study.shipped).sort((a, b) => (a.id < b.id ? -1 : 1));
+  const story = shipped.find((study) => study.has_curves) ?? shipped[0] ?? studies[0];
+  const { state, problems } = fit({ ...wanted, study: wanted.study ?? story.id }, named ?? story);
+  return { first: story.id, load: /** @type {Wanted} */ (state), remarks: problems, problem: null };
+}
+
+/**
+ * What has to be fetched when something is chosen in a list: another view, or only the map by another quantity.
+ * @param {ExplorerState} explored
+ * @param {string} list its name
+ * @param {string} text the chosen value
+ * @returns {{load: Wanted} | {recolour: string} | null}
+ */
+export function fetchedFor(explored, list, text) {
+  const name = list === "block" ? "layer" : list; // a block leads to its first layer
+  const value = /** @type {Object<string, {read: (text: string) => any}>} */ (LAB_VIEW)[name].read(text);
+  const { view } = explored;
+  if (!view) return name === "study" ? { load: { study: value } } : null;
+  const wanted = { ...addressOf({ ...explored, view }), [name]: value };
+  if (name === "quantity") return { recolour: value };
+  if (name === "study") {
+    // Another study has other lines and layers; only the place on the λ axis is worth keeping.
+    const { study, lambda, gamma, scale, drawing, quantity } = wanted;
+    return { load: { study, lambda, gamma, scale, drawing, quantity } };
+  }
+  // The method is kept when the width changes, if the study has it there.
+  const has = view.choices.some((line) => line.name === wanted.method && line.bits === wanted.bits);
+  return { load: name === "bits" && !has ? { ...wanted, method: undefined } : wanted };
+}
+
+/**
+ * All the lists, in the order of the page.
+ * @param {State} state
+ * @returns {Choice[]}
+ */
+export function picks({ studies, wanted, explored: { view, locked } }) {
+  /** @type {(name: string, options: Option[], value: string|number|null|undefined) => Choice} */
+  const list = (name, options, value) => ({
+    name,
+    groups: options.length ? [{ title: null, options }] : [],
+    value: String(value ?? ""),
+    disabled: options.length < 2 || locked.includes(name === "block" ? "layer" : name),
+  });
+  const study = list("study", (studies ?? []).map(studyOption), view?.study.id ?? wanted.study);
+  if (!view) return [study];
+  const { line } = view;
+  const widths = [...new Set(view.choices.map(({ bits }) => bits))].sort((a, b) => a - b);
+  const methods = view.choices.filter(({ bits }) => bits === line.bits);
+  const { blocks, block, groups, layer } = layerChoice(view);
+  /** @type {Option[]} */
+  const draws = view.draws.map((seed) => [seed, `draw ${seed}`]);
+  return [
+    study,
+    list(
+      "bits",
+      widths.map(/** @returns {Option} */ (bits) => [bits, `${bits}-bit`]),
+      line.bits,
+    ),
+    list(
+      "method",
+      methods.map(/** @returns {Option} */ ({ name, title, method }) => [name, `${title} · ${method}`]),
+      line.name,
+    ),
+    list("block", blocks ?? [], block),
+    { name: "layer", groups, value: layer, disabled: view.layers.length < 2 || locked.includes("layer") },
+    list(
+      "scale",
+      view.scales.length > 1
+        ? view.scales.map(/** @returns {Option} */ ({ name, title }) => [name, `scale: ${title}`])
+        : [],
+      view.scale,
+    ),
+    list("draw", draws.length > 1 ? [["all", `${draws.length} draws`], ...draws] : [], view.draw ?? "all"),
+    list(
+      "quantity",
+      view.quantities.map(/** @returns {Option} */ ({ name, title }) => [name, title]),
+      view.quantity,
+    ),
+  ];
+}
+
+/**
+ * A study with where it comes from, when that is not this host's app.
+ * @param {Study} study
+ * @returns {Option}
+ */
+function studyOption({ id, title, origin }) {
+  const from = /** @type {Object<string, string>} */ (ORIGINS)[origin];
+  return [id, from ? `${title || id} · ${from}` : title || id];
+}
+
+/**
+ * Choosing a layer: one list for a dense model; for a mixture, which may have thousands of layers, a block and then a
+ * layer of it, grouped by expert. Both are ordinary lists, so typing finds an entry.
+ * @param {Pick<View, "layers"|"layer"|"blocks">} view `layers` of a mixture are those of the shown block
+ * @returns {{blocks: Option[]|null, block: string, groups: Group[], layer: string}} `blocks` is null for a dense model,
+ *   whose layers stand in one group
+ */
+export function layerChoice({ layers, layer: chosen, blocks }) {
+  /** @type {Option} */
+  const all = ["all", "all layers"];
+  const layer = chosen === null ? "all" : String(chosen);
+  if (!blocks) {
+    const options = layers.map(/** @returns {Option} */ ({ index, label }) => [index, label]);
+    return { blocks: null, block: "all", groups: [{ title: null, options: [all, ...options] }], layer };
+  }
+  const offered = [all, ...blocks.map(/** @returns {Option} */ ([block, first]) => [first, `block ${block}`])];
+  if (chosen === null) return { blocks: offered, block: "all", groups: [], layer }; // the list of blocks says it
+  /** @type {Map<string, Option[]>} */
+  const groups = new Map();
+  for (const { index, label, block, expert } of layers) {
+    const title = expert === null ? `block ${block}` : `expert ${expert}`;
+    const group = groups.get(title) ?? [];
+    groups.set(title, group);
+    group.push([index, label.split(" · ").slice(1).join(" · ")]);
+  }
+  const here = layers[0].block;
+  return {
+    blocks: offered,
+    block: String(blocks.find(([block]) => block === here)?.[1]),
+    groups: [...groups].map(([title, options]) => ({ title, options })),
+    layer,
+  };
+}
+
+/**
+ * What needs not stand in the address of a view: the first study, its first line, and the point where a line opens.
+ * @param {View} view
+ * @param {string|null} first
+ */
+export function standard({ line, default: usual, lams, gammas, start, quantities }, first) {
+  const isUsual = line.name === usual.method && line.bits === usual.bits;
+  return {
+    study: first,
+    ...(isUsual ? { method: line.name, bits: line.bits } : {}),
+    lambda: lams[start.lambda],
+    gamma: gammas[start.gamma],
+    quantity: quantities[0]?.name,
+  };
+}
+
+/**
+ * Values of a link that the shown line does not have, and what is shown instead.
+ * @param {Partial<Wanted>} wanted
+ * @param {{view: Pick<View, "line"|"lams"|"lam_texts"|"gammas"|"gamma_texts"|"scale"|"quantity">,
+ *   at: import("../explorer/state.js").Point}} point
+ * @returns {string[]}
+ */
+export function elsewhere({ lambda, gamma, scale, quantity }, { view, at }) {
+  /** @type {(sign: string, value: number|undefined, values: (number|null)[], texts: string[], place: number) => string[]} */
+  const nearby = (sign, value, values, texts, place) =>
+    value === undefined || values.includes(value)
+      ? []
+      : [
+          `${sign} = ${value} is not in this line: ${texts[place] ? `${sign} = ${texts[place]} is shown` : "it has none"}.`,
+        ];
+  const { has_lam: hasLam } = view.line;
+  return [
+    ...nearby("λ", lambda, hasLam ? view.lams : [], hasLam ? view.lam_texts : [], at.lambda),
+    ...nearby("γ", gamma, view.gammas, view.gamma_texts, at.gamma),
+    ...(scale !== undefined && scale !== view.scale
+      ? [`This line can't be drawn on the scale “${scale}”: it is shown raw.`]
+      : []),
+    ...(quantity !== undefined && quantity !== view.quantity
+      ? [`This line has no map of “${quantity}”: the first it has is shown.`]
+      : []),
+  ];
+}

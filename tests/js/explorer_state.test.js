@@ -1,0 +1,168 @@
+/** What an explorer shows: the point, the drawing, what an address says of it, and which figure each card gets. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { curvesPart } from "../../assets/js/explorer/curves_part.js";
+import { expertsPart, tokenRows } from "../../assets/js/explorer/experts_part.js";
+import { mapPart } from "../../assets/js/explorer/map_part.js";
+import { addressOf, fileName, initial, reduce } from "../../assets/js/explorer/state.js";
+import { weightsPart } from "../../assets/js/explorer/weights_part.js";
+import { asText } from "../../assets/js/explorer/words_part.js";
+
+const view = {
+  study: { id: "toy", title: "Toy", model: { name: "tiny" }, recipe: null },
+  line: { name: "sarqc-gbs", method: "sarqc-gbs", title: "SARQC", has_lam: true, bits: 2, grid_text: "asymmetric" },
+  layer: null,
+  scale: "raw",
+  quantity: "held_out",
+  draw: null,
+  lams: [0, 0.1, 1],
+  gammas: [0.1, 0.5],
+  start: { gamma: 0, lambda: 1 },
+  figures: {
+    hero: {},
+    hero_accuracy: {},
+    map: {},
+    surfaces: {},
+    surfaces_flat: {},
+    surfaces_difference: {},
+    gap: null,
+  },
+};
+const opened = (wanted = {}, before = initial()) =>
+  reduce(before, { type: "opened", view, arrays: {}, wanted: { study: "toy", ...wanted } });
+const after = (state, ...actions) => actions.reduce(reduce, state);
+
+test("a line opens at its own point, or at the nearest to what is wanted", () => {
+  assert.deepEqual(opened().at, { gamma: 0, lambda: 1 });
+  assert.deepEqual(opened({ lambda: 0.7, gamma: 0.5 }).at, { gamma: 1, lambda: 2 });
+});
+
+test("a point stays on the axes, and on those that a link locks", () => {
+  const state = opened();
+  assert.deepEqual(after(state, { type: "moved", lambda: 9, gamma: -1 }).at, { gamma: 0, lambda: 2 });
+  assert.equal(after(state, { type: "moved", lambda: 1 }), state); // no step, no new state
+  const locked = opened({}, initial({ locked: ["lambda"] }));
+  assert.deepEqual(after(locked, { type: "moved", lambda: 2, gamma: 1 }).at, { gamma: 1, lambda: 1 });
+  assert.equal(after(locked, { type: "played" }), locked);
+  assert.equal(after(initial(), { type: "moved", lambda: 1 }).view, null);
+});
+
+test("λ plays from the start where it stands at the end", () => {
+  const playing = after(opened({ lambda: 1 }), { type: "played" });
+  assert.deepEqual([playing.playing, playing.at.lambda], [true, 0]);
+  assert.equal(after(playing, { type: "stopped" }).playing, false);
+});
+
+test("only what is shown can be dimmed, and a view that fails leaves the old one", () => {
+  const begun = after(initial(), { type: "requested" });
+  assert.equal(begun.phase, "first");
+  assert.equal(after(begun, { type: "failed", problem: { what: "no" } }).phase, "first");
+  const full = after(opened(), { type: "pictured" }, { type: "drawn" });
+  const next = after(full, { type: "requested" });
+  assert.deepEqual([full.phase, next.phase, next.view], ["drawn", "next", view]);
+  const failed = after(next, { type: "failed", problem: { what: "no" } });
+  assert.deepEqual([failed.phase, failed.view, failed.problem.what], ["drawn", view, "no"]);
+  assert.equal(after(failed, { type: "requested" }, { type: "drawn" }).problem, null);
+});
+
+test("a browser without three dimensions draws flat, also what is wished otherwise later", () => {
+  const state = after(opened(), { type: "flattened" });
+  assert.deepEqual([state.drawing, state.wish], ["flat", undefined]);
+  assert.equal(after(state, { type: "drawing", name: "surface" }).drawing, "flat");
+  assert.equal(after(state, { type: "drawing", name: "difference" }).drawing, "difference");
+  assert.equal(opened({ drawing: "surface" }, state).drawing, "flat");
+  assert.equal(initial({ narrow: true }).drawing, "flat");
+});
+
+test("the address asks for what is shown: chosen things, not what merely fits the screen", () => {
+  assert.deepEqual(addressOf(opened({ pool: "mean" })), {
+    study: "toy",
+    method: "sarqc-gbs",
+    bits: 2,
+    layer: "all",
+    lambda: 0.1,
+    gamma: 0.1,
+    scale: "raw",
+    quantity: "held_out",
+    draw: "all",
+    show: "perplexity",
+    drawing: undefined,
+    pool: "mean",
+  });
+  const point = { ...view, layer: 3, draw: 2, line: { ...view.line, has_lam: false }, gammas: [null] };
+  const state = after({ ...opened(), view: point }, { type: "drawing", name: "flat" });
+  const { layer, draw, lambda, gamma, drawing } = addressOf(state);
+  assert.deepEqual([layer, draw, lambda, gamma, drawing], [3, 2, undefined, undefined, "flat"]);
+});
+
+test("accuracy is shown where it was measured", () => {
+  assert.equal(opened({ show: "accuracy" }).quality, "accuracy");
+  const without = { ...view, figures: { ...view.figures, hero_accuracy: null } };
+  const news = { type: "opened", view: without, arrays: {}, wanted: { study: "toy", show: "accuracy" } };
+  assert.equal(reduce(initial(), news).quality, "perplexity");
+});
+
+test("another quantity changes the map alone", () => {
+  const state = opened();
+  const [map, experts] = [{}, {}];
+  const news = { type: "coloured", quantity: "drift", figures: { map, map_experts: experts, hero: {} } };
+  const { view: now } = reduce(state, news);
+  assert.equal(now.quantity, "drift");
+  assert.equal(now.figures.map, map);
+  assert.equal(now.figures.map_experts, experts);
+  assert.equal(now.figures.hero, view.figures.hero);
+  assert.equal(view.quantity, "held_out");
+});
+
+test("which figure a card shows, and which cards are not there", () => {
+  const state = opened();
+  const curves = curvesPart(["hero", "plane", "gap"]);
+  assert.deepEqual(
+    curves.cards.map((card) => curves.figure(state, card)),
+    ["hero", "plane", null],
+  );
+  assert.equal(curves.figure({ ...state, quality: "accuracy" }, "hero"), "hero_accuracy");
+  assert.match(curves.note(state, "plane", false), /Needs/);
+  assert.equal(curves.note(state, "plane", true), "");
+  const weights = weightsPart();
+  const drawn = (more) => weights.cards.map((card) => weights.figure({ ...state, ...more }, card));
+  assert.deepEqual(drawn({ drawing: "surface" }), [null, "surfaces"]);
+  assert.deepEqual(drawn({ drawing: "flat" }), ["surfaces_flat", null]);
+  assert.deepEqual(drawn({ drawing: "difference" }), ["surfaces_difference", null]);
+  assert.match(weights.note({ ...state, webgl: false }, "surfaces_flat", true), /shown flat/);
+  assert.equal(mapPart().figure(state, "map"), "map"); // a dense model has one level
+  const mixture = { ...state, view: { ...view, figures: { ...view.figures, map_experts: {}, tokens: {} } } };
+  assert.equal(mapPart().figure(mixture, "map"), "map_experts");
+  assert.equal(mapPart().figure({ ...mixture, level: "blocks" }, "map"), "map");
+  assert.deepEqual([expertsPart().figure(mixture, "tokens"), expertsPart().figure(state, "tokens")], ["tokens", null]);
+});
+
+test("tokens as rows of a file leave out experts that a block does not have", () => {
+  const { rows } = tokenRows({
+    blocks: [0, 1],
+    experts: [0, 1],
+    tokens: [
+      [5, 0],
+      [7, null],
+    ],
+  });
+  assert.deepEqual(rows, [
+    { block: 0, expert: 0, tokens: 5 },
+    { block: 0, expert: 1, tokens: 0 },
+    { block: 1, expert: 0, tokens: 7 },
+  ]);
+});
+
+test("a point as text says what it is and where it is seen", () => {
+  const worded = {
+    ...view,
+    sentences: [[[{ text: "At " }, { text: "λ", role: "lambda" }]]],
+    small_print: [[["Once."]]],
+  };
+  assert.equal(
+    asText(worded, { gamma: 0, lambda: 0 }, "http://here/"),
+    "At λ\nOnce.\ntiny, SARQC, 2 bits, asymmetric. http://here/",
+  );
+  assert.equal(fileName(view, "tokens"), "toy-sarqc-gbs-2bit-tokens");
+});

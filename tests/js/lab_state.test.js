@@ -1,0 +1,175 @@
+/** The Lab around its explorer: what opens, what a choice fetches, what the lists offer, and where a preview stands. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import * as Explorer from "../../assets/js/explorer/state.js";
+import { offered } from "../../assets/js/lab/compute.js";
+import * as Lab from "../../assets/js/lab/state.js";
+
+const line = { name: "sarqc-gbs", method: "sarqc-gbs", title: "SARQC", bits: 2, grid: "asymmetric", has_lam: true };
+const view = {
+  study: { id: "toy", title: "Toy", model: { name: "tiny" }, recipe: null },
+  line: { ...line, group_size: 128 },
+  layer: 1,
+  layers: [
+    { index: 0, label: "block 0 · q", name: "q", block: 0, expert: null },
+    { index: 1, label: "block 0 · v", name: "v", block: 0, expert: null },
+  ],
+  blocks: null,
+  scale: "raw",
+  scales: [{ name: "raw", title: "raw" }],
+  quantity: "held_out",
+  quantities: [
+    { name: "held_out", title: "error" },
+    { name: "drift", title: "drift" },
+  ],
+  draw: null,
+  draws: [0, 1],
+  default: { method: "sarqc-gbs", bits: 2 },
+  choices: [line, { ...line, name: "gptq", title: "GPTQ", method: "gptq" }, { ...line, bits: 3 }],
+  lams: [0, 0.1],
+  gammas: [0.5],
+  start: { gamma: 0, lambda: 1 },
+  figures: {},
+};
+const explored = [
+  { type: "opened", view, arrays: {}, wanted: { study: "toy" } },
+  { type: "pictured" },
+  { type: "drawn" },
+].reduce(Explorer.reduce, Explorer.initial());
+const study = (id, more = {}) => ({ id, title: id.toUpperCase(), origin: "run", lines: [line], layers: 2, ...more });
+const begin = Lab.initial({ explored: Explorer.initial(), wanted: {} });
+const after = (state, ...actions) => actions.reduce(Lab.reduce, state);
+const open = after(
+  begin,
+  { type: "listed", studies: [study("toy"), study("b")], first: "b" },
+  { type: "explored", explored },
+);
+
+test("without a wish a shipped study with curves opens, whichever comes first", () => {
+  const studies = [study("new"), study("z", { shipped: true, has_curves: true }), study("a", { shipped: true })];
+  assert.equal(Lab.opening(studies, {}).first, "z");
+  assert.equal(Lab.opening(studies, {}).load.study, "z");
+  assert.equal(Lab.opening(studies.slice(0, 1), {}).first, "new");
+  const wished = Lab.opening(studies, { study: "new", bits: 7 });
+  assert.equal(wished.load.study, "new");
+  assert.equal(wished.load.bits, undefined);
+  assert.match(wished.remarks[0], /nothing at 7 bits/);
+});
+
+test("a study that is not there is said, and nothing is fetched", () => {
+  const { load, problem, first } = Lab.opening([study("a")], { study: "moon" });
+  assert.deepEqual([load, first], [null, null]);
+  assert.match(problem.what, /moon/);
+  assert.equal(Lab.opening([], {}).problem, null);
+});
+
+test("the page opens with its first picture, an error, or the word that there is nothing", () => {
+  assert.equal(Lab.isOpen(begin), false);
+  assert.equal(Lab.isOpen(open), true);
+  const none = after(begin, { type: "listed", studies: [] });
+  assert.deepEqual([Lab.isOpen(none), Lab.isEmpty(none)], [true, true]);
+  const problem = { what: "The server does not answer." };
+  const silent = after(none, { type: "explored", explored: { ...Explorer.initial(), problem } });
+  assert.deepEqual([Lab.isOpen(silent), Lab.isEmpty(silent)], [true, false]);
+});
+
+test("what a choice fetches", () => {
+  const address = Explorer.addressOf(explored);
+  assert.deepEqual(Lab.fetchedFor(explored, "quantity", "drift"), { recolour: "drift" });
+  assert.deepEqual(Lab.fetchedFor(explored, "layer", "0"), { load: { ...address, layer: 0 } });
+  assert.deepEqual(Lab.fetchedFor(explored, "block", "all"), { load: { ...address, layer: "all" } });
+  // Another study keeps the place on the axis, not the layer.
+  const other = Lab.fetchedFor(explored, "study", "b").load;
+  assert.deepEqual([other.study, other.lambda, other.layer, other.method], ["b", 0.1, undefined, undefined]);
+  // A width keeps the method that it has.
+  assert.equal(Lab.fetchedFor(explored, "bits", "3").load.method, "sarqc-gbs");
+  const gptq = { ...explored, view: { ...view, line: { ...view.line, name: "gptq" } } };
+  assert.equal(Lab.fetchedFor(gptq, "bits", "3").load.method, undefined);
+  assert.deepEqual(Lab.fetchedFor(Explorer.initial(), "study", "b"), { load: { study: "b" } });
+});
+
+test("the lists of a line", () => {
+  const lists = Object.fromEntries(Lab.picks(open).map((list) => [list.name, list]));
+  assert.deepEqual(Object.keys(lists), ["study", "bits", "method", "block", "layer", "scale", "draw", "quantity"]);
+  assert.deepEqual(lists.study.groups[0].options, [
+    ["toy", "TOY"],
+    ["b", "B"],
+  ]);
+  assert.deepEqual(lists.bits.groups[0].options, [
+    [2, "2-bit"],
+    [3, "3-bit"],
+  ]);
+  assert.deepEqual(lists.method.groups[0].options, [
+    ["sarqc-gbs", "SARQC · sarqc-gbs"],
+    ["gptq", "GPTQ · gptq"],
+  ]);
+  assert.deepEqual([lists.block.groups, lists.scale.groups], [[], []]); // nothing to choose: they are not there
+  assert.deepEqual([lists.layer.value, lists.draw.value, lists.quantity.value], ["1", "all", "held_out"]);
+  assert.ok(Lab.picks({ ...open, explored: { ...explored, locked: ["bits", "layer"] } })[1].disabled);
+  assert.deepEqual(
+    Lab.picks(begin).map(({ name }) => name),
+    ["study"],
+  );
+  const foreign = after(begin, { type: "listed", studies: [study("x", { origin: "uploaded", title: "" })] });
+  assert.deepEqual(Lab.picks(foreign)[0].groups[0].options, [["x", "x · opened from a file"]]);
+});
+
+test("what need not stand in the address", () => {
+  assert.deepEqual(Lab.standard(view, "b"), {
+    study: "b",
+    method: "sarqc-gbs",
+    bits: 2,
+    lambda: 0.1,
+    gamma: 0.5,
+    quantity: "held_out",
+  });
+  const third = { ...view, line: { ...view.line, bits: 3 } };
+  assert.equal("bits" in Lab.standard(third, "b"), false);
+});
+
+const offers = {
+  models: [{ name: "tiny", suggested: { calibration: "text", samples: 4 } }],
+  methods: [{ name: "sarqc-gbs", unit: "layer", tunes: ["lam", "gamma"] }],
+};
+
+test("a layer can be computed once it is known with what", () => {
+  assert.equal(offered(open), null);
+  const state = after(open, { type: "offered", ...offers });
+  const { recipe, title, from } = offered(state);
+  assert.deepEqual([recipe.only, recipe.lambda, title, from.id], ["v", 0.1, "block 0 · v", "toy"]);
+  const whole = { ...state, explored: { ...explored, view: { ...view, layer: null } } };
+  assert.equal(offered(whole), null);
+});
+
+test("a preview from its begin to its word", () => {
+  const begun = after(open, { type: "begun", title: "v", lams: [0, 1] });
+  assert.deepEqual([begun.preview.points.length, begun.run], [2, null]);
+  // The wish to stop may come before there is a run: it is kept, and so is it through what is still on its way.
+  const made = after(
+    begun,
+    { type: "stopping" },
+    { type: "made", run: "r", lams: [0, 0.5, 1] },
+    { type: "heard", lost: true },
+  );
+  assert.deepEqual(
+    [made.run, made.preview.stopping, made.preview.lost, made.preview.lams.length],
+    ["r", true, true, 3],
+  );
+  const point = { type: "point_done", index: 0, total: 3, lam: 0, relative_recon: 0.2, relative_sar: 0.1 };
+  const heard = after(made, { type: "event", event: point });
+  assert.deepEqual([heard.preview.points[0].recon, heard.preview.lost], [0.2, false]);
+  const over = after(heard, { type: "over", aside: { study: "r", from: view.study } });
+  assert.deepEqual([over.preview, over.run], [null, null]);
+  assert.equal(after(over, { type: "event", event: point }), over); // late
+});
+
+test("the way back stays while the preview's study is shown, an error until something else is", () => {
+  const aside = { study: "r", from: view.study };
+  const own = { ...explored, view: { ...view, study: { ...view.study, id: "r" } } };
+  const there = after(open, { type: "over", aside }, { type: "explored", explored: own });
+  assert.equal(there.aside, aside);
+  assert.equal(after(there, { type: "explored", explored: { ...explored, phase: "next" } }).aside, aside);
+  assert.equal(after(there, { type: "explored", explored }).aside, null);
+  const failed = after(open, { type: "over", aside: { problem: { what: "no" } } });
+  assert.equal(after(failed, { type: "explored", explored }).aside, null);
+});
