@@ -74,6 +74,22 @@ COUNT = """() => {
     return react(canvas, ...rest);
   };
 }"""
+# How often a scene's picture for the pointer is read back, and how each surface is drawn.
+COUNT_READS = """
+window.reads = 0;
+for (const { prototype } of [WebGLRenderingContext, WebGL2RenderingContext]) {
+  const read = prototype.readPixels;
+  prototype.readPixels = function (...rest) {
+    window.reads += 1;
+    return read.apply(this, rest);
+  };
+}
+"""
+REFINED = """() => {
+  const { _fullLayout: layout } = document.querySelector('[data-plot="lab-surfaces"] .plot-canvas');
+  return ['scene', 'scene2'].flatMap((name) =>
+    Object.values(layout[name]._scene.traces).map((trace) => [trace.refineData, trace.dataScaleX, trace.dataScaleY]));
+}"""
 NUMBER = r"-?\d+(?:\.\d+)?"
 
 
@@ -145,6 +161,22 @@ def test_a_step_of_gamma_lays_out_nothing_anew(open_page):
             lam += 1
             compare(page, ["hero", "plane", "gap"], gamma, lam)
     assert all(count <= 1 for count in page.evaluate("window.reacts").values())  # one may still have got its size
+
+
+def test_scenes_draw_the_points_they_have_and_look_for_the_pointer_only_when_it_moves(open_page):
+    page = open_page(QUERY, script=COUNT_READS)
+    page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
+    assert page.evaluate(REFINED) == [[False, 1, 1], [False, 1, 1]]
+    page.wait_for_function(SETTLED)
+    before = page.evaluate("window.reads")
+    for key in ("ArrowLeft", "ArrowLeft", "ArrowRight"):
+        page.keyboard.press(key)
+        page.wait_for_function(SETTLED)
+        page.evaluate("new Promise(requestAnimationFrame)")
+    assert page.evaluate("window.reads") == before
+    page.locator('[data-plot="lab-surfaces"] canvas').first.hover(position={"x": 60, "y": 60})
+    page.locator('[data-plot="lab-surfaces"] canvas').first.hover(position={"x": 66, "y": 62})
+    page.wait_for_function("(before) => window.reads > before", arg=before)
 
 
 def test_the_row_of_the_shown_point_is_marked_below_the_screen_and_on_it(lab):
