@@ -72,7 +72,8 @@ def _recipe_command(name: str, help: str, run: Any) -> None:
         run(_guarded(lambda: Recipe.parse(document), values.get("as_json", False)), **values)
 
     keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
-    command.__signature__ = inspect.Signature(parameters + keyword_only)
+    signed: Any = command  # typer reads a command's flags from its signature
+    signed.__signature__ = inspect.Signature(parameters + keyword_only)
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters + keyword_only}
     app.command(name, help=help)(command)
 

@@ -89,13 +89,18 @@ class Continuations(TypedDict):
     kl: Nats  # KL(float ‖ quantized) at each token of the float text
 
 
-class ComparedText(TypedDict):
-    """One prompt continued by both models, most probable tokens and sampled ones."""
+class Comparison(TypedDict):
+    """A prompt continued by both models: most probable tokens, and sampled ones."""
 
-    prompt: str
     greedy: Continuations
     sampled: Continuations
     protocol: TextProtocol
+
+
+class ComparedText(Comparison):
+    """A comparison with its prompt."""
+
+    prompt: str
 
 
 class Rates(TypedDict):
@@ -170,9 +175,11 @@ class TaskAccuracy(TypedDict):
 
 
 class TaskResult(TypedDict):
-    float: NotRequired[TaskAccuracy]
-    quantized: NotRequired[TaskAccuracy]
-    protocol: object
+    """Both models' accuracies on a task; the protocol is of the measuring alone."""
+
+    float: TaskAccuracy
+    quantized: TaskAccuracy
+    protocol: dict[str, object]
 
 
 class RunProtocol(TypedDict):
@@ -220,8 +227,8 @@ class LayerReport(TypedDict):
     recon_loss: float
     sar_loss: float
     drift: float
-    relative_recon: float
-    relative_sar: float
+    relative_recon: float | None  # None where no token came
+    relative_sar: float | None
     relative_drift: float
     held_out_loss: float | None
     relative_held_out: float | None

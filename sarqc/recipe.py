@@ -247,7 +247,7 @@ class Recipe(BaseModel):
         """“a, b” means two entries, so that a flag and a text field can say it; entries with commas stand on lines."""
         if not isinstance(value, str):
             return value
-        if separator(info.field_name) == "\n":
+        if separator(info.field_name or "") == "\n":
             return tuple(line for line in re.split("\r?\n", value) if line.strip())
         return tuple(part.strip() for part in value.split(",") if part.strip())
 
@@ -305,6 +305,11 @@ class Recipe(BaseModel):
         gammas = entry.auto.gammas if "gamma" in tuned else (base.gamma,)
         lams = (base.lam,) if "lam" not in tuned and base.lam is not None else entry.auto.lams
         return tuple(base.points(lams, gammas))
+
+    def auto_by(self) -> Literal["layer", "model"] | None:
+        """What “auto” chooses for, each layer or the whole model; None where nothing is left to choose."""
+        auto = METHODS[self.method].auto
+        return auto.by if auto is not None and self.candidates() else None
 
     def validation_samples(self) -> int:
         """How many of the calibration sequences, the last ones, “auto” judges on: at least one, and one is left."""
@@ -371,7 +376,7 @@ def public_name(field: str) -> str:
 
 def separator(field: str) -> str:
     """What stands between the entries of a list that is written as one text: a comma, or the end of a line."""
-    return field_extra(Recipe.model_fields[field])["separator"]
+    return str(field_extra(Recipe.model_fields[field])["separator"])
 
 
 def field_extra(info: FieldInfo) -> dict[str, Any]:

@@ -101,8 +101,8 @@ def print_summary(summary: RunDocument) -> None:
     line("share quantized", f"{summary['share_quantized']:.1%} of the parameters")
     for number, (what, which) in enumerate(_what_was_chosen(summary)):
         line("chosen by “auto”" if number == 0 else "", f"{what:<20}{which}")
-    if summary["perplexity"] is not None:
-        test = summary["protocol"]["test"]
+    test = summary["protocol"]["test"]
+    if test is not None:
         line("perplexity", f"{summary['perplexity']:.4g}, float {summary['perplexity_float']:.4g}")
         line("", f"{test['corpus']}, windows of {test['window']}, {test['predicted_tokens']:,} predicted tokens")
     for name, task in summary["tasks"].items():
@@ -115,16 +115,16 @@ def print_summary(summary: RunDocument) -> None:
             error = quantized["acc_norm_standard_error"]
             line("  by length", f"{quantized['acc_norm']:.1%} ± {error:.1%}, float {original['acc_norm']:.1%}")
     for text in summary.get("texts", []):
-        for mode in ("greedy", "sampled"):
-            first, kl = text[mode]["divergence"], text[mode]["kl"]
+        for mode, texts in (("greedy", text["greedy"]), ("sampled", text["sampled"])):
+            first, kl = texts["divergence"], texts["kl"]
             where = "the same text" if first is None else f"apart from token {first + 1}"
             line(f"text, {mode}", f"{where}, KL {sum(kl) / len(kl):.3g} nats a token, “{text['prompt'][:40]}”")
-    if summary.get("speed"):
-        for which in ("quantized", "float"):
-            if found := summary["speed"][which]:
-                line(f"speed, {which}", f"prefill {found['prefill']:.4g}, decoding {found['decode']:.4g} tokens/s")
-        if summary["speed"]["reason"]:
-            line("speed", summary["speed"]["reason"])
+    if speed := summary.get("speed"):
+        for which, rates in (("quantized", speed["quantized"]), ("float", speed["float"])):
+            if rates:
+                line(f"speed, {which}", f"prefill {rates['prefill']:.4g}, decoding {rates['decode']:.4g} tokens/s")
+        if speed["reason"]:
+            line("speed", speed["reason"])
     ratios = [layer["report"]["relative_recon"] for layer in summary["layers"]]
     recon = [ratio for ratio in ratios if ratio is not None]  # None: no token came
     line("reconstruction error", f"{sum(recon) / len(recon):.4g} relative, mean over {len(recon)} layers")

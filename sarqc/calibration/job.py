@@ -18,7 +18,7 @@ from sarqc.events import PointDone
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
 from sarqc.quantization.grid import Grid
-from sarqc.quantization.methods import METHODS, Method
+from sarqc.quantization.methods import Method
 from sarqc.quantization.quantized_layer import QuantizedLayer
 from sarqc.recipe import Recipe
 
@@ -73,8 +73,7 @@ def calibration_job(
         layer.name: Grid(recipe.bits, None if layer.name in per_channel else recipe.group_size, recipe.grid)
         for layer in checkpoint.layers
     }
-    auto = METHODS[recipe.method].auto
-    candidates = recipe.candidates() if auto is not None and auto.by == "layer" else ()
+    candidates = recipe.candidates() if recipe.auto_by() == "layer" else ()
     return CalibrationJob(
         grids, recipe.to_method(), recipe.inputs_from, sequences, candidates,
         recipe.validation_samples() if candidates else 0, recipe.channel_fraction,

@@ -16,7 +16,7 @@ from sarqc.engine.measure import Workbench
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.events import CandidateDone, EpochDone, Event, Stage
 from sarqc.models.loading import LoadedModel
-from sarqc.quantization.methods import METHODS, Method
+from sarqc.quantization.methods import Method
 from sarqc.recipe import Recipe
 
 
@@ -47,9 +47,9 @@ def settle(
     bench: Workbench, recipe: Recipe, job: CalibrationJob
 ) -> Generator[Event, None, tuple[CalibrationJob, ModelSelection | None]]:
     """The job at the λ that “auto” settles on for the whole model; as it is where the recipe does not ask for that."""
-    auto, candidates = METHODS[recipe.method].auto, recipe.candidates()
-    if auto is None or auto.by != "model" or not candidates:
+    if recipe.auto_by() != "model":
         return job, None
+    candidates = recipe.candidates()
     samples = recipe.validation_samples()
     yield Stage("choosing λ", f"{len(candidates)} candidates, judged on {samples} of {recipe.samples} sequences")
     selection = yield from select_for_model(
@@ -78,6 +78,7 @@ def select_for_model(
     protocol = job.sequences.protocol | {"samples": len(train), "validation_samples": validation_samples}
     judged = replace(job, sequences=Sequences(train, job.sequences.held_out[:0], protocol), curves=Curves())
     window = validation.shape[1]
+    lams = tuple(0.0 if candidate.lam is None else candidate.lam for candidate in candidates)
     values: list[float] = []
     state = loaded.weights()
     keys = layer_keys(loaded, judged)  # hashes every weight, so once: what candidates differ in is added below
@@ -95,7 +96,7 @@ def select_for_model(
             store.write(key, ".json", payload)
         document = json.loads(payload)
         values.append(document["value"])
-        yield CandidateDone(candidate.lam, index, len(candidates), document["value"])
+        yield CandidateDone(lams[index], index, len(candidates), document["value"])
     best = values.index(min(values))
     judged_protocol = document["protocol"] | {"calibrated_on": len(train), "judged_on": validation_samples}
-    return ModelSelection(tuple(candidate.lam for candidate in candidates), tuple(values), best, judged_protocol)
+    return ModelSelection(lams, tuple(values), best, judged_protocol)

@@ -13,7 +13,7 @@ import psutil
 
 from sarqc.evaluation import DECODED_TOKENS, SPEED_REPEATS
 from sarqc.models.checkpoint import Checkpoint
-from sarqc.quantization.methods import METHODS, PRODUCTS_PER_SECOND, Workload
+from sarqc.quantization.methods import PRODUCTS_PER_SECOND, Workload
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -37,7 +37,7 @@ def memory_bytes(
     block = max(blocks)
     weights = checkpoint.parameters - (sum(blocks) - block if streamed else 0)
     copies = 3 * checkpoint.parameters * (recipe.speed and not streamed)  # in bfloat16, and the codes
-    if not streamed and recipe.candidates() and METHODS[recipe.method].auto.by == "model":
+    if not streamed and recipe.auto_by() == "model":
         weights += sum(blocks)  # a copy of the float ones
     solved = block * (2 * stored + 1)  # the float weights in their own dtype, the quantized ones and their codes
     states = 2 * max(tokens_held(recipe), test_tokens if streamed else 0) * int(checkpoint.config["hidden_size"])
@@ -76,8 +76,8 @@ def packed_bits(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, 
     """Bits of all quantized linears, scales and zero points included."""
     groups = 0
     for layer in checkpoint.layers:
-        whole_rows = recipe.group_size is None or layer.name in per_channel
-        groups += layer.shape[0] * (1 if whole_rows else layer.shape[1] // recipe.group_size)
+        size = layer.shape[1] if recipe.group_size is None or layer.name in per_channel else recipe.group_size
+        groups += layer.shape[0] * (layer.shape[1] // size)
     per_group = 16 + (recipe.bits if recipe.grid == "asymmetric" else 0)  # a 16-bit scale and a packed zero point
     return sum(math.prod(layer.shape) for layer in checkpoint.layers) * recipe.bits + groups * per_group
 
@@ -105,15 +105,14 @@ def _workload(recipe: Recipe, checkpoint: Checkpoint, calibration: int, budget: 
     by_block: dict[int, int] = {}
     for layer in checkpoint.layers:
         by_block[layer.block] = by_block.get(layer.block, 0) + math.prod(layer.shape)
-    candidates, entry = len(recipe.candidates()), METHODS[recipe.method]
-    by_layer = candidates and entry.auto is not None and entry.auto.by == "layer"
+    candidates = len(recipe.candidates())
     experts = max((checkpoint.experts(block) or 0 for block in range(checkpoint.n_blocks)), default=0)
     return Workload(
         shapes=tuple(layer.shape for layer in checkpoint.layers),
         block_weights=max(by_block.values()),
         bits=recipe.bits,
         group_size=recipe.group_size,
-        points=candidates + 1 if by_layer else len({*recipe.sweep, -1.0}),
+        points=candidates + 1 if recipe.auto_by() == "layer" else len({*recipe.sweep, -1.0}),
         together=max(candidates, len(recipe.sweep) + 1) * max(1, 2 * experts),
         sequences=calibration // recipe.length,
         length=recipe.length,
@@ -131,7 +130,7 @@ def minutes(recipe: Recipe, checkpoint: Checkpoint, test_tokens: float, prompt_t
     quantized = sum(math.prod(layer.shape) for layer in checkpoint.layers)
     seconds = _calibration_seconds(recipe, checkpoint, quantized, calibration)
     candidates = recipe.candidates()
-    if candidates and METHODS[recipe.method].auto.by == "model":
+    if recipe.auto_by() == "model":
         judged = recipe.validation_samples() * recipe.length
         once = _calibration_seconds(recipe, checkpoint, quantized, calibration - judged)
         seconds += len(candidates) * (once + 2 * checkpoint.parameters * judged / PRODUCTS_PER_SECOND)
@@ -203,12 +202,13 @@ def _nvidia_smi() -> str | None:
 
 def _free_on_gpus() -> list[int]:
     """Free memory of each GPU, in its order; none where nobody can be asked. Known for some seconds."""
-    return [] if _nvidia_smi() is None else _asked(int(time.monotonic() // KNOWN_SECONDS))
+    program = _nvidia_smi()
+    return [] if program is None else _asked(program, int(time.monotonic() // KNOWN_SECONDS))
 
 
 @lru_cache(maxsize=1)
-def _asked(_when: int) -> list[int]:
-    question = [_nvidia_smi(), "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
+def _asked(program: str, _when: int) -> list[int]:
+    question = [program, "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
     try:
         answer = subprocess.run(question, capture_output=True, text=True, timeout=10, check=True)
         return [int(line) * 2**20 for line in answer.stdout.split()]

@@ -7,7 +7,15 @@ from typing import cast
 
 from sarqc.calibration.job import CalibrationJob
 from sarqc.calibration.pictures import LayerCurve
-from sarqc.documents import RunProtocol, Selection, Summary, TaskAccuracy, TaskResult
+from sarqc.documents import (
+    AccuracyProtocol,
+    PerplexityProtocol,
+    RunProtocol,
+    Selection,
+    Summary,
+    TaskAccuracy,
+    TaskResult,
+)
 from sarqc.engine.auto_by_model import ModelSelection
 from sarqc.engine.measure import Measurements, versions
 from sarqc.engine.plan import Prepared
@@ -43,7 +51,7 @@ class Outcome:
         test = self.quantized.perplexity
         return {
             "calibration": self.job.sequences.protocol,
-            "test": None if test is None else test.protocol,
+            "test": None if test is None else cast(PerplexityProtocol, test.protocol),
             "versions": versions(),
         }
 
@@ -75,10 +83,10 @@ class Outcome:
     def _tasks(self) -> dict[str, TaskResult]:
         tasks: dict[str, TaskResult] = {}
         for original, quantized in zip(self.original.accuracies, self.quantized.accuracies, strict=True):
-            beside = {name for name in MEASURED_BESIDE if name in quantized.protocol}
-            tasks[quantized.protocol["task"]] = {
+            task = cast(AccuracyProtocol, quantized.protocol)["task"]
+            tasks[task] = {
                 "float": _accuracy(original),
-                "protocol": {name: fact for name, fact in quantized.protocol.items() if name not in beside},
+                "protocol": {name: fact for name, fact in quantized.protocol.items() if name not in MEASURED_BESIDE},
                 "quantized": _accuracy(quantized),
             }
         return tasks
@@ -90,5 +98,5 @@ def value(event: Measured | None) -> float | None:
 
 
 def _accuracy(event: Measured) -> TaskAccuracy:
-    beside = {name: event.protocol[name] for name in MEASURED_BESIDE if name in event.protocol}
+    beside = {name: fact for name, fact in event.protocol.items() if name in MEASURED_BESIDE}
     return cast(TaskAccuracy, {"accuracy": event.value, "standard_error": event.standard_error} | beside)

@@ -19,7 +19,7 @@ from sarqc.calibration.pictures import ALONG_LAMBDA, SCALARS, SURFACES, LayerCur
 from sarqc.engine.auto_by_model import ModelSelection
 from sarqc.engine.outcome import Outcome, value
 from sarqc.models.checkpoint import Checkpoint
-from sarqc.quantization.methods import METHODS, Method
+from sarqc.quantization.methods import METHODS
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.recipe import Recipe
 from sarqc.study.document import SIGNED_ZERO, ArrayRef, Line, ModelFacts, Study, StudyWriter
@@ -95,18 +95,18 @@ def _group_arrays(writer: StudyWriter, curves: list[list[LayerCurve]]) -> dict[s
 
 def joined(curves: Sequence[LayerCurve]) -> LayerCurve:
     """Curves of one layer, made apart, as one along λ."""
-    arrays = {name: np.concatenate([getattr(curve, name) for curve in curves]) for name in ALONG_LAMBDA}
+    arrays: dict[str, Any] = {name: np.concatenate([getattr(curve, name) for curve in curves]) for name in ALONG_LAMBDA}
     return replace(curves[0], lams=tuple(lam for curve in curves for lam in curve.lams), **arrays)
 
 
 def auto_fields(
     writer: StudyWriter,
-    by: Literal["layer", "model"],
-    candidates: Sequence[Method],
+    recipe: Recipe,
     reports: list[list[LayerReport]],
     selections: Sequence[ModelSelection | None],
 ) -> tuple[dict[str, Any], dict[str, ArrayRef]]:
     """Fields and arrays of a line whose λ and γ “auto” chose: reports [draw][layer]; selections [draw], by model."""
+    by, candidates = recipe.auto_by(), recipe.candidates()
     lams = tuple(dict.fromkeys(point.lam for point in candidates))
     gammas = tuple(dict.fromkeys(point.gamma for point in candidates))
 
@@ -212,10 +212,9 @@ def _run_line(outcome: Outcome, writer: StudyWriter) -> Line:
         correct[0, 0, own] = measured.correct
         arrays["correct"] = writer.add(correct, (*AXES, "item"))
     arrays |= {"perplexity": writer.add(perplexity, AXES), "accuracy": writer.add(accuracy, AXES)}
-    fields = {"lams": lams, "gammas": (job.method.gamma,), "chosen": (0, own)}
-    if (selection := outcome.chosen()) is not None:
-        reports = [list(outcome.reports.values())]
-        fields, chosen = auto_fields(writer, selection["by"], recipe.candidates(), reports, [outcome.selection])
+    fields: dict[str, Any] = {"lams": lams, "gammas": (job.method.gamma,), "chosen": (0, own)}
+    if recipe.auto_by() is not None:
+        fields, chosen = auto_fields(writer, recipe, [list(outcome.reports.values())], [outcome.selection])
         arrays |= chosen
     return study_line(
         recipe.method, bits=recipe.bits, grid=recipe.grid, group_size=recipe.group_size, draws=(recipe.seed,),

@@ -172,9 +172,8 @@ class LineResult:
         arrays["correct"] = writer.add(self.correct, (*AXES, "item"))
         fields: dict[str, Any] = {"lams": wanted.lams, "gammas": wanted.gammas, "sizes": wanted.sizes}
         if wanted.lams == "auto":
-            by = METHODS[wanted.method].auto.by
             recipe = recipe_for(survey, wanted, survey.draws[0])
-            fields, chosen = auto_fields(writer, by, recipe.candidates(), self.reports, self.selections)
+            fields, chosen = auto_fields(writer, recipe, self.reports, self.selections)
             arrays |= chosen
         for name in self.by_size[0] if self.by_size else ():
             stacked = np.stack([draw[name] for draw in self.by_size])

@@ -18,6 +18,7 @@ import resource
 import select
 import signal
 import sys
+from typing import Any
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 # Of the kernel's headers; the same on every architecture.
@@ -63,7 +64,7 @@ def main() -> None:
     os.waitpid(init, 0)
 
 
-def enter(asked: dict) -> int:
+def enter(asked: dict[str, Any]) -> int:
     """The new namespaces, with their process 1 at work; its id."""
     user, group = os.getuid(), os.getgid()
     namespaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS
@@ -93,7 +94,7 @@ def enter(asked: dict) -> int:
     return init
 
 
-def make_root(asked: dict, owner: int) -> None:
+def make_root(asked: dict[str, Any], owner: int) -> None:
     """A root folder that holds what a Python needs, read-only, and ``/program``: small, writable, soon gone."""
     mount("none", "/", None, MS_REC | MS_PRIVATE)
     mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=755")
@@ -119,7 +120,7 @@ def make_root(asked: dict, owner: int) -> None:
     os.chdir("/program")
 
 
-def judge(asked: dict, owner: int) -> dict:
+def judge(asked: dict[str, Any], owner: int) -> dict[str, Any]:
     """Runs the program and waits for it, keeping the end of what it writes to standard error."""
     errors, written = os.pipe()
     program = os.fork()
@@ -147,7 +148,7 @@ def judge(asked: dict, owner: int) -> dict:
     return {"status": code, "timed_out": late, "tail": tail.decode("utf-8", "replace")}
 
 
-def become(asked: dict, owner: int, errors: int) -> None:
+def become(asked: dict[str, Any], owner: int, errors: int) -> None:
     """Turns this process into the program: limits, no privileges, no open files but its three streams."""
     if os.getuid() == 0:
         os.setresgid(owner, owner, owner)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from sarqc.documents import PerplexityProtocol
 from sarqc.errors import NumericalError, Refused
 from sarqc.models.loading import LoadedModel
 from sarqc.models.walk import logits_of
@@ -24,7 +24,7 @@ class Perplexity:
     """exp of the mean negative log-likelihood, and how it was measured."""
 
     value: float
-    protocol: dict[str, Any]
+    protocol: PerplexityProtocol
 
 
 def measure_perplexity(loaded: LoadedModel, ids: np.ndarray, corpus: str, window: int) -> Perplexity:
@@ -37,8 +37,7 @@ def measure_perplexity(loaded: LoadedModel, ids: np.ndarray, corpus: str, window
         raise Refused(f"the text has {len(ids)} tokens", f"test text {corpus}", "Give at least two tokens.")
     window = min(window, len(ids))
     windows = torch.from_numpy(ids[: len(ids) // window * window].copy()).reshape(-1, window)
-    vocabulary = loaded.model.config.vocab_size
-    batch = max(1, _LOGIT_BYTES // (window * vocabulary * 4))
+    batch = max(1, _LOGIT_BYTES // (window * loaded.vocabulary * 4))
     total, predicted = 0.0, 0
     with torch.no_grad():
         for tokens, logits in _predictions(loaded, windows, batch):
@@ -48,7 +47,7 @@ def measure_perplexity(loaded: LoadedModel, ids: np.ndarray, corpus: str, window
     mean = total / predicted
     if not math.isfinite(mean):
         raise NumericalError("the model's predictions are not finite", f"test text {corpus}", "Load a sound model.")
-    protocol = {
+    protocol: PerplexityProtocol = {
         "corpus": corpus,
         "window": window,
         "windows": len(windows),
@@ -63,9 +62,9 @@ def _predictions(loaded: LoadedModel, windows: Tensor, batch: int) -> Iterator[t
     """Tokens (B, T) and their logits (B, T, V), batch by batch."""
     if loaded.streaming is not None:
         yield from zip(
-            (window.to(loaded.device) for window in windows.split(1)), logits_of(loaded, windows), strict=True
+            (window.to(loaded.device) for window in torch.split(windows, 1)), logits_of(loaded, windows), strict=True
         )
         return
-    for part in windows.split(batch):
+    for part in torch.split(windows, batch):
         tokens = part.to(loaded.device)
         yield tokens, loaded.model(tokens, use_cache=False).logits

@@ -13,6 +13,7 @@ import torch
 from safetensors.numpy import load, save
 from torch import Tensor
 
+from sarqc.documents import Comparison, Continuations, TextProtocol
 from sarqc.errors import NumericalError
 from sarqc.evaluation import TEMPERATURE, TOP_P
 from sarqc.models.loading import LoadedModel
@@ -34,26 +35,24 @@ def continue_float(loaded: LoadedModel, ids: np.ndarray, new_tokens: int, seed: 
     return save(kept)
 
 
-def compare_texts(
-    loaded: LoadedModel, ids: np.ndarray, new_tokens: int, seed: int, float_part: bytes
-) -> dict[str, Any]:
+def compare_texts(loaded: LoadedModel, ids: np.ndarray, new_tokens: int, seed: int, float_part: bytes) -> Comparison:
     """Both continuations of one prompt, ``loaded`` being the quantized model: greedy, sampled and the protocol.
 
     ``float_part`` is what ``continue_float`` gave for the same ``ids``, ``new_tokens`` and ``seed``. The form is that
     of ``events.TextsCompared``. Raises ``NumericalError``.
     """
-    known, document = load(float_part), {}
+    float_texts, compared = load(float_part), dict[str, Continuations]()
     for mode in MODES:
-        original, quantized = known[mode].tolist(), continuation(loaded, ids, new_tokens, mode, seed)
-        forced = log_probabilities(loaded, ids, known[mode])  # (T, V)
-        kl = kl_divergence(torch.from_numpy(known[f"{mode}_log_probabilities"]), forced)  # (T,)
-        document[mode] = {
+        original, quantized = float_texts[mode].tolist(), continuation(loaded, ids, new_tokens, mode, seed)
+        forced = log_probabilities(loaded, ids, float_texts[mode])  # (T, V)
+        kl = kl_divergence(torch.from_numpy(float_texts[f"{mode}_log_probabilities"]), forced)  # (T,)
+        compared[mode] = {
             "float": {"ids": original, "pieces": pieces(loaded.tokenizer, ids, original)},
             "quantized": {"ids": quantized, "pieces": pieces(loaded.tokenizer, ids, quantized)},
             "divergence": divergence(original, quantized),
             "kl": kl.tolist(),
         }
-    document["protocol"] = {
+    protocol: TextProtocol = {
         "prompt_tokens": len(ids),
         "new_tokens": new_tokens,
         "kl": "KL(float ‖ quantized) in nats at temperature 1, both models reading the float model's own text",
@@ -63,7 +62,7 @@ def compare_texts(
         "dtype": str(next(loaded.model.parameters()).dtype).removeprefix("torch."),
         "device": str(loaded.device),
     }
-    return document
+    return {"greedy": compared["greedy"], "sampled": compared["sampled"], "protocol": protocol}
 
 
 def continuation(loaded: LoadedModel, ids: np.ndarray, new_tokens: int, mode: str, seed: int) -> list[int]:
@@ -75,7 +74,7 @@ def continuation(loaded: LoadedModel, ids: np.ndarray, new_tokens: int, mode: st
     noise = np.random.default_rng([seed, *(int(token) for token in ids)]).random(new_tokens)
     choose: Callable[[Tensor, int], int] = {
         "greedy": lambda logits, step: int(logits.argmax()),
-        "sampled": lambda logits, step: invert(nucleus(logits), noise[step]),
+        "sampled": lambda logits, step: invert(nucleus(logits), float(noise[step])),
     }[mode]
     ends = _ends_of_text(loaded)
     tokens = torch.from_numpy(np.array(ids, dtype=np.int64)).to(loaded.device)[None]
@@ -139,7 +138,8 @@ def pieces(tokenizer: Any, ids: np.ndarray, continued: list[int]) -> list[str]:
 
     def text(count: int) -> str:
         tokens = [int(ids[-1]), *continued[:count]]
-        return tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        decoded: str = tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        return decoded
 
     found, said = [], text(0)
     for count in range(1, len(continued) + 1):
@@ -154,7 +154,8 @@ def pieces(tokenizer: Any, ids: np.ndarray, continued: list[int]) -> list[str]:
 
 def _ends_of_text(loaded: LoadedModel) -> set[int]:
     """Tokens after which the model has nothing to say, as its own generation settings name them."""
-    ends = loaded.model.generation_config.eos_token_id
+    settings: Any = loaded.model.generation_config
+    ends: int | list[int] | None = settings.eos_token_id
     return set() if ends is None else set(ends) if isinstance(ends, list) else {ends}
 
 

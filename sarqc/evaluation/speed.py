@@ -13,11 +13,12 @@ import statistics
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
+from sarqc.documents import Rates, SpeedProtocol
 from sarqc.evaluation import DECODED_TOKENS, SPEED_REPEATS
 from sarqc.events import SpeedMeasured
 from sarqc.models.loading import LoadedModel
@@ -56,6 +57,8 @@ class Int4Linear(nn.Module):
         scales, zero_points = layer.scales.double(), layer.zero_points.double() - grid.lowest  # (O, G)
         pairs = torch.stack([scales, (8 - zero_points) * scales], dim=-1)  # (O, G, 2)
         self.group_size = grid.group_size_for(codes.shape[1])
+        self.column_scale: Tensor | None
+        self.bias: Tensor | None
         self.register_buffer("packed", _packed(codes))
         self.register_buffer("scales_and_zeros", pairs.transpose(0, 1).to(DTYPE).contiguous())  # (G, O, 2)
         self.register_buffer("column_scale", None if column_scale is None else column_scale.to(DTYPE))
@@ -65,7 +68,7 @@ class Int4Linear(nn.Module):
         x = inputs if self.column_scale is None else inputs / self.column_scale
         on_cuda = x.is_cuda
         multiply = torch.ops.aten._weight_int4pack_mm if on_cuda else torch.ops.aten._weight_int4pack_mm_for_cpu
-        flat = multiply(x.flatten(0, -2), self.packed, self.group_size, self.scales_and_zeros)  # (N, O)
+        flat: Tensor = multiply(x.flatten(0, -2), self.packed, self.group_size, self.scales_and_zeros)  # (N, O)
         outputs = flat.unflatten(0, x.shape[:-1])
         return outputs if self.bias is None else outputs + self.bias
 
@@ -73,10 +76,12 @@ class Int4Linear(nn.Module):
 def _packed(codes: Tensor) -> Tensor:
     """Codes (O, I) from 0 to 15 in the kernel's own order for the device that they are on."""
     if not codes.is_cuda:
-        return torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)
+        packed: Tensor = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, 1)
+        return packed
     tiles = next(tiles for tiles in (8, 4, 2) if codes.shape[1] % (16 * tiles) == 0)
     pairs = (codes[:, ::2] << 4 | codes[:, 1::2]).to(torch.uint8)  # (O, I / 2)
-    return torch.ops.aten._convert_weight_to_int4pack(pairs, tiles)
+    packed = torch.ops.aten._convert_weight_to_int4pack(pairs, tiles)
+    return packed
 
 
 def why_no_kernel(loaded: LoadedModel, grids: Mapping[str, Grid]) -> str:
@@ -115,7 +120,7 @@ def int4_linear(linear: nn.Linear, layer: QuantizedLayer, grid: Grid) -> Int4Lin
     taken_up = layer.channel_scale is None or torch.equal(layer.stored().to(weight), weight)
     # Solved layers may lie on the CPU, finished ones from disk among them.
     parts = {name: getattr(layer, name).to(weight.device) for name in ("codes", "scales", "zero_points")}
-    column_scale = None if taken_up else layer.channel_scale.to(weight.device)
+    column_scale = None if taken_up or layer.channel_scale is None else layer.channel_scale.to(weight.device)
     return Int4Linear(replace(layer, **parts), grid, column_scale, linear.bias)
 
 
@@ -150,20 +155,19 @@ def measure_speed(
         return SpeedMeasured(None, None, None, "the model is not in memory as a whole", {"device": str(loaded.device)})
     models, reason, difference = {"float": _in_bfloat16(loaded.model)}, why_no_kernel(loaded, grids), None
     if not reason:
-        linears = {name: loaded.model.get_submodule(name) for name in layers}
+        linears = {name: cast(nn.Linear, loaded.model.get_submodule(name)) for name in layers}  # as why_no_kernel says
         fast = {name: int4_linear(linear, layers[name], grids[name]) for name, linear in linears.items()}
         difference = max(kernel_difference(linear, fast[name]) for name, linear in linears.items())
         if difference > TOLERANCE:
             reason = f"the kernel's outputs differ by {difference:.2g} from those of our weights: more than rounding"
         else:
             models["quantized"] = _in_bfloat16(loaded.model, fast)
-    vocabulary = loaded.model.config.vocab_size
-    prompt = torch.randint(vocabulary, (1, length - decoded), generator=torch.Generator().manual_seed(0))
+    prompt = torch.randint(loaded.vocabulary, (1, length - decoded), generator=torch.Generator().manual_seed(0))
     seconds: dict[str, list[tuple[float, float]]] = {which: [] for which in models}
     for _ in range(repeats + 1):
         for which, model in models.items():  # in turn, so that whatever else the host does hits both
             seconds[which].append(_seconds(model, prompt.to(loaded.device), decoded))
-    protocol = {
+    protocol: SpeedProtocol = {
         "sequence_length": length,
         "prompt_tokens": length - decoded,
         "decoded_tokens": decoded,
@@ -179,19 +183,23 @@ def measure_speed(
     if difference is not None:
         protocol["fed"] = "our codes and zero points; scales, head, embeddings and norms rounded to bfloat16"
         protocol["largest_relative_difference"] = difference
-    found = {
-        which: {
-            **_rates("prefill", [(length - decoded) / prefill for prefill, _ in of_model[1:]]),
-            **_rates("decode", [decoded / decode for _, decode in of_model[1:]]),
-        }
-        for which, of_model in seconds.items()
+    rates = {
+        which: _rates(
+            [(length - decoded) / prefill for prefill, _ in counted], [decoded / decode for _, decode in counted]
+        )
+        for which, counted in ((which, of_model[1:]) for which, of_model in seconds.items())
     }
     kernel = None if reason else _DEVICES[loaded.device.type].kernel
-    return SpeedMeasured(found["float"], found.get("quantized"), kernel, reason, protocol)
+    return SpeedMeasured(rates["float"], rates.get("quantized"), kernel, reason, protocol)
 
 
-def _rates(name: str, values: list[float]) -> dict[str, Any]:
-    return {name: statistics.median(values), f"{name}_spread": [min(values), max(values)]}
+def _rates(prefill: list[float], decode: list[float]) -> Rates:
+    return {
+        "prefill": statistics.median(prefill),
+        "prefill_spread": [min(prefill), max(prefill)],
+        "decode": statistics.median(decode),
+        "decode_spread": [min(decode), max(decode)],
+    }
 
 
 def _in_bfloat16(model: nn.Module, replaced: Mapping[str, nn.Module] | None = None) -> nn.Module:

@@ -146,14 +146,16 @@ def measure_accuracy(
     from lm_eval.models.huggingface import HFLM
     from lm_eval.tasks import TaskManager
 
-    class Quiet(HFLM):
+    class Quiet(HFLM):  # type: ignore[misc]  # lm-eval has no types
         """lm-eval's model without its own progress bar: progress is ours to tell, in events."""
 
         def loglikelihood(self, requests: list[Any], disable_tqdm: bool = True) -> list[Any]:
-            return super().loglikelihood(requests, disable_tqdm=True)
+            likelihoods: list[Any] = super().loglikelihood(requests, disable_tqdm=True)
+            return likelihoods
 
         def generate_until(self, requests: list[Any], disable_tqdm: bool = True) -> list[str]:
-            return super().generate_until(requests, disable_tqdm=True)
+            answers: list[str] = super().generate_until(requests, disable_tqdm=True)
+            return answers
 
     manager = _Shared.get(TaskManager)
     tasks, source = _load(manager, name, settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
@@ -95,35 +96,32 @@ def _chosen(summary: Summary) -> str:
 
 def _measurements(summary: Summary) -> str:
     """Every measured number, quantized beside float, with its protocol; nothing where nothing was measured."""
-    rows, protocols = [], []
-    if summary["perplexity"] is not None:
-        protocol = summary["protocol"]["test"]
+    rows: list[tuple[str, ...]] = []
+    protocols: list[tuple[str, Mapping[str, object]]] = []
+    protocol = summary["protocol"]["test"]
+    if protocol is not None:
         rows.append(("perplexity, " + protocol["corpus"], _number(summary["perplexity"]),
                      _number(summary["perplexity_float"])))  # fmt: skip
         protocols.append(("Perplexity", protocol))
     for name, task in summary["tasks"].items():
-        values = [f"{task[which]['accuracy']:.1%} ± {task[which]['standard_error']:.1%}" for which in
-                  ("quantized", "float")]  # fmt: skip
+        both = (task["quantized"], task["float"])
+        values = [f"{model['accuracy']:.1%} ± {model['standard_error']:.1%}" for model in both]
         rows.append((f"accuracy, {name}", *values))
         protocols.append((f"Accuracy, {name}", task["protocol"]))
     if speed := summary.get("speed"):
-        for kind, title in (("prefill", "prefill"), ("decode", "decoding")):
-            values = [
-                _number(found[kind]) if found else "not measured" for found in (speed["quantized"], speed["float"])
-            ]
-            rows.append((f"{title}, tokens per second", *values))
-        said = {"kernel": speed["kernel"]} if speed["kernel"] else {"quantized": f"not measured, {speed['reason']}"}
-        protocols.append(("Speed", said | speed["protocol"]))
+        rates = (speed["quantized"], speed["float"])
+        rows.append(("prefill, tokens per second", *(_number(rate and rate["prefill"]) for rate in rates)))
+        rows.append(("decoding, tokens per second", *(_number(rate and rate["decode"]) for rate in rates)))
+        kernel = {"kernel": speed["kernel"]} if speed["kernel"] else {"quantized": f"not measured, {speed['reason']}"}
+        protocols.append(("Speed", {**kernel, **speed["protocol"]}))
     protocols.append(("Calibration", summary["protocol"]["calibration"]))
     measured = _table(("", "quantized", "original"), rows) if rows else "Nothing was measured."
-    words = [
-        f"{what}: " + ", ".join(f"{key} {value}" for key, value in protocol.items()) for what, protocol in protocols
-    ]
+    words = [f"{what}: " + ", ".join(f"{key} {value}" for key, value in facts.items()) for what, facts in protocols]
     return measured + "\n\nProtocols:\n\n" + "\n".join(f"- {line}" for line in words)
 
 
-def _number(value: float) -> str:
-    return f"{value:.5g}"
+def _number(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.5g}"
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

@@ -49,6 +49,12 @@ class LoadedModel:
     def family(self) -> Family:
         return self.checkpoint.family
 
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens the model chooses among."""
+        config: Any = self.model.config
+        return int(config.vocab_size)
+
     def blocks(self) -> nn.ModuleList:
         return self.model.get_submodule(self.family.blocks)
 
