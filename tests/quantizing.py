@@ -12,7 +12,7 @@ from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import Method
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.solve import only_solved, quantize
-from sarqc.quantization.solving import BUDGET_BYTES, BlockForward, BlockRun, Context, Epoch, LayerJob
+from sarqc.quantization.solving import BUDGET_BYTES, BlockForward, BlockRun, Context, Epoch, LayerJob, Solved
 
 Statistics = LayerStatistics | Mapping[str, LayerStatistics]
 
@@ -81,12 +81,15 @@ def quantize_block(
         LayerJob(CheckedLayer(weight, statistics[name], grids[name], held_out and held_out[name], name=name), [method])
         for name, weight in weights.items()
     ]
-    return _epochs_then_layers(jobs, Context(block=BlockRun(forward, inputs, targets)))
+    steps = quantize(jobs, Context(block=BlockRun(forward, inputs, targets)))  # which refuses before the first step
+    return _epochs_then_layers(jobs, steps)
 
 
-def _epochs_then_layers(jobs: list[LayerJob], context: Context) -> Iterator[Epoch | dict[str, QuantizedLayer]]:
+def _epochs_then_layers(
+    jobs: list[LayerJob], steps: Iterator[Epoch | Solved]
+) -> Iterator[Epoch | dict[str, QuantizedLayer]]:
     layers = {}
-    for step in quantize(jobs, context):
+    for step in steps:
         if isinstance(step, Epoch):
             yield step
         else:

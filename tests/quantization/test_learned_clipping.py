@@ -17,8 +17,8 @@ from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.learned_clipping import ClippedLinear
 from sarqc.quantization.methods import LearnedClipping, method
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
-from sarqc.quantization.solve import quantize_layer
-from sarqc.quantization.solving import Epoch
+from sarqc.quantization.solve import quantize, quantize_layer
+from sarqc.quantization.solving import BlockRun, Context, Epoch, LayerJob
 from tests import oracles, oracles_clipping
 from tests.quantizing import quantize_block
 
@@ -520,10 +520,6 @@ def test_refusals_come_before_any_work() -> None:
             quantize_block(*first, LearnedClipping(epochs=1), **given)
         assert error.value.remedy
 
-    fewer = {name: part for name, part in block.statistics.items() if name != "up"}
-    refused("statistics and weights differ in up", statistics=fewer)
-    refused("grids and weights differ in other", grids=dict.fromkeys([*block.weights, "other"], grid))
-    refused("held_out and weights differ in up", held_out=fewer)
     refused("no linear", weights={}, statistics={}, grids={})
     grids = dict.fromkeys(block.weights, grid) | {"up": Grid(4, 16, "symmetric")}
     refused("3 and 4 bits", grids=grids)
@@ -535,6 +531,11 @@ def test_refusals_come_before_any_work() -> None:
     refused("targets", targets=[part[:, :-1] for part in block.targets])
     flat = [part.flatten(0, 1) for part in block.inputs]
     refused("inputs are", inputs=flat, targets=flat)
+    up = LayerJob(
+        CheckedLayer(block.weights["up"], block.statistics["up"], grid, None, name="up"), [LearnedClipping(epochs=1)]
+    )
+    with pytest.raises(Refused, match="share a name"):
+        quantize([up, up], Context(block=BlockRun(forward, block.inputs, block.targets)))
 
 
 def test_a_block_that_makes_another_shape_is_refused() -> None:
