@@ -20,7 +20,7 @@ import { METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { revealWhenAtRest } from "../base/reveal.js";
 import { formatsFold } from "./readers_table.js";
 import { autoWords, describe, idleFields, readForm, recipeOf, valuesOf } from "./recipe_form.js";
-import { RunView } from "./run_view.js";
+import { runView } from "./run_view.js";
 import { speedCard } from "./speed_card.js";
 import { textsCard } from "./texts_card.js";
 
@@ -35,7 +35,7 @@ let corpora = [];
 let planNumber = 0;
 let planTimer = null;
 let recipe = null;
-let runView = null;
+let shown = null;
 let lastModel = null;
 
 const part = (name) => side.element.querySelector(`[data-part="${name}"]`);
@@ -44,7 +44,7 @@ const part = (name) => side.element.querySelector(`[data-part="${name}"]`);
 export async function mount(element) {
   await begin(element);
   part("start").addEventListener("click", submit);
-  runView = new RunView({
+  shown = runView({
     card: part("run-card"),
     recipeCard: part("recipe-card"),
     measured: showMeasured,
@@ -269,9 +269,9 @@ function showRun(id, remember = true) {
     history.replaceState(history.state, "", `${location.pathname}${search}`);
   }
   document.title = "sarqc · Calibrate";
-  if (id) runView.open(id, (run) => (document.title = `sarqc · ${describe(run.recipe)}`));
+  if (id) shown.open(id, (run) => (document.title = `sarqc · ${describe(run.recipe)}`));
   else {
-    runView.close();
+    shown.close();
     part("start").disabled = false;
     plan();
   }

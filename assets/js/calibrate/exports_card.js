@@ -6,12 +6,58 @@
 
 import { asProblem, listen, request } from "../base/client.js";
 import { AT_REST } from "../base/contract.js";
-import { fill, h, problem } from "../base/dom.js";
 import { bytes, format as formatted } from "../base/format.js";
+import { html, nothing, render, repeat } from "../base/html.js";
+import { store } from "../base/page_state.js";
+import { problemBlock } from "../base/problem.js";
 import { formatTable, isImpossible } from "./readers_table.js";
 import * as State from "./run_state.js";
 
-/** Where an export stands, in words. `state` is what it has said so far. */
+/** @import { Problem } from "../base/client.js" */
+/** @import { Carrier } from "../base/types.d.ts" */
+/** @import { Run, RunProgress } from "./run_state.js" */
+/** @typedef {{run: Run | null, said: RunProgress, error: Problem | null, isBusy: boolean}} Line an export as its line shows it */
+/** @typedef {Record<string, Line>} Lines by format */
+/**
+ * @typedef {{type: "busy", format: string}
+ *   | {type: "made", format: string, run: Run | null}
+ *   | {type: "said", format: string, event: Record<string, any>}
+ *   | {type: "row", format: string, run: Run}
+ *   | {type: "refused", format: string, error: Problem}} Action
+ */
+
+/** @type {Line} */
+const EMPTY = { run: null, said: State.initial(), error: null, isBusy: false };
+
+/**
+ * The lines after something was pressed, answered or said. Pure.
+ * @param {Lines} lines
+ * @param {Action} action
+ * @returns {Lines}
+ */
+export function reduce(lines, action) {
+  const line = lines[action.format] ?? EMPTY;
+  /** @param {Partial<Line>} change */
+  const changed = (change) => ({ ...lines, [action.format]: { ...line, ...change } });
+  switch (action.type) {
+    case "busy":
+      return changed({ isBusy: true });
+    case "made":
+      return { ...lines, [action.format]: { ...EMPTY, run: action.run } };
+    case "said":
+      return changed({ said: State.reduce(line.said, action.event) });
+    case "row":
+      return changed({ run: action.run });
+    case "refused":
+      return changed({ error: action.error, isBusy: false });
+  }
+}
+
+/**
+ * Where an export stands, in words. `state` is what it has said so far.
+ * @param {Pick<Run, "state">} run
+ * @param {RunProgress} state
+ */
 export function exportWords(run, state) {
   const { done, total } = State.progress(state);
   switch (run.state) {
@@ -32,139 +78,127 @@ export function exportWords(run, state) {
   }
 }
 
-/** The section of one finished run. `close` ends its streams. */
-export class Exports {
-  /** @param {object} run with `formats` and `exports`, as GET /runs/{id} gives it */
-  constructor(run) {
-    this.run = run;
-    this.lines = new Map(); // format → {run, state, stream, error}
-    this.list = h("div", { class: "files-lines" });
-    this.element = h(
-      "section",
-      { class: "files", "data-testid": "files" },
-      h("h3", {}, "The model as files"),
-      formatTable(run.formats),
-      this.list,
-    );
-    for (const made of run.exports ?? []) this.take(made);
-    this.draw();
-  }
+/**
+ * The section of one finished run, which follows its exports until `close()`.
+ * @param {Run & {formats: Carrier[]}} run as GET /runs/{id} gives it
+ */
+export function exportsCard(run) {
+  const element = document.createElement("section");
+  element.className = "files";
+  element.dataset.testid = "files";
+  /** @type {Map<string, {close: () => void}>} */
+  const streams = new Map();
+  const lines = store(/** @type {Lines} */ ({}), reduce, (state) =>
+    render(
+      html`<h3>The model as files</h3>${formatTable(run.formats)}
+        <div class="files-lines">${repeat(
+          run.formats,
+          (one) => one.format,
+          (one) => lineOf(run, one, state[one.format] ?? EMPTY, send),
+        )}</div>`,
+      element,
+    ),
+  );
 
-  close() {
-    for (const line of this.lines.values()) line.stream?.close();
-  }
-
-  /** Shows an export and follows it as long as it goes on. */
-  take(made) {
-    const line = { run: made, state: State.initial(), stream: null, error: null };
-    this.lines.get(made.format)?.stream?.close();
-    this.lines.set(made.format, line);
+  /** Shows an export and follows it as long as it goes on. @param {Run} made */
+  function take(made) {
+    const format = made.format ?? "";
+    streams.get(format)?.close();
+    lines.dispatch({ type: "made", format, run: made });
     if (AT_REST.includes(made.state)) return;
     const path = `/runs/${encodeURIComponent(made.id)}`;
-    line.stream = listen(`${path}/events`, {
+    const stream = listen(`${path}/events`, {
       message: async (event) => {
-        const began = line.run.state === "queued";
-        line.state = State.reduce(line.state, event);
+        const began = lines.state[format]?.run?.state === "queued";
+        lines.dispatch({ type: "said", format, event });
         // The row knows what the events of earlier attempts do not: whether it goes on now.
-        if (began || AT_REST.includes(event.type)) line.run = await request(path).catch(() => line.run);
-        if (AT_REST.includes(line.run.state)) line.stream.close();
-        this.soon();
+        if (!began && !AT_REST.includes(event.type)) return;
+        const row = await request(path).catch(() => null);
+        if (!row || streams.get(format) !== stream) return;
+        lines.dispatch({ type: "row", format, run: row });
+        if (AT_REST.includes(row.state)) stream.close();
       },
     });
+    streams.set(format, stream);
   }
 
-  soon() {
-    this.frame ??= requestAnimationFrame(() => {
-      this.frame = null;
-      this.draw();
-    });
-  }
-
-  draw() {
-    const focused = document.activeElement?.dataset?.file;
-    fill(
-      this.list,
-      this.run.formats.map((one) => this.line(one)),
-    );
-    if (focused) this.list.querySelector(`[data-file="${focused}"]`)?.focus({ preventScroll: true });
-  }
-
-  line(one) {
-    const name = one.format;
-    const { run, state, error } = this.lines.get(name) ?? {};
-    const path = run && `/runs/${encodeURIComponent(run.id)}`;
-    const again = () => request(`/runs/${encodeURIComponent(this.run.id)}/export?format=${name}`, { method: "POST" });
-    const parts = [];
-    if (!run) {
-      const impossible = isImpossible(one);
-      parts.push(
-        this.button(`Save as checkpoint (${name})`, `save-${name}`, name, again, {
-          disabled: impossible,
-          title: impossible ? one.note : null,
-        }),
-        impossible ? h("span", { class: "files-words" }, "This format can’t carry the run; above is why.") : null,
-      );
-    } else if (run.state === "finished") {
-      const href = `/api/runs/${encodeURIComponent(this.run.id)}/checkpoint?format=${name}`;
-      parts.push(
-        h(
-          "a",
-          { class: "act", href, download: "", "data-testid": `download-${name}`, dataset: { file: `save-${name}` } },
-          `Download ${name}`,
-        ),
-        h("span", { class: "files-words" }, `${bytes(run.bytes)}, one tar file`),
-        this.button("Delete the files", `delete-${name}`, name, () => request(path, { method: "DELETE" })),
-      );
-    } else {
-      const live = !AT_REST.includes(run.state);
-      parts.push(
-        live
-          ? this.button("Cancel", `cancel-${name}`, name, () => request(`${path}/cancel`, { method: "POST" }), {
-              disabled: run.state === "cancelling",
-            })
-          : this.button(`Save as checkpoint (${name})`, `save-${name}`, name, again),
-        h(
-          "span",
-          { class: "files-words", role: "status", "data-testid": `export-${name}` },
-          `${name}: ${exportWords(run, state)}`,
-        ),
-      );
+  /** @param {string} format @param {string} path @param {string} [method] */
+  async function send(format, path, method = "POST") {
+    lines.dispatch({ type: "busy", format });
+    try {
+      const made = await request(path, { method });
+      if (made) take(made);
+      else lines.dispatch({ type: "made", format, run: null });
+    } catch (error) {
+      lines.dispatch({ type: "refused", format, error: asProblem(error) });
     }
-    const failure = error ?? (["failed", "interrupted"].includes(run?.state) ? run.error : null);
-    return h(
-      "div",
-      { class: "files-line", dataset: { format: name, state: run?.state ?? "none" } },
-      parts,
-      this.differs(run),
-      failure ? problem(failure) : null,
-    );
   }
 
-  /** An export solves again what is no longer on disk; if that came out otherwise, it is said. */
-  differs(run) {
-    const [made, own] = [run?.summary?.perplexity, this.run.summary?.perplexity];
-    if (run?.state !== "finished" || made === own) return null;
-    const text = `This checkpoint has perplexity ${formatted(made, "significant")}, the run had ${formatted(own, "significant")}: layers were solved again, on another device or by another version.`;
-    return h("p", { class: "warning" }, text);
-  }
+  for (const made of run.exports ?? []) take(made);
+  lines.draw();
+  return {
+    element,
+    close: () => {
+      for (const stream of streams.values()) stream.close();
+    },
+  };
+}
 
-  button(text, name, format, send, attributes = {}) {
-    const act = async (event) => {
-      event.currentTarget.disabled = true;
-      try {
-        const made = await send();
-        if (made) this.take(made);
-        else this.lines.delete(format);
-      } catch (error) {
-        this.lines.set(format, { ...this.lines.get(format), error: asProblem(error) });
-      }
-      this.draw();
-    };
-    const kind = name.startsWith("delete") ? "quiet" : "act-quiet";
-    return h(
-      "button",
-      { type: "button", class: kind, "data-testid": name, dataset: { file: name }, on: { click: act }, ...attributes },
-      text,
-    );
+/**
+ * @param {Run} own the run whose model it is
+ * @param {Carrier} carrier
+ * @param {Line} line
+ * @param {(format: string, path: string, method?: string) => void} send
+ */
+function lineOf(own, carrier, { run, said, error, isBusy }, send) {
+  const { format } = carrier;
+  const save = `/runs/${encodeURIComponent(own.id)}/export?format=${format}`;
+  const path = run && `/runs/${encodeURIComponent(run.id)}`;
+  /** @param {string} text @param {string} name @param {() => void} act @param {{disabled?: boolean, title?: string}} [more] */
+  const button = (text, name, act, { disabled = false, title } = {}) =>
+    html`<button type="button" class=${name.startsWith("delete") ? "quiet" : "act-quiet"} data-testid=${name}
+      title=${title ?? nothing} ?disabled=${disabled || isBusy} @click=${act}>${text}</button>`;
+  const saving = (/** @type {{disabled?: boolean, title?: string}} */ more = {}) =>
+    button(`Save as checkpoint (${format})`, `save-${format}`, () => send(format, save), more);
+  let parts;
+  if (!run || !path) {
+    const isOut = isImpossible(carrier);
+    parts = [
+      saving({ disabled: isOut, title: isOut ? carrier.note : undefined }),
+      isOut ? html`<span class="files-words">This format can’t carry the run; above is why.</span>` : nothing,
+    ];
+  } else if (run.state === "finished") {
+    const href = `/api/runs/${encodeURIComponent(own.id)}/checkpoint?format=${format}`;
+    parts = [
+      html`<a class="act" href=${href} download data-testid=${`download-${format}`}>Download ${format}</a>`,
+      html`<span class="files-words">${bytes(run.bytes)}, one tar file</span>`,
+      button("Delete the files", `delete-${format}`, () => send(format, path, "DELETE")),
+    ];
+  } else {
+    const isStopping = run.state === "cancelling";
+    parts = [
+      AT_REST.includes(run.state)
+        ? saving()
+        : button("Cancel", `cancel-${format}`, () => send(format, `${path}/cancel`), { disabled: isStopping }),
+      html`<span class="files-words" role="status" data-testid=${`export-${format}`}>${format}: ${exportWords(run, said)}</span>`,
+    ];
   }
+  const failure = error ?? (run && ["failed", "interrupted"].includes(run.state) ? run.error : null);
+  return html`<div class="files-line" data-format=${format} data-state=${run?.state ?? "none"}>
+    ${parts}${run ? differs(own, run) : nothing}${failure ? problemBlock(failure) : nothing}
+  </div>`;
+}
+
+/**
+ * An export solves again what is no longer on disk; if that came out otherwise, it is said.
+ * @param {Run} own
+ * @param {Run} made
+ */
+function differs(own, made) {
+  const [now, before] = [made.summary?.perplexity, own.summary?.perplexity];
+  if (made.state !== "finished" || now === before) return nothing;
+  return html`<p class="warning">This checkpoint has perplexity ${formatted(now, "significant")}, the run had ${formatted(
+    before,
+    "significant",
+  )}: layers were solved again, on another device or by another version.</p>`;
 }

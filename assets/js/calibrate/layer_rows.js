@@ -1,15 +1,25 @@
 /**
  * The layers' reports as rows of tables, and what “auto” chose in them. Pure.
- * @module layers
+ * @module layer_rows
  */
 
 import { count, format, plain } from "../base/format.js";
 
+/** @typedef {{name: string, report: Record<string, any>}} LayerReport */
+/** @typedef {{name: string, short: string, flags: string | null} & Record<string, any>} LayerRow */
+/** @typedef {{key: string, title?: string, show?: (row: any) => string}} LayerColumn */
+
+/** @param {any} value */
 const known = (value) => value ?? null;
+/** @param {number} value */
 const rounded = (value) => plain(Number(Number(value).toPrecision(3)));
+/** @param {string} key @returns {(row: LayerRow) => string} */
 const significant = (key) => (row) => format(row[key], "significant");
 
-/** Columns of the table of layers; those without a title are only in the file. */
+/**
+ * Columns of the table of layers; those without a title are only in the file.
+ * @type {LayerColumn[]}
+ */
 export const LAYER_COLUMNS = [
   { key: "layer" },
   { key: "relative_recon", title: "Reconstruction error", show: significant("relative_recon") },
@@ -38,6 +48,7 @@ export const LAYER_COLUMNS = [
   { key: "flags" },
 ];
 
+/** @param {LayerRow} row */
 function interval({ lam_low: low, lam_high: high }) {
   if (low === null) return "–";
   return high === null ? `${rounded(low)} and more` : `${rounded(low)} to ${rounded(high)}`;
@@ -45,7 +56,8 @@ function interval({ lam_low: low, lam_high: high }) {
 
 /**
  * One row for each layer, in the order given. λ and γ stand in it only where the layer chose them.
- * @param {Array<{name: string, report: object}>} layers
+ * @param {LayerReport[]} layers
+ * @returns {LayerRow[]}
  */
 export function layerRows(layers) {
   const short = shortNames(layers.map((layer) => layer.name));
@@ -73,18 +85,28 @@ export function layerRows(layers) {
       objective: known(chosen.objective),
       initial_objective: known(chosen.initial_objective),
       n_tokens: uneven ? known(report.n_tokens) : null,
-      flags: report.flags?.length ? report.flags.map((flag) => flag.replaceAll("_", " ")).join(", ") : null,
+      flags: report.flags?.length
+        ? report.flags.map((/** @type {string} */ flag) => flag.replaceAll("_", " ")).join(", ")
+        : null,
     };
   });
 }
 
-/** The rows with the largest error on unseen text, or where there is none on calibration text; the largest first. */
+/**
+ * The rows with the largest error on unseen text, or where there is none on calibration text; the largest first.
+ * @template {Record<string, any>} Row
+ * @param {Row[]} rows
+ * @param {number} most
+ */
 export function worstRows(rows, most) {
   const key = rows.some((row) => row.relative_held_out !== null) ? "relative_held_out" : "relative_recon";
   return [...rows].sort((a, b) => (b[key] ?? -1) - (a[key] ?? -1)).slice(0, most);
 }
 
-/** Names without what all of them begin with: “0.self_attn.q_proj” instead of “model.layers.0.self_attn.q_proj”. */
+/**
+ * Names without what all of them begin with: “0.self_attn.q_proj” instead of “model.layers.0.self_attn.q_proj”.
+ * @param {string[]} names
+ */
 export function shortNames(names) {
   const parts = names.map((name) => name.split("."));
   let same = 0;
@@ -92,22 +114,31 @@ export function shortNames(names) {
   return parts.map((part) => part.slice(same).join("."));
 }
 
-/** The candidate that a layer settled on, or undefined. */
+/**
+ * The candidate that a layer settled on, or undefined.
+ * @param {Record<string, any>} report
+ */
 function winner({ candidates, chosen }) {
-  return candidates?.find((one) => one.lam === chosen?.lam && known(one.gamma) === known(chosen?.gamma));
+  return candidates?.find(
+    (/** @type {any} */ one) => one.lam === chosen?.lam && known(one.gamma) === known(chosen?.gamma),
+  );
 }
 
 /**
  * For each layer that chose: its pair, the error by which it was judged, and how much less that is than the median's
  * and the worst candidate's, as shares of those.
+ * @param {LayerReport[]} layers
  */
 export function judgements(layers) {
   const short = shortNames(layers.map((layer) => layer.name));
   return layers.flatMap(({ name, report }, index) => {
     const best = winner(report);
     if (!best) return [];
-    const errors = report.candidates.map((one) => one.validation).filter((value) => typeof value === "number");
-    errors.sort((a, b) => a - b);
+    const errors = report.candidates
+      .map((/** @type {any} */ one) => one.validation)
+      .filter((/** @type {unknown} */ value) => typeof value === "number");
+    errors.sort((/** @type {number} */ a, /** @type {number} */ b) => a - b);
+    /** @param {number} other @returns {number | null} */
     const less = (other) => (other > 0 && best.validation !== null ? (other - best.validation) / other : null);
     return {
       name,
@@ -121,14 +152,19 @@ export function judgements(layers) {
   });
 }
 
+/** @param {number[]} sorted */
 function median(sorted) {
   const middle = sorted.length >> 1;
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-/** How many layers chose each pair: one row for each γ, one column for each λ. */
+/**
+ * How many layers chose each pair: one row for each γ, one column for each λ.
+ * @param {LayerReport[]} layers
+ */
 export function pairCounts(layers) {
   const every = layers.flatMap(({ report }) => report.candidates ?? []);
+  /** @param {"lam" | "gamma"} key */
   const values = (key) => [...new Set(every.map((one) => known(one[key])))].sort((a, b) => a - b);
   const [lams, gammas] = [values("lam"), values("gamma")];
   const counts = gammas.map(() => lams.map(() => 0));

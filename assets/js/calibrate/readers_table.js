@@ -1,74 +1,69 @@
 /**
- * Who can load the model, by the format that it is saved in: rows of sarqc/export/formats.py.
- * @module formats
+ * Who can load the model, by the format that it is saved in: rows of sarqc/export/readers.py.
+ * @module readers_table
  */
 
-import { h } from "../base/dom.js";
+import { html, nothing } from "../base/html.js";
+import { table } from "../base/table.js";
 
+/** @import { Carrier } from "../base/types.d.ts" */
+
+/** @type {["transformers" | "vllm", string][]} */
 const READERS = [
   ["transformers", "transformers"],
   ["vllm", "vLLM"],
 ];
 
-/** The answer of a reader as a mark and a word; null: nobody has tried. */
+/**
+ * The answer of a reader as a mark and a word; null: nobody has tried.
+ * @param {boolean | null | undefined} loads
+ */
 export function answer(loads) {
   if (loads === null || loads === undefined) return { mark: "", word: "not tried", kind: "open" };
   return loads ? { mark: "✓", word: "yes", kind: "yes" } : { mark: "✗", word: "no", kind: "no" };
 }
 
-/** True when nobody reads the format, because it can't carry the run: the note says why. */
+/**
+ * True when nobody reads the format, because it can't carry the run: the note says why.
+ * @param {Carrier} format
+ */
 export const isImpossible = (format) => READERS.every(([key]) => format[key] === false);
 
-/** A small table: a format, its readers, and below what it needs or why not. */
+/**
+ * A small table: a format, its readers, and below what it needs or why not.
+ * @param {Carrier[]} formats
+ */
 export function formatTable(formats) {
-  const cell = (loads) => {
-    const { mark, word, kind } = answer(loads);
-    return h(
-      "td",
-      { class: `loads loads-${kind}` },
-      mark ? h("span", { "aria-hidden": "true" }, `${mark} `) : null,
-      word,
-    );
-  };
-  return h(
-    "table",
-    { class: "formats", "data-testid": "formats" },
-    h(
-      "thead",
-      {},
-      h(
-        "tr",
-        {},
-        h("th", { scope: "col" }, "Saved as"),
-        READERS.map(([, name]) => h("th", { scope: "col" }, name)),
-      ),
-    ),
-    formats.map((format) =>
-      h(
-        "tbody",
-        { dataset: { format: format.format } },
-        h(
-          "tr",
-          {},
-          h("th", { scope: "row" }, format.format),
-          READERS.map(([key]) => cell(format[key])),
-        ),
-        h("tr", { class: "formats-note" }, h("td", { colspan: READERS.length + 1 }, `${format.note}.`)),
-      ),
-    ),
+  const columns = [{ title: "Saved as" }, ...READERS.map(([, title]) => ({ title }))];
+  const body = formats.map(
+    (format) =>
+      html`<tbody data-format=${format.format}>
+        <tr><th scope="row">${format.format}</th>${READERS.map(([key]) => cell(format[key]))}</tr>
+        <tr class="formats-note"><td colspan=${columns.length}>${format.note}.</td></tr>
+      </tbody>`,
   );
+  return table({ columns, name: "formats", testid: "formats", body });
 }
 
+/** @param {boolean | null} loads */
+function cell(loads) {
+  const { mark, word, kind } = answer(loads);
+  return html`<td class=${`loads loads-${kind}`}>${mark ? html`<span aria-hidden="true">${mark} </span>` : nothing}${word}</td>`;
+}
+
+/** @type {boolean | null} */
 let open = null; // as the reader left it, while the plan is made again and again
 
-/** The table behind its title: open where there is room for it. */
+/**
+ * The table behind its title: open where there is room for it.
+ * @param {Carrier[] | undefined} formats
+ */
 export function formatsFold(formats) {
-  if (!formats?.length) return null;
+  if (!formats?.length) return nothing;
   open ??= matchMedia("(min-width: 481px)").matches;
-  return h(
-    "details",
-    { class: "formats-fold", open, on: { toggle: (event) => (open = event.currentTarget.open) } },
-    h("summary", {}, "Who can load it"),
-    formatTable(formats),
-  );
+  const toggled = (/** @type {Event & {currentTarget: HTMLDetailsElement}} */ event) => {
+    open = event.currentTarget.open;
+  };
+  return html`<details class="formats-fold" ?open=${open} @toggle=${toggled}>
+    <summary>Who can load it</summary>${formatTable(formats)}</details>`;
 }

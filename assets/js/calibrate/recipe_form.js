@@ -1,6 +1,6 @@
 /**
  * Between the form and the recipe, and the ways to take a recipe elsewhere. Pure.
- * @module recipe
+ * @module recipe_form
  */
 
 import { plain } from "../base/format.js";
@@ -61,33 +61,39 @@ function tuned(recipe, method) {
   return method.auto ? method.tunes.filter((name) => said[RECIPE_FIELDS[name].key] === "auto") : [];
 }
 
+/** @type {Record<string, string>} */
 const SIGNS = { lam: "λ", gamma: "γ" };
 
 /**
  * What “auto” does, or would do, for the method of a recipe; empty where it has nothing to choose.
+ * @param {Said} recipe
  * @returns {string} such as “auto: 4 values of λ × 3 of γ for each layer, judged on 8 of 32 sequences”
  */
 export function autoWords(recipe) {
   const method = METHODS[recipe.method];
-  if (!method?.auto) return "";
+  const auto = method?.auto;
+  if (!auto) return "";
   const asked = tuned(recipe, method);
   const tried = (asked.length ? asked : method.tunes)
-    .map((field) => [SIGNS[field], { lam: method.auto.lams, gamma: method.auto.gammas }[field]])
-    .map(([sign, values], index) => `${values.length} ${index ? "of" : "values of"} ${sign} (${span(values)})`)
+    .map((field) => ({ sign: SIGNS[field], values: field === "lam" ? auto.lams : auto.gammas }))
+    .map(({ sign, values }, index) => `${values.length} ${index ? "of" : "values of"} ${sign} (${span(values)})`)
     .join(" × ");
   const kept = judgedOn(recipe);
   const sequences = kept === null ? "a part of the sequences" : `${kept} of ${recipe.samples} sequences`;
   const share = recipe.channel_fraction ?? 1;
-  const channels =
-    method.auto.by === "layer" && share > 0 && share < 1 ? ` and ${plain(100 * share)} % of the channels` : "";
-  const where = method.auto.by === "layer" ? "for each layer, judged" : "for the whole model, judged by perplexity";
+  const channels = auto.by === "layer" && share > 0 && share < 1 ? ` and ${plain(100 * share)} % of the channels` : "";
+  const where = auto.by === "layer" ? "for each layer, judged" : "for the whole model, judged by perplexity";
   return `${asked.length ? "auto:" : "“auto” would try"} ${tried} ${where} on ${sequences}${channels}`;
 }
 
+/** @param {number[]} values */
 const span = (values) =>
-  values.length > 4 ? `${plain(values[0])} to ${plain(values.at(-1))}` : values.map(plain).join(", ");
+  values.length > 4 ? `${plain(values[0])} to ${plain(values[values.length - 1])}` : values.map(plain).join(", ");
 
-/** How many sequences “auto” keeps for judging, as sarqc/recipe.py counts them; null where that can't be said. */
+/**
+ * How many sequences “auto” keeps for judging, as sarqc/recipe.py counts them; null where that can't be said.
+ * @param {Said} recipe
+ */
 export function judgedOn({ samples, validation_share: share }) {
   if (!Number.isInteger(samples) || samples < 2 || !(share > 0 && share < 1)) return null;
   const exact = share * samples;
@@ -96,6 +102,7 @@ export function judgedOn({ samples, validation_share: share }) {
   return Math.min(Math.max(1, nearest), samples - 1);
 }
 
+/** @param {any} value @param {string} kind */
 function read(value, kind) {
   if (kind === "lines") {
     const lines = Array.isArray(value) ? value : String(value ?? "").split(/\r?\n/);
@@ -132,7 +139,11 @@ export function valuesOf(names, recipe) {
   });
 }
 
-/** A recipe without the fields that are at their defaults, so that what is copied shows what was chosen. */
+/**
+ * A recipe without the fields that are at their defaults, so that what is copied shows what was chosen.
+ * @param {Said} recipe
+ * @param {Record<string, any>} defaults
+ */
 export function chosenOnly(recipe, defaults) {
   return Object.fromEntries(
     Object.entries(recipe).filter(
@@ -142,7 +153,10 @@ export function chosenOnly(recipe, defaults) {
   );
 }
 
-/** One line for headings and tables: model, bits, method and its numbers. */
+/**
+ * One line for headings and tables: model, bits, method and its numbers.
+ * @param {Said} recipe
+ */
 export function describe(recipe) {
   const parts = [shortModel(recipe.model), `${recipe.bits} bits`, recipe.method];
   for (const [sign, value] of [
@@ -155,7 +169,10 @@ export function describe(recipe) {
   return parts.filter(Boolean).join(", ");
 }
 
-/** The last part of a path or a Hub name. */
+/**
+ * The last part of a path or a Hub name.
+ * @param {string | null | undefined} name
+ */
 export function shortModel(name) {
   return (
     String(name ?? "")
@@ -165,6 +182,7 @@ export function shortModel(name) {
   );
 }
 
+/** @param {any} value @returns {string} */
 function scalar(value) {
   if (Array.isArray(value)) return `[${value.map(scalar).join(", ")}]`;
   if (typeof value !== "string") return String(value);
@@ -173,18 +191,25 @@ function scalar(value) {
     : JSON.stringify(value);
 }
 
-/** A YAML file that `python -m sarqc run` takes. */
+/**
+ * A YAML file that `python -m sarqc run` takes.
+ * @param {Said} recipe
+ */
 export function asYaml(recipe) {
   return `${Object.entries(recipe)
     .map(([key, value]) => `${key}: ${scalar(value)}`)
     .join("\n")}\n`;
 }
 
+/** @param {string} text */
 function quoted(text) {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-/** The same run from a shell. */
+/**
+ * The same run from a shell.
+ * @param {Said} recipe
+ */
 export function asCommand(recipe) {
   const flags = Object.entries(recipe).flatMap(([key, value]) => {
     const flag = key.replaceAll("_", "-");
@@ -198,7 +223,11 @@ export function asCommand(recipe) {
   return ["python -m sarqc quantize", ...flags].join(" \\\n  ");
 }
 
-/** The same run over REST. */
+/**
+ * The same run over REST.
+ * @param {Said} recipe
+ * @param {string} origin
+ */
 export function asRequest(recipe, origin) {
   return [
     `curl -X POST ${origin}/api/runs`,
@@ -207,8 +236,12 @@ export function asRequest(recipe, origin) {
   ].join(" \\\n  ");
 }
 
-/** The same run from Python. */
+/**
+ * The same run from Python.
+ * @param {Said} recipe
+ */
 export function asPython(recipe) {
+  /** @param {any} value @returns {string} */
   const literal = (value) => {
     if (value === true) return "True";
     if (value === false) return "False";

@@ -3,246 +3,226 @@
  * @module report
  */
 
-import { copy, download, fill, h } from "../base/dom.js";
+import { copyFrom } from "../base/clipboard.js";
+import { download } from "../base/dom.js";
 import { count, csv, decimalsFor, format, number, percent, plain } from "../base/format.js";
+import { html, nothing, render, repeat } from "../base/html.js";
 import { RECIPE_FIELDS } from "../base/recipe_contract.js";
+import { scrolling, table } from "../base/table.js";
 import { judgements, LAYER_COLUMNS, layerRows, pairCounts, worstRows } from "./layer_rows.js";
 import { asCommand, asPython, asRequest, asYaml, chosenOnly, idleFields } from "./recipe_form.js";
 
 const MOST_ROWS = 400; // layers that a table shows; those of a large mixture are too many to read
 
+/** @import { Recipe } from "../base/types.d.ts" */
+/** @import { LayerReport } from "./layer_rows.js" */
+/** @import { Candidate } from "./run_state.js" */
+/** @typedef {Record<string, any>} Summary as a run's end says it */
+/** @typedef {{isOpen: (title: string) => boolean, open: (title: string) => void}} Folds which folds were opened */
+
 /**
  * The end of a run: what it gained and lost, how it was measured, what “auto” chose, and every layer.
- * @param {object} run
- * @param {object} summary
- * @param {Array<{name: string, report: object}>} layers in the order of the model
+ * @param {string} id of the run
+ * @param {Summary} summary
+ * @param {LayerReport[]} layers in the order of the model
+ * @param {Folds} folds
  */
-export function reportCard(run, summary, layers) {
+export function reportCard(id, summary, layers, folds) {
   const test = summary.protocol?.test;
-  const cell = (name, value, note, key) =>
-    value === null || value === undefined
-      ? null
-      : h(
-          "div",
-          { class: "score" },
-          h("span", { class: "score-name" }, name),
-          h("strong", { "data-testid": key }, value),
-          h("span", { class: "score-note" }, note),
-        );
+  /** @param {number | null | undefined} value */
   const ppl = (value) => (value === null || value === undefined ? null : format(value, "perplexity"));
+  /** @param {number | null | undefined} value @param {number | null | undefined} error */
   const accuracy = (value, error) =>
     value === null || value === undefined
       ? null
       : `${percent(value, 1)}${error ? ` ± ${format(error, "points")}` : ""}`;
-  return h(
-    "div",
-    { class: "report", "data-testid": "report" },
-    h(
-      "div",
-      { class: "scores" },
-      cell(
-        "Perplexity",
-        ppl(summary.perplexity),
-        `float ${ppl(summary.perplexity_float) ?? "not measured"}`,
-        "perplexity",
-      ),
-      cell(
-        "Accuracy",
-        accuracy(summary.accuracy, summary.accuracy_standard_error),
-        `float ${accuracy(summary.accuracy_float, summary.accuracy_standard_error_float) ?? "not measured"}`,
-        "accuracy",
-      ),
-      cell("Quantized", percent(summary.share_quantized, 1), "of all parameters", "share"),
+  const float = accuracy(summary.accuracy_float, summary.accuracy_standard_error_float);
+  return html`<div class="report" data-testid="report"><div class="scores">${[
+    score(
+      "Perplexity",
+      ppl(summary.perplexity),
+      `float ${ppl(summary.perplexity_float) ?? "not measured"}`,
+      "perplexity",
     ),
-    test ? h("p", { class: "protocol" }, `Perplexity on ${facts(test)}.`) : null,
-    summary.experts ? h("p", { class: "protocol", "data-testid": "experts" }, summary.experts.words) : null,
-    summary.selection?.by === "model" ? chosenForTheModel(summary.selection) : null,
-    chosenByLayer(layers),
-    everyLayer(run, layers),
+    score(
+      "Accuracy",
+      accuracy(summary.accuracy, summary.accuracy_standard_error),
+      `float ${float ?? "not measured"}`,
+      "accuracy",
+    ),
+    score("Quantized", percent(summary.share_quantized, 1), "of all parameters", "share"),
+  ]}</div>${test ? html`<p class="protocol">Perplexity on ${facts(test)}.</p>` : nothing}${
+    summary.experts ? html`<p class="protocol" data-testid="experts">${summary.experts.words}</p>` : nothing
+  }${summary.selection?.by === "model" ? chosenForTheModel(summary.selection) : nothing}${chosenByLayer(
+    layers,
+    folds,
+  )}${everyLayer(id, layers, folds)}</div>`;
+}
+
+/** @param {string} name @param {string | null} value @param {string} note @param {string} testid */
+const score = (name, value, note, testid) =>
+  value === null
+    ? nothing
+    : html`<div class="score"
+        ><span class="score-name">${name}</span><strong data-testid=${testid}>${value}</strong
+        ><span class="score-note">${note}</span></div
+      >`;
+
+/**
+ * Perplexity by λ, one cell for each candidate; shown while they are judged and in the report.
+ * @param {Candidate[]} candidates
+ * @param {number|undefined} chosen
+ */
+export function candidateStrip(candidates, chosen) {
+  // One digit more than elsewhere: neighbours differ by little, and the least is what counts.
+  const words = (/** @type {number | null} */ value) => (value === null ? "–" : number(value, decimalsFor(value) + 1));
+  return html`<div class="candidates">
+    <p class="candidates-title">Perplexity by λ, on the sequences kept for judging</p>
+    <ol>${candidates.map(
+      ({ lam, perplexity }) =>
+        html`<li class=${lam === chosen ? "is-chosen" : nothing}
+          ><span>λ ${plain(lam)}</span><strong>${words(perplexity)}</strong
+          >${lam === chosen ? html`<span class="visually-hidden">the best</span>` : nothing}</li
+        >`,
+    )}</ol>
+  </div>`;
+}
+
+/** @param {Record<string, any>} selection */
+function chosenForTheModel({ lambda, candidates, protocol }) {
+  /** @type {Candidate[]} */
+  const all = candidates.map((/** @type {any} */ one) => ({ lam: one.lambda, perplexity: one.perplexity }));
+  return html`<section class="selection" data-testid="selection">
+    <h3>λ = ${plain(lambda)} for the whole model, of ${all.length} candidates</h3>
+    ${candidateStrip(all, lambda)}${protocol ? html`<p class="protocol">Judged on ${facts(protocol)}.</p>` : nothing}
+  </section>`;
+}
+
+/**
+ * How often each pair was chosen, and the judgement of every layer to unfold.
+ * @param {LayerReport[]} layers
+ * @param {Folds} folds
+ */
+function chosenByLayer(layers, folds) {
+  const judged = judgements(layers);
+  if (!judged.length) return nothing;
+  const { lams, gammas, counts } = pairCounts(layers);
+  const most = Math.max(...counts.flat());
+  /** @param {number} times */
+  const cell = (times) => {
+    const share = Math.round(45 * (times / most));
+    const shade = `background: color-mix(in srgb, var(--accent) ${share}%, transparent)`;
+    return html`<td style=${times ? shade : nothing}>${times || "–"}</td>`;
+  };
+  const several = gammas.length > 1;
+  /** @typedef {typeof judged[0]} Judged */
+  const better = (/** @type {number | null} */ value) => (value === null ? "–" : percent(value, 1));
+  const gamma = { title: "γ", show: (/** @type {Judged} */ one) => (one.gamma === null ? "–" : plain(one.gamma)) };
+  const columns = [
+    { title: "λ", show: (/** @type {Judged} */ one) => plain(one.lam) },
+    ...(judged.some((one) => one.gamma !== null) ? [gamma] : []),
+    { title: "Error when judged", show: (/** @type {Judged} */ one) => format(one.validation, "significant") },
+    { title: "Below median", show: (/** @type {Judged} */ one) => better(one.overMedian) },
+    { title: "Below worst", show: (/** @type {Judged} */ one) => better(one.overWorst) },
+  ];
+  const pairs = table({
+    columns: [
+      ...(several
+        ? [
+            {
+              isHead: true,
+              show: (/** @type {number} */ row) => `γ ${gammas[row] === null ? "–" : plain(gammas[row])}`,
+            },
+          ]
+        : []),
+      ...lams.map((lam, column) => ({
+        title: `λ ${plain(lam)}`,
+        cell: (/** @type {number} */ row) => cell(counts[row][column]),
+      })),
+    ],
+    rows: gammas.keys(),
+    name: "pairs",
+    caption: "Layers that chose each",
+  });
+  return html`<section class="selection" data-testid="selection">
+    <h3>${several ? "λ and γ" : "λ"} chosen layer by layer</h3>
+    <div class="table-scroll">${pairs}</div>
+    ${fold("What each layer chose", folds, () => layerTable(judged, columns, "What each layer chose"))}
+  </section>`;
+}
+
+/** @param {string} id @param {LayerReport[]} layers @param {Folds} folds */
+function everyLayer(id, layers, folds) {
+  const rows = layerRows(layers);
+  if (!rows.length) return nothing;
+  const present = LAYER_COLUMNS.filter(({ key }) => rows.some((row) => row[key] !== null && row[key] !== undefined));
+  const columns = present.filter((column) => column.title);
+  const save = () => download(`${id}-layers.csv`, csv(present, rows));
+  return fold(
+    "Every layer",
+    folds,
+    () => html`<div class="layers-tools"
+        ><button type="button" class="quiet" data-testid="layers-csv" @click=${save}>CSV</button></div
+      >${layerTable(rows, columns, "Every layer")}${
+        rows.some((row) => row.lam_low !== null)
+          ? html`<p class="protocol"
+              >Same choice for λ: the interval of λ in which the layer’s search would choose the same scales.</p
+            >`
+          : nothing
+      }`,
+    "every-layer",
   );
 }
 
 /**
- * Perplexity by λ, one cell for each candidate; shown while they are judged and in the report.
- * @param {Array<{lam: number, perplexity: number|null}>} candidates
- * @param {number|undefined} chosen
+ * A fold whose content is made when it is opened first.
+ * @param {string} title
+ * @param {Folds} folds
+ * @param {() => unknown} content
+ * @param {string} [testid]
  */
-export function candidateStrip(candidates, chosen) {
-  return h(
-    "div",
-    { class: "candidates" },
-    h("p", { class: "candidates-title" }, "Perplexity by λ, on the sequences kept for judging"),
-    h(
-      "ol",
-      {},
-      candidates.map(({ lam, perplexity }) =>
-        h(
-          "li",
-          { class: lam === chosen ? "is-chosen" : null },
-          h("span", {}, `λ ${plain(lam)}`),
-          // One digit more than elsewhere: neighbours differ by little, and the least is what counts.
-          h("strong", {}, perplexity === null ? "–" : number(perplexity, decimalsFor(perplexity) + 1)),
-          lam === chosen ? h("span", { class: "visually-hidden" }, "the best") : null,
-        ),
-      ),
-    ),
-  );
+function fold(title, folds, content, testid) {
+  const open = () => folds.open(title);
+  return html`<details class="layers-fold" data-testid=${testid ?? nothing} @toggle=${open}
+    ><summary @click=${open}>${title}</summary><div>${folds.isOpen(title) ? content() : nothing}</div></details
+  >`;
 }
 
-function chosenForTheModel({ lambda, candidates, protocol }) {
-  const all = candidates.map((one) => ({ lam: one.lambda, perplexity: one.perplexity }));
-  return h(
-    "section",
-    { class: "selection", "data-testid": "selection" },
-    h("h3", {}, `λ = ${plain(lambda)} for the whole model, of ${all.length} candidates`),
-    candidateStrip(all, lambda),
-    protocol ? h("p", { class: "protocol" }, `Judged on ${facts(protocol)}.`) : null,
-  );
-}
-
-/** How often each pair was chosen, and the judgement of every layer to unfold. */
-function chosenByLayer(layers) {
-  const judged = judgements(layers);
-  if (!judged.length) return null;
-  const { lams, gammas, counts } = pairCounts(layers);
-  const most = Math.max(...counts.flat());
-  const cell = (times) => {
-    const share = Math.round(45 * (times / most));
-    return h(
-      "td",
-      { style: times ? `background: color-mix(in srgb, var(--accent) ${share}%, transparent)` : null },
-      times || "–",
-    );
-  };
-  const several = gammas.length > 1;
-  const better = (value) => (value === null ? "–" : percent(value, 1));
-  const columns = [
-    ["λ", (one) => plain(one.lam)],
-    ...(judged.some((one) => one.gamma !== null)
-      ? [["γ", (one) => (one.gamma === null ? "–" : plain(one.gamma))]]
-      : []),
-    ["Error when judged", (one) => format(one.validation, "significant")],
-    ["Below median", (one) => better(one.overMedian)],
-    ["Below worst", (one) => better(one.overWorst)],
-  ];
-  return h(
-    "section",
-    { class: "selection", "data-testid": "selection" },
-    h("h3", {}, `${several ? "λ and γ" : "λ"} chosen layer by layer`),
-    h(
-      "div",
-      { class: "table-scroll" },
-      h(
-        "table",
-        { class: "pairs" },
-        h("caption", {}, "Layers that chose each"),
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            several ? h("td", {}) : null,
-            lams.map((lam) => h("th", { scope: "col" }, `λ ${plain(lam)}`)),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          gammas.map((gamma, row) =>
-            h(
-              "tr",
-              {},
-              several ? h("th", { scope: "row" }, `γ ${gamma === null ? "–" : plain(gamma)}`) : null,
-              counts[row].map(cell),
-            ),
-          ),
-        ),
-      ),
-    ),
-    fold("What each layer chose", {}, () => layerTable(judged, columns, "What each layer chose")),
-  );
-}
-
-function everyLayer(run, layers) {
-  const rows = layerRows(layers);
-  if (!rows.length) return null;
-  const present = LAYER_COLUMNS.filter(({ key }) => rows.some((row) => row[key] !== null && row[key] !== undefined));
-  const columns = present.filter((column) => column.title).map(({ title, show }) => [title, show]);
-  const save = () => download(`${run.id}-layers.csv`, csv(present, rows));
-  return fold("Every layer", { "data-testid": "every-layer" }, () => [
-    h(
-      "div",
-      { class: "layers-tools" },
-      h("button", { type: "button", class: "quiet", "data-testid": "layers-csv", on: { click: save } }, "CSV"),
-    ),
-    layerTable(rows, columns, "Every layer"),
-    rows.some((row) => row.lam_low !== null)
-      ? h(
-          "p",
-          { class: "protocol" },
-          "Same choice for λ: the interval of λ in which the layer’s search would choose the same scales.",
-        )
-      : null,
-  ]);
-}
-
-/** A fold whose content is made when it is opened first. */
-function fold(title, attributes, build) {
-  const inside = h("div", {});
-  const make = () => inside.childElementCount || fill(inside, build());
-  return h(
-    "details",
-    { class: "layers-fold", ...attributes, on: { toggle: make } },
-    h("summary", { on: { click: make } }, title),
-    inside,
-  );
-}
-
-/** Rows of layers, of very many those with the largest errors: a table, which on a narrow screen becomes a list with the column's name at each value. */
+/**
+ * Rows of layers, of very many those with the largest errors: a table, which on a narrow screen becomes a list with the
+ * column's name at each value.
+ * @template {{name: string, short: string, flags?: string | null}} Row
+ * @param {Row[]} rows
+ * @param {{title?: string, show?: (row: Row) => unknown}[]} columns
+ * @param {string} label
+ */
 function layerTable(rows, columns, label) {
-  const shown = rows.length > MOST_ROWS ? worstRows(rows, MOST_ROWS) : rows;
-  return h(
-    "div",
-    { class: "table-scroll layers-scroll", tabindex: 0, role: "region", "aria-label": label },
-    shown === rows
-      ? null
-      : h("p", { class: "protocol" }, `The ${MOST_ROWS} with the largest errors, of ${count(rows.length)} layers.`),
-    h(
-      "table",
-      { class: "layers" },
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          h("th", { scope: "col" }, "Layer"),
-          columns.map(([title]) => h("th", { scope: "col" }, title)),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        shown.map((row) =>
-          h(
-            "tr",
-            {},
-            h(
-              "th",
-              { scope: "row", title: row.name },
-              row.short,
-              row.flags ? h("span", { class: "layer-flags" }, row.flags) : null,
-            ),
-            columns.map(([title, show]) => h("td", { dataset: { label: title } }, show(row))),
-          ),
-        ),
-      ),
-    ),
-  );
+  const listed = rows.length > MOST_ROWS ? worstRows(rows, MOST_ROWS) : rows;
+  const name = (/** @type {Row} */ row) =>
+    html`<th scope="row" title=${row.name}>${row.short}${
+      row.flags ? html`<span class="layer-flags">${row.flags}</span>` : nothing
+    }</th>`;
+  const content = table({
+    columns: [
+      { title: "Layer", cell: name },
+      ...columns.map(({ title, show }) => ({
+        title,
+        cell: (/** @type {Row} */ row) => html`<td data-label=${title ?? nothing}>${show?.(row)}</td>`,
+      })),
+    ],
+    rows: listed,
+    name: "layers",
+  });
+  const few =
+    listed === rows
+      ? nothing
+      : html`<p class="protocol">The ${MOST_ROWS} with the largest errors, of ${count(rows.length)} layers.</p>`;
+  return scrolling(label, [few, content], "layers-scroll");
 }
 
+/** @param {Record<string, unknown>} document */
 function facts(document) {
+  /** @param {unknown} value */
   const said = (value) =>
     value === true ? "yes" : value === false ? "no" : typeof value === "number" ? count(value) : value;
   const { corpus, ...others } = document;
@@ -252,97 +232,91 @@ function facts(document) {
     .join(", ");
 }
 
-/** What was asked for and counts, field by field in the words and the order of the form, and ways to take it elsewhere. */
-export function recipeCard(place, recipe, names) {
-  const said = (value) =>
-    value instanceof Node
-      ? value
-      : Array.isArray(value)
-        ? value.join(", ")
-        : value === true
-          ? "yes"
-          : value === false
-            ? "no"
-            : String(value).replace(/^(per|full)_/, "$1 ");
+/**
+ * Fills the card of the recipe: what was asked for and counts, field by field in the words and the order of the form,
+ * and ways to take it elsewhere.
+ * @param {HTMLElement} place
+ * @param {string} id of the run: another run's card begins anew
+ * @param {Recipe} recipe
+ * @param {string[]} names
+ */
+export function recipeCard(place, id, recipe, names) {
   const idle = idleFields(recipe);
   const rows = names
     .filter((name) => !idle.includes(name))
     .map((name) => RECIPE_FIELDS[name])
-    .map(({ key, kind, title, unit }) => [title, kind === "lines" ? lines(recipe[key]) : recipe[key], unit])
-    .filter(
-      ([, value]) => value !== null && value !== undefined && value !== "" && !(Array.isArray(value) && !value.length),
-    );
-  fill(
-    place,
-    h("header", { class: "card-head" }, h("h2", { class: "card-title" }, "The recipe")),
-    h(
-      "div",
-      { class: "run-body" },
-      h(
-        "dl",
-        { class: "facts recipe-facts" },
-        rows.map(([title, value, unit]) => [
-          h("dt", {}, title),
-          h("dd", {}, typeof value === "number" && unit && unit !== "bit" ? `${said(value)} ${unit}` : said(value)),
-        ]),
+    .map((field) => ({ ...field, value: /** @type {Record<string, any>} */ (recipe)[field.key] }))
+    .filter(({ value }) => value !== null && value !== undefined && value !== "" && value.length !== 0);
+  const forms = formsOf(recipe);
+  let [chosen] = forms;
+  const draw = () =>
+    render(
+      repeat(
+        [id],
+        (one) => one,
+        () => html`<header class="card-head"><h2 class="card-title">The recipe</h2></header>
+          <div class="run-body">
+            <dl class="facts recipe-facts">${rows.map(({ title, kind, value, unit }) => [
+              html`<dt>${title}</dt>`,
+              html`<dd>${kind === "lines" ? lines(value) : valueWords(value, unit)}</dd>`,
+            ])}</dl>
+            ${copyAs(forms, chosen, (form) => {
+              chosen = form;
+              draw();
+            })}
+          </div>`,
       ),
-      copyAs(recipe),
-    ),
-  );
+      place,
+    );
+  draw();
 }
 
-/** Texts that may hold commas, each in a line. */
-const lines = (texts) =>
-  texts?.length
-    ? h(
-        "ul",
-        { class: "recipe-lines" },
-        texts.map((text) => h("li", {}, text)),
-      )
-    : null;
+/** @param {any} value of a recipe's field @param {string} unit */
+function valueWords(value, unit) {
+  if (Array.isArray(value)) return value.join(", ");
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  const words = String(value).replace(/^(per|full)_/, "$1 ");
+  return typeof value === "number" && unit && unit !== "bit" ? `${words} ${unit}` : words;
+}
 
-/** The recipe as text of four kinds, one shown at a time. */
-function copyAs(recipe) {
+/**
+ * Texts that may hold commas, each in a line.
+ * @param {string[]} texts
+ */
+const lines = (texts) => html`<ul class="recipe-lines">${texts.map((text) => html`<li>${text}</li>`)}</ul>`;
+
+/** @typedef {{name: string, text: string}} Form of a recipe */
+
+/** @param {Recipe} recipe @returns {Form[]} */
+function formsOf(recipe) {
   const chosen = chosenOnly(recipe, {});
-  const forms = [
-    ["YAML", asYaml(chosen)],
-    ["CLI", asCommand(chosen)],
-    ["REST", asRequest(chosen, location.origin)],
-    ["Python", asPython(chosen)],
+  return [
+    { name: "YAML", text: asYaml(chosen) },
+    { name: "CLI", text: asCommand(chosen) },
+    { name: "REST", text: asRequest(chosen, location.origin) },
+    { name: "Python", text: asPython(chosen) },
   ];
-  const text = h("pre", { class: "recipe-text", "data-testid": "recipe-text", tabindex: 0 }, forms[0][1]);
-  const done = h("button", { type: "button", class: "quiet", on: { click: () => take() } }, "Copy");
-  const take = async () => {
-    await copy(text.textContent);
-    done.textContent = "Copied";
-    setTimeout(() => (done.textContent = "Copy"), 1500);
-  };
-  const tabs = forms.map(([name, content], index) =>
-    h(
-      "button",
-      {
-        type: "button",
-        "aria-pressed": String(index === 0),
-        on: {
-          click: (event) => {
-            text.textContent = content;
-            for (const tab of tabs) tab.setAttribute("aria-pressed", String(tab === event.currentTarget));
-          },
-        },
-      },
-      name,
-    ),
+}
+
+/**
+ * The recipe as text of four kinds, one shown at a time.
+ * @param {Form[]} forms
+ * @param {Form} chosen
+ * @param {(form: Form) => void} choose
+ */
+function copyAs(forms, chosen, choose) {
+  const copied = (/** @type {Event & {currentTarget: HTMLElement}} */ event) =>
+    copyFrom(event.currentTarget, chosen.text);
+  const tabs = forms.map(
+    (form) =>
+      html`<button type="button" aria-pressed=${String(form === chosen)} @click=${() => choose(form)}>${form.name}</button>`,
   );
-  return h(
-    "details",
-    { class: "copy-as" },
-    h("summary", {}, "Recipe, to run again elsewhere"),
-    h(
-      "div",
-      { class: "copy-head" },
-      h("div", { class: "switch", role: "group", "aria-label": "Form of the recipe" }, tabs),
-      done,
-    ),
-    text,
-  );
+  return html`<details class="copy-as">
+    <summary>Recipe, to run again elsewhere</summary>
+    <div class="copy-head">
+      <div class="switch" role="group" aria-label="Form of the recipe">${tabs}</div>
+      <button type="button" class="quiet" @click=${copied}>Copy</button>
+    </div>
+    <pre class="recipe-text" data-testid="recipe-text" tabindex="0">${chosen.text}</pre>
+  </details>`;
 }

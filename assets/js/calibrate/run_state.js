@@ -6,12 +6,49 @@
 import { CIVIDIS } from "../base/contract.js";
 import { duration, format, number, plain } from "../base/format.js";
 
+/** @import { Carrier, Failed, Measured, Recipe, State, Warned } from "../base/types.d.ts" */
+/** @import { Trouble } from "../base/problem.js" */
+/**
+ * A run's row, as GET /runs/{id} gives it.
+ * @typedef {object} Run
+ * @property {string} id
+ * @property {State} state
+ * @property {Recipe} recipe
+ * @property {string | null} queued
+ * @property {string | null} started
+ * @property {string | null} ended
+ * @property {{done: number, total: number}} progress
+ * @property {string | null} device
+ * @property {string | null} study_id
+ * @property {Record<string, any> | null} summary
+ * @property {Trouble | null} error
+ * @property {string | null} format of an export: of its files
+ * @property {number | null} bytes of an export: what the files take
+ * @property {Carrier[]} [formats] of a finished run: who can load it
+ * @property {Run[]} [exports] of a finished run
+ */
+/** @typedef {{name: string, block: number, module: string, expert?: number | null}} Layer */
+/** @typedef {{lam: number, perplexity: number | null, total?: number}} Candidate of λ for the whole model, as it was judged */
+/**
+ * @typedef {object} Result of a layer
+ * @property {string} name
+ * @property {number | null} tokens that reached it
+ * @property {number | null} recon relative errors; null where there is none
+ * @property {number | null} heldOut
+ * @property {number | null} drift
+ * @property {Record<string, any>} report
+ * @property {number} seconds
+ * @property {boolean} cached
+ */
+/** @typedef {{block: number, epoch: number, epochs: number, objective: number, first: number | null}} Learning of a block */
+/** @typedef {{at: string, text: string, tone: string}} LogLine */
+
 export const CHOOSING = "choosing λ"; // the stage in which one λ is sought for the whole model
 const RECENT = 8; // layers whose time decides the estimate
 
 /** The state before the first event. */
 export function initial() {
-  return {
+  return /** @type {RunProgress} */ ({
     seq: 0,
     model: "",
     device: "",
@@ -19,9 +56,9 @@ export function initial() {
     results: new Map(),
     lastIndex: null,
     seconds: [],
-    points: 0, // share of the λ of a run's only layer that are solved
-    learning: null, // the block that is being learned: {block, epoch, epochs, objective, first}
-    candidates: [], // of λ for the whole model, as they were judged: {lam, perplexity, total}
+    points: 0,
+    learning: null,
+    candidates: [],
     stage: "",
     detail: "",
     share: null,
@@ -32,18 +69,44 @@ export function initial() {
     took: null,
     failure: null,
     ended: null,
-  };
+  });
 }
 
 /**
+ * @typedef {object} RunProgress what a run has said
+ * @property {number} seq of the last event
+ * @property {string} model
+ * @property {string} device
+ * @property {Layer[]} layers
+ * @property {Map<number, Result>} results by the layer's index
+ * @property {number | null} lastIndex
+ * @property {number[]} seconds that the last layers took
+ * @property {number} points share of the λ of a run's only layer that are solved
+ * @property {Learning | null} learning the block that is being learned
+ * @property {Candidate[]} candidates
+ * @property {string} stage
+ * @property {string} detail
+ * @property {number | null} share of the parameters that are quantized
+ * @property {Record<string, Measured>} measured
+ * @property {Warned[]} warnings
+ * @property {LogLine[]} log
+ * @property {Record<string, any> | null} summary
+ * @property {number | null} took seconds
+ * @property {Failed | null} failure
+ * @property {State | null} ended
+ */
+
+/**
  * The state after one more event. Events that were already told (a stream that begins again) change nothing.
- * @param {object} state
- * @param {object} event JSON of sarqc/events.py, with seq and at
+ * @param {RunProgress} state
+ * @param {Record<string, any>} event JSON of sarqc/events.py, with seq and at
+ * @returns {RunProgress}
  */
 export function reduce(state, event) {
   const seq = Number(event.seq ?? 0);
   if (seq && seq <= state.seq) return state;
   const next = { ...state, seq: seq || state.seq };
+  /** @param {string} text */
   const tell = (text, tone = "") => {
     next.log = [...next.log, { at: event.at, text, tone }];
   };
@@ -94,8 +157,9 @@ export function reduce(state, event) {
       next.points = (event.index + 1) / event.total;
       break;
     case "epoch_done": {
-      const same = state.learning?.block === event.block && state.learning.epoch < event.epoch;
-      const first = same ? state.learning.first : event.epoch === 0 ? event.objective : null;
+      const before = state.learning;
+      const same = before !== null && before.block === event.block && before.epoch < event.epoch;
+      const first = same ? before.first : event.epoch === 0 ? event.objective : null;
       next.learning = {
         block: event.block,
         epoch: event.epoch,
@@ -119,7 +183,7 @@ export function reduce(state, event) {
       );
       break;
     case "measured": {
-      next.measured = { ...state.measured, [`${event.quantity}_${event.which}`]: event };
+      next.measured = { ...state.measured, [`${event.quantity}_${event.which}`]: /** @type {Measured} */ (event) };
       const kind = event.quantity === "perplexity" ? "perplexity" : "share";
       const error = event.standard_error ? ` ± ${format(event.standard_error, kind)}` : "";
       tell(`${sentence(event.quantity)} of the ${event.which} model: ${format(event.value, kind)}${error}`);
@@ -138,7 +202,7 @@ export function reduce(state, event) {
       tell(`Saved: ${event.what}`);
       break;
     case "warned":
-      next.warnings = [...state.warnings, event];
+      next.warnings = [...state.warnings, /** @type {Warned} */ (event)];
       tell(event.where ? `${event.where}: ${event.what}` : event.what, "warn");
       break;
     case "finished":
@@ -163,47 +227,70 @@ export function reduce(state, event) {
   return next;
 }
 
-/** True while one λ is sought for the whole model; layers are reported only after that. */
+/**
+ * True while one λ is sought for the whole model; layers are reported only after that.
+ * @param {RunProgress} state
+ */
 export function choosing(state) {
   return state.stage === CHOOSING;
 }
 
+/** @param {string} text */
 function sentence(text) {
   return text ? text[0].toUpperCase() + text.slice(1) : "";
 }
 
-/** Layers done, of all. */
+/**
+ * Layers done, of all.
+ * @param {RunProgress} state
+ */
 export function progress(state) {
   return { done: state.results.size, total: state.layers.length };
 }
 
-/** Seconds a layer takes lately, or null before the first. */
+/**
+ * Seconds a layer takes lately, or null before the first.
+ * @param {RunProgress} state
+ */
 export function pace(state) {
   if (!state.seconds.length) return null;
   return state.seconds.reduce((sum, value) => sum + value, 0) / state.seconds.length;
 }
 
-/** Seconds until the last layer is solved, or null while nothing is known. Measuring comes after that. */
+/**
+ * Seconds until the last layer is solved, or null while nothing is known. Measuring comes after that.
+ * @param {RunProgress} state
+ */
 export function remaining(state) {
   const each = pace(state);
   const { done, total } = progress(state);
   return each === null || !total ? null : each * (total - done);
 }
 
-/** The layer that is being solved now, or null. */
+/**
+ * The layer that is being solved now, or null.
+ * @param {RunProgress} state
+ */
 export function currentLayer(state) {
   if (!state.layers.length || state.ended) return null;
   return state.layers[state.results.size]?.name ?? null;
 }
 
-/** Whether a layer is being worked on: with its whole block where that is learned, else alone. */
+/**
+ * Whether a layer is being worked on: with its whole block where that is learned, else alone.
+ * @param {RunProgress} state
+ * @param {number} index
+ */
 export function isCurrent(state, index) {
   if (state.ended || state.results.has(index)) return false;
   if (state.learning) return state.layers[index]?.block === state.learning.block;
   return !choosing(state) && state.layers[index]?.name === currentLayer(state);
 }
 
-/** Where the learning of a block stands, or empty. */
+/**
+ * Where the learning of a block stands, or empty.
+ * @param {RunProgress} state
+ */
 export function learningWords(state) {
   if (!state.learning) return "";
   const { block, epoch, epochs, objective, first } = state.learning;
@@ -211,15 +298,23 @@ export function learningWords(state) {
   return `block ${block} · epoch ${epoch} of ${epochs} · objective ${format(objective, "significant")}${before}`;
 }
 
-/** The candidate of λ with the smallest perplexity so far, the first of equals, or null. */
+/**
+ * The candidate of λ with the smallest perplexity so far, the first of equals, or null.
+ * @param {Candidate[]} candidates
+ */
 export function bestCandidate(candidates) {
   const judged = candidates.filter((one) => one.perplexity !== null); // null: too large to be a number
-  return judged.reduce((best, one) => (best === null || one.perplexity < best.perplexity ? one : best), null);
+  return judged.reduce(
+    (best, one) => (best === null || Number(one.perplexity) < Number(best.perplexity) ? one : best),
+    /** @type {Candidate | null} */ (null),
+  );
 }
 
 /**
  * How far the work is, from 0 to 1: each candidate of λ is one walk through the model, and so is the final solve. A
  * block that is being learned counts with the epochs it has behind it, a layer that is alone with its λ.
+ * @param {RunProgress} state
+ * @param {{done: number, total: number}} layers
  */
 export function workDone(state, { done, total }) {
   if (!total) return 0;
@@ -232,7 +327,10 @@ export function workDone(state, { done, total }) {
   return (state.candidates.length + Math.max(done, before + within, state.points) / total) / (candidates + 1);
 }
 
-/** Name and report of every finished layer, in the order of the model. */
+/**
+ * Name and report of every finished layer, in the order of the model.
+ * @param {RunProgress} state
+ */
 export function layerReports(state) {
   return [...state.results].sort(([a], [b]) => a - b).map(([, { name, report }]) => ({ name, report }));
 }
@@ -240,27 +338,39 @@ export function layerReports(state) {
 /**
  * Rows (blocks) and columns (kinds of linear) of the layer matrix, with the layers' indices in each cell or null; the
  * experts of a block share a cell.
+ * @param {Layer[]} layers
  */
 export function matrix(layers) {
   const columns = [...new Set(layers.map((layer) => layer.module))];
   const rows = [...new Set(layers.map((layer) => layer.block))].sort((a, b) => a - b);
+  /** @type {(number[] | null)[][]} */
   const cells = rows.map(() => columns.map(() => null));
-  const [row, column] = [rows, columns].map((names) => new Map(names.map((name, place) => [name, place])));
+  const row = new Map(rows.map((block, place) => [block, place]));
+  const column = new Map(columns.map((module, place) => [module, place]));
   layers.forEach((layer, index) => {
-    const [r, c] = [row.get(layer.block), column.get(layer.module)];
-    cells[r][c] ??= [];
-    cells[r][c].push(index);
+    const line = cells[row.get(layer.block) ?? 0];
+    const place = column.get(layer.module) ?? 0;
+    const cell = line[place] ?? [];
+    cell.push(index);
+    line[place] = cell;
   });
   return { rows, columns, cells };
 }
 
-/** The experts of a block (columns) and their linears (rows), with the layer's index in each cell or null. */
+/**
+ * The experts of a block (columns) and their linears (rows), with the layer's index in each cell or null.
+ * @param {Layer[]} layers
+ * @param {number} block
+ */
 export function expertMatrix(layers, block) {
   const own = layers.flatMap((layer, index) =>
-    layer.block === block && Number.isInteger(layer.expert) ? [{ ...layer, index }] : [],
+    layer.block === block && typeof layer.expert === "number"
+      ? [{ module: layer.module, expert: layer.expert, index }]
+      : [],
   );
   const experts = [...new Set(own.map((layer) => layer.expert))].sort((a, b) => a - b);
   const modules = [...new Set(own.map((layer) => layer.module))];
+  /** @type {(number | null)[][]} */
   const cells = modules.map(() => experts.map(() => null));
   for (const { index, module, expert } of own) cells[modules.indexOf(module)][experts.indexOf(expert)] = index;
   return { experts, modules, cells };
@@ -269,8 +379,11 @@ export function expertMatrix(layers, block) {
 /**
  * What is known of the layers of a cell: how many are solved and how many of those no token reached, mean and largest
  * error of the others (null without any), and which layer has the largest.
+ * @param {RunProgress} state
+ * @param {number[]} members
  */
 export function cellFacts(state, members) {
+  /** @type {{done: number, starved: number, mean: number | null, worst: number | null, at: number | null}} */
   const facts = { done: 0, starved: 0, mean: null, worst: null, at: null };
   let [sum, known] = [0, 0];
   for (const index of members) {
@@ -287,7 +400,10 @@ export function cellFacts(state, members) {
   return facts;
 }
 
-/** Colour of a share from 0 to 1; a straight line between the places is near enough for a cell of a few pixels. */
+/**
+ * Colour of a share from 0 to 1; a straight line between the places is near enough for a cell of a few pixels.
+ * @param {number} share
+ */
 export function shade(share) {
   const place = Math.min(1, Math.max(0, share)) * (CIVIDIS.length - 1);
   const low = Math.min(CIVIDIS.length - 2, Math.floor(place));
@@ -295,17 +411,24 @@ export function shade(share) {
   return `rgb(${mixed.join(",")})`;
 }
 
-/** Where a relative error lies on a logarithmic scale from 0.001 to 1: the same for every run, so colours compare. */
+/**
+ * Where a relative error lies on a logarithmic scale from 0.001 to 1: the same for every run, so colours compare.
+ * @param {number | null} error
+ */
 export function heat(error) {
   return error === null || !(error > 0) ? 0 : (Math.log10(Math.min(1, Math.max(0.001, error))) + 3) / 3;
 }
 
-/** The matrix in words. */
+/**
+ * The matrix in words.
+ * @param {RunProgress} state
+ */
 export function describeMatrix(state) {
   const { done, total } = progress(state);
+  /** @type {{recon: number, name: string} | null} */
   let worst = null;
-  for (const result of state.results.values()) {
-    if (result.recon !== null && (worst === null || result.recon > worst.recon)) worst = result;
+  for (const { recon, name } of state.results.values()) {
+    if (recon !== null && (worst === null || recon > worst.recon)) worst = { recon, name };
   }
   if (!worst) return `${done} of ${total} layers solved.`;
   return `${done} of ${total} layers solved; largest relative reconstruction error ${number(worst.recon, 3)} in ${worst.name}.`;

@@ -4,11 +4,14 @@
  * @module run_view
  */
 
-import { asProblem, listen, request } from "../base/client.js";
+import { asProblem, listen, offline, request } from "../base/client.js";
 import { AT_REST } from "../base/contract.js";
-import { fill, h, problem, say } from "../base/dom.js";
 import { duration, when } from "../base/format.js";
+import { html, nothing, render, repeat } from "../base/html.js";
+import { store } from "../base/page_state.js";
+import { problemBlock } from "../base/problem.js";
 import { METHODS } from "../base/recipe_contract.js";
+import { stateChip } from "../base/state_chip.js";
 import { curvesPart } from "../explorer/curves_part.js";
 import { expertsPart } from "../explorer/experts_part.js";
 import { Explorer } from "../explorer/explorer.js";
@@ -16,392 +19,229 @@ import { numbersPart } from "../explorer/numbers_part.js";
 import { slidersPart } from "../explorer/sliders_part.js";
 import { weightsPart } from "../explorer/weights_part.js";
 import { wordsPart } from "../explorer/words_part.js";
-import { stateChip } from "./chip.js";
-import { Exports } from "./exports_card.js";
+import { exportsCard } from "./exports_card.js";
 import { describe } from "./recipe_form.js";
 import { candidateStrip, recipeCard, reportCard } from "./report.js";
 import { RunMatrix } from "./run_matrix.js";
 import * as State from "./run_state.js";
 
+/** @import { Trouble } from "../base/problem.js" */
+/** @import { Run, RunProgress } from "./run_state.js" */
+
+/**
+ * What the card shows.
+ * @typedef {object} Shown
+ * @property {string | null} id of the run that is open
+ * @property {Run | null} run its row, once it is there
+ * @property {RunProgress} said what its events say
+ * @property {Trouble | null} trouble the last request's
+ * @property {boolean} isLost whether the stream is silent
+ * @property {number | null} place in the queue, from 1
+ * @property {readonly string[]} unfolded titles of the report's folds that were opened
+ */
+/**
+ * @typedef {{type: "opened", id: string} | {type: "closed"} | {type: "row", run: Run, place: number | null}
+ *   | {type: "said", event: Record<string, any>} | {type: "stream", isLost: boolean}
+ *   | {type: "trouble", error: Trouble} | {type: "unfolded", title: string}} Action
+ */
+
 const POLL_MS = 1500;
-export class RunView {
-  /**
-   * @param {{card: HTMLElement, recipeCard: HTMLElement, measured: Function, study: HTMLElement, names: string[],
-   *   leave: Function}} options
-   * `names` are the fields of a recipe in the order of the form; `leave` goes back to the plan; `measured` hears the summary of a finished run, or null
-   */
-  constructor({ card, recipeCard, measured, study, names, leave }) {
-    this.card = card;
-    this.measured = measured;
-    this.recipeCard = recipeCard;
-    this.names = names;
-    this.study = study;
-    this.leave = leave;
-    this.id = null;
-    this.stream = null;
-    this.timer = null;
-    this.explorer = null;
-  }
 
-  /** Shows a run and follows it. `known` hears the run once it is there. */
-  async open(id, known = () => {}) {
-    this.close();
-    this.id = id;
-    this.state = State.initial();
-    this.run = null;
-    this.skeleton();
+/** @returns {Shown} */
+const nothingYet = () => ({
+  id: null,
+  run: null,
+  said: State.initial(),
+  trouble: null,
+  isLost: false,
+  place: null,
+  unfolded: [],
+});
+
+/**
+ * What the card shows after something has happened. Pure.
+ * @param {Shown} shown
+ * @param {Action} action
+ * @returns {Shown}
+ */
+export function reduce(shown, action) {
+  switch (action.type) {
+    case "opened":
+      return { ...nothingYet(), id: action.id };
+    case "closed":
+      return nothingYet();
+    case "row":
+      return { ...shown, run: action.run, place: action.place, isLost: false, trouble: null };
+    case "said":
+      return { ...shown, said: State.reduce(shown.said, action.event) };
+    case "stream":
+      // A stream that has said its last word is closed by the server.
+      return { ...shown, isLost: action.isLost && !isOver(shown) };
+    case "trouble":
+      return { ...shown, trouble: action.error };
+    case "unfolded":
+      return shown.unfolded.includes(action.title) ? shown : { ...shown, unfolded: [...shown.unfolded, action.title] };
+  }
+}
+
+/** @param {Shown} shown */
+const isOver = ({ run, said }) => isAtRest(run?.state) || isAtRest(said.ended);
+
+/** @param {string | null | undefined} state */
+const isAtRest = (state) => AT_REST.some((one) => one === state);
+
+/** @param {string} id */
+const pathOf = (id) => `/runs/${encodeURIComponent(id)}`;
+
+/**
+ * The cards of a run.
+ * @param {object} options
+ * @param {HTMLElement} options.card
+ * @param {HTMLElement} options.recipeCard
+ * @param {HTMLElement} options.study the figures of the run's study
+ * @param {string[]} options.names fields of a recipe in the order of the form
+ * @param {(summary: Record<string, any> | null) => void} options.measured hears the summary of a finished run, or null
+ * @param {() => void} options.leave goes back to the plan
+ */
+export function runView({ card, recipeCard: recipePlace, study, names, measured, leave }) {
+  const view = store(nothingYet(), reduce, draw);
+  /** @type {{close: () => void} | null} */
+  let stream = null;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  /** @type {ReturnType<typeof exportsCard> | null} */
+  let files = null;
+  /** @type {Explorer | null} */
+  let explorer = null;
+  /** @type {RunMatrix | null} */
+  let matrix = null;
+  let [measuredOf, studyOf] = ["", ""]; // the run and the study whose further cards are filled
+
+  /** Shows a run and follows it. @param {string} id @param {(run: Run) => void} [arrived] hears the run once it is there */
+  async function open(id, arrived = () => {}) {
+    close();
+    view.dispatch({ type: "opened", id });
+    view.draw();
     try {
-      this.run = await request(`/runs/${encodeURIComponent(id)}`);
+      const run = await request(pathOf(id));
+      if (view.state.id !== id) return;
+      arrived(run);
+      recipeCard(recipePlace, id, run.recipe, names);
+      view.dispatch({ type: "row", run, place: null });
+      view.draw();
+      follow();
     } catch (error) {
-      if (this.id !== id) return;
-      fill(
-        this.card,
-        h(
-          "div",
-          { class: "run-body" },
-          problem(asProblem(error)),
-          this.button("Plan a run", "leave", () => this.leave()),
-        ),
-      );
-      return;
+      if (view.state.id === id) view.dispatch({ type: "trouble", error: asProblem(error) });
     }
-    if (this.id !== id) return;
-    known(this.run);
-    recipeCard(this.recipeCard, this.run.recipe, this.names);
-    this.draw();
-    this.follow();
   }
 
-  close() {
-    this.id = null;
-    this.stream?.close();
-    this.stream = null;
-    clearTimeout(this.timer);
-    this.files?.close();
-    this.study.classList.remove("is-shown");
-    this.explorer?.stop();
-    this.measured(null);
+  function close() {
+    stream?.close();
+    stream = null;
+    clearTimeout(timer);
+    files?.close();
+    files = null;
+    measuredOf = "";
+    study.classList.remove("is-shown");
+    explorer?.stop();
+    measured(null);
+    view.dispatch({ type: "closed" });
   }
 
   /** Events arrive by stream; the run's own state, which also changes while it waits, by asking now and then. */
-  follow() {
-    const { id } = this;
-    this.stream?.close();
-    this.stream = listen(`/runs/${encodeURIComponent(id)}/events`, {
+  function follow() {
+    const { id } = view.state;
+    if (!id) return;
+    stream?.close();
+    stream = listen(`${pathOf(id)}/events`, {
       message: (event) => {
-        this.state = State.reduce(this.state, event);
-        this.soon();
-        if (AT_REST.includes(event.type)) this.refresh();
+        view.dispatch({ type: "said", event });
+        if (isAtRest(event.type)) refresh();
       },
-      state: (word) => {
-        const over = AT_REST.includes(this.run?.state) || AT_REST.includes(this.state.ended);
-        this.lost = word === "lost" && !over; // a stream that has said its last word is closed by the server
-        this.soon();
-      },
+      state: (word) => view.dispatch({ type: "stream", isLost: word === "lost" }),
     });
-    this.poll();
+    poll();
   }
 
-  poll() {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(async () => {
-      if (!this.id || AT_REST.includes(this.run?.state)) return;
-      if (!document.hidden) await this.refresh();
-      this.poll();
+  function poll() {
+    clearTimeout(timer);
+    timer = setTimeout(async () => {
+      if (!view.state.id || isAtRest(view.state.run?.state)) return;
+      if (!document.hidden) await refresh();
+      poll();
     }, POLL_MS);
   }
 
-  async refresh() {
-    const { id } = this;
+  async function refresh() {
+    const { id } = view.state;
+    if (!id) return;
     try {
-      const run = await request(`/runs/${encodeURIComponent(id)}`);
-      if (this.id !== id) return;
-      this.run = run;
-      this.lost = false;
-      this.waiting = run.state === "queued" ? await this.position(run) : null;
-      this.draw();
-      if (AT_REST.includes(run.state) && AT_REST.includes(this.state.ended)) this.stream?.close();
+      const run = await request(pathOf(id));
+      const place = run.state === "queued" ? await placeInQueue(run) : null;
+      if (view.state.id !== id) return;
+      view.dispatch({ type: "row", run, place });
+      if (isAtRest(run.state) && isAtRest(view.state.said.ended)) stream?.close();
     } catch (error) {
-      if (this.id === id) this.trouble(asProblem(error));
+      if (view.state.id === id) view.dispatch({ type: "trouble", error: asProblem(error) });
     }
   }
 
-  async position(run) {
-    const answer = await request("/runs?limit=200");
-    const before = (answer.runs ?? answer).filter(
-      (one) => one.state === "queued" && (one.queued ?? "") < (run.queued ?? ""),
-    );
-    return before.length + 1;
-  }
-
-  /** Many events at once become one drawing. */
-  soon() {
-    this.frame ??= requestAnimationFrame(() => {
-      this.frame = null;
-      if (this.run) this.draw();
-    });
-  }
-
-  part(name) {
-    return this.card.querySelector(`[data-part="${name}"]`);
-  }
-
-  button(text, name, handler, kind = "quiet") {
-    return h("button", { type: "button", class: kind, "data-testid": name, on: { click: handler } }, text);
-  }
-
-  skeleton() {
-    fill(
-      this.card,
-      h(
-        "header",
-        { class: "card-head run-head" },
-        h("h2", { class: "run-title", id: "run-title", "data-part": "title" }, "Run"),
-        h("span", { "data-part": "chip" }),
-      ),
-      h(
-        "div",
-        { class: "run-body" },
-        h("div", { "data-part": "trouble" }),
-        h("div", { "data-part": "report" }),
-        h("div", { "data-part": "files" }),
-        h(
-          "div",
-          { class: "run-progress" },
-          h("div", { class: "meter", role: "progressbar", "aria-valuemin": 0, "data-part": "meter" }, h("span", {})),
-          h("p", { class: "run-now", "data-part": "now", "data-testid": "progress" }),
-        ),
-        h(
-          "div",
-          { class: "run-epochs", "data-part": "epochs", hidden: true },
-          h("p", { class: "run-now", "data-part": "learning", "data-testid": "learning" }),
-          h("div", { class: "meter meter-small" }, h("span", { "data-part": "epoch" })),
-        ),
-        h("div", { "data-part": "candidates", "data-testid": "candidates" }),
-        h("div", { class: "matrix", role: "img", "data-part": "matrix", "data-testid": "matrix" }),
-        h("div", { "data-part": "matrix-experts", "data-testid": "matrix-experts", hidden: true }),
-        h(
-          "p",
-          { class: "legend" },
-          "Reconstruction error, calibration text: 0.001 ",
-          h("span", { class: "ramp" }),
-          " 1",
-        ),
-        h("dl", { class: "facts", "data-part": "facts" }),
-        h("div", { class: "run-buttons", "data-part": "buttons" }),
-        h(
-          "details",
-          { class: "run-log", open: true },
-          h("summary", {}, "Log"),
-          h("ol", { "data-part": "log", "data-testid": "log" }),
-        ),
-      ),
-    );
-    this.drawn = {};
-    this.matrix = null;
-  }
-
-  /** Builds a part anew only when what it shows has changed, so that buttons keep their focus. */
-  once(name, key, build) {
-    const text = JSON.stringify(key);
-    if (this.drawn[name] === text) return;
-    this.drawn[name] = text;
-    fill(this.part(name), build());
-  }
-
-  trouble(error) {
-    this.once("trouble", error && [error.what, error.where], () => (error ? problem(error) : null));
-  }
-
-  draw() {
-    const { run, state } = this;
-    say(this.part("title"), describe(run.recipe));
-    this.once("chip", run.state, () => stateChip(run.state));
-    this.drawTrouble();
-    this.drawProgress();
-    this.drawLearning();
-    this.drawMatrix();
-    this.drawFacts();
-    this.once("buttons", [run.state, run.id], () => this.buttons());
-    this.once("log", [state.log.length, state.seq], () => this.logLines());
-    if (run.state === "finished") this.drawReport();
-    else this.once("report", null, () => null);
-    this.once("files", run.state === "finished" && run.formats ? run.id : null, () => this.drawFiles());
-  }
-
-  drawTrouble() {
-    const { run, state } = this;
-    if (this.lost) {
-      this.trouble({
-        what: "The server does not answer just now.",
-        where: "",
-        remedy: "The run goes on without this page; it will be shown again here.",
-      });
-    } else if (run.state === "failed") {
-      this.trouble(run.error ?? state.failure ?? { what: "The run failed.", where: "", remedy: "The log has more." });
-    } else if (run.state === "interrupted") {
-      this.trouble({
-        what: run.error?.what ?? "The process that did the work is gone.",
-        where: run.error?.where ?? "",
-        remedy:
-          run.error?.remedy || "Finished layers are kept: Continue goes on from them and ends with the same weights.",
-      });
-    } else this.trouble(null);
-  }
-
-  drawProgress() {
-    const { run, state } = this;
-    const known = State.progress(state);
-    const total = known.total || run.progress?.total || 0;
-    const done = known.total ? known.done : (run.progress?.done ?? 0);
-    const meter = this.part("meter");
-    const share = Math.round(1000 * State.workDone(state, { done, total })) / 10;
-    meter.setAttribute("aria-valuemax", "100");
-    meter.setAttribute("aria-valuenow", String(share));
-    meter.firstElementChild.style.width = `${share}%`;
-    meter.classList.toggle("is-done", run.state === "finished");
-    say(this.part("now"), this.nowText(done, total));
-  }
-
-  nowText(done, total) {
-    const { run, state } = this;
-    const layers = `${done} of ${total} layers`;
-    switch (run.state) {
-      case "queued":
-        return this.waiting > 1
-          ? `Waiting for a device, number ${this.waiting} in the queue`
-          : "Waiting for a device, next in the queue";
-      case "running": {
-        if (!total)
-          return state.stage ? `${state.stage}${state.detail ? `: ${state.detail}` : ""}` : "Starting the worker";
-        if (State.choosing(state)) {
-          const judged = state.candidates.length;
-          return `Choosing λ for the whole model: ${judged ? `${judged} of ${state.candidates[0].total} values judged` : "none judged yet"}`;
-        }
-        const current = State.currentLayer(state);
-        if (done >= total) return `${layers}, ${state.stage}${state.detail ? `: ${state.detail}` : ""}`;
-        return current && done > 0 && !state.learning
-          ? `${layers}, now ${current.replace(/^model\./, "")}`
-          : `${layers}, ${state.stage || "starting"}`;
-      }
-      case "cancelling":
-        return `${layers}, stopping after the current step`;
-      case "cancelled":
-        return `Cancelled at ${layers}; finished layers are kept`;
-      case "interrupted":
-        return `Interrupted at ${layers}`;
-      case "failed":
-        return total ? `Failed at ${layers}` : "Failed";
-      default:
-        return `All ${layers.replace(/^\d+ of /, "")} in ${duration(state.took ?? seconds(run))}`;
+  /** @param {"cancel" | "continue"} verb */
+  async function act(verb) {
+    const { id } = view.state;
+    if (!id) return;
+    try {
+      const run = await request(`${pathOf(id)}/${verb}`, { method: "POST" });
+      if (view.state.id !== id) return;
+      view.dispatch({ type: "row", run, place: null });
+      if (verb === "continue") follow();
+    } catch (error) {
+      if (view.state.id === id) view.dispatch({ type: "trouble", error: asProblem(error) });
     }
   }
 
-  /** Where the learning of a block stands, and λ being chosen for the whole model; the report has what came of it. */
-  drawLearning() {
-    const { run, state } = this;
-    const { done, total } = State.progress(state);
-    const learns = (state.learning || METHODS[run.recipe.method]?.unit === "block") && total > 0 && done < total;
-    this.part("epochs").hidden = !(run.state === "running" && learns); // one height while blocks come and go
-    say(this.part("learning"), State.learningWords(state));
-    this.part("epoch").style.width = state.learning ? `${(100 * state.learning.epoch) / state.learning.epochs}%` : "0%";
-    const shown = run.state === "finished" ? [] : state.candidates;
-    this.once("candidates", shown, () =>
-      shown.length ? candidateStrip(shown, State.bestCandidate(shown)?.lam) : null,
+  const folds = {
+    isOpen: (/** @type {string} */ title) => view.state.unfolded.includes(title),
+    open(/** @type {string} */ title) {
+      view.dispatch({ type: "unfolded", title });
+      view.draw();
+    },
+  };
+
+  /** @param {Shown} shown */
+  function draw(shown) {
+    const { id, run, said } = shown;
+    const isFinished = run?.state === "finished";
+    if (run && isFinished && run.formats) files ??= exportsCard({ ...run, formats: run.formats });
+    // Another run's card begins anew: its log open, its folds closed.
+    const content = repeat(
+      id ? [id] : [],
+      (one) => one,
+      () => (shown.trouble && !run ? unreachable(shown.trouble, leave) : cardOf(shown, { folds, act, leave, files })),
     );
+    render(content, card);
+    const place = card.querySelector("[data-part=matrix]");
+    const inner = card.querySelector("[data-part=matrix-experts]");
+    if (!run || !(place instanceof HTMLElement) || !(inner instanceof HTMLElement)) return;
+    if (matrix?.place !== place) matrix = new RunMatrix(place, inner);
+    matrix.draw(said, run.state === "running");
+    if (isFinished) showFurther(run, said);
   }
 
-  drawMatrix() {
-    this.matrix ??= new RunMatrix(this.part("matrix"), this.part("matrix-experts"));
-    this.matrix.draw(this.state, this.run.state === "running");
-  }
-
-  drawFacts() {
-    const { run, state } = this;
-    const live = run.state === "running" || run.state === "cancelling";
-    const pace = State.pace(state);
-    const left = State.remaining(state);
-    const rows = [
-      ["Device", state.device || run.device],
-      ["Speed", live && pace !== null ? `${duration(pace)} a layer` : null],
-      ["Left", live && left !== null && left > 0 ? `about ${duration(left)}, then measuring` : null],
-      ["Begun", when(run.started)],
-    ].filter(([, text]) => text);
-    this.once("facts", rows, () => rows.map(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]));
-  }
-
-  buttons() {
-    const { run } = this;
-    const act = (verb) => async () => {
-      try {
-        this.run = await request(`/runs/${encodeURIComponent(run.id)}/${verb}`, { method: "POST" });
-        this.draw();
-        if (verb === "continue") this.follow();
-      } catch (error) {
-        this.trouble(asProblem(error));
-      }
-    };
-    const live = ["queued", "running"].includes(run.state);
-    const again = ["cancelled", "interrupted", "failed"].includes(run.state);
-    return [
-      live ? this.button("Cancel", "cancel", act("cancel"), "act-quiet") : null,
-      again ? this.button("Continue", "continue", act("continue"), "act") : null,
-      run.state === "finished" && run.study_id
-        ? h(
-            "a",
-            { class: "act", href: `/?study=${encodeURIComponent(run.study_id)}`, "data-testid": "open-lab" },
-            "Open in Lab",
-          )
-        : null,
-      run.study_id
-        ? h("a", { class: "quiet", href: `/api/studies/${run.study_id}/download`, download: "" }, "Download the study")
-        : null,
-      this.button(live ? "Plan another run" : "Change and run again", "leave", () => this.leave()),
-    ];
-  }
-
-  logLines() {
-    return this.state.log
-      .slice(-200)
-      .reverse()
-      .map((line) =>
-        h(
-          "li",
-          { class: line.tone ? `log-${line.tone}` : null },
-          h("time", {}, when(line.at)),
-          h("span", {}, line.text),
-        ),
-      );
-  }
-
-  drawReport() {
-    const { run } = this;
-    const summary = run.summary ?? this.state.summary;
-    if (!summary) return;
-    this.once("report", [run.id, summary.perplexity, this.state.results.size], () =>
-      reportCard(run, summary, State.layerReports(this.state)),
-    );
+  /** What a finished run has in cards of its own. @param {Run} run @param {RunProgress} said */
+  function showFurther(run, said) {
+    if (!run.summary && !said.summary) return;
     // Texts are in the events only: the run's own summary is kept short.
-    if (this.state.summary && this.drawn.measured !== run.id) {
-      this.drawn.measured = run.id;
-      this.measured(this.state.summary);
+    if (said.summary && measuredOf !== run.id) {
+      measuredOf = run.id;
+      measured(said.summary);
     }
-    if (run.study_id && this.shownStudy !== run.study_id) {
-      this.shownStudy = run.study_id;
-      this.showStudy(run.study_id);
-    } else if (run.study_id) this.study.classList.add("is-shown");
-  }
-
-  drawFiles() {
-    this.files?.close();
-    this.files = this.run.state === "finished" && this.run.formats ? new Exports(this.run) : null;
-    return this.files?.element;
-  }
-
-  async showStudy(id) {
-    this.study.classList.add("is-shown");
-    this.explorer ??= new Explorer({
-      root: this.study,
+    if (!run.study_id) return;
+    study.classList.add("is-shown");
+    if (studyOf === run.study_id) return;
+    studyOf = run.study_id;
+    explorer ??= new Explorer({
+      root: study,
       prefix: "run-",
       parts: [
         curvesPart(["hero", "deciles", "selection", "gap", "inspector"]),
@@ -412,10 +252,176 @@ export class RunView {
         weightsPart(),
       ],
     });
-    await this.explorer.load({ study: id });
+    explorer.load({ study: run.study_id }); // it says itself what is wrong
+  }
+
+  return { open, close };
+}
+
+/** @param {Run} run */
+async function placeInQueue(run) {
+  const { runs } = await request("/runs?limit=200");
+  const before = runs.filter(
+    (/** @type {Run} */ one) => one.state === "queued" && (one.queued ?? "") < (run.queued ?? ""),
+  );
+  return before.length + 1;
+}
+
+/** @typedef {{isOpen: (title: string) => boolean, open: (title: string) => void}} Folds */
+/** @typedef {{folds: Folds, act: (verb: "cancel" | "continue") => void, leave: () => void, files: {element: HTMLElement} | null}} Acts */
+
+/** @param {string} text @param {string} name @param {() => void} act @param {string} [kind] */
+const button = (text, name, act, kind = "quiet") =>
+  html`<button type="button" class=${kind} data-testid=${name} @click=${act}>${text}</button>`;
+
+/** @param {Trouble} trouble @param {() => void} leave */
+const unreachable = (trouble, leave) =>
+  html`<div class="run-body">${problemBlock(trouble)}${button("Plan a run", "leave", leave)}</div>`;
+
+/** @param {Shown} shown @param {Acts} acts */
+function cardOf(shown, acts) {
+  const { run, said } = shown;
+  const known = State.progress(said);
+  const total = known.total || run?.progress?.total || 0;
+  const done = known.total ? known.done : (run?.progress?.done ?? 0);
+  const share = Math.round(1000 * State.workDone(said, { done, total })) / 10;
+  const isFinished = run?.state === "finished";
+  const summary = run?.summary ?? said.summary;
+  const learns = (said.learning || (run && METHODS[run.recipe.method]?.unit === "block")) && total > 0 && done < total;
+  const candidates = isFinished ? [] : said.candidates;
+  const trouble = run ? troubleOf(shown, run) : null;
+  const epoch = said.learning ? `${(100 * said.learning.epoch) / said.learning.epochs}%` : "0%";
+  return html`<header class="card-head run-head">
+      <h2 class="run-title" id="run-title">${run ? describe(run.recipe) : "Run"}</h2>
+      <span>${run ? stateChip(run.state) : nothing}</span>
+    </header>
+    <div class="run-body">
+      <div>${trouble ? problemBlock(trouble) : nothing}</div>
+      <div>${run && isFinished && summary ? reportCard(run.id, summary, State.layerReports(said), acts.folds) : nothing}</div>
+      <div>${isFinished ? acts.files?.element : nothing}</div>
+      <div class="run-progress">
+        <div class=${`meter${isFinished ? " is-done" : ""}`} role="progressbar" aria-valuemin="0" aria-valuemax="100"
+          aria-valuenow=${share}><span style=${`width: ${share}%`}></span></div>
+        <p class="run-now" data-testid="progress">${run ? nowText(shown, run, done, total) : nothing}</p>
+      </div>
+      <div class="run-epochs" ?hidden=${!(run?.state === "running" && learns)}>
+        <p class="run-now" data-testid="learning">${State.learningWords(said)}</p>
+        <div class="meter meter-small"><span style=${`width: ${epoch}`}></span></div>
+      </div>
+      <div data-testid="candidates">${
+        candidates.length ? candidateStrip(candidates, State.bestCandidate(candidates)?.lam) : nothing
+      }</div>
+      <div class="matrix" role="img" data-part="matrix" data-testid="matrix"></div>
+      <div data-part="matrix-experts" data-testid="matrix-experts" hidden></div>
+      <p class="legend">Reconstruction error, calibration text: 0.001 <span class="ramp"></span> 1</p>
+      <dl class="facts">${run ? factsOf(run, said) : nothing}</dl>
+      <div class="run-buttons">${run ? buttons(run, acts) : nothing}</div>
+      <details class="run-log" open>
+        <summary>Log</summary>
+        <ol data-testid="log">${logLines(said)}</ol>
+      </details>
+    </div>`;
+}
+
+/**
+ * What is wrong with a run, or null.
+ * @param {Shown} shown
+ * @param {Run} run
+ * @returns {Trouble | null}
+ */
+function troubleOf({ said, trouble, isLost }, run) {
+  if (isLost) return offline("The run goes on without this page; it will be shown again here.");
+  if (run.state === "failed")
+    return run.error ?? said.failure ?? { what: "The run failed.", remedy: "The log has more." };
+  if (run.state !== "interrupted") return trouble;
+  return {
+    what: run.error?.what ?? "The process that did the work is gone.",
+    where: run.error?.where,
+    remedy: run.error?.remedy || "Finished layers are kept: Continue goes on from them and ends with the same weights.",
+  };
+}
+
+/**
+ * Where a run stands, in words.
+ * @param {Shown} shown
+ * @param {Run} run
+ * @param {number} done
+ * @param {number} total
+ */
+function nowText({ said, place }, run, done, total) {
+  const layers = `${done} of ${total} layers`;
+  const stage = `${said.stage}${said.detail ? `: ${said.detail}` : ""}`;
+  switch (run.state) {
+    case "queued":
+      return place !== null && place > 1
+        ? `Waiting for a device, number ${place} in the queue`
+        : "Waiting for a device, next in the queue";
+    case "running": {
+      if (!total) return said.stage ? stage : "Starting the worker";
+      if (State.choosing(said)) {
+        const judged = said.candidates.length;
+        return `Choosing λ for the whole model: ${judged ? `${judged} of ${said.candidates[0].total} values judged` : "none judged yet"}`;
+      }
+      const current = State.currentLayer(said);
+      if (done >= total) return `${layers}, ${stage}`;
+      return current && done > 0 && !said.learning
+        ? `${layers}, now ${current.replace(/^model\./, "")}`
+        : `${layers}, ${said.stage || "starting"}`;
+    }
+    case "cancelling":
+      return `${layers}, stopping after the current step`;
+    case "cancelled":
+      return `Cancelled at ${layers}; finished layers are kept`;
+    case "interrupted":
+      return `Interrupted at ${layers}`;
+    case "failed":
+      return total ? `Failed at ${layers}` : "Failed";
+    default:
+      return `All ${layers.replace(/^\d+ of /, "")} in ${duration(said.took ?? seconds(run))}`;
   }
 }
 
-function seconds(run) {
-  return run.started && run.ended ? (new Date(run.ended) - new Date(run.started)) / 1000 : null;
+/** @param {Run} run @param {RunProgress} said */
+function factsOf(run, said) {
+  const isLive = run.state === "running" || run.state === "cancelling";
+  const pace = State.pace(said);
+  const left = State.remaining(said);
+  const rows = [
+    ["Device", said.device || run.device],
+    ["Speed", isLive && pace !== null ? `${duration(pace)} a layer` : null],
+    ["Left", isLive && left !== null && left > 0 ? `about ${duration(left)}, then measuring` : null],
+    ["Begun", when(run.started)],
+  ];
+  return rows.filter(([, text]) => text).map(([name, text]) => html`<dt>${name}</dt><dd>${text}</dd>`);
 }
+
+/** @param {Run} run @param {Acts} acts */
+function buttons(run, { act, leave }) {
+  const isLive = ["queued", "running"].includes(run.state);
+  const canGoOn = ["cancelled", "interrupted", "failed"].includes(run.state);
+  return [
+    isLive ? button("Cancel", "cancel", () => act("cancel"), "act-quiet") : nothing,
+    canGoOn ? button("Continue", "continue", () => act("continue"), "act") : nothing,
+    run.state === "finished" && run.study_id
+      ? html`<a class="act" href=${`/?study=${encodeURIComponent(run.study_id)}`} data-testid="open-lab">Open in Lab</a>`
+      : nothing,
+    run.study_id
+      ? html`<a class="quiet" href=${`/api/studies/${run.study_id}/download`} download>Download the study</a>`
+      : nothing,
+    button(isLive ? "Plan another run" : "Change and run again", "leave", leave),
+  ];
+}
+
+/** @param {RunProgress} said */
+const logLines = ({ log }) =>
+  log
+    .slice(-200)
+    .reverse()
+    .map(
+      (line) =>
+        html`<li class=${line.tone ? `log-${line.tone}` : nothing}><time>${when(line.at)}</time><span>${line.text}</span></li>`,
+    );
+
+/** @param {Run} run */
+const seconds = (run) =>
+  run.started && run.ended ? (new Date(run.ended).getTime() - new Date(run.started).getTime()) / 1000 : null;

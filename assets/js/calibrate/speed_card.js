@@ -1,11 +1,18 @@
 /**
  * The card “Speed”: tokens per second as measured in this run, and the published table beside them.
- * @module speed
+ * @module speed_card
  */
 
-import { fill, h } from "../base/dom.js";
 import { count, number, percent } from "../base/format.js";
+import { html, nothing, render } from "../base/html.js";
+import { scrolling, table } from "../base/table.js";
 
+/** @typedef {"prefill" | "decode"} Kind */
+/** @typedef {Record<Kind, number> & Record<`${Kind}_spread`, [number, number]>} Rates tokens per second, and the smallest and the largest */
+/** @typedef {{float: Rates | null, quantized: Rates | null, kernel: string | null, reason: string, protocol: Record<string, any>}} Speed */
+/** @typedef {{source: string, caption: string, models: string[], rows: ({method: string} & Record<Kind, number[]>)[]}} Published */
+
+/** @type {[Kind, string][]} */
 const KINDS = [
   ["prefill", "Prefill"],
   ["decode", "Decoding"],
@@ -14,31 +21,34 @@ const KINDS = [
 /**
  * Fills and shows the card, or hides it where nothing was measured.
  * @param {HTMLElement} place with the published figures in its data
- * @param {object|null} speed as sarqc/events.py, SpeedMeasured, says it
+ * @param {Speed | null} speed as sarqc/events.py, SpeedMeasured, says it
  */
 export function speedCard(place, speed) {
   place.hidden = !speed;
-  if (!speed) return fill(place);
-  return fill(
-    place,
-    h("header", { class: "card-head" }, h("h2", { class: "card-title", id: "speed-title" }, "Speed")),
-    h(
-      "div",
-      { class: "run-body" },
-      speed.float ? ours(speed) : null,
-      speed.reason ? h("p", { class: "warning", "data-testid": "speed-reason" }, reasonWords(speed)) : null,
-      speed.float ? h("p", { class: "protocol", "data-testid": "speed-protocol" }, protocolWords(speed)) : null,
-      published(JSON.parse(place.dataset.published)),
-    ),
-  );
+  render(speed ? card(speed, JSON.parse(place.dataset.published ?? "")) : nothing, place);
 }
 
-/** What the reader can't expect here, in a sentence. */
+/** @param {Speed} speed @param {Published} figures */
+const card = (speed, figures) =>
+  html`<header class="card-head"><h2 class="card-title" id="speed-title">Speed</h2></header>
+    <div class="run-body">${speed.float ? ours(speed, speed.float) : nothing}${
+      speed.reason ? html`<p class="warning" data-testid="speed-reason">${reasonWords(speed)}</p>` : nothing
+    }${
+      speed.float ? html`<p class="protocol" data-testid="speed-protocol">${protocolWords(speed)}</p>` : nothing
+    }${published(figures)}</div>`;
+
+/**
+ * What the reader can't expect here, in a sentence.
+ * @param {Pick<Speed, "float" | "reason">} speed
+ */
 export function reasonWords(speed) {
   return `${speed.float ? "Only the float model was measured" : "Nothing was measured"}: ${speed.reason}.`;
 }
 
-/** How it was measured. */
+/**
+ * How it was measured.
+ * @param {Pick<Speed, "kernel" | "protocol">} speed
+ */
 export function protocolWords({ kernel, protocol }) {
   const {
     sequence_length: length,
@@ -62,94 +72,61 @@ export function protocolWords({ kernel, protocol }) {
   return said.join(" ");
 }
 
-/** How many times faster the quantized model is, as text; a dash where it was not measured. */
+/**
+ * How many times faster the quantized model is, as text; a dash where it was not measured.
+ * @param {Pick<Speed, "float" | "quantized">} speed
+ * @param {Kind} kind
+ */
 export function speedUp(speed, kind) {
   return speed.quantized && speed.float ? `${number(speed.quantized[kind] / speed.float[kind], 2)} ×` : "–";
 }
 
-function ours(speed) {
-  const rate = (found, kind) => {
-    const [low, high] = found[`${kind}_spread`];
-    return [
-      h("strong", {}, count(Math.round(found[kind]))),
-      h("span", { class: "spread" }, `${count(Math.round(low))} to ${count(Math.round(high))}`),
-    ];
+/** @param {Speed} speed @param {Rates} float */
+function ours(speed, float) {
+  const { quantized } = speed;
+  /** @param {Rates} rates @param {Kind} kind */
+  const rate = (rates, kind) => {
+    const [low, high] = rates[`${kind}_spread`];
+    return html`<strong>${count(rates[kind])}</strong><span class="spread">${count(low)} to ${count(high)}</span>`;
   };
-  const row = (name, cells) => h("tr", {}, h("th", { scope: "row" }, name), cells);
-  const measured = (name, found) =>
-    row(
-      name,
-      KINDS.map(([kind]) => h("td", {}, rate(found, kind))),
+  /** @type {{name: string, show: (kind: Kind) => unknown}[]} */
+  const rows = [{ name: "Float", show: (kind) => rate(float, kind) }];
+  if (quantized)
+    rows.push(
+      { name: "Quantized", show: (kind) => rate(quantized, kind) },
+      { name: "Speed-up", show: (kind) => html`<strong>${speedUp(speed, kind)}</strong>` },
     );
-  return h(
-    "table",
-    { class: "speeds speeds-here", "data-testid": "speeds" },
-    h("caption", {}, "Tokens per second, measured here"),
-    h(
-      "thead",
-      {},
-      h(
-        "tr",
-        {},
-        h("td", {}),
-        KINDS.map(([, title]) => h("th", { scope: "col" }, title)),
-      ),
-    ),
-    h(
-      "tbody",
-      {},
-      measured("Float", speed.float),
-      speed.quantized ? measured("Quantized", speed.quantized) : null,
-      speed.quantized
-        ? row(
-            "Speed-up",
-            KINDS.map(([kind]) => h("td", {}, h("strong", {}, speedUp(speed, kind)))),
-          )
-        : null,
-    ),
-  );
+  return table({
+    columns: [
+      { isHead: true, show: (row) => row.name },
+      ...KINDS.map(([kind, title]) => ({ title, show: (/** @type {typeof rows[0]} */ row) => row.show(kind) })),
+    ],
+    rows,
+    name: "speeds speeds-here",
+    testid: "speeds",
+    caption: "Tokens per second, measured here",
+  });
 }
 
+/** @param {Published} figures */
 function published({ source, caption, models, rows }) {
-  return h(
-    "section",
-    { class: "published", "data-testid": "published" },
-    h("h3", {}, "Published figures, not measured here"),
-    h("p", { class: "protocol" }, `${caption}; from ${source}.`),
-    h(
-      "div",
-      { class: "table-scroll", tabindex: 0, role: "region", "aria-label": "Published speed-ups" },
-      h(
-        "table",
-        { class: "speeds" },
-        h(
-          "thead",
-          {},
-          h(
-            "tr",
-            {},
-            h("td", { rowspan: 2 }),
-            models.map((model) => h("th", { scope: "colgroup", colspan: KINDS.length }, model)),
-          ),
-          h(
-            "tr",
-            {},
-            models.flatMap(() => KINDS.map(([, title]) => h("th", { scope: "col" }, title))),
-          ),
-        ),
-        h(
-          "tbody",
-          {},
-          rows.map((row) =>
-            h(
-              "tr",
-              {},
-              h("th", { scope: "row" }, row.method),
-              models.flatMap((_, index) => KINDS.map(([kind]) => h("td", {}, `${number(row[kind][index], 2)} ×`))),
-            ),
-          ),
-        ),
+  const head = html`<tr><td rowspan="2"></td>${models.map(
+    (model) => html`<th scope="colgroup" colspan=${KINDS.length}>${model}</th>`,
+  )}</tr><tr>${models.map(() => KINDS.map(([, title]) => html`<th scope="col">${title}</th>`))}</tr>`;
+  const figures = table({
+    columns: [
+      { isHead: true, show: (row) => row.method },
+      ...models.flatMap((_, index) =>
+        KINDS.map(([kind]) => ({ show: (/** @type {typeof rows[0]} */ row) => `${number(row[kind][index], 2)} ×` })),
       ),
-    ),
-  );
+    ],
+    rows,
+    name: "speeds",
+    head,
+  });
+  return html`<section class="published" data-testid="published">
+    <h3>Published figures, not measured here</h3>
+    <p class="protocol">${caption}; from ${source}.</p>
+    ${scrolling("Published speed-ups", figures)}
+  </section>`;
 }

@@ -4,7 +4,7 @@
  */
 
 import { AT_REST } from "../base/contract.js";
-import { STATE_WORDS } from "../calibrate/chip.js";
+import { STATE_WORDS } from "../base/state_chip.js";
 
 /** @import { Run, RunsAction, RunsState } from "./types.d.ts" */
 
