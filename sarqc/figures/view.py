@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sarqc.errors import NotFound, Refused
@@ -44,6 +44,15 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("sar", "Weight drift, L_sar", "error"),
     ("drift", "Weight drift, plain", "error"),
 )
+
+# The figures that follow from a line's facts alone: each is a function of these, None where there is nothing to draw.
+FIGURES: dict[str, Callable[[LineFacts], Figure | None]] = {
+    "deciles": deciles,
+    "plane": plane,
+    "gamma_grid": gamma_grid,
+    "selection": selection,
+    "gap": gap,
+}
 
 
 def lab_view(
@@ -142,16 +151,12 @@ def _figures(
         "hero_accuracy": first_accuracy,
         **weight_figures(facts, arrays, shown),
         "inspector": inspector(facts, shown),
-        "deciles": deciles(facts),
         "map": layer_map(facts, coloured),
         "map_experts": expert_map(facts, coloured, counts),
         "tokens": token_map(facts, counts),
         "tokens_error": tokens_error(facts, counts),
-        "plane": plane(facts),
-        "gamma_grid": gamma_grid(facts),
         "methods": compared,
-        "selection": selection(facts),
-        "gap": gap(facts),
+        **{name: draw(facts) for name, draw in FIGURES.items()},
     }
 
 
