@@ -185,7 +185,7 @@ def _read_header(path: Path) -> dict[str, dict[str, Any]]:
         if length > min(_MAX_HEADER, size - 8):
             raise Refused("it is not a whole safetensors file", str(path), "Download it again.")
         try:
-            header = json.loads(file.read(length))
+            header: dict[str, dict[str, Any]] = json.loads(file.read(length))
             header.pop("__metadata__", None)
             end = max((entry["data_offsets"][1] for entry in header.values()), default=0)
         except (ValueError, KeyError, TypeError, AttributeError):

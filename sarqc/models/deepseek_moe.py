@@ -7,6 +7,8 @@ many small experts for each token, and a shared one takes every token. Every exp
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
@@ -54,11 +56,11 @@ class DeepseekConfig(PreTrainedConfig):
     eos_token_id: int | list[int] | None = 100001
     pretraining_tp: int | None = 1
     tie_word_embeddings: bool = False
-    rope_parameters: dict | None = None
+    rope_parameters: dict[str, Any] | None = None
     attention_bias: bool = False
     attention_dropout: float = 0.0
 
-    def __post_init__(self, **kwargs) -> None:
+    def __post_init__(self, **kwargs: object) -> None:
         if self.num_key_value_heads is None:
             self.num_key_value_heads = self.num_attention_heads
         super().__post_init__(**kwargs)
@@ -96,7 +98,7 @@ class DeepseekRotaryEmbedding(LlamaRotaryEmbedding):
     """LLaMA's, except that float64 stays float64."""
 
     @torch.no_grad()
-    @dynamic_rope_update
+    @dynamic_rope_update  # type: ignore[untyped-decorator]  # transformers gives it no types
     def forward(self, x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
         wide = _at_least_float32(x.dtype)
         angles = position_ids.unsqueeze(-1).to(wide) * self.inv_freq.to(device=x.device, dtype=wide)
@@ -115,7 +117,8 @@ class DeepseekMLP(nn.Module):
         self.act_fn = ACT2FN[config.hidden_act]
 
     def forward(self, hidden_states: Tensor) -> Tensor:
-        return self.down_proj(self.act_fn(self.gate_proj(hidden_states)) * self.up_proj(hidden_states))
+        narrow: Tensor = self.down_proj(self.act_fn(self.gate_proj(hidden_states)) * self.up_proj(hidden_states))
+        return narrow
 
 
 class DeepseekRouter(nn.Module):
@@ -126,6 +129,7 @@ class DeepseekRouter(nn.Module):
         self.top_k = config.num_experts_per_tok
         # Over a single expert the published model doesn't renormalise: all weights would be 1.
         self.renormalise = config.norm_topk_prob and self.top_k > 1
+        assert config.n_routed_experts is not None  # else every block is dense
         self.weight = nn.Parameter(torch.empty(config.n_routed_experts, config.hidden_size))
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -142,6 +146,7 @@ class DeepseekExperts(nn.ModuleList):
     """The routed experts; called as transformers calls those that it keeps in one tensor."""
 
     def __init__(self, config: DeepseekConfig) -> None:
+        assert config.n_routed_experts is not None  # else every block is dense
         super().__init__(DeepseekMLP(config, config.moe_intermediate_size) for _ in range(config.n_routed_experts))
         self.act_fn = ACT2FN[config.hidden_act]
 
@@ -171,7 +176,7 @@ class DeepseekMoE(nn.Module):
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         tokens = hidden_states.reshape(-1, hidden_states.shape[-1])
-        mixed = self.experts(tokens, *self.gate(tokens)).view_as(hidden_states)
+        mixed: Tensor = self.experts(tokens, *self.gate(tokens)).view_as(hidden_states)
         return mixed if self.shared_experts is None else mixed + self.shared_experts(hidden_states)
 
 
@@ -179,9 +184,11 @@ class DeepseekDecoderLayer(LlamaDecoderLayer):
     def __init__(self, config: DeepseekConfig, layer_idx: int) -> None:
         super(LlamaDecoderLayer, self).__init__()  # LLaMA's own would build LLaMA's MLP, to be thrown away
         self.hidden_size = config.hidden_size
-        self.self_attn = LlamaAttention(config=config, layer_idx=layer_idx)
+        # LLaMA's parts read keys that both configurations have, and call whatever stands where its MLP would.
+        self.self_attn = LlamaAttention(config=config, layer_idx=layer_idx)  # type: ignore[arg-type]  # see above
         experts = config.has_experts(layer_idx)
-        self.mlp = DeepseekMoE(config) if experts else DeepseekMLP(config, config.intermediate_size)
+        mlp = DeepseekMoE(config) if experts else DeepseekMLP(config, config.intermediate_size)
+        self.mlp = mlp  # type: ignore[assignment]  # see above
         self.input_layernorm = DeepseekRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.post_attention_layernorm = DeepseekRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
 
@@ -190,7 +197,7 @@ class _Deepseek(PreTrainedModel):
     """What both models below say of themselves where LLaMA's would be wrong."""
 
     config_class = DeepseekConfig
-    _no_split_modules = ("DeepseekDecoderLayer",)
+    _no_split_modules = ["DeepseekDecoderLayer"]  # noqa: RUF012 - as transformers declares it
     _can_compile_fullgraph = False  # how many tokens an expert gets depends on the tokens
 
     @torch.no_grad()
@@ -210,7 +217,7 @@ class DeepseekModel(_Deepseek, LlamaModel):
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, self.padding_idx)
         self.layers = nn.ModuleList(DeepseekDecoderLayer(config, block) for block in range(config.num_hidden_layers))
         self.norm = DeepseekRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
-        self.rotary_emb = DeepseekRotaryEmbedding(config=config)
+        self.rotary_emb = DeepseekRotaryEmbedding(config=config)  # type: ignore[arg-type]  # reads keys that both have
         self.gradient_checkpointing = False
         self.post_init()
 

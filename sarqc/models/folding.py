@@ -98,15 +98,15 @@ def write_folded(
     """
     norms = [(group, _shared_scale(group, layers)) for group in groups if group.source not in layers]
     for group in groups:
-        if group.source in layers:
-            _check_source(group, layers)
+        if group.source is not None and group.source in layers:
+            _check_source(group, group.source, layers)
     for path, layer in layers.items():
         bias = bias_of(block, path)
         _write(weight_of(block, path), layer.stored(), f"{path}.weight")
         if layer.row_scale is not None and bias is not None:
             _write(bias, _divided(bias, layer.row_scale, storage_dtype), f"{path}.bias")
     for group, scale in norms:
-        if scale is None:
+        if scale is None or group.source is None:  # without a source there is no scale either
             continue
         try:
             take_up(block.get_submodule(group.source), scale, storage_dtype)
@@ -142,25 +142,26 @@ def _shared_scale(group: InputGroup, layers: Mapping[str, ScaledLayer]) -> Tenso
     scales = [layers[path].channel_scale for path in group.linears]
     if all(scale is None for scale in scales):
         return None
-    if group.source is None or not all(scale is not None and torch.equal(scale, scales[0]) for scale in scales):
+    first = scales[0]
+    if group.source is None or first is None or not all(s is not None and torch.equal(s, first) for s in scales):
         raise Refused(
             "the channel scales cannot be taken up by the operation before",
             ", ".join(group.linears),
             "Quantize them as one group, with the ties of the block.",
         )
-    return scales[0]
+    return first
 
 
-def _check_source(group: InputGroup, layers: Mapping[str, ScaledLayer]) -> None:
+def _check_source(group: InputGroup, source: str, layers: Mapping[str, ScaledLayer]) -> None:
     """Raises ``Refused`` unless the rows of a linear were divided by what its readers' columns were multiplied by."""
-    scale, row_scale = _shared_scale(group, layers), layers[group.source].row_scale
-    both = scale is not None and row_scale is not None
-    if both and torch.equal(scale.unique(), row_scale.unique()):  # one number for each tie class
+    scale, row_scale = _shared_scale(group, layers), layers[source].row_scale
+    if scale is None and row_scale is None:
         return
-    if scale is not None or row_scale is not None:
+    # One number for each tie class.
+    if scale is None or row_scale is None or not torch.equal(scale.unique(), row_scale.unique()):
         raise Refused(
             f"its row scale is not the channel scale of {', '.join(group.linears)}",
-            group.source,
+            source,
             "Quantize the readers first and give their scale as row scale.",
         )
 

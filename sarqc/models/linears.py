@@ -22,9 +22,9 @@ def weight_of(block: nn.Module, path: str) -> Tensor:
     """The weight (O, I) of the linear, or of the norm (I,), at a path within a block: the model's own memory."""
     container, number, name = _split(path)
     if number is None or not _is_fused(experts := block.get_submodule(container)):
-        return block.get_submodule(path).weight
+        return block.get_submodule(path).get_parameter("weight")
     fused, half = _FUSED[name]
-    weight = getattr(experts, fused)[number]
+    weight = experts.get_parameter(fused)[number]
     return weight if half is None else weight.chunk(2)[half]
 
 
@@ -33,7 +33,8 @@ def bias_of(block: nn.Module, path: str) -> Tensor | None:
     container, number, _ = _split(path)
     if number is not None and _is_fused(block.get_submodule(container)):
         return None
-    return getattr(block.get_submodule(path), "bias", None)
+    bias: Tensor | None = getattr(block.get_submodule(path), "bias", None)
+    return bias
 
 
 def as_parameters(block: nn.Module, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

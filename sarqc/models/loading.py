@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,9 @@ from sarqc.models.families import Family, InputGroup
 from sarqc.models.linears import weight_of
 from sarqc.models.streaming import Streaming
 from sarqc.models.weight_files import WeightFiles
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 # Dtypes of weights as safetensors spells them.
 STORED = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
@@ -36,7 +39,7 @@ class LoadedModel:
     model that is not kept in memory as a whole; None where it is.
     """
 
-    model: nn.Module
+    model: PreTrainedModel
     tokenizer: Any
     checkpoint: Checkpoint
     files: WeightFiles
@@ -52,11 +55,12 @@ class LoadedModel:
     @property
     def vocabulary(self) -> int:
         """How many tokens the model chooses among."""
-        config: Any = self.model.config
-        return int(config.vocab_size)
+        return int(self.model.config.vocab_size)
 
     def blocks(self) -> nn.ModuleList:
-        return self.model.get_submodule(self.family.blocks)
+        blocks = self.model.get_submodule(self.family.blocks)
+        assert isinstance(blocks, nn.ModuleList)
+        return blocks
 
     def groups(self, block: nn.Module) -> tuple[InputGroup, ...]:
         """The linears of one of the blocks by the tensor that they read."""
@@ -133,7 +137,7 @@ def load(checkpoint: Checkpoint, device: torch.device, *, scratch: Path | None =
     return LoadedModel(model, tokenizer, checkpoint, files, device, storage_dtype, compute_dtype, streaming)
 
 
-def _without_weights(checkpoint: Checkpoint, dtype: torch.dtype) -> nn.Module:
+def _without_weights(checkpoint: Checkpoint, dtype: torch.dtype) -> PreTrainedModel:
     """The architecture of a configuration with parameters that are shapes only. Its own code, or transformers'."""
     from accelerate import init_empty_weights
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
@@ -147,7 +151,7 @@ def _without_weights(checkpoint: Checkpoint, dtype: torch.dtype) -> nn.Module:
     try:
         config = AutoConfig.from_pretrained(where, local_files_only=True, trust_remote_code=False)
         with init_empty_weights(include_buffers=False):
-            model = AutoModelForCausalLM.from_config(
+            model: PreTrainedModel = AutoModelForCausalLM.from_config(
                 config, dtype=dtype, attn_implementation="sdpa", trust_remote_code=False, **_experts(checkpoint, dtype)
             )
     except (ValueError, TypeError, KeyError, AttributeError, json.JSONDecodeError) as error:

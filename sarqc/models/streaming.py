@@ -38,7 +38,7 @@ class Streaming:
         scratch: Path,
     ) -> None:
         self._files, self._model, self._device, self._dtype = files, model, device, dtype
-        self._paths = {block: f"{blocks}.{index}" for index, block in enumerate(model.get_submodule(blocks))}
+        self._paths = {block: f"{blocks}.{index}" for index, block in enumerate(model.get_submodule(blocks).children())}
         self._held: set[nn.Module] = set()
         self._changed: dict[nn.Module, Path] = {}
         scratch.mkdir(parents=True, exist_ok=True)
@@ -87,9 +87,13 @@ class Streaming:
         self._changed[block] = path
 
 
-def _call_held(streaming: Callable[[], Streaming], block: nn.Module, forward: Callable[..., Any], *given, **named):
+def _call_held(
+    streaming: weakref.ref[Streaming], block: nn.Module, forward: Callable[..., Any], *given: Any, **named: Any
+) -> Any:
     """A block's forward pass, with its weights."""
-    with streaming().at(block):
+    alive = streaming()
+    assert alive is not None  # whoever walks a model holds what streams it
+    with alive.at(block):
         return forward(block, *given, **named)
 
 

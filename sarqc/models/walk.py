@@ -6,7 +6,7 @@ Axes: B sequences of a batch, T tokens of a sequence, D hidden size, V vocabular
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,9 @@ from torch.func import functional_call
 
 from sarqc.models.linears import as_parameters
 from sarqc.models.loading import LoadedModel
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 BATCH_TOKENS = 8192  # tokens that go through a block at once
 
@@ -40,13 +43,16 @@ class BlockWalk:
 
     def through(self, block: nn.Module, hidden: Tensor) -> Tensor:
         """What the block makes of states (B, T, D)."""
-        return block(hidden, **self._arguments[block])
+        states: Tensor = block(hidden, **self._arguments[block])
+        return states
 
     def forward(self, block: nn.Module) -> Callable[[dict[str, Tensor], Tensor], Tensor]:
         """The block as a function of its linears' weights, by path, and of states (B, T, D)."""
 
         def call(weights: dict[str, Tensor], hidden: Tensor) -> Tensor:
-            return functional_call(block, as_parameters(block, weights), (hidden,), self._arguments[block])
+            parameters = as_parameters(block, weights)
+            states: Tensor = functional_call(block, parameters, (hidden,), self._arguments[block])
+            return states
 
         return call
 
@@ -75,7 +81,7 @@ def logits_of(loaded: LoadedModel, sequences: Tensor) -> Iterator[Tensor]:
                 yield loaded.model.get_output_embeddings()(loaded.model.get_submodule(loaded.family.norm)(states))
 
 
-def _arguments_of(model: nn.Module, blocks: nn.ModuleList, sequence: Tensor) -> dict[nn.Module, dict[str, Any]]:
+def _arguments_of(model: PreTrainedModel, blocks: nn.ModuleList, sequence: Tensor) -> dict[nn.Module, dict[str, Any]]:
     """What the model gives each block beside the states, for all sequences as long as this one (1, T).
 
     Asked of the model's own forward pass, in which the blocks only write down how they are called: masks of sliding

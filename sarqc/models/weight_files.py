@@ -28,7 +28,8 @@ class WeightFiles:
         path = self._checkpoint.files[name]
         if path not in self._files:
             self._files[path] = self._open.enter_context(safetensors.safe_open(path, "pt"))
-        return self._files[path].get_tensor(name)
+        tensor: Tensor = self._files[path].get_tensor(name)
+        return tensor
 
     def fill(self, model: nn.Module, path: str, device: torch.device, dtype: torch.dtype) -> None:
         """Gives the parameters of the module at a path, which have none yet or others, the values of the files.
