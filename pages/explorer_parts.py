@@ -58,6 +58,14 @@ _TOKENS = """
 """
 
 
+_THEOREM = """
+<section class="card theorem-terms is-off" data-part="theorem-card">
+  <header class="card-head"><h2 class="card-title">Theorem 1, term by term</h2></header>
+  <dl data-part="theorem" data-testid="theorem"></dl>
+</section>
+"""
+
+
 def drawings(prefix: str) -> str:
     """What a cell says, where a study has more than one answer, and the switch between surfaces and flat maps."""
     pooled = (
@@ -86,3 +94,5 @@ def further_plots(prefix: str) -> None:
     part(_TOKENS)
     plot(f"{prefix}selection", "What “auto” chose", classes="plot-further", hidden=True)
     plot(f"{prefix}gap", "More calibration text, smaller gap", classes="plot-further", hidden=True)
+    plot(f"{prefix}theorem", "What the calibration text can’t see", classes="plot-further", hidden=True)
+    part(_THEOREM)

@@ -13,6 +13,7 @@ from sarqc.figures.deciles import decile_drift
 from sarqc.figures.inspector import read_group
 from sarqc.figures.layer_quantities import quantities_of, quantity_of
 from sarqc.figures.surfaces import surface_layer
+from sarqc.figures.theorem import terms
 from sarqc.figures.view import point_rows
 from sarqc.study.document import Study, one_draw
 from sarqc.study.facts import LineFacts, line_facts
@@ -37,6 +38,11 @@ HEADINGS: dict[str, tuple[str, str]] = {
     "held_out": ("Reconstruction error, unseen text", "significant"),
     "drift": ("Weight drift, plain", "significant"),
     "sar": ("Weight drift, weighted by saliency", "significant"),
+    "gap": ("Gap, unseen minus calibration text", "significant"),
+    "gap_error": ("± standard error", "significant"),
+    "bound": ("Bound of Theorem 1", "significant"),
+    "limit": ("Largest possible, R²·M²", "significant"),
+    "radius": ("R over ‖W‖", "significant"),
     "chosen_lambda": ("Chosen λ, most often", "plain"),
     "chosen_gamma": ("Chosen γ, most often", "plain"),
     "tokens": ("Calibration tokens", "significant"),
@@ -125,6 +131,19 @@ def _gap(facts: LineFacts) -> Iterator[Row]:
             yield {**named, "sequences": size, **{name: values[(s, *at)] for name, values in means.items()}}
 
 
+def _theorem(facts: LineFacts) -> Iterator[Row]:
+    known = terms(facts)
+    for at, named in _points(facts) if known is not None else ():
+        yield {
+            **named,
+            "gap": known.gap.mean[at],
+            "gap_error": known.gap.error[at],
+            "bound": known.bound[at],
+            "limit": known.limit[at],
+            "radius": known.radius[at],
+        }
+
+
 def _methods(facts: LineFacts) -> Iterator[Row]:
     for line in facts.study.lines:
         if line.bits != facts.line.bits:
@@ -167,6 +186,6 @@ def _weights(facts: LineFacts) -> Iterator[Row]:
 
 
 TABLES = {
-    "deciles": _deciles, "map": _layers, "gap": _gap, "methods": _methods, "selection": _selection,
+    "deciles": _deciles, "map": _layers, "gap": _gap, "theorem": _theorem, "methods": _methods, "selection": _selection,
     "inspector": _weights,
 }  # fmt: skip

@@ -24,6 +24,7 @@ from sarqc.figures.ranking import methods
 from sarqc.figures.scales import SCALES, scales_of
 from sarqc.figures.sentence import sentence, small_print
 from sarqc.figures.surfaces import Arrays, pooling_choices, surface_arrays, surface_layer, weight_figures
+from sarqc.figures.theorem import theorem, theorem_terms
 from sarqc.study.document import Line, Study, one_draw
 from sarqc.study.experts import TokenCounts
 from sarqc.study.facts import LineFacts, has_lam, is_point, lam_index, line_facts
@@ -52,6 +53,7 @@ FIGURES: dict[str, Callable[[LineFacts], Figure | None]] = {
     "gamma_grid": gamma_grid,
     "selection": selection,
     "gap": gap,
+    "theorem": theorem,
 }
 
 
@@ -126,6 +128,7 @@ def lab_view(
         "surface_layer": shown,
         "table": point_rows(facts, grid),
         "tokens": token_table(counts),
+        "theorem": theorem_terms(facts),
         "measured": how_measured(facts),
         "explore": study.prefix == "float",
     }

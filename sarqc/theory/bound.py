@@ -20,4 +20,5 @@ def bound_on_gap(span: Number, log_count: Number | float, n_tokens: Number | int
     span: R² M_X², which every risk of weights within R of the float ones lies below; log_count: the logarithm of how
     many code matrices the statement holds for at once; n_tokens: of the calibration text, taken as independent.
     """
-    return span * ((math.log(2 / delta) + log_count) / (2 * n_tokens)) ** 0.5
+    bound: Number = span * ((math.log(2 / delta) + log_count) / (2 * n_tokens)) ** 0.5
+    return bound

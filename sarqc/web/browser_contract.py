@@ -69,6 +69,7 @@ PANELS = {
     "methods": "Every method",
     "selection": "What “auto” chose",
     "gap": "Amount of text",
+    "theorem": "What the calibration text can’t see",
     "inspector": "Weight by weight",
     "tokens": "Calibration tokens of each expert",
     "tokens_error": "Tokens against error",
@@ -78,8 +79,8 @@ PANELS = {
 # What a link can hide on every page, and what it can lock or hide where a finished run shows its study.
 EVERYWHERE = {"bar": "The bar above"}
 RUN_CONTROLS = ("show", "drawing", "pool", "lambda", "gamma", "play")
-RUN_PANELS = ("sentence", "hero", "surfaces", "deciles", "sliders", "selection", "gap", "inspector", "tokens",
-              "tokens_error", "measured", "numbers")  # fmt: skip
+RUN_PANELS = ("sentence", "hero", "surfaces", "deciles", "sliders", "selection", "gap", "theorem", "inspector",
+              "tokens", "tokens_error", "measured", "numbers")  # fmt: skip
 
 FieldKind = Literal["truth", "whole", "number", "number or word", "list", "lines", "text"]
 

@@ -75,6 +75,7 @@ export type Panel =
   | "methods"
   | "selection"
   | "gap"
+  | "theorem"
   | "inspector"
   | "tokens"
   | "tokens_error"
@@ -313,8 +314,8 @@ export interface LayerReport {
   recon_loss: number;
   sar_loss: number;
   drift: number;
-  relative_recon: number;
-  relative_sar: number;
+  relative_recon: number | null;
+  relative_sar: number | null;
   relative_drift: number;
   held_out_loss: number | null;
   relative_held_out: number | null;
@@ -557,11 +558,11 @@ export interface CalibrationProtocol {
   unseen?: CalibrationProtocol;
 }
 
-/**  */
+/** Both models' accuracies on a task; the protocol is of the measuring alone. */
 export interface TaskResult {
-  float?: TaskAccuracy;
-  quantized?: TaskAccuracy;
-  protocol: unknown;
+  float: TaskAccuracy;
+  quantized: TaskAccuracy;
+  protocol: Record<string, unknown>;
 }
 
 /** One model's accuracy on a task, with what its protocol holds of the model. */
@@ -574,12 +575,12 @@ export interface TaskAccuracy {
   outcomes?: Record<string, number>;
 }
 
-/** One prompt continued by both models, most probable tokens and sampled ones. */
+/** A comparison with its prompt. */
 export interface ComparedText {
-  prompt: string;
   greedy: Continuations;
   sampled: Continuations;
   protocol: TextProtocol;
+  prompt: string;
 }
 
 /** Tokens per second of the float and of the quantized model. */

@@ -17,6 +17,7 @@ import { expertsPart } from "../explorer/experts_part.js";
 import { Explorer } from "../explorer/explorer.js";
 import { numbersPart } from "../explorer/numbers_part.js";
 import { slidersPart } from "../explorer/sliders_part.js";
+import { theoremPart } from "../explorer/theorem_part.js";
 import { weightsPart } from "../explorer/weights_part.js";
 import { wordsPart } from "../explorer/words_part.js";
 import { exportsCard } from "./exports_card.js";
@@ -246,6 +247,7 @@ export function runView({ card, recipeCard: recipePlace, study, names, measured,
       parts: [
         curvesPart(["hero", "deciles", "selection", "gap", "inspector"]),
         expertsPart(),
+        theoremPart(),
         wordsPart(),
         slidersPart(),
         numbersPart(),

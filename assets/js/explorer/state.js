@@ -47,6 +47,7 @@ import { nearest } from "../base/address_bar.js";
  * @property {number} surface_layer whose weights are drawn
  * @property {Table} table
  * @property {Tokens|null} tokens
+ * @property {{symbol: string, values: string[][], sentence: string}[]|null} theorem the quantities of Theorem 1
  * @property {{name: string, text: string}[]} measured
  * @property {boolean} explore
  */

@@ -19,6 +19,7 @@ import { numbersPart } from "../explorer/numbers_part.js";
 import { radiusPart } from "../explorer/radius.js";
 import { slidersPart } from "../explorer/sliders_part.js";
 import { addressOf } from "../explorer/state.js";
+import { theoremPart } from "../explorer/theorem_part.js";
 import { weightsPart } from "../explorer/weights_part.js";
 import { wordsPart } from "../explorer/words_part.js";
 import { compute, offered } from "./compute.js";
@@ -40,6 +41,7 @@ export async function mount() {
       curvesPart(CURVES),
       mapPart(),
       expertsPart(),
+      theoremPart(),
       wordsPart(),
       slidersPart(),
       numbersPart(),

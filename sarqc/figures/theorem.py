@@ -1,0 +1,239 @@
+"""Theorem 1 beside what was measured: the gap between two texts, the bound on it, and why the bound is loose.
+
+Everything is per token and over the mean of ‖W x‖² on the calibration text, the unit of the errors in the other
+figures. The bound counts all code matrices, |Q| and not |Q_R|: it is larger than the printed one, and holds for the
+weights that a run has chosen, whose radius nobody fixed beforehand.
+
+Axes in comments: D calibration draws, L layers, G γ values, M λ values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypedDict
+
+import numpy as np
+
+from sarqc.figures.drawing import (
+    DRIFT,
+    HELD_OUT,
+    PLAIN_AXIS,
+    Figure,
+    Role,
+    base_layout,
+    bind,
+    lam_axis,
+    line_trace,
+    note,
+    ring_trace,
+)
+from sarqc.figures.numbers import draws_text, lam_names, number, percent, point_names
+from sarqc.study.facts import LineFacts, select_layer
+from sarqc.study.paired import Difference, mean_over_draws, paired_difference
+from sarqc.theory.bound import DELTA, bound_on_gap, log_all_codes
+
+_ARRAYS = ("recon", "held_out", "drift", "tokens", "weight_norm", "token_norm", "output_energy", "held_out_energy")
+GAP: Role = {"color": HELD_OUT["color"], "dash": "solid", "symbol": HELD_OUT["symbol"]}
+LIMIT: Role = {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle"}
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Both sides of Theorem 1 for a layer, or as means over the layers: (G, M), risks over the output's energy."""
+
+    gap: Difference  # risk on unseen text minus risk on calibration text, paired by draw
+    bound: np.ndarray  # on |true risk - calibration risk|, with probability 1 - δ
+    limit: np.ndarray  # R² M_X²: every risk lies between 0 and this
+    radius: np.ndarray  # R over ‖W‖_F
+    token_norm: float  # M_X
+    n_tokens: float
+    log_count: float  # ln|Q|
+
+
+def terms(facts: LineFacts) -> Terms | None:
+    """What the study says about Theorem 1; None where it holds no unseen text or no norms of tokens."""
+    arrays = [array for name in _ARRAYS if (array := facts.read(name)) is not None and np.isfinite(array).any()]
+    if len(arrays) < len(_ARRAYS):
+        return None
+    recon, held_out, drift = arrays[:3]  # D L G M
+    tokens, weight_norm, token_norm, energy, held_out_energy = (array[..., None, None] for array in arrays[3:])
+    layers, bits = facts.study.layers, facts.line.bits
+    log_count = np.array([log_all_codes(math.prod(layer.shape), bits) for layer in layers])  # L
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gap = held_out * held_out_energy / energy - recon
+        limit = (drift * weight_norm * token_norm) ** 2 / energy
+        bound = bound_on_gap(limit, log_count[:, None, None], tokens)
+    gaps, bounds, limits, radius = (
+        select_layer(np.where(np.isfinite(array), array, np.nan), facts.layer) for array in (gap, bound, limit, drift)
+    )  # D G M
+    if gaps is None or bounds is None or limits is None or radius is None:
+        return None
+    here = slice(None) if facts.layer is None else facts.layer
+    return Terms(
+        paired_difference(gaps, np.zeros_like(gaps)),
+        mean_over_draws(bounds),
+        mean_over_draws(limits),
+        mean_over_draws(radius),
+        float(np.nanmean(token_norm[:, here])),
+        float(np.nanmean(tokens[:, here])),
+        float(np.mean(log_count[here])),
+    )
+
+
+def theorem(facts: LineFacts) -> Figure | None:
+    """The measured gap, the bound and the limit R² M_X² over λ, on a logarithmic axis; None as for ``terms``."""
+    known = terms(facts)
+    if known is None:
+        return None
+    names = lam_names(facts.line)
+    curves = (
+        ("largest possible, R²·M²", LIMIT, known.limit),
+        ("bound of Theorem 1", DRIFT, known.bound),
+        ("measured gap", GAP, np.abs(known.gap.mean)),
+    )
+    positive = np.concatenate([values[np.isfinite(values) & (values > 0)] for _, _, values in curves])
+    low, high = math.floor(np.log10(positive.min()) - 0.1), math.ceil(np.log10(positive.max()) + 0.35)
+    layout = base_layout(left=50, right=20, top=8, bottom=30)
+    layout["xaxis"] = lam_axis(names)
+    decades = range(low, high + 1, max(1, (high - low) // 6))
+    layout["yaxis"] = {
+        **PLAIN_AXIS,
+        "type": "log",
+        "range": [low, high],
+        "tickvals": [10.0**decade for decade in decades],
+        "ticktext": [_decade(decade) for decade in decades],
+    }
+    figure: Figure = {"data": [], "layout": layout, "bindings": [], "title": "What the calibration text can't see"}
+    for label, style, values in curves:
+        _add_curve(figure, label, style, np.where(values > 0, values, np.nan), names)
+    if len(names) > 1:
+        corner = {"xref": "paper", "yref": "paper", "x": 1, "y": 0, "xanchor": "left", "yanchor": "top"}
+        layout["annotations"].append(note("λ", **corner, xshift=6, yshift=-4))
+    points = point_names(facts.line)
+    spoken = [[_aria(known, g, m, points[m], facts) for m in range(len(names))] for g in range(len(facts.line.gammas))]
+    figure["bindings"].append(bind("aria", spoken, "gamma", "lambda"))
+    return figure
+
+
+class Term(TypedDict):
+    """A quantity of the theorem: its symbol, its value at every (γ, λ) as text, and a sentence that explains it."""
+
+    symbol: str
+    values: list[list[str]]
+    sentence: str
+
+
+def theorem_terms(facts: LineFacts) -> list[Term] | None:
+    """The quantities of the theorem in the order in which they explain each other; None as for ``terms``."""
+    known = terms(facts)
+    if known is None:
+        return None
+
+    def at_each(text: Callable[[int, int], str]) -> list[list[str]]:
+        return [[text(g, m) for m in range(known.bound.shape[1])] for g in range(known.bound.shape[0])]
+
+    def everywhere(text: str) -> list[list[str]]:
+        return at_each(lambda g, m: text)
+
+    rows = (
+        (
+            "measured gap",
+            at_each(lambda g, m: _gap_text(known, g, m)),
+            "Error on unseen text minus error on calibration text: what calibration could not see. Like the other "
+            "errors here it is per token, over the mean of ‖W x‖² on the calibration text.",
+        ),
+        (
+            "bound",
+            at_each(lambda g, m: _times(known.bound[g, m])),
+            f"With probability {100 * (1 - DELTA):g} % the true gap is smaller: R²·M²·√(ln(2·|Q|/δ)/2n).",
+        ),
+        (
+            "bound ÷ gap",
+            at_each(lambda g, m: _times(known.bound[g, m] / abs(known.gap.mean[g, m]))),
+            "How loose the bound is. It shows which way each term pulls; as a number it certifies nothing.",
+        ),
+        (
+            "R",
+            at_each(lambda g, m: percent(float(known.radius[g, m]), 1)),
+            "The drift ‖ΔW‖, here over ‖W‖. The bound grows with its square, and λ holds it down.",
+        ),
+        (
+            "M",
+            everywhere(number(known.token_norm, 1)),
+            "The largest norm of a token. The bound takes every token to be as large as this one and to point "
+            "where the weights drifted most: the main reason why it is loose.",
+        ),
+        (
+            "R²·M²",
+            at_each(lambda g, m: _limit_text(known, g, m)),
+            "The largest error that a token can have. A bound above it says nothing at all.",
+        ),
+        (
+            "n",
+            everywhere(f"{known.n_tokens:,.0f}"),
+            "Calibration tokens. The bound falls with √n, if tokens were independent.",
+        ),
+        (
+            "ln|Q|",
+            everywhere(f"{known.log_count:,.0f}"),
+            "Logarithm of the number of code matrices, all of which the statement covers at once: "
+            "bits · weights · ln 2. The second reason why it is loose.",
+        ),
+    )
+    return [Term(symbol=symbol, values=values, sentence=sentence) for symbol, values, sentence in rows]
+
+
+def _add_curve(figure: Figure, label: str, style: Role, values: np.ndarray, names: list[str]) -> None:
+    """A curve (G, M) with its name above its left end and a ring at the shown λ."""
+    at, texts = len(figure["data"]), [[_times(value) for value in row] for row in values]
+    trace = line_trace(label, style, names, "y", text=[], hovertemplate="λ = %{x}: %{text}<extra>" + label + "</extra>")
+    ring = ring_trace(style, "y")
+    figure["data"] += [trace, ring]
+    ink = style["color"].replace(")", "-ink)") if style is not LIMIT else "var(--ink-2)"
+    place = len(figure["layout"]["annotations"])
+    figure["layout"]["annotations"].append(note(label, x=0, y=0, xshift=-4, yshift=6, font={"size": 12, "color": ink}))
+    figure["bindings"] += [
+        bind(f"data.{at}.y", values, "gamma"),
+        bind(f"data.{at}.text", texts, "gamma"),
+        bind(f"data.{at + 1}.x", [[name] for name in names], "lambda"),
+        bind(f"data.{at + 1}.y", values[..., None], "gamma", "lambda"),
+        bind(f"layout.annotations.{place}.y", np.log10(values[:, 0]), "gamma"),
+    ]
+
+
+def _gap_text(known: Terms, g: int, m: int) -> str:
+    mean, error = float(known.gap.mean[g, m]), float(known.gap.error[g, m])
+    if not math.isfinite(mean):
+        return "not measured"
+    spread = math.isfinite(error) and error > 0
+    decimals = max(3, 1 - math.floor(math.log10(error))) if spread else 4
+    return number(mean, decimals) + (f" ± {number(error, decimals)}" if spread else "")
+
+
+def _limit_text(known: Terms, g: int, m: int) -> str:
+    return _times(known.limit[g, m]) + (", below the bound" if known.bound[g, m] > known.limit[g, m] else "")
+
+
+def _times(value: float) -> str:
+    """A number of any size, to two or three digits."""
+    if not math.isfinite(value):
+        return "not measured"
+    if value >= 1000:
+        return f"{float(f'{value:.2g}'):,.0f}"
+    return f"{value:.3g}"
+
+
+def _decade(exponent: int) -> str:
+    if -3 <= exponent <= 4:
+        return f"{10.0**exponent:,.{max(0, -exponent)}f}"
+    return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def _aria(known: Terms, g: int, m: int, point: str, facts: LineFacts) -> str:
+    where = "mean of all layers" if facts.layer is None else facts.study.layers[facts.layer].name
+    return (
+        f"Theorem 1, {where}, {point}, {draws_text(facts.n_draws)}: measured gap {_gap_text(known, g, m)}, "
+        f"bound {_times(known.bound[g, m])}, largest possible {_times(known.limit[g, m])}."
+    )

@@ -1,0 +1,107 @@
+"""Theorem 1 on the page: its terms from a study against the bound computed from the layer itself."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from sarqc import Grid, LayerStatistics, method, quantize_layer, sweep_layer
+from sarqc.calibration.pictures import curve_of
+from sarqc.figures import figure_table, lab_view
+from sarqc.figures.theorem import terms, theorem, theorem_terms
+from sarqc.settings import SITE
+from sarqc.study.document import Study
+from sarqc.study.facts import line_facts
+from sarqc.theory.bound import bound_on_gap, log_all_codes
+from sarqc.theory.risk_bound import sweep_risk
+from tests import oracles
+from tests.figures.test_figures import at
+
+LAMS = (0.0, 0.1, 1.0)
+STUDIES = SITE / "assets" / "studies"
+
+
+def test_what_a_curve_keeps_gives_the_theorem_of_the_layer() -> None:
+    """The study's way, from relative quantities and four norms, against the way from ΔW and the Grams."""
+    weight = torch.from_numpy(np.random.default_rng(0).normal(size=(6, 16)).astype(np.float32))
+    inputs, unseen = (
+        torch.from_numpy(oracles.correlated_inputs(seed, n, 16)).float() for seed, n in ((1, 90), (2, 70))
+    )
+    statistics, held_out = LayerStatistics.from_inputs(inputs), LayerStatistics.from_inputs(unseen)
+    grid = Grid(2, 8, "asymmetric")
+    sweep = sweep_layer(weight, statistics, grid, method("rqc-gbs"), lams=LAMS, held_out=held_out)
+    layers = [quantize_layer(weight, statistics, grid, method("rqc-gbs", lam=lam), held_out=held_out) for lam in LAMS]
+    curve = curve_of(LAMS, layers, weight, statistics, held_out, grid)
+    largest = max(float(x.norm()) for x in (*inputs, *unseen))
+    risk = sweep_risk(sweep, weight, grid, statistics, held_out=held_out)
+    assert risk.max_token_norm == pytest.approx(largest, rel=1e-6) == float(curve.token_norm)
+    for text, energy in ((inputs, curve.output_energy), (unseen, curve.held_out_energy)):
+        assert float(energy) == pytest.approx(float((text @ weight.T).square().sum(dim=1).mean()), rel=1e-4)
+    span = (curve.drift * curve.weight_norm * curve.token_norm) ** 2
+    bound = bound_on_gap(span, log_all_codes(weight.numel(), 2), 90)
+    gap = curve.held_out * curve.held_out_energy - curve.recon * curve.output_energy
+    assert np.allclose(span, risk.span.numpy()[0], rtol=1e-4)
+    assert np.allclose(bound, risk.bound_any_radius.numpy()[0], rtol=1e-4)
+    assert np.allclose(gap, risk.gap.numpy()[0], rtol=1e-3, atol=1e-4 * float(span.max()))
+
+
+@pytest.fixture(scope="module", params=["tiny-llama", "tiny-moe"])
+def study(request: pytest.FixtureRequest) -> Study:
+    return Study.open(STUDIES / request.param)
+
+
+def test_terms_of_a_layer_by_loops(study: Study) -> None:
+    facts = line_facts(study, method="rqc-gbs", bits=2, layer=3)
+    ours = terms(facts)
+    assert ours is not None
+    line = facts.line
+    arrays = {name: study.read(line, name) for name in line.arrays if not name.startswith(("surface", "group"))}
+    n_weights = math.prod(study.layers[3].shape)
+    for m in range(len(line.lams)):
+        gaps, bounds, limits = [], [], []
+        for d in range(len(line.draws)):
+            energy = arrays["output_energy"][d, 3]
+            seen = arrays["recon"][d, 3, 0, m] * energy
+            gaps.append((arrays["held_out"][d, 3, 0, m] * arrays["held_out_energy"][d, 3] - seen) / energy)
+            radius = arrays["drift"][d, 3, 0, m] * arrays["weight_norm"][d, 3]
+            limits.append(radius**2 * arrays["token_norm"][d, 3] ** 2 / energy)
+            n = arrays["tokens"][d, 3]
+            bounds.append(limits[-1] * math.sqrt((math.log(2 / 0.05) + n_weights * 2 * math.log(2)) / (2 * n)))
+        measured = [index for index, value in enumerate(gaps) if math.isfinite(value)]
+        assert ours.gap.mean[0, m] == pytest.approx(sum(gaps[i] for i in measured) / len(measured), rel=1e-9)
+        assert ours.bound[0, m] == pytest.approx(sum(bounds[i] for i in measured) / len(measured), rel=1e-9)
+        assert ours.limit[0, m] == pytest.approx(sum(limits[i] for i in measured) / len(measured), rel=1e-9)
+        assert ours.bound[0, m] > abs(ours.gap.mean[0, m])  # a bound that a measurement broke would be no bound
+
+
+def test_the_card_of_every_line(study: Study) -> None:
+    view = lab_view(study, method="rqc-gbs", bits=2)
+    figure, rows = view["figures"]["theorem"], view["theorem"]
+    json.dumps([figure, rows], allow_nan=False)
+    assert rows[0]["symbol"] == "measured gap"  # what was measured stands before what is proved
+    for row in rows:
+        assert np.array(row["values"]).shape == (len(view["gammas"]), len(view["lams"]))
+        assert row["sentence"].endswith(".")
+        assert "nan" not in str(row["values"])
+    for m in range(len(view["lams"])):
+        made = at(figure, 0, m)
+        limit, bound, gap = (trace["y"] for trace in made["data"][::2])
+        assert all(b is None or g is None or b > g for b, g in zip(bound, gap, strict=True))
+        assert [ring["y"] for ring in made["data"][1::2]] == [[limit[m]], [bound[m]], [gap[m]]]
+        assert made["aria"].startswith("Theorem 1")
+
+
+def test_the_table_behind_it(study: Study) -> None:
+    table = figure_table(study, "theorem", method="rqc-gbs", bits=2, layer=3)
+    known = terms(line_facts(study, method="rqc-gbs", bits=2, layer=3))
+    assert known is not None
+    assert [row["bound"] for row in table["rows"]] == known.bound[0].tolist()
+
+
+def test_a_study_without_norms_has_no_card() -> None:
+    facts = line_facts(Study.open(STUDIES / "tiny-llama-methods"), method="gptq", bits=2, layer=None)
+    assert terms(facts) is theorem(facts) is theorem_terms(facts) is None
