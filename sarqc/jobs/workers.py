@@ -76,8 +76,8 @@ Message = Said | Gone
 class Workers(Protocol):
     """What the supervisor needs of workers, wherever they are.
 
-    ``deliver`` is called from any thread, for each worker in the order of its events; ``Gone`` comes exactly once,
-    after everything else, and only then is the device free.
+    ``deliver`` is called from any thread, for each worker in the order of its events, whose values are plain JSON (see
+    ``sarqc.plain``); ``Gone`` comes exactly once, after everything else, and only then is the device free.
     """
 
     devices: tuple[Device, ...]

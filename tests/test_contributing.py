@@ -1,0 +1,313 @@
+"""docs/contributing.md, followed to the letter: its code goes where it says, in a copy of the repository, and works."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "contributing.md"
+_BLOCK = re.compile(r"^```(?:python|js)\n(?:#|//) ([\w./]+)(?:, (imports|in \w+|before \w+))?\n(.*?)^```$", re.M | re.S)
+
+
+def recipe(heading: str) -> list[tuple[str, str, str]]:
+    """The code under a heading of the page: file, place in it (empty: the whole file) and text."""
+    _, _, rest = PAGE.read_text(encoding="utf-8").partition(f"\n## {heading}\n")
+    blocks = _BLOCK.findall(rest.partition("\n## ")[0])
+    assert blocks, heading
+    return blocks
+
+
+def put(file: Path, place: str, text: str) -> None:
+    """Writes ``text`` into a file: as the whole of it, behind the imports, before a name, or last in what it holds."""
+    if not place:
+        assert not file.exists(), file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        return
+    source = file.read_text(encoding="utf-8")
+    at, ending = _place(source, place, is_python=file.suffix == ".py")
+    assert text.strip(), (file, place)
+    before = source[:at].rstrip()
+    comma = "," if ending == "item" and before[-1] not in "([{," else ""
+    joined = f"{before}{comma}\n{text}" if ending == "item" else f"{source[:at]}{text}\n\n"
+    file.write_text(joined + source[at:], encoding="utf-8")
+
+
+def _place(source: str, place: str, *, is_python: bool) -> tuple[int, str]:
+    """Where to put something, as a position in the source, and whether it is an item of a list or a piece of code."""
+    _, _, name = place.partition(" ")
+    if not is_python:
+        found = re.search(rf"^const {name} = \[", source, re.M)
+        assert found, name
+        return source.index("]", found.end()), "item"
+    tree = ast.parse(source)
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line.encode()))
+    data = source.encode()
+
+    def position(line: int, column: int) -> int:
+        return len(data[: starts[line - 1] + column].decode())
+
+    if place == "imports":
+        last = max(node.end_lineno or 0 for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
+        return position(last + 1, 0), "code"
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return position((node.end_lineno or 0) + 1, 0), "code"
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        if name in [target.id for target in targets if isinstance(target, ast.Name)]:
+            if place.startswith("before"):
+                return position(node.lineno, 0), "code"
+            assert isinstance(node, ast.Assign | ast.AnnAssign)
+            assert node.value is not None
+            return position(node.value.end_lineno or 0, (node.value.end_col_offset or 0) - 1), "item"
+    raise AssertionError(f"there is no {name} at the top of the file")
+
+
+class Copy:
+    """The repository's tracked code in a folder of its own; models and studies are links to the real ones."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        linked = {"models", "studies"}
+        for name in ("sarqc", "pages", "docs"):
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "app.py", folder)
+        shutil.copytree(ROOT / "assets", folder / "assets", ignore=lambda *_: linked)
+        for name in linked:
+            (folder / "assets" / name).symlink_to(ROOT / "assets" / name)
+        (folder / "tests").symlink_to(ROOT / "tests")
+
+    def follow(self, heading: str) -> None:
+        """Does what the page says under a heading."""
+        for file, place, text in recipe(heading):
+            put(self.folder / file, place, text)
+
+    def run(self, *command: str | Path) -> str:
+        """What a command prints, started in the copy."""
+        environment = {**os.environ, "PYTHONPATH": str(self.folder), "SARQC_STATE_DIR": str(self.folder / "state")}
+        done = subprocess.run(
+            [str(part) for part in command],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout
+
+    def python(self, code: str) -> object:
+        """What a piece of code prints as JSON."""
+        return json.loads(self.run(sys.executable, "-c", code).splitlines()[-1])
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Copy:
+    return Copy(tmp_path / "sarqc")
+
+
+def test_a_method(copy: Copy) -> None:
+    copy.follow("Add a method")
+    found = copy.python("""
+import json, sarqc, torch
+from sarqc import Grid, LayerStatistics, Recipe, method, quantize_layer
+assert sarqc.__file__.startswith(__import__("os").getcwd())
+torch.manual_seed(0)
+x, weight = torch.randn(64, 32), torch.randn(8, 32)
+grid, statistics = Grid(3, 16, "asymmetric"), LayerStatistics.from_inputs(x)
+def layer(name, **choices): return quantize_layer(weight, statistics, grid, method(name, **choices))
+drifts = [layer("shrunk", lam=lam).report.drift for lam in (0.0, 0.05, 0.5)]
+parsed = Recipe.parse({"model": "m", "calibration": "c", "method": "shrunk", "lambda": 0.5})
+print(json.dumps({"drifts": drifts, "nearest": layer("rtn").report.drift, "chosen": layer("shrunk").report.chosen,
+                  "gptq-5": layer("gptq-5").report.chosen["lam"], "parsed": parsed.to_method().lam}))
+""")
+    assert isinstance(found, dict)
+    drifts = found["drifts"]
+    assert drifts[0] == found["nearest"] < drifts[1] < drifts[2]
+    assert (found["chosen"], found["gptq-5"], found["parsed"]) == ({"method": "Shrunk", "lam": 0.05}, 0.05, 0.5)
+    copy.run(sys.executable, "-m", "sarqc.web.browser_contract", "--write")
+    contract = (copy.folder / "assets/js/base/recipe_contract.js").read_text(encoding="utf-8")
+    assert "Shrunk weights" in contract
+    assert "GPTQ, 5 % damping" in contract
+    copy.run(sys.executable, "docs/make_reference.py")
+    reference = (copy.folder / "docs/reference.md").read_text(encoding="utf-8")
+    assert "| `shrunk` | Shrunk weights | λ | for each layer: λ 0, 0.05 |" in reference
+    listed = copy.run(sys.executable, "-m", "sarqc", "methods")
+    assert "shrunk" in listed
+    assert "gptq-5" in listed
+
+
+def test_a_model_family(copy: Copy, tmp_path: Path, tiny_llama: Path, text_file: Path) -> None:
+    from transformers import AutoModelForCausalLM, SmolLM3Config
+
+    from sarqc.models.families import FAMILIES
+
+    copy.follow("Add a model family")
+    torch.manual_seed(0)
+    config = SmolLM3Config(
+        vocab_size=4096, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=128, pad_token_id=0, bos_token_id=0, eos_token_id=0,
+    )  # fmt: skip
+    assert all(config.model_type not in family.model_types for family in FAMILIES)
+    folder = tmp_path / "checkpoint"
+    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(tiny_llama / name, folder / name)
+    found = copy.python(f"""
+import json
+from pathlib import Path
+from sarqc import Recipe, execute
+from sarqc.events import Finished, LayerDone
+from sarqc.models.checkpoint import read_checkpoint
+from sarqc.settings import Settings
+title = read_checkpoint(Path({str(folder)!r})).family.title
+recipe = Recipe.parse({{"model": {str(folder)!r}, "calibration": {str(text_file)!r}, "test": {str(text_file)!r},
+    "method": "gptq", "group_size": 16, "samples": 2, "length": 32, "window": 32, "test_tokens": 64}})
+events = list(execute(recipe, Settings()))
+names = [event.name for event in events if isinstance(event, LayerDone)]
+print(json.dumps([title, names, isinstance(events[-1], Finished)]))
+""")
+    assert isinstance(found, list)
+    title, names, is_finished = found
+    assert (title, len(names), is_finished) == ("SmolLM3, dense", 14, True)
+    assert "model.layers.1.mlp.down_proj" in names
+
+
+_CLIENT = """
+import json
+from pathlib import Path
+from fastapi.testclient import TestClient
+from app import create_app
+from sarqc.settings import Settings
+app = create_app(Settings(state_dir=Path("state"), device="cpu"), with_pages={with_pages})
+with TestClient(app) as client:
+    get = client.get
+"""
+
+
+def test_a_page(copy: Copy) -> None:
+    copy.follow("Add a page")
+    found = copy.python(
+        _CLIENT.format(with_pages=True)
+        + """
+    page, bar = get("/hello"), get("/config").text
+    links = [part.split(">")[0].strip(" <") for part in page.headers["link"].split(",")]
+    script = next(link for link in links if link.endswith("/js/hello/hello_page.js"))
+    scripts = [link.rpartition("/js/")[2] for link in links if "/js/" in link]
+    is_in_bar = 'href=\\\\"/hello\\\\"' in bar
+    studies = len(get("/api/studies").json()["studies"])
+    is_mounted = "hello_page.js" in page.text
+    print(json.dumps([page.status_code, is_mounted, get(script).text, is_in_bar, scripts, studies]))
+"""
+    )
+    assert isinstance(found, list)
+    status, is_mounted, script, is_in_bar, preloaded, studies = found
+    assert (status, is_mounted, is_in_bar) == (200, True, True)
+    assert script == (copy.folder / "assets/js/hello/hello_page.js").read_text(encoding="utf-8")
+    assert {"hello/hello_page.js", "base/client.js", "base/html.js", "base/problem.js"} <= set(preloaded)
+    assert studies > 0
+    node = Path(sys.executable).parent / "node"
+    module = (copy.folder / "assets/js/hello/hello_page.js").as_uri()
+    said = copy.run(
+        node, "--input-type=module", "-e", f'import {{ mount }} from "{module}"; console.log(typeof mount);'
+    )
+    assert said.strip() == "function"
+
+
+def test_a_figure(copy: Copy) -> None:
+    copy.follow("Add a figure")
+    found = copy.python(
+        _CLIENT.format(with_pages=False)
+        + """
+    study = "/api/studies/tiny-llama"
+    view = get(f"{study}/view?method=rqc-gbs&bits=2").json()
+    figure = view["figures"]["by_block"]
+    table = get(f"{study}/tables/by_block?method=rqc-gbs&bits=2").json()
+from sarqc import Study
+drawn = Study.open("tiny-llama").figure("by_block", method="rqc-gbs", bits=2, lam=0.1)
+print(json.dumps([figure, table, view["lams"], [float(y) for y in drawn.data[0].y]]))
+"""
+    )
+    assert isinstance(found, list)
+    figure, table, lams, drawn = found
+    ((at, binding),) = enumerate(figure["bindings"])
+    assert (at, binding["path"]) == (0, "data.0.y")
+    bars = binding["values"][0][lams.index(0.1)]
+    assert len(bars) == len(figure["data"][0]["x"]) > 1
+    assert drawn == bars
+    assert {column["key"] for column in table["columns"]} == {"lambda", "block", "recon"}
+    rows = [row["recon"] for row in table["rows"] if row["lambda"] == 0.1]
+    assert rows == pytest.approx(bars, rel=1e-5)  # a drawing has six digits
+    copy.run(sys.executable, "-m", "sarqc.web.browser_contract", "--write")
+    assert "Error by block" in (copy.folder / "assets/js/base/contract.js").read_text(encoding="utf-8")
+    for script, name in (("lab/lab_page.js", "CURVES"), ("explorer/curves_part.js", "OPTIONAL")):
+        text = (copy.folder / "assets/js" / script).read_text(encoding="utf-8")
+        values = re.search(rf"^const {name} = (\[.*?\]);", text, re.M | re.S)
+        assert values is not None
+        assert "by_block" in ast.literal_eval(values[1])
+    assert '_by_block"' not in copy.run(sys.executable, "-c", "import pages.explorer_parts")
+
+
+def test_a_worker(copy: Copy) -> None:
+    copy.follow("Add a kind of worker")
+    found = copy.python("""
+import json
+from functools import partial
+from pathlib import Path
+from sarqc.jobs.run import State
+from sarqc.jobs.store import Store
+from sarqc.jobs.supervisor import Supervisor
+from sarqc.jobs.thread_workers import ThreadWorkers
+from sarqc.settings import Settings
+from tests.jobs.fake_runs import quick, recipe, slow
+from tests.jobs.helpers import until, until_state
+ends = []
+for number, (work, end) in enumerate(((quick, State.FINISHED), (slow, State.CANCELLED))):
+    settings = Settings(state_dir=Path(f"state{number}"), device="cpu", cancel_seconds=5)
+    store = Store(settings.database())
+    supervisor = Supervisor(store, settings, workers=partial(ThreadWorkers, execute=work))
+    supervisor.start()
+    run_id = supervisor.submit(recipe(3 if end is State.FINISHED else 60), "ann").id
+    if end is State.CANCELLED:
+        until(lambda: store.get(run_id).done >= 1)
+        supervisor.cancel(run_id)
+    run = until_state(store, run_id, end)
+    ends.append([run.state, run.done, run.summary, store.events(run_id)[-1].payload["type"]])
+    supervisor.stop()
+    store.close()
+print(json.dumps(ends))
+""")
+    assert isinstance(found, list)
+    finished, cancelled = found
+    assert finished[:2] == ["finished", 3]
+    assert finished[2]["perplexity"] == 12.5
+    assert (cancelled[0], cancelled[3]) == ("cancelled", "cancelled")
+    assert 1 <= cancelled[1] < 60
+    (copy.folder / "typed.py").write_text(
+        "from collections.abc import Callable, Iterator\n"
+        "from functools import partial\n"
+        "from sarqc.events import Event\n"
+        "from sarqc.jobs.thread_workers import ThreadWorkers\n"
+        "from sarqc.jobs.workers import Message, Workers\n"
+        "from sarqc.settings import Settings\n"
+        "Deliver = Callable[[Message], None]\n"
+        "Execute = Callable[..., Iterator[Event]]\n"
+        "def make(settings: Settings, deliver: Deliver, run: Execute) -> Workers:\n"
+        "    return ThreadWorkers(settings, deliver, execute=run)\n",
+        encoding="utf-8",
+    )
+    assert "Success" in copy.run(sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "typed.py")
