@@ -14,6 +14,7 @@ from sarqc.figures.drawing import (
     RECON,
     SHADES,
     Figure,
+    Role,
     base_layout,
     honest_range,
     lam_axis,
@@ -55,7 +56,8 @@ def chosen_counts(found: Selection, layer: int | None) -> np.ndarray:
 def relative_to_best(errors: np.ndarray) -> np.ndarray:
     """Mean over draws of the errors D C K, each as a multiple of the best candidate's."""
     mean = mean_over_draws(errors)
-    return mean / np.nanmin(mean)
+    relative: np.ndarray = mean / np.nanmin(mean)
+    return relative
 
 
 def _one_layer(facts: LineFacts, found: Selection) -> Figure:
@@ -75,16 +77,16 @@ def _one_layer(facts: LineFacts, found: Selection) -> Figure:
     for c, k in np.ndindex(counts.shape):
         text = number(float(relative[c, k]), 2) if math.isfinite(relative[c, k]) else "–"
         # The scale is dark at the best, light at the worst.
-        dark = math.isfinite(relative[c, k]) and (relative[c, k] - 1) / (worst - 1) < 0.5
+        dark = math.isfinite(relative[c, k]) and bool((relative[c, k] - 1) / (worst - 1) < 0.5)
         if counts[c, k]:
             at = f"layout.annotations.{len(figure['layout']['annotations'])}.text"
             figure["narrow"][at] = f"<b>{text}</b><br>{counts[c, k]} of {draws}"
-            text = f"<b>{text}</b><br>{_times(counts[c, k], draws)}"
+            text = f"<b>{text}</b><br>{_times(int(counts[c, k]), draws)}"
             figure["layout"]["shapes"].append(_frame(k, c, dark))
         figure["layout"]["annotations"].append(_cell_note((c, k), text, dark))
     name = facts.study.layers[layer].name
     figure["title"] = f"{TITLE}: held-out error, best = 1"
-    best = np.unravel_index(int(np.nanargmin(relative)), relative.shape)
+    best = divmod(int(np.nanargmin(relative)), relative.shape[1])
     figure["aria"] = (
         f"Error of {relative.size} candidates on held-out calibration text in {name}, mean of {draws_text(draws)}: "
         f"lowest, {error_text(float(validation[best]))}, at {_pair(found, best)}; the highest is "
@@ -178,7 +180,7 @@ def _by_model(facts: LineFacts, found: Selection) -> Figure:
     names, draws = [lam_text(lam) for lam in found.lams], len(found.perplexity)
     mean = mean_over_draws(found.perplexity)
     figure = _curves(names, honest_range(found.perplexity, np.zeros(0), pad=0.16), right=60)
-    faded = {**QUALITY, "color": "var(--quality-faint)", "dash": "solid"}
+    faded: Role = {**QUALITY, "color": "var(--quality-faint)", "dash": "solid"}
     picks = found.pairs[:, 0, 1] if found.pairs.shape[1] else np.full(draws, -1)
     if draws > 1:
         for draw, row in enumerate(found.perplexity):
@@ -254,7 +256,7 @@ def _bars(found: Selection, counts: np.ndarray) -> Figure:
 
 
 def _mark_chosen(
-    figure: Figure, names: list[str], values: np.ndarray, counts: np.ndarray, draws: int, style: dict[str, str]
+    figure: Figure, names: list[str], values: np.ndarray, counts: np.ndarray, draws: int, style: Role
 ) -> None:
     at = np.flatnonzero(counts).tolist()
     line = {"color": "var(--ink)", "width": 2}

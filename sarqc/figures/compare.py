@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sarqc.errors import Refused
-from sarqc.figures.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure
+from sarqc.figures.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure, Role
 from sarqc.figures.numbers import error_text, lam_text, perplexity_text
 from sarqc.figures.panels import Curve, Panel, stack
 from sarqc.figures.view import default_line, start_of
@@ -76,7 +76,7 @@ def _at_start(one: LineFacts, values: np.ndarray | None) -> float | None:
 
 def _numbers(facts: Sequence[LineFacts]) -> list[dict[str, Any]]:
     at = _at_start
-    rows = [
+    rows: list[tuple[str, str, list[float | None]]] = [
         ("Perplexity, unseen text", "perplexity", [at(o, o.perplexity.mean if o.perplexity else None) for o in facts]),
         ("Perplexity, float model", "perplexity", [one.study.model.perplexity for one in facts]),
         ("Accuracy", "share", [at(one, one.accuracy.mean if one.accuracy else None) for one in facts]),
@@ -122,7 +122,7 @@ def _overlay(facts: Sequence[LineFacts]) -> Figure:
     return figure
 
 
-def _series(index: int) -> dict[str, str]:
+def _series(index: int) -> Role:
     dash, symbol = (("solid", "circle"), ("dash", "square"), ("dot", "diamond"), ("dashdot", "cross"))[index % 4]
     return {"color": f"var(--series-{index % 4 + 1})", "dash": dash, "symbol": symbol}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import DRIFT, PLAIN_AXIS, Figure, base_layout, bind, note
+from sarqc.figures.drawing import DRIFT, PLAIN_AXIS, Figure, Role, base_layout, bind, note
 from sarqc.figures.numbers import number, point_names
 from sarqc.study.facts import LineFacts, equal_points
 
@@ -40,9 +40,9 @@ def deciles(facts: LineFacts) -> Figure | None:
         first = np.repeat(chosen[:, :1], chosen.shape[1], axis=1)
         _add(figure, first, [names[0]] * len(names), {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle"})
     if twin is not None:
-        faint = {"color": "var(--drift-faint)", "dash": "solid", "symbol": "square"}
+        faint: Role = {"color": "var(--drift-faint)", "dash": "solid", "symbol": "square"}
         _add(figure, twin, ["identity"] * len(names), faint)
-    _add(figure, chosen, names if several else [""], DRIFT | {"dash": "solid"})
+    _add(figure, chosen, names if several else [""], {**DRIFT, "dash": "solid"})
     _place_labels(figure, high)
     if twin is not None:
         _against_identity(figure, 100 * (chosen / twin - 1))
@@ -61,7 +61,8 @@ def decile_drift(facts: LineFacts) -> np.ndarray | None:
     array = facts.read("deciles")  # L G M 10
     if array is None:
         return None
-    return np.sqrt(np.nanmean(array**2, axis=0)) if facts.layer is None else array[facts.layer]
+    drift: np.ndarray = np.sqrt(np.nanmean(array**2, axis=0)) if facts.layer is None else array[facts.layer]
+    return drift
 
 
 def _identity(facts: LineFacts) -> np.ndarray | None:
@@ -77,7 +78,7 @@ def _identity(facts: LineFacts) -> np.ndarray | None:
     return np.tile(row, (len(facts.line.gammas), 1, 1))
 
 
-def _add(figure: Figure, values: np.ndarray, labels: list[str], style: dict[str, str]) -> None:
+def _add(figure: Figure, values: np.ndarray, labels: list[str], style: Role) -> None:
     """One curve (G, M, 10) with its name at its end."""
     at, last = len(figure["data"]), values.shape[-1] - 1
     marker = {"color": style["color"], "symbol": style["symbol"], "size": 6}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import HELD_OUT, PLAIN_AXIS, Figure, base_layout, bind, note
+from sarqc.figures.drawing import HELD_OUT, PLAIN_AXIS, Figure, Role, base_layout, bind, note
 from sarqc.figures.layer_map import frame, short_name, show
 from sarqc.figures.layer_quantities import Quantity, slim_bar
 from sarqc.figures.numbers import draws_text, error_text, percent, point_names
@@ -204,9 +204,9 @@ def expert_map(facts: LineFacts, quantity: Quantity | None, counts: TokenCounts 
         "hoverongaps": False,
         "hovertemplate": "%{customdata[1]}: %{text}%{customdata[2]}<extra></extra>",
     }
-    number = chosen.expert
-    assert number is not None
-    layout["shapes"].append(frame((number - 0.5, number + 0.5), modules.index(chosen.module)))
+    own = chosen.expert
+    assert own is not None
+    layout["shapes"].append(frame((own - 0.5, own + 0.5), modules.index(chosen.module)))
     figure: Figure = {"data": [trace], "layout": layout, "bindings": []}
     if counts is not None:
         _add_tokens(figure, counts, row, top)
@@ -297,7 +297,9 @@ def _by_expert(by_layer: np.ndarray, experts: Experts) -> np.ndarray:
     total, count = (np.zeros((experts.count, *by_layer.shape[1:])) for _ in range(2))
     np.add.at(total, owner[owner >= 0], np.where(known, owned, 0.0))
     np.add.at(count, owner[owner >= 0], known)
-    return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    mean = np.full(total.shape, np.nan)
+    np.divide(total, count, out=mean, where=count > 0)
+    return mean
 
 
 def _position(tokens: np.ndarray) -> np.ndarray:
@@ -343,7 +345,7 @@ def _error_axis(errors: np.ndarray) -> dict[str, Any]:
 
 
 def _add(
-    figure: Figure, experts: Experts, places: list[tuple[int, int]], x: np.ndarray, style: dict[str, str],
+    figure: Figure, experts: Experts, places: list[tuple[int, int]], x: np.ndarray, style: Role,
     values: np.ndarray, name: str, groups: list[np.ndarray],
 ) -> None:  # fmt: skip
     """Points of the experts where they are not too many, and the medians of groups of equally many."""

@@ -13,6 +13,7 @@ from sarqc.figures.drawing import (
     PLAIN_AXIS,
     RECON,
     Figure,
+    Role,
     base_layout,
     bind,
     clamp,
@@ -74,8 +75,14 @@ def read_sizes(facts: LineFacts) -> _Sizes | None:
     length = given.get("length") if isinstance(given, dict) else None
     known = isinstance(length, int)
     amounts = [size * length for size in line.sizes] if isinstance(length, int) else list(line.sizes)
-    found = [paired_difference(values, np.zeros(1)) for values in (calibration, unseen)]
-    return _Sizes(amounts, "tokens" if known else "sequences", *found, paired_difference(unseen, calibration))
+    alone = np.zeros(1)
+    return _Sizes(
+        amounts,
+        "tokens" if known else "sequences",
+        paired_difference(calibration, alone),
+        paired_difference(unseen, alone),
+        paired_difference(unseen, calibration),
+    )
 
 
 def _range(facts: LineFacts, curves: tuple[Difference, ...]) -> tuple[float, float]:
@@ -118,14 +125,14 @@ def _add_faint(figure: Figure, sizes: _Sizes, span: tuple[float, float]) -> None
     figure["data"].append({**edge_trace("y"), "textposition": "bottom right"})
     rows: dict[str, list[list[Any]]] = {name: [] for name in columns}
     for g in range(len(off[0][0])):
-        found = [
+        edge = [
             (sizes.amounts[s], float(clamp(values[g, s], span)[0]), f" {error_text(values[g, s])}")
             for values, side in off
             for s in np.flatnonzero(side[g]).tolist()
         ]
-        for name, column in zip(columns, [*zip(*found, strict=True)] or [()] * 3, strict=False):
+        for name, column in zip(columns, [*zip(*edge, strict=True)] or [()] * 3, strict=False):
             rows[name].append(list(column))
-        rows["marker.symbol"].append(["triangle-up"] * len(found))
+        rows["marker.symbol"].append(["triangle-up"] * len(edge))
     figure["bindings"] += [bind(f"data.{at}.{name}", rows[name], "gamma") for name in columns]
 
 
@@ -246,7 +253,7 @@ def _texts(mean: np.ndarray, error: np.ndarray) -> list[list[list[str]]]:
     ]
 
 
-def _line(style: dict[str, str]) -> dict[str, str]:
+def _line(style: Role) -> dict[str, str]:
     return {"color": style["color"], "dash": style["dash"]}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sarqc.figures.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure, bind, note, position
+from sarqc.figures.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure, Role, bind, note, position
 from sarqc.figures.numbers import (
     accuracy_text,
     draws_text,
@@ -102,11 +102,11 @@ def _drift_panel(facts: LineFacts, words: str) -> Panel:
     return Panel(title, error_text, tuple(curves), 0.95, "Drift (L_sar)")
 
 
-def _ghost(facts: LineFacts, twin: LineFacts, values: np.ndarray, style: dict[str, str], label: str) -> Curve:
+def _ghost(facts: LineFacts, twin: LineFacts, values: np.ndarray, style: Role, label: str) -> Curve:
     """The identity curve on this line's axis, equal for every γ; NaN where it has no such λ."""
     columns = equal_points(facts.line, twin.line)
     row = np.array([np.nan if column is None else values[0, column] for column in columns])
-    faded = {**style, "color": style["color"].replace(")", "-faint)"), "dash": "solid"}
+    faded: Role = {**style, "color": style["color"].replace(")", "-faint)"), "dash": "solid"}
     tiled = np.tile(row, (len(facts.line.gammas), 1))
     return Curve("identity", faded, tiled, label=label, faint=True, short=label)
 
@@ -189,11 +189,13 @@ def _aria(facts: LineFacts, quality: Quality | None, name: str, gamma: int) -> s
     """The curves in words: where each begins, where it is best or ends."""
     lams = facts.line.lams
     parts: list[str] = []
-    if quality is not None and quality.best[gamma] is not None:
-        best = quality.best[gamma]
+    best = None if quality is None else quality.best[gamma]
+    if quality is not None and best is not None:
         show = accuracy_text if name == "accuracy" else perplexity_text
         extreme = "highest" if name == "accuracy" else "lowest"
-        parts.append(f"{name} is {extreme}, {show(quality.mean[gamma, best])}, at {point_names(facts.line)[best]}")
+        parts.append(
+            f"{name} is {extreme}, {show(float(quality.mean[gamma, best]))}, at {point_names(facts.line)[best]}"
+        )
     for values, what in (
         (facts.recon, "reconstruction error on calibration text"),
         (facts.held_out, "on unseen text"),

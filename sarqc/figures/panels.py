@@ -15,6 +15,7 @@ import numpy as np
 
 from sarqc.figures.drawing import (
     Figure,
+    Role,
     base_layout,
     bind,
     clamp,
@@ -37,7 +38,7 @@ class Curve:
     """One line of a panel. ``values`` and ``error`` are (γ, λ), NaN where nothing was measured."""
 
     name: str
-    style: dict[str, str]
+    style: Role
     values: np.ndarray
     error: np.ndarray | None = None
     label: str = ""  # written at the line's end

@@ -17,6 +17,7 @@ from sarqc.figures.drawing import (
     PLAIN_AXIS,
     RECON,
     Figure,
+    Role,
     base_layout,
     bind,
     clamp,
@@ -38,7 +39,7 @@ class _Points:
 
     names: list[str]  # P
     drift: np.ndarray  # G P
-    errors: tuple[tuple[str, dict[str, str], np.ndarray], ...]  # name, style, G P
+    errors: tuple[tuple[str, Role, np.ndarray], ...]  # name, style, G P
     inner: np.ndarray  # P, False for points that must not flatten the rest
     shown: list[int]  # for each λ
     lines: list[str] | None = None  # names of lines, where the points are those of several methods
@@ -120,7 +121,7 @@ def _of_methods(facts: LineFacts) -> _Points:
     return _Points(labels, drift, _errors(found), np.ones(len(found), dtype=bool), [lines.index(line.name)], lines)
 
 
-def _errors(found: list[LineFacts]) -> tuple[tuple[str, dict[str, str], np.ndarray], ...]:
+def _errors(found: list[LineFacts]) -> tuple[tuple[str, Role, np.ndarray], ...]:
     kinds = (("unseen text", HELD_OUT, "held_out"), ("calibration text", RECON, "recon"))
     return tuple(
         (name, style, np.concatenate([getattr(one, kind) for one in found], axis=1))
@@ -133,7 +134,7 @@ def _add_curve(
     figure: Figure,
     points: _Points,
     supports: list[list[Interval]],
-    curve: tuple[str, dict[str, str]],
+    curve: tuple[str, Role],
     place: tuple[np.ndarray, np.ndarray],
     off: np.ndarray,
 ) -> None:

@@ -33,24 +33,29 @@ def on_scale(facts: LineFacts, scale: str) -> LineFacts:
     """
     if scale == "raw":
         return facts
-    arrays = {name: _scaled(facts, getattr(facts, name), scale) for name in ("recon", "held_out", "sar")}
+    recon, held_out, sar = (_scaled(facts, values, scale) for values in (facts.recon, facts.held_out, facts.sar))
     identity = facts.identity
     if identity is not None:
         shown = on_scale(identity, scale) if scale in scales_of(identity) else None
         identity = shown or replace(identity, recon=None, held_out=None, sar=None)
-    return replace(facts, **arrays, identity=identity)
+    return replace(facts, recon=recon, held_out=held_out, sar=sar, identity=identity)
 
 
 def _scaled(facts: LineFacts, values: np.ndarray | None, scale: str) -> np.ndarray | None:
     """G M on a scale; a curve without any spread, or without a value at λ = 0, has nothing to be measured by."""
     if values is None:
         return None
+    scaled = np.full(values.shape, np.nan)
     if scale == "ratio":
-        first = values[:, [lam_index(facts.line, 0.0)]]
-        return np.divide(values, first, out=np.full(values.shape, np.nan), where=first > 0)
+        zero = lam_index(facts.line, 0.0)
+        assert zero is not None  # see ``scales_of``
+        first = values[:, [zero]]
+        np.divide(values, first, out=scaled, where=first > 0)
+        return scaled
     inside = values[:, _in_span(facts)]
     low, high = inside.min(axis=1, keepdims=True), inside.max(axis=1, keepdims=True)
-    return np.divide(values - low, high - low, out=np.full(values.shape, np.nan), where=high > low)
+    np.divide(values - low, high - low, out=scaled, where=high > low)
+    return scaled
 
 
 def _in_span(facts: LineFacts) -> list[bool]:

@@ -267,14 +267,14 @@ def _absolute_part(facts: LineFacts, at: tuple[int, int], where: str) -> list[Pi
 def _band_part(facts: LineFacts, gamma: int) -> list[Piece]:
     """The sweet spot at this γ, with its doubt; and plainly, when no λ beats the baseline."""
     quality = facts.perplexity
-    if quality is None or len(facts.line.lams) < 2 or quality.best[gamma] is None:
+    best = None if quality is None else quality.best[gamma]
+    if quality is None or best is None or len(facts.line.lams) < 2:
         return []
     runs = spans(quality.band[gamma])
     if not runs:
         return [_p("One calibration draw can't tell which other λ are as good.")]
     lams = facts.line.lams
     told = draws_text(facts.n_draws)
-    best = quality.best[gamma]
     help_text = _no_help(facts, quality, gamma)
     if runs == [(0, len(lams) - 1)]:
         return [_p(f"No λ on this axis stands out, as far as {told} can tell."), *help_text]

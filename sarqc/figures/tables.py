@@ -96,7 +96,9 @@ def _deciles(facts: LineFacts) -> Iterator[Row]:
     values = decile_drift(facts)
     identity = None if facts.identity is None else decile_drift(facts.identity)
     twins = list(facts.identity.line.lams) if facts.identity is not None else []
-    for at, named in _points(facts) if values is not None else ():
+    if values is None:
+        return
+    for at, named in _points(facts):
         lam = named["lambda"]
         other = None if identity is None or lam not in twins else identity[0, twins.index(lam)]
         for decile in range(values.shape[-1]):
@@ -173,7 +175,9 @@ def _selection(facts: LineFacts) -> Iterator[Row]:
 def _weights(facts: LineFacts) -> Iterator[Row]:
     layer = surface_layer(facts)
     group = read_group(facts, layer)
-    for at, named in _points(facts) if group is not None else ():
+    if group is None:
+        return
+    for at, named in _points(facts):
         for index, weight in enumerate(group.weight):
             yield {
                 "layer": facts.study.layers[layer].name,

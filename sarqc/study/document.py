@@ -189,10 +189,10 @@ class Study(_Document):
 
     def line(self, name: str, bits: int) -> Line:
         """The line of a name at a width; a method's own name also finds its only line. Raises ``NotFound``."""
-        for match in (lambda line: line.name, lambda line: line.method):
-            for line in self.lines:
-                if match(line) == name and line.bits == bits:
-                    return line
+        of_width = [line for line in self.lines if line.bits == bits]
+        exact = [line for line in of_width if line.name == name]
+        if matches := exact or [line for line in of_width if line.method == name]:
+            return matches[0]
         have = ", ".join(f"{line.name} at {line.bits} bits" for line in self.lines)
         raise NotFound(f"no line for {name} at {bits} bits", f"study {self.id}", f"It has {have}.")
 

@@ -45,12 +45,14 @@ class TokenCounts:
     @cached_property
     def mean(self) -> np.ndarray:
         """B E, over the draws."""
-        return self.values.mean(axis=0)
+        mean: np.ndarray = self.values.mean(axis=0)
+        return mean
 
     @cached_property
     def none(self) -> np.ndarray:
         """B E, True for experts that no token reached in at least one draw."""
-        return (self.values == 0).any(axis=0)
+        none: np.ndarray = (self.values == 0).any(axis=0)
+        return none
 
     @cached_property
     def few(self) -> np.ndarray:
@@ -71,17 +73,17 @@ class TokenCounts:
 
 def experts_of(layers: Sequence[LayerInfo]) -> Experts | None:
     """The experts among the layers, None where all are dense."""
-    owned = [(at, layer) for at, layer in enumerate(layers) if layer.expert is not None]
+    owned = [(at, layer, layer.expert) for at, layer in enumerate(layers) if layer.expert is not None]
     if not owned:
         return None
-    rows = {block: row for row, block in enumerate(sorted({layer.block for _, layer in owned}))}
-    columns = {expert: column for column, expert in enumerate(sorted({layer.expert for _, layer in owned}))}
+    rows = {block: row for row, block in enumerate(sorted({layer.block for _, layer, _ in owned}))}
+    columns = {expert: column for column, expert in enumerate(sorted({expert for _, _, expert in owned}))}
     members: dict[tuple[int, int], list[int]] = {}
-    for at, layer in owned:
-        members.setdefault((rows[layer.block], columns[layer.expert]), []).append(at)
+    for at, layer, expert in owned:
+        members.setdefault((rows[layer.block], columns[expert]), []).append(at)
     return Experts(
         tuple(rows), tuple(columns), {place: tuple(found) for place, found in members.items()},
-        max(layer.shape[1] for _, layer in owned),
+        max(layer.shape[1] for _, layer, _ in owned),
     )  # fmt: skip
 
 

@@ -219,11 +219,11 @@ def line_facts(study: Study, *, method: str, bits: int, layer: int | None, with_
 
     perplexity = study.read(line, "perplexity")
     accuracy = study.read(line, "accuracy")
-    quality: dict[str, Quality | None] = {"perplexity": None, "accuracy": None}
+    of_perplexity = of_accuracy = None
     if perplexity is not None and np.isfinite(perplexity).any():
-        quality["perplexity"] = _quality(perplexity, line, base.perplexity if base else None, base_draws, True)
+        of_perplexity = _quality(perplexity, line, base.perplexity if base else None, base_draws, True)
     if accuracy is not None and np.isfinite(accuracy).any():
-        quality["accuracy"] = _accuracy(accuracy, study.read(line, "correct"), line, base)
+        of_accuracy = _accuracy(accuracy, study.read(line, "correct"), line, base)
 
     change: dict[str, np.ndarray] = {}
     for name in ("recon", "held_out", "drift"):
@@ -239,11 +239,11 @@ def line_facts(study: Study, *, method: str, bits: int, layer: int | None, with_
     twin = next((one for one in study.lines if _is_identity_of(one, line)), None) if with_identity else None
     if twin is not None:
         identity = line_facts(study, method=twin.name, bits=bits, layer=layer, with_identity=False)
-        to_identity = _against_identity(line, quality["perplexity"], identity)
+        to_identity = _against_identity(line, of_perplexity, identity)
     means = {name: None if array is None else mean_over_draws(array) for name, array in arrays.items()}
     return LineFacts(
-        study, line, layer, base, **quality, **means, change=change, identity=identity, to_identity=to_identity,
-        selection=read_selection(study, line),
+        study, line, layer, base, of_perplexity, of_accuracy, **means, change=change, identity=identity,
+        to_identity=to_identity, selection=read_selection(study, line),
     )  # fmt: skip
 
 

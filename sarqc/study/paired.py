@@ -29,7 +29,9 @@ class Difference:
 def mean_over_draws(values: np.ndarray) -> np.ndarray:
     """Mean over the first axis of what was measured; NaN where nothing was."""
     counts = np.isfinite(values).sum(axis=0)
-    return np.divide(np.nansum(values, axis=0), counts, out=np.full(counts.shape, np.nan), where=counts > 0)
+    mean = np.full(counts.shape, np.nan)
+    np.divide(np.nansum(values, axis=0), counts, out=mean, where=counts > 0)
+    return mean
 
 
 def paired_difference(values: np.ndarray, reference: np.ndarray) -> Difference:

@@ -82,8 +82,7 @@ def studies_router(settings: Settings, store: Store) -> APIRouter:
         from sarqc.figures import lab_view
 
         study = library.open(study_id)
-        asked = {"method": method, "bits": bits, "layer": layer, "scale": scale, "draw": draw, "quantity": quantity}
-        view = lab_view(study, **asked)
+        view = lab_view(study, method=method, bits=bits, layer=layer, scale=scale, draw=draw, quantity=quantity)
         return json_body(request, view)
 
     @router.get("/studies/{study_id}/tables/{figure}")
