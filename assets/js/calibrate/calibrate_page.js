@@ -13,266 +13,271 @@ import {
   unknownNames,
 } from "../base/address.js";
 import { asProblem, request } from "../base/client.js";
-import { fill, h, problem, ready as rendered, say } from "../base/dom.js";
-import { bytes, count, duration, number, percent, plain } from "../base/format.js";
+import { ready, say } from "../base/dom.js";
+import { plain } from "../base/format.js";
+import { nothing, render } from "../base/html.js";
 import { link, note } from "../base/link.js";
+import { store } from "../base/page_state.js";
+import { problemBlock } from "../base/problem.js";
 import { METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { revealWhenAtRest } from "../base/reveal.js";
-import { formatsFold } from "./readers_table.js";
+import { reduce, START } from "./calibrate_state.js";
+import { planned } from "./plan_facts.js";
 import { autoWords, describe, idleFields, readForm, recipeOf, valuesOf } from "./recipe_form.js";
 import { runView } from "./run_view.js";
 import { speedCard } from "./speed_card.js";
 import { textsCard } from "./texts_card.js";
 
-const PLAN_DELAY = 350;
-const side = { element: null, names: [] };
-/** @type {CSSStyleSheet | null} */
-let offRule = null; // hides the fields that mean nothing
-let ready = null;
-let values = [];
-let models = [];
-let corpora = [];
-let planNumber = 0;
-let planTimer = null;
-let recipe = null;
-let shown = null;
-let lastModel = null;
+/** @import { CorpusEntry, ModelEntry } from "../base/types.d.ts" */
+/** @import { CalibrateState } from "./calibrate_state.js" */
+/** @import { Said } from "./recipe_form.js" */
 
-const part = (name) => side.element.querySelector(`[data-part="${name}"]`);
+const PLAN_DELAY_MS = 350;
+const ROOM_FOR_READERS = "(min-width: 481px)"; // below that width the table of readers is folded at first
+
+/** @type {ReturnType<typeof begin> | null} */
+let opened = null;
+
+/** The page; made once, by whichever of its form and its column comes first. */
+function page() {
+  opened ??= begin();
+  return opened;
+}
 
 /** Called with the element of the right column. */
-export async function mount(element) {
-  await begin(element);
-  part("start").addEventListener("click", submit);
-  shown = runView({
-    card: part("run-card"),
-    recipeCard: part("recipe-card"),
-    measured: showMeasured,
-    names: side.names,
-    study: document.querySelector(".run-study"),
-    leave: () => showRun(null),
-  });
-  const { state, problems } = parse(location.search, CALIBRATE_VIEW);
-  note(await rendered('[data-part="link-note"]'), [
-    ...problems,
-    ...link.problems,
-    ...unknownNames(link, CALIBRATE_CONTROLS, CALIBRATE_PANELS),
-  ]);
-  if (state.run) showRun(state.run);
-  addEventListener("popstate", () => showRun(runOfAddress(), false));
+export async function mount() {
+  (await page()).openAddress();
 }
-
-/** The run in the address, or null. */
-const runOfAddress = () => parse(location.search, CALIBRATE_VIEW).state.run ?? null;
-
-/** What a run measured beside its numbers, in cards of its own below; none of them without a run. */
-async function showMeasured(summary) {
-  textsCard(await rendered('[data-part="texts-card"]'), summary?.texts ?? []);
-  speedCard(await rendered('[data-part="speed-card"]'), summary?.speed ?? null);
-}
-
-/** What form and column both need; asked for once, by whichever of the two comes first. */
-function begin(element = document.querySelector(".side")) {
-  ready ??= (async () => {
-    const found = element?.matches?.(".side")
-      ? element
-      : (element?.querySelector(".side") ?? (await rendered(".side")));
-    side.element = found;
-    side.names = JSON.parse(found.dataset.fields);
-    [models, corpora] = await Promise.all([ask("/models", "models"), ask("/corpora", "corpora")]);
-  })();
-  return ready;
-}
-
-async function ask(path, name) {
-  try {
-    const answer = await request(path);
-    return Array.isArray(answer) ? answer : (answer[name] ?? []);
-  } catch {
-    return []; // The plan will say what is wrong; the form stays usable for typing.
-  }
-}
-
-const update = (change) => ({ __type__: "update", ...change });
 
 /** Gradio asks at load: values and choices of every field, from the run in the address or the first model. */
 export async function initialValues() {
-  await begin();
-  const id = runOfAddress();
-  let start = models[0]?.suggested ?? {};
-  if (id) {
-    const run = await request(`/runs/${encodeURIComponent(id)}`).catch(() => null);
-    if (run) start = run.recipe;
-  }
-  const bench = document.querySelector(".workbench");
-  revealWhenAtRest(bench, bench.querySelector(".recipe-form")); // its fields get their values and hints now
-  return formFor(start);
+  return (await page()).initialValues();
 }
 
-/** Gradio calls when a field changes to another model: its own suggestions fill the form. */
-export async function modelChanged(current) {
-  await begin();
-  const name = current[side.names.indexOf("model")];
-  if (name === lastModel) return current;
-  const entry = models.find((model) => model.name === name);
-  if (!entry) {
-    lastModel = name;
-    return current;
-  }
-  return formFor({ ...entry.suggested, model: name });
+/** Gradio calls when a field changes to another model: its own suggestions fill the form. @param {unknown[]} values */
+export async function modelChanged(values) {
+  return (await page()).modelChanged(values);
 }
 
-function formFor(start) {
-  lastModel = start.model ?? null;
-  values = valuesOf(side.names, start);
-  formChanged(values);
-  return side.names.map((name, index) => {
-    const value = values[index];
-    if (name === "model") return update({ value, choices: modelChoices() });
-    if (name === "calibration") return update({ value, choices: textChoices(["calibration", "any"], value) });
-    if (name === "test") return update({ value, choices: textChoices(["test", "held_out", "any"], value) });
-    return value === undefined ? update({}) : value;
+/** Gradio calls after each change of any field. @param {unknown[]} values */
+export async function formChanged(values) {
+  (await page()).formChanged(values);
+}
+
+async function begin() {
+  const [side, study, notes, texts, speed, models, corpora] = await Promise.all([
+    ready(".side"),
+    ready(".run-study"),
+    ready('[data-part="link-note"]'),
+    ready('[data-part="texts-card"]'),
+    ready('[data-part="speed-card"]'),
+    /** @type {Promise<ModelEntry[]>} */ (offered("models")),
+    /** @type {Promise<CorpusEntry[]>} */ (offered("corpora")),
+  ]);
+  const bench = /** @type {HTMLElement} */ (side.closest(".workbench"));
+  const part = (/** @type {string} */ name) => /** @type {HTMLElement} */ (side.querySelector(`[data-part="${name}"]`));
+  const [planCard, planPlace, runCard, recipeCard] = ["plan-card", "plan", "run-card", "recipe-card"].map(part);
+  const start = /** @type {HTMLButtonElement} */ (part("start"));
+  /** @type {string[]} */
+  const names = JSON.parse(side.dataset.fields ?? "");
+  const view = store({ ...START, isUnfolded: matchMedia(ROOM_FOR_READERS).matches }, reduce, drawPage);
+  const { dispatch } = view;
+  const off = new CSSStyleSheet(); // hides the fields that mean nothing
+  document.adoptedStyleSheets.push(off);
+  const cards = runView({
+    card: runCard,
+    recipeCard,
+    names,
+    study,
+    measured(summary) {
+      textsCard(texts, summary?.texts ?? []);
+      speedCard(speed, summary?.speed ?? null);
+    },
+    leave: () => showRun(null),
   });
+  let drawnValues = START.values;
+  let planNumber = 0; // an answer to an earlier question comes too late
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+
+  /** @param {CalibrateState} state */
+  function drawPage({ values, plan, refusal, isStale, canStart, isUnfolded, run, runTitle }) {
+    if (values !== drawnValues) drawForm(names, values, off);
+    drawnValues = values;
+    const fold = {
+      isOpen: isUnfolded,
+      toggled: (/** @type {boolean} */ isOpen) => dispatch({ type: "unfolded", isUnfolded: isOpen }),
+    };
+    const content = refusal ? problemBlock(refusal, "refusal") : plan ? planned(plan, fold) : nothing;
+    render(content, planPlace);
+    planPlace.classList.toggle("is-stale", isStale);
+    start.disabled = !canStart;
+    planCard.hidden = run !== null;
+    runCard.hidden = recipeCard.hidden = run === null;
+    // While a run is shown the form makes room: what is in it would not change the run any more.
+    bench.classList.toggle("is-run", run !== null);
+    document.title = `sarqc · ${runTitle ?? "Calibrate"}`;
+  }
+
+  async function plan() {
+    const { values } = view.state;
+    if (!values.length) return;
+    planNumber += 1;
+    const mine = planNumber;
+    dispatch({ type: "planning" });
+    view.draw();
+    try {
+      const answer = await request("/plan", { method: "POST", body: recipeOf(names, values) });
+      if (mine === planNumber) dispatch({ type: "planned", plan: answer });
+    } catch (error) {
+      if (mine === planNumber) dispatch({ type: "refused", refusal: asProblem(error) });
+    }
+  }
+
+  async function submit() {
+    dispatch({ type: "starting" });
+    try {
+      const run = await request("/runs", { method: "POST", body: recipeOf(names, view.state.values) });
+      showRun(run.id);
+    } catch (error) {
+      dispatch({ type: "not started", refusal: asProblem(error) });
+    }
+  }
+
+  /** The column shows a run, or with null the plan again. @param {string | null} id */
+  function showRun(id, remember = true) {
+    dispatch({ type: "run shown", id });
+    view.draw();
+    if (remember) {
+      const search = serialise({ run: id }, CALIBRATE_VIEW, { link });
+      history.replaceState(history.state, "", `${location.pathname}${search}`);
+    }
+    if (id) cards.open(id, ({ recipe }) => dispatch({ type: "run arrived", title: describe(recipe) }));
+    else {
+      cards.close();
+      plan();
+    }
+  }
+
+  function openAddress() {
+    const { state, problems } = parse(location.search, CALIBRATE_VIEW);
+    note(notes, [...problems, ...link.problems, ...unknownNames(link, CALIBRATE_CONTROLS, CALIBRATE_PANELS)]);
+    start.addEventListener("click", submit);
+    addEventListener("popstate", () => showRun(runOfAddress(), false));
+    if (state.run) showRun(state.run);
+  }
+
+  async function initialValues() {
+    const id = runOfAddress();
+    const run = id && (await request(`/runs/${encodeURIComponent(id)}`).catch(() => null));
+    // Its fields get their values and hints now.
+    revealWhenAtRest(bench, /** @type {Element} */ (bench.querySelector(".recipe-form")));
+    return fieldsFor(run ? run.recipe : (models[0]?.suggested ?? {}));
+  }
+
+  /** @param {unknown[]} values */
+  function modelChanged(values) {
+    const model = String(values[names.indexOf("model")] ?? "");
+    if (model === view.state.model) return values;
+    const entry = models.find(({ name }) => name === model);
+    if (entry) return fieldsFor({ ...entry.suggested, model });
+    dispatch({ type: "filled", model, values });
+    return values;
+  }
+
+  /** What Gradio sets the fields to for a recipe. @param {Said} recipe */
+  function fieldsFor(recipe) {
+    const values = valuesOf(names, recipe);
+    dispatch({ type: "filled", model: recipe.model ?? null, values });
+    planSoon();
+    return names.map((name, index) => {
+      const value = values[index];
+      const choices = choicesOf(name, value, models, corpora);
+      if (choices) return { __type__: "update", value, choices };
+      return value === undefined ? { __type__: "update" } : value;
+    });
+  }
+
+  /** @param {unknown[]} values */
+  function formChanged(values) {
+    dispatch({ type: "changed", values });
+    planSoon();
+  }
+
+  function planSoon() {
+    view.draw(); // the form answers at once
+    clearTimeout(timer);
+    timer = setTimeout(plan, PLAN_DELAY_MS);
+  }
+
+  return { openAddress, initialValues, modelChanged, formChanged };
 }
 
-const modelChoices = () =>
-  models.map((model) => [model.title ? `${model.title} · ${model.name}` : model.name, model.name]);
+/** The run in the address, or null. @returns {string | null} */
+const runOfAddress = () => parse(location.search, CALIBRATE_VIEW).state.run ?? null;
 
-function textChoices(roles, value) {
-  const fitting = corpora.filter((corpus) => roles.includes(corpus.role));
-  const choices = fitting.map((corpus) => [corpus.title || corpus.name, corpus.name]);
-  return value && !fitting.some((corpus) => corpus.name === value) ? [...choices, [value, value]] : choices;
+/**
+ * What this host offers; nothing where it does not answer: the plan will say what is wrong, and the form stays usable
+ * for typing.
+ * @param {"models" | "corpora"} kind
+ */
+const offered = (kind) =>
+  request(`/${kind}`).then(
+    (answer) => answer[kind],
+    () => [],
+  );
+
+/**
+ * Titles and values to choose among in a field whose choices the host offers; null for any other field.
+ * @param {string} name of the field
+ * @param {string} value
+ * @param {ModelEntry[]} models
+ * @param {CorpusEntry[]} corpora
+ * @returns {[string, string][] | null}
+ */
+function choicesOf(name, value, models, corpora) {
+  if (name === "model") return models.map(({ title, name }) => [title ? `${title} · ${name}` : name, name]);
+  const roles = ROLES[name];
+  if (!roles) return null;
+  const fitting = corpora.filter(({ role }) => roles.includes(role));
+  const isOffered = !value || fitting.some((corpus) => corpus.name === value);
+  return [...fitting, ...(isOffered ? [] : [{ title: "", name: value }])].map(({ title, name }) => [
+    title || name,
+    name,
+  ]);
 }
 
-/** Gradio calls after each change of any field. */
-export async function formChanged(current) {
-  await begin();
-  values = current;
-  recipe = recipeOf(side.names, values);
-  showWhatCounts();
-  clearTimeout(planTimer);
-  planTimer = setTimeout(plan, PLAN_DELAY);
-}
+/** @type {Record<string, string[]>} what a text must be for, by the field that takes it */
+const ROLES = { calibration: ["calibration", "any"], test: ["test", "held_out", "any"] };
 
-const selector = (name) => `#field-${name.replaceAll("_", "-")}`;
+const selector = (/** @type {string} */ name) => `#field-${name.replaceAll("_", "-")}`;
 
-/** Only what means something to the method is asked for, and λ and γ say what they are when left empty. */
-function showWhatCounts() {
-  const said = readForm(side.names, values);
+/**
+ * Only what means something to the method is asked for, and λ and γ say what they are when left empty.
+ * @param {string[]} names
+ * @param {unknown[]} values
+ * @param {CSSStyleSheet} off a rule rather than a class: fields in a closed part of the form are only made when it is opened
+ */
+function drawForm(names, values, off) {
+  const said = readForm(names, values);
   const method = METHODS[said.method];
   const idle = idleFields(said);
-  // A rule rather than a class: fields in a closed part of the form are only made when it is opened.
-  if (offRule === null) {
-    offRule = new CSSStyleSheet();
-    document.adoptedStyleSheets.push(offRule);
-  }
-  offRule.replaceSync(idle.length ? `${idle.map(selector).join(", ")} { display: none !important }` : "");
-  for (const name of side.names) {
+  off.replaceSync(idle.length ? `${idle.map(selector).join(", ")} { display: none !important }` : "");
+  for (const name of names) {
     const { key, kind, title } = RECIPE_FIELDS[name];
     const field = kind === "number or word" && document.querySelector(selector(name));
     if (!field) continue;
     const own = method?.defaults[name];
     const input = field.querySelector("input");
     if (input) {
-      input.placeholder = own === null || own === undefined ? "" : `${plain(own)}, the method’s own`;
+      input.placeholder = typeof own === "number" ? `${plain(own)}, the method’s own` : "";
       input.setAttribute("aria-label", title); // the label around it belongs to the button
     }
-    field.classList.toggle("is-auto", said[key] === "auto");
+    field.classList.toggle("is-auto", said[/** @type {keyof Said} */ (key)] === "auto");
     field.classList.toggle("has-no-auto", !method?.auto);
   }
-  const note = document.querySelector(".auto-note");
   const words = autoWords(said);
-  note?.classList.toggle("is-off", !words);
-  say(note, words);
-}
-
-async function plan() {
-  const mine = ++planNumber;
-  const place = part("plan");
-  place.classList.add("is-stale");
-  part("start").disabled = true;
-  try {
-    const answer = await request("/plan", { method: "POST", body: recipe });
-    if (mine !== planNumber) return;
-    fill(
-      place,
-      planRows(answer),
-      formatsFold(answer.formats),
-      (answer.warnings ?? []).map((text) => h("p", { class: "warning" }, text)),
-    );
-    part("start").disabled = false;
-  } catch (error) {
-    if (mine !== planNumber) return;
-    fill(place, problem(asProblem(error), { "data-testid": "refusal" }));
-  } finally {
-    if (mine === planNumber) place.classList.remove("is-stale");
-  }
-}
-
-function planRows(answer) {
-  const known = (value, text) => (value === null || value === undefined ? null : text(value));
-  const rows = [
-    ["Model", answer.family ? `${answer.model} (${answer.family})` : answer.model],
-    [
-      "Quantized",
-      known(
-        answer.share_quantized,
-        (share) =>
-          `${percent(share, 1)} of ${count(answer.parameters)} parameters, ${answer.layers} layers${answer.experts ? `, up to ${answer.experts} experts in a block` : ""}`,
-      ),
-    ],
-    ["Bits per weight", known(answer.bits_per_weight, (bits) => `${number(bits, 2)}, scales and zero points included`)],
-    ["Size", known(answer.bytes_after, (after) => `${bytes(answer.bytes_before)} → ${bytes(after)} once packed`)],
-    ["Memory", known(answer.memory_bytes, () => memoryText(answer))],
-    ["Calibration", known(answer.calibration_tokens, (tokens) => `${count(tokens)} tokens`)],
-    ["Test", known(answer.test_tokens, (tokens) => `${count(tokens)} tokens`)],
-    [
-      "Time",
-      known(answer.minutes, (minutes) =>
-        minutes < 1 ? "under a minute on two CPU cores" : `at most ${duration(60 * minutes)} on two CPU cores`,
-      ),
-    ],
-  ];
-  return h(
-    "dl",
-    { class: "facts" },
-    rows.filter(([, text]) => text).map(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]),
-  );
-}
-
-function memoryText({ memory_bytes, host_bytes, streamed }) {
-  const where = host_bytes ? ` on the device, ${bytes(host_bytes)} beside it` : "";
-  return `about ${bytes(memory_bytes)}${where}${streamed ? ", one block at a time" : ""}`;
-}
-
-async function submit() {
-  const button = part("start");
-  button.disabled = true;
-  try {
-    const run = await request("/runs", { method: "POST", body: recipe });
-    showRun(run.id);
-  } catch (error) {
-    fill(part("plan"), problem(asProblem(error), { "data-testid": "refusal" }));
-    button.disabled = false;
-  }
-}
-
-/** The column shows a run, or with null the plan again. */
-function showRun(id, remember = true) {
-  part("plan-card").hidden = Boolean(id);
-  part("run-card").hidden = !id;
-  part("recipe-card").hidden = !id;
-  // While a run is shown the form makes room: what is in it would not change the run any more.
-  document.querySelector(".workbench").classList.toggle("is-run", Boolean(id));
-  if (remember) {
-    const search = serialise({ run: id }, CALIBRATE_VIEW, { link });
-    history.replaceState(history.state, "", `${location.pathname}${search}`);
-  }
-  document.title = "sarqc · Calibrate";
-  if (id) shown.open(id, (run) => (document.title = `sarqc · ${describe(run.recipe)}`));
-  else {
-    shown.close();
-    part("start").disabled = false;
-    plan();
-  }
+  const place = document.querySelector(".auto-note");
+  place?.classList.toggle("is-off", !words);
+  say(place, words);
 }

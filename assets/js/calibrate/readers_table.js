@@ -51,19 +51,17 @@ function cell(loads) {
   return html`<td class=${`loads loads-${kind}`}>${mark ? html`<span aria-hidden="true">${mark} </span>` : nothing}${word}</td>`;
 }
 
-/** @type {boolean | null} */
-let open = null; // as the reader left it, while the plan is made again and again
+/** @typedef {{isOpen: boolean, toggled: (isOpen: boolean) => void}} Fold whether it is open, and what hears that it was opened or closed */
 
 /**
- * The table behind its title: open where there is room for it.
- * @param {Carrier[] | undefined} formats
+ * The table behind its title.
+ * @param {Carrier[]} formats
+ * @param {Fold} fold
  */
-export function formatsFold(formats) {
-  if (!formats?.length) return nothing;
-  open ??= matchMedia("(min-width: 481px)").matches;
-  const toggled = (/** @type {Event & {currentTarget: HTMLDetailsElement}} */ event) => {
-    open = event.currentTarget.open;
-  };
-  return html`<details class="formats-fold" ?open=${open} @toggle=${toggled}>
+export function formatsFold(formats, { isOpen, toggled }) {
+  if (!formats.length) return nothing;
+  /** @param {Event & {currentTarget: HTMLDetailsElement}} event */
+  const hear = ({ currentTarget }) => toggled(currentTarget.open);
+  return html`<details class="formats-fold" ?open=${isOpen} @toggle=${hear}>
     <summary>Who can load it</summary>${formatTable(formats)}</details>`;
 }

@@ -1,0 +1,59 @@
+/**
+ * A plan as a person reads it: what is quantized, what it takes, and who can load it.
+ * @module plan_facts
+ */
+
+import { bytes, count, duration, number, percent } from "../base/format.js";
+import { html } from "../base/html.js";
+import { formatsFold } from "./readers_table.js";
+
+/** @import { Plan } from "../base/types.d.ts" */
+
+/**
+ * Names and texts of what is known about a plan.
+ * @param {Plan} plan
+ * @returns {[string, string][]}
+ */
+export function planFacts(plan) {
+  const { parameters, layers, experts, bytes_before: before, bytes_after: after } = plan;
+  /** @type {(value: number | null, text: (value: number) => string) => string} */
+  const known = (value, text) => (value === null ? "" : text(value));
+  /** @type {[string, string][]} */
+  const rows = [
+    ["Model", plan.family ? `${plan.model} (${plan.family})` : plan.model],
+    [
+      "Quantized",
+      known(
+        plan.share_quantized,
+        (share) =>
+          `${percent(share, 1)} of ${count(parameters ?? 0)} parameters, ${layers} layers${experts ? `, up to ${experts} experts in a block` : ""}`,
+      ),
+    ],
+    ["Bits per weight", known(plan.bits_per_weight, (bits) => `${number(bits, 2)}, scales and zero points included`)],
+    ["Size", before === null || after === null ? "" : `${bytes(before)} → ${bytes(after)} once packed`],
+    ["Memory", known(plan.memory_bytes, (memory) => memoryText(memory, plan))],
+    ["Calibration", known(plan.calibration_tokens, (tokens) => `${count(tokens)} tokens`)],
+    ["Test", known(plan.test_tokens, (tokens) => `${count(tokens)} tokens`)],
+    [
+      "Time",
+      known(plan.minutes, (minutes) =>
+        minutes < 1 ? "under a minute on two CPU cores" : `at most ${duration(60 * minutes)} on two CPU cores`,
+      ),
+    ],
+  ];
+  return rows.filter(([, text]) => text);
+}
+
+/** @param {number} device @param {Plan} plan */
+function memoryText(device, { host_bytes: host, streamed }) {
+  const where = host ? ` on the device, ${bytes(host)} beside it` : "";
+  return `about ${bytes(device)}${where}${streamed ? ", one block at a time" : ""}`;
+}
+
+/**
+ * @param {Plan} plan
+ * @param {import("./readers_table.js").Fold} fold of the table of readers
+ */
+export const planned = (plan, fold) =>
+  html`<dl class="facts">${planFacts(plan).map(([name, text]) => html`<dt>${name}</dt><dd>${text}</dd>`)}</dl>
+    ${formatsFold(plan.formats, fold)}${plan.warnings.map((text) => html`<p class="warning">${text}</p>`)}`;

@@ -1,0 +1,82 @@
+/** The page of a calibration: what its form, its plan and its run make of each other; and a plan in words. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { reduce, START } from "../../assets/js/calibrate/calibrate_state.js";
+import { planFacts } from "../../assets/js/calibrate/plan_facts.js";
+
+const after = (...actions) => actions.reduce(reduce, START);
+const refusal = { what: "Too many sequences", where: "samples", remedy: "Fewer." };
+const plan = {
+  model: "tiny",
+  family: "LLaMA",
+  parameters: 1_000_000,
+  share_quantized: 0.75,
+  layers: 14,
+  experts: 0,
+  per_channel_layers: [],
+  bits_per_weight: 3.25,
+  bytes_before: 4 * 2 ** 20,
+  bytes_after: 2 ** 20,
+  memory_bytes: 50 * 2 ** 20,
+  host_bytes: null,
+  streamed: false,
+  calibration_tokens: 2048,
+  test_tokens: null,
+  minutes: 0.4,
+  formats: [],
+  warnings: [],
+};
+
+test("a run can be begun with a plan that is whole, and only then", () => {
+  assert.equal(START.canStart, false);
+  const made = after({ type: "planning" }, { type: "planned", plan });
+  assert.deepEqual([made.canStart, made.isStale, made.refusal], [true, false, null]);
+  const again = reduce(made, { type: "planning" });
+  assert.deepEqual([again.canStart, again.isStale, again.plan], [false, true, plan]); // the last one stays meanwhile
+  const refused = reduce(again, { type: "refused", refusal });
+  assert.deepEqual([refused.canStart, refused.isStale, refused.refusal], [false, false, refusal]);
+  assert.equal(reduce(refused, { type: "planned", plan }).refusal, null);
+});
+
+test("a run that the server would not begin can be tried again", () => {
+  const tried = after({ type: "planned", plan }, { type: "starting" });
+  assert.equal(tried.canStart, false);
+  const told = reduce(tried, { type: "not started", refusal });
+  assert.deepEqual([told.canStart, told.refusal], [true, refusal]);
+});
+
+test("the title is that of the run that is shown", () => {
+  const shown = after({ type: "run shown", id: "a" }, { type: "run arrived", title: "tiny, 3 bits" });
+  assert.deepEqual([shown.run, shown.runTitle], ["a", "tiny, 3 bits"]);
+  assert.equal(reduce(shown, { type: "run shown", id: "b" }).runTitle, null);
+  assert.equal(reduce(shown, { type: "run shown", id: null }).run, null);
+});
+
+test("an opened fold that says that it is open changes nothing", () => {
+  assert.equal(reduce(START, { type: "unfolded", isUnfolded: START.isUnfolded }), START);
+  assert.notEqual(reduce(START, { type: "unfolded", isUnfolded: !START.isUnfolded }), START);
+});
+
+test("a plan says what is known, and leaves out what is not", () => {
+  assert.deepEqual(planFacts(plan), [
+    ["Model", "tiny (LLaMA)"],
+    ["Quantized", "75.0\u00a0% of 1,000,000 parameters, 14 layers"],
+    ["Bits per weight", "3.25, scales and zero points included"],
+    ["Size", "4.0 MiB → 1.0 MiB once packed"],
+    ["Memory", "about 50.0 MiB"],
+    ["Calibration", "2,048 tokens"],
+    ["Time", "under a minute on two CPU cores"],
+  ]);
+  const unseen = Object.fromEntries(Object.entries(plan).map(([name]) => [name, null]));
+  const { formats, warnings, experts, streamed } = plan;
+  const bare = { ...unseen, model: "org/model", calibration_tokens: 2048, experts, formats, warnings, streamed };
+  assert.deepEqual(
+    planFacts(bare).map(([name]) => name),
+    ["Model", "Calibration"],
+  );
+  const large = { ...plan, host_bytes: 8 * 2 ** 20, streamed: true, minutes: 90, experts: 8 };
+  const facts = Object.fromEntries(planFacts(large));
+  assert.equal(facts.Memory, "about 50.0 MiB on the device, 8.0 MiB beside it, one block at a time");
+  assert.match(facts.Quantized, /, up to 8 experts in a block$/);
+  assert.match(facts.Time, /^at most .+ on two CPU cores$/);
+});
