@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sarqc.quantization.methods import METHODS
+from tests.code_names import CodeNames, code_names
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -37,3 +38,73 @@ def test_files_named_in_the_pages_exist() -> None:
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+# Names in the pages that are no code of this project: other projects', formats', systems' and the paper's.
+ELSEWHERE = {
+    ".venv", "functools.partial", "gr.Plot", "Plotly.react", "tsc", "Accept: application/json",
+    '{"error": {"kind", "what", "where", "remedy"}}',
+    # how something is spelled, of which the parts vary
+    "line/bits/quantity", "/assets/v-…/js/", "<dataset id>/<config>/<split>.jsonl", "<split>.partial.txt",
+    ".partial.jsonl",
+    # files of a mirror
+    "baber/piqa/validation.jsonl", "cais/mmlu/anatomy/test.jsonl",
+    "--security-opt seccomp=unconfined --security-opt apparmor=unconfined",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def names() -> CodeNames:
+    return CodeNames()
+
+
+PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_code_names_exist(page: str, names: CodeNames) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    unknown = [
+        f"{page}:{line}: {name}"
+        for line, name in code_names(text)
+        if name not in ELSEWHERE and not names.explains(name)
+    ]
+    assert not unknown, "\n".join(unknown)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_in_blocks_exist(page: str, names: CodeNames) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [line.strip() for line in text.splitlines() if re.match(r" {4,}(make|python|sarqc) ", line)]
+    assert [line for line in lines if not names.is_command(line)] == []
+
+
+def test_nothing_is_elsewhere_in_vain(names: CodeNames) -> None:
+    used = {name for page in PAGES for _, name in code_names((ROOT / page).read_text(encoding="utf-8"))}
+    assert used >= ELSEWHERE
+    assert [name for name in sorted(ELSEWHERE) if names.explains(name)] == []
+
+
+@pytest.mark.parametrize(
+    "stale",
+    [
+        "sarqc/study.py", "quantization/risk_bound.py", "facts.py: LineFact", "_Layer.solve", "study.LayerInfo",
+        "Study.frames", "make docs", "SARQC_FOLDER", "--lam", "sarqc quantise", "python -m sarqc run --bits 3",
+        "GET /api/study/{id}", "GET /api/runs/{id}/tables",
+        "inputs_from: both", "embedd=1", "quantise_layer", "assets/js/view.js", "data-controls",
+    ],
+)  # fmt: skip
+def test_a_name_that_is_no_more_is_noticed(stale: str, names: CodeNames) -> None:
+    assert not names.explains(stale)
+
+
+def test_the_design_names_every_module_in_its_package() -> None:
+    """Each table under a package names modules of it, and all tables together name all."""
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8").partition("\n## Direction of imports")[0]
+    named = set(re.findall(r"`(sarqc/\w+\.py)`", page))
+    for package, table in re.findall(r"^\| `(sarqc/\w+/)` \|.*\n((?:\|.*\n)+)", page, re.M):
+        named |= {package + file for file in re.findall(r"`(\w+\.py)`", table)}
+    there = {path.relative_to(ROOT).as_posix() for path in (ROOT / "sarqc").rglob("*.py") if path.name != "__init__.py"}
+    assert named - there == set()
+    # Of the figures the page names some: each is a file of its own.
+    assert {name for name in there - named if not name.startswith("sarqc/figures/")} == set()
