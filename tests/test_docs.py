@@ -35,9 +35,20 @@ def test_every_method_is_described() -> None:
 
 
 def test_files_named_in_the_pages_exist() -> None:
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]:
         for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_the_python_of_the_readme_runs() -> None:
+    import torch
+
+    torch.manual_seed(0)
+    names: dict[str, object] = {"inputs": torch.randn(64, 256), "weight": torch.randn(8, 256)}
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(block, names)
 
 
 # Names in the pages that are no code of this project: other projects', formats', systems' and the paper's.
@@ -58,7 +69,7 @@ def names() -> CodeNames:
     return CodeNames()
 
 
-PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+PAGES = ["README.md", "CHANGELOG.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES)
