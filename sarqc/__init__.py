@@ -16,8 +16,8 @@ _WHERE = {
     "sweep_layer": "sarqc.quantization.solve",
     "Recipe": "sarqc.recipe",
     "execute": "sarqc.engine.execute",
-    "Study": "sarqc.notebook",
-    "compare": "sarqc.notebook",
+    "Study": "sarqc.figures.notebook",
+    "compare": "sarqc.figures.notebook",
 }
 __all__ = list(_WHERE)
 __version__ = "0.1.0"

@@ -30,7 +30,6 @@ TREE: dict[str, set[str]] = {
     "sarqc.export": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.study": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.figures": GROUND | {"sarqc.quantization", "sarqc.models", "sarqc.theory", "sarqc.study"},
-    "sarqc.notebook": GROUND | {"sarqc.study", "sarqc.figures"},
     "sarqc.engine": GROUND
     | {"sarqc.quantization", "sarqc.theory", "sarqc.models", "sarqc.study"}
     | {"sarqc.calibration", "sarqc.evaluation", "sarqc.export"},
@@ -128,7 +127,7 @@ def test_quantization_knows_torch_and_errors_only() -> None:
         ("sarqc", ("torch", "gradio", "pydantic")),
         ("sarqc.engine.plan", ("torch", "gradio", "plotly", "lm_eval", "transformers")),
         ("sarqc.figures", ("torch", "gradio", "plotly", "pandas")),
-        ("sarqc.notebook", ("torch", "gradio", "plotly", "pandas")),
+        ("sarqc.figures.notebook", ("torch", "gradio", "plotly", "pandas")),
         ("sarqc.web.api", ("torch", "gradio", "lm_eval", "plotly", "pandas")),
         ("sarqc.engine.execute", ("gradio", "plotly", "lm_eval")),
     ],

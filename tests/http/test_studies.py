@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import io
 import json
-import shutil
 import zipfile
 from pathlib import Path
 from urllib.parse import quote
@@ -16,9 +15,8 @@ from fastapi.testclient import TestClient
 
 from sarqc.settings import Settings
 from sarqc.study.document import Study
+from tests.former_studies import VERSIONS, former_study
 from tests.http.conftest import assert_error, write_study
-
-FORMER = Path(__file__).parents[1] / "assets" / "studies"
 
 
 @pytest.fixture
@@ -77,15 +75,15 @@ def test_arrays_are_raw_and_for_ever(client: TestClient, settings: Settings, stu
         assert (answer.content, answer.headers["cache-control"]) == (content, "no-cache")
 
 
-@pytest.mark.parametrize("version", ["v1", "v2", "v3"])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_arrays_of_former_versions(client: TestClient, settings: Settings, version: str) -> None:
     settings.studies_dir().mkdir(parents=True, exist_ok=True)
-    shutil.copytree(FORMER / version, settings.studies_dir() / version)
-    study = Study.open(FORMER / version)
+    former = former_study(version, settings.studies_dir())
+    study = Study.open(former)
     name, ref = next(iter(study.lines[0].arrays.items()))
     place = study.place(study.lines[0], name)
     answer = client.get(f"/api/studies/{version}/{place.file}?v={place.version}")
-    assert answer.content == (FORMER / version / "arrays" / ref.file).read_bytes()
+    assert answer.content == (former / "arrays" / ref.file).read_bytes()
     assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
     assert client.get(f"/api/studies/{version}/study.safetensors").status_code == 404
     packed = client.get(f"/api/studies/{version}/download").content

@@ -18,6 +18,7 @@ from app import create_app
 from sarqc.settings import SITE, Settings
 from sarqc.study.document import Study
 from sarqc.web import uploads
+from tests.former_studies import ARCHIVES
 from tests.http.conftest import assert_error, write_study
 from tests.jobs.fake_runs import recipe
 from tests.jobs.helpers import until
@@ -100,9 +101,8 @@ def resealed(files: Files, change: Callable[[bytes], bytes]) -> Files:
 
 def former(files: Files, change: Callable[[Files], Files]) -> Files:
     """A study of version 3 instead, changed."""
-    folder = Path(__file__).parent.parent / "assets" / "studies" / "v3"
-    found = {f"v3/{path.relative_to(folder)}": path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    return change(found)
+    with zipfile.ZipFile(ARCHIVES / "v3.zip") as archive:
+        return change({name: archive.read(name) for name in archive.namelist()})
 
 
 def former_array(files: Files) -> str:

@@ -15,9 +15,8 @@ from sarqc.errors import NotFound, Refused
 from sarqc.figures import lab_view
 from sarqc.settings import Settings
 from sarqc.study.document import SCHEMA_VERSION, Line, ModelFacts, Study, StudyWriter, one_draw, rewrite
+from tests.former_studies import VERSIONS, former_study
 from tests.synthetic_study import write_study
-
-FORMER = Path(__file__).parents[1] / "assets" / "studies"
 
 
 def a_study(folder: Path, values: np.ndarray) -> Study:
@@ -126,9 +125,9 @@ def test_a_writer_takes_its_own_arrays_once(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-@pytest.mark.parametrize("version", ["v1", "v2", "v3"])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_former_versions_open_and_are_rewritten_with_the_same_numbers(version: str, tmp_path: Path) -> None:
-    folder = FORMER / version
+    folder = former_study(version, tmp_path / "former")
     document = json.loads((folder / "study.json").read_text(encoding="utf-8"))
     assert f"v{document['schema_version']}" == version
     study = Study.open(folder)
@@ -153,7 +152,7 @@ def test_former_versions_open_and_are_rewritten_with_the_same_numbers(version: s
         json.dumps(lab_view(study, layer=layer), allow_nan=False)
     new = rewrite(study, tmp_path / "new")
     assert Study.open(tmp_path / "new") == new
-    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["former", "new"]
     for line, same in zip(study.lines, new.lines, strict=True):
         for name in line.arrays:
             assert new.array(same, name).tobytes() == study.array(line, name).tobytes()
