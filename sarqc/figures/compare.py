@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -18,7 +18,39 @@ from sarqc.study.document import Study
 from sarqc.study.facts import LineFacts, has_lam, line_facts
 
 
-def compare_view(studies: Sequence[Study]) -> dict[str, Any]:
+class StudyName(TypedDict):
+    """A study by its id, and by its letter and title."""
+
+    id: str
+    name: str
+
+
+class RecipeDifference(TypedDict):
+    """A field in which recipes are not equal, with the value of each study."""
+
+    field: str
+    title: str
+    values: list[Any]
+
+
+class ComparedNumber(TypedDict):
+    """A quantity at the chosen point of each study; null where it was not measured."""
+
+    title: str
+    kind: str
+    values: list[float | None]
+
+
+class Comparison(TypedDict):
+    """Studies side by side."""
+
+    studies: list[StudyName]
+    differences: list[RecipeDifference]
+    numbers: list[ComparedNumber]
+    figure: Figure
+
+
+def compare_view(studies: Sequence[Study]) -> Comparison:
     """Two or more studies side by side: first where their recipes differ, then numbers, then curves overlaid."""
     if len(studies) < 2:
         raise Refused("a comparison needs at least two studies", "compare", "Choose two or more.")
@@ -37,7 +69,7 @@ def _chosen_facts(study: Study) -> LineFacts:
     return line_facts(study, method=line.name, bits=line.bits, layer=None, with_identity=False)
 
 
-def _recipe_differences(facts: Sequence[LineFacts]) -> list[dict[str, Any]]:
+def _recipe_differences(facts: Sequence[LineFacts]) -> list[RecipeDifference]:
     """Fields in which the recipes (or, for shipped studies, the facts of the line) are not equal."""
     described = []
     for one in facts:
@@ -58,7 +90,7 @@ def _recipe_differences(facts: Sequence[LineFacts]) -> list[dict[str, Any]]:
         )
     fields = dict.fromkeys(key for one in described for key in one)
     titles = {public_name(name): str(info.title) for name, info in Recipe.model_fields.items()}
-    rows = [
+    rows: list[RecipeDifference] = [
         {"field": key, "title": titles.get(key, key.capitalize()), "values": [one.get(key) for one in described]}
         for key in fields
     ]
@@ -74,7 +106,7 @@ def _at_start(one: LineFacts, values: np.ndarray | None) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _numbers(facts: Sequence[LineFacts]) -> list[dict[str, Any]]:
+def _numbers(facts: Sequence[LineFacts]) -> list[ComparedNumber]:
     at = _at_start
     rows: list[tuple[str, str, list[float | None]]] = [
         ("Perplexity, unseen text", "perplexity", [at(o, o.perplexity.mean if o.perplexity else None) for o in facts]),

@@ -161,7 +161,7 @@ def _against_identity(figure: Figure, percent: np.ndarray) -> None:
 
 def _place_labels(figure: Figure, high: float) -> None:
     """Heights of the end labels at each point, never nearer than the gap; what is not there, or twice, has none."""
-    curves = [bound["values"] for bound in figure["bindings"] if bound["path"].endswith(".y")]
+    curves = [bound["values"] for bound in figure["bindings"] if "values" in bound and bound["path"].endswith(".y")]
     n_g, n_m, n_c = len(curves[0]), len(curves[0][0]), len(curves)
     heights = np.zeros((n_c, n_g, n_m))
     shown = np.ones((n_c, n_g, n_m), dtype=bool)

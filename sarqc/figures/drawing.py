@@ -4,18 +4,73 @@ A figure is a plain dict: ``data`` and ``layout`` for plotly, and ``bindings`` t
 that the browser only indexes. Colours are written ``var(--role)`` and resolved where the theme is known.
 
 A binding is ``{"path": "data.3.y", "over": ["gamma", "lambda"], "values": nested lists}``; or, for an array of the
-study, ``{"path": "data.0.z", "array": "surface", "lambda": 0}`` where a missing "lambda" means the shown λ.
+study, ``{"path": "data.0.z", "array": "surface", "lambda": 0}``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict, final
 
 import numpy as np
 
-Figure = dict[str, Any]
+Axis = Literal["gamma", "lambda"]
+_Lam = TypedDict("_Lam", {"lambda": int})  # a keyword of Python, so that a class can't name it
+_MaybeLam = TypedDict("_MaybeLam", {"lambda": NotRequired[int]})
+
+
+class Point(_Lam):
+    """Positions of a λ and a γ on the axes of a line."""
+
+    gamma: int
+
+
+@final
+class BoundValues(TypedDict):
+    """What belongs at a path of a figure: ``values`` is nested by the axes in ``over``."""
+
+    path: str
+    over: list[Axis]
+    values: Any
+
+
+@final
+class BoundArray(_MaybeLam):
+    """An array of the study that belongs at a path: at ``lambda``, or at the shown λ, less that at ``minus``."""
+
+    path: str
+    array: str
+    minus: NotRequired[int]
+
+
+Binding = BoundValues | BoundArray
+
+
+class Radius(TypedDict):
+    """What the page's line R chooses among: drift, error and name of each point, and the text of the error."""
+
+    drift: list[list[float | None]]  # γ, point
+    error: list[list[float | None]]  # γ, point
+    names: list[str]
+    on: str
+
+
+class Figure(TypedDict):
+    """A drawing in plotly's words, with what changes with γ and λ. ``narrow`` is what belongs at its paths on a screen
+    narrower than ``narrow_below``; ``aria`` is the drawing in words."""
+
+    data: list[dict[str, Any]]
+    layout: dict[str, Any]
+    bindings: list[Binding]
+    narrow: NotRequired[dict[str, Any]]
+    narrow_bindings: NotRequired[list[Binding]]
+    narrow_below: NotRequired[int]
+    title: NotRequired[str]
+    subtitle: NotRequired[str]
+    aria: NotRequired[str]
+    camera: NotRequired[dict[str, dict[str, float]]]
+    radius: NotRequired[Radius]
 
 
 class Role(TypedDict):
@@ -115,7 +170,7 @@ def note(text: str, **place: Any) -> dict[str, Any]:
     return {"text": text, "showarrow": False, "font": {"size": 12}, "xanchor": "left", "yanchor": "bottom", **place}
 
 
-def bind(path: str, values: Any, *over: str) -> dict[str, Any]:
+def bind(path: str, values: Any, *over: Axis) -> BoundValues:
     """``values`` is nested by the axes in ``over``, and each entry is what belongs at ``path``."""
     return {"path": path, "over": list(over), "values": plain_numbers(values)}
 

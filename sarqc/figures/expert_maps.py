@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -139,7 +139,18 @@ def _extremes(counts: TokenCounts) -> str:
     return f" {'; '.join(said)}."
 
 
-def token_table(counts: TokenCounts | None) -> dict[str, Any] | None:
+class TokenTable(TypedDict):
+    """The numbers of the token map: one row for each block, one column for each expert, mean over the draws."""
+
+    blocks: list[int]
+    experts: list[int]
+    channels: int
+    draws: int
+    words: str
+    tokens: list[list[float | None]]
+
+
+def token_table(counts: TokenCounts | None) -> TokenTable | None:
     """The numbers of the token map: one row for each block, one column for each expert, mean over the draws."""
     if counts is None:
         return None

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sarqc.figures.drawing import SHADES, Figure, base_layout, bind, honest_range, lam_axis, plain_numbers
+from sarqc.figures.drawing import SHADES, Axis, Figure, base_layout, bind, honest_range, lam_axis, plain_numbers
 from sarqc.figures.numbers import error_text, lam_names, lam_text, perplexity_text
 from sarqc.study.facts import LineFacts
 
@@ -53,13 +53,10 @@ def gamma_grid(facts: LineFacts) -> Figure | None:
     layout["shapes"].append({"type": "rect", "x0": 0, "x1": 1, "y0": 0, "y1": 1, "line": edge})
     narrow = {"layout.margin.l": 34, "layout.margin.r": 44, "layout.xaxis.tickfont": {"size": 11}}
     figure: Figure = {"data": [trace], "layout": layout, "bindings": [], "narrow": narrow}
-    for path, start, count, axis in (
-        ("x0", -0.5, len(names), "lambda"),
-        ("x1", 0.5, len(names), "lambda"),
-        ("y0", -0.5, len(gammas), "gamma"),
-        ("y1", 0.5, len(gammas), "gamma"),
-    ):
-        figure["bindings"].append(bind(f"layout.shapes.0.{path}", [start + i for i in range(count)], axis))
+    sides: tuple[tuple[str, int, Axis], ...] = (("x", len(names), "lambda"), ("y", len(gammas), "gamma"))
+    for side, count, axis in sides:
+        for end, shift in enumerate((-0.5, 0.5)):
+            figure["bindings"].append(bind(f"layout.shapes.0.{side}{end}", [shift + i for i in range(count)], axis))
     what = "perplexity on unseen text" if complete else "reconstruction error"
     figure["title"] = f"λ × γ: {what}"
     figure["aria"] = (

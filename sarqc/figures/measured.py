@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from sarqc.figures.numbers import lam_text, percent
 from sarqc.study.document import Line
@@ -19,7 +19,14 @@ def grid_text(grid: str, group_size: int | None) -> str:
     return f"{GRID_WORDS.get(grid, grid)}, {groups}"
 
 
-def how_measured(facts: LineFacts) -> list[dict[str, str]]:
+class Fact(TypedDict):
+    """A heading and a plain text."""
+
+    name: str
+    text: str
+
+
+def how_measured(facts: LineFacts) -> list[Fact]:
     """The protocol as pairs of a heading and a plain text."""
     study, line = facts.study, facts.line
     names = {one.name for one in study.lines if one.bits == line.bits}

@@ -80,8 +80,8 @@ def plane(facts: LineFacts) -> Figure | None:
     if points.lines is None:
         # For the line R of the page: the point of least error among those that drift no more than R.
         name, _, errors = points.errors[-1]
-        known = {"drift": points.drift, "error": errors, "names": points.names, "on": name}
-        figure["radius"] = {key: plain_numbers(value) for key, value in known.items()}
+        drift, error = plain_numbers(points.drift), plain_numbers(errors)
+        figure["radius"] = {"drift": drift, "error": error, "names": points.names, "on": name}
     return figure
 
 

@@ -7,6 +7,7 @@ A sentence is a list of pieces ``{"text": …, "role": …}``; a role names the 
 from __future__ import annotations
 
 import math
+from typing import TypedDict
 
 import numpy as np
 
@@ -23,7 +24,12 @@ from sarqc.figures.numbers import (
 from sarqc.study.facts import Baseline, LineFacts, Quality, Selection, has_lam
 from sarqc.study.paired import CLEAR, Difference, spans
 
-Piece = dict[str, str]
+
+class Piece(TypedDict):
+    """A part of a sentence; ``role`` is the quantity in whose colour it stands."""
+
+    text: str
+    role: str  # empty for plain text
 
 
 def plain(pieces: list[Piece]) -> str:

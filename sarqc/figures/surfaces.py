@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
-from sarqc.figures.drawing import SHADES, Figure, base_layout, bind, note
+from sarqc.figures.drawing import SHADES, Binding, BoundArray, Figure, base_layout, bind, note
 from sarqc.figures.numbers import number, point_names
 from sarqc.study.document import SIGNED_ZERO
 from sarqc.study.facts import LineFacts, layer_slice
 from sarqc.study.paired import mean_over_draws
 
 BOTH_SIGNS = [[0, "var(--drift)"], [0.5, "var(--line)"], [1, "var(--recon)"]]
-CAMERA = {
+CAMERA: dict[str, dict[str, float]] = {
     "eye": {"x": 1.2, "y": -1.3, "z": 0.82},
     "center": {"x": 0, "y": 0, "z": -0.16},
     "up": {"x": 0, "y": 0, "z": 1},
@@ -41,7 +41,30 @@ POOLINGS = (
     Pooling("signed", "surface_signed", "signed, sorted", "signed mean of each cell, inputs by saliency", True, True),
 )
 
-Arrays = dict[str, dict[str, Any]]
+
+class ArrayPlace(TypedDict):
+    """Where the numbers of one layer's picture are: bytes of a file of the study, their form, and their unit."""
+
+    file: str
+    version: str
+    dtype: str
+    axes: list[str]
+    shape: list[int]
+    offset: int  # bytes
+    length: int  # bytes
+    scale: float  # what 255 stands for
+    zero: int  # what stands for 0
+
+
+class PoolingChoice(TypedDict):
+    """A way of pooling that a page offers; ``by_saliency``: inputs from the least to the most salient."""
+
+    name: str
+    title: str
+    by_saliency: bool
+
+
+Arrays = dict[str, ArrayPlace]
 
 
 def surface_arrays(facts: LineFacts, layer: int) -> Arrays:
@@ -69,7 +92,7 @@ def surface_arrays(facts: LineFacts, layer: int) -> Arrays:
     return found
 
 
-def pooling_choices(arrays: Arrays) -> list[dict[str, Any]]:
+def pooling_choices(arrays: Arrays) -> list[PoolingChoice]:
     """What a page offers: name, title, and whether the inputs are sorted by saliency."""
     return [
         {"name": one.name, "title": one.title, "by_saliency": one.by_saliency}
@@ -104,9 +127,7 @@ def weight_figures(facts: LineFacts, arrays: Arrays, layer: int) -> dict[str, Fi
     return figures
 
 
-def surfaces(
-    facts: LineFacts, array: dict[str, Any], layer: int, pooling: Pooling = POOLINGS[0], *, flat: bool
-) -> Figure:
+def surfaces(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling = POOLINGS[0], *, flat: bool) -> Figure:
     """|Ŵ − W| at the smallest λ and at the shown one: one scale, one camera. ``flat`` draws them as maps."""
     scale, layout = array["scale"], base_layout(left=8, right=8, top=24, bottom=6)
     what, low = ("Ŵ − W", -scale) if pooling.signed else ("|Ŵ − W|", 0)
@@ -151,7 +172,7 @@ def _side_by_side(figure: Figure, facts: LineFacts, array: str) -> None:
     """Binds the traces to the smallest λ and to the shown one, with their names above them."""
     names, sides = point_names(facts.line), _sides(facts, 0.0)
     for side, (x0, x1) in enumerate(sides):
-        bound: dict[str, Any] = {"path": f"data.{side}.z", "array": array}
+        bound: BoundArray = {"path": f"data.{side}.z", "array": array}
         if side < len(sides) - 1:
             bound["lambda"] = 0
         figure["bindings"].append(bound)
@@ -207,7 +228,7 @@ def _surface_aria(facts: LineFacts, lam: int, name: str, scale: float, words: st
     return f"Size of the weight changes in {name}, {words}, {where} {number(scale, 3)}."
 
 
-def difference(facts: LineFacts, array: dict[str, Any], layer: int, pooling: Pooling = POOLINGS[0]) -> Figure | None:
+def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling = POOLINGS[0]) -> Figure | None:
     """How much more or less each cell drifts than at the smallest λ: |Ŵ − W| minus that, in colours from less to more.
 
     None for a line of one λ, which has nothing to be compared with.
@@ -225,8 +246,8 @@ def difference(facts: LineFacts, array: dict[str, Any], layer: int, pooling: Poo
     words = [f"{name} minus {names[0]}: {meaning}" for name in names]
     name = facts.study.layers[layer].name
     arias = [f"Difference of the weight changes in {name}, {one} minus {names[0]}, {pooling.words}." for one in names]
-    bindings: list[dict[str, Any]] = [{"path": "data.0.z", "array": pooling.array, "minus": 0}]
-    bindings += [bind("layout.annotations.0.text", words, "lambda"), bind("aria", arias, "lambda")]
+    cells: BoundArray = {"path": "data.0.z", "array": pooling.array, "minus": 0}
+    bindings: list[Binding] = [cells, bind("layout.annotations.0.text", words, "lambda"), bind("aria", arias, "lambda")]
     return {"data": [trace], "layout": layout, "bindings": bindings}
 
 

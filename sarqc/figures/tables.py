@@ -14,7 +14,7 @@ from sarqc.figures.inspector import read_group
 from sarqc.figures.layer_quantities import quantities_of, quantity_of
 from sarqc.figures.surfaces import surface_layer
 from sarqc.figures.theorem import terms
-from sarqc.figures.view import point_rows
+from sarqc.figures.view import Column, DataTable, point_rows
 from sarqc.study.document import Study, one_draw
 from sarqc.study.facts import LineFacts, line_facts
 from sarqc.study.paired import mean_over_draws, paired_difference
@@ -57,7 +57,7 @@ HEADINGS: dict[str, tuple[str, str]] = {
 
 def figure_table(
     study: Study, figure: str, *, method: str, bits: int, layer: int | None, draw: int | None = None
-) -> dict[str, Any]:
+) -> DataTable:
     """Columns and rows of the numbers behind a figure of the Lab, for every γ and λ of a line.
 
     ``draw`` is a seed, None the mean over draws. Raises ``NotFound`` for a figure without a table, and for what the
@@ -74,7 +74,9 @@ def figure_table(
         raise NotFound(f"there is no table of “{figure}”", f"study {study.id}", f"There are tables of {have}.")
     rows = [{key: _known(value) for key, value in row.items()} for row in TABLES[figure](facts)]
     present = {key for row in rows for key, value in row.items() if value is not None}
-    columns = [{"key": key, "title": title, "kind": kind} for key, (title, kind) in HEADINGS.items() if key in present]
+    columns: list[Column] = [
+        {"key": key, "title": title, "kind": kind} for key, (title, kind) in HEADINGS.items() if key in present
+    ]
     return {"columns": columns, "rows": rows}
 
 
@@ -135,7 +137,9 @@ def _gap(facts: LineFacts) -> Iterator[Row]:
 
 def _theorem(facts: LineFacts) -> Iterator[Row]:
     known = terms(facts)
-    for at, named in _points(facts) if known is not None else ():
+    if known is None:
+        return
+    for at, named in _points(facts):
         yield {
             **named,
             "gap": known.gap.mean[at],

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from sarqc.errors import NotFound, Refused
 from sarqc.figures.auto_choice import selection
 from sarqc.figures.deciles import deciles
-from sarqc.figures.drawing import Figure
-from sarqc.figures.expert_maps import counts_of, expert_map, token_map, token_table, tokens_error
+from sarqc.figures.drawing import Figure, Point
+from sarqc.figures.expert_maps import TokenTable, counts_of, expert_map, token_map, token_table, tokens_error
 from sarqc.figures.gamma_grid import gamma_grid
 from sarqc.figures.gap import gap
 from sarqc.figures.hero import hero
 from sarqc.figures.inspector import inspector
 from sarqc.figures.layer_map import layer_label, layer_map
 from sarqc.figures.layer_quantities import QUANTITIES, Quantity, quantities_of, quantity_of
-from sarqc.figures.measured import grid_text, how_measured
+from sarqc.figures.measured import Fact, grid_text, how_measured
 from sarqc.figures.numbers import lam_names, lam_text
 from sarqc.figures.plane import plane
 from sarqc.figures.ranking import methods
 from sarqc.figures.scales import SCALES, scales_of
-from sarqc.figures.sentence import sentence, small_print
-from sarqc.figures.surfaces import Arrays, pooling_choices, surface_arrays, surface_layer, weight_figures
-from sarqc.figures.theorem import theorem, theorem_terms
+from sarqc.figures.sentence import Piece, sentence, small_print
+from sarqc.figures.surfaces import Arrays, PoolingChoice, pooling_choices, surface_arrays, surface_layer, weight_figures
+from sarqc.figures.theorem import Term, theorem, theorem_terms
 from sarqc.study.document import Line, Study, one_draw
 from sarqc.study.experts import TokenCounts
 from sarqc.study.facts import LineFacts, has_lam, is_point, lam_index, line_facts
@@ -57,6 +57,127 @@ FIGURES: dict[str, Callable[[LineFacts], Figure | None]] = {
 }
 
 
+class Column(TypedDict):
+    """A column of a table: its key in the rows, its heading, and how its numbers are written."""
+
+    key: str
+    title: str
+    kind: str
+
+
+class DataTable(TypedDict):
+    """Numbers behind a figure: a row has a value for the key of each column; null was not measured."""
+
+    columns: list[Column]
+    rows: list[dict[str, Any]]
+
+
+class ViewModel(TypedDict):
+    """The float model; null was not measured."""
+
+    name: str
+    parameters: int
+    share_quantized: float
+    perplexity: float | None
+    accuracy: float | None
+    accuracy_standard_error: float | None
+
+
+class ViewStudy(TypedDict):
+    """What the Lab says of the study as a whole."""
+
+    id: str
+    title: str
+    created: str  # ISO 8601, UTC
+    prefix: str
+    model: ViewModel
+    recipe: dict[str, Any] | None
+    flags: list[str]
+
+
+class ViewLine(TypedDict):
+    """The line that is shown."""
+
+    name: str
+    method: str
+    title: str
+    has_lam: bool
+    baseline: str
+    bits: int
+    grid: str
+    grid_text: str
+    group_size: int | None
+    draws: list[int]
+
+
+class LineChoice(TypedDict):
+    """A line that can be chosen."""
+
+    name: str
+    method: str
+    title: str
+    bits: int
+
+
+class LineKey(TypedDict):
+    """The method and width of a line."""
+
+    method: str
+    bits: int
+
+
+class LayerChoice(TypedDict):
+    """A layer that can be chosen next."""
+
+    index: int
+    label: str
+    name: str
+    block: int
+    expert: int | None
+
+
+class Choice(TypedDict):
+    """A name in an address, and how the page says it."""
+
+    name: str
+    title: str
+
+
+class View(TypedDict):
+    """All that the Lab shows of one line and layer, for every γ and λ."""
+
+    study: ViewStudy
+    line: ViewLine
+    layer: int | None  # None for all layers
+    layers: list[LayerChoice]
+    blocks: list[tuple[int, int]] | None  # of a mixture, each with its first layer
+    scale: str
+    scales: list[Choice]
+    quantity: str | None
+    quantities: list[Choice]
+    draw: int | None  # None for the mean over all
+    draws: list[int]
+    default: LineKey
+    choices: list[LineChoice]
+    lams: list[float]
+    gammas: list[float | None]
+    lam_texts: list[str]
+    gamma_texts: list[str]
+    start: Point
+    band: list[list[bool]]
+    sentences: list[list[list[Piece]]]
+    small_print: list[list[list[str]]]
+    figures: dict[str, Figure | None]
+    arrays: Arrays
+    poolings: list[PoolingChoice]
+    surface_layer: int
+    table: DataTable
+    tokens: TokenTable | None
+    theorem: list[Term] | None
+    measured: list[Fact]
+    explore: bool
+
+
 def lab_view(
     study: Study,
     *,
@@ -66,7 +187,7 @@ def lab_view(
     scale: str | None = None,
     draw: int | str | None = None,
     quantity: str | None = None,
-) -> dict[str, Any]:
+) -> View:
     """All that the Lab shows of one line and layer, for every γ and λ, as plain JSON data.
 
     ``method`` is a line's name. ``layer`` is a position in ``study.layers``; None, "" or "all" mean all layers. Without
@@ -184,7 +305,7 @@ def default_line(study: Study, method: str | None, bits: int | None) -> Line:
     return max(fitting, key=lambda one: (len(one.lams) > 1, one.method == "sarqc-gbs", len(one.lams), -one.bits))
 
 
-def start_of(facts: LineFacts) -> dict[str, int]:
+def start_of(facts: LineFacts) -> Point:
     """Where the marker stands first: the point a run was asked for, else 0.1, else the best."""
     line = facts.line
     if line.chosen is not None:
@@ -194,19 +315,27 @@ def start_of(facts: LineFacts) -> dict[str, int]:
     return {"gamma": 0, "lambda": usual if usual is not None else best or 0}
 
 
-def _study_facts(study: Study) -> dict[str, Any]:
+def _study_facts(study: Study) -> ViewStudy:
+    model = study.model
     return {
         "id": study.id,
         "title": study.title,
         "created": study.created,
         "prefix": study.prefix,
-        "model": study.model.model_dump(mode="json"),
+        "model": {
+            "name": model.name,
+            "parameters": model.parameters,
+            "share_quantized": model.share_quantized,
+            "perplexity": model.perplexity,
+            "accuracy": model.accuracy,
+            "accuracy_standard_error": model.accuracy_standard_error,
+        },
         "recipe": study.recipe,
         "flags": list(study.flags),
     }
 
 
-def _line_facts(study: Study, line: Line) -> dict[str, Any]:
+def _line_facts(study: Study, line: Line) -> ViewLine:
     return {
         "name": line.name,
         "method": line.method,
@@ -221,7 +350,7 @@ def _line_facts(study: Study, line: Line) -> dict[str, Any]:
     }
 
 
-def _layer_choices(study: Study, shown: int) -> list[dict[str, Any]]:
+def _layer_choices(study: Study, shown: int) -> list[LayerChoice]:
     """The layers that can be chosen next: all of a dense model, of a mixture those of the shown layer's block."""
     whole = all(layer.expert is None for layer in study.layers)
     return [
@@ -231,20 +360,20 @@ def _layer_choices(study: Study, shown: int) -> list[dict[str, Any]]:
     ]
 
 
-def _blocks(study: Study) -> list[list[int]] | None:
+def _blocks(study: Study) -> list[tuple[int, int]] | None:
     """Of a mixture, which may have thousands of layers, each block with its first layer; None for a dense model."""
     if all(layer.expert is None for layer in study.layers):
         return None
     first: dict[int, int] = {}
     for index, layer in enumerate(study.layers):
         first.setdefault(layer.block, index)
-    return [[block, index] for block, index in first.items()]
+    return list(first.items())
 
 
-def point_rows(facts: LineFacts, grid: Sequence[tuple[int, int]]) -> dict[str, Any]:
+def point_rows(facts: LineFacts, grid: Sequence[tuple[int, int]]) -> DataTable:
     """Every number behind the curves, one row per point; columns that hold nothing are left out."""
     rows = [_row(facts, g, m) for g, m in grid]
-    columns = [
+    columns: list[Column] = [
         {"key": key, "title": title, "kind": kind}
         for key, title, kind in COLUMNS
         if any(row[key] is not None for row in rows)

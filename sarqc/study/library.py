@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Literal, TypedDict
 
 from pydantic import ValidationError
 
@@ -20,6 +20,47 @@ STUDY_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 
 
 ARRAY_FILE = re.compile(r"[0-9a-f]{32}\.bin")
+Origin = Literal["shipped", "run", "command_line", "uploaded"]
+
+
+class LineSummary(TypedDict):
+    """A line of a study in short."""
+
+    name: str
+    method: str
+    bits: int
+    grid: str
+    group_size: int | None
+    draws: tuple[int, ...]
+
+
+class StudySummary(TypedDict):
+    """A study in short."""
+
+    id: str
+    title: str
+    created: str  # ISO 8601, UTC
+    shipped: bool
+    origin: Origin
+    has_curves: bool
+    prefix: str
+    model: str
+    layers: int
+    lines: list[LineSummary]
+
+
+class DamagedStudy(TypedDict):
+    """A study that can't be read, and why."""
+
+    id: str
+    error: dict[str, str]
+
+
+class StudyListing(TypedDict):
+    """The studies of a host, newest first, and those that can't be read."""
+
+    studies: list[StudySummary]
+    damaged: list[DamagedStudy]
 
 
 class Library:
@@ -41,7 +82,7 @@ class Library:
                     return root / study_id
         raise NotFound(f"there is no study “{study_id}”", "studies", "GET /api/studies lists what there is.")
 
-    def origin(self, folder: Path) -> str:
+    def origin(self, folder: Path) -> Origin:
         """Where the study in a folder comes from: shipped, run, command_line or uploaded."""
         if folder.parent == self._shipped:
             return "shipped"
@@ -82,9 +123,10 @@ class Library:
             )
         return path
 
-    def listing(self) -> dict[str, list[dict[str, Any]]]:
+    def listing(self) -> StudyListing:
         """What there is, newest first, in short; and what there is but can't be read, with the reason."""
-        studies, damaged = [], []
+        studies: list[StudySummary] = []
+        damaged: list[DamagedStudy] = []
         for root in self._roots:
             for folder in sorted(root.iterdir()) if root.is_dir() else []:
                 if not STUDY_ID.fullmatch(folder.name) or not (folder / "study.json").is_file():
@@ -94,7 +136,7 @@ class Library:
                 except Refused as error:
                     damaged.append({"id": folder.name, "error": error.to_json()})
                 else:
-                    studies.append(_summary(study, folder.name, self.origin(folder)))
+                    studies.append(summary_of(study, folder.name, self.origin(folder)))
         studies.sort(key=lambda study: study["created"], reverse=True)
         return {"studies": studies, "damaged": damaged}
 
@@ -109,7 +151,8 @@ def _open(folder: Path, modified: int, size: int) -> Study:
         raise Refused(f"study.json is damaged: {reason}", folder.name, "Make or download it again.") from None
 
 
-def _summary(study: Study, study_id: str, origin: str) -> dict[str, Any]:
+def summary_of(study: Study, study_id: str, origin: Origin) -> StudySummary:
+    """A study in short, under the id that this host knows it by."""
     return {
         "id": study_id,
         "title": study.title,

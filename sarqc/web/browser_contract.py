@@ -19,15 +19,17 @@ from pydantic.fields import FieldInfo
 from sarqc.calibration.corpora import CorpusEntry
 from sarqc.engine.plan import Plan
 from sarqc.events import EVENT_TYPES
+from sarqc.figures.compare import Comparison
 from sarqc.figures.drawing import CIVIDIS, ROLES, Role
 from sarqc.figures.layer_quantities import QUANTITIES
 from sarqc.figures.scales import SCALES
 from sarqc.figures.surfaces import POOLINGS
-from sarqc.figures.view import COLUMNS
+from sarqc.figures.view import COLUMNS, View
 from sarqc.jobs.run import AT_REST, LANES, RunDocument, State
 from sarqc.models.catalogue import ModelEntry
 from sarqc.quantization.methods import METHODS, Candidates
 from sarqc.recipe import Recipe, field_extra, idle_fields, public_name
+from sarqc.study.library import StudyListing
 from sarqc.web.typescript import Declarations, literal
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "assets" / "js" / "base"
@@ -306,7 +308,7 @@ def shapes() -> str:
         ("EventType", EVENT_TYPES, "What a run says."),
     ):
         declared.union(name, list(values), comment)
-    for shape in (Role, RecipeField, FormMethod, Recipe, Plan, ModelEntry, CorpusEntry):
+    for shape in (Role, RecipeField, FormMethod, Recipe, Plan, ModelEntry, CorpusEntry, View, Comparison, StudyListing):
         declared.interface(shape)
     declared.interface(RunDocument, "Run")
     kinds = [declared.interface(kind, first=f'type: "{kind.type}"') for kind in EVENT_TYPES.values()]

@@ -21,7 +21,7 @@ from sarqc.errors import Refused
 from sarqc.jobs.store import Store
 from sarqc.settings import Settings
 from sarqc.study.document import Study, array_files
-from sarqc.study.library import Library, _summary
+from sarqc.study.library import Library, summary_of
 from sarqc.study.tensors import FILE
 from sarqc.web.responses import ASK_AGAIN, FOR_EVER, ApiRoute, UploadRoute, json_body
 from sarqc.web.uploads import store_upload, too_large
@@ -150,7 +150,7 @@ def _upload_router(settings: Settings, library: Library) -> APIRouter:
             study_id, is_new = await run_in_threadpool(store_upload, Path(file.name), root, limit)
         study = await run_in_threadpool(library.open, study_id)
         headers = {"Location": f"/api/studies/{study_id}"}
-        return JSONResponse(_summary(study, study_id, "uploaded"), 201 if is_new else 200, headers=headers)
+        return JSONResponse(summary_of(study, study_id, "uploaded"), 201 if is_new else 200, headers=headers)
 
     return router
 

@@ -87,7 +87,7 @@ class Declarations:
             return f"[{', '.join(self.of(part) for part in parts)}]"
         if origin in (list, tuple, Sequence, frozenset):
             inner = self.of(parts[0])
-            return f"({inner})[]" if " " in inner and not inner.startswith("Record") else f"{inner}[]"
+            return f"({inner})[]" if _is_union(inner) else f"{inner}[]"
         if origin in (dict, Mapping):
             key = self.of(parts[0])
             record = f"Record<{key}, {self.of(parts[1])}>"
@@ -100,6 +100,12 @@ class Declarations:
 
     def text(self) -> str:
         return "\n".join(self.texts.values())
+
+
+def _is_union(text: str) -> bool:
+    """Whether TypeScript of a type names several, outside all brackets."""
+    shorter = re.sub(r"\([^()]*\)|\[[^\[\]]*\]|<[^<>]*>", "", text)
+    return " | " in text if shorter == text else _is_union(shorter)
 
 
 def is_document(hint: Any) -> bool:

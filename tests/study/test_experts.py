@@ -209,5 +209,5 @@ def test_a_large_mixture_is_shown_within_seconds(tmp_path):
     assert len(text) < 1.5e6
     assert view["layers"][5]["label"] == "block 0 · expert 2 · up_proj"
     assert len(view["layers"]) == 1 + 2 * 128
-    assert view["blocks"][1] == [1, 257]
+    assert view["blocks"][1] == (1, 257)
     assert [trace["mode"] for trace in view["figures"]["tokens_error"]["data"]] == ["lines", "lines"]  # no 6,144 points

@@ -233,6 +233,274 @@ export interface CorpusEntry {
   where: string;
 }
 
+/** All that the Lab shows of one line and layer, for every γ and λ. */
+export interface View {
+  study: ViewStudy;
+  line: ViewLine;
+  layer: number | null;
+  layers: LayerChoice[];
+  blocks: [number, number][] | null;
+  scale: string;
+  scales: Choice[];
+  quantity: string | null;
+  quantities: Choice[];
+  draw: number | null;
+  draws: number[];
+  default: LineKey;
+  choices: LineChoice[];
+  lams: number[];
+  gammas: (number | null)[];
+  lam_texts: string[];
+  gamma_texts: string[];
+  start: Point;
+  band: boolean[][];
+  sentences: Piece[][][];
+  small_print: string[][][];
+  figures: Record<string, Figure | null>;
+  arrays: Record<string, ArrayPlace>;
+  poolings: PoolingChoice[];
+  surface_layer: number;
+  table: DataTable;
+  tokens: TokenTable | null;
+  theorem: Term[] | null;
+  measured: Fact[];
+  explore: boolean;
+}
+
+/** What the Lab says of the study as a whole. */
+export interface ViewStudy {
+  id: string;
+  title: string;
+  created: string;
+  prefix: string;
+  model: ViewModel;
+  recipe: Record<string, unknown> | null;
+  flags: string[];
+}
+
+/** The float model; null was not measured. */
+export interface ViewModel {
+  name: string;
+  parameters: number;
+  share_quantized: number;
+  perplexity: number | null;
+  accuracy: number | null;
+  accuracy_standard_error: number | null;
+}
+
+/** The line that is shown. */
+export interface ViewLine {
+  name: string;
+  method: string;
+  title: string;
+  has_lam: boolean;
+  baseline: string;
+  bits: number;
+  grid: string;
+  grid_text: string;
+  group_size: number | null;
+  draws: number[];
+}
+
+/** A layer that can be chosen next. */
+export interface LayerChoice {
+  index: number;
+  label: string;
+  name: string;
+  block: number;
+  expert: number | null;
+}
+
+/** A name in an address, and how the page says it. */
+export interface Choice {
+  name: string;
+  title: string;
+}
+
+/** The method and width of a line. */
+export interface LineKey {
+  method: string;
+  bits: number;
+}
+
+/** A line that can be chosen. */
+export interface LineChoice {
+  name: string;
+  method: string;
+  title: string;
+  bits: number;
+}
+
+/** Positions of a λ and a γ on the axes of a line. */
+export interface Point {
+  lambda: number;
+  gamma: number;
+}
+
+/** A part of a sentence; `role` is the quantity in whose colour it stands. */
+export interface Piece {
+  text: string;
+  role: string;
+}
+
+/** A drawing in plotly's words, with what changes with γ and λ. `narrow` is what belongs at its paths on a screen narrower than `narrow_below`; `aria` is the drawing in words. */
+export interface Figure {
+  data: Record<string, unknown>[];
+  layout: Record<string, unknown>;
+  bindings: (BoundValues | BoundArray)[];
+  narrow?: Record<string, unknown>;
+  narrow_bindings?: (BoundValues | BoundArray)[];
+  narrow_below?: number;
+  title?: string;
+  subtitle?: string;
+  aria?: string;
+  camera?: Record<string, Record<string, number>>;
+  radius?: Radius;
+}
+
+/** What belongs at a path of a figure: `values` is nested by the axes in `over`. */
+export interface BoundValues {
+  path: string;
+  over: ("gamma" | "lambda")[];
+  values: unknown;
+}
+
+/** An array of the study that belongs at a path: at `lambda`, or at the shown λ, less that at `minus`. */
+export interface BoundArray {
+  lambda?: number;
+  path: string;
+  array: string;
+  minus?: number;
+}
+
+/** What the page's line R chooses among: drift, error and name of each point, and the text of the error. */
+export interface Radius {
+  drift: (number | null)[][];
+  error: (number | null)[][];
+  names: string[];
+  on: string;
+}
+
+/** Where the numbers of one layer's picture are: bytes of a file of the study, their form, and their unit. */
+export interface ArrayPlace {
+  file: string;
+  version: string;
+  dtype: string;
+  axes: string[];
+  shape: number[];
+  offset: number;
+  length: number;
+  scale: number;
+  zero: number;
+}
+
+/** A way of pooling that a page offers; `by_saliency`: inputs from the least to the most salient. */
+export interface PoolingChoice {
+  name: string;
+  title: string;
+  by_saliency: boolean;
+}
+
+/** Numbers behind a figure: a row has a value for the key of each column; null was not measured. */
+export interface DataTable {
+  columns: Column[];
+  rows: Record<string, unknown>[];
+}
+
+/** A column of a table: its key in the rows, its heading, and how its numbers are written. */
+export interface Column {
+  key: string;
+  title: string;
+  kind: string;
+}
+
+/** The numbers of the token map: one row for each block, one column for each expert, mean over the draws. */
+export interface TokenTable {
+  blocks: number[];
+  experts: number[];
+  channels: number;
+  draws: number;
+  words: string;
+  tokens: (number | null)[][];
+}
+
+/** A quantity of the theorem: its symbol, its value at every (γ, λ) as text, and a sentence that explains it. */
+export interface Term {
+  symbol: string;
+  values: string[][];
+  sentence: string;
+}
+
+/** A heading and a plain text. */
+export interface Fact {
+  name: string;
+  text: string;
+}
+
+/** Studies side by side. */
+export interface Comparison {
+  studies: StudyName[];
+  differences: RecipeDifference[];
+  numbers: ComparedNumber[];
+  figure: Figure;
+}
+
+/** A study by its id, and by its letter and title. */
+export interface StudyName {
+  id: string;
+  name: string;
+}
+
+/** A field in which recipes are not equal, with the value of each study. */
+export interface RecipeDifference {
+  field: string;
+  title: string;
+  values: unknown[];
+}
+
+/** A quantity at the chosen point of each study; null where it was not measured. */
+export interface ComparedNumber {
+  title: string;
+  kind: string;
+  values: (number | null)[];
+}
+
+/** The studies of a host, newest first, and those that can't be read. */
+export interface StudyListing {
+  studies: StudySummary[];
+  damaged: DamagedStudy[];
+}
+
+/** A study in short. */
+export interface StudySummary {
+  id: string;
+  title: string;
+  created: string;
+  shipped: boolean;
+  origin: "shipped" | "run" | "command_line" | "uploaded";
+  has_curves: boolean;
+  prefix: string;
+  model: string;
+  layers: number;
+  lines: LineSummary[];
+}
+
+/** A line of a study in short. */
+export interface LineSummary {
+  name: string;
+  method: string;
+  bits: number;
+  grid: string;
+  group_size: number | null;
+  draws: number[];
+}
+
+/** A study that can't be read, and why. */
+export interface DamagedStudy {
+  id: string;
+  error: Record<string, string>;
+}
+
 /** The public form of a run: times in ISO 8601 (UTC), progress in one object, no process id. */
 export interface Run {
   id: string;
