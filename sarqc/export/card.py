@@ -19,7 +19,7 @@ _TITLES = {
 
 
 def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, family: Family | None = None) -> str:
-    """The card in Markdown; ``summary`` is that of the finished run, whose numbers are given with their protocols.
+    """The card in Markdown; ``summary`` is that of the finished run. Numbers stand beside their protocols.
 
     Of files and folders of this host only the names are given: their paths say nothing to a reader elsewhere.
     """
@@ -77,7 +77,7 @@ def _per_channel(recipe: Recipe) -> str:
 
 
 def _starved(recipe: Recipe, summary: Summary) -> str:
-    """For a mixture of experts how many of them calibration hardly saw, and what became of those."""
+    """For a mixture: the number of experts with hardly any calibration tokens, and their treatment."""
     experts = summary.get("experts")
     if experts is None:
         return ""
@@ -95,7 +95,7 @@ def _chosen(summary: Summary) -> str:
 
 
 def _measurements(summary: Summary) -> str:
-    """Every measured number, quantized beside float, with its protocol; nothing where nothing was measured."""
+    """Every measured number, quantized beside float, with its protocol; empty without measurements."""
     rows: list[tuple[str, ...]] = []
     protocols: list[tuple[str, Mapping[str, object]]] = []
     protocol = summary["protocol"]["test"]

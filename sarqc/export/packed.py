@@ -84,7 +84,7 @@ def pack_codes(codes: Tensor, bits: int) -> Tensor:
 
 
 def _others(loaded: LoadedModel) -> list[str]:
-    """Linears and routers of the model that are not quantized, as checkpoints call them."""
+    """Linears and routers of the model that stay float, by their names in checkpoints."""
     quantized, family = {layer.name for layer in loaded.checkpoint.layers}, loaded.family
     linears = [name for name, module in loaded.model.named_modules() if isinstance(module, nn.Linear)]
     routers = [
@@ -94,7 +94,7 @@ def _others(loaded: LoadedModel) -> list[str]:
 
 
 def quantization_config(others: Sequence[str], grids: Mapping[str, Grid]) -> dict[str, Any]:
-    """What config.json says of the quantized linears, and of the ``others``, which are to be left alone.
+    """The entry of config.json for the quantized linears and the ``others``, which readers leave alone.
 
     The first scheme is meant for all linears, further ones, such as that of layers which groups do not divide, name
     theirs.

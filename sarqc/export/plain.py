@@ -25,7 +25,7 @@ SHARD_BYTES = 4 << 30  # a model larger than this is written as several files
 
 
 def save_plain(loaded: LoadedModel, folder: Path, card: str = "") -> None:
-    """Writes the model with its dequantized weights as an ordinary checkpoint, in the dtype it came in.
+    """Writes the model with its dequantized weights as an ordinary checkpoint, in the original dtype.
 
     Quantized weights are representable in that dtype, so what is loaded again has exactly the evaluated weights. The
     folder appears whole or not at all; ``card`` becomes its README.md.
@@ -35,7 +35,7 @@ def save_plain(loaded: LoadedModel, folder: Path, card: str = "") -> None:
 
 
 def stored_tensors(loaded: LoadedModel) -> Iterator[tuple[str, Tensor]]:
-    """Every tensor of the checkpoint under its name there, on the CPU, blocks with the weights that they have now."""
+    """Every tensor of the checkpoint under its name there, on the CPU, with the present weights of the blocks."""
     checkpoint, family = loaded.checkpoint, loaded.family
     inside: set[str] = set()
     for index, block in enumerate(loaded.blocks()):

@@ -27,7 +27,7 @@ class Carrier:
 
 
 def why_not_packed(recipe: Recipe) -> str | None:
-    """Why the pack-quantized format, or its loader in transformers, can't carry what a recipe makes; None: it can."""
+    """Why the pack-quantized format, or its loader in transformers, can't carry a recipe's result; None: it can."""
     if recipe.grid == "asymmetric":
         return "transformers fails to load the packed zero points of the asymmetric grid"
     if (reason := recipe.to_method().why_not_packed()) is not None:
@@ -51,7 +51,7 @@ def check_format(recipe: Recipe, checkpoint_format: str) -> Format:
 
 
 def who_can_load(recipe: Recipe, family: Family | None = None) -> tuple[Carrier, ...]:
-    """Each format with its readers, for what a recipe makes of a model of a family; None: not known yet."""
+    """Each format with its readers, for a recipe's result on a model of a family; None: family not known yet."""
     also = f"; {family.loader_note}" if family is not None and family.loader_note else ""
     needed = also or "; nothing else needed"
     plain = Carrier("plain", True, None, f"An ordinary checkpoint of the same size as the original{needed}")

@@ -1,4 +1,4 @@
-"""What a worker process does: ``python -m sarqc.jobs.child FD MODULE:FUNCTION``.
+"""The worker process: ``python -m sarqc.jobs.child FD MODULE:FUNCTION``.
 
 It reads one line of JSON from its standard input, the job, runs it, writes each event as a line of JSON to the file
 descriptor FD, and ends. It never opens the database. Three things end it early:
@@ -38,7 +38,7 @@ Execute = Callable[..., Generator[Event, None, None]]
 
 
 class Stop(BaseException):
-    """Somebody asked for the end of this run."""
+    """A request to end this run."""
 
 
 class Switch:
@@ -182,7 +182,7 @@ def _end_with_the_app(lifeline: int) -> None:
 
 
 def _write_log_to(path: Path) -> None:
-    """From now on whatever is printed goes to the log of the run; a further attempt writes below the earlier one."""
+    """Sends everything printed from here on to the log of the run; a further attempt appends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for stream in (1, 2):

@@ -26,12 +26,12 @@ CHUNK_BYTES = 1 << 20
 
 
 def export_folder(settings: Settings, export_id: str) -> Path:
-    """All that an export has on disk, also while it is written."""
+    """The folder with everything an export has on disk, also during writing."""
     return settings.exports_dir() / export_id
 
 
 def checkpoint_folder(settings: Settings, export: Run) -> Path:
-    """Where an export's checkpoint appears; named by what it is, for those who unpack it."""
+    """Where an export's checkpoint appears, under a name that still says what it is once unpacked."""
     recipe = export.recipe
     words = (Path(recipe["model"]).name, f"{recipe['bits']}bit", recipe["method"], export.format)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(str(word) for word in words)).lstrip(".-")

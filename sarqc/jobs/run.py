@@ -90,7 +90,7 @@ class RunDocument(TypedDict):
 
 @dataclass(frozen=True)
 class Run:
-    """One row: a recipe with its owner, its state and what is known of it so far. Times are seconds since 1970."""
+    """A row of the store: a recipe with its owner, its state and its progress. Times are seconds since 1970."""
 
     id: str
     recipe: dict[str, Any]
@@ -121,7 +121,7 @@ class Run:
         return self.state in AT_REST
 
     def to_json(self) -> RunDocument:
-        """What REST says of it."""
+        """The body of a REST answer."""
         return {
             "id": self.id,
             "state": self.state,
@@ -149,7 +149,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Removed:
-    """A run that was deleted, for those who follow the changes."""
+    """A deleted run, for listeners to the changes."""
 
     id: str
     revision: int
@@ -172,7 +172,7 @@ def iso_time(seconds: float) -> str:
 
 
 def advice(state: State) -> str:
-    """What can be done about a run in this state."""
+    """The remedies for a run in this state."""
     return {
         State.QUEUED: "It waits for a device; cancel it or let it start.",
         State.RUNNING: "Cancel it, or wait for its end.",

@@ -1,4 +1,4 @@
-"""Who is next: a pure function from what waits and what is free to what starts.
+"""Who is next: a pure function from waiting runs and free devices to starts.
 
 One run at a time per device. Within an owner and a lane, first come, first served. Between owners, turns: next is the
 owner whose claim is oldest, and a claim is as old as the owner's last use of a device or as its oldest waiting run,

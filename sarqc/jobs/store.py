@@ -182,7 +182,7 @@ class Store:
             self._update(connection, run_id, {"pid": pid})
 
     def set_size(self, run_id: str, size: int) -> None:
-        """What an export really takes on disk, in bytes."""
+        """Sets the actual size of an export on disk, in bytes."""
         with self.transaction() as connection:
             self._update(connection, run_id, {"bytes": size})
 
@@ -238,14 +238,14 @@ class Store:
         return [_run(row) for row in self._rows("SELECT * FROM runs WHERE parent = ? ORDER BY id", run_id)]
 
     def exported_bytes(self) -> tuple[int, int]:
-        """What all exports take on disk, and what those that wait or run are expected to take."""
+        """Bytes of all exports on disk, and the expected bytes of queued and running exports."""
         query = "SELECT COALESCE(SUM(bytes), 0) AS n FROM runs WHERE parent IS NOT NULL AND state"
         (written,) = self._rows(f"{query} = 'finished'")
         (expected,) = self._rows(f"{query} IN ('queued', 'running', 'cancelling')")
         return written["n"], expected["n"]
 
     def in_state(self, *states: State) -> list[Run]:
-        """Runs in any of the states, those that wait for longest first."""
+        """Runs in any of the states, longest waiting first."""
         marks = ", ".join("?" * len(states))
         return [
             _run(row) for row in self._rows(f"SELECT * FROM runs WHERE state IN ({marks}) ORDER BY queued, id", *states)
@@ -293,7 +293,7 @@ class Store:
         return int(self._rows("SELECT revision FROM counter")[0]["revision"])
 
     def changed_since(self, revision: int) -> list[Run | Removed]:
-        """What changed, each run once and as it is now, in the order of the (latest) changes."""
+        """Changed runs, each once in its present form, in the order of their latest changes."""
         with self._mutex:
             runs = self._rows("SELECT * FROM runs WHERE revision > ?", revision)
             removed = self._rows("SELECT id, revision FROM removed WHERE revision > ?", revision)
@@ -335,7 +335,7 @@ class Store:
 
 
 def _columns(run: Run, events: Sequence[Event]) -> dict[str, Any]:
-    """What a run's row has to say after these events."""
+    """The columns of a run's row after these events."""
     columns: dict[str, Any] = {}
     for event in events:
         match event:

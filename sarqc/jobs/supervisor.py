@@ -158,7 +158,7 @@ class Supervisor:
         return self._changed(run)
 
     def expect(self) -> None:
-        """Somebody is filling in a recipe: a worker may begin with what takes seconds to import."""
+        """A recipe is being filled in: lets a worker begin with the slow imports."""
         self.workers.warm_up()
 
     def devices(self) -> list[dict[str, str | None]]:
@@ -224,7 +224,7 @@ class Supervisor:
             self.bell.ring(job.run_id, ALL_RUNS)
 
     def _store(self, job: _Job, messages: list[Message]) -> bool:
-        """Stores what a worker said, up to its last word; returns whether that is among it."""
+        """Stores a worker's events up to its last; returns whether the last is among them."""
         events = [message.event for message in messages if isinstance(message, Said)]
         last = next((event for event in events if isinstance(event, Finished | Failed | Cancelled)), None)
         said = events[: events.index(last)] if last else events
@@ -252,7 +252,7 @@ class Supervisor:
         return True
 
     def _tidy(self, run_id: str) -> None:
-        """Removes what an export left half written, once its process is gone."""
+        """Removes the half-written files of an export whose process is gone."""
         with suppress(NotFound):
             if self.store.get(run_id).state in (State.FINISHED, State.RUNNING, State.CANCELLING):
                 return
@@ -269,7 +269,7 @@ class Supervisor:
             self._interrupt(run, f"The app was stopped during attempt {run.attempt}.")
 
     def _reconcile(self) -> None:
-        """Does what the states ask for: SIGTERM for what is cancelling, SIGKILL for what was given its time.
+        """Acts on the states: SIGTERM for cancelling runs, SIGKILL after their time is up.
 
         A run without a worker is one that an earlier app left behind: it goes on, or is cancelled if that was asked.
         """
@@ -290,7 +290,7 @@ class Supervisor:
                 self.workers.kill(token)
 
     def _start_due(self) -> None:
-        """Starts what the schedule says on the devices that are free."""
+        """Starts runs on free devices by the schedule."""
         busy = {job.device for job in self._jobs.values()}
         free = [device.id for device in self.workers.devices if device.id not in busy]
         queued = self.store.in_state(State.QUEUED) if free else []
@@ -334,7 +334,7 @@ class Supervisor:
 
 
 def _kept(run: Run) -> str:
-    """What is not lost, in words."""
+    """The kept results, in words."""
     if not run.total:
         return "It had not solved a layer yet."
     return f"{run.done} of {run.total} layers are kept."

@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Device:
-    """What a worker can be given: ``id`` is what PyTorch calls it, ``name`` what people do."""
+    """A device for workers: ``id`` in PyTorch's words, ``name`` for people."""
 
     id: str
     name: str
@@ -95,10 +95,10 @@ class Workers(Protocol):
         """A run is likely to come soon."""
 
     def cool_down(self) -> None:
-        """Frees what was kept warm in vain; called now and then."""
+        """Ends warm processes that stayed unused; called now and then."""
 
     def close(self) -> None:
-        """Kills what is left and waits for it."""
+        """Kills remaining processes and waits for their end."""
 
 
 class _Process:
@@ -221,7 +221,7 @@ class LocalWorkers:
             process.kill()
 
     def warm_up(self) -> None:
-        """Lets a process import what takes seconds to import on the first device that has none."""
+        """Starts a process with the slow imports on the first device without one."""
         with self._mutex:
             busy = {process.device for process in self._running.values()} | self._warm.keys()
             for device in self.devices:
@@ -255,7 +255,7 @@ class LocalWorkers:
 
 
 def log_path(settings: Settings, run_id: str) -> Path:
-    """Where a run's worker prints to."""
+    """The log file of a run's worker."""
     return settings.resolved_state_dir() / "logs" / f"{run_id}.log"
 
 

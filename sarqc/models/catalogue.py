@@ -22,7 +22,7 @@ HUB_FILES = ["*.json", "*.safetensors", "tokenizer.model"]  # never pickles, nev
 
 
 class ModelEntry(BaseModel):
-    """One model as a form offers it; ``suggested`` is a recipe to begin with."""
+    """A model as offered by the form; ``suggested`` is a recipe to begin with."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -79,7 +79,7 @@ def embedded_models(settings: Settings) -> dict[str, tuple[Path, EmbeddedModel]]
 
 
 def offered(settings: Settings) -> list[ModelEntry]:
-    """What a form lists: embedded models first, then local checkpoints that can be read, then Hub names."""
+    """The models of the form: embedded models first, then readable local checkpoints, then Hub names."""
     entries = []
     for name, (folder, model) in embedded_models(settings).items():
         entries.append(
@@ -172,7 +172,7 @@ class NotCached(Exception):
 
 
 def ask_hub(model: str, revision: str | None, settings: Settings) -> None:
-    """Returns when the Hub answers that it has the model; raises ``NotFound`` or ``Unreachable`` in time."""
+    """Returns if the Hub has the model; raises ``NotFound`` or ``Unreachable`` in time."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import OfflineModeIsEnabled, RepositoryNotFoundError, RevisionNotFoundError
 
@@ -200,7 +200,7 @@ def ask_hub(model: str, revision: str | None, settings: Settings) -> None:
 
 
 def checkpoint_of(model: str, revision: str | None, settings: Settings, *, download: bool = False) -> Checkpoint | None:
-    """A model's checkpoint without its weights; None for one that the Hub has, this host has not and may not fetch."""
+    """A model's checkpoint without its weights; None for a Hub model not on this host that may not be fetched."""
     try:
         return read_checkpoint(fetch(model, revision, settings, download=download))
     except NotCached:

@@ -62,7 +62,7 @@ class Checkpoint:
         return sum(prod(shape) * _BYTES.get(self.dtypes[name], 4) for name, shape in self.shapes.items())
 
     def experts(self, block: int) -> int | None:
-        """How many experts a block chooses among, as the rows of its router say; None for a dense block."""
+        """Number of a block's experts, the rows of its router; None for a dense block."""
         family = self.family
         shape = self.shapes.get(f"{family.in_file(f'{family.blocks}.{block}.{family.router}')}.weight")
         if shape is None and (family.dense or not family.mixture):
@@ -72,7 +72,7 @@ class Checkpoint:
         return shape[0]
 
     def groups(self, block: int) -> tuple[InputGroup, ...]:
-        """The linears of a block by the tensor that they read."""
+        """The linears of a block, grouped by the tensor they read."""
         family, groups = self.family, self.family.groups(self.experts(block))
         if not family.optional:
             return groups
@@ -87,7 +87,7 @@ class Checkpoint:
 
     @cached_property
     def layers(self) -> list[LayerInfo]:
-        """The linears that will be quantized. Raises ``Refused`` when one that the family must have is missing."""
+        """The linears to be quantized. Raises ``Refused`` where a linear required by the family is missing."""
         found = []
         for block in range(self.n_blocks):
             for path in (path for group in self.groups(block) for path in group.linears):
@@ -99,7 +99,7 @@ class Checkpoint:
         return found if self.only is None else [layer for layer in found if layer.name == self.only]
 
     def restricted(self, only: str | None) -> Checkpoint:
-        """The same with one linear to be quantized, by its full name, or all. Raises ``Refused`` for no such name."""
+        """The same with a single linear to quantize, by full name, or all. Raises ``Refused`` for an unknown name."""
         if only is None:
             return self
         alone = replace(self, only=only)

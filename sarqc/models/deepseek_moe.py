@@ -122,7 +122,7 @@ class DeepseekMLP(nn.Module):
 
 
 class DeepseekRouter(nn.Module):
-    """Which experts a token goes to, and how much each counts."""
+    """The experts of each token and their weights."""
 
     def __init__(self, config: DeepseekConfig) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class DeepseekExperts(nn.ModuleList):
         self.act_fn = ACT2FN[config.hidden_act]
 
     def forward(self, tokens: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
-        """tokens (N, D); the experts of each and how much they count, (N, k) each -> (N, D)."""
+        """tokens (N, D); their experts and the experts' weights, (N, k) each -> (N, D)."""
         # Pairs of token and expert, in the order of the experts; within an expert, in that of the tokens.
         order = chosen.flatten().argsort(stable=True)
         counts = chosen.flatten().bincount(minlength=len(self)).tolist()
@@ -165,7 +165,7 @@ class DeepseekExperts(nn.ModuleList):
 
 
 class DeepseekMoE(nn.Module):
-    """Routed experts, weighted, and the shared ones, which take every token and aren't weighted."""
+    """Routed experts, weighted, and shared experts, which take every token without a weight."""
 
     def __init__(self, config: DeepseekConfig) -> None:
         super().__init__()
@@ -194,7 +194,7 @@ class DeepseekDecoderLayer(LlamaDecoderLayer):
 
 
 class _Deepseek(PreTrainedModel):
-    """What both models below say of themselves where LLaMA's would be wrong."""
+    """Declarations of both models below that differ from LLaMA's."""
 
     config_class = DeepseekConfig
     _no_split_modules = ["DeepseekDecoderLayer"]  # noqa: RUF012 - as transformers declares it
@@ -234,6 +234,6 @@ class DeepseekForCausalLM(_Deepseek, LlamaForCausalLM):
 
 
 def register() -> None:
-    """Makes transformers' automatic classes find these. As often as one likes."""
+    """Registers these classes with transformers' automatic ones; harmless when repeated."""
     AutoConfig.register(DeepseekConfig.model_type, DeepseekConfig, exist_ok=True)
     AutoModelForCausalLM.register(DeepseekConfig, DeepseekForCausalLM, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What a model looks like from outside: one declarative entry for each family, no code.
+"""Models from outside: a declarative entry for each family, no code.
 
 Nothing here imports torch: the web process reads it to plan a run.
 """
@@ -64,19 +64,19 @@ class Family:
     loader_note: str = ""  # what a reader of its checkpoints must do, beyond from_pretrained
 
     def groups(self, n_experts: int | None) -> tuple[InputGroup, ...]:
-        """The input groups of a block with so many experts, or of a dense one (None)."""
+        """The input groups of a block with ``n_experts`` experts, or of a dense block (None)."""
         if n_experts is None:
             return self.dense
         return tuple(whole for group in self.mixture for whole in _for_each_expert(group, n_experts))
 
     def in_file(self, path: str) -> str:
-        """What checkpoints call the module, or the expert's linear, at a path."""
+        """The name in checkpoints of the module, or the expert's linear, at a path."""
         for part, spelling in self.in_files:
             path = path.replace(part, spelling)
         return path
 
     def expert_of(self, path: str) -> int | None:
-        """The number of the expert that a path is about, None for others."""
+        """The number of the expert in a path; None for other paths."""
         _, _, rest = path.partition(f"{self.experts}.")
         number = rest.partition(".")[0]
         return int(number) if number.isdigit() else None

@@ -1,4 +1,4 @@
-"""Channel scales that the operation before takes up: who can, for which channels, and the modules afterwards.
+"""Channel scales taken up by the operation before: which operations can, for which channels, and the modules after it.
 
 Linears that read x get W · s̃ in place of W, and what makes x is divided by s̃: the same model, up to rounding.
 
@@ -20,15 +20,15 @@ from sarqc.models.linears import bias_of, weight_of
 
 
 class ScaledLayer(Protocol):
-    """What is written back of a quantized linear."""
+    """The parts of a quantized linear to be written back."""
 
     @property
     def channel_scale(self) -> Tensor | None:
-        """s̃ (I,) that its columns were multiplied by, None for 1."""
+        """s̃ (I,), the factor of its columns; None for 1."""
 
     @property
     def row_scale(self) -> Tensor | None:
-        """(O,) that its rows were divided by, None for 1."""
+        """(O,), the divisor of its rows; None for 1."""
 
     def stored(self) -> Tensor:
         """The weight (O, I) with both scales taken up by others."""
@@ -47,7 +47,7 @@ class Fold:
     ties: Tensor
 
     def source_scale(self, channel_scale: Tensor) -> Tensor:
-        """What the rows of the source are to be divided by: channel_scale (I,), equal where tied -> (R,)."""
+        """Divisors of the source's rows: channel_scale (I,), equal where tied -> (R,)."""
         scale = channel_scale.new_empty(int(self.ties.max()) + 1)
         scale[self.ties.to(scale.device)] = channel_scale
         return scale
@@ -77,7 +77,7 @@ def channel_ties(rows: int, channels: int, head_dim: int) -> Tensor | None:
 
 
 def take_up(module: nn.Module, scale: Tensor, storage_dtype: torch.dtype) -> None:
-    """Divides what a norm or a linear puts out by scale (R,), in place: its weight and bias, rounded to a dtype.
+    """Divides the output of a norm or a linear by scale (R,), in place: its weight and bias, rounded to a dtype.
 
     Raises ``NumericalError`` where that dtype is too narrow.
     """
@@ -153,7 +153,7 @@ def _shared_scale(group: InputGroup, layers: Mapping[str, ScaledLayer]) -> Tenso
 
 
 def _check_source(group: InputGroup, source: str, layers: Mapping[str, ScaledLayer]) -> None:
-    """Raises ``Refused`` unless the rows of a linear were divided by what its readers' columns were multiplied by."""
+    """Raises ``Refused`` unless the divisors of a linear's rows are the factors of its readers' columns."""
     scale, row_scale = _shared_scale(group, layers), layers[source].row_scale
     if scale is None and row_scale is None:
         return

@@ -1,4 +1,4 @@
-"""A linear seen from outside: a module's weight, or an expert's slice of a tensor that holds those of all experts.
+"""A linear seen from outside: a module's weight, or an expert's slice of the tensor of all experts.
 
 transformers keeps the experts of a mixture in two parameters, ``gate_up_proj`` (E, 2F, D), of each expert first the
 gate's F rows and then those of the other factor, and ``down_proj`` (E, D, F). Checkpoints and everything here know each
@@ -19,7 +19,7 @@ _PARTS = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}
 
 
 def weight_of(block: nn.Module, path: str) -> Tensor:
-    """The weight (O, I) of the linear, or of the norm (I,), at a path within a block: the model's own memory."""
+    """The weight (O, I) of the linear, or (I,) of the norm, at a path within a block: the model's own memory."""
     container, number, name = _split(path)
     if number is None or not _is_fused(experts := block.get_submodule(container)):
         return block.get_submodule(path).get_parameter("weight")
@@ -61,7 +61,7 @@ def as_parameters(block: nn.Module, weights: Mapping[str, Tensor]) -> dict[str, 
 
 
 def slices_of(parameter: str, n_experts: int) -> list[tuple[str, ...]]:
-    """For each expert the paths of the linears that a fused parameter holds, one under the other."""
+    """For each expert the paths of the linears in a fused parameter, in the order of its rows."""
     container, _, name = parameter.rpartition(".")
     return [tuple(f"{container}.{expert}.{part}" for part in _PARTS[name]) for expert in range(n_experts)]
 

@@ -54,7 +54,7 @@ class LoadedModel:
 
     @property
     def vocabulary(self) -> int:
-        """How many tokens the model chooses among."""
+        """Size of the vocabulary."""
         return int(self.model.config.vocab_size)
 
     def blocks(self) -> nn.ModuleList:
@@ -73,7 +73,7 @@ class LoadedModel:
 
     @contextmanager
     def at(self, block: nn.Module, *, changes: bool = False) -> Iterator[nn.Module]:
-        """Within, the block's weights are there; ``changes``: what they are at the end is to be kept."""
+        """A context in which the block has its weights; with ``changes`` their values at its end are kept."""
         if self.streaming is None:
             yield block
         else:
@@ -87,7 +87,7 @@ class LoadedModel:
         return {name: tensor.detach().clone() for name, tensor in self.blocks().state_dict().items()}
 
     def restore(self, weights: dict[str, Tensor]) -> None:
-        """Puts the blocks back as they were when ``weights`` was called, which was while the model was float."""
+        """Puts the blocks back to their state at the call of ``weights``, when the model was float."""
         if self.streaming is not None:
             self.streaming.forget_changes()
         else:
@@ -164,7 +164,7 @@ def _without_weights(checkpoint: Checkpoint, dtype: torch.dtype) -> PreTrainedMo
 
 
 def _experts(checkpoint: Checkpoint, dtype: torch.dtype) -> dict[str, str]:
-    """How transformers is to compute experts: its default is a kernel that takes neither every size nor float64."""
+    """The implementation of experts in transformers: the default kernel takes neither every size nor float64."""
     shapes = [layer.shape for layer in checkpoint.layers if layer.expert is not None]
     takes = dtype != torch.float64 and all(size * dtype.itemsize % 16 == 0 for shape in shapes for size in shape)
     return {} if takes else {"experts_implementation": "eager"}

@@ -1,4 +1,4 @@
-"""Blocks whose weights are in memory only while they are used: from the checkpoint's files, or as they were changed."""
+"""Blocks with their weights in memory only during use: from the checkpoint's files, or as changed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Streaming:
 
     @contextmanager
     def at(self, block: nn.Module, *, changes: bool = False) -> Iterator[None]:
-        """Within, the block has its weights; ``changes``: what they are at the end is what it has from then on."""
+        """A context in which the block has its weights; with ``changes`` it keeps their values at the end."""
         if block in self._held:  # the outer one brought them and will take them away
             yield
             return
@@ -66,7 +66,7 @@ class Streaming:
                 put(block, name, torch.empty_like(parameter, device="meta"))
 
     def forget_changes(self) -> None:
-        """Every block has the weights of the checkpoint again."""
+        """Gives every block the weights of the checkpoint again."""
         for path in self._changed.values():
             path.unlink()
         self._changed.clear()

@@ -1,4 +1,4 @@
-"""The walk of some sequences from block to block.
+"""Sequences walking from block to block.
 
 Axes: B sequences of a batch, T tokens of a sequence, D hidden size, V vocabulary.
 """
@@ -42,7 +42,7 @@ class BlockWalk:
                 self._arguments = _arguments_of(model, loaded.blocks(), sequences[:1].to(loaded.device))
 
     def through(self, block: nn.Module, hidden: Tensor) -> Tensor:
-        """What the block makes of states (B, T, D)."""
+        """The outputs of the block for states (B, T, D)."""
         states: Tensor = block(hidden, **self._arguments[block])
         return states
 
@@ -57,7 +57,7 @@ class BlockWalk:
         return call
 
     def outputs(self, block: nn.Module) -> list[Tensor]:
-        """What the block makes of the current states, which stay as they are."""
+        """The outputs of the block for the current states, which are not changed."""
         with torch.no_grad():
             return [self.through(block, hidden) for hidden in self.hidden]
 
@@ -82,7 +82,7 @@ def logits_of(loaded: LoadedModel, sequences: Tensor) -> Iterator[Tensor]:
 
 
 def _arguments_of(model: PreTrainedModel, blocks: nn.ModuleList, sequence: Tensor) -> dict[nn.Module, dict[str, Any]]:
-    """What the model gives each block beside the states, for all sequences as long as this one (1, T).
+    """The arguments of each block beside the states, for all sequences of the length of this one (1, T).
 
     Asked of the model's own forward pass, in which the blocks only write down how they are called: masks of sliding
     windows, and which blocks have one, are decided there, differently from family to family, and nothing of it has to

@@ -1,4 +1,4 @@
-"""The weights of a checkpoint, read from memory-mapped safetensors files when they are wanted."""
+"""The weights of a checkpoint, read from memory-mapped safetensors files on demand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sarqc.models.linears import is_fused_parameter, slices_of
 
 
 class WeightFiles:
-    """Tensors by the names that they have in the files. Nothing is read before it is asked for."""
+    """Tensors by their names in the files, read on demand."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
@@ -24,7 +24,7 @@ class WeightFiles:
         self._files: dict[Path, Any] = {}
 
     def read(self, name: str) -> Tensor:
-        """One tensor, on the CPU, in the dtype that it is stored in."""
+        """A tensor on the CPU, in its stored dtype."""
         path = self._checkpoint.files[name]
         if path not in self._files:
             self._files[path] = self._open.enter_context(safetensors.safe_open(path, "pt"))
@@ -32,7 +32,7 @@ class WeightFiles:
         return tensor
 
     def fill(self, model: nn.Module, path: str, device: torch.device, dtype: torch.dtype) -> None:
-        """Gives the parameters of the module at a path, which have none yet or others, the values of the files.
+        """Fills the parameters of the module at a path with the values of the files.
 
         Raises ``Refused`` for a tensor that is missing or of another shape.
         """
@@ -63,6 +63,6 @@ class WeightFiles:
 
 
 def put(module: nn.Module, name: str, value: Tensor) -> None:
-    """Makes a tensor the parameter of that name, wherever it was before."""
+    """Makes a tensor the parameter of that name, in place of any former one."""
     parent, _, last = name.rpartition(".")
     module.get_submodule(parent).register_parameter(last, nn.Parameter(value, requires_grad=False))

@@ -214,7 +214,7 @@ export interface Carrier {
   note: string;
 }
 
-/** One model as a form offers it; `suggested` is a recipe to begin with. */
+/** A model as offered by the form; `suggested` is a recipe to begin with. */
 export interface ModelEntry {
   name: string;
   title: string;
