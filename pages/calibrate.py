@@ -73,6 +73,6 @@ PAGE = Page(
     "/calibrate",
     build,
     scripts=(SCRIPT,),
-    styles=("calibrate", "run", "texts", "experts"),
+    styles=("calibrate", "run", "texts"),
     draws=True,
 )

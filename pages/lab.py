@@ -68,4 +68,4 @@ def build(settings: Settings) -> None:
         part(NUMBERS, classes="area-numbers")
 
 
-PAGE = Page("Lab", "/", build, scripts=("charts/plot_host.js", "lab/lab_page.js"), styles=("lab", "states"), draws=True)
+PAGE = Page("Lab", "/", build, scripts=("charts/plot_host.js", "lab/lab_page.js"), styles=("lab",), draws=True)

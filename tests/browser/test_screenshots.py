@@ -23,17 +23,10 @@ def picture(page: Any, name: str, *, full: bool = False) -> None:
     page.screenshot(path=IMAGES / f"{name}.png", full_page=full)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pictures_of_the_lab(open_page, scheme):
-    page = open_page("/", height=830, color_scheme=scheme)
+def test_pictures_of_the_lab(open_page):
+    page = open_page("/", height=830, color_scheme="light")
     page.wait_for_selector('[data-plot="lab-map"][data-drawn]')
-    picture(page, f"lab-{scheme}")
-
-
-def test_pictures_of_a_phone(open_page):
-    page = open_page("/", width=390, height=844, color_scheme="light", device_scale_factor=2)
-    page.wait_for_selector('[data-plot="lab-map"][data-drawn]')
-    picture(page, "phone")
+    picture(page, "lab-light")
 
 
 def test_pictures_of_a_finished_calibration(app: App, open_page):

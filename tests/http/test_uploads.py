@@ -18,7 +18,7 @@ from app import create_app
 from sarqc.settings import SITE, Settings
 from sarqc.study.document import Study
 from sarqc.web import uploads
-from tests.former_studies import ARCHIVES
+from tests.former_studies import former_files
 from tests.http.conftest import assert_error, write_study
 from tests.jobs.fake_runs import recipe
 from tests.jobs.helpers import until
@@ -101,8 +101,7 @@ def resealed(files: Files, change: Callable[[bytes], bytes]) -> Files:
 
 def former(files: Files, change: Callable[[Files], Files]) -> Files:
     """A study of version 3 instead, changed."""
-    with zipfile.ZipFile(ARCHIVES / "v3.zip") as archive:
-        return change({name: archive.read(name) for name in archive.namelist()})
+    return change(former_files("v3"))
 
 
 def former_array(files: Files) -> str:

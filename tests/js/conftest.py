@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
-
-HERE = Path(__file__).parent
 
 
 def node() -> str:
@@ -28,26 +26,31 @@ class ScriptFile(pytest.File):
     """A file of tests; it is run when it is collected, since only node knows what is in it."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        command = [node(), "--test-reporter", HERE / "reporter.js", self.path]
+        command = [node(), "--test", "--test-reporter", "junit", self.path]
         environment = {name: value for name, value in os.environ.items() if name != "NODE_TEST_CONTEXT"}
         done = subprocess.run(
             [str(part) for part in command], capture_output=True, text=True, timeout=120, check=False, env=environment
         )
-        tests = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-        if not tests:
+        try:
+            cases = list(ElementTree.fromstring(done.stdout).iter("testcase"))
+        except ElementTree.ParseError:
+            cases = []
+        if not cases:
             raise self.CollectError(f"{self.path.name}: node ran no test\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-        for test in tests:
-            yield ScriptTest.from_parent(self, name=test["name"], test=test)
+        for case in cases:
+            failure = case.find("failure")
+            error = None if failure is None else f"{failure.get('message')}\n{failure.text}"
+            yield ScriptTest.from_parent(self, name=case.get("name", "?"), error=error)
 
 
 class ScriptTest(pytest.Item):
-    def __init__(self, *, test: dict[str, Any], **kwargs: Any) -> None:
+    def __init__(self, *, error: str | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.test = test
+        self.error = error
 
     def runtest(self) -> None:
-        if not self.test["passed"]:
-            raise AssertionError(self.test["error"])
+        if self.error is not None:
+            raise AssertionError(self.error)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str:
         return str(excinfo.value)

@@ -11,8 +11,8 @@ import {
   readPicks,
   toyChannels,
 } from "../../assets/js/learn/channels.js";
-import { wayOf } from "../../assets/js/learn/keyboard.js";
 import { contour, state as latticeState, readTokens, start } from "../../assets/js/learn/lattice.js";
+import { wayOf } from "../../assets/js/learn/learn_page.js";
 import { normals } from "../../assets/js/learn/random.js";
 import { bestOf, column } from "../../assets/js/learn/shipped_study.js";
 import { everyPair, roundEven, statisticsOf, winners } from "../../assets/js/learn/solver.js";

@@ -8,7 +8,6 @@ import { isLocked, link, note } from "../base/link.js";
 import { onTheme } from "../base/theme.js";
 import { common, unknownHere } from "./address.js";
 import * as channels from "./channels.js";
-import { wayOf } from "./keyboard.js";
 import * as lattice from "./lattice.js";
 import * as layer from "./layer.js";
 import * as model from "./model.js";
@@ -91,4 +90,19 @@ export function mount(element) {
   stages[tour.step].read(location.search);
   tell(unknownHere(link));
   render();
+}
+
+/**
+ * Which way a key leads: 1 for → and space, −1 for ← and shift with space, 0 where it belongs to what has the focus.
+ * @param {Pick<KeyboardEvent, "key"|"shiftKey"|"altKey"|"ctrlKey"|"metaKey"|"defaultPrevented"|"target">} event
+ */
+export function wayOf(event) {
+  if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) return 0;
+  const focused = /** @type {Partial<Element>|null} */ (event.target); // the document has no closest
+  const own = (/** @type {string} */ selector) => Boolean(focused?.closest?.(selector));
+  if (own("input, select, textarea, [contenteditable], [role=slider]")) return 0;
+  if (event.key === "ArrowRight" && !event.shiftKey) return 1;
+  if (event.key === "ArrowLeft" && !event.shiftKey) return -1;
+  if (event.key === " " && !own("button, summary, a, [role=checkbox], .table-scroll")) return event.shiftKey ? -1 : 1;
+  return 0;
 }
