@@ -91,7 +91,8 @@ def test_tokens_of_experts_are_a_map_a_table_and_words(open_page):
 
 RUN = """async ([blocks, experts]) => {
   const scripts = document.querySelector('meta[name=assets]').content + '/js';
-  const { RunMatrix } = await import(scripts + '/calibrate/run_matrix.js');
+  const { render } = await import(scripts + '/base/html.js');
+  const { runMatrix } = await import(scripts + '/calibrate/run_matrix.js');
   const State = await import(scripts + '/calibrate/run_state.js');
   const layers = [];
   for (let block = 0; block < blocks; block += 1) {
@@ -100,13 +101,14 @@ RUN = """async ([blocks, experts]) => {
     for (let expert = 0; expert < experts; expert += 1)
       for (const module of ["experts.up_proj", "experts.down_proj"]) add(module, expert);
   }
-  const [place, inner] = [document.createElement("div"), document.createElement("div")];
-  place.className = "matrix";
-  document.body.append(place, inner);
-  const matrix = new RunMatrix(place, inner);
+  const place = document.createElement("div");
+  document.body.append(place);
+  let chosen = null;
+  const choose = (block) => { chosen = block; draw(); };
+  const draw = () => render(runMatrix({ said: state, isRunning: true, chosen, choose }), place);
   const started = { type: "started", seq: 1, model: "m", device: "cpu", layers, finished_layers: 0 };
   let state = State.reduce(State.initial(), started);
-  matrix.draw(state, true);
+  draw();
   const half = Math.ceil(layers.length / 2) + 1;
   for (let index = 0; index < half; index += 1) {
     const report = { relative_recon: index === 1 ? null : 0.1, n_tokens: index === 1 ? 0 : 5 };
@@ -114,14 +116,15 @@ RUN = """async ([blocks, experts]) => {
     state = State.reduce(state, { type: "layer_done", seq: index + 2, name, index, report, seconds: 1 });
   }
   const begun = performance.now();
-  matrix.draw(state, true);
+  draw();
   const took = performance.now() - begun;
   const titles = [...place.querySelectorAll("button")].map((one) => one.title);
+  const [matrix, inner] = place.children;
   const now = inner.textContent;
   place.querySelector("button").click();
-  const chosen = inner.textContent;
+  const picked = inner.textContent;
   const starved = inner.querySelectorAll(".is-starved").length;
-  return { took, titles, now, chosen, starved, cells: place.childElementCount };
+  return { took, titles, now, picked, starved, cells: matrix.childElementCount };
 }"""
 
 
@@ -137,7 +140,7 @@ def test_a_dense_study_shows_nothing_of_experts_and_those_of_a_run_share_cells(o
     )
     assert small["titles"][2].endswith("3 experts: not yet")
     assert small["now"].startswith("Experts of block 1")
-    assert small["chosen"].startswith("Experts of block 0")
+    assert small["picked"].startswith("Experts of block 0")
     assert small["starved"] == 1
     large = page.evaluate(RUN, [48, 128])
     assert large["cells"] < 200

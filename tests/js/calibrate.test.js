@@ -41,8 +41,8 @@ test("a run can be begun with a plan that is whole, and only then", () => {
 test("a run that the server would not begin can be tried again", () => {
   const tried = after({ type: "planned", plan }, { type: "starting" });
   assert.equal(tried.canStart, false);
-  const told = reduce(tried, { type: "not started", refusal });
-  assert.deepEqual([told.canStart, told.refusal], [true, refusal]);
+  const again = reduce(tried, { type: "not started", refusal });
+  assert.deepEqual([again.canStart, again.refusal], [true, refusal]);
 });
 
 test("the title is that of the run that is shown", () => {

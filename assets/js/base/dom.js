@@ -1,83 +1,7 @@
 /**
- * Making elements. Text always goes in as text: nothing here parses markup.
+ * What pages do with the document beside drawing: waiting for an element, saying a word, saving a file.
  * @module dom
  */
-
-export { copy } from "./clipboard.js";
-
-/**
- * An element with attributes and children. `class`, `dataset` and `on` (event → handler) are understood; attributes
- * whose value is null, undefined or false are left out.
- * @param {string} tag
- * @param {Object<string, any>} [attributes]
- * @param {...any} children
- * @returns {HTMLElement}
- */
-export function h(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes ?? {})) {
-    if (value === null || value === undefined || value === false) continue;
-    if (name === "on") for (const [event, handler] of Object.entries(value)) element.addEventListener(event, handler);
-    else if (name === "dataset") Object.assign(element.dataset, value);
-    else element.setAttribute(name, value === true ? "" : String(value));
-  }
-  fill(element, ...children);
-  return element;
-}
-
-/**
- * Replaces all children of an element.
- * @template {Element} E
- * @param {E} element
- * @param {...any} children
- * @returns {E}
- */
-export function fill(element, ...children) {
-  element.replaceChildren(...nodes(children));
-  return element;
-}
-
-/** @param {any[]} children @returns {Node[]} */
-const nodes = (children) =>
-  children
-    .flat(Infinity)
-    .filter((child) => child !== null && child !== undefined && child !== false)
-    .map((child) => (child instanceof Node ? child : document.createTextNode(String(child))));
-
-/**
- * As `fill`, for words that change often: where only texts differ, the elements stay and take the new texts. Nothing is
- * then taken out of the page, which would make the browser match all its styles again.
- * @template {Element} E
- * @param {E} element
- * @param {...any} children
- * @returns {E}
- */
-export function refill(element, ...children) {
-  const [before, after] = [[...element.childNodes], nodes(children)];
-  if (before.length === after.length && before.every((node, index) => alike(node, after[index])))
-    before.forEach((node, index) => takeTexts(node, after[index]));
-  else element.replaceChildren(...after);
-  return element;
-}
-
-/** @param {Node} a @param {Node} b @returns {boolean} */
-function alike(a, b) {
-  if (a.nodeName !== b.nodeName || a.childNodes.length !== b.childNodes.length) return false;
-  if (!(a instanceof Element && b instanceof Element)) return true;
-  if (
-    a.attributes.length !== b.attributes.length ||
-    [...a.attributes].some(({ name, value }) => b.getAttribute(name) !== value)
-  )
-    return false;
-  return [...a.childNodes].every((child, index) => alike(child, b.childNodes[index]));
-}
-
-/** @param {Node} to @param {Node} from */
-function takeTexts(to, from) {
-  if (!(to instanceof Text && from instanceof Text))
-    to.childNodes.forEach((child, index) => takeTexts(child, from.childNodes[index]));
-  else if (to.data !== from.data) to.data = from.data;
-}
 
 /**
  * Sets the text of an element only when it differs, so that screen readers are not told twice.
@@ -149,19 +73,4 @@ export function download(name, text, type = "text/csv;charset=utf-8") {
   const url = URL.createObjectURL(new Blob([text], { type }));
   saveAs(name, url);
   setTimeout(() => URL.revokeObjectURL(url), 1000);
-}
-
-/**
- * An error in its three parts, as a block that every page shows alike.
- * @param {import("./problem.js").Trouble} trouble
- * @param {Object<string, any>} [attributes]
- */
-export function problem({ what, where, remedy }, attributes = {}) {
-  return h(
-    "div",
-    { class: "problem", role: "alert", "data-testid": "problem", ...attributes },
-    h("p", { class: "problem-what" }, what || "Something went wrong"),
-    where ? h("p", { class: "problem-where" }, where) : null,
-    remedy ? h("p", { class: "problem-remedy" }, remedy) : null,
-  );
 }

@@ -6,3 +6,15 @@
 
 export { repeat } from "../../vendor/lit-html/directives/repeat.js";
 export { html, nothing, render, svg } from "../../vendor/lit-html/lit-html.js";
+
+import { render } from "../../vendor/lit-html/lit-html.js";
+
+/**
+ * The element of a template that is drawn once.
+ * @param {import("../../vendor/lit-html/lit-html.js").TemplateResult} template
+ */
+export function made(template) {
+  const place = document.createElement("div");
+  render(template, place);
+  return /** @type {HTMLElement} */ (place.firstElementChild);
+}

@@ -4,157 +4,134 @@
  * @module run_matrix
  */
 
-import { fill, h } from "../base/dom.js";
 import { count, duration, format } from "../base/format.js";
+import { html, nothing } from "../base/html.js";
 import * as State from "./run_state.js";
 
-export class RunMatrix {
-  /** @param {HTMLElement} place of the matrix @param {HTMLElement} inner of the experts of one block */
-  constructor(place, inner) {
-    this.place = place;
-    this.inner = inner;
-    this.layers = null;
-    this.chosen = null; // row of the block whose experts the person wants to see
-    this.shown = null; // row of the block whose experts are shown
-  }
+/** @import { Layer, RunProgress } from "./run_state.js" */
+/** @typedef {ReturnType<typeof State.matrix>} Matrix */
+/** @typedef {ReturnType<typeof State.cellFacts>} CellFacts */
+/** @typedef {{said: RunProgress, isRunning: boolean}} Now what a run has said, and whether a layer is worked on */
 
-  /** @param {object} state @param {boolean} running whether a layer is worked on now */
-  draw(state, running) {
-    if (this.layers !== state.layers) this.build(state);
-    this.draws(this.cells, state, running);
-    this.place.setAttribute("aria-label", State.describeMatrix(state));
-    this.follow(state);
-    this.draws(this.experts ?? [], state, running);
-  }
+const WIDE = 14; // columns beyond which the matrix has no room for their names
+const WIDE_EXPERTS = 40; // experts beyond which their cells touch
+const NAMED_EXPERTS = 16; // experts beyond which there is no room for their numbers
 
-  /** The empty matrix. A cell of several layers is a button. */
-  build(state) {
-    this.layers = state.layers;
-    this.map = State.matrix(state.layers);
-    this.chosen = this.shown = this.experts = null;
-    const { rows, columns, cells } = this.map;
-    this.pooled = cells.some((row) => row.some((members) => members?.length > 1));
-    this.cells = [];
-    this.place.setAttribute("role", this.pooled ? "group" : "img");
-    this.place.style.setProperty("--columns", String(columns.length));
-    this.place.classList.toggle("is-wide", columns.length > 14);
-    this.inner.hidden = !this.pooled;
-    fill(
-      this.place,
-      columns.length > 14 || !columns.length
-        ? null
-        : [h("span", {}), columns.map((name) => h("span", { class: "matrix-name" }, nameOf(name)))],
-      rows.map((block, row) => [
-        columns.length ? h("span", { class: "matrix-block" }, block) : null,
-        cells[row].map((members, column) => {
-          if (!members) return h("span", { class: "cell is-none" });
-          const many = members.length > 1;
-          const choose = () => {
-            this.chosen = row;
-            this.draw(this.state, this.running);
-          };
-          const element = h(
-            many ? "button" : "span",
-            many ? { class: "cell", type: "button", on: { click: choose } } : { class: "cell" },
-          );
-          this.cells.push({ element, members, kind: many ? `block ${block} ${columns[column]}` : null });
-          return element;
-        }),
-      ]),
-    );
-    if (!this.pooled) fill(this.inner);
-  }
+/** @type {WeakMap<Layer[], Matrix>} the thousands of layers of a mixture are laid out once */
+const laidOut = new WeakMap();
 
-  draws(cells, state, running) {
-    [this.state, this.running] = [state, running];
-    for (const cell of cells) {
-      const { element, members } = cell;
-      const facts = State.cellFacts(state, members);
-      const share = Math.round((100 * facts.done) / members.length);
-      const colour = facts.mean === null ? "" : State.shade(State.heat(facts.mean));
-      const background =
-        !facts.done || !colour
-          ? ""
-          : share === 100
-            ? colour
-            : `linear-gradient(to right, ${colour} ${share}%, var(--grid) ${share}%)`;
-      if (cell.background !== background) element.style.background = cell.background = background;
-      element.classList.toggle("is-starved", facts.done > 0 && facts.mean === null);
-      element.classList.toggle("is-now", running && members.some((index) => State.isCurrent(state, index)));
-      const title = cell.kind ? pooledTitle(cell.kind, facts, members.length, state) : titleOf(state, members[0]);
-      if (cell.title !== title) {
-        element.title = cell.title = title;
-        if (cell.kind) element.setAttribute("aria-label", title);
-      }
-    }
-  }
-
-  /** Shows the experts of the chosen block, or of the block that is worked on. */
-  follow(state) {
-    if (!this.pooled) return;
-    const at = state.layers[Math.min(state.results.size, state.layers.length - 1)];
-    const row = this.chosen ?? this.rowWithExperts(at.block);
-    if (row === this.shown) return;
-    this.shown = row;
-    const block = this.map.rows[row];
-    const { experts, modules, cells } = State.expertMatrix(state.layers, block);
-    this.experts = [];
-    const grid = h(
-      "div",
-      {
-        class: `matrix matrix-experts${experts.length > 40 ? " is-wide" : ""}`,
-        style: `--columns: ${experts.length}`,
-        role: "img",
-      },
-      experts.length > 16
-        ? null
-        : [h("span", {}), experts.map((expert) => h("span", { class: "matrix-name" }, expert))],
-      modules.map((module, line) => [
-        h("span", { class: "matrix-block" }, nameOf(module)),
-        cells[line].map((index) => {
-          const element = h("span", { class: index === null ? "cell is-none" : "cell" });
-          if (index !== null) this.experts.push({ element, members: [index], kind: null });
-          return element;
-        }),
-      ]),
-    );
-    grid.setAttribute("aria-label", `${experts.length} experts of block ${block}`);
-    fill(
-      this.inner,
-      h("p", { class: "legend" }, `Experts of block ${block}${experts.length > 16 ? `, 0 to ${experts.at(-1)}` : ""}`),
-      grid,
-    );
-  }
-
-  /** The row of a block, or of the next one that has experts. */
-  rowWithExperts(block) {
-    const has = (row) => this.map.cells[row].some((members) => members?.length > 1);
-    const start = this.map.rows.indexOf(block);
-    for (let row = start; row < this.map.rows.length; row += 1) if (has(row)) return row;
-    return this.map.rows.findIndex((_, row) => has(row));
-  }
+/** @param {Layer[]} layers */
+function matrixOf(layers) {
+  const matrix = laidOut.get(layers) ?? State.matrix(layers);
+  laidOut.set(layers, matrix);
+  return matrix;
 }
 
-const nameOf = (module) =>
-  module
-    .split(".")
-    .at(-1)
-    .replace(/_proj$/, "");
+/**
+ * The matrix and, for a mixture, the experts of one block.
+ * @param {Now & {chosen: number | null, choose: (block: number) => void}} options `chosen`: the block whose experts the
+ * person wants to see, instead of the one that is worked on
+ */
+export function runMatrix({ said, isRunning, chosen, choose }) {
+  const now = { said, isRunning };
+  const { rows, columns, cells } = matrixOf(said.layers);
+  const isPooled = cells.some((row) => row.some((members) => members && members.length > 1));
+  const isWide = columns.length > WIDE;
+  const names = columns.map((name) => html`<span class="matrix-name">${nameOf(name)}</span>`);
+  return html`<div class=${isWide ? "matrix is-wide" : "matrix"} role=${isPooled ? "group" : "img"}
+      style=${`--columns: ${columns.length}`} aria-label=${State.describeMatrix(said)} data-testid="matrix"
+      >${isWide || !columns.length ? nothing : html`<span></span>${names}`}${rows.map(
+        (block, row) =>
+          html`<span class="matrix-block">${block}</span>${cells[row].map((members, column) => {
+            if (!members) return html`<span class="cell is-none"></span>`;
+            if (members.length === 1) return layerCell(now, members[0]);
+            return pooledCell(now, members, `block ${block} ${columns[column]}`, () => choose(block));
+          })}`,
+      )}</div>
+    <div data-testid="matrix-experts" ?hidden=${!isPooled}>${isPooled ? expertsOf(now, chosen) : nothing}</div>`;
+}
 
-function titleOf(state, index) {
-  const result = state.results.get(index);
-  if (!result) return `${state.layers[index].name}: not yet`;
+/** @param {Now} now @param {number} index of the layer */
+function layerCell(now, index) {
+  const { name, style } = look(now, [index], State.cellFacts(now.said, [index]));
+  return html`<span class=${name} style=${style} title=${titleOf(now.said, index)}></span>`;
+}
+
+/**
+ * The layers that share a cell, as a button that shows them by themselves.
+ * @param {Now} now
+ * @param {number[]} members
+ * @param {string} words
+ * @param {() => void} choose
+ */
+function pooledCell(now, members, words, choose) {
+  const facts = State.cellFacts(now.said, members);
+  const { name, style } = look(now, members, facts);
+  const title = pooledTitle(words, members, facts, now.said);
+  return html`<button type="button" class=${name} style=${style} title=${title} aria-label=${title}
+    @click=${choose}></button>`;
+}
+
+/** The experts of the chosen block, or of the block that is worked on. @param {Now} now @param {number | null} chosen */
+function expertsOf(now, chosen) {
+  const { layers, results } = now.said;
+  const block = chosen ?? blockWithExperts(layers, layers[Math.min(results.size, layers.length - 1)].block);
+  const { experts, modules, cells } = State.expertMatrix(layers, block);
+  const named = experts.length <= NAMED_EXPERTS;
+  const numbers = experts.map((expert) => html`<span class="matrix-name">${expert}</span>`);
+  return html`<p class="legend">Experts of block ${block}${named ? nothing : `, 0 to ${experts.at(-1)}`}</p
+    ><div class=${`matrix matrix-experts${experts.length > WIDE_EXPERTS ? " is-wide" : ""}`} role="img"
+      style=${`--columns: ${experts.length}`} aria-label=${`${experts.length} experts of block ${block}`}
+      >${named ? html`<span></span>${numbers}` : nothing}${modules.map(
+        (module, line) =>
+          html`<span class="matrix-block">${nameOf(module)}</span>${cells[line].map((index) =>
+            index === null ? html`<span class="cell is-none"></span>` : layerCell(now, index),
+          )}`,
+      )}</div>`;
+}
+
+/** A block, or the next one that has experts. @param {Layer[]} layers @param {number} from */
+function blockWithExperts(layers, from) {
+  const { rows, cells } = matrixOf(layers);
+  const those = rows.filter((_, row) => cells[row].some((members) => members && members.length > 1));
+  return those.find((block) => block >= from) ?? those[0];
+}
+
+/**
+ * Class and style of a cell: the colour of the mean error, as far as its layers are solved.
+ * @param {Now} now
+ * @param {number[]} members
+ * @param {CellFacts} facts
+ */
+function look({ said, isRunning }, members, { done, mean }) {
+  const isNow = isRunning && members.some((index) => State.isCurrent(said, index));
+  const name = `cell${done && mean === null ? " is-starved" : ""}${isNow ? " is-now" : ""}`;
+  if (mean === null) return { name, style: nothing };
+  const colour = State.shade(State.heat(mean));
+  const share = Math.round((100 * done) / members.length);
+  const ground = `linear-gradient(to right, ${colour} ${share}%, var(--grid) ${share}%)`;
+  return { name, style: `background: ${share === 100 ? colour : ground}` };
+}
+
+/** @param {string} module */
+const nameOf = (module) => module.replace(/^.*\./, "").replace(/_proj$/, "");
+
+/** @param {RunProgress} said @param {number} index */
+function titleOf(said, index) {
+  const result = said.results.get(index);
+  if (!result) return `${said.layers[index].name}: not yet`;
   if (result.tokens === 0) return `${result.name}: no calibration token reached it`;
   const from = result.cached ? ", from disk" : `, ${duration(result.seconds)}`;
   return `${result.name}: reconstruction error ${format(result.recon, "error")}${from}`;
 }
 
-function pooledTitle(kind, { done, mean, worst, at, starved }, total, state) {
-  if (!done) return `${kind}, ${total} experts: not yet`;
+/** @param {string} words @param {number[]} members @param {CellFacts} facts @param {RunProgress} said */
+function pooledTitle(words, members, { done, mean, worst, at, starved }, said) {
+  if (!done) return `${words}, ${members.length} experts: not yet`;
   const none = starved ? `, ${count(starved)} without tokens` : "";
   const errors =
-    mean === null
+    at === null
       ? ""
-      : `, mean error ${format(mean, "error")}, largest ${format(worst, "error")} in expert ${state.layers[at].expert}`;
-  return `${kind}: ${done} of ${total} experts solved${errors}${none}`;
+      : `, mean error ${format(mean, "error")}, largest ${format(worst, "error")} in expert ${said.layers[at].expert}`;
+  return `${words}: ${done} of ${members.length} experts solved${errors}${none}`;
 }

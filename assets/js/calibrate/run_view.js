@@ -23,7 +23,7 @@ import { wordsPart } from "../explorer/words_part.js";
 import { exportsCard } from "./exports_card.js";
 import { describe } from "./recipe_form.js";
 import { candidateStrip, recipeCard, reportCard } from "./report.js";
-import { RunMatrix } from "./run_matrix.js";
+import { runMatrix } from "./run_matrix.js";
 import * as State from "./run_state.js";
 
 /** @import { Trouble } from "../base/problem.js" */
@@ -38,12 +38,13 @@ import * as State from "./run_state.js";
  * @property {Trouble | null} trouble the last request's
  * @property {boolean} isLost whether the stream is silent
  * @property {number | null} place in the queue, from 1
+ * @property {number | null} block whose experts were chosen to be shown
  * @property {readonly string[]} unfolded titles of the report's folds that were opened
  */
 /**
  * @typedef {{type: "opened", id: string} | {type: "closed"} | {type: "row", run: Run, place: number | null}
  *   | {type: "said", event: Record<string, any>} | {type: "stream", isLost: boolean}
- *   | {type: "trouble", error: Trouble} | {type: "unfolded", title: string}} Action
+ *   | {type: "trouble", error: Trouble} | {type: "unfolded", title: string} | {type: "block", block: number}} Action
  */
 
 const POLL_MS = 1500;
@@ -56,6 +57,7 @@ const nothingYet = () => ({
   trouble: null,
   isLost: false,
   place: null,
+  block: null,
   unfolded: [],
 });
 
@@ -74,16 +76,25 @@ export function reduce(shown, action) {
     case "row":
       return { ...shown, run: action.run, place: action.place, isLost: false, trouble: null };
     case "said":
-      return { ...shown, said: State.reduce(shown.said, action.event) };
+      return withSaid(shown, State.reduce(shown.said, action.event));
     case "stream":
       // A stream that has said its last word is closed by the server.
       return { ...shown, isLost: action.isLost && !isOver(shown) };
     case "trouble":
       return { ...shown, trouble: action.error };
+    case "block":
+      return { ...shown, block: action.block };
     case "unfolded":
       return shown.unfolded.includes(action.title) ? shown : { ...shown, unfolded: [...shown.unfolded, action.title] };
   }
 }
+
+/**
+ * Another attempt begins with layers of its own.
+ * @param {Shown} shown
+ * @param {RunProgress} said
+ */
+const withSaid = (shown, said) => ({ ...shown, said, block: said.layers === shown.said.layers ? shown.block : null });
 
 /** @param {Shown} shown */
 const isOver = ({ run, said }) => isAtRest(run?.state) || isAtRest(said.ended);
@@ -114,8 +125,6 @@ export function runView({ card, recipeCard: recipePlace, study, names, measured,
   let files = null;
   /** @type {Explorer | null} */
   let explorer = null;
-  /** @type {RunMatrix | null} */
-  let matrix = null;
   let [measuredOf, studyOf] = ["", ""]; // the run and the study whose further cards are filled
 
   /** Shows a run and follows it. @param {string} id @param {(run: Run) => void} [arrived] hears the run once it is there */
@@ -209,6 +218,9 @@ export function runView({ card, recipeCard: recipePlace, study, names, measured,
     },
   };
 
+  /** @param {number} block */
+  const choose = (block) => view.dispatch({ type: "block", block });
+
   /** @param {Shown} shown */
   function draw(shown) {
     const { id, run, said } = shown;
@@ -218,15 +230,11 @@ export function runView({ card, recipeCard: recipePlace, study, names, measured,
     const content = repeat(
       id ? [id] : [],
       (one) => one,
-      () => (shown.trouble && !run ? unreachable(shown.trouble, leave) : cardOf(shown, { folds, act, leave, files })),
+      () =>
+        shown.trouble && !run ? unreachable(shown.trouble, leave) : cardOf(shown, { folds, choose, act, leave, files }),
     );
     render(content, card);
-    const place = card.querySelector("[data-part=matrix]");
-    const inner = card.querySelector("[data-part=matrix-experts]");
-    if (!run || !(place instanceof HTMLElement) || !(inner instanceof HTMLElement)) return;
-    if (matrix?.place !== place) matrix = new RunMatrix(place, inner);
-    matrix.draw(said, run.state === "running");
-    if (isFinished) showFurther(run, said);
+    if (run && isFinished) showFurther(run, said);
   }
 
   /** What a finished run has in cards of its own. @param {Run} run @param {RunProgress} said */
@@ -270,7 +278,7 @@ async function placeInQueue(run) {
 }
 
 /** @typedef {{isOpen: (title: string) => boolean, open: (title: string) => void}} Folds */
-/** @typedef {{folds: Folds, act: (verb: "cancel" | "continue") => void, leave: () => void, files: {element: HTMLElement} | null}} Acts */
+/** @typedef {{folds: Folds, choose: (block: number) => void, act: (verb: "cancel" | "continue") => void, leave: () => void, files: {element: HTMLElement} | null}} Acts */
 
 /** @param {string} text @param {string} name @param {() => void} act @param {string} [kind] */
 const button = (text, name, act, kind = "quiet") =>
@@ -313,8 +321,7 @@ function cardOf(shown, acts) {
       <div data-testid="candidates">${
         candidates.length ? candidateStrip(candidates, State.bestCandidate(candidates)?.lam) : nothing
       }</div>
-      <div class="matrix" role="img" data-part="matrix" data-testid="matrix"></div>
-      <div data-part="matrix-experts" data-testid="matrix-experts" hidden></div>
+      ${runMatrix({ said, isRunning: run?.state === "running", chosen: shown.block, choose: acts.choose })}
       <p class="legend">Reconstruction error, calibration text: 0.001 <span class="ramp"></span> 1</p>
       <dl class="facts">${run ? factsOf(run, said) : nothing}</dl>
       <div class="run-buttons">${run ? buttons(run, acts) : nothing}</div>

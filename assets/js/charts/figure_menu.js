@@ -8,7 +8,7 @@
 import { asProblem } from "../base/client.js";
 import { download, saveAs } from "../base/dom.js";
 import { csv, format } from "../base/format.js";
-import { html, nothing, render } from "../base/html.js";
+import { html, made, nothing } from "../base/html.js";
 import { scrolling, table } from "../base/table.js";
 import { colour } from "../base/theme.js";
 import { scenesOf } from "./plotly_internals.js";
@@ -94,16 +94,6 @@ export function figureMenu(card, { file, table: numbers, picture = (kind) => plo
   );
   card.tools.append(button);
   card.root.append(menu);
-}
-
-/**
- * The element of a template.
- * @param {import("../../vendor/lit-html/lit-html.js").TemplateResult} template
- */
-function made(template) {
-  const place = document.createElement("div");
-  render(template, place);
-  return /** @type {HTMLElement} */ (place.firstElementChild);
 }
 
 /**

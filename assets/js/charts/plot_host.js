@@ -7,7 +7,7 @@
 /** @import { Binding, Figure, Opened, Point } from "./bind.js" */
 /** @import { Camera, Layout, Library, PlotElement, PlotPoint } from "./plotly.d.ts" */
 
-import { fill, h } from "../base/dom.js";
+import { html, nothing, render } from "../base/html.js";
 import { colour, onTheme } from "../base/theme.js";
 import { boundValue, figureAt, withColours } from "./bind.js";
 import { drawsScenes, localReferences, plotArea, quickenScenes, scenesOf } from "./plotly_internals.js";
@@ -95,6 +95,7 @@ export class PlotHost {
     this.width = 0;
     this.height = 0;
     this.narrow = false;
+    this.entitled = false;
     this.drawn = false;
     this.turning = false;
     this.webgl = true;
@@ -136,10 +137,22 @@ export class PlotHost {
     this.themed = null;
     this.moving = null;
     this.frame.classList.toggle("is-empty", !figure);
-    if (this.heading && figure?.title)
-      fill(this.heading, figure.title, figure.subtitle ? h("span", { class: "card-subtitle" }, figure.subtitle) : null);
+    if (figure?.title) {
+      const { title, subtitle } = figure;
+      this.entitle(html`${title}${subtitle ? html`<span class="card-subtitle">${subtitle}</span>` : nothing}`);
+    }
     this.say(figure ? "" : missing);
     this.describe(at);
+  }
+
+  /**
+   * Gives the card another title than the one that it came with.
+   * @param {unknown} content
+   */
+  entitle(content) {
+    if (!this.entitled) this.heading.replaceChildren();
+    this.entitled = true;
+    render(content, this.heading);
   }
 
   /**

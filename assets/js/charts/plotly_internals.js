@@ -8,7 +8,6 @@
  * @module plotly_internals
  */
 
-import { refill } from "../base/dom.js";
 import { setPath } from "./bind.js";
 import { heatmapPicture, isReadable } from "./heatmap_picture.js";
 
@@ -389,9 +388,38 @@ function words(element, text) {
   const pieces = tspans(text);
   if (!pieces) return null;
   return () => {
-    refill(element, pieces);
+    takeWords(element, pieces);
     element.setAttribute("data-unformatted", text);
   };
+}
+
+/**
+ * Puts words in the place of an element's. Where only texts differ, the elements stay and take the new texts: nothing is
+ * then taken out of the page, which would make the browser match all its styles again.
+ * @param {Element} element
+ * @param {Node[]} pieces
+ */
+function takeWords(element, pieces) {
+  const before = [...element.childNodes];
+  if (before.length === pieces.length && before.every((node, index) => isAlike(node, pieces[index])))
+    before.forEach((node, index) => takeTexts(node, pieces[index]));
+  else element.replaceChildren(...pieces);
+}
+
+/** Whether two pieces of words differ in their texts at most. @param {Node} a @param {Node} b @returns {boolean} */
+function isAlike(a, b) {
+  const [within, others] = [[...a.childNodes], b.childNodes];
+  return (
+    (a.nodeType === Node.TEXT_NODE ? b.nodeType === Node.TEXT_NODE : a.cloneNode().isEqualNode(b.cloneNode())) &&
+    within.length === others.length &&
+    within.every((node, index) => isAlike(node, others[index]))
+  );
+}
+
+/** @param {Node} to @param {Node} from */
+function takeTexts(to, from) {
+  if (to.nodeType !== Node.TEXT_NODE) to.childNodes.forEach((node, index) => takeTexts(node, from.childNodes[index]));
+  else if (to.nodeValue !== from.nodeValue) to.nodeValue = from.nodeValue;
 }
 
 /**

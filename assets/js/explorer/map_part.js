@@ -3,7 +3,7 @@
  * @module map_part
  */
 
-import { h } from "../base/dom.js";
+import { html, made, render } from "../base/html.js";
 
 /** @type {import("./state.js").Level[]} */
 const LEVELS = ["blocks", "experts"];
@@ -21,29 +21,23 @@ export function mapPart() {
     wire(explorer) {
       const { map } = explorer.hosts;
       map.onClick((event) => explorer.pickLayer(event));
-      choice = levelSwitch(explorer);
-      map.tools?.append(choice);
+      choice = made(
+        html`<div class="switch" role="group" aria-label="Level of the map" data-testid="level" hidden></div>`,
+      );
+      map.tools.append(choice);
     },
 
-    render(_, { view, level }, before) {
+    render(explorer, { view, level }, before) {
       if (!choice || (view === before.view && level === before.level)) return;
       choice.hidden = !view.figures.map_experts;
-      for (const button of choice.querySelectorAll("button"))
-        button.setAttribute("aria-pressed", String(button.dataset.level === level));
+      render(
+        LEVELS.map(
+          (name) =>
+            html`<button type="button" data-level=${name} aria-pressed=${String(name === level)}
+              @click=${() => explorer.dispatch({ type: "level", name })}>${name}</button>`,
+        ),
+        choice,
+      );
     },
   };
 }
-
-/** @param {import("./explorer.js").Explorer} explorer */
-const levelSwitch = (explorer) =>
-  h(
-    "div",
-    { class: "switch", role: "group", "aria-label": "Level of the map", "data-testid": "level", hidden: true },
-    LEVELS.map((level) =>
-      h(
-        "button",
-        { type: "button", dataset: { level }, on: { click: () => explorer.dispatch({ type: "level", name: level }) } },
-        level,
-      ),
-    ),
-  );

@@ -4,8 +4,9 @@
  * @module radius
  */
 
-import { h, say } from "../base/dom.js";
+import { say } from "../base/dom.js";
 import { number } from "../base/format.js";
+import { html, made } from "../base/html.js";
 import { plotArea } from "../charts/plotly_internals.js";
 
 /** @typedef {(number|null)[]} Values null was not measured */
@@ -37,19 +38,9 @@ export const radiusPart = () => ({ cards: [], wire: radiusLine });
 /** @param {import("./explorer.js").Explorer} explorer */
 function radiusLine(explorer) {
   const host = explorer.hosts.plane;
-  const label = h("span", { class: "radius-label", "aria-hidden": "true", "data-testid": "radius-label" });
-  const line = h(
-    "div",
-    {
-      class: "radius",
-      role: "slider",
-      tabindex: 0,
-      "aria-label": "R, largest drift allowed",
-      "data-testid": "radius",
-      hidden: true,
-    },
-    h("span", { class: "radius-name", "aria-hidden": "true" }, "R"),
-  );
+  const label = made(html`<span class="radius-label" aria-hidden="true" data-testid="radius-label"></span>`);
+  const line = made(html`<div class="radius" role="slider" tabindex="0" aria-label="R, largest drift allowed"
+    data-testid="radius" hidden><span class="radius-name" aria-hidden="true">R</span></div>`);
   host.frame.after(line);
   host.tools.prepend(label);
   /** @type {number|null} */

@@ -4,7 +4,6 @@
  * @module weights_part
  */
 
-import { fill, h } from "../base/dom.js";
 import { html, render } from "../base/html.js";
 import { layerAt } from "./state.js";
 
@@ -110,13 +109,9 @@ function titles(explorer, { view, pool }) {
   const name = layerAt(view, view.surface_layer)?.label ?? "";
   const title = view.layer === null ? `${name}, largest drift` : name;
   const signed = weightFigure(view.figures, "surfaces", "surface", pool).endsWith(":signed");
-  for (const { heading } of [explorer.hosts.surfaces, explorer.hosts.surfaces_flat]) {
-    if (!heading) continue;
-    heading.title = title;
-    fill(
-      heading,
-      h("span", { class: "maths" }, signed ? "Ŵ − W" : "|Ŵ − W|"),
-      h("span", { class: "card-note" }, `, ${title}`),
-    );
+  const maths = signed ? "Ŵ − W" : "|Ŵ − W|";
+  for (const host of [explorer.hosts.surfaces, explorer.hosts.surfaces_flat]) {
+    host.heading.title = title;
+    host.entitle(html`<span class="maths">${maths}</span><span class="card-note">, ${title}</span>`);
   }
 }
