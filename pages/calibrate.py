@@ -12,7 +12,7 @@ import gradio as gr
 
 from pages.explorer_parts import MEASURED, NUMBERS, SLIDERS, explorer_plots, further_plots
 from pages.form_of_recipe import SCRIPT, recipe_form
-from pages.layout import Page, part
+from pages.layout import Page, part, published_by_the_paper
 from sarqc.settings import Settings
 
 _PLAN = """
@@ -55,7 +55,7 @@ def build(settings: Settings) -> None:
         with gr.Column(elem_classes=["workbench"]):
             names = json.dumps(recipe_form())
             part(f'<div class="side" data-fields="{escape(names)}">{_PLAN}</div>', script=SCRIPT, classes="area-side")
-        published = (settings.assets_dir / "published_speed.json").read_text(encoding="utf-8")
+        published = json.dumps(published_by_the_paper(settings)["speed"], ensure_ascii=False)
         part(_SIDE_BY_SIDE.replace("PUBLISHED", escape(published)))
         with gr.Column(elem_classes=["run-study"]):
             part(_STUDY_HEAD)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -81,6 +82,12 @@ def script(name: str) -> str:
 def mounted(name: str) -> str:
     """What Gradio runs when an element is there: the ``mount`` of a module."""
     return f"{script(name)}.then((module) => module.mount(element))"
+
+
+def published_by_the_paper(settings: Settings) -> dict[str, Any]:
+    """Numbers of the paper that pages show beside their own: “results” and “speed”."""
+    published: dict[str, Any] = json.loads((settings.assets_dir / "published.json").read_text(encoding="utf-8"))
+    return published
 
 
 def top_bar(current: Page, pages: Sequence[Page]) -> gr.HTML:

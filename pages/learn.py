@@ -7,7 +7,7 @@ import re
 from html import escape
 from typing import Any
 
-from pages.layout import Page, part
+from pages.layout import Page, part, published_by_the_paper
 from sarqc.settings import Settings
 
 _STEP = """
@@ -60,7 +60,7 @@ def words(text: str) -> str:
 def build(settings: Settings) -> None:
     """The steps, of which one shows."""
     tour: dict[str, Any] = json.loads((settings.assets_dir / "tour.json").read_text(encoding="utf-8"))
-    published = (settings.assets_dir / "published_results.json").read_text(encoding="utf-8")
+    published = json.dumps(published_by_the_paper(settings)["results"], ensure_ascii=False)
     steps = tour["steps"]
     sections = [
         _STEP.format(

@@ -274,7 +274,7 @@ from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.thread_workers import ThreadWorkers
 from sarqc.settings import Settings
 from tests.jobs.fake_runs import quick, recipe, slow
-from tests.jobs.helpers import until, until_state
+from tests.jobs.conftest import until, until_state
 ends = []
 for number, (work, end) in enumerate(((quick, State.FINISHED), (slow, State.CANCELLED))):
     settings = Settings(state_dir=Path(f"state{number}"), device="cpu", cancel_seconds=5)

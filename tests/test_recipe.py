@@ -175,7 +175,7 @@ def test_what_a_method_does_not_read_is_said() -> None:
 
 def test_the_sequences_kept_for_judging_are_those_that_the_page_announces() -> None:
     """The golden file is read by the test of the page's own count too."""
-    golden = json.loads((Path(__file__).parent / "golden" / "validation_samples.json").read_text(encoding="utf-8"))
-    for row in golden:
+    golden = json.loads((Path(__file__).parent / "golden" / "rules.json").read_text(encoding="utf-8"))
+    for row in golden["validation_samples"]:
         recipe = Recipe.parse({**LEAST, "samples": row["samples"], "validation_share": row["share"]})
         assert recipe.validation_samples() == row["kept"], row

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 TOUR = json.loads((ROOT / "assets" / "tour.json").read_text(encoding="utf-8"))
-PUBLISHED = json.loads((ROOT / "assets" / "published_results.json").read_text(encoding="utf-8"))
+PUBLISHED = json.loads((ROOT / "assets" / "published.json").read_text(encoding="utf-8"))["results"]
 
 
 @pytest.mark.parametrize("step", TOUR["steps"], ids=lambda step: step["name"])

@@ -164,7 +164,7 @@ def _counting(original, made: list):
 
 
 def test_the_published_figures_are_the_papers(settings: Settings) -> None:
-    document = json.loads((settings.assets_dir / "published_speed.json").read_text(encoding="utf-8"))
+    document = json.loads((settings.assets_dir / "published.json").read_text(encoding="utf-8"))["speed"]
     rows = {row["method"]: row for row in document["rows"]}
     assert document["models"] == ["LLaMA2-7B", "LLaMA2-13B", "Qwen3-MoE-30B", "Mixtral-8x7B"]
     assert all(len(row["prefill"]) == len(row["decode"]) == 4 for row in rows.values())

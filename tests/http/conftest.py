@@ -18,7 +18,7 @@ from app import create_app
 from sarqc.settings import Settings
 from sarqc.study.document import LayerInfo, Line, ModelFacts, Study, StudyWriter
 from tests.http.fake_app import plan
-from tests.jobs.helpers import settings, store, until
+from tests.jobs.conftest import settings, store, until
 
 __all__ = ["settings", "store"]
 

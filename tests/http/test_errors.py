@@ -7,8 +7,8 @@ from fastapi.testclient import TestClient
 
 from sarqc.settings import Settings
 from tests.http.conftest import assert_error
+from tests.jobs.conftest import until
 from tests.jobs.fake_runs import recipe
-from tests.jobs.helpers import until
 
 JSON = {"Content-Type": "application/json"}
 UNKNOWN = "01M7WCKDAQX082AB2P2GYK66GK"

@@ -15,8 +15,8 @@ from sarqc.recipe import expanded
 from sarqc.settings import Settings
 from tests.http.conftest import assert_error
 from tests.http.fake_app import plan
+from tests.jobs.conftest import until
 from tests.jobs.fake_runs import recipe
-from tests.jobs.helpers import until
 
 
 @pytest.fixture

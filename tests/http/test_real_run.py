@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 
 from app import create_app
 from sarqc.settings import SITE, Settings
-from tests.jobs.helpers import until
+from tests.jobs.conftest import until
 
 RECIPE = {
     "model": "tiny-llama",

@@ -9,8 +9,8 @@ from fastapi.testclient import TestClient
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
+from tests.jobs.conftest import until
 from tests.jobs.fake_runs import recipe
-from tests.jobs.helpers import until
 
 
 def submit(client: TestClient, layers: int = 2, **headers: str) -> dict:

@@ -18,8 +18,8 @@ from sarqc.jobs.run import State
 from sarqc.jobs.store import Store
 from sarqc.web import streams as sse
 from tests.http.conftest import App
+from tests.jobs.conftest import children_of, is_alive, until
 from tests.jobs.fake_runs import recipe
-from tests.jobs.helpers import children_of, is_alive, until
 
 Serve = Callable[[str], App]
 

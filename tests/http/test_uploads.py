@@ -20,8 +20,8 @@ from sarqc.study.document import Study
 from sarqc.web import uploads
 from tests.former_studies import former_files
 from tests.http.conftest import assert_error, write_study
+from tests.jobs.conftest import until
 from tests.jobs.fake_runs import recipe
-from tests.jobs.helpers import until
 
 Files = dict[str, bytes]
 

@@ -1,5 +1,72 @@
-"""The fixtures of ``helpers`` for the tests in this folder."""
+"""What the tests of jobs and of the REST interface share: short waiting, and a supervisor with real processes."""
 
-from tests.jobs.helpers import settings, store, supervise
+from __future__ import annotations
 
-__all__ = ["settings", "store", "supervise"]
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sarqc.jobs.run import Run, State
+from sarqc.jobs.store import Store
+from sarqc.jobs.supervisor import Supervisor
+from sarqc.settings import Settings
+
+
+def until(condition: Callable[[], object], seconds: float = 20.0) -> object:
+    """The first true answer of the condition; fails when there is none in time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if answer := condition():
+            return answer
+        time.sleep(0.01)
+    raise AssertionError("it did not happen in time")
+
+
+def until_state(store: Store, run_id: str, *states: State, seconds: float = 20.0) -> Run:
+    until(lambda: store.get(run_id).state in states, seconds)
+    return store.get(run_id)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs (one that only waits to be fetched by its parent does not)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except FileNotFoundError:
+        return False
+
+
+def children_of(pid: int) -> list[int]:
+    """Process ids of what a process has started, whichever of its threads did."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(state_dir=tmp_path / "state", assets_dir=tmp_path / "assets", device="cpu", cancel_seconds=0.5)
+
+
+@pytest.fixture
+def store(settings: Settings) -> Iterator[Store]:
+    store = Store(settings.database())
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def supervise(store: Store, settings: Settings) -> Iterator[Callable[[str], Supervisor]]:
+    """Starts a supervisor whose workers run the named function of ``fake_runs``."""
+    started: list[Supervisor] = []
+
+    def start(function: str) -> Supervisor:
+        supervisor = Supervisor(store, settings, execute=f"tests.jobs.fake_runs:{function}")
+        supervisor.start()
+        started.append(supervisor)
+        return supervisor
+
+    yield start
+    for supervisor in started:
+        if supervisor._thread.is_alive():
+            supervisor.stop()

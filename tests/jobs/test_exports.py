@@ -22,8 +22,8 @@ from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import log_path
 from sarqc.settings import Settings
+from tests.jobs.conftest import until, until_state
 from tests.jobs.fake_runs import recipe
-from tests.jobs.helpers import until, until_state
 
 Supervise = Callable[[str], Supervisor]
 

@@ -22,8 +22,8 @@ from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import Device, LocalWorkers
 from sarqc.settings import Settings
+from tests.jobs.conftest import is_alive, until, until_state
 from tests.jobs.fake_runs import recipe
-from tests.jobs.helpers import is_alive, until, until_state
 
 Supervise = Callable[[str], Supervisor]
 

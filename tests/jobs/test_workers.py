@@ -21,8 +21,8 @@ from sarqc.jobs.run import Run
 from sarqc.jobs.store import Store
 from sarqc.jobs.workers import Device, Gone, LocalWorkers, Said, find_devices, log_path
 from sarqc.settings import Settings
+from tests.jobs.conftest import is_alive, until
 from tests.jobs.fake_runs import recipe
-from tests.jobs.helpers import is_alive, until
 
 Start = Callable[..., tuple[LocalWorkers, "Inbox", Run, int, int]]
 

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { before, test } from "node:test";
 
 const read = (name) => JSON.parse(readFileSync(new URL(`../../assets/${name}`, import.meta.url), "utf8"));
-const given = { study: read("tour.json").study, published: read("published_results.json") };
+const given = { study: read("tour.json").study, published: read("published.json").results };
 
 /** A line of three λ whose middle is best, with one γ. */
 const view = (gamma) => {

@@ -94,8 +94,8 @@ test("λ = 0 does not flatten the rest", () => {
 });
 
 test("the range of an axis is the one of the study that replaces the preview", () => {
-  const golden = JSON.parse(readFileSync(new URL("../golden/honest_range.json", import.meta.url), "utf8"));
-  for (const { lams, curves, range } of golden) {
+  const golden = JSON.parse(readFileSync(new URL("../golden/rules.json", import.meta.url), "utf8"));
+  for (const { lams, curves, range } of golden.honest_range) {
     const made = honestRange(lams, curves);
     const size = Math.max(...range.map(Math.abs));
     for (const side of [0, 1]) assert.ok(Math.abs(made[side] - range[side]) <= 1e-12 * size, JSON.stringify(curves));

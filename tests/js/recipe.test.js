@@ -93,8 +93,8 @@ test("what “auto” will do, in words", () => {
 });
 
 test("the sequences kept for judging are counted as the recipe counts them", () => {
-  const golden = JSON.parse(readFileSync(new URL("../golden/validation_samples.json", import.meta.url), "utf8"));
-  for (const { samples, share, kept } of golden)
+  const golden = JSON.parse(readFileSync(new URL("../golden/rules.json", import.meta.url), "utf8"));
+  for (const { samples, share, kept } of golden.validation_samples)
     assert.equal(judgedOn({ samples, validation_share: share }), kept, `${share} of ${samples}`);
   assert.equal(judgedOn({ samples: 1, validation_share: 0.25 }), null);
   assert.equal(judgedOn({ samples: 8, validation_share: 1 }), null);

@@ -1,8 +1,10 @@
-"""Templates, tables and stores in a real page: what is drawn again keeps what the reader has, and data is only text."""
+"""Scripts in a real page: all are announced; what is drawn again keeps what the reader has; data is only text."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
+from urllib.parse import urlparse
 
 import pytest
 
@@ -99,3 +101,15 @@ def test_a_copy_is_said_for_a_moment_however_often_it_is_asked_for(page: Any) ->
         """,
     )
     assert said == ["Copied", "Copy", "λ = 0.1"]
+
+
+@pytest.mark.parametrize("path", ["/", "/calibrate", "/runs", "/learn"])
+def test_a_page_announces_the_modules_that_it_then_asks_for(app: Any, open_page: Any, path: str) -> None:
+    page = open_page("/api/health")
+    with page.expect_response(app.url + path) as answer:
+        page.goto(app.url + path, wait_until="networkidle")
+    announced = set(re.findall(r"<([^>?]+)[^>]*>", answer.value.header_value("link")))
+    asked = page.evaluate("performance.getEntriesByType('resource').map((one) => [one.name, one.initiatorType])")
+    needed = {urlparse(url).path for url, kind in asked if kind != "early-hints"}
+    own = {one for one in needed if re.match(r"/assets/(v-\w+/)?(js|css|vendor)/|/assets/plotly", one)}
+    assert own == announced
