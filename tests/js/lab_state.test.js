@@ -127,14 +127,11 @@ test("what need not stand in the address", () => {
   assert.equal("bits" in Lab.standard(third, "b"), false);
 });
 
-const offers = {
-  models: [{ name: "tiny", suggested: { calibration: "text", samples: 4 } }],
-  methods: [{ name: "sarqc-gbs", unit: "layer", tunes: ["lam", "gamma"] }],
-};
+const models = [{ name: "tiny", suggested: { calibration: "text", samples: 4 } }];
 
 test("a layer can be computed once it is known with what", () => {
   assert.equal(offered(open), null);
-  const state = after(open, { type: "offered", ...offers });
+  const state = after(open, { type: "offered", models });
   const { recipe, title, from } = offered(state);
   assert.deepEqual([recipe.only, recipe.lambda, title, from.id], ["v", 0.1, "block 0 · v", "toy"]);
   const whole = { ...state, explored: { ...explored, view: { ...view, layer: null } } };

@@ -5,6 +5,7 @@
  */
 
 import { asProblem, listen, request } from "../base/client.js";
+import { METHODS } from "../base/recipe_contract.js";
 import { layerAt } from "../explorer/state.js";
 import { lamsOf } from "./preview.js";
 
@@ -24,7 +25,7 @@ const KEPT = ["revision", "calibration", "samples", "length", "sampling", "seed"
  * @param {import("../explorer/state.js").View} view
  * @param {import("../explorer/state.js").Point} at the point shown
  * @param {Partial<Recipe>|undefined} suggested the recipe to begin with of GET /models, for the study's model
- * @param {{unit: string, tunes: string[]}|undefined} method the entry of GET /methods
+ * @param {{unit: string, tunes: string[]}|undefined} method what METHODS says of it
  */
 export function recipeFor(view, at, suggested, method) {
   const layer = view.layer === null ? null : layerAt(view, view.layer);
@@ -51,13 +52,12 @@ export function recipeFor(view, at, suggested, method) {
 
 /**
  * The preview of the point that the Lab shows, or null where nothing can be computed.
- * @param {Pick<State, "explored"|"offers">} state
+ * @param {Pick<State, "explored"|"models">} state
  */
-export function offered({ explored: { view, at }, offers }) {
-  if (!view || view.layer === null) return null;
-  const model = offers?.models.find(({ name }) => name === view.study.model.name);
-  const method = offers?.methods.find(({ name }) => name === view.line.method);
-  const recipe = recipeFor(view, at, model?.suggested, method);
+export function offered({ explored: { view, at }, models }) {
+  if (!view || view.layer === null || !models) return null;
+  const model = models.find(({ name }) => name === view.study.model.name);
+  const recipe = recipeFor(view, at, model?.suggested, METHODS[view.line.method]);
   return recipe && { recipe, title: layerAt(view, view.layer)?.label ?? "", from: view.study };
 }
 

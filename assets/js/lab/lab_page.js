@@ -115,8 +115,8 @@ export async function mount() {
         data-testid="compute-back" @click=${() => openStudy(id).catch(complain)}>Back to ${title}</button></p>`;
 
   button.addEventListener("click", preview.start);
-  Promise.all([request("/models"), request("/methods")]).then(
-    ([{ models }, { methods }]) => dispatch({ type: "offered", models, methods }),
+  request("/models").then(
+    ({ models }) => dispatch({ type: "offered", models }),
     () => {}, // then nothing is offered
   );
 

@@ -30,8 +30,7 @@ import * as Preview from "./preview.js";
  * @property {Partial<Wanted>} wanted by the page's address
  * @property {string[]} remarks on what of the address could not be used
  * @property {ExplorerState} explored what the explorer shows
- * @property {{models: import("../base/types.d.ts").ModelEntry[], methods: import("../base/types.d.ts").FormMethod[]}|null}
- *   offers what this host can compute, once it is known
+ * @property {import("../base/types.d.ts").ModelEntry[]|null} models that this host can compute with, once they are known
  * @property {import("./preview.js").Preview|null} preview that is being computed
  * @property {string|null} run its run, once it is made
  * @property {Aside|null} aside what is said of the last preview
@@ -52,7 +51,7 @@ import * as Preview from "./preview.js";
 /**
  * @typedef {{type: "listed", studies: Study[], first?: string|null} | {type: "remarked", remarks: string[]}
  *   | {type: "explored", explored: ExplorerState}
- *   | {type: "offered", models: import("../base/types.d.ts").ModelEntry[], methods: import("../base/types.d.ts").FormMethod[]}
+ *   | {type: "offered", models: import("../base/types.d.ts").ModelEntry[]}
  *   | {type: "begun", title: string, lams: number[]} | {type: "made", run: string, lams: number[]}
  *   | {type: "event", event: import("../base/types.d.ts").RunEvent} | {type: "heard", lost: boolean}
  *   | {type: "stopping"} | {type: "over", aside: Aside|null}} Action
@@ -68,7 +67,7 @@ export const initial = ({ explored, wanted }) => ({
   wanted,
   remarks: [],
   explored,
-  offers: null,
+  models: null,
   preview: null,
   run: null,
   aside: null,
@@ -89,7 +88,7 @@ export function reduce(state, action) {
     case "explored":
       return { ...state, explored: action.explored, aside: asideAt(state, action.explored) };
     case "offered":
-      return { ...state, offers: { models: action.models, methods: action.methods } };
+      return { ...state, models: action.models };
     case "begun":
       return { ...state, preview: Preview.initial(action.title, action.lams), run: null, aside: null };
     case "over":
