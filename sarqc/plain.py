@@ -23,10 +23,15 @@ def plain(value: object) -> Json:
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return measured(value)
     if value is None or isinstance(value, str | int):
         return value
     raise TypeError(f"{type(value).__name__} has no plain form")
+
+
+def measured(value: float) -> float | None:
+    """A number as JSON can hold it: None for NaN and infinity."""
+    return value if math.isfinite(value) else None
 
 
 def gib(size: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
@@ -13,6 +12,7 @@ from sarqc.figures.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure, Role
 from sarqc.figures.numbers import error_text, lam_text, perplexity_text
 from sarqc.figures.panels import Curve, Panel, stack
 from sarqc.figures.view import default_line, start_of
+from sarqc.plain import measured
 from sarqc.recipe import Recipe, public_name
 from sarqc.study.document import Study
 from sarqc.study.facts import LineFacts, has_lam, line_facts
@@ -102,8 +102,7 @@ def _at_start(one: LineFacts, values: np.ndarray | None) -> float | None:
     if values is None:
         return None
     start = start_of(one)
-    value = float(values[start["gamma"], start["lambda"]])
-    return value if math.isfinite(value) else None
+    return measured(float(values[start["gamma"], start["lambda"]]))
 
 
 def _numbers(facts: Sequence[LineFacts]) -> list[ComparedNumber]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import DRIFT, PLAIN_AXIS, Figure, Role, base_layout, bind, note
+from sarqc.figures.drawing import DRIFT, PLAIN_AXIS, Figure, Role, apart, base_layout, bind, note
 from sarqc.figures.numbers import number, point_names
 from sarqc.study.facts import LineFacts, equal_points
 
@@ -169,7 +169,7 @@ def _place_labels(figure: Figure, high: float) -> None:
         for m in range(n_m):
             ends = [curve[g][m][-1] for curve in curves]
             there = [i for i, end in enumerate(ends) if end is not None and not (m == 0 and 0 < i == n_c - 1)]
-            placed = _apart({i: ends[i] for i in there}, LABEL_GAP * high, 0.97 * high)
+            placed = dict(zip(there, apart([ends[i] for i in there], LABEL_GAP * high, 0.0, 0.97 * high), strict=True))
             for i in range(n_c):
                 shown[i, g, m] = i in placed
                 heights[i, g, m] = placed.get(i, 0.0)
@@ -178,18 +178,6 @@ def _place_labels(figure: Figure, high: float) -> None:
             bind(f"layout.annotations.{i}.y", heights[i], "gamma", "lambda"),
             bind(f"layout.annotations.{i}.visible", shown[i].tolist(), "gamma", "lambda"),
         ]
-
-
-def _apart(ends: dict[int, float], gap: float, top: float) -> dict[int, float]:
-    """The heights, moved apart around their middle where they are nearer than ``gap``; their order stays, and none is
-    above ``top``, where it would not be drawn."""
-    order = sorted(ends, key=ends.__getitem__)
-    placed: list[float] = []
-    for key in order:
-        placed.append(max(ends[key], placed[-1] + gap) if placed else ends[key])
-    shift = (sum(placed) - sum(ends.values())) / max(1, len(ends))
-    shift = min(max(shift, max(placed, default=0.0) - top), min(placed, default=0.0))
-    return {key: value - shift for key, value in zip(order, placed, strict=True)}
 
 
 def _aria(first: np.ndarray, shown: np.ndarray, names: list[str], lam: int) -> str:

@@ -15,6 +15,8 @@ from typing import Any, Literal, NotRequired, TypedDict, final
 
 import numpy as np
 
+from sarqc.plain import measured
+
 Axis = Literal["gamma", "lambda"]
 _Lam = TypedDict("_Lam", {"lambda": int})  # a keyword of Python, so that a class can't name it
 _MaybeLam = TypedDict("_MaybeLam", {"lambda": NotRequired[int]})
@@ -106,7 +108,7 @@ def plain_numbers(values: Any) -> Any:
     if isinstance(values, list | tuple):
         return [plain_numbers(value) for value in values]
     if isinstance(values, float):
-        return float(f"{values:.6g}") if math.isfinite(values) else None
+        return measured(float(f"{values:.6g}"))
     return values
 
 
@@ -213,6 +215,22 @@ def clamp(values: np.ndarray, span: tuple[float, float]) -> tuple[np.ndarray, np
     side = np.where(values > span[1], 1, np.where(values < span[0], -1, 0))
     inset = 0.07 * (span[1] - span[0])
     return np.where(side > 0, span[1] - inset, np.where(side < 0, span[0] + inset, values)), side
+
+
+def apart(values: Sequence[float], gap: float, low: float = -math.inf, high: float = math.inf) -> list[float]:
+    """Heights of labels, moved apart around their middle where they are nearer than ``gap``; their order stays.
+
+    Labels beyond an edge would not be drawn: together they move to below ``high``, and to above ``low``. All are NaN
+    where one is.
+    """
+    order = sorted(range(len(values)), key=values.__getitem__)
+    placed: list[float] = []
+    for at in order:
+        placed.append(max(values[at], placed[-1] + gap) if placed else values[at])
+    shift = (sum(placed) - sum(values)) / max(1, len(values))
+    shift = min(max(shift, max(placed, default=0.0) - high), min(placed, default=0.0) - low)
+    heights = dict(zip(order, placed, strict=True))
+    return [heights[at] - shift for at in range(len(values))]
 
 
 def line_trace(name: str, style: Role, x: Sequence[str], axis: str, **more: Any) -> dict[str, Any]:

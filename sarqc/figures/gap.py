@@ -14,6 +14,7 @@ from sarqc.figures.drawing import (
     RECON,
     Figure,
     Role,
+    apart,
     base_layout,
     bind,
     clamp,
@@ -167,11 +168,11 @@ def _add_labels(figure: Figure, sizes: _Sizes, span: tuple[float, float], smalle
     """Names at the lines' ends, never nearer than ``LABEL_GAP``; at the left the smallest λ's."""
     layout, room = figure["layout"], span[1] - span[0]
     low, high = _by_point(sizes.calibration.mean)[..., -1], _by_point(sizes.unseen.mean)[..., -1]
-    apart = np.maximum(0.0, LABEL_GAP * room - np.abs(high - low)) / 2
-    up = np.where(high >= low, 1.0, -1.0)
+    pairs = np.stack([low, high], axis=-1).tolist()
+    placed = np.array([[apart(pair, LABEL_GAP * room) for pair in row] for row in pairs])  # G M 2
     for text, style, heights in (
-        ("unseen text", HELD_OUT, high + up * apart),
-        ("calibration text", RECON, low - up * apart),
+        ("unseen text", HELD_OUT, placed[..., 1]),
+        ("calibration text", RECON, placed[..., 0]),
     ):
         at = len(layout["annotations"])
         ink = style["color"].replace(")", "-ink)")

@@ -7,6 +7,7 @@ import numpy as np
 from sarqc.figures.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure, Role, bind, note, position
 from sarqc.figures.numbers import (
     accuracy_text,
+    baseline_name,
     draws_text,
     error_text,
     lam_names,
@@ -60,7 +61,7 @@ def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
     base = facts.baseline
     points: tuple[tuple[str, float, float], ...] = ()
     if base is not None and quality.baseline_mean is not None and facts.baseline_position is None:
-        points = ((base.label, base.lam, quality.baseline_mean), *_heavier_damping(facts, twin, twin_quality))
+        points = ((baseline_name(base), base.lam, quality.baseline_mean), *_heavier_damping(facts, twin, twin_quality))
     pinned = () if quality.baseline_mean is None else (quality.baseline_mean,)
     model = facts.study.model
     if name == "accuracy":
@@ -160,7 +161,7 @@ def _add_ticks(figure: Figure, facts: LineFacts) -> None:
     base = facts.baseline
     if base is None or len(facts.line.lams) < 2:
         return
-    named = [(base.lam, base.label)]
+    named = [(base.lam, baseline_name(base))]
     if base.method == "gptq":
         named += [(lam, f"{100 * lam:g} %") for lam in DAMPINGS[1:]]
     free = -1.0  # up to where an earlier name reaches on the axis
@@ -174,14 +175,14 @@ def _add_ticks(figure: Figure, facts: LineFacts) -> None:
             figure["layout"]["shapes"].append(upright(axis_name(index), place, line, "below"))
         if place < free:
             continue
-        free = place + width * (0.9 if label != base.label else 1.6)
+        free = place + width * (0.9 if label != baseline_name(base) else 1.6)
         text = {"xref": "x", "yref": "paper", "x": place, "y": 0, "yanchor": "bottom", "xshift": 4, "yshift": 1}
         at = len(figure["layout"]["annotations"])
         figure["layout"]["annotations"].append(
             note(label, **text, align="left", font={"size": 12, "color": "var(--ink-2)"})
         )
         figure["narrow"] |= {f"layout.annotations.{at}.font.size": 11, f"layout.annotations.{at}.xshift": 2}
-        if label == base.label and base.method == "gptq":
+        if label == baseline_name(base) and base.method == "gptq":
             figure["narrow"][f"layout.annotations.{at}.text"] = label.replace(" ", "<br>", 1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from sarqc.figures.numbers import lam_text, percent
+from sarqc.figures.numbers import baseline_name, lam_text, percent
 from sarqc.study.document import Line
 from sarqc.study.experts import experts_of
 from sarqc.study.facts import LineFacts, is_point
@@ -39,7 +39,7 @@ def how_measured(facts: LineFacts) -> list[Fact]:
     if facts.baseline is not None:
         base = facts.baseline
         part = f", λ = {lam_text(base.lam)} of {base.held_by}" if base.method not in names else ""
-        pairs.append(("Compared with", f"{base.label}{part}, in the same calibration draws"))
+        pairs.append(("Compared with", f"{baseline_name(base)}{part}, in the same calibration draws"))
     if line.selected:
         pairs.append(("λ and γ", _how_chosen(line)))
     draws = ", ".join(str(seed) for seed in line.draws)

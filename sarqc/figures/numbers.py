@@ -6,12 +6,15 @@ import math
 from collections.abc import Callable
 
 from sarqc.study.document import Line
-from sarqc.study.facts import has_lam
+from sarqc.study.facts import Baseline, has_lam
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
 NBSP = "\u00a0"
+
+
+BASELINES = {"gptq": "GPTQ 1 %", "gptaq": "GPTAQ", "awq": "AWQ", "omniquant": "OmniQuant"}
 
 
 def number(value: float, decimals: int) -> str:
@@ -95,3 +98,8 @@ def error_text(value: float) -> str:
 
 def accuracy_text(value: float) -> str:
     return percent(value, 1)
+
+
+def baseline_name(baseline: Baseline) -> str:
+    """What people call the point that a line is compared with."""
+    return BASELINES.get(baseline.method, baseline.held_by)

@@ -5,7 +5,6 @@ A panel holds curves of one quantity; all panels share the axis, the marker of t
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import numpy as np
 from sarqc.figures.drawing import (
     Figure,
     Role,
+    apart,
     base_layout,
     bind,
     clamp,
@@ -354,11 +354,9 @@ def _add_end_labels(
     for row in range(rows):
         raw = [_last(drawn[row], (span[0] + span[1]) / 2) for _, drawn in ends]
         room = span[1] - span[0]
-        placed = _apart(raw, LABEL_GAP * room)
-        # Labels pushed over an edge would not be drawn: the whole group moves back inside.
-        shift = max(0.0, span[0] + 0.06 * room - min(placed)) - max(0.0, max(placed) - span[1] + 0.06 * room)
+        placed = apart(raw, LABEL_GAP * room, span[0] + 0.06 * room, span[1] - 0.06 * room)
         for one, value in zip(heights, placed, strict=True):
-            one.append(value + shift)
+            one.append(value)
     for offset, (curve, _) in enumerate(ends):
         at = first + offset
         ink = curve.style["color"].replace("-faint", "").replace(")", "-ink)")
@@ -373,14 +371,3 @@ def _add_end_labels(
 def _last(row: np.ndarray, otherwise: float) -> float:
     measured = row[np.isfinite(row)]
     return float(measured[-1]) if measured.size else otherwise
-
-
-def _apart(values: list[float], gap: float) -> list[float]:
-    """The same values, moved so that no two are nearer than ``gap``; their order stays."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    placed = list(values)
-    for before, after in itertools.pairwise(order):
-        if placed[after] - placed[before] < gap:
-            middle = (placed[after] + placed[before]) / 2
-            placed[before], placed[after] = middle - gap / 2, middle + gap / 2
-    return placed

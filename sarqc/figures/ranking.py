@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 from sarqc.figures.drawing import PLAIN_AXIS, QUALITY, Figure, base_layout, clamp, honest_range, note
-from sarqc.figures.numbers import Format, accuracy_text, draws_text, lam_text, perplexity_text, plus_minus
+from sarqc.figures.numbers import (
+    Format,
+    accuracy_text,
+    baseline_name,
+    draws_text,
+    lam_text,
+    perplexity_text,
+    plus_minus,
+)
 from sarqc.study.facts import LineFacts, Quality, has_lam, line_facts
 from sarqc.study.paired import paired_difference
 
@@ -85,7 +93,7 @@ def _rows(facts: LineFacts, quality_name: str, unit: float) -> list[_Row]:
             continue
         base, position = one.baseline, one.baseline_position
         itself = base is not None and (position == best[1] or line.name == base.method)
-        paired, against = quality.to_baseline, "" if base is None or itself else base.label
+        paired, against = quality.to_baseline, "" if base is None or itself else baseline_name(base)
         difference = math.nan if paired is None else unit * float(paired.mean[best])
         error = math.nan if paired is None or itself else unit * float(paired.error[best])
         short = f"{line.method} auto" if line.selected else line.method
@@ -95,7 +103,7 @@ def _rows(facts: LineFacts, quality_name: str, unit: float) -> list[_Row]:
         if base is not None and position is not None and base.method not in named:
             named.add(base.method)
             alone = _alone(quality, (0, position))
-            rows.append(_Row(None, base.label, base.label, "", *alone, 0.0, math.nan, ""))
+            rows.append(_Row(None, baseline_name(base), baseline_name(base), "", *alone, 0.0, math.nan, ""))
     return rows
 
 

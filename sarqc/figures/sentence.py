@@ -13,6 +13,7 @@ import numpy as np
 
 from sarqc.figures.numbers import (
     NBSP,
+    baseline_name,
     decimals_for,
     draws_text,
     lam_text,
@@ -72,7 +73,7 @@ def _p(text: str, role: str = "") -> Piece:
 
 
 def _name(baseline: Baseline) -> str:
-    return {"gptq": "plain GPTQ", "rtn": "plain rounding"}.get(baseline.method, baseline.label)
+    return {"gptq": "plain GPTQ", "rtn": "plain rounding"}.get(baseline.method, baseline_name(baseline))
 
 
 def _is_baseline(facts: LineFacts, lam: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from sarqc.figures.layer_quantities import quantities_of, quantity_of
 from sarqc.figures.surfaces import surface_layer
 from sarqc.figures.theorem import terms
 from sarqc.figures.view import Column, DataTable, point_rows
+from sarqc.plain import plain
 from sarqc.study.document import Study, one_draw
 from sarqc.study.facts import LineFacts, line_facts
 from sarqc.study.paired import mean_over_draws, paired_difference
@@ -72,19 +72,12 @@ def figure_table(
     if figure not in TABLES:
         have = ", ".join(("hero", "plane", "gamma_grid", *TABLES))
         raise NotFound(f"there is no table of “{figure}”", f"study {study.id}", f"There are tables of {have}.")
-    rows = [{key: _known(value) for key, value in row.items()} for row in TABLES[figure](facts)]
+    rows = [{key: plain(value) for key, value in row.items()} for row in TABLES[figure](facts)]
     present = {key for row in rows for key, value in row.items() if value is not None}
     columns: list[Column] = [
         {"key": key, "title": title, "kind": kind} for key, (title, kind) in HEADINGS.items() if key in present
     ]
     return {"columns": columns, "rows": rows}
-
-
-def _known(value: Any) -> Any:
-    """JSON has no NaN: what was not measured is null."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _points(facts: LineFacts) -> Iterator[tuple[tuple[int, int], Row]]:

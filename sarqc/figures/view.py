@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypedDict
 
@@ -25,6 +24,7 @@ from sarqc.figures.scales import SCALES, scales_of
 from sarqc.figures.sentence import Piece, sentence, small_print
 from sarqc.figures.surfaces import Arrays, PoolingChoice, pooling_choices, surface_arrays, surface_layer, weight_figures
 from sarqc.figures.theorem import Term, theorem, theorem_terms
+from sarqc.plain import plain
 from sarqc.study.document import Line, Study, one_draw
 from sarqc.study.experts import TokenCounts
 from sarqc.study.facts import LineFacts, has_lam, is_point, lam_index, line_facts
@@ -402,4 +402,4 @@ def _row(facts: LineFacts, g: int, m: int) -> dict[str, Any]:
         values = getattr(facts, name)
         if values is not None:
             row[name] = float(values[at])
-    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
+    return {key: plain(value) for key, value in row.items()}

@@ -46,10 +46,8 @@ content, and an error of a layer that no token reached was 0; both are still rea
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
@@ -58,6 +56,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from sarqc.errors import NotFound, Refused
 from sarqc.models.families import LayerInfo
+from sarqc.plain import plain
 from sarqc.study import tensors
 from sarqc.study.experts import unreached_is_unknown
 
@@ -369,14 +368,5 @@ def rewrite(study: Study, folder: Path) -> Study:
 
 def write_document(study: Study, folder: Path) -> None:
     """Writes ``study.json``."""
-    text = json.dumps(_plain(study.model_dump(mode="json")), indent=1, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(plain(study.model_dump(mode="json")), indent=1, ensure_ascii=False, allow_nan=False)
     (folder / "study.json").write_text(text + "\n", encoding="utf-8")
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no NaN: a number that was not measured is null."""
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -19,12 +19,12 @@ from sarqc.study.paired import Difference, mean_over_draws, paired_difference, p
 
 # The scale searches' λ=0 is AWQ, that of learned clipping is OmniQuant, and the column solvers' identity λ=0.01 is
 # GPTQ: the same computation, so a study need not hold those lines a second time.
-# (public name, λ, lines that hold it, how people call it)
-BASELINE_POINTS: dict[str, tuple[float, tuple[str, ...], str]] = {
-    "gptq": (0.01, ("rqc-gbs",), "GPTQ 1 %"),
-    "gptaq": (0.01, (), "GPTAQ"),
-    "awq": (0.0, ("sarqc-gs", "rqc-gs"), "AWQ"),
-    "omniquant": (0.0, ("sarqc-omniquant",), "OmniQuant"),
+# Public name → λ, and the lines that hold it.
+BASELINE_POINTS: dict[str, tuple[float, tuple[str, ...]]] = {
+    "gptq": (0.01, ("rqc-gbs",)),
+    "gptaq": (0.01, ()),
+    "awq": (0.0, ("sarqc-gs", "rqc-gs")),
+    "omniquant": (0.0, ("sarqc-omniquant",)),
 }
 IDENTITY_OF = {"sarqc-gbs": "rqc-gbs", "sarqc-gs": "rqc-gs"}
 
@@ -34,7 +34,6 @@ class Baseline:
     """The named point that a line is compared with; arrays over that point's own draws."""
 
     method: str
-    label: str
     lam: float
     held_by: str  # title of the line that has it
     draws: tuple[int, ...]
@@ -116,7 +115,7 @@ class LineFacts:
             return None
         if self.line.method == self.baseline.method:
             return 0
-        holders = BASELINE_POINTS.get(self.baseline.method, (0.0, (), ""))[1]
+        holders = BASELINE_POINTS.get(self.baseline.method, (0.0, ()))[1]
         if self.line.method not in holders:
             return None
         return lam_index(self.line, self.baseline.lam)
@@ -158,7 +157,7 @@ def select_layer(array: np.ndarray | None, layer: int | None) -> np.ndarray | No
 
 def find_baseline(study: Study, line: Line, layer: int | None) -> Baseline | None:
     """The point that ``line`` is compared with, wherever the study holds it."""
-    lam, holders, label = BASELINE_POINTS.get(line.baseline, (0.0, (), ""))
+    lam, holders = BASELINE_POINTS.get(line.baseline, (0.0, ()))
     for method in (line.baseline, *holders):
         held = next((one for one in study.lines if one.name == method and one.bits == line.bits), None)
         if held is None:
@@ -177,7 +176,7 @@ def find_baseline(study: Study, line: Line, layer: int | None) -> Baseline | Non
 
         names = ("perplexity", "accuracy", "correct", "recon", "held_out", "drift")
         found = {name: point(name) for name in names}
-        return Baseline(line.baseline, label or held.title, lam, held.title, held.draws, **found)
+        return Baseline(line.baseline, lam, held.title, held.draws, **found)
     return None
 
 

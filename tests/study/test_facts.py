@@ -10,7 +10,7 @@ import pytest
 
 from sarqc.errors import NotFound
 from sarqc.figures import sentence as sentence_words
-from sarqc.figures.numbers import difference_decimals, number, plus_minus
+from sarqc.figures.numbers import baseline_name, difference_decimals, number, plus_minus
 from sarqc.figures.sentence import plain, sentence, small_print
 from sarqc.study.document import ArrayRef, StudyWriter
 from sarqc.study.facts import equal_points, has_lam, is_point, lam_index, layer_slice, line_facts
@@ -122,7 +122,7 @@ def test_mean_over_draws_skips_what_was_not_measured():
 class TestLineFacts:
     def test_gptq_is_the_identity_line_at_one_percent(self, study):
         facts = line_facts(study, method="sarqc-gbs", bits=2, layer=None)
-        assert facts.baseline.label == "GPTQ 1 %"
+        assert baseline_name(facts.baseline) == "GPTQ 1 %"
         assert facts.baseline_position is None
         own = line_facts(study, method="rqc-gbs", bits=2, layer=None)
         assert own.baseline_position == lam_index(own.line, 0.01) == 1
@@ -130,7 +130,7 @@ class TestLineFacts:
 
     def test_awq_is_the_start_of_the_scale_search(self, study):
         facts = line_facts(study, method="rqc-gs", bits=2, layer=None)
-        assert facts.baseline.label == "AWQ"
+        assert baseline_name(facts.baseline) == "AWQ"
         assert facts.baseline_position == 0
 
     def test_differences_are_those_of_the_curve(self, study):
@@ -182,7 +182,7 @@ class TestAuto:
     def test_both_kinds_of_line_have_the_same_baseline(self, study, method, label, value):
         for name in (method, f"s{method}-auto" if method == "rqc-gs" else f"{method}-auto"):
             facts = line_facts(study, method=name, bits=2, layer=None)
-            assert facts.baseline.label == label
+            assert baseline_name(facts.baseline) == label
             assert facts.perplexity.baseline_mean == pytest.approx(value)
         assert facts.baseline_position is None
 
@@ -207,7 +207,7 @@ class TestAuto:
         other = writer.finish(study.model_copy(update={"lines": tuple(lines)}))
         for name in ("sarqc-omniquant", "sarqc-omniquant-auto"):
             facts = line_facts(other, method=name, bits=2, layer=None)
-            assert facts.baseline.label == "OmniQuant"
+            assert baseline_name(facts.baseline) == "OmniQuant"
             assert facts.perplexity.baseline_mean == pytest.approx(144.5)
 
     def test_pairs_are_positions_among_the_candidates(self, study):
