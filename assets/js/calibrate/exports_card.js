@@ -21,7 +21,7 @@ import * as State from "./run_state.js";
 /**
  * @typedef {{type: "busy", format: string}
  *   | {type: "made", format: string, run: Run | null}
- *   | {type: "said", format: string, event: Record<string, any>}
+ *   | {type: "said", format: string, event: import("../base/types.d.ts").StoredEvent}
  *   | {type: "row", format: string, run: Run}
  *   | {type: "refused", format: string, error: Problem}} Action
  */

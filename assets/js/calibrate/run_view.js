@@ -43,7 +43,7 @@ import * as State from "./run_state.js";
  */
 /**
  * @typedef {{type: "opened", id: string} | {type: "closed"} | {type: "row", run: Run, place: number | null}
- *   | {type: "said", event: Record<string, any>} | {type: "stream", isLost: boolean}
+ *   | {type: "said", event: import("../base/types.d.ts").StoredEvent} | {type: "stream", isLost: boolean}
  *   | {type: "trouble", error: Trouble} | {type: "unfolded", title: string} | {type: "block", block: number}} Action
  */
 
