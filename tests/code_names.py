@@ -24,7 +24,7 @@ from sarqc.web.browser_contract import members
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("sarqc", "pages", "app", "tests")
-ENDINGS = ("py", "js", "ts", "json", "md", "yaml", "ipynb", "safetensors", "txt", "jsonl", "mjs")
+ENDINGS = ("py", "zip", "js", "ts", "json", "md", "yaml", "ipynb", "safetensors", "txt", "jsonl", "mjs")
 _EXPORT = re.compile(r"^export (?:async )?(?:function|const|class) (\w+)|^export \{([^}]*)\}", re.M)
 _PARAMETER = re.compile(r"/\{[^}]*\}")
 
