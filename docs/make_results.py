@@ -12,8 +12,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from make_reference import table
 
+from sarqc.figures.numbers import BASELINES
 from sarqc.study.document import Line, Study
-from sarqc.study.facts import BASELINE_POINTS, lam_index
+from sarqc.study.facts import lam_index
 from sarqc.study.frames import frame
 from sarqc.study.paired import mean_over_draws, paired_difference
 
@@ -47,8 +48,7 @@ def compared(line: Line, points: pd.DataFrame) -> tuple[str, str] | None:
     by_draw = points[points["bits"] == line.bits].pivot(index="draw", columns="method", values="perplexity")
     difference = paired_difference(by_draw[line.name].to_numpy(), by_draw[line.baseline].to_numpy())
     number = f"{difference.mean:+.2f} ± {difference.error:.2f}".replace("-", "−")
-    _, _, label = BASELINE_POINTS[line.baseline]
-    return number, f"{WORDS[difference.verdict(())]} {label}"
+    return number, f"{WORDS[difference.verdict(())]} {BASELINES[line.baseline]}"
 
 
 def methods_table(lines: list[Line], points: pd.DataFrame, layers: pd.DataFrame) -> str:

@@ -83,6 +83,7 @@ class _Found:
     def _add_experts(self, module: nn.Module, given: tuple[Tensor, ...]) -> None:
         """A hook of the module that holds the experts: (states (N, D), chosen (N, K), weights of those (N, K))."""
         states, chosen = given[0], given[1]
+        activation, linear = module.get_submodule("act_fn"), nn.functional.linear
         float_states = self._float_inputs.pop(self._experts, None)  # (N, D)
         if float_states is not None:
             float_states = float_states.reshape(states.shape)
@@ -92,17 +93,15 @@ class _Found:
         for expert, pairs in enumerate(order.split(counts)):
             rows = pairs // chosen.shape[-1]
             gate, up, down = (f"{self._experts}.{expert}.{name}_proj" for name in ("gate", "up", "down"))
-            inputs = [states[rows], None if float_states is None else float_states[rows]]
-            self._add([gate, up], *inputs)
+            inputs, float_inputs = states[rows], None if float_states is None else float_states[rows]
+            self._add([gate, up], inputs, float_inputs)
             # What the second linear reads is inside the expert, where no hook reaches: it is made again.
             gate_weight, up_weight = (weight_of(self._block, path) for path in (gate, up))
-            inner = [
-                None
-                if part is None
-                else module.act_fn(nn.functional.linear(part, gate_weight)) * nn.functional.linear(part, up_weight)
-                for part in inputs
-            ]
-            self._add([down], *inner)
+            inner = activation(linear(inputs, gate_weight)) * linear(inputs, up_weight)
+            float_inner = None
+            if float_inputs is not None:
+                float_inner = activation(linear(float_inputs, gate_weight)) * linear(float_inputs, up_weight)
+            self._add([down], inner, float_inner)
 
     def _add(self, paths: Sequence[str], inputs: Tensor, float_inputs: Tensor | None) -> None:
         seen = LayerStatistics.from_inputs(inputs, float_inputs)

@@ -38,7 +38,15 @@ def read_layer(store: ArtefactStore, key: str, info: LayerInfo) -> SolvedLayer |
     tensors = safetensors.torch.load(payload)
     document = json.loads(bytes(tensors["document"].numpy()))
     report = document["report"] | {name: tuple(document["report"][name]) for name in ("flags", "candidates")}
-    quantized = QuantizedLayer(**{name: tensors.get(name) for name in _TENSORS}, report=LayerReport(**report))
+    quantized = QuantizedLayer(
+        codes=tensors["codes"],
+        scales=tensors["scales"],
+        zero_points=tensors["zero_points"],
+        channel_scale=tensors.get("channel_scale"),
+        dequantized=tensors["dequantized"],
+        report=LayerReport(**report),
+        row_scale=tensors.get("row_scale"),
+    )
     arrays = {name: tensors[f"curve.{name}"].numpy() for name in CURVE_ARRAYS}
     curve = LayerCurve(tuple(document["lams"]), quantized.report.n_tokens, **arrays)
     return SolvedLayer(info, quantized, curve, document["seconds"], from_cache=True)

@@ -69,7 +69,7 @@ class Int4Linear(nn.Module):
         on_cuda = x.is_cuda
         multiply = torch.ops.aten._weight_int4pack_mm if on_cuda else torch.ops.aten._weight_int4pack_mm_for_cpu
         flat: Tensor = multiply(x.flatten(0, -2), self.packed, self.group_size, self.scales_and_zeros)  # (N, O)
-        outputs = flat.unflatten(0, x.shape[:-1])
+        outputs: Tensor = flat.unflatten(0, x.shape[:-1])
         return outputs if self.bias is None else outputs + self.bias
 
 

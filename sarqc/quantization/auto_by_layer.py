@@ -75,9 +75,9 @@ def select_layers(
         whole = CheckedLayer(job.weight, job.train + job.validation, grid, job.held_out, name=job.name)
         chosen.append(LayerJob(whole, [points[scores.index(min(scores))]]))
     selected = []
-    for number, _, layer in only_solved(quantize(chosen, context)):
-        flags = (*layer.report.flags, "not_judged") if jobs[number].validation.n_tokens == 0 else layer.report.flags
-        selected.append(replace(layer, report=replace(layer.report, candidates=tables[number], flags=flags)))
+    for number, _, best in only_solved(quantize(chosen, context)):
+        flags = (*best.report.flags, "not_judged") if jobs[number].validation.n_tokens == 0 else best.report.flags
+        selected.append(replace(best, report=replace(best.report, candidates=tables[number], flags=flags)))
     return selected
 
 

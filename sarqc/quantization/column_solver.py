@@ -116,11 +116,11 @@ def _solve_together(points: Sequence[_Point]) -> Iterator[Solved]:
                 point.layer.name or "column solver",
                 "Take a larger λ or more calibration text.",
             )
-        layer = point.layer.quantized(
+        solved = point.layer.quantized(
             codes[position], scales[position], zero_points[position], dequantized[position],
             drift_scale=drift_scales[position], diagonal_floor=floors[position], chosen=point.method.settled(),
         )  # fmt: skip
-        yield Solved(point.job, point.index, layer)
+        yield Solved(point.job, point.index, solved)
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,8 @@ def factorise(gram: Tensor) -> Factor:
 def column_shift(upper: Tensor, cross: Tensor, strength: float) -> Tensor:
     """M of GPTAQ's sequential form (see above): upper (I, I) = R, cross (I, I) -> strictly upper (I, I)."""
     carried = torch.linalg.solve_triangular(upper.mT, cross.to(upper.dtype), upper=False, left=False)  # cross R⁻ᵀ
-    return (strength * carried / upper.diagonal()).triu(1).to(cross.dtype)
+    shift: Tensor = (strength * carried / upper.diagonal()).triu(1).to(cross.dtype)
+    return shift
 
 
 def shifted_weight(weight: Tensor, upper: Tensor, cross: Tensor, strength: float) -> Tensor:
@@ -176,7 +177,7 @@ def shifted_weight(weight: Tensor, upper: Tensor, cross: Tensor, strength: float
     """
     wide = weight.to(upper.dtype)
     half = torch.linalg.solve_triangular(upper.mT, wide @ cross.to(upper.dtype), upper=False, left=False)  # (O, I)
-    shift = torch.linalg.solve_triangular(upper, half, upper=True, left=False)  # (O, I)
+    shift: Tensor = torch.linalg.solve_triangular(upper, half, upper=True, left=False)  # (O, I)
     return (wide + strength * shift).to(weight.dtype)
 
 
@@ -202,7 +203,7 @@ def solve_columns(
     original = weight.expand(candidates, *weight.shape[-2:]).mT.contiguous()  # (C, I, O)
     delta = torch.zeros_like(original)  # (C, I, O), W - Ŵ of the columns done
     codes = torch.empty_like(original)  # (C, I, O)
-    values = None if shifts is None else torch.zeros_like(original)  # (C, I, O), w: the columns done, before rounding
+    values = torch.zeros_like(original if shifts is not None else original[:0])  # (C, I, O), w: before rounding
     group_size = grid.group_size_for(width)
     scales, zero_points = [], []
     fixed = scales_and_zero_points(split_groups(original.mT, group_size), grid, storage) if static_groups else None
@@ -258,4 +259,5 @@ def _working_copy(original: Tensor, carried: Tensor, inside: Tensor) -> Tensor:
     that GPTQ holds at the group's start has not got their share yet, and T⁻¹ takes it out. This holds with a shift
     too: of (w - Ŵ) F⁻¹ = δ + w P only what comes from the earlier columns is then in the copy.
     """
-    return original + torch.linalg.solve_triangular(inside.mT, carried, upper=False, unitriangular=True)
+    left_over: Tensor = torch.linalg.solve_triangular(inside.mT, carried, upper=False, unitriangular=True)
+    return original + left_over

@@ -43,17 +43,17 @@ class Grid:
     @property
     def lowest(self) -> int:
         """Smallest code."""
-        return 0 if self.kind == "asymmetric" else -(2 ** (self.bits - 1))
+        return 0 if self.kind == "asymmetric" else -(1 << (self.bits - 1))
 
     @property
     def highest(self) -> int:
         """Largest code."""
-        return self.lowest + 2**self.bits - 1
+        return self.lowest + (1 << self.bits) - 1
 
     @property
     def steps(self) -> float:
         """Scales that fit in the span of a group's weights: absmax, or max - min of the asymmetric grid."""
-        levels = 2**self.bits - 1
+        levels = (1 << self.bits) - 1
         return {"symmetric": (levels - 1) // 2, "full_range": levels / 2, "asymmetric": levels}[self.kind]
 
     def group_size_for(self, in_features: int) -> int:
@@ -124,7 +124,8 @@ def dequantize(codes: Tensor, scales: Tensor, zero_points: Tensor) -> Tensor:
 
 def split_groups(weight: Tensor, group_size: int) -> Tensor:
     """A view of the last axis as groups: (..., O, I) -> (..., O, G, K)."""
-    return weight.unflatten(-1, (-1, group_size))
+    groups: Tensor = weight.unflatten(-1, (-1, group_size))
+    return groups
 
 
 def round_to_grid(weight: Tensor, grid: Grid, storage: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:

@@ -85,7 +85,7 @@ class LayerStatistics:
                 "layer statistics",
                 "Give float_inputs for every batch or for none.",
             )
-        cross = None if self.cross is None else self.cross + other.cross
+        cross = None if self.cross is None or other.cross is None else self.cross + other.cross
         norms = (self.max_norm, other.max_norm)
         largest = None if norms[0] is None or norms[1] is None else torch.maximum(norms[0], norms[1])
         return LayerStatistics(

@@ -145,7 +145,10 @@ def _mean_over_tokens(layers: Sequence[CheckedLayer]) -> Tensor:
     if all(torch.equal(layer.abs_mean, first.abs_mean) for layer in layers):
         return first.abs_mean
     total = sum(layer.n_tokens for layer in layers)
-    return sum(layer.abs_mean * (layer.n_tokens / total) for layer in layers)
+    mean = torch.zeros_like(first.abs_mean)
+    for layer in layers:
+        mean = mean + layer.abs_mean * (layer.n_tokens / total)
+    return mean
 
 
 def search_points(
@@ -199,7 +202,8 @@ def _tied(values: Tensor, ties: Tensor | None) -> Tensor:
     _, classes = ties.cpu().unique(return_inverse=True)  # (I,)
     counts = classes.bincount()
     sums = torch.zeros(len(counts), dtype=torch.float64).index_add_(0, classes, values.cpu().double())
-    return (sums / counts)[classes].to(values)
+    means: Tensor = (sums / counts)[classes].to(values)
+    return means
 
 
 def _stored(scale: Tensor, storage: torch.dtype) -> Tensor:
