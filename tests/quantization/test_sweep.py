@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from sarqc.quantization import solve
+from sarqc.quantization import column_solver
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import Method, method
@@ -151,13 +151,13 @@ def test_nothing_is_mutated() -> None:
 @pytest.mark.parametrize("name", ["sarqc-gbs", "sarqc-gptaq"])
 def test_a_smaller_budget_takes_more_turns_and_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is solved at once stays within the budget, counted in the tensors that the column solver holds."""
-    solve_columns, turns = solve.solve_columns, []
+    solve_columns, turns = column_solver.solve_columns, []
 
     def counted(weight: torch.Tensor, factors: torch.Tensor, *others: object, **named: object) -> object:
         turns.append(factors.numel() * 8)
         return solve_columns(weight, factors, *others, **named)
 
-    monkeypatch.setattr(solve, "solve_columns", counted)
+    monkeypatch.setattr(column_solver, "solve_columns", counted)
     statistics = LayerStatistics.from_inputs(X, X + 0.05 * X.flip(0))
     grid, solver = Grid(3, 16, "asymmetric"), method(name)
     sweeps, counts = {}, []
