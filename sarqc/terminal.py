@@ -101,8 +101,7 @@ def print_summary(summary: RunDocument) -> None:
     line("share quantized", f"{summary['share_quantized']:.1%} of the parameters")
     for number, (what, which) in enumerate(_what_was_chosen(summary)):
         line("chosen by “auto”" if number == 0 else "", f"{what:<20}{which}")
-    test = summary["protocol"]["test"]
-    if test is not None:
+    if summary["perplexity"] is not None and (test := summary["protocol"]["test"]) is not None:
         line("perplexity", f"{summary['perplexity']:.4g}, float {summary['perplexity_float']:.4g}")
         line("", f"{test['corpus']}, windows of {test['window']}, {test['predicted_tokens']:,} predicted tokens")
     for name, task in summary["tasks"].items():

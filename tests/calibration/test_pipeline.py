@@ -197,7 +197,7 @@ def test_a_bad_weight_names_its_layer(random_llama: Path, tmp_path: Path) -> Non
 def test_the_curve_has_the_chosen_point(random_llama: Path, tmp_path: Path, name: str) -> None:
     _, solved = run(random_llama, tmp_path, name=name, curves=Curves((0.0, 0.3, 1.0)))
     for layer in solved:
-        own = getattr(method(name), "lam", 0.0)
+        own = method(name).lam or 0.0  # 0 where there is no λ
         position = layer.curve.lams.index(own)
         report = layer.quantized.report
         assert layer.curve.recon[position] == np.float32(report.relative_recon)
