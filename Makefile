@@ -47,7 +47,7 @@ bench: .venv/dev.done
 	touch $@
 
 node_modules/.package-lock.json: package.json package-lock.json .venv/dev.done
-	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --silent --no-audit --no-fund
+	PATH="$(CURDIR)/$(BIN):$$PATH" npm install --no-save --silent --no-audit --no-fund
 	touch $@
 
 # The browser tests drive a real Chromium; without one they are skipped and say so.
