@@ -1,4 +1,4 @@
-"""Copies the scripts of others from the installed packages (``npm ci``) to this folder.
+"""Copies the scripts of others from the installed packages (``npm install``) to this folder.
 
     python assets/vendor/update.py
 
