@@ -1,5 +1,5 @@
 # make app    open the web app on http://127.0.0.1:7860
-# make test   run the whole suite, in two processes
+# make test   make check, then the whole suite in two processes
 # make check  types, style, and whether what is generated is current
 # make bench  speed, as ratios within one run
 # Each does all of its own set-up in .venv.
@@ -18,8 +18,7 @@ export OMP_WAIT_POLICY := PASSIVE
 app: .venv/app.done
 	$(BIN)/python app.py
 
-test: .venv/dev.done node_modules/.package-lock.json chromium
-	$(BIN)/ruff check .
+test: check chromium
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: .venv/dev.done node_modules/.package-lock.json

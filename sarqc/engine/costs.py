@@ -6,6 +6,7 @@ import math
 import shutil
 import subprocess
 import time
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import psutil
 
 from sarqc.evaluation import DECODED_TOKENS, SPEED_REPEATS
 from sarqc.models.checkpoint import Checkpoint
-from sarqc.quantization.methods import PRODUCTS_PER_SECOND, Workload
+from sarqc.quantization.methods import PRODUCTS_PER_SECOND, Method, Workload
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -22,142 +23,146 @@ _PROCESS = 1 << 29  # Python, PyTorch and what they hold for themselves
 _LOGITS = 1 << 29  # float32 logits of some windows, and their softmax, at most
 
 
-def memory_bytes(
-    recipe: Recipe, checkpoint: Checkpoint, test_tokens: float, budget: int, *, on_processor: bool, streamed: bool
-) -> int:
+@dataclass(frozen=True)
+class Work:
+    """What one run has to do, counted once: all that memory, minutes and sizes depend on."""
+
+    recipe: Recipe
+    checkpoint: Checkpoint
+    method: Method
+    task: Workload  # of the method, with all calibration tokens
+    candidates: int  # that “auto” compares
+    blocks: tuple[int, ...]  # parameters of each block
+    groups: int  # of the grid, in all quantized linears
+    gram_numbers: int  # of one set of Grams, in the block that has most
+    test_tokens: int
+    prompt_tokens: int
+
+    @property
+    def stored(self) -> float:
+        """Bytes of one float parameter in the files."""
+        return self.checkpoint.size_bytes / self.checkpoint.parameters
+
+    @property
+    def calibration(self) -> int:
+        """Calibration tokens."""
+        return self.recipe.samples * self.recipe.length
+
+    def packed_bits(self) -> int:
+        """Bits of all quantized linears, scales and zero points included."""
+        per_group = 16 + (self.task.bits if self.recipe.grid == "asymmetric" else 0)  # a 16-bit scale, a zero point
+        return self.task.weights() * self.task.bits + self.groups * per_group
+
+
+def work_of(
+    recipe: Recipe,
+    checkpoint: Checkpoint,
+    per_channel: tuple[str, ...] = (),
+    *,
+    test_tokens: int = 0,
+    prompt_tokens: int = 0,
+) -> Work:
+    """Counts a run's work. ``per_channel``: names of the linears without groups."""
+    layers = checkpoint.layers
+    method, candidates = recipe.to_method(), len(recipe.candidates())
+    by_block: dict[int, int] = {}
+    groups = 0
+    for layer in layers:
+        rows, width = layer.shape
+        by_block[layer.block] = by_block.get(layer.block, 0) + rows * width
+        whole = recipe.group_size is None or layer.name in per_channel
+        groups += rows * (1 if whole else width // (recipe.group_size or width))
+    blocks = range(checkpoint.n_blocks)
+    experts = max((checkpoint.experts(block) or 0 for block in blocks), default=0)
+    beside = "cross" in method.needs or ("block" in method.needs and recipe.inputs_from == "quantized")
+    task = Workload(
+        shapes=tuple(layer.shape for layer in layers),
+        block_weights=max(by_block.values()),
+        bits=recipe.bits,
+        group_size=recipe.group_size,
+        points=candidates + 1 if recipe.auto_by() == "layer" else len({*recipe.sweep, -1.0}),
+        together=max(candidates, len(recipe.sweep) + 1) * max(1, 2 * experts),
+        sequences=recipe.samples,
+        length=recipe.length,
+        walks=2 if beside else 1,
+        budget_bytes=0,
+    )
+    return Work(
+        recipe, checkpoint, method, task, candidates, tuple(map(checkpoint.parameters_of, blocks)), groups,
+        max(map(checkpoint.gram_numbers, blocks)), test_tokens, prompt_tokens,
+    )  # fmt: skip
+
+
+def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool) -> int:
     """Bytes that a run needs on its device at the peak.
 
     ``budget``: of candidates that are solved at once. ``on_processor``: the model computes in float32, otherwise in
     the dtype of its files. ``streamed``: no more than one block is there at a time, and perplexity holds the states of
     the whole test text instead.
     """
-    stored = stored_bytes(checkpoint)
-    computed = 4 if on_processor else stored
-    blocks = [checkpoint.parameters_of(block) for block in range(checkpoint.n_blocks)]
-    block = max(blocks)
-    weights = checkpoint.parameters - (sum(blocks) - block if streamed else 0)
+    recipe, checkpoint, config = work.recipe, work.checkpoint, work.checkpoint.config
+    computed = 4 if on_processor else work.stored
+    block = max(work.blocks)
+    weights = checkpoint.parameters - (sum(work.blocks) - block if streamed else 0)
     copies = 3 * checkpoint.parameters * (recipe.speed and not streamed)  # in bfloat16, and the codes
     if not streamed and recipe.auto_by() == "model":
-        weights += sum(blocks)  # a copy of the float ones
-    solved = block * (2 * stored + 1)  # the float weights in their own dtype, the quantized ones and their codes
-    states = 2 * max(tokens_held(recipe), test_tokens if streamed else 0) * int(checkpoint.config["hidden_size"])
+        weights += sum(work.blocks)  # a copy of the float ones
+    solved = block * (2 * work.stored + 1)  # the float weights in their own dtype, the quantized ones and their codes
+    held = work.calibration * work.task.walks + recipe.held_out_samples * recipe.length  # tokens, while blocks pass
+    states = 2 * max(held, work.test_tokens if streamed else 0) * int(config["hidden_size"])
+    sets = 1 + bool(recipe.held_out_samples) + bool(work.candidates)
+    if "cross" in work.method.needs:
+        sets += 1 + bool(work.candidates)
     process = _PROCESS if on_processor else 1 << 28
-    working = recipe.to_method().working_bytes(_workload(recipe, checkpoint, recipe.samples * recipe.length, budget))
+    working = work.method.working_bytes(replace(work.task, budget_bytes=budget))
     return round(
-        computed * (weights + states) + solved + _statistics(recipe, checkpoint) + working
-        + min(_LOGITS, 8 * test_tokens * int(checkpoint.config["vocab_size"])) + copies + process
+        computed * (weights + states) + solved + 4 * sets * work.gram_numbers + working
+        + min(_LOGITS, 8 * work.test_tokens * int(config["vocab_size"])) + copies + process
     )  # fmt: skip
 
 
-def host_bytes(checkpoint: Checkpoint) -> int:
+def host_bytes(work: Work) -> int:
     """Bytes of the machine's own memory for a run on a GPU: weights pass through it tensor by tensor."""
-    largest = max(math.prod(shape) for shape in checkpoint.shapes.values())
-    return round(4 * _PROCESS + 2 * largest * stored_bytes(checkpoint))
-
-
-def stored_bytes(checkpoint: Checkpoint) -> float:
-    """Bytes of one float parameter in the files."""
-    return checkpoint.size_bytes / checkpoint.parameters
-
-
-def two_walks(recipe: Recipe) -> bool:
-    """Whether the float model's states are walked beside those of the quantized prefix."""
-    needs = recipe.to_method().needs
-    return "cross" in needs or ("block" in needs and recipe.inputs_from == "quantized")
-
-
-def tokens_held(recipe: Recipe) -> int:
-    """Tokens whose states are held while the blocks are walked."""
-    calibration = recipe.samples * recipe.length
-    return calibration * (2 if two_walks(recipe) else 1) + recipe.held_out_samples * recipe.length
-
-
-def packed_bits(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ...]) -> int:
-    """Bits of all quantized linears, scales and zero points included."""
-    groups = 0
-    for layer in checkpoint.layers:
-        size = layer.shape[1] if recipe.group_size is None or layer.name in per_channel else recipe.group_size
-        groups += layer.shape[0] * (layer.shape[1] // size)
-    per_group = 16 + (recipe.bits if recipe.grid == "asymmetric" else 0)  # a 16-bit scale and a packed zero point
-    return sum(math.prod(layer.shape) for layer in checkpoint.layers) * recipe.bits + groups * per_group
-
-
-def _statistics(recipe: Recipe, checkpoint: Checkpoint) -> int:
-    """Grams, one for each tensor that a block's linears read and for each expert, of the block that has most."""
-    sets = 1 + bool(recipe.held_out_samples) + bool(recipe.candidates())
-    if "cross" in recipe.to_method().needs:
-        sets += 1 + bool(recipe.candidates())
-    family, most = checkpoint.family, 0
-    for block in range(checkpoint.n_blocks):
-        read = {
-            (number, family.expert_of(path)): checkpoint.shapes[
-                f"{family.in_file(f'{family.blocks}.{block}.{path}')}.weight"
-            ][1]
-            for number, group in enumerate(checkpoint.groups(block))
-            for path in group.linears
-        }
-        most = max(most, sum(width**2 for width in read.values()))
-    return 4 * sets * most
-
-
-def _workload(recipe: Recipe, checkpoint: Checkpoint, calibration: int, budget: int = 0) -> Workload:
-    """What the method has to do with ``calibration`` tokens, and with ``budget`` bytes for what is solved at once."""
-    by_block: dict[int, int] = {}
-    for layer in checkpoint.layers:
-        by_block[layer.block] = by_block.get(layer.block, 0) + math.prod(layer.shape)
-    candidates = len(recipe.candidates())
-    experts = max((checkpoint.experts(block) or 0 for block in range(checkpoint.n_blocks)), default=0)
-    return Workload(
-        shapes=tuple(layer.shape for layer in checkpoint.layers),
-        block_weights=max(by_block.values()),
-        bits=recipe.bits,
-        group_size=recipe.group_size,
-        points=candidates + 1 if recipe.auto_by() == "layer" else len({*recipe.sweep, -1.0}),
-        together=max(candidates, len(recipe.sweep) + 1) * max(1, 2 * experts),
-        sequences=calibration // recipe.length,
-        length=recipe.length,
-        walks=2 if two_walks(recipe) else 1,
-        budget_bytes=budget,
-    )
+    largest = max(math.prod(shape) for shape in work.checkpoint.shapes.values())
+    return round(4 * _PROCESS + 2 * largest * work.stored)
 
 
 _BYTES_PER_SECOND = 5e9
 
 
-def minutes(recipe: Recipe, checkpoint: Checkpoint, test_tokens: float, prompt_tokens: int) -> float:
+def minutes(work: Work) -> float:
     """A rough estimate for two CPU cores of all calibrations that the recipe asks for, and of its measurements."""
-    calibration = recipe.samples * recipe.length
-    quantized = sum(math.prod(layer.shape) for layer in checkpoint.layers)
-    seconds = _calibration_seconds(recipe, checkpoint, quantized, calibration)
-    candidates = recipe.candidates()
+    recipe, checkpoint = work.recipe, work.checkpoint
+    seconds = _calibration_seconds(work, recipe.samples)
     if recipe.auto_by() == "model":
-        judged = recipe.validation_samples() * recipe.length
-        once = _calibration_seconds(recipe, checkpoint, quantized, calibration - judged)
-        seconds += len(candidates) * (once + 2 * checkpoint.parameters * judged / PRODUCTS_PER_SECOND)
-    measuring = 2 * 2 * (quantized + checkpoint.parameters) * test_tokens
-    seconds += measuring / PRODUCTS_PER_SECOND + _reading_seconds(recipe, checkpoint, prompt_tokens)
-    return seconds / 60
+        judged = recipe.validation_samples()
+        once = _calibration_seconds(work, recipe.samples - judged)
+        judging = 2 * checkpoint.parameters * judged * recipe.length / PRODUCTS_PER_SECOND
+        seconds += work.candidates * (once + judging)
+    measuring = 2 * 2 * (work.task.weights() + checkpoint.parameters) * work.test_tokens
+    return (seconds + measuring / PRODUCTS_PER_SECOND + _reading_seconds(work)) / 60
 
 
-def _reading_seconds(recipe: Recipe, checkpoint: Checkpoint, prompt_tokens: int) -> float:
+def _reading_seconds(work: Work) -> float:
     """Continuing the prompts in two ways, and speed. A token that is made alone reads every parameter once."""
+    recipe, checkpoint = work.recipe, work.checkpoint
     read = 4 * checkpoint.parameters / _BYTES_PER_SECOND
     passes = 2 * checkpoint.parameters / PRODUCTS_PER_SECOND
     made = len(recipe.prompts) * recipe.new_tokens
-    seconds = 2 * 2 * (made * read + (2 * prompt_tokens + made) * passes)
+    seconds = 2 * 2 * (made * read + (2 * work.prompt_tokens + made) * passes)
     if recipe.speed:
         length = min(DEFAULT_WINDOW, checkpoint.max_positions)
         seconds += 2 * (SPEED_REPEATS + 1) * (4 * length * passes + DECODED_TOKENS * read)
     return seconds
 
 
-def _calibration_seconds(recipe: Recipe, checkpoint: Checkpoint, quantized: int, calibration: int) -> float:
+def _calibration_seconds(work: Work, samples: int) -> float:
     """Passes over the text, Grams, and what the method does at each point: one, a curve, or what “auto” compares."""
-    work = _workload(recipe, checkpoint, calibration)
-    tokens = calibration + recipe.held_out_samples * recipe.length
-    passes = 2 * quantized * (1 + work.walks) * tokens
-    grams = work.walks * sum(2 * tokens * layer.shape[1] ** 2 for layer in checkpoint.layers) / 2
-    return (passes + grams) / PRODUCTS_PER_SECOND + recipe.to_method().seconds(work)
+    recipe, task = work.recipe, replace(work.task, sequences=samples)
+    tokens = (samples + recipe.held_out_samples) * recipe.length
+    passes = 2 * task.weights() * (1 + task.walks) * tokens
+    grams = task.walks * sum(2 * tokens * width**2 for _, width in task.shapes) / 2
+    return (passes + grams) / PRODUCTS_PER_SECOND + work.method.seconds(task)
 
 
 KNOWN_SECONDS = 5  # asking a GPU takes a good part of a second

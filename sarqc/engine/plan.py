@@ -5,7 +5,6 @@ A run goes on from what it returns, ``Prepared``; ``Plan`` is what a person is s
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,8 +118,12 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
         held_out_samples=recipe.held_out_samples, sampling=recipe.sampling, seed=recipe.seed,
     )  # fmt: skip
     test = _test_text(recipe, checkpoint, settings)
-    streamed, memory = _memory(recipe, checkpoint, settings, 0 if test is None else len(test.ids))
-    shown = _shown(recipe, checkpoint, settings, per_channel, test, sum(map(len, prompts)), streamed, memory)
+    work = costs.work_of(
+        recipe, checkpoint, per_channel, test_tokens=0 if test is None else len(test.ids),
+        prompt_tokens=sum(map(len, prompts)),
+    )  # fmt: skip
+    streamed, memory = _memory(work, settings)
+    shown = _shown(work, settings, per_channel, streamed, memory)
     return Prepared(recipe, checkpoint, sequences, per_channel, test, window, prompts, streamed, shown)
 
 
@@ -186,42 +189,32 @@ def indivisible_layers(recipe: Recipe, checkpoint: Checkpoint) -> tuple[str, ...
     return tuple(layer.name for layer in odd)
 
 
-def _shown(
-    recipe: Recipe,
-    checkpoint: Checkpoint,
-    settings: Settings,
-    per_channel: tuple[str, ...],
-    test: Text | None,
-    prompt_tokens: int,
-    streamed: bool,
-    memory: int,
-) -> Plan:
-    quantized = sum(math.prod(layer.shape) for layer in checkpoint.layers)
-    bits = costs.packed_bits(recipe, checkpoint, per_channel)
-    test_tokens = 0 if test is None else len(test.ids)
+def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...], streamed: bool, memory: int) -> Plan:
+    recipe, checkpoint, bits = work.recipe, work.checkpoint, work.packed_bits()
+    quantized = work.task.weights()
     return Plan(
         model=recipe.model,
         family=checkpoint.family.title,
         parameters=checkpoint.parameters,
         share_quantized=checkpoint.share_quantized,
-        layers=len(checkpoint.layers),
+        layers=len(work.task.shapes),
         experts=max((checkpoint.experts(block) or 0 for block in range(checkpoint.n_blocks)), default=0),
         per_channel_layers=per_channel,
         bits_per_weight=bits / quantized,
         bytes_before=checkpoint.size_bytes,
-        bytes_after=round(checkpoint.size_bytes - quantized * costs.stored_bytes(checkpoint) + bits / 8),
+        bytes_after=round(checkpoint.size_bytes - quantized * work.stored + bits / 8),
         memory_bytes=memory,
-        host_bytes=None if costs.on_processor(settings) else costs.host_bytes(checkpoint),
+        host_bytes=None if costs.on_processor(settings) else costs.host_bytes(work),
         streamed=streamed,
-        calibration_tokens=recipe.samples * recipe.length,
-        test_tokens=None if test is None else test_tokens,
-        minutes=costs.minutes(recipe, checkpoint, test_tokens, prompt_tokens),
+        calibration_tokens=work.calibration,
+        test_tokens=work.test_tokens or None,
+        minutes=costs.minutes(work),
         formats=who_can_load(recipe, checkpoint.family),
         warnings=tuple(_warnings(recipe, per_channel, streamed)),
     )
 
 
-def _memory(recipe: Recipe, checkpoint: Checkpoint, settings: Settings, test_tokens: int) -> tuple[bool, int]:
+def _memory(work: costs.Work, settings: Settings) -> tuple[bool, int]:
     """Whether the weights of a block are on the device only while it is used, and the bytes that a run then needs.
 
     So it is where all of them have no room. Raises ``Refused`` with numbers where even that does not fit, or what the
@@ -229,9 +222,7 @@ def _memory(recipe: Recipe, checkpoint: Checkpoint, settings: Settings, test_tok
     """
     free, on_processor = costs.free_bytes(settings), costs.on_processor(settings)
     whole, one = (
-        costs.memory_bytes(
-            recipe, checkpoint, test_tokens, settings.sweep_bytes(), on_processor=on_processor, streamed=part
-        )
+        costs.memory_bytes(work, settings.sweep_bytes(), on_processor=on_processor, streamed=part)
         for part in (False, True)
     )
     streamed = settings.weights == "streamed" or (settings.weights == "auto" and free is not None and whole > free)

@@ -118,6 +118,18 @@ class Checkpoint:
             f"A {self.family.title} model with {self.n_blocks} blocks has it, under this name: download it again.",
         )
 
+    def gram_numbers(self, block: int) -> int:
+        """Numbers in one set of a block's Grams: one for each tensor that its linears read, and for each expert."""
+        family = self.family
+        read = {
+            (number, family.expert_of(path)): self.shapes[
+                f"{family.in_file(f'{family.blocks}.{block}.{path}')}.weight"
+            ][1]
+            for number, group in enumerate(self.groups(block))
+            for path in group.linears
+        }
+        return sum(width**2 for width in read.values())
+
     @property
     def share_quantized(self) -> float:
         """Parameters of the quantized linears over all parameters."""

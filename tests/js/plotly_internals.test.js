@@ -4,7 +4,10 @@
  * an upgrade of plotly the first failure here names what plotly does otherwise now.
  */
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { after, test } from "node:test";
+import { pathToFileURL } from "node:url";
+import { JSDOM } from "jsdom";
 import { figureAt } from "../../assets/js/charts/bind.js";
 import {
   drawsScenes,
@@ -15,9 +18,26 @@ import {
   scenesOf,
 } from "../../assets/js/charts/plotly_internals.js";
 import { movingBindings, prepare, stepInPlace } from "../../assets/js/charts/step.js";
-import { close, document, draw, Plotly } from "./plotly_in_jsdom.js";
 
-after(close);
+// Node and plotly are packages of one Python environment.
+const PLOTLY = new URL("../../plotly/package_data/plotly.min.js", pathToFileURL(process.execPath));
+const { window } = new JSDOM("<!doctype html><body></body>", { pretendToBeVisual: true, runScripts: "outside-only" });
+window.URL.createObjectURL = () => ""; // the map library in plotly asks for a worker when it is loaded
+window.eval(readFileSync(PLOTLY, "utf8"));
+
+const { document, Plotly, Node } = window;
+Object.assign(globalThis, { document, Node });
+
+after(() => window.close()); // its clock would keep the process
+
+/** An element with plotly's drawing of a figure. */
+async function draw({ data, layout }) {
+  const canvas = document.createElement("div");
+  document.body.append(canvas);
+  const size = { width: 600, height: 400, autosize: false };
+  await Plotly.newPlot(canvas, data, { ...layout, ...size }, { displayModeBar: false });
+  return canvas;
+}
 
 const MARKS =
   ".trace .js-line, .trace .js-fill, .trace .point, .trace .yerror, .annotation, .shapelayer path, .hm image, .xtitle, .ytitle, .x2title";

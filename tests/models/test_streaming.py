@@ -267,7 +267,6 @@ def test_the_peak_is_that_of_a_block_whatever_the_depth(tiny_llama: Path, text_f
     assert peaks["streamed", 64] - peaks["streamed", 4] < 0.4 * depth
     checkpoint = read_checkpoint(tmp_path / "blocks-64")
     for weights in ("streamed", "resident"):  # what the plan says is enough, and not wildly more
-        said = costs.memory_bytes(
-            Recipe.parse(recipe), checkpoint, 128, 10**7, on_processor=True, streamed=weights == "streamed"
-        )
+        work = costs.work_of(Recipe.parse(recipe), checkpoint, test_tokens=128)
+        said = costs.memory_bytes(work, 10**7, on_processor=True, streamed=weights == "streamed")
         assert peaks[weights, 64] < said < peaks[weights, 64] + 2**30 + 2**28
