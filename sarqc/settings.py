@@ -58,6 +58,12 @@ class Settings(BaseSettings):
         "without this host's files and with limits: a fence against accidents, not a proof against an attacker.",
     )
     cancel_seconds: float = Field(20.0, gt=0, description="How long a cancelled worker may take before it is ended.")
+    lease_seconds: float = Field(
+        120.0, ge=10, description="Seconds without a sign of life after which a worker is ended and its run put back."
+    )
+    run_hours: float | None = Field(
+        None, gt=0, description="Hours that an attempt at a run may take before it is ended as failed; empty: any."
+    )
 
     def sweep_bytes(self) -> int:
         """``sweep_gib`` in bytes."""

@@ -1,7 +1,8 @@
 """The worker process: ``python -m sarqc.jobs.child FD MODULE:FUNCTION``.
 
 It reads one line of JSON from its standard input, the job, runs it, writes each event as a line of JSON to the file
-descriptor FD, and ends. It never opens the database. Three things end it early:
+descriptor FD, and ends. It never opens the database. A thread writes an empty line each second: a sign of life, which
+a process that is stopped or stuck does not give and one that computes does. Three things end it early:
 
 * SIGTERM raises ``Stop`` in the main thread, wherever that is: also in the middle of a layer. It is no ``Exception``,
   so no handler on the way takes it for an error; ``finally`` clauses run, and the last line says ``cancelled``.
@@ -20,9 +21,10 @@ import shutil
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -33,6 +35,7 @@ from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
 NICENESS = 5  # the pages answer first: on a small host both share the same two cores
+HEARTBEAT_SECONDS = 1.0
 
 Execute = Callable[..., Generator[Event, None, None]]
 
@@ -70,16 +73,26 @@ class Switch:
 
 
 class Channel:
-    """The way back to the app: one JSON line per event."""
+    """The way back to the app: one JSON line per event, and empty lines in between."""
 
     def __init__(self, descriptor: int, switch: Switch) -> None:
         os.set_inheritable(descriptor, False)  # a process started by the run must not keep the channel open
         self._file: BinaryIO = os.fdopen(descriptor, "wb")
         self._switch = switch
+        self._mutex = threading.Lock()
+
+    def beat(self) -> None:
+        """Writes signs of life for as long as somebody listens; for a thread of its own."""
+        with suppress(BrokenPipeError):
+            while True:
+                with self._mutex:
+                    self._file.write(b"\n")
+                    self._file.flush()
+                time.sleep(HEARTBEAT_SECONDS)
 
     def send(self, event: Event) -> None:
         line = json.dumps(plain(event.to_json()), ensure_ascii=False, allow_nan=False).encode() + b"\n"
-        with self._switch.held():
+        with self._switch.held(), self._mutex:
             self._file.write(line)
             self._file.flush()
 
@@ -89,6 +102,7 @@ def main() -> None:
     os.nice(NICENESS)
     switch = Switch()
     channel = Channel(int(sys.argv[1]), switch)
+    threading.Thread(target=channel.beat, name="heartbeat", daemon=True).start()
     lifeline = os.dup(0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # nothing in a run may read the lifeline, nor wait for a keyboard
     try:

@@ -2,7 +2,8 @@
 
 The store is the truth. A request only changes the store and wakes the loop, which then does what the state asks for;
 what the loop keeps in memory is no more than which processes are alive. Cancelling is a ladder: SIGTERM, then after
-``settings.cancel_seconds`` SIGKILL; either way the run ends as cancelled.
+``settings.cancel_seconds`` SIGKILL; either way the run ends as cancelled. The same ladder ends a run whose hours are
+over, as failed. A worker without a sign of life for ``settings.lease_seconds`` is killed; its run goes on by itself.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
-from sarqc.errors import NotFound, Refused, WorkerLost
-from sarqc.events import Cancelled, Failed, Finished, Interrupted
+from sarqc.errors import Conflict, NotFound, WorkerLost
+from sarqc.events import Cancelled, Failed, Finished, Interrupted, Warned
 from sarqc.jobs import exports, schedule
 from sarqc.jobs.bell import ALL_RUNS, Bell
 from sarqc.jobs.run import AT_REST, Run, State
@@ -32,6 +33,7 @@ STOP_SECONDS = 5.0  # what a worker gets when the app goes down: less than the t
 TICK_SECONDS = 30.0
 INBOX = 10_000  # messages; when it is full the workers' pipes fill, and the workers wait
 BATCH = 1_000
+SILENT_SECONDS = 30.0  # without a sign of life, after which people are told, if the lease is that long
 ATTEMPTS = 10  # how often a run is put back by itself: one that takes the host down must not do so for ever
 
 log = logging.getLogger(__name__)
@@ -46,13 +48,17 @@ class _Job:
     device: str
     ended: bool = False  # it has said its last word; the process may still be there
     kill_at: float | None = None  # set when it was asked to stop
+    began: float = 0.0
+    is_silent: bool = False  # for so long that people were told
+    is_lost: bool = False  # it was killed because its lease was over
+    is_overdue: bool = False  # it was asked to stop because its hours were over
 
 
 class Supervisor:
     """Owns the workers. ``start`` and ``stop`` belong to the app's lifespan; the rest is for requests, any thread.
 
-    ``workers`` makes the workers from settings and the callback they deliver to. Raises ``Refused`` where the
-    settings ask for a device that is not there.
+    ``workers`` makes the workers from settings and the callback they deliver to; ``clock`` counts seconds and never
+    goes back. Raises ``Refused`` where the settings ask for a device that is not there.
     """
 
     def __init__(
@@ -62,9 +68,10 @@ class Supervisor:
         *,
         workers: Callable[[Settings, Callable[[Message], None]], Workers] | None = None,
         execute: str = EXECUTE,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.store, self.settings, self.bell = store, settings, Bell()
-        self.trouble: str | None = None  # what keeps the loop from working, for people
+        self.store, self.settings, self.bell, self._clock = store, settings, Bell(), clock
+        self.trouble: str | None = None  # what keeps runs from going on, for people
         self._inbox: queue.Queue[Message | None] = queue.Queue(INBOX)
         self._pending: list[Message] = []
         self._jobs: dict[int, _Job] = {}
@@ -180,14 +187,14 @@ class Supervisor:
             try:
                 self._relay()
                 if self._stopping.is_set():
-                    deadline = deadline or time.monotonic() + STOP_SECONDS
+                    deadline = deadline or self._clock() + STOP_SECONDS
                     if self._wind_down(deadline):
                         break
                 else:
                     self._reconcile()
                     self._start_due()
                     self.workers.cool_down()
-                self.trouble = None
+                self.trouble = self._silence()
             except Exception as error:
                 # A full disk must not end the loop: it is said on the page, and tried again until it works.
                 log.exception("the supervisor could not do its work")
@@ -199,7 +206,8 @@ class Supervisor:
 
     def _collect(self) -> None:
         """Waits for messages, a wake-up or the next deadline, then takes what is there, up to a batch."""
-        waits = [job.kill_at - time.monotonic() for job in self._jobs.values() if job.kill_at is not None]
+        waits = [job.kill_at - self._clock() for job in self._jobs.values() if job.kill_at is not None]
+        waits += [self._grace() / 2] if self._jobs else []
         timeout = 0.05 if self._stopping.is_set() else max(0.0, min([TICK_SECONDS, *waits]))
         with suppress(queue.Empty):
             message = self._inbox.get(timeout=0 if self._pending else timeout)
@@ -241,6 +249,11 @@ class Supervisor:
                 self.store.move(run.id, State.FAILED, last)
             case Cancelled() | Gone() if run.state is State.CANCELLING:
                 self.store.move(run.id, State.CANCELLED, Cancelled())
+            case Cancelled() | Gone() if job.is_overdue:
+                self.store.move(run.id, State.FAILED, self._over_time(run))
+            case Cancelled() | Gone() if job.is_lost:
+                why = f"The worker gave no sign of life for {self.settings.lease_seconds:g} s and was ended."
+                self._put_back(run, why)
             case Cancelled() | Gone() if self._stopping.is_set():
                 self._put_back(run)
             case Cancelled():
@@ -261,19 +274,22 @@ class Supervisor:
     def _interrupt(self, run: Run, why: str) -> None:
         self.store.move(run.id, State.INTERRUPTED, Interrupted(f"{why} {_kept(run)}"))
 
-    def _put_back(self, run: Run) -> None:
+    def _put_back(self, run: Run, why: str = "The app was stopped.") -> None:
         """Interrupted through no fault of its own: it goes on by itself, unless that was tried often enough."""
         if run.attempt < ATTEMPTS:
-            self.store.requeue(run.id, Interrupted(f"The app was stopped. {_kept(run)} The run goes on by itself."))
+            self.store.requeue(run.id, Interrupted(f"{why} {_kept(run)} The run goes on by itself."))
         else:
-            self._interrupt(run, f"The app was stopped during attempt {run.attempt}.")
+            self._interrupt(run, f"{why} That was attempt {run.attempt}, the last that is made without being asked.")
 
     def _reconcile(self) -> None:
-        """Acts on the states: SIGTERM for cancelling runs, SIGKILL after their time is up.
+        """Acts on the states: SIGTERM for runs that are cancelling or overdue, SIGKILL after their time is up.
 
         A run without a worker is one that an earlier app left behind: it goes on, or is cancelled if that was asked.
         """
-        now = time.monotonic()
+        now = self._clock()
+        for token in [token for token, job in self._jobs.items() if job.ended]:
+            if self.workers.silent_seconds(token) > self.settings.lease_seconds:
+                self.workers.kill(token)
         jobs = {job.run_id: (token, job) for token, job in self._jobs.items() if not job.ended}
         for run in self.store.in_state(State.RUNNING, State.CANCELLING):
             token, job = jobs.get(run.id, (0, None))
@@ -282,12 +298,50 @@ class Supervisor:
                     self._put_back(run)
                 else:
                     self.store.move(run.id, State.CANCELLED, Cancelled())
-            elif run.state is State.CANCELLING and job.kill_at is None:
-                job.kill_at = now + self.settings.cancel_seconds
-                self.workers.ask_to_stop(token)
-            elif run.state is State.CANCELLING and job.kill_at is not None and now >= job.kill_at:
-                job.kill_at = now + TICK_SECONDS
-                self.workers.kill(token)
+                continue
+            job.is_overdue = self.settings.run_hours is not None and now - job.began >= 3600 * self.settings.run_hours
+            if run.state is State.CANCELLING or job.is_overdue:
+                if job.kill_at is None:
+                    job.kill_at = now + self.settings.cancel_seconds
+                    self.workers.ask_to_stop(token)
+                elif now >= job.kill_at:
+                    job.kill_at = now + TICK_SECONDS
+                    self.workers.kill(token)
+            else:
+                self._listen_for_life(token, job)
+
+    def _listen_for_life(self, token: int, job: _Job) -> None:
+        """Tells people of a worker that is silent, and kills it when its lease is over."""
+        silent = self.workers.silent_seconds(token)
+        if silent > self._grace() and not job.is_silent:
+            self.store.append(job.run_id, [Warned(self._silent_words(job), "worker")])
+            self.bell.ring(job.run_id, ALL_RUNS)
+        job.is_silent = silent > self._grace()
+        if silent > self.settings.lease_seconds:
+            job.is_lost = True
+            self.workers.kill(token)
+
+    def _grace(self) -> float:
+        """Seconds without a sign of life after which people are told."""
+        return min(SILENT_SECONDS, self.settings.lease_seconds / 2)
+
+    def _silence(self) -> str | None:
+        """What to say of workers that give no sign of life."""
+        return next((self._silent_words(job) for job in list(self._jobs.values()) if job.is_silent), None)
+
+    def _silent_words(self, job: _Job) -> str:
+        return (
+            f"The worker on {job.device} has given no sign of life for more than {self._grace():g} s. "
+            f"After {self.settings.lease_seconds:g} s it is ended, and its run goes on by itself."
+        )
+
+    def _over_time(self, run: Run) -> Failed:
+        return Failed(
+            "limit",
+            f"the run took longer than the {self.settings.run_hours:g} hours that one may take here. {_kept(run)}",
+            f"attempt {run.attempt}",
+            "Continue it: it goes on from what is kept. Or make it smaller, or raise SARQC_RUN_HOURS.",
+        )
 
     def _start_due(self) -> None:
         """Starts runs on free devices by the schedule."""
@@ -306,7 +360,7 @@ class Supervisor:
     def _start(self, start: schedule.Start) -> None:
         try:
             run = self.store.move(start.run_id, State.RUNNING, device=start.device)
-        except Refused:  # cancelled, perhaps deleted, since the question was asked
+        except (NotFound, Conflict):  # cancelled, perhaps deleted, since the question was asked
             return
         try:
             token, pid = self.workers.start(run, start.device)
@@ -316,13 +370,13 @@ class Supervisor:
             failed = Failed(**lost.to_json())
             self.store.move(run.id, State.FAILED, failed)
         else:
-            self._jobs[token] = _Job(run.id, run.owner, start.device)
+            self._jobs[token] = _Job(run.id, run.owner, start.device, began=self._clock())
             self.store.set_process(run.id, pid)
         self.bell.ring(run.id, ALL_RUNS)
 
     def _wind_down(self, deadline: float) -> bool:
         """Asks all workers to stop, kills the slow ones at the deadline; True when none is left."""
-        now = time.monotonic()
+        now = self._clock()
         for token, job in self._jobs.items():
             if job.kill_at is None:
                 job.kill_at = deadline

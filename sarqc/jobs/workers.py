@@ -91,6 +91,9 @@ class Workers(Protocol):
     def kill(self, token: int) -> None:
         """SIGKILL for the process and everything it started. Harmless on one that is gone."""
 
+    def silent_seconds(self, token: int) -> float:
+        """For how long a worker has given no sign of life; 0 for one that is gone, or whose words nobody has taken."""
+
     def warm_up(self) -> None:
         """A run is likely to come soon."""
 
@@ -104,9 +107,11 @@ class Workers(Protocol):
 class _Process:
     """One worker process and the thread that reads what it says."""
 
-    def __init__(self, device: str, execute: str) -> None:
+    def __init__(self, device: str, execute: str, clock: Callable[[], float]) -> None:
         self.device = device
-        self.born = time.monotonic()
+        self._clock = clock
+        self.born = self._heard = clock()
+        self._is_delivering = False
         read_end, write_end = os.pipe()
         try:
             self._popen = subprocess.Popen(
@@ -129,11 +134,15 @@ class _Process:
 
     def run(self, token: int, job: dict[str, Any], deliver: Callable[[Message], None]) -> None:
         """Hands over the job and begins to listen."""
+        self._heard = self._clock()
         threading.Thread(target=self._listen, args=(token, deliver), name=f"worker-{token}", daemon=True).start()
         with suppress(BrokenPipeError):  # it died while it waited: the listener will say so
             assert self._popen.stdin is not None
             self._popen.stdin.write(json.dumps(job).encode() + b"\n")
             self._popen.stdin.flush()
+
+    def silent_seconds(self) -> float:
+        return 0.0 if self._is_delivering else self._clock() - self._heard
 
     def alive(self) -> bool:
         return self._popen.poll() is None
@@ -162,12 +171,19 @@ class _Process:
 
     def _listen(self, token: int, deliver: Callable[[Message], None]) -> None:
         for line in self._channel:
+            self._heard = self._clock()
+            if line == b"\n":
+                continue
             try:
                 event = from_json(json.loads(line))
             except (ValueError, KeyError, TypeError) as error:  # half a line from a killed process, or a strange event
                 log.warning("worker %s: unreadable line %r (%r)", token, line[:200], error)
                 event = Warned(f"the worker said something unreadable: {type(error).__name__}", "worker")
+            self._is_delivering = (
+                True  # may take long; meanwhile the worker waits for the app and not the other way round
+            )
             deliver(Said(token, event))
+            self._heard, self._is_delivering = self._clock(), False
         returncode = self.end()
         self._close_pipes()
         deliver(Gone(token, returncode))
@@ -182,11 +198,19 @@ class _Process:
 class LocalWorkers:
     """Workers on this host: one device, one process. See ``Workers`` for the contract.
 
-    ``execute`` names the function that does the work as “module:name”; tests put a short one there.
+    ``execute`` names the function that does the work as “module:name”; tests put a short one there. ``clock`` counts
+    seconds and never goes back.
     """
 
-    def __init__(self, settings: Settings, deliver: Callable[[Message], None], *, execute: str = EXECUTE) -> None:
-        self._settings, self._deliver, self._execute = settings, deliver, execute
+    def __init__(
+        self,
+        settings: Settings,
+        deliver: Callable[[Message], None],
+        *,
+        execute: str = EXECUTE,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings, self._deliver, self._execute, self._clock = settings, deliver, execute, clock
         self._tokens = itertools.count(1)
         self._running: dict[int, _Process] = {}
         self._warm: dict[str, _Process] = {}
@@ -197,7 +221,7 @@ class LocalWorkers:
         with self._mutex:
             process = self._warm.pop(device, None)
             if process is None or not process.alive():
-                process = _Process(device, self._execute)
+                process = _Process(device, self._execute, self._clock)
             token = next(self._tokens)
             self._running[token] = process
         settings = self._settings.model_copy(update={"device": device})
@@ -220,18 +244,22 @@ class LocalWorkers:
         if process := self._running.get(token):
             process.kill()
 
+    def silent_seconds(self, token: int) -> float:
+        process = self._running.get(token)
+        return process.silent_seconds() if process else 0.0
+
     def warm_up(self) -> None:
         """Starts a process with the slow imports on the first device without one."""
         with self._mutex:
             busy = {process.device for process in self._running.values()} | self._warm.keys()
             for device in self.devices:
                 if device.id not in busy:
-                    self._warm[device.id] = _Process(device.id, self._execute)
+                    self._warm[device.id] = _Process(device.id, self._execute, self._clock)
                     return
 
     def cool_down(self) -> None:
         with self._mutex:
-            old = [key for key, process in self._warm.items() if time.monotonic() - process.born > WARM_SECONDS]
+            old = [key for key, process in self._warm.items() if self._clock() - process.born > WARM_SECONDS]
             processes = [self._warm.pop(key) for key in old]
         for process in processes:
             process.dismiss()
