@@ -30,6 +30,7 @@ from typing import Any, BinaryIO
 
 from sarqc.errors import SarqcError
 from sarqc.events import Cancelled, Event, Failed, Finished
+from sarqc.jobs.exports import note_files
 from sarqc.plain import plain
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -139,6 +140,8 @@ def _run(function: Execute | ImportError, job: dict[str, Any], channel: Channel,
     finished = False
     try:
         for event in events:
+            if isinstance(event, Finished) and job["checkpoint"] is not None:
+                note_files(Path(job["checkpoint"]))
             channel.send(event)
             finished = finished or isinstance(event, Finished)
             if not finished:

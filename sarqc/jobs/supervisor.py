@@ -117,14 +117,16 @@ class Supervisor:
         ``size``: what is expected of its files, in bytes. Raises ``NotFound``, ``Conflict``, ``Refused`` for a format
         that can't carry the run, ``NoRoom`` and ``QueueFull``.
         """
+        folders = {one.id: exports.checkpoint_folder(self.settings, one) for one in self.store.exports(run_id)}
+        whole = {one for one, folder in folders.items() if exports.damage(folder) is None}  # reads it: not in there
         with self.store.transaction():
             parent = self.store.get(run_id)
             exports.check_exportable(parent, checkpoint_format)
             found = next((one for one in self.store.exports(run_id) if one.format == checkpoint_format), None)
             if found is not None and found.state is State.FINISHED:
-                if exports.checkpoint_folder(self.settings, found).is_dir():
+                if found.id in whole:
                     return found, False
-                self.delete(found.id)  # somebody has removed its files
+                self.delete(found.id)  # somebody has removed or changed its files
                 found = None
             if found is not None and found.state in AT_REST:
                 return self.resume(found.id), True

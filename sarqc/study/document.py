@@ -49,10 +49,10 @@ import json
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, NoReturn, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from sarqc.errors import NotFound, Refused
 from sarqc.models.families import LayerInfo
@@ -168,21 +168,21 @@ class Study(_Document):
     @classmethod
     def open(cls, folder: Path) -> Self:
         """The study in ``folder``. Raises ``NotFound``, or ``Refused`` for a newer or damaged one."""
-        path = folder / "study.json"
-        if not path.is_file():
-            raise NotFound("there is no study here", str(folder), "A study is a folder with a study.json.")
-        try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-        except json.JSONDecodeError as error:
-            raise Refused(f"study.json is damaged: {error}", str(folder), "Make or download it again.") from None
+        document, where = _read_document(folder), f"study {folder.name}"
         version = document.get("schema_version")
-        if not isinstance(version, int) or version > SCHEMA_VERSION:
+        if type(version) is not int or version > SCHEMA_VERSION:
             raise Refused(
-                f"the study has schema version {version}, this sarqc reads up to {SCHEMA_VERSION}",
-                str(folder),
+                f"the study has schema version {str(version)[:20]}, this sarqc reads up to {SCHEMA_VERSION}",
+                where,
                 "Update sarqc.",
             )
-        study = cls.model_validate(document | {"schema_version": SCHEMA_VERSION})
+        try:
+            study = cls.model_validate(document | {"schema_version": SCHEMA_VERSION})
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"])[:100]
+            what = f"study.json is wrong at {place}: {first['msg'][0].lower() + first['msg'][1:]}"
+            raise Refused(what, where, tensors.REMEDY) from None
         study._folder = folder
         return study
 
@@ -258,6 +258,26 @@ class Study(_Document):
             return None
         array = self.array(line, name)
         return np.where(array == 255, np.nan, array) if name == "correct" else array.astype(np.float64)
+
+
+def _read_document(folder: Path) -> dict[str, Any]:
+    """What a study.json holds. Raises ``NotFound``, or ``Refused`` for what can't be sent on as JSON either."""
+    where = f"study {folder.name}"
+    try:
+        document = json.loads((folder / "study.json").read_text(encoding="utf-8"), parse_constant=_no_constant)
+        if not isinstance(document, dict):
+            raise ValueError("it is not an object")
+        json.dumps(document, ensure_ascii=False, allow_nan=False).encode()  # no infinity, no half of a character
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFound("there is no study here", where, "A study is a folder with a study.json.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise Refused(f"study.json is damaged and can't be read: {reason}", where, tensors.REMEDY) from None
+    return document
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def array_files(study: Study) -> list[str]:
@@ -367,6 +387,7 @@ def rewrite(study: Study, folder: Path) -> Study:
 
 
 def write_document(study: Study, folder: Path) -> None:
-    """Writes ``study.json``."""
-    text = json.dumps(plain(study.model_dump(mode="json")), indent=1, ensure_ascii=False, allow_nan=False)
+    """Writes ``study.json``, without blanks: a large one would be twice its size with them."""
+    document = plain(study.model_dump(mode="json"))
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     (folder / "study.json").write_text(text + "\n", encoding="utf-8")

@@ -5,22 +5,22 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
-from functools import lru_cache
-from pathlib import Path
-from typing import Literal, TypedDict
-
-from pydantic import ValidationError
+from pathlib import Path, PurePosixPath
+from typing import Literal, TypedDict, final
 
 from sarqc.errors import Conflict, NotFound, Refused
+from sarqc.file_hashes import sha256_of
 from sarqc.settings import Settings
-from sarqc.study.document import Study
-from sarqc.study.tensors import FILE
+from sarqc.study.document import Study, array_files
+from sarqc.study.tensors import FILE, REMEDY
 
 STUDY_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+KEPT_OPEN = 16  # studies; a comparison has at most half of that
 
 
 ARRAY_FILE = re.compile(r"[0-9a-f]{32}\.bin")
 Origin = Literal["shipped", "run", "command_line", "uploaded"]
+Stamp = tuple[int, int]  # time of the last change of a study.json, and its bytes
 
 
 class LineSummary(TypedDict):
@@ -34,6 +34,7 @@ class LineSummary(TypedDict):
     draws: tuple[int, ...]
 
 
+@final
 class StudySummary(TypedDict):
     """A study in short."""
 
@@ -49,6 +50,7 @@ class StudySummary(TypedDict):
     lines: list[LineSummary]
 
 
+@final
 class DamagedStudy(TypedDict):
     """A study that can't be read, and why."""
 
@@ -73,6 +75,8 @@ class Library:
         self._shipped, self._uploaded = settings.assets_dir / "studies", settings.uploads_dir()
         self._roots = (self._shipped, settings.studies_dir(), self._uploaded)
         self._is_run = is_run
+        self._open: dict[Path, tuple[Stamp, Study]] = {}  # the last used one last
+        self._listed: dict[Path, tuple[Stamp, StudySummary | DamagedStudy]] = {}  # as they were in the last listing
 
     def folder(self, study_id: str) -> Path:
         """Where a study is. Raises ``NotFound``, also for anything that is no plain name."""
@@ -99,16 +103,25 @@ class Library:
         if origin == "run":
             raise Conflict("it belongs to a run of this host", f"study {study_id}", "Delete the run.")
         shutil.rmtree(folder)
+        self._open.pop(folder, None)
 
     def open(self, study_id: str) -> Study:
-        """The study of an id. Raises ``NotFound``, or ``Refused`` for a damaged or newer one."""
+        """The study of an id, its arrays compared with their checksums. Raises ``NotFound``, ``Refused`` for a damaged
+        or newer document, ``Conflict`` for damaged arrays.
+        """
         folder = self.folder(study_id)
-        stat = (folder / "study.json").stat()
-        return _open(folder, stat.st_mtime_ns, stat.st_size)
+        stamp = _stamp(folder)
+        known = self._open.pop(folder, None)
+        study = known[1] if known is not None and known[0] == stamp else Study.open(folder)
+        _check_arrays(study)
+        self._open[folder] = (stamp, study)
+        for oldest in list(self._open)[:-KEPT_OPEN]:
+            self._open.pop(oldest, None)
+        return study
 
     def arrays(self, study_id: str) -> Path:
-        """The file with all arrays of a study. Raises ``NotFound``, also for a study of a version before 4."""
-        path = self.folder(study_id) / FILE
+        """The file with all arrays of a study. Raises like ``open``, also for a study of a version before 4."""
+        path = self.open(study_id).folder / FILE
         if not path.is_file():
             raise NotFound(f"study {study_id} has no {FILE}", "studies", "Its view names the files of its arrays.")
         return path
@@ -116,7 +129,7 @@ class Library:
     def former_array(self, study_id: str, file: str) -> Path:
         """The file of one array, for a study of a version before 4. Raises ``NotFound``, also for anything that is no
         content name."""
-        path = self.folder(study_id) / "arrays" / file
+        path = self.open(study_id).folder / "arrays" / file
         if not ARRAY_FILE.fullmatch(file) or not path.is_file():
             raise NotFound(
                 f"study {study_id} has no array “{file}”", "studies", "Its view names the files of its arrays."
@@ -125,30 +138,51 @@ class Library:
 
     def listing(self) -> StudyListing:
         """What there is, newest first, in short; and what there is but can't be read, with the reason."""
-        studies: list[StudySummary] = []
-        damaged: list[DamagedStudy] = []
+        listed: dict[Path, tuple[Stamp, StudySummary | DamagedStudy]] = {}
         for root in self._roots:
             for folder in sorted(root.iterdir()) if root.is_dir() else []:
-                if not STUDY_ID.fullmatch(folder.name) or not (folder / "study.json").is_file():
-                    continue
                 try:
-                    study = self.open(folder.name)
-                except Refused as error:
-                    damaged.append({"id": folder.name, "error": error.to_json()})
-                else:
-                    studies.append(summary_of(study, folder.name, self.origin(folder)))
+                    if self.folder(folder.name) != folder:
+                        continue  # of the name of one that comes before
+                    stamp = _stamp(folder)
+                except (NotFound, FileNotFoundError):  # no study, or deleted meanwhile
+                    continue
+                known = self._listed.get(folder)
+                listed[folder] = known if known and known[0] == stamp else (stamp, self._entry(folder))
+        self._listed = listed
+        studies: list[StudySummary] = []
+        damaged: list[DamagedStudy] = []
+        for folder, (_, entry) in listed.items():
+            if "error" in entry:
+                damaged.append(entry)
+            else:
+                studies.append({**entry, "origin": self.origin(folder)})
         studies.sort(key=lambda study: study["created"], reverse=True)
         return {"studies": studies, "damaged": damaged}
 
+    def _entry(self, folder: Path) -> StudySummary | DamagedStudy:
+        """What the listing says of a study; its document alone is read."""
+        try:
+            return summary_of(Study.open(folder), folder.name, self.origin(folder))
+        except Refused as error:
+            return {"id": folder.name, "error": error.to_json()}
 
-@lru_cache(maxsize=64)
-def _open(folder: Path, modified: int, size: int) -> Study:
-    """Read once as long as the file is the same."""
-    try:
-        return Study.open(folder)
-    except (ValidationError, UnicodeDecodeError) as error:
-        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        raise Refused(f"study.json is damaged: {reason}", folder.name, "Make or download it again.") from None
+
+def _stamp(folder: Path) -> Stamp:
+    stat = (folder / "study.json").stat()
+    return stat.st_mtime_ns, stat.st_size
+
+
+def _check_arrays(study: Study) -> None:
+    """Returns when the arrays are what they were when the study was written. Raises ``NotFound``, ``Conflict``."""
+    where = f"study {study.folder.name}"
+    for name in array_files(study):
+        try:
+            digest = sha256_of(study.folder / name)
+        except OSError as error:
+            raise NotFound(f"{name} can't be read: {error.strerror}", where, REMEDY) from None
+        if digest != study.checksum if name == FILE else digest[:32] != PurePosixPath(name).stem:
+            raise Conflict(f"{name} is damaged: its checksum is another than that of the study", where, REMEDY)
 
 
 def summary_of(study: Study, study_id: str, origin: Origin) -> StudySummary:

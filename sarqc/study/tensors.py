@@ -24,7 +24,7 @@ FILE = "study.safetensors"
 REMEDY = "Make or download the study again."
 _CODES = {"float32": "F32", "uint8": "U8"}  # ours → safetensors'
 _DTYPES = {code: dtype for dtype, code in _CODES.items()}
-_MOST_HEADER = 100 << 20  # bytes; what the safetensors library reads at most
+_MOST_HEADER = 16 << 20  # bytes; those of our studies have some thousands
 _CHUNK = 1 << 20
 
 
@@ -73,7 +73,7 @@ def tensors_of(path: Path) -> Mapping[str, Tensor]:
     try:
         stat = path.stat()
     except FileNotFoundError:
-        raise Refused(f"{path.name} is missing", str(path.parent), REMEDY) from None
+        raise Refused(f"{path.name} is missing", f"study {path.parent.name}", REMEDY) from None
     return _read_header(path, stat.st_mtime_ns, stat.st_size)
 
 
@@ -98,7 +98,7 @@ def _read_header(path: Path, modified: int, size: int) -> Mapping[str, Tensor]:
         if 8 + length + end != size:
             raise ValueError(f"it has {size} bytes and its header asks for {8 + length + end}")
     except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise Refused(f"{path.name} is damaged: {error}", str(path.parent), REMEDY) from None
+        raise Refused(f"{path.name} is damaged: {error}", f"study {path.parent.name}", REMEDY) from None
     return tensors
 
 

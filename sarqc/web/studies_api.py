@@ -7,8 +7,11 @@ same.
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,7 @@ from sarqc.study.document import Study, array_files
 from sarqc.study.library import Library, summary_of
 from sarqc.study.tensors import FILE
 from sarqc.web.responses import ASK_AGAIN, FOR_EVER, ApiRoute, UploadRoute, json_body
-from sarqc.web.uploads import store_upload, too_large
+from sarqc.web.uploads import CHECKED_AT_ONCE, UNDER_WAY, clear_leftovers, store_upload, too_busy, too_large
 
 AT_MOST = 8  # studies in one comparison
 
@@ -132,14 +135,27 @@ def studies_router(settings: Settings, store: Store) -> APIRouter:
 
 def _upload_router(settings: Settings, library: Library) -> APIRouter:
     router = APIRouter(route_class=UploadRoute, tags=["studies"])
-    limit = int(settings.upload_mib * 2**20)
+    limit, root = int(settings.upload_mib * 2**20), settings.uploads_dir()
+    clear_leftovers(root)
+    checks, under_way = asyncio.Semaphore(CHECKED_AT_ONCE), 0
+
+    @contextmanager
+    def place() -> Iterator[None]:
+        """For one upload, from its first byte to the end of its check; only the event loop counts."""
+        nonlocal under_way
+        if under_way >= UNDER_WAY:
+            raise too_busy()
+        under_way += 1
+        try:
+            yield
+        finally:
+            under_way -= 1
 
     @router.post("/studies", status_code=201)
     async def upload(request: Request) -> Response:
         """Takes the zip file of a download as the body. Nothing of it is kept unless all of it is right."""
-        root = settings.uploads_dir()
         root.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=root, prefix=".body-") as file:
+        with place(), tempfile.NamedTemporaryFile(dir=root, prefix=".body-") as file:
             size = 0
             async for chunk in request.stream():
                 size += len(chunk)
@@ -147,7 +163,8 @@ def _upload_router(settings: Settings, library: Library) -> APIRouter:
                     raise too_large(limit)
                 await run_in_threadpool(file.write, chunk)
             file.flush()
-            study_id, is_new = await run_in_threadpool(store_upload, Path(file.name), root, limit)
+            async with checks:
+                study_id, is_new = await run_in_threadpool(store_upload, Path(file.name), root, limit)
         study = await run_in_threadpool(library.open, study_id)
         headers = {"Location": f"/api/studies/{study_id}"}
         return JSONResponse(summary_of(study, study_id, "uploaded"), 201 if is_new else 200, headers=headers)

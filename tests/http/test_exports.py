@@ -79,6 +79,35 @@ def test_an_export_from_the_button_to_the_archive(client: TestClient, tmp_path: 
     assert not list(settings.exports_dir().iterdir())
 
 
+@pytest.mark.parametrize("damage", ["cut", "flipped", "missing", "more"])
+def test_an_export_that_changed_on_disk_is_named_and_made_again(
+    client: TestClient, settings: Settings, tmp_path: Path, damage: str
+) -> None:
+    run_id = client.post("/api/runs", json=recipe(1, grid="symmetric").to_json()).json()["id"]
+    finished(client, run_id)
+    address = f"/api/runs/{run_id}/checkpoint?format=packed"
+    finished(client, client.post(f"/api/runs/{run_id}/export?format=packed").json()["id"])
+    assert client.get(address).status_code == 200
+    (path,) = settings.exports_dir().glob("*/*/model.safetensors")
+    match damage:
+        case "cut":
+            path.write_bytes(path.read_bytes()[:1000])
+        case "flipped":
+            path.write_bytes(b"P" + path.read_bytes()[1:])
+        case "missing":
+            path.unlink()
+        case "more":
+            (path.parent / "model.py").write_text("import os")
+    error = assert_error(client.get(address), 409, "conflict")
+    assert "the export is damaged" in error["what"]
+    again = client.post(f"/api/runs/{run_id}/export?format=packed")
+    assert again.status_code == 201
+    finished(client, again.json()["id"])
+    folder = unpacked(client.get(address).content, tmp_path / "unpacked")
+    assert [path.name for path in folder.iterdir()] == ["model.safetensors"]
+    assert (folder / "model.safetensors").read_bytes() == b"packed" * 1000
+
+
 def test_exports_that_are_refused(client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     supervisor = client.app.state.supervisor
     run_id = client.post("/api/runs", json=recipe(1).to_json()).json()["id"]

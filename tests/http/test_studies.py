@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import hashlib
 import io
 import json
+import shutil
+import weakref
 import zipfile
 from pathlib import Path
 from urllib.parse import quote
@@ -15,6 +18,7 @@ from fastapi.testclient import TestClient
 
 from sarqc.settings import Settings
 from sarqc.study.document import Study
+from sarqc.study.library import Library
 from tests.former_studies import VERSIONS, former_study
 from tests.http.conftest import assert_error, write_study
 
@@ -40,6 +44,92 @@ def test_listing_tells_what_is_there_and_what_is_damaged(client: TestClient, set
         ("broken", "strange", "newer"), "refused"
     )
     assert_error(client.get("/api/studies/strange"), 422, "refused")
+
+
+DAMAGED = {
+    "list": "[]",
+    "text": '"study"',
+    "deep": "[" * 50_000,
+    "types": '{"schema_version": "4"}',
+    "version": '{"schema_version": true}',
+    "lines": '{"schema_version": 4, "lines": 7}',
+    "surrogate": '{"schema_version": 4, "title": "\\ud800"}',
+    "infinity": '{"schema_version": 4, "protocol": {"x": 1e999}}',
+    "latin": b"\xff\xfe",
+    "empty": "",
+}
+
+
+def test_one_damaged_study_never_hides_the_others(client: TestClient, settings: Settings, study: Study) -> None:
+    for name, content in DAMAGED.items():
+        (settings.studies_dir() / name).mkdir()
+        content = content if isinstance(content, bytes) else content.encode()
+        (settings.studies_dir() / name / "study.json").write_bytes(content)
+    (settings.studies_dir() / "folder" / "study.json").mkdir(parents=True)
+    for _ in range(2):  # the second is remembered
+        answer = client.get("/api/studies")
+        assert answer.status_code == 200, answer.text
+        assert [one["id"] for one in answer.json()["studies"]] == ["mine"]
+        assert {one["id"] for one in answer.json()["damaged"]} == set(DAMAGED)
+        for one in answer.json()["damaged"]:
+            assert one["error"]["what"]
+            assert one["error"]["remedy"]
+            assert str(settings.resolved_state_dir()) not in str(one)
+    for name in DAMAGED:
+        assert_error(client.get(f"/api/studies/{name}"), 422, "refused")
+        assert_error(client.get(f"/api/studies/{name}/view"), 422, "refused")
+        assert client.delete(f"/api/studies/{name}").status_code == 204
+    assert client.get("/api/studies").json()["damaged"] == []
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_flipped_bit_is_named_and_not_served(client: TestClient, settings: Settings, study: Study) -> None:
+    write_study(settings.studies_dir(), "other")
+    path = settings.studies_dir() / "mine" / "study.safetensors"
+    addresses = ["", "/view", "/download", "/study.safetensors", f"/study.safetensors?v={study.checksum}",
+                 "/tables/deciles?method=sarqc-gbs&bits=2"]  # fmt: skip
+    for address in addresses:
+        assert client.get(f"/api/studies/mine{address}").status_code == 200
+    flip(path)
+    for address in addresses:
+        error = assert_error(client.get(f"/api/studies/mine{address}"), 409, "conflict")
+        assert "study.safetensors is damaged" in error["what"]
+    assert_error(client.get("/api/compare?ids=mine,other"), 409, "conflict")
+    assert client.get("/api/studies/other/view").status_code == 200
+    flip(path)
+    assert client.get("/api/studies/mine/view").status_code == 200
+    path.unlink()
+    for address in addresses:
+        assert_error(client.get(f"/api/studies/mine{address}"), 404, "not_found")
+
+
+def test_a_flipped_bit_in_an_array_of_a_former_version(client: TestClient, settings: Settings) -> None:
+    settings.studies_dir().mkdir(parents=True, exist_ok=True)
+    former = former_study("v3", settings.studies_dir())
+    path = next((former / "arrays").iterdir())
+    assert client.get(f"/api/studies/v3/arrays/{path.name}").status_code == 200
+    flip(path)
+    assert_error(client.get(f"/api/studies/v3/arrays/{path.name}"), 409, "conflict")
+    assert_error(client.get("/api/studies/v3/view"), 409, "conflict")
+
+
+def test_a_deleted_study_is_forgotten(settings: Settings) -> None:
+    library = Library(settings, lambda name: False)
+    for name in ("a", "b"):
+        write_study(settings.studies_dir(), name)
+        opened = weakref.ref(library.open(name))
+    assert [one["id"] for one in library.listing()["studies"]] == ["a", "b"]
+    library.delete("b")
+    gc.collect()
+    assert opened() is None
+    assert [one["id"] for one in library.listing()["studies"]] == ["a"]
+    shutil.rmtree(settings.studies_dir() / "a")  # as a run's goes with the run
+    assert library.listing() == {"studies": [], "damaged": []}
 
 
 def test_a_study_and_its_tag(client: TestClient, settings: Settings, study: Study) -> None:

@@ -7,17 +7,22 @@ import io
 import json
 import shutil
 import stat
+import struct
+import threading
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
 from app import create_app
 from sarqc.settings import SITE, Settings
 from sarqc.study.document import Study
-from sarqc.web import uploads
+from sarqc.web import studies_api, uploads
+from sarqc.web.uploads import store_upload
 from tests.former_studies import former_files
 from tests.http.conftest import assert_error, write_study
 from tests.jobs.conftest import until
@@ -112,6 +117,10 @@ def an_array(document: dict, **changes: object) -> None:
     document["lines"][0]["arrays"]["recon"] |= changes
 
 
+def more_lines(document: dict) -> None:
+    document["lines"] = [document["lines"][0] | {"bits": bits} for bits in range(300)]
+
+
 def without_gamma(document: dict) -> None:
     for ref in document["lines"][0]["arrays"].values():
         if ref["shape"] == [1, 2, 1, 3]:
@@ -152,6 +161,19 @@ WRONG: dict[str, tuple[Callable[[Files], Files], str]] = {
     "a strange array name": (lambda files: changed(files, lambda d: an_array(d, file="../x.bin")), "wrong at lines"),
     "another shape": (lambda files: changed(files, lambda d: an_array(d, shape=[1, 2, 3, 1])), "does not fit"),
     "an empty shape": (lambda files: changed(files, lambda d: an_array(d, shape=[0, 2, 1, 3])), "does not fit"),
+    "too many lines": (lambda files: changed(files, more_lines), "more than 64 lines"),
+    "too many layers": (lambda files: changed(files, lambda d: d.update(layers=d["layers"] * 5001)), "10000 layers"),
+    "too many values": (lambda files: changed(files, lambda d: d["protocol"].update(x=[[]] * 600_000)),
+                        "500000 values"),
+    "a long text": (lambda files: changed(files, lambda d: d["protocol"].update(x="a" * 20_000)), "16384 characters"),
+    "a long name": (lambda files: changed(files, lambda d: d.update(title="a" * 300)), "256 characters"),
+    "a huge number": (lambda files: changed(files, lambda d: d["protocol"].update(x=10**400)), "63 bits"),
+    "infinity": (lambda files: files | {"theirs/study.json": files["theirs/study.json"].replace(
+        b'"protocol":{}', b'"protocol":{"x":1e999}')}, "not JSON compliant"),
+    "half of a character": (lambda files: changed(files, lambda d: d["protocol"].update(x="\ud800")), "surrogates"),
+    "half of a character in the title": (lambda files: changed(files, lambda d: d.update(title="\ud800")),
+                                         "surrogates"),
+    "too many entries": (lambda files: files | {f"theirs/{number}": b"" for number in range(8192)}, "8192 entries"),
     "no lines": (lambda files: changed({"theirs/study.json": files["theirs/study.json"]},
                                        lambda d: d.update(lines=[])), "no lines"),
     "axes in another order": (lambda files: changed(files, lambda d: an_array(
@@ -204,6 +226,82 @@ def test_too_much_is_refused_as_it_comes_and_as_it_unpacks(settings: Settings, f
             assert "0.25 MiB" in error["what"]
             assert "SARQC_UPLOAD_MIB" in error["remedy"]
         assert len(kept(settings)) == 1
+
+
+def test_a_document_has_an_end_of_its_own(client: TestClient, files: Files, settings: Settings) -> None:
+    """A few kB of archive that would be a document of many MB, kept in memory by whoever lists it."""
+    content = zipped(changed(files, lambda d: d["protocol"].update(x=[[]] * 2_000_000)))
+    assert len(content) < 1 << 20
+    assert "more than 4 MiB" in assert_error(send(client, content), 413, "refused")["what"]
+    assert kept(settings) == []
+    content = zipped(changed(files, lambda d: d["protocol"].update(x=[0] * 100_000)))
+    document = settings.uploads_dir() / send(client, content).json()["id"] / "study.json"
+    assert document.stat().st_size < 300_000  # without blanks
+
+
+def many_points(files: Files) -> Files:
+    """A line with 50,000 values of λ and nothing but a perplexity: every figure and sentence is made for each."""
+    count, numbers = 50_000, np.ones(50_000, "<f4").tobytes()
+    header = {"sarqc-gbs/2/perplexity": {"dtype": "F32", "shape": [1, 1, count], "data_offsets": [0, 4 * count]}}
+    text = json.dumps(header).encode()
+    content = struct.pack("<Q", len(text)) + text + numbers
+
+    def change(document: dict) -> None:
+        line = document["lines"][0]
+        line["arrays"] = {"perplexity": line["arrays"]["perplexity"] | {"shape": [1, 1, count]}}
+        line["lams"] = [number / count for number in range(count)]
+        document["checksum"] = hashlib.sha256(content).hexdigest()
+
+    return changed(files, change) | {array(files): content}
+
+
+def test_a_check_has_so_much_time_and_memory(client: TestClient, files: Files, settings: Settings, monkeypatch) -> None:
+    monkeypatch.setattr(uploads, "CPU_SECONDS", 4)
+    error = assert_error(send(client, zipped(many_points(files))), 422, "refused")
+    assert "can't be checked within 4 s" in error["what"]
+    monkeypatch.setattr(uploads, "MEMORY_BYTES", 1 << 26)
+    assert "0.0625 GiB" in assert_error(send(client, zipped(files)), 422, "refused")["what"]
+    assert kept(settings) == []
+
+
+def test_the_app_reads_nothing_that_was_not_approved(client: TestClient, files: Files, monkeypatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("the app has read what was sent")
+
+    content = zipped(changed(files, lambda d: d.update(evil=1)))
+    for name in ("zipfile.ZipFile", "sarqc.study.document.Study.open"):
+        monkeypatch.setattr(name, refuse)
+    assert "wrong at evil" in assert_error(send(client, content), 422, "refused")["what"]
+
+
+def test_so_many_at_once(client: TestClient, files: Files, settings: Settings, monkeypatch) -> None:
+    monkeypatch.setattr(studies_api, "UNDER_WAY", 1)
+    began, goes_on = threading.Event(), threading.Event()
+
+    def slow(*arguments: object) -> tuple[str, bool]:
+        began.set()
+        assert goes_on.wait(60)
+        return store_upload(*arguments)
+
+    monkeypatch.setattr(studies_api, "store_upload", slow)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(send, client, zipped(files))
+        assert began.wait(60)
+        error = assert_error(send(client, zipped(files)), 429, "refused")
+        assert "at this moment" in error["what"]
+        goes_on.set()
+        assert first.result().status_code == 201
+    assert send(client, zipped(files)).status_code == 200
+
+
+def test_what_a_stopped_upload_left_goes_at_the_next_start(settings: Settings) -> None:
+    root = settings.uploads_dir()
+    (root / ".upload-abc").mkdir(parents=True)
+    (root / ".upload-abc" / "study.json").write_text("{")
+    (root / ".body-abc").write_bytes(b"PK")
+    write_study(root, "kept")
+    with TestClient(create_app(settings, with_pages=False)):
+        assert [path.name for path in root.iterdir()] == ["kept"]
 
 
 def test_so_many_and_no_more(client: TestClient, files: Files, settings: Settings, monkeypatch) -> None:

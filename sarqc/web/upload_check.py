@@ -1,0 +1,245 @@
+"""The check of an uploaded study, as a process of its own: ``python -m sarqc.web.upload_check`` with the archive, an
+empty folder, the bytes that it may have unpacked, and the memory and CPU time of this process.
+
+Nothing is unpacked by the names in the archive: the only files read are study.json and those that its arrays are in,
+and every other entry is a reason to refuse the whole. A study of a former version is kept in the current one. One JSON
+object goes to standard output: the new id of the study, which then lies in the folder, or what is wrong.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import resource
+import stat
+import sys
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, NoReturn
+
+from sarqc.errors import Refused, TooLarge
+from sarqc.study.document import ArrayRef, Study, array_files, rewrite, tensor_name, write_document
+from sarqc.study.tensors import FILE, tensors_of
+from sarqc.web.uploads import REMEDY, too_large
+
+READ_BYTES = 1 << 20
+ENTRIES = 8192  # of an archive; up to version 3 each array is a file
+DOCUMENT_BYTES = 4 << 20  # of study.json, as it comes and as it is kept
+LINES, LAYERS = 64, 10_000
+VALUES = 500_000  # numbers, texts, lists and objects in study.json
+TEXT_LENGTH = 16_384  # characters of a text in it
+NAME_LENGTH = 256  # characters of a name in it
+LARGEST_NUMBER = 2**63  # of whole ones
+VIEW_BYTES = 16 << 20  # of what the Lab shows of a line and layer
+ORDER = ("draw", "layer", "size", "candidate_gamma", "candidate_lambda", "gamma", "lambda")  # of axes, see Study
+TAG_DIGITS = 8  # of a hash of the content, at the end of the name of an uploaded study
+
+
+def main(archive: str, folder: str, limit: str, memory_bytes: str, cpu_seconds: str) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (int(memory_bytes),) * 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_seconds),) * 2)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    try:
+        said: dict[str, Any] = {"id": check(Path(archive), Path(folder), int(limit))}
+    except Refused as error:
+        parts = {"what": error.what, "where": error.where, "remedy": error.remedy}
+        said = {"error": parts, "too_large": isinstance(error, TooLarge)}
+    print(json.dumps(said))  # in ASCII: what is wrong may be half of a character
+
+
+def check(archive: Path, folder: Path, limit: int) -> str:
+    """The id under which the study of an archive is to be known; it lies in ``folder`` then, ready to be used.
+
+    Raises ``Refused``, ``TooLarge``.
+    """
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            study = _unpacked(opened, folder, limit)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise Refused(f"the file is no zip archive that can be read: {error}", "upload", REMEDY) from None
+    study = study.model_copy(update={"id": _named(study)})
+    write_document(study, folder)
+    if (folder / "study.json").stat().st_size > DOCUMENT_BYTES:
+        _document_too_large()
+    _check_drawable(study)
+    return study.id
+
+
+def _unpacked(archive: zipfile.ZipFile, folder: Path, limit: int) -> Study:
+    """The archive's study, its arrays written to ``folder``."""
+    entries = _entries(archive)
+    if sum(entry.file_size for entry in entries.values()) > limit:
+        raise too_large(limit)
+    if "study.json" not in entries:
+        _refuse("there is no study.json in it", "archive")
+    if entries["study.json"].file_size > DOCUMENT_BYTES:
+        _document_too_large()
+    _extract(archive, entries.pop("study.json"), folder / "study.json")
+    study = _study(folder)
+    files = array_files(study)
+    if missing := sorted(set(files) - entries.keys()):
+        _refuse(f"{len(missing)} of its files are missing", missing[0])
+    if extra := sorted(entries.keys() - set(files)):
+        _refuse("it has a file that is no part of the study", extra[0])
+    _check_shapes(study)
+    for name in files:
+        digest = _extract(archive, entries[name], folder / name)
+        if digest != study.checksum if name == FILE else digest[:32] != PurePosixPath(name).stem:
+            _refuse("the file is not what its hash says", name)
+    _check_arrays(study)
+    return study if files == [FILE] else rewrite(study, folder)
+
+
+def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The files of an archive by their path in the study; all are in one folder, or in none."""
+    if len(archive.infolist()) > ENTRIES:
+        _refuse(f"it has more than {ENTRIES} entries", "archive")
+    files = [entry for entry in archive.infolist() if not entry.is_dir()]
+    tops = {entry.filename.removesuffix("study.json") for entry in files if entry.filename.endswith("study.json")}
+    top = min(tops, key=len, default="")
+    by_name: dict[str, zipfile.ZipInfo] = {}
+    for entry in files:
+        name = entry.filename
+        kind = stat.S_IFMT(entry.external_attr >> 16)
+        if kind not in (0, stat.S_IFREG):
+            _refuse("an entry is no plain file but a link or something else", name)
+        if not name.startswith(top) or ".." in PurePosixPath(name).parts or name.startswith("/") or "\\" in name:
+            _refuse("an entry leads out of the study's folder", name)
+        if entry.flag_bits & 0x1:
+            _refuse("an entry is encrypted", name)
+        inner = name.removeprefix(top)
+        if inner in by_name:
+            _refuse("an entry is there twice", name)
+        by_name[inner] = entry
+    return by_name
+
+
+def _extract(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> str:
+    """Writes the content of an entry to ``target`` and returns its SHA-256.
+
+    It may not be longer than it says: the sum of what they say has been judged.
+    """
+    digest, size = hashlib.sha256(), 0
+    target.parent.mkdir(exist_ok=True)
+    with archive.open(entry) as file, target.open("wb") as written:
+        while chunk := file.read(READ_BYTES):
+            size += len(chunk)
+            if size > entry.file_size:
+                _refuse("an entry is longer than it says", entry.filename)
+            digest.update(chunk)
+            written.write(chunk)
+    return digest.hexdigest()
+
+
+def _study(folder: Path) -> Study:
+    """The study in the current schema, none of its parts larger than a study that was made here has them."""
+    try:
+        study = Study.open(folder)
+    except Refused as error:
+        raise Refused(error.what, "upload, study.json", error.remedy) from None
+    if not study.lines or not study.layers:
+        _refuse("it has no lines or no layers", "study.json")
+    if len(study.lines) > LINES or len(study.layers) > LAYERS:
+        _refuse(f"it has more than {LINES} lines or {LAYERS} layers", "study.json")
+    if len({(line.name, line.bits) for line in study.lines}) < len(study.lines):
+        _refuse("two lines have one name and one width", "study.json")
+    names = [study.id, study.title, study.created, *(layer.name for layer in study.layers)]
+    names += [name for line in study.lines for name in (line.method, line.title, line.baseline, line.grid)]
+    if any(len(name) > NAME_LENGTH for name in names):
+        _refuse(f"a name in it has more than {NAME_LENGTH} characters", "study.json")
+    for number, value in enumerate(_values(study.model_dump(mode="python")), 1):
+        if number > VALUES:
+            _refuse(f"it has more than {VALUES} values", "study.json")
+        if isinstance(value, str) and len(value) > TEXT_LENGTH:
+            _refuse(f"a text in it has more than {TEXT_LENGTH} characters", "study.json")
+        if isinstance(value, int) and abs(value) >= LARGEST_NUMBER:
+            _refuse("a number in it has more than 63 bits", "study.json")
+    return study
+
+
+def _values(value: Any) -> Iterator[Any]:
+    """A value, then all that it holds: names of an object too."""
+    yield value
+    if isinstance(value, dict):
+        yield from value
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _values(item)
+
+
+def _check_shapes(study: Study) -> None:
+    """Every array has the axes that its line and the study give it."""
+    for line in study.lines:
+        lengths = {
+            "draw": len(line.draws), "layer": len(study.layers), "gamma": len(line.gammas), "lambda": len(line.lams),
+            "size": len(line.sizes), "candidate_gamma": len(line.candidate_gammas),
+            "candidate_lambda": len(line.candidate_lams),
+        }  # fmt: skip
+        for name, ref in line.arrays.items():
+            if not _fits(ref, lengths):
+                _refuse(f"the shape of {name} does not fit its axes", f"study.json, {line.name} at {line.bits} bits")
+
+
+def _check_arrays(study: Study) -> None:
+    """Every array can be read, and no tensor is there that belongs to none."""
+    names = {tensor_name(line, name) for line in study.lines for name in line.arrays}
+    try:
+        for line in study.lines:
+            for name in line.arrays:
+                study.array(line, name)
+        if (study.folder / FILE).exists() and (extra := sorted(tensors_of(study.folder / FILE).keys() - names)):
+            _refuse("it has an array that is no part of the study", extra[0])
+    except Refused as error:
+        raise Refused(error.what, "upload", REMEDY) from None
+    except (ValueError, IndexError):  # from mapping a file of another length
+        _refuse("an array has not the bytes that its shape asks for", "arrays")
+
+
+def _fits(ref: ArrayRef, lengths: dict[str, int]) -> bool:
+    known = [ORDER.index(axis) for axis in ref.axes if axis in ORDER]
+    in_order = known == sorted(set(known)) and ref.axes[: len(known)] == tuple(ORDER[place] for place in known)
+    return (
+        in_order
+        and len(ref.shape) == len(ref.axes)
+        and all(size >= 1 and size == lengths.get(axis, size) for axis, size in zip(ref.axes, ref.shape, strict=True))
+    )
+
+
+def _check_drawable(study: Study) -> None:
+    """The figures of every line can be made: whatever else may be wrong with a study, the Lab can show it."""
+    from sarqc.figures import lab_view
+
+    for line in study.lines:
+        where = f"{line.name} at {line.bits} bits"
+        for layer in (None, "0"):
+            try:
+                view = lab_view(study, method=line.name, bits=line.bits, layer=layer)
+                size = len(json.dumps(view, ensure_ascii=False, allow_nan=False).encode())
+            except Exception as error:  # made elsewhere: it may be wrong in ways that nobody has thought of
+                _refuse(f"its figures can't be drawn: {type(error).__name__}", where)
+            if size > VIEW_BYTES:
+                _refuse(f"its figures have more than {VIEW_BYTES >> 20} MiB", where)
+
+
+def _named(study: Study) -> str:
+    """The id that an uploaded study gets: the same again for the same content, uploaded or not."""
+    content = study.model_dump(mode="json") | {"id": ""}
+    tag = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:TAG_DIGITS]
+    own = re.sub(r"[^A-Za-z0-9._-]", "-", study.id).strip(".-").removesuffix(f"-{tag}")[:100]
+    return f"{own or 'study'}-{tag}"
+
+
+def _document_too_large() -> NoReturn:
+    raise TooLarge(f"study.json has more than {DOCUMENT_BYTES >> 20} MiB", "upload, study.json", REMEDY)
+
+
+def _refuse(what: str, where: str) -> NoReturn:
+    raise Refused(what[:300], f"upload, {where}"[:200], REMEDY)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
