@@ -6,16 +6,20 @@
     │   ├── Unreachable    a hub or mirror that does not answer      exit 2   HTTP 503
     │   ├── Conflict       not possible in the state of the run      exit 2   HTTP 409
     │   ├── QueueFull      as many runs wait as the host accepts     exit 2   HTTP 429
+    │   ├── Busy           somebody else holds what is needed        exit 2   HTTP 503
     │   ├── NoRoom         the disk, or the share for exports, full  exit 2   HTTP 507
     │   ├── TooLarge       more bytes than the host takes            exit 2   HTTP 413
     │   └── Forbidden      a request from a foreign origin           exit 2   HTTP 403
     ├── NumericalError     NaN or infinity met in the mathematics    exit 1   HTTP 500
+    ├── Damaged            a file of this host that can't be read    exit 1   HTTP 500
     └── WorkerLost         the process doing the work is gone        exit 1   HTTP 500
 
 The page, the REST interface and the command line all print the same three parts.
 """
 
 from __future__ import annotations
+
+import errno
 
 
 class SarqcError(Exception):
@@ -78,6 +82,13 @@ class QueueFull(Refused):
     http_status = 429
 
 
+class Busy(Refused):
+    """Somebody else holds what is needed, for a moment."""
+
+    kind = "busy"
+    http_status = 503
+
+
 class NoRoom(Refused):
     """The disk, or what exports may take of it, is full."""
 
@@ -103,7 +114,24 @@ class NumericalError(SarqcError):
     kind = "numerical"
 
 
+class Damaged(SarqcError):
+    """A file of this host that is not what was written."""
+
+    kind = "damaged"
+
+
 class WorkerLost(SarqcError):
     """The process that did the work ended without saying so."""
 
     kind = "worker_lost"
+
+
+def disk_full() -> NoRoom:
+    """The disk with the state folder is full."""
+    remedy = "Delete runs, exports or studies that nobody needs any more, or make room on the disk."
+    return NoRoom("the disk is full", "state folder", remedy)
+
+
+def is_disk_full(error: OSError) -> bool:
+    """Whether an error of the system says that a disk, or somebody's share of it, is full."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)

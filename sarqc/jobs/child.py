@@ -28,7 +28,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sarqc.errors import SarqcError
+from sarqc.errors import SarqcError, disk_full, is_disk_full
 from sarqc.events import Cancelled, Event, Failed, Finished
 from sarqc.jobs.exports import note_files
 from sarqc.plain import plain
@@ -120,15 +120,23 @@ def main() -> None:
         except SarqcError as error:
             traceback.print_exc()
             channel.send(Failed(**error.to_json()))
+        except OSError as error:
+            traceback.print_exc()
+            channel.send(Failed(**(disk_full().to_json() if is_disk_full(error) else _unexpected(error))))
         except Exception as error:  # the boundary of the process: whatever it is, the app must hear of it
             traceback.print_exc()
-            what = f"{type(error).__name__}: {error}"[:500]
-            channel.send(Failed("error", what, "worker", "The log of this run has the details."))
+            channel.send(Failed(**_unexpected(error)))
     except BrokenPipeError:
         os._exit(1)  # the app is gone
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
+
+
+def _unexpected(error: Exception) -> dict[str, str]:
+    """The parts of an error that is nobody's refusal."""
+    what = f"{type(error).__name__}: {error}"[:500]
+    return SarqcError(what, "worker", "The log of this run has the details.").to_json()
 
 
 def _run(function: Execute | ImportError, job: dict[str, Any], channel: Channel, switch: Switch) -> None:

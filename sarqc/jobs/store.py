@@ -8,25 +8,19 @@ plain query. All methods may be called from any thread.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import secrets
 import sqlite3
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from sarqc.errors import Conflict, NotFound, QueueFull, Refused, WorkerLost
 from sarqc.events import Cancelled, Event, Failed, Finished, Interrupted, LayerDone, Saved, Started
+from sarqc.jobs.database import Database
 from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, Run, State, StoredEvent, advice
-from sarqc.jobs.schema import migrate
 from sarqc.recipe import Recipe
-
-BUSY_SECONDS = 10.0
 
 
 class Store:
@@ -36,44 +30,11 @@ class Store:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._mutex = threading.RLock()
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._lock: int | None = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as error:
-            raise _unusable(path, error) from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._lock)
-            raise Refused(
-                "another sarqc app has this database open",
-                str(path),
-                "Stop that one, or give this one another SARQC_STATE_DIR.",
-            ) from None
-        try:
-            self._connection = sqlite3.connect(
-                path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
-            self._connection.row_factory = sqlite3.Row
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA synchronous = NORMAL")
-            self._connection.execute("PRAGMA foreign_keys = ON")
-            migrate(self._connection)
-        except (sqlite3.Error, Refused) as error:
-            os.close(self._lock)
-            raise (error.at(str(path)) if isinstance(error, Refused) else _unusable(path, error)) from None
-        newest = self._connection.execute("SELECT MAX(id) FROM runs").fetchone()[0]
+        self._database = Database(path)
+        newest = self._rows("SELECT MAX(id) AS id FROM runs")[0]["id"]
         self._last_millisecond = _millisecond_of(newest) if newest else 0
-
-    def close(self) -> None:
-        """Closes the database and frees the lock; harmless when done twice."""
-        with self._mutex:
-            self._connection.close()
-            if self._lock is not None:
-                os.close(self._lock)
-            self._lock = None
+        self.close, self.reserve = self._database.close, self._database.reserve
+        self.transaction, self.even_when_full = self._database.transaction, self._database.even_when_full
 
     # Changes. Each is one transaction.
 
@@ -199,22 +160,6 @@ class Store:
             connection.execute("INSERT INTO removed VALUES (?, ?)", (run_id, self._next(connection)))
             return run
 
-    @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All changes made within are made together or not at all; one within another is part of it."""
-        with self._mutex:
-            if self._connection.in_transaction:
-                yield self._connection
-                return
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
-
     # Questions.
 
     def get(self, run_id: str) -> Run:
@@ -273,7 +218,7 @@ class Store:
 
     def tail(self, run_id: str, after: int, limit: int) -> tuple[list[StoredEvent], bool]:
         """Events after a sequence number, at most ``limit``; and whether the run is at rest with no more to come."""
-        with self._mutex:
+        with self._database.snapshot():
             run = self.get(run_id)
             rows = self._rows(
                 "SELECT seq, at, payload FROM events WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?",
@@ -294,7 +239,7 @@ class Store:
 
     def changed_since(self, revision: int) -> list[Run | Removed]:
         """Changed runs, each once in its present form, in the order of their latest changes."""
-        with self._mutex:
+        with self._database.snapshot():
             runs = self._rows("SELECT * FROM runs WHERE revision > ?", revision)
             removed = self._rows("SELECT id, revision FROM removed WHERE revision > ?", revision)
         changes: list[Run | Removed] = [*map(_run, runs), *(Removed(**row) for row in removed)]
@@ -303,8 +248,8 @@ class Store:
     # Inside.
 
     def _rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
-        with self._mutex:
-            return self._connection.execute(query, values).fetchall()
+        with self._database.snapshot() as connection:
+            return connection.execute(query, values).fetchall()
 
     def _next(self, connection: sqlite3.Connection) -> int:
         row = connection.execute("UPDATE counter SET revision = revision + 1 RETURNING revision").fetchone()
@@ -385,11 +330,3 @@ def _base32(number: int, digits: int) -> str:
 
 def _millisecond_of(run_id: str) -> int:
     return sum(_DIGITS.index(digit) << 5 * place for place, digit in enumerate(reversed(run_id[:10])))
-
-
-def _unusable(path: Path, error: Exception) -> Refused:
-    return Refused(
-        f"the database of runs can't be opened: {error}",
-        str(path),
-        "Give SARQC_STATE_DIR a folder that can be written.",
-    )

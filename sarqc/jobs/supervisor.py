@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
-from sarqc.errors import Conflict, NotFound, WorkerLost
+from sarqc.errors import Conflict, NotFound, SarqcError, WorkerLost, disk_full
 from sarqc.events import Cancelled, Failed, Finished, Interrupted, Warned
 from sarqc.jobs import exports, schedule
 from sarqc.jobs.bell import ALL_RUNS, Bell
@@ -34,6 +34,7 @@ TICK_SECONDS = 30.0
 INBOX = 10_000  # messages; when it is full the workers' pipes fill, and the workers wait
 BATCH = 1_000
 SILENT_SECONDS = 30.0  # without a sign of life, after which people are told, if the lease is that long
+FULL_BYTES = 1 << 20  # a disk with less room than that is full
 ATTEMPTS = 10  # how often a run is put back by itself: one that takes the host down must not do so for ever
 
 log = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ class Supervisor:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store, self.settings, self.bell, self._clock = store, settings, Bell(), clock
-        self.trouble: str | None = None  # what keeps runs from going on, for people
+        self._trouble: str | None = None
         self._inbox: queue.Queue[Message | None] = queue.Queue(INBOX)
         self._pending: list[Message] = []
         self._jobs: dict[int, _Job] = {}
@@ -99,6 +100,17 @@ class Supervisor:
         """There may be something to do. Never blocks: a full inbox wakes the loop anyway."""
         with suppress(queue.Full):
             self._inbox.put_nowait(None)
+
+    @property
+    def trouble(self) -> str | None:
+        """What keeps runs from going on, or from being submitted, for people."""
+        return self._trouble or self._full_disk()
+
+    def _full_disk(self) -> str | None:
+        free = shutil.disk_usage(self.settings.resolved_state_dir()).free
+        if free >= FULL_BYTES:
+            return None
+        return f"The disk with the state folder is full: {free >> 10} KiB are free. {disk_full().remedy}"
 
     # Requests.
 
@@ -138,7 +150,7 @@ class Supervisor:
 
     def cancel(self, run_id: str) -> Run:
         """Asks a run to end; returns it as cancelled (it waited) or cancelling. Raises ``NotFound``, ``Conflict``."""
-        return self._changed(self.store.cancel(run_id))
+        return self._changed(self.store.even_when_full(lambda: self.store.cancel(run_id)))
 
     def resume(self, run_id: str) -> Run:
         """Queues a run again that was cancelled, interrupted or failed.
@@ -154,6 +166,9 @@ class Supervisor:
 
     def delete(self, run_id: str) -> Run:
         """Removes a run at rest, its study, log and exports; returns what it was. Raises ``NotFound``, ``Conflict``."""
+        return self._changed(self.store.even_when_full(lambda: self._delete(run_id)))
+
+    def _delete(self, run_id: str) -> Run:
         with self.store.transaction():  # nobody continues it meanwhile, and it stays if its files can't be removed
             with_exports = [run_id, *(export.id for export in self.store.exports(run_id))]
             run = self.store.delete(run_id)
@@ -164,7 +179,7 @@ class Supervisor:
             if run.study_id is not None:
                 with suppress(FileNotFoundError):
                     shutil.rmtree(self.settings.studies_dir() / run.study_id)
-        return self._changed(run)
+        return run
 
     def expect(self) -> None:
         """A recipe is being filled in: lets a worker begin with the slow imports."""
@@ -196,11 +211,12 @@ class Supervisor:
                     self._reconcile()
                     self._start_due()
                     self.workers.cool_down()
-                self.trouble = self._silence()
+                self.store.reserve.make()
+                self._trouble = self._silence()
             except Exception as error:
                 # A full disk must not end the loop: it is said on the page, and tried again until it works.
                 log.exception("the supervisor could not do its work")
-                self.trouble = f"{type(error).__name__}: {error}"
+                self._trouble = str(error) if isinstance(error, SarqcError) else f"{type(error).__name__}: {error}"
                 if self._stopping.is_set():
                     break
                 time.sleep(1.0)

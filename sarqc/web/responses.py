@@ -21,11 +21,12 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import Message, Receive
 
-from sarqc.errors import Forbidden, Refused, SarqcError
+from sarqc.errors import Busy, Forbidden, Refused, SarqcError, disk_full, is_disk_full
 
 BODY_BYTES = 65_536  # a recipe has a few hundred
 COMPRESS_FROM = 1024  # bytes; below that gzip gains nothing
 COMPRESS_LEVEL = 5
+RETRY_AFTER = "5"  # seconds, for what is busy now
 FOR_EVER = "public, max-age=31536000, immutable"
 ASK_AGAIN = "no-cache"  # may be kept, but only used after asking whether it is still right
 
@@ -51,13 +52,21 @@ class ApiRoute(APIRoute):
                 return error_response(_invalid(request, error))
             except StarletteHTTPException as error:
                 return error_response(Refused(str(error.detail), _where(request)), error.status_code)
+            except OSError as error:
+                if not is_disk_full(error):
+                    return _unexpected(request)
+                log.warning("%s %s: %s", request.method, request.url.path, error)
+                return error_response(disk_full())
             except Exception:
-                # What went wrong is for the log of the app, not for whoever is on the other side.
-                log.exception("%s %s", request.method, request.url.path)
-                unexpected = SarqcError("something went wrong in the app", _where(request), "Its log says what.")
-                return error_response(unexpected)
+                return _unexpected(request)
 
         return answer
+
+
+def _unexpected(request: Request) -> Response:
+    # What went wrong is for the log of the app, not for whoever is on the other side.
+    log.exception("%s %s", request.method, request.url.path)
+    return error_response(SarqcError("something went wrong in the app", _where(request), "Its log says what."))
 
 
 class UploadRoute(ApiRoute):
@@ -83,7 +92,10 @@ def _limited(receive: Receive, limit: int | None) -> Receive:
 
 def error_response(error: SarqcError, status: int | None = None) -> JSONResponse:
     """The one shape. The status is the error's own unless given."""
-    return JSONResponse({"error": error.to_json()}, status or error.http_status, headers={"Cache-Control": "no-store"})
+    headers = {"Cache-Control": "no-store"}
+    if isinstance(error, Busy):
+        headers["Retry-After"] = RETRY_AFTER
+    return JSONResponse({"error": error.to_json()}, status or error.http_status, headers=headers)
 
 
 def refuse_other_sites(request: Request) -> None:

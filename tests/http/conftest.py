@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -32,14 +32,14 @@ def client(settings: Settings) -> Iterator[TestClient]:
 
 
 class App:
-    """A running app in its own process."""
+    """A running app in its own process; ``within`` is a command that becomes it, such as one that mounts a disk."""
 
-    def __init__(self, folder: Path, function: str) -> None:
+    def __init__(self, folder: Path, function: str, within: Sequence[str] = ()) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.http.fake_app", str(folder), str(self.port), function],
+            [*within, sys.executable, "-m", "tests.http.fake_app", str(folder), str(self.port), function],
             env=os.environ | {"PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path)},
             stdout=subprocess.DEVNULL,
             stderr=(folder / "app.log").open("ab"),
@@ -60,12 +60,12 @@ class App:
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[[str], App]]:
+def serve(tmp_path: Path) -> Iterator[Callable[..., App]]:
     """Starts the app with the named function of ``fake_runs``; a second start finds the state of the first."""
     apps: list[App] = []
 
-    def start(function: str) -> App:
-        apps.append(App(tmp_path, function))
+    def start(function: str, within: Sequence[str] = ()) -> App:
+        apps.append(App(tmp_path, function, within))
         return apps[-1]
 
     yield start

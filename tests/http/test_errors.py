@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 from fastapi.testclient import TestClient
 
+from app import create_app
+from sarqc.jobs import database
 from sarqc.settings import Settings
 from tests.http.conftest import assert_error
+from tests.http.fake_app import plan
 from tests.jobs.conftest import until
 from tests.jobs.fake_runs import recipe
+from tests.jobs.test_database import write_lock
 
 JSON = {"Content-Type": "application/json"}
 UNKNOWN = "01M7WCKDAQX082AB2P2GYK66GK"
@@ -130,3 +134,13 @@ def test_wrong_state(client: TestClient) -> None:
         error = assert_error(client.post(f"/api/runs/{run_id}/{path}"), 409, "conflict")
         assert "finished" in error["what"]
         assert error["remedy"]
+
+
+def test_a_locked_database_is_a_matter_of_moments(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    app = create_app(settings, execute="tests.jobs.fake_runs:quick", plan=plan, with_pages=False)
+    with TestClient(app, raise_server_exceptions=False) as client, write_lock(settings.database()):
+        answer = client.post("/api/runs", json=recipe(1).to_json())
+        assert "locked" in assert_error(answer, 503, "busy")["what"]
+        assert int(answer.headers["retry-after"]) > 0
+        assert client.get("/api/runs").json()["runs"] == []

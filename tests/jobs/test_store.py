@@ -13,7 +13,8 @@ from sarqc.errors import Conflict, NotFound, QueueFull, Refused
 from sarqc.events import Cancelled, Failed, Finished, Interrupted, LayerDone, Saved, Stage, Started
 from sarqc.jobs import store as store_module
 from sarqc.jobs.run import ALLOWED, AT_REST, Removed, State
-from sarqc.jobs.store import Store, migrate
+from sarqc.jobs.schema import migrate
+from sarqc.jobs.store import Store
 from tests.jobs.fake_runs import recipe
 
 PATHS = {  # how to get to a state, written down independently of ALLOWED
@@ -153,7 +154,7 @@ def test_events_cant_be_changed(store: Store) -> None:
     run_id = in_state(store, State.RUNNING)
     store.append(run_id, [started(1)])
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):
-        store._connection.execute("UPDATE events SET payload = '{}'")
+        store._database._writer.execute("UPDATE events SET payload = '{}'")
 
 
 def test_only_runs_at_rest_can_be_deleted(store: Store) -> None:
@@ -234,7 +235,7 @@ def test_unusable_places_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="can't be opened"):
         Store(tmp_path / "file" / "runs.sqlite3")
     (tmp_path / "runs.sqlite3").write_bytes(b"this is no database, but it is long enough to be taken for one" * 20)
-    with pytest.raises(Refused, match="can't be opened"):
+    with pytest.raises(Refused, match="is damaged: file is not a database"):
         Store(tmp_path / "runs.sqlite3")
 
 

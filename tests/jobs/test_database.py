@@ -1,0 +1,105 @@
+"""The file behind the store when somebody else holds it, or when it is no longer what was written."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sarqc.errors import Busy, Damaged, Refused
+from sarqc.events import Stage
+from sarqc.jobs import database
+from sarqc.jobs.run import State
+from sarqc.jobs.store import Store
+from sarqc.settings import Settings
+from tests.jobs.fake_runs import recipe
+
+
+@contextmanager
+def write_lock(path: Path) -> Iterator[None]:
+    """Holds the database as a backup or a person with a shell might."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        connection.close()
+
+
+def test_a_locked_database_refuses_writers_and_lets_readers_in(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    store = Store(settings.database())
+    run_id = store.create(recipe(), "ann").id
+    with write_lock(settings.database()):
+        with pytest.raises(Busy) as caught:
+            store.create(recipe(), "ann")
+        assert store.get(run_id).state is State.QUEUED
+    assert "locked" in caught.value.what
+    assert store.create(recipe(), "ann").state is State.QUEUED
+    store.close()
+
+
+def test_readers_do_not_wait_for_a_writer_that_waits(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "BUSY_SECONDS", 60.0)
+    store = Store(settings.database())
+    run_id = store.create(recipe(), "ann").id
+    writer = threading.Thread(target=store.cancel, args=(run_id,))
+    with write_lock(settings.database()):
+        writer.start()
+        assert store.get(run_id).state is State.QUEUED
+        assert store.counts()["queued"] == 1
+        assert writer.is_alive()
+    writer.join()
+    assert store.get(run_id).state is State.CANCELLED
+    store.close()
+
+
+def test_a_transaction_sees_its_own_changes_and_nobody_else_does(store: Store) -> None:
+    run_id = store.create(recipe(), "ann").id
+    seen: list[State] = []
+    with store.transaction():
+        store.cancel(run_id)
+        reader = threading.Thread(target=lambda: seen.append(store.get(run_id).state))
+        reader.start()
+        reader.join()
+        assert store.get(run_id).state is State.CANCELLED
+    assert seen == [State.QUEUED]
+
+
+@pytest.fixture
+def damaged_run(settings: Settings) -> str:
+    """A run in a database with a page in the middle overwritten."""
+    store = Store(settings.database())
+    run_id = store.create(recipe(), "ann").id
+    store.move(run_id, State.RUNNING)
+    store.append(run_id, [Stage("x" * 500, str(number)) for number in range(500)])
+    store.close()
+    with settings.database().open("r+b") as file:
+        file.seek(file.seek(0, 2) // 4096 // 2 * 4096)
+        file.write(b"\xff" * 4096)
+    return run_id
+
+
+def test_a_damaged_page_is_seen_at_the_start(settings: Settings, damaged_run: str) -> None:
+    with pytest.raises(Refused, match="the database of runs is damaged") as caught:
+        Store(settings.database())
+    assert "recover" in caught.value.remedy
+
+
+def test_what_is_too_large_to_check_is_said_and_damage_met_later_is_a_sentence(
+    settings: Settings, damaged_run: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(database, "CHECKED_BYTES", 0)
+    with caplog.at_level("INFO"):
+        store = Store(settings.database())
+    assert "was not checked for damage" in caplog.text
+    assert store.get(damaged_run).state is State.RUNNING
+    with pytest.raises(Damaged, match="the database of runs is damaged"):
+        store.events(damaged_run)
+    store.close()
