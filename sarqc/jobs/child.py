@@ -30,7 +30,7 @@ from typing import Any, BinaryIO
 
 from sarqc.errors import SarqcError, disk_full, is_disk_full
 from sarqc.events import Cancelled, Event, Failed, Finished
-from sarqc.jobs.exports import note_files
+from sarqc.jobs.checkpoint_files import note_files
 from sarqc.plain import plain
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings

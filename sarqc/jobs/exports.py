@@ -7,7 +7,6 @@ Its files are in a folder named by its id, in which a checkpoint appears whole o
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import tarfile
@@ -17,7 +16,7 @@ from typing import Any
 
 from sarqc.errors import Conflict, NoRoom, NotFound, Refused
 from sarqc.export.readers import Format, check_format, who_can_load
-from sarqc.file_hashes import sha256_of
+from sarqc.jobs.checkpoint_files import damage, files_of
 from sarqc.jobs.run import Run, State, advice
 from sarqc.jobs.store import Store
 from sarqc.plain import gib
@@ -25,7 +24,6 @@ from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
 CHUNK_BYTES = 1 << 20
-NOTED = "files.json"  # beside a checkpoint: the SHA-256 of each of its files, as it was when it was written
 
 
 def export_folder(settings: Settings, export_id: str) -> Path:
@@ -44,30 +42,6 @@ def checkpoint_folder(settings: Settings, export: Run) -> Path:
 def size_on_disk(folder: Path) -> int:
     """Bytes of all files below a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-def note_files(folder: Path) -> None:
-    """Writes down what a checkpoint consists of, so that a file which changes later is noticed."""
-    noted = {path.relative_to(folder).as_posix(): sha256_of(path) for path in _files(folder)}
-    (folder.parent / NOTED).write_text(json.dumps(noted), encoding="utf-8")
-
-
-def damage(folder: Path) -> str | None:
-    """What of a checkpoint is another than it was when it was written; None where nothing is.
-
-    Its files are read once as long as they are the same.
-    """
-    try:
-        noted = json.loads((folder.parent / NOTED).read_text(encoding="utf-8"))
-        found = {path.relative_to(folder).as_posix(): sha256_of(path) for path in _files(folder)}
-    except (OSError, ValueError):
-        return "its list of files can't be read"
-    changed = sorted(name for name in noted.keys() | found.keys() if noted.get(name) != found.get(name))
-    return f"{changed[0]} is missing, or is another than was written" if changed else None
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def check_exportable(parent: Run, checkpoint_format: str) -> Format:
@@ -134,7 +108,7 @@ def tar_of(folder: Path) -> tuple[int, Iterator[bytes]]:
     All names in it begin with the folder's own. Safetensors hardly shrink, so nothing is compressed.
     """
     entries = []
-    for path in _files(folder):
+    for path in files_of(folder):
         entry = tarfile.TarInfo(f"{folder.name}/{path.relative_to(folder).as_posix()}")
         stat = path.stat()
         entry.size, entry.mtime, entry.mode = stat.st_size, int(stat.st_mtime), 0o644

@@ -23,6 +23,7 @@ from sarqc.errors import Conflict, NotFound, SarqcError, WorkerLost, disk_full
 from sarqc.events import Cancelled, Failed, Finished, Interrupted, Warned
 from sarqc.jobs import exports, schedule
 from sarqc.jobs.bell import ALL_RUNS, Bell
+from sarqc.jobs.checkpoint_files import damage
 from sarqc.jobs.run import AT_REST, Run, State
 from sarqc.jobs.store import Store
 from sarqc.jobs.workers import EXECUTE, Gone, LocalWorkers, Message, Said, Workers, log_path
@@ -130,7 +131,7 @@ class Supervisor:
         that can't carry the run, ``NoRoom`` and ``QueueFull``.
         """
         folders = {one.id: exports.checkpoint_folder(self.settings, one) for one in self.store.exports(run_id)}
-        whole = {one for one, folder in folders.items() if exports.damage(folder) is None}  # reads it: not in there
+        whole = {one for one, folder in folders.items() if damage(folder) is None}  # reads it: not in there
         with self.store.transaction():
             parent = self.store.get(run_id)
             exports.check_exportable(parent, checkpoint_format)
