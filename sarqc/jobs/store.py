@@ -9,6 +9,7 @@ plain query. All methods may be called from any thread.
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import sqlite3
 import time
@@ -216,18 +217,25 @@ class Store:
         rows = self._rows("SELECT lane FROM runs WHERE started IS NOT NULL ORDER BY started DESC LIMIT 1")
         return rows[0]["lane"] if rows else None
 
-    def tail(self, run_id: str, after: int, limit: int) -> tuple[list[StoredEvent], bool]:
-        """Events after a sequence number, at most ``limit``; and whether the run is at rest with no more to come."""
-        with self._database.snapshot():
+    def tail(
+        self, run_id: str, after: int, limit: int, at_most_bytes: float = math.inf
+    ) -> tuple[list[StoredEvent], bool]:
+        """Events after a sequence number: at most ``limit``, and none once the bytes are reached, but one at least.
+
+        And whether the run is at rest with no more to come.
+        """
+        query = "SELECT seq, at, payload FROM events WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?"
+        events: list[StoredEvent] = []
+        size, is_last = 0, True
+        with self._database.snapshot() as connection:
             run = self.get(run_id)
-            rows = self._rows(
-                "SELECT seq, at, payload FROM events WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?",
-                run_id,
-                after,
-                limit + 1,
-            )
-        events = [StoredEvent(row["seq"], row["at"], json.loads(row["payload"])) for row in rows[:limit]]
-        return events, run.at_rest and len(rows) <= limit
+            for row in connection.execute(query, (run_id, after, limit + 1)):
+                if len(events) == limit or size >= at_most_bytes:
+                    is_last = False
+                    break
+                size += len(row["payload"])
+                events.append(StoredEvent(row["seq"], row["at"], json.loads(row["payload"])))
+        return events, run.at_rest and is_last
 
     def events(self, run_id: str, after: int = 0) -> list[StoredEvent]:
         """All events of a run after a sequence number."""
@@ -237,13 +245,14 @@ class Store:
         """The number of the latest change of any run."""
         return int(self._rows("SELECT revision FROM counter")[0]["revision"])
 
-    def changed_since(self, revision: int) -> list[Run | Removed]:
-        """Changed runs, each once in its present form, in the order of their latest changes."""
+    def changed_since(self, revision: int, limit: int = 1_000_000) -> list[Run | Removed]:
+        """Changed runs, each once in its present form, in the order of their latest changes, the first ``limit``."""
         with self._database.snapshot():
-            runs = self._rows("SELECT * FROM runs WHERE revision > ?", revision)
-            removed = self._rows("SELECT id, revision FROM removed WHERE revision > ?", revision)
+            later = "WHERE revision > ? ORDER BY revision LIMIT ?"
+            runs = self._rows(f"SELECT * FROM runs {later}", revision, limit)
+            removed = self._rows(f"SELECT id, revision FROM removed {later}", revision, limit)
         changes: list[Run | Removed] = [*map(_run, runs), *(Removed(**row) for row in removed)]
-        return sorted(changes, key=lambda change: change.revision)
+        return sorted(changes, key=lambda change: change.revision)[:limit]
 
     # Inside.
 

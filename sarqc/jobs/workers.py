@@ -27,12 +27,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sarqc.errors import Refused
-from sarqc.events import Event, Warned, from_json
+from sarqc.events import Event, Failed, Warned, from_json
 from sarqc.jobs.exports import checkpoint_folder
 from sarqc.jobs.run import Run
 from sarqc.settings import Settings
 
 EXECUTE = "sarqc.engine.execute:execute"
+EVENT_BYTES = 16 << 20  # the longest line of a worker
+RUN_BYTES = 128 << 20  # of all that a worker says in an attempt
 EXIT_SECONDS = 5.0  # how long a process may take to end after its last word
 WARM_SECONDS = 600.0  # how long a process waits, imports done, for a run that doesn't come
 
@@ -170,8 +172,14 @@ class _Process:
         self._close_pipes()
 
     def _listen(self, token: int, deliver: Callable[[Message], None]) -> None:
-        for line in self._channel:
+        size = 0
+        while line := self._channel.readline(EVENT_BYTES):
             self._heard = self._clock()
+            size += len(line)
+            if len(line) >= EVENT_BYTES or size > RUN_BYTES:
+                deliver(Said(token, _TOO_MUCH))
+                self.kill()
+                break
             if line == b"\n":
                 continue
             try:
@@ -193,6 +201,14 @@ class _Process:
         with suppress(BrokenPipeError):
             assert self._popen.stdin is not None
             self._popen.stdin.close()
+
+
+_TOO_MUCH = Failed(
+    "limit",
+    f"the run said more than is kept: {EVENT_BYTES >> 20} MiB in one event, or {RUN_BYTES >> 20} MiB in all",
+    "worker",
+    "Ask for fewer or shorter texts, or for fewer layers.",
+)
 
 
 class LocalWorkers:

@@ -12,7 +12,7 @@ value → all combinations, or none: {"batch", "runs"} |
 | POST /runs/{id}/cancel, /continue | the run in its new state; 409 where that can't be |
 | POST /runs/{id}/export ?format= | 201 and the queued export, itself a run; 200 and the one there is; 507: no room |
 | GET /runs/{id}/checkpoint ?format= | the exported model as one tar archive |
-| GET /runs/{id}/events ?after= | server-sent events, or a list with ``Accept: application/json`` |
+| GET /runs/{id}/events ?after= &limit= | server-sent events, or a list with ``Accept: application/json`` |
 | GET /runs/{id}/log | what the worker printed, the last part of it |
 | GET /events ?after= | server-sent events: changes of all runs and exports |
 | GET /studies, /studies/{id}[/study.safetensors, /view, /tables/{figure}, /download], /compare ?ids= | all; one, its \
@@ -55,14 +55,18 @@ from sarqc.web.studies_api import studies_router
 OWNER = re.compile(r"[\w .@+-]{1,40}")
 OWNER_COOKIE = "sarqc_owner"
 LOG_BYTES = 65_536
+EVENTS = 10_000  # in a list
+LIST_BYTES = 4 << 20  # of events in a list
 METHODS_OF_HTTP = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter for nginx
 
 Planner = Callable[[Recipe, Settings], Any]
 Document = Annotated[dict[str, Any], Body()]
-After = Annotated[int | None, Query(ge=0)]
+LARGEST = 2**63 - 1  # of SQLite's integers
+After = Annotated[int | None, Query(ge=0, le=LARGEST)]
 ExportFormat = Annotated[str, Query(alias="format")]
-LastEventId = Annotated[int | None, Header(ge=0)]
+LastEventId = Annotated[int | None, Header(ge=0, le=LARGEST)]
+EventLimit = Annotated[int, Query(ge=1, le=EVENTS)]
 
 
 def api_router(supervisor: Supervisor, settings: Settings, *, plan: Planner | None = None) -> APIRouter:
@@ -232,17 +236,24 @@ def _streams_router(supervisor: Supervisor) -> APIRouter:
 
     @router.get("/runs/{run_id}/events")
     async def run_events(
-        request: Request, run_id: str, after: After = None, last_event_id: LastEventId = None
+        request: Request,
+        run_id: str,
+        after: After = None,
+        limit: EventLimit = EVENTS,
+        last_event_id: LastEventId = None,
     ) -> Response:
         """What a run says, from the beginning or after a number: a stream until it is at rest, or a list.
 
-        A browser that comes back to a run with nothing more to say gets 204, which tells it to stay away.
+        A list has at most ``limit`` events; ``next`` is the ``after`` of the following ones, or null where there are
+        none now. A browser that comes back to a run with nothing more to say gets 204, which tells it to stay away.
         """
         position = last_event_id if last_event_id is not None else after or 0
         accept = request.headers.get("accept", "")
         if "application/json" in accept and "text/event-stream" not in accept:
-            events = await run_in_threadpool(store.events, run_id, position)
-            return JSONResponse({"events": [event.to_json() for event in events]})
+            events, _ = await run_in_threadpool(store.tail, run_id, position, limit, LIST_BYTES)
+            more = bool(events) and (await run_in_threadpool(store.tail, run_id, events[-1].seq, 1))[0]
+            following = events[-1].seq if more else None
+            return JSONResponse({"events": [event.to_json() for event in events], "next": following})
         events, complete = await run_in_threadpool(store.tail, run_id, position, 1)
         if complete and not events:
             return Response(status_code=204)

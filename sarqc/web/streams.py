@@ -21,7 +21,8 @@ from sarqc.jobs.run import Removed
 from sarqc.jobs.store import Store
 
 HEARTBEAT_SECONDS = 15.0
-BATCH = 500  # events read at once
+BATCH = 500  # events, or changes, read at once
+BATCH_BYTES = 65_536  # of events read at once: what a listener costs that doesn't read
 COALESCE_SECONDS = 0.05  # news within this time are one message: a storm of events is no storm of queries
 RECONNECT_MILLISECONDS = 2000
 
@@ -33,7 +34,7 @@ async def run_events(store: Store, bell: Bell, run_id: str, after: int) -> Async
         while not bell.closed:
             news.clear()
             try:
-                events, complete = await run_in_threadpool(store.tail, run_id, after, BATCH)
+                events, complete = await run_in_threadpool(store.tail, run_id, after, BATCH, BATCH_BYTES)
             except NotFound:  # deleted while somebody listens
                 return
             for event in events:
@@ -41,7 +42,7 @@ async def run_events(store: Store, bell: Bell, run_id: str, after: int) -> Async
                 yield _message(event.to_json(), after)
             if complete:
                 return
-            if len(events) < BATCH and not await _ring(news):
+            if not events and not await _ring(news):
                 yield KEEPALIVE_COMMENT
 
 
@@ -51,14 +52,15 @@ async def run_changes(store: Store, bell: Bell, after: int) -> AsyncIterator[byt
     with bell.listen(ALL_RUNS) as news:
         while not bell.closed:
             news.clear()
-            for change in await run_in_threadpool(store.changed_since, after):
+            changes = await run_in_threadpool(store.changed_since, after, BATCH)
+            for change in changes:
                 after = change.revision
                 if isinstance(change, Removed):
                     yield _message({"type": "removed", "id": change.id}, after)
                 else:
                     kind = "run" if change.parent is None else "export"
                     yield _message({"type": kind, "run": change.to_json()}, after)
-            if not await _ring(news):
+            if len(changes) < BATCH and not await _ring(news):
                 yield KEEPALIVE_COMMENT
 
 

@@ -33,7 +33,10 @@ UNKNOWN = "01M7WCKDAQX082AB2P2GYK66GK"
         ("GET", "/api/runs?limit=0", 422, "refused", "limit"),
         ("GET", "/api/runs?limit=many", 422, "refused", "limit"),
         ("GET", f"/api/runs/{UNKNOWN}/events?after=-1", 422, "refused", "after"),
+        ("GET", f"/api/runs/{UNKNOWN}/events?after={2**63}", 422, "refused", "after"),
+        ("GET", f"/api/runs/{UNKNOWN}/events?limit=0", 422, "refused", "limit"),
         ("GET", "/api/events?after=x", 422, "refused", "after"),
+        ("GET", f"/api/events?after={10**30}", 422, "refused", "after"),
         ("GET", "/api/studies/unknown", 404, "not_found", "no study"),
         ("GET", "/api/studies/unknown/view", 404, "not_found", "no study"),
         ("GET", "/api/studies/unknown/download", 404, "not_found", "no study"),
@@ -144,3 +147,10 @@ def test_a_locked_database_is_a_matter_of_moments(settings: Settings, monkeypatc
         assert "locked" in assert_error(answer, 503, "busy")["what"]
         assert int(answer.headers["retry-after"]) > 0
         assert client.get("/api/runs").json()["runs"] == []
+
+
+@pytest.mark.parametrize("path", ["/api/events", f"/api/runs/{UNKNOWN}/events"])
+@pytest.mark.parametrize("number", ["-1", str(2**63), "1" * 40, "x"])
+def test_no_number_of_a_listener_is_too_much_for_the_database(client: TestClient, path: str, number: str) -> None:
+    answer = client.get(path, headers={"Last-Event-ID": number})
+    assert "last-event-id" in assert_error(answer, 422, "refused")["what"].lower()

@@ -79,7 +79,14 @@ def test_a_run(client: TestClient, settings: Settings) -> None:
     assert [event["seq"] for event in events] == list(range(1, 6))
     assert events[-1]["type"] == "finished"
     later = client.get(f"/api/runs/{run['id']}/events?after=4", headers={"Accept": "application/json"}).json()
-    assert later["events"] == events[4:]
+    assert (later["events"], later["next"]) == (events[4:], None)
+    portions, after = [], 0
+    while after is not None:
+        path = f"/api/runs/{run['id']}/events?after={after}&limit=2"
+        portion = client.get(path, headers={"Accept": "application/json"}).json()
+        after = portion["next"]
+        portions.append(portion["events"])
+    assert portions == [events[:2], events[2:4], events[4:]]
 
     assert client.delete(f"/api/runs/{run['id']}").status_code == 204
     assert client.get(f"/api/runs/{run['id']}").status_code == 404

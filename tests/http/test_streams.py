@@ -234,3 +234,34 @@ def test_bell_rings_from_any_thread_and_forgets_who_left(store: Store) -> None:
     assert run_apart(follow()) == 21
     assert not bell._listeners
     bell.ring(run_id)
+
+
+def test_a_listener_that_does_not_read_costs_little(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read at once is bounded in bytes, and nothing is left out."""
+    run_id = store.create(recipe(), "ann").id
+    store.move(run_id, State.RUNNING)
+    store.append(run_id, [Stage("x" * 30_000, str(number)) for number in range(40)])
+    store.move(run_id, State.FINISHED, Finished({}, 1.0))
+    read: list[int] = []
+    tail = store.tail
+
+    def counted(*values: Any) -> Any:
+        events, complete = tail(*values)
+        read.append(sum(len(json.dumps(event.payload)) for event in events))
+        return events, complete
+
+    monkeypatch.setattr(store, "tail", counted)
+    got = collect(sse.run_events(store, sse.Bell(), run_id, 0), 100)
+    assert sum(chunk.count(b"data:") for chunk in got) == 41
+    assert max(read) < 2 * sse.BATCH_BYTES
+
+
+def test_changes_come_in_portions_without_a_gap(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "BATCH", 3)
+    ids = [store.create(recipe(), "ann").id for _ in range(8)]
+    for run_id in ids[:4]:
+        store.cancel(run_id)
+        store.delete(run_id)
+    chunks = collect(sse.run_changes(store, sse.Bell(), 0), 9)[1:]
+    numbers = [int(chunk.decode().split("id: ")[1].split()[0]) for chunk in chunks]
+    assert numbers == sorted(change.revision for change in store.changed_since(0))

@@ -147,6 +147,19 @@ def test_a_storm_arrives_whole(start: Start) -> None:
     assert isinstance(events[-1], Finished)
 
 
+@pytest.mark.parametrize(("limit", "value"), [("EVENT_BYTES", 40), ("RUN_BYTES", 10_000)])
+def test_a_run_that_says_too_much_is_ended(
+    start: Start, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
+    monkeypatch.setattr(workers_module, limit, value)
+    _, inbox, _, _, pid = start("storm", layers=100_000)
+    events, gone = inbox.until_gone()
+    assert isinstance(events[-1], Failed)
+    assert events[-1].kind == "limit"
+    assert gone.words() == "signal 9 (SIGKILL)"
+    assert not is_alive(pid)
+
+
 def test_a_warm_process_takes_the_run(start: Start, settings: Settings) -> None:
     workers, inbox, _, _, pid = start("quick", warm=True)
     events, _ = inbox.until_gone()
