@@ -6,7 +6,6 @@ that were under way go on at the next start.
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import sys
@@ -25,11 +24,16 @@ from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import EXECUTE
 from sarqc.settings import Settings
 from sarqc.web.api import Planner, api_router
+from sarqc.web.connections import connection_class
 from sarqc.web.headers import SecurityHeaders
+from sarqc.web.healthz import Healthz
+from sarqc.web.process import prepare_process
+from sarqc.web.request_limits import RequestLimits
 from sarqc.web.static import _add_assets
 
 PAGE_BODY_BYTES = 1 << 20  # what a page may send to Gradio; the REST interface has its own limit
 GRACE_SECONDS = 3  # for open connections when the app is asked to end
+BACKLOG = 128  # connections that the host takes before the app does, at a time
 EVENTS_WAITING = 64  # of Gradio's own, which here are short
 
 
@@ -70,7 +74,9 @@ def create_app(
         redoc_url=None,
     )
     app.state.supervisor = supervisor
+    app.add_middleware(RequestLimits, settings=settings)
     app.add_middleware(SecurityHeaders, frame_ancestors=settings.frame_ancestors)
+    app.add_middleware(Healthz, trouble=lambda: supervisor.trouble)
     app.include_router(api_router(supervisor, settings, plan=plan))
     _add_assets(app, settings.assets_dir)
     if with_pages:
@@ -121,20 +127,27 @@ class Server(uvicorn.Server):
 
 def main() -> None:
     """Serves until SIGTERM or Ctrl-C. What keeps the app from starting is said in one line, with exit code 2."""
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s:     %(name)s: %(message)s")
     settings = Settings()
+    open_files = prepare_process()
     try:
         app = create_app(settings)
     except SarqcError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
-    serve(app, settings)
+    serve(app, settings, open_files)
 
 
-def serve(app: FastAPI, settings: Settings) -> None:
-    """Runs the server in this thread until it is asked to end."""
+def serve(app: FastAPI, settings: Settings, open_files: int) -> None:
+    """Runs the server in this thread until it is asked to end. ``open_files``: how many the process may have."""
     config = uvicorn.Config(
-        app, host=settings.host, port=settings.port, timeout_graceful_shutdown=GRACE_SECONDS, access_log=False
+        app,
+        host=settings.host,
+        port=settings.port,
+        http=connection_class(settings, open_files),
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        access_log=False,
+        log_config=None,  # its lines go the way of all others, with their time
     )
     Server(app, config).run()
 

@@ -37,6 +37,13 @@ class Settings(BaseSettings):
         None, gt=0, description="Memory that a run may take on the device, in GiB; empty: what is free."
     )
     hub_timeout: float = Field(8.0, gt=0, description="Seconds to wait for the Hub before saying that it is away.")
+    max_connections: int = Field(2000, ge=16, description="Connections at once, as far as the host has files for them.")
+    max_connections_per_address: int = Field(
+        256, ge=8, description="Connections, and requests at once, that an address may have. A proxy is one address."
+    )
+    max_streams_per_address: int = Field(
+        200, ge=4, description="Streams of events that an address may have open; a page has one or two."
+    )
     max_queued: int = Field(50, ge=1, description="Runs that may wait; one more is refused.")
     sweep_gib: float = Field(
         1.0, gt=0, description="Working memory for the λ and γ of a layer that are solved at once, in GiB."

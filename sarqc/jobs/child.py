@@ -101,6 +101,7 @@ class Channel:
 def main() -> None:
     """Entry of the process. It leaves through ``os._exit``: tearing down CUDA may hang, and all is said by then."""
     os.nice(NICENESS)
+    os.umask(0o077)
     switch = Switch()
     channel = Channel(int(sys.argv[1]), switch)
     threading.Thread(target=channel.beat, name="heartbeat", daemon=True).start()

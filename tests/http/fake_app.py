@@ -11,6 +11,7 @@ from app import create_app, serve
 from sarqc.errors import Refused
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
+from sarqc.web.process import prepare_process
 
 
 class FakePlan(BaseModel):
@@ -37,4 +38,6 @@ if __name__ == "__main__":
         port=int(sys.argv[2]),
         cancel_seconds=0.5,
     )
-    serve(create_app(settings, execute=f"tests.jobs.fake_runs:{sys.argv[3]}", plan=plan, with_pages=False), settings)
+    open_files = prepare_process()
+    app = create_app(settings, execute=f"tests.jobs.fake_runs:{sys.argv[3]}", plan=plan, with_pages=False)
+    serve(app, settings, open_files)

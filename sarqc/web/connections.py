@@ -1,0 +1,81 @@
+"""Connections that ask for nothing: closed after a while, and sooner when others need their place."""
+
+from __future__ import annotations
+
+import asyncio
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from sarqc.settings import Settings
+
+HEAD_SECONDS = 30.0  # for a request to arrive up to its body, and between two requests
+FILES_KEPT = 128  # descriptors for everything that is no connection
+
+
+class _Connection(H11Protocol):
+    """A connection of uvicorn's that is closed when no request comes.
+
+    A new one always gets in: where there are too many, those that wait for a request longest are closed. Requests
+    under way are counted elsewhere, see ``RequestLimits``.
+    """
+
+    at_most: int
+    at_most_per_address: int
+    _timer: asyncio.TimerHandle | None = None
+    _waits_since = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait()
+        self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end_waiting()
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        if not self._is_idle():
+            self._end_waiting()
+
+    def on_response_complete(self) -> None:
+        self._wait()
+        super().on_response_complete()
+
+    def _is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _wait(self) -> None:
+        self._end_waiting()
+        self._waits_since = self.loop.time()
+        self._timer = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    def _end_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _make_room(self) -> None:
+        """Closes the connection that waits longest: of this address, or of all."""
+        everybody = [other for other in self.connections if isinstance(other, _Connection)]
+        neighbours = [other for other in everybody if other._address() == self._address()]
+        for group, limit in ((neighbours, self.at_most_per_address), (everybody, self.at_most)):
+            idle = [other for other in group if other._is_idle() and other is not self]
+            if len(group) > limit and idle:
+                min(idle, key=lambda other: other._waits_since)._leave()
+
+    def _leave(self) -> None:
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def _address(self) -> str | None:
+        return self.client[0] if self.client else None
+
+
+def connection_class(settings: Settings, open_files: int) -> type[asyncio.Protocol]:
+    """The protocol of a server by its settings and by the files that its process may have open."""
+    limits = {
+        "at_most": max(16, min(settings.max_connections, open_files - FILES_KEPT)),
+        "at_most_per_address": settings.max_connections_per_address,
+    }
+    return type("Connection", (_Connection,), limits)

@@ -1,0 +1,62 @@
+"""What the process that serves asks of its host: private files, many connections, a log that does not flood."""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import time
+from collections.abc import Callable
+
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+OPEN_FILES = 65_536  # more are never needed, and some hosts allow billions
+MINUTE = 60.0
+KINDS = 200  # of messages that are counted
+
+
+def prepare_process() -> int:
+    """Files for this user alone, as many open as the host allows, log lines with their time.
+
+    Returns how many files may be open.
+    """
+    os.umask(0o077)
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    for name in ("asyncio", "uvicorn.error"):  # what anybody who connects can make them say
+        logging.getLogger(name).addFilter(OnceAMinute())
+    return raise_file_limit()
+
+
+def raise_file_limit() -> int:
+    """Makes the soft limit of open files the hard one; returns it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted
+    return OPEN_FILES if soft == resource.RLIM_INFINITY else soft
+
+
+class OnceAMinute(logging.Filter):
+    """Lets a message of warning or worse through once a minute; the next one says how many there were."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._said: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING:
+            return True
+        error = record.exc_info[1] if record.exc_info else None
+        kind = (str(record.msg).partition("\n")[0], str(error))
+        now = self._clock()
+        at, skipped = self._said.get(kind, (-MINUTE, 0))
+        if now - at < MINUTE:
+            self._said[kind] = (at, skipped + 1)
+            return False
+        if len(self._said) >= KINDS:
+            self._said.clear()
+        self._said[kind] = (now, 0)
+        if skipped:
+            record.msg = f"{record.msg} ({skipped} more like it since the last)"
+        return True

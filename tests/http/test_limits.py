@@ -1,0 +1,192 @@
+"""Connections and requests that ask for too much, or for nothing: through a real server wherever sockets matter."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import resource
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from fastapi import FastAPI, Request
+from starlette.testclient import TestClient
+from starlette.types import Message
+
+from app import create_app
+from sarqc.settings import Settings
+from sarqc.web import connections, request_limits
+from sarqc.web.process import OnceAMinute, raise_file_limit
+from sarqc.web.request_limits import RequestLimits
+from tests.http.conftest import App, assert_error
+from tests.http.test_streams import run_apart, submit
+
+FEW_FILES = ["sh", "-c", 'ulimit -n 1024 && exec "$@"', "sh"]
+IDLE = 1100
+
+
+@pytest.fixture
+def many_files() -> None:
+    """This process may have the sockets that the test opens."""
+    if raise_file_limit() < IDLE + 200:
+        pytest.skip(f"this host allows fewer than {IDLE + 200} open files")
+
+
+@pytest.mark.usefixtures("many_files")
+@pytest.mark.parametrize("said", [b"", b"POST /api/plan HTTP/1.1\r\nHost: x\r\n"])
+def test_the_app_answers_beside_more_idle_connections_than_it_has_files(
+    serve: Callable[..., App], tmp_path: Path, said: bytes
+) -> None:
+    app = serve("quick", FEW_FILES)
+    with contextlib.ExitStack() as stack:
+        for _ in range(IDLE):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", app.port), timeout=20))
+            with contextlib.suppress(OSError):  # some are closed by now, to make room
+                connection.sendall(said)
+        answer = app.http.get("/healthz")
+        assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+        assert app.http.head("/healthz").status_code == 200
+        assert app.http.get("/api/runs").status_code == 200
+    assert "Too many open files" not in (tmp_path / "app.log").read_text()
+
+
+@pytest.mark.usefixtures("many_files")
+def test_streams_of_an_address_have_a_limit_that_leaves_room_for_requests(
+    serve: Callable[..., App], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SARQC_MAX_STREAMS_PER_ADDRESS", "5")
+    app = serve("long_layer")
+    run_id = submit(app, 1)
+    with contextlib.ExitStack() as stack:
+        for path in (f"/api/runs/{run_id}/events", *["/api/events"] * 4):
+            assert stack.enter_context(app.http.stream("GET", path)).status_code == 200
+        refused = app.http.get("/api/events")
+        assert "5 streams" in assert_error(refused, 503, "busy")["what"]
+        assert int(refused.headers["retry-after"]) > 0
+        assert app.http.get("/api/runs").status_code == 200
+
+
+@pytest.fixture
+def short_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The port of a server that waits for a request for a moment only."""
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
+    app = FastAPI()
+    protocol = connections.connection_class(Settings(), 1024)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, http=protocol, log_config=None, lifespan="off"))
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        thread = threading.Thread(target=server.run, args=([listening],))
+        thread.start()
+        yield listening.getsockname()[1]
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HT"])
+def test_half_a_request_is_not_waited_for(short_server: int, said: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", short_server), timeout=20) as connection:
+        connection.sendall(said)
+        received = b""
+        with contextlib.suppress(ConnectionResetError):
+            while chunk := connection.recv(4096):
+                received += chunk
+    assert received.count(b"HTTP/1.1 404") == said.count(b"\r\n\r\n")
+
+
+def test_a_body_that_stops_arriving_is_an_error_of_the_request(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_limits, "BODY_SECONDS", 0.05)
+    app = create_app(settings, execute="tests.jobs.fake_runs:quick", with_pages=False)
+    scope = {
+        "type": "http", "method": "POST", "path": "/api/runs", "raw_path": b"/api/runs", "query_string": b"",
+        "headers": [(b"content-type", b"application/json")], "client": ("127.0.0.1", 1), "scheme": "http",
+        "server": ("127.0.0.1", 80), "root_path": "", "http_version": "1.1",
+    }  # fmt: skip
+    sent: list[Message] = []
+
+    async def half_a_body() -> Message:
+        if not hasattr(half_a_body, "began"):
+            half_a_body.began = True  # type: ignore[attr-defined]
+            return {"type": "http.request", "body": b"{", "more_body": True}
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    run_apart(app(scope, half_a_body, send))
+    app.state.supervisor.store.close()
+    assert sent[0]["status"] == 408
+    assert b"did not arrive in time" in sent[1]["body"]
+
+
+def test_requests_at_once_have_a_limit(settings: Settings) -> None:
+    app = FastAPI()
+    entered, leave = threading.Semaphore(0), threading.Event()
+
+    @app.get("/slow")
+    def slow(request: Request) -> str:
+        entered.release()
+        leave.wait(20)
+        return "done"
+
+    app.add_middleware(RequestLimits, settings=settings.model_copy(update={"max_connections_per_address": 3}))
+    with TestClient(app) as client:
+        answers: list[Any] = []
+        threads = [threading.Thread(target=lambda: answers.append(client.get("/slow"))) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for _ in threads:
+            assert entered.acquire(timeout=20)
+        assert_error(client.get("/slow"), 503, "busy")
+        leave.set()
+        for thread in threads:
+            thread.join()
+        assert [answer.status_code for answer in answers] == [200, 200, 200]
+        assert client.get("/slow").status_code == 200
+
+
+def test_healthz_tells_of_trouble_and_nothing_more(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = create_app(settings, execute="tests.jobs.fake_runs:quick", with_pages=False)
+    with TestClient(app) as client:
+        assert client.get("/healthz").json() == {"status": "ok"}
+        monkeypatch.setattr("sarqc.jobs.supervisor.FULL_BYTES", 1 << 60)
+        answer = client.get("/healthz")
+        assert (answer.status_code, answer.json()) == (503, {"status": "trouble"})
+        assert client.head("/healthz").status_code == 503
+        assert "full" in client.get("/api/health").json()["trouble"]
+
+
+def test_a_flood_of_one_message_is_a_line_a_minute() -> None:
+    now = 0.0
+    flood = OnceAMinute(lambda: now)
+
+    def passes(message: str, level: int = logging.ERROR, error: Exception | None = None) -> str | None:
+        info = (type(error), error, None) if error else None
+        record = logging.LogRecord("asyncio", level, "file", 1, message, (), info)
+        return record.getMessage() if flood.filter(record) else None
+
+    full = OSError(24, "Too many open files")
+    assert passes("accept\nsocket: 1", error=full)
+    assert [passes(f"accept\nsocket: {number}", error=full) for number in range(1000)] == [None] * 1000
+    assert passes("accept", error=OSError(12, "no memory"))
+    assert passes("hello", logging.INFO)
+    assert passes("hello", logging.INFO)
+    now = 61.0
+    assert "1000 more like it" in str(passes("accept\nsocket: 7", error=full))
+
+
+def test_the_soft_limit_of_files_becomes_the_hard_one() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
+        assert raise_file_limit() == resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 512
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
