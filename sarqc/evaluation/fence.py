@@ -1,24 +1,39 @@
 """The fence around one program: run as a script by ``sandbox.py``, with the standard library only.
 
-Reads a JSON object on standard input (the program, its limits, what it may see) and prints one on standard output:
-{"status", "timed_out", "tail"} of the program, or {"broken"} saying what this host does not allow. Three processes:
-this one keeps the time and is not reachable from inside; its child is process 1 of the new namespaces, makes the root
-folder and ends everything inside with itself; the program is that one's child.
+Reads a JSON object on standard input (the program, its tests, its limits, what it may see) and prints one on standard
+output: {"passed", "status", "timed_out", "out_of_memory", "tail"}, or {"broken"} saying what this host does not allow.
+Four processes: this one keeps the time and watches the memory, and is not reachable from inside; its child is process 1
+of the new namespaces, makes the root folder and ends everything inside with itself; the program and its tests are that
+one's children, each an interpreter of its own, and what they say to each other is in ``inside.py``.
 
 Linux 5.12 or newer. As root the namespaces are made as root and the program gets a user of its own; as anybody else
-they belong to a new user namespace. Either way the program has no privileges and can't regain any.
+they belong to a new user namespace. Either way the program has no privileges and can't regain any, and the calls in
+``system_calls.py`` are denied to it, among them those for further namespaces.
+
+Memory: each process has its bound of address space, and what all inside have in memory is added up every
+``WATCH_SECONDS``; above the bound all are ended. Pages that several have in common count for each. It takes no cgroup,
+which an ordinary user could not write; what fits between two looks is the limit of this.
 """
 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import json
 import os
 import resource
 import select
 import signal
+import socket
 import sys
-from typing import Any
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sarqc.evaluation.system_calls import deny_system_calls
+else:  # a script without the package around it
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    from system_calls import deny_system_calls
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 # Of the kernel's headers; the same on every architecture.
@@ -30,14 +45,10 @@ SYS_MOUNT_SETATTR = 442
 PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
 
 TAIL = 4096  # bytes of the program's errors that are kept
-PASSED = 111  # exit status of a program that came to its end: one that leaves early with 0 has not
-# As a module of another name, so that what stands under ``if __name__ == "__main__"`` does not run.
-RUN = (
-    "import os\n"
-    "with open('program.py', encoding='utf-8') as file: source = file.read()\n"
-    "exec(compile(source, 'program.py', 'exec'), {'__name__': 'program'})\n"
-    f"os._exit({PASSED})\n"
-)
+WATCH_SECONDS = 0.02
+END_SECONDS = 2.0  # for the program to end after its tests, or the tests after it
+CHANNEL = 3  # the descriptor between the program and its tests; as in ``inside.py``
+BROKEN_OFF = 3  # exit status of tests whose program went away; as in ``inside.py``
 
 
 def call(what: str, *arguments: object) -> None:
@@ -53,15 +64,42 @@ def mount(source: str, target: str, kind: str | None, flags: int, options: str |
 
 def main() -> None:
     asked = json.loads(sys.stdin.buffer.read())
+    processes = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)  # of the host: inside there is none
     try:
         init = enter(asked)
     except OSError as error:
         return answer(broken=str(error))
-    ended = select.select([os.pidfd_open(init)], [], [], asked["wall_seconds"])[0]
-    if not ended:
-        os.kill(init, signal.SIGKILL)  # and with process 1 all that it holds
-        answer(timed_out=True, status=0, tail="")
+    ended, end = os.pidfd_open(init), time.monotonic() + asked["wall_seconds"]
+    while not select.select([ended], [], [], WATCH_SECONDS)[0]:
+        too_late = time.monotonic() > end
+        if too_late or memory_of(init, processes) > asked["memory_bytes"]:
+            os.kill(init, signal.SIGKILL)  # and with process 1 all that it holds
+            answer(passed=False, status=0, timed_out=too_late, out_of_memory=not too_late, tail="")
+            break
     os.waitpid(init, 0)
+
+
+def memory_of(process: int, processes: int) -> int:
+    """Bytes that a process and all that it started have in memory; ``processes``: the folder /proc, opened."""
+    total, waiting = 0, [str(process)]
+    while waiting:
+        name = waiting.pop()
+        try:
+            total += int(read(f"{name}/statm", processes).split()[1]) * resource.getpagesize()
+            for thread in os.listdir(descriptor := os.open(f"{name}/task", os.O_RDONLY, dir_fd=processes)):
+                waiting += read(f"{name}/task/{thread}/children", processes).split()
+            os.close(descriptor)
+        except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            continue
+    return total
+
+
+def read(path: str, folder: int) -> str:
+    descriptor = os.open(path, os.O_RDONLY, dir_fd=folder)
+    try:
+        return os.read(descriptor, 1 << 16).decode()
+    finally:
+        os.close(descriptor)
 
 
 def enter(asked: dict[str, Any]) -> int:
@@ -121,49 +159,89 @@ def make_root(asked: dict[str, Any], owner: int) -> None:
 
 
 def judge(asked: dict[str, Any], owner: int) -> dict[str, Any]:
-    """Runs the program and waits for it, keeping the end of what it writes to standard error."""
-    errors, written = os.pipe()
-    program = os.fork()
-    if program == 0:
-        try:
-            become(asked, owner, written)
-        except (OSError, ValueError) as error:
-            os.write(written, f"the program could not be started: {error}".encode())
-        finally:
-            os._exit(1)
-    os.close(written)
-    ended = os.pidfd_open(program)
-    watched, tail = [errors, ended], b""
-    while True:
-        ready = select.select(watched, [], [])[0]
-        part = os.read(errors, 1 << 16) if errors in ready else b""  # a pipe holds no more than that
-        tail = (tail + part)[-TAIL:]
-        if ended in ready:  # what it started may write for ever
+    """Runs the program beside its tests, whose end decides; keeps the end of what each writes to standard error."""
+    ours, theirs = socket.socketpair()
+    told, telling = os.pipe()
+    program = Side(asked, owner, "program", os.open("/dev/null", os.O_RDONLY), theirs.fileno())
+    tests = Side(asked, owner, "tests", told, ours.fileno())
+    ours.close()
+    theirs.close()
+    os.close(told)
+    with open(telling, "wb") as file:
+        file.write(json.dumps({"tests": asked["tests"], "entry": asked["entry"]}).encode())
+    sides, end = (program, tests), None
+    while tests.status is None or (tests.status == BROKEN_OFF and program.status is None):
+        if end is None and (tests.status is not None or program.status is not None):
+            end = time.monotonic() + END_SECONDS
+        left = None if end is None else max(end - time.monotonic(), 0)
+        watched = [descriptor for side in sides for descriptor in side.watched]
+        ready = select.select(watched, [], [], left)[0]
+        for side in sides:
+            side.look(ready)
+        if not ready and left == 0:
             break
-        if not part:
-            watched = [ended]
-    _, status, used = os.wait4(program, 0)
-    code, spent = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
-    late = code == -signal.SIGXCPU or (code == -signal.SIGKILL and spent >= asked["cpu_seconds"])
-    return {"status": code, "timed_out": late, "tail": tail.decode("utf-8", "replace")}
+    if tests.status == 0:
+        return {"passed": True, "status": 0, "timed_out": False, "out_of_memory": False, "tail": ""}
+    blamed = program if tests.status in (None, BROKEN_OFF) else tests
+    tail = blamed.tail.decode("utf-8", "replace")
+    late = program.late or tests.late
+    return {"passed": False, "status": blamed.status or 0, "timed_out": late, "out_of_memory": False, "tail": tail}
 
 
-def become(asked: dict[str, Any], owner: int, errors: int) -> None:
-    """Turns this process into the program: limits, no privileges, no open files but its three streams."""
+class Side:
+    """One of the two interpreters: what it is running as, what it has said, and how it ended."""
+
+    def __init__(self, asked: dict[str, Any], owner: int, role: str, standard_input: int, channel: int) -> None:
+        self.tail = b""
+        self.status: int | None = None  # as of ``waitstatus_to_exitcode``; None while it runs
+        self.late = False  # ended by its limit of CPU time
+        self._seconds = asked["cpu_seconds"]
+        self._errors, written = os.pipe()
+        self._process = os.fork()
+        if self._process == 0:
+            try:
+                become(asked, owner, role, (standard_input, written, channel))
+            except (OSError, ValueError) as error:
+                os.write(written, f"the {role} could not be started: {error}".encode())
+            finally:
+                os._exit(1)
+        os.close(written)
+        self._ended = os.pidfd_open(self._process)
+        self.watched = [self._errors, self._ended]
+
+    def look(self, ready: list[int]) -> None:
+        """Takes what has come."""
+        if self._errors in ready:
+            part = os.read(self._errors, 1 << 16)  # a pipe holds no more than that
+            self.tail = (self.tail + part)[-TAIL:]
+            if not part:
+                self.watched.remove(self._errors)
+        if self._ended in ready:  # what it started may write for ever
+            _, status, used = os.wait4(self._process, 0)
+            code, spent = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
+            self.late = code == -signal.SIGXCPU or (code == -signal.SIGKILL and spent >= self._seconds)
+            self.status, self.watched = code, []
+
+
+def become(asked: dict[str, Any], owner: int, role: str, descriptors: tuple[int, int, int]) -> None:
+    """Turns this process into one of the two: limits, no privileges, and no open files but its streams and the
+    channel to the other. ``descriptors``: standard input, errors, channel."""
     if os.getuid() == 0:
         os.setresgid(owner, owner, owner)
         os.setresuid(owner, owner, owner)  # takes every capability away; elsewhere the exec below does
     call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    with open("program.py", "w", encoding="utf-8") as file:
-        file.write(asked["source"])
+    if role == "program":
+        with open("program.py", "w", encoding="utf-8") as file:
+            file.write(asked["source"])
     nowhere = os.open("/dev/null", os.O_RDWR)
-    for stream, source in ((0, nowhere), (1, nowhere), (2, errors)):
+    standard_input, errors, channel = (fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 10) for one in descriptors)
+    for stream, source in ((0, standard_input), (1, nowhere), (2, errors), (CHANNEL, channel)):
         os.dup2(source, stream)
     for name, most in (
         ("CPU", asked["cpu_seconds"]),
         ("AS", asked["memory_bytes"]),
         ("FSIZE", asked["disk_bytes"]),
-        ("NPROC", asked["processes"]),
+        ("NPROC", asked["processes"] + 1),  # the tests are a process of the same user
         ("NOFILE", asked["files"]),
         ("CORE", 0),
     ):
@@ -173,7 +251,8 @@ def become(asked: dict[str, Any], owner: int, errors: int) -> None:
         above = most + 1 if name == "CPU" and hard == resource.RLIM_INFINITY else most  # ended by SIGXCPU, then SIGKILL
         resource.setrlimit(kind, (most, above))
     environment = {"HOME": "/program", "TMPDIR": "/program", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    os.execve(asked["python"], [asked["python"], "-I", "-c", RUN], environment)
+    deny_system_calls()
+    os.execve(asked["python"], [asked["python"], "-I", "-c", asked["inside"], role], environment)
 
 
 def answer(**said: object) -> None:

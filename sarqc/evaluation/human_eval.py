@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sarqc.errors import Refused
-from sarqc.evaluation.sandbox import Limits, Outcome, require_isolation, run_programs
+from sarqc.evaluation.sandbox import Limits, Outcome, Program, require_isolation, run_programs
 from sarqc.settings import Settings
 
 if TYPE_CHECKING:
@@ -62,8 +62,16 @@ def arguments(max_positions: int) -> dict[str, Any]:
 
 
 def judge(samples: list[dict[str, Any]], limits: Limits | None = None) -> list[Outcome]:
-    """Runs the program of each of lm-eval's samples: prompt and answer as its filter joined them, then its tests."""
-    return run_programs([f"{sample['filtered_resps'][0][0]}\n{sample['target']}" for sample in samples], limits)
+    """Runs the program of each of lm-eval's samples, prompt and answer as its filter joined them, against its tests.
+
+    Tests see the prompt too: some call a function that it defines.
+    """
+    return run_programs([_program(sample["filtered_resps"][0][0], sample["doc"]) for sample in samples], limits)
+
+
+def _program(written: str, row: dict[str, Any]) -> Program:
+    tests = row["test"]
+    return Program(f"{written}\n{tests}", f"{row['prompt']}\n{tests}", row["entry_point"])
 
 
 def score(samples: list[dict[str, Any]], loaded: LoadedModel) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Runs programs that a model wrote: each in a process of its own, without network, without the host's files, bounded.
 
 What holds is made by ``fence.py`` from Linux's own means: new mount, process and network namespaces, a root folder
-with nothing but Python's files, read-only, and limits. The kernel is the host's: a fence against what a program does by
-accident or out of curiosity, not a proof against somebody who knows a hole in that kernel.
+with nothing but Python's files, read-only, a filter of system calls, and limits. Tests run in an interpreter of their
+own behind the same fence, so that a program can't pass them but by its answers. The kernel is the host's: a fence
+against what a program does by accident or out of curiosity, not a proof against somebody who knows a hole in it.
 """
 
 from __future__ import annotations
@@ -16,12 +17,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from sarqc.errors import Refused
-from sarqc.evaluation.fence import PASSED
 
-_FENCE = Path(__file__).with_name("fence.py")
+_FENCE, _INSIDE = (Path(__file__).with_name(name) for name in ("fence.py", "inside.py"))
 _AT_ONCE = 4  # programs
 _STARTING_SECONDS = 10  # more than the program's own time, before the fence itself counts as lost
 _REMEDY = (
@@ -34,11 +34,11 @@ Result = Literal["passed", "failed", "timed out", "out of memory"]
 
 @dataclass(frozen=True)
 class Limits:
-    """What one program may use. CPU time, memory and the size of a file are per process, the rest together."""
+    """What one program may use. CPU time, address space and the size of a file are per process, the rest together."""
 
     cpu_seconds: int = 5
     wall_seconds: float = 20.0
-    memory_bytes: int = 1 << 30  # of address space
+    memory_bytes: int = 1 << 30  # of address space, and in memory of all processes together
     disk_bytes: int = 16 << 20  # of its working folder, which lies in memory
     processes: int = 16  # threads count
     files: int = 64
@@ -52,16 +52,32 @@ class Outcome:
     error: str = ""
 
 
-def run_program(source: str, limits: Limits | None = None) -> Outcome:
-    """Runs Python source to its last line in a fresh process and says how it ended.
+@dataclass(frozen=True)
+class Program:
+    """Source that is not trusted, and tests that are: they define ``check``, which gets the program's ``entry``.
+
+    Arguments and answers cross from one interpreter to the other by value, as plain data: numbers, text, bytes and
+    containers of them. Without tests passed means no more than that the program itself says it reached its last line.
+    """
+
+    source: str
+    tests: str = ""
+    entry: str = ""
+
+
+def run_program(program: Program | str, limits: Limits | None = None) -> Outcome:
+    """Runs Python source to its last line in a fresh process, then its tests, and says how it ended.
 
     It sees the standard library and this environment's packages, an empty environment, a working folder of its own
-    (deleted afterwards), no network, no other process and no other file of the host. Passed means that the last line
-    was reached: a program that ends itself before, with whatever status, has failed. Raises ``Refused`` where the host
-    can't isolate it; then nothing was run.
+    (deleted afterwards), no network, no other process and no other file of the host. A program that ends itself before
+    its tests are over, with whatever status, has failed. Raises ``Refused`` where the host can't isolate it; then
+    nothing was run.
     """
     limits = limits or Limits()
-    asked = asdict(limits) | {"source": source, "python": os.path.abspath(sys.executable), "visible": _visible()}
+    program = Program(program) if isinstance(program, str) else program
+    asked = asdict(limits) | asdict(program) | {
+        "python": os.path.abspath(sys.executable), "visible": _visible(), "inside": _INSIDE.read_text("utf-8"),
+    }  # fmt: skip
     command = [sys.executable, "-I", "-S", str(_FENCE)]
     try:
         done = subprocess.run(
@@ -81,13 +97,13 @@ def run_program(source: str, limits: Limits | None = None) -> Outcome:
         raise _cannot_isolate(str(error)) from None
     if "broken" in said:
         raise _cannot_isolate(said["broken"])
-    return _outcome(said["status"], said["timed_out"], said["tail"], limits)
+    return _outcome(said, limits)
 
 
-def run_programs(sources: Sequence[str], limits: Limits | None = None) -> list[Outcome]:
+def run_programs(programs: Sequence[Program | str], limits: Limits | None = None) -> list[Outcome]:
     """``run_program`` of each, a few at once, in order."""
     with ThreadPoolExecutor(min(_AT_ONCE, os.cpu_count() or 1)) as pool:
-        return list(pool.map(lambda source: run_program(source, limits), sources))
+        return list(pool.map(lambda program: run_program(program, limits), programs))
 
 
 # Fails wherever it can reach something: tried once, so that a host is never believed to isolate.
@@ -102,6 +118,8 @@ else:
 assert not os.path.exists("/proc/self"), "other processes are visible"
 assert not os.access("/usr", os.W_OK) and not os.access("/", os.W_OK), "files outside can be written"
 assert os.getuid() != 0, "it is root"
+import ctypes
+assert ctypes.CDLL(None).unshare(0) == -1, "system calls are not denied"
 """
 
 
@@ -117,12 +135,14 @@ def _cannot_isolate(why: str) -> Refused:
     return Refused(f"this host can't isolate the programs that a model writes: {why}", "task humaneval", _REMEDY)
 
 
-def _outcome(status: int, timed_out: bool, tail: str, limits: Limits) -> Outcome:
-    if timed_out:
-        return Outcome("timed out", f"more than {limits.cpu_seconds} s of CPU or {limits.wall_seconds:g} s in all")
-    if status == PASSED:
+def _outcome(said: dict[str, Any], limits: Limits) -> Outcome:
+    if said["passed"]:
         return Outcome("passed")
-    lines = tail.strip().splitlines()
+    if said["timed_out"]:
+        return Outcome("timed out", f"more than {limits.cpu_seconds} s of CPU or {limits.wall_seconds:g} s in all")
+    if said["out_of_memory"]:
+        return Outcome("out of memory", f"more than {limits.memory_bytes >> 20} MiB in all its processes")
+    status, lines = said["status"], said["tail"].strip().splitlines()
     error = lines[-1][:200] if lines else f"it ended itself with status {status}"
     if status < 0:
         error = f"ended by signal {-status}"

@@ -101,6 +101,7 @@ def test_lm_eval_writes_and_the_fence_judges(
         program = row["prompt"] + written(loaded, row["prompt"], 24)
         assert sample["filtered_resps"] == [[program]]
         assert sample["target"] == f"{row['test']}\ncheck({row['entry_point']})"
+        assert sample["doc"] == row
     assert found.correct == (1, 0, 1)
     assert found.value == 2 / 3
     assert found.standard_error == pytest.approx((2 / 3 * 1 / 3 / 2) ** 0.5)
@@ -198,19 +199,20 @@ def test_real_solutions_pass_and_broken_ones_fail(settings: Settings) -> None:
     path = _USUAL[TASK].file(settings.data_dir)
     if not path.is_file():
         pytest.skip(f"the mirror has no {path}")
-    real = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()][::8]
+    real = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
     def judged(answer: str | None) -> set[str]:
         samples = [
             {
                 "filtered_resps": [[row["prompt"] + (answer or row["canonical_solution"])]],
-                "target": f"{row['test']}\ncheck({row['entry_point']})",
+                "doc": row,
             }
             for row in real
         ]
         return {outcome.result for outcome in human_eval.judge(samples, Limits())}
 
-    assert len(real) > 20
+    assert len(real) == 164
     assert judged(None) == {"passed"}
+    real = real[::8]
     assert judged("    return None\n") == {"failed"}
     assert judged("    raise SystemExit(0)\n") == {"failed"}

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sarqc.errors import Refused
-from sarqc.evaluation.sandbox import Limits, Outcome, require_isolation, run_program, run_programs
+from sarqc.evaluation.sandbox import Limits, Outcome, Program, require_isolation, run_program, run_programs
 
 SHORT = Limits(cpu_seconds=1, wall_seconds=5.0, memory_bytes=256 << 20, disk_bytes=1 << 20, processes=16)
 SHORTEST = replace(SHORT, wall_seconds=1.0)
@@ -175,7 +175,7 @@ def test_it_inherits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "HF_TOKEN" not in names
     assert set(eval(names)) <= {"HOME", "TMPDIR", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LC_CTYPE"}
     opened = "import os\nfound = []\nfor n in range(64):\n    try: os.fstat(n)\n    except OSError: continue\n"
-    assert said(f"{opened}    found.append(n)") == "[0, 1, 2]"
+    assert said(f"{opened}    found.append(n)") == "[0, 1, 2, 3]"  # the last leads to the tests
     assert said("import sys\nfound = len(sys.stdin.read())") == "0"
 
 
@@ -189,6 +189,118 @@ def test_it_has_no_privileges() -> None:
     assert said("import os\nfound = os.getpid()") == "2"
     killing = "import os\ntry: os.kill(1, 9)\nexcept PermissionError: pass"  # process 1 judges: it must live to say so
     assert run_program(killing, SHORT).result == "passed"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("unshare", "0x10000000"),  # CLONE_NEWUSER: in it a process has every capability
+        ("unshare", "0"),
+        ("syscall", "56, 0x10000000 | 17, 0, 0, 0, 0"),  # clone, with a new user namespace
+        ("syscall", "435, 0, 0"),  # clone3
+        ("syscall", "425, 1, ctypes.byref(ctypes.create_string_buffer(120))"),  # io_uring_setup
+        ("syscall", "321, 0, ctypes.byref(ctypes.create_string_buffer(120)), 120"),  # bpf
+        ("syscall", "248, b'user', b'name', b'key', 3, -2"),  # add_key
+        ("syscall", "250, 0, -2, 1"),  # keyctl
+        ("syscall", "298, ctypes.byref(ctypes.create_string_buffer(120)), 0, -1, -1, 0"),  # perf_event_open
+        ("syscall", "323, 1"),  # userfaultfd
+        ("syscall", "319, b'', 0"),  # memfd_create
+        ("syscall", "310, 1, 0, 0, 0, 0, 0"),  # process_vm_readv
+        ("syscall", "304, -100, 0, 0"),  # open_by_handle_at
+        ("ptrace", "0, 0, 0, 0"),
+        ("mount", "b'none', b'/program', b'tmpfs', 0, None"),
+    ],
+)
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers of the calls are those of x86_64")
+def test_calls_that_no_test_needs_are_denied(name: str, arguments: str) -> None:
+    program = f"import ctypes, errno\nlibc = ctypes.CDLL(None, use_errno=True)\nfound = libc.{name}({arguments})\n"
+    absent = "ENOSYS" if arguments.startswith("435") else "EPERM"
+    assert said(f"{program}found = found, errno.errorcode[ctypes.get_errno()]") == f"(-1, '{absent}')"
+
+
+def test_threads_and_processes_work_nevertheless() -> None:
+    program = """
+import subprocess, sys, threading
+threading.Thread(target=lambda: None).start()
+assert subprocess.run([sys.executable, "-I", "-c", "print(1)"], stdout=subprocess.PIPE).stdout == b"1\\n"
+"""
+    assert run_program(program, Limits()) == Outcome("passed")
+
+
+@pytest.mark.parametrize("kind", ["private", "shared"])
+def test_memory_is_bounded_for_all_processes_together(kind: str) -> None:
+    """Each of them takes a part that it is allowed."""
+    flags = "mmap.MAP_ANONYMOUS | " + ("mmap.MAP_PRIVATE" if kind == "private" else "mmap.MAP_SHARED")
+    program = f"""
+import mmap, os, time
+for _ in range(8):
+    if os.fork() == 0:
+        os.setsid()
+        size = 64 << 20
+        memory = mmap.mmap(-1, size, {flags})
+        for place in range(0, size, 4096):
+            memory[place] = 1
+        time.sleep(60)
+time.sleep(60)
+"""
+    assert run_program(program, replace(SHORT, wall_seconds=20.0)) == Outcome(
+        "out of memory", "more than 256 MiB in all its processes"
+    )
+
+
+TESTS = (
+    "def check(candidate):\n    assert candidate(2) == 4, 'two'\n    assert candidate([(1, {'a': {2}})]) == 7, 'list'\n"
+)
+RIGHT = "def double(x):\n    return 4 if x == 2 else 7 if x == [(1, {'a': {2}})] else None\n"
+WRONG = "def double(x):\n    return 5\n"
+
+
+def test_tests_call_the_program() -> None:
+    assert run_program(Program(RIGHT, TESTS, "double"), SHORT) == Outcome("passed")
+    assert run_program(Program(WRONG, TESTS, "double"), SHORT) == Outcome("failed", "AssertionError: two")
+    assert run_program(Program("", TESTS, "double"), SHORT).error == "NameError: name 'double' is not defined"
+    raising = "def double(x):\n    return x / 0\n"
+    assert run_program(Program(raising, TESTS, "double"), SHORT).error == "ZeroDivisionError: division by zero"
+    hungry = "def double(x):\n    return 'a' * (1 << 40)\n"
+    assert run_program(Program(hungry, TESTS, "double"), SHORT) == Outcome("out of memory", "MemoryError")
+    endless = "def double(x):\n    while True: pass\n"
+    assert run_program(Program(endless, TESTS, "double"), SHORT).result == "timed out"
+    nested = "def double(x):\n    found = []\n    for _ in range(100_000): found = [found]\n    return found\n"
+    assert run_program(Program(nested, TESTS, "double"), SHORT).result == "failed"
+
+
+EQUAL = "class Equal:\n    def __eq__(self, other): return True\n    __hash__ = None\n"
+CHEATS = {
+    "exit": "import os\nos._exit(0)",
+    "the former status of success": "import os\nos._exit(111)",
+    "exit when called": "import os\ndef double(x): os._exit(0)",
+    "the former status when called": "import os\ndef double(x): os._exit(111)",
+    "at exit": "import atexit, os\natexit.register(os._exit, 0)\nraise SystemExit(0)",
+    "a trace function": "import os, sys\nsys.settrace(lambda *_: os._exit(0))\n" + WRONG,
+    "equal to everything": EQUAL + "def double(x): return Equal()",
+    "a list equal to everything": "class Equal(list):\n    def __eq__(self, other): return True\n"
+                                  "def double(x): return Equal()",
+    "patched builtins": "import builtins\nbuiltins.AssertionError = type('E', (BaseException,), {})\n"
+                        "builtins.compile = builtins.exec = lambda *_: None\n" + WRONG,
+    "frames": "import sys\nframe = sys._getframe()\nwhile frame:\n    for name in ('check', 'tests', 'asked'):\n"
+              "        frame.f_globals[name] = lambda *_: None\n    frame = frame.f_back\n" + WRONG,
+    "what was printed": "import os\nfor n in (1, 2): os.write(n, b'{\"passed\": true, \"status\": 0}\\n')\nos._exit(0)",
+    "answers in the channel": "import os\nos.write(3, b'\"ready\"\\n' + b'{\"value\": 4}\\n' * 99 + "
+                              "b'{\"passed\": true}\\n')\n" + WRONG,
+    "the channel closed": "import os\nos.close(3)\nimport time\ntime.sleep(60)",
+    "killing the tests": "import os\nfor n in range(2, 9):\n    try: n != os.getpid() and os.kill(n, 9)\n"
+                         "    except OSError: pass\n" + WRONG,
+    "another check": WRONG + "def check(candidate): pass",
+    "a survivor": "import os, time\nif os.fork():\n    os._exit(0)\ntime.sleep(60)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_a_program_can_not_say_that_it_passed(name: str) -> None:
+    began = time.monotonic()
+    outcome = run_program(Program(CHEATS[name], TESTS, "double"), replace(SHORT, wall_seconds=60.0))
+    assert outcome.result in ("failed", "out of memory"), outcome  # the latter: the tests were killed
+    assert time.monotonic() - began < 40
 
 
 def test_many_at_once_keep_their_order() -> None:
