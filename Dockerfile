@@ -1,22 +1,32 @@
 # The torch wheel brings its own CUDA libraries: a plain Python image is enough, also for `docker run --gpus all`.
 FROM python:3.11-slim
 
+# An init: it passes signals on, and reaps the processes that workers leave behind.
+RUN apt-get update && apt-get install --yes --no-install-recommends tini && rm -rf /var/lib/apt/lists/*
+
 RUN useradd --create-home --uid 1000 user
 USER user
+# Made before it is a volume: a folder that Docker makes belongs to root.
+RUN mkdir -p /home/user/state
 WORKDIR /home/user/app
 
 COPY --chown=user requirements.txt .
 RUN pip install --no-cache-dir --user -r requirements.txt
 COPY --chown=user . .
 
+# Models of the Hub are in the volume too: they outlive the container.
 ENV PATH=/home/user/.local/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     OMP_WAIT_POLICY=PASSIVE \
     GRADIO_ANALYTICS_ENABLED=False \
+    HF_HOME=/home/user/state/hub \
     SARQC_HOST=0.0.0.0 \
     SARQC_PORT=7860 \
     SARQC_STATE_DIR=/home/user/state
 # humaneval needs user namespaces, which Docker's usual profile forbids: its plan says so. See docs/algorithms.md.
 EXPOSE 7860
 VOLUME /home/user/state
+HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 \
+    CMD ["python", "-c", "import os, urllib.request as r; r.urlopen('http://127.0.0.1:' + os.environ['SARQC_PORT'] + '/healthz', timeout=4)"]
+ENTRYPOINT ["tini", "--"]
 CMD ["python", "app.py"]

@@ -9,8 +9,12 @@ import hashlib
 import json
 import os
 import secrets
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+PARTIAL_SECONDS = 3600.0  # nobody writes a file for so long; a younger one may belong to another process
 
 
 def chain_key(*parts: Any) -> str:
@@ -75,6 +79,16 @@ class ArtefactStore:
             partial.unlink(missing_ok=True)
             raise
         return path
+
+    def remove_partial(self, older_than: float = PARTIAL_SECONDS) -> int:
+        """Removes what was being written when its process was killed; returns the number of files."""
+        removed = 0
+        for file in self.root.glob("*/.partial-*"):
+            with suppress(FileNotFoundError):  # finished meanwhile
+                if time.time() - file.stat().st_mtime > older_than:
+                    file.unlink()
+                    removed += 1
+        return removed
 
     def trim(self, quota_bytes: int) -> int:
         """Removes the files unused for longest until the rest fits in the quota; returns the bytes removed."""

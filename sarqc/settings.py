@@ -68,6 +68,12 @@ class Settings(BaseSettings):
     lease_seconds: float = Field(
         120.0, ge=10, description="Seconds without a sign of life after which a worker is ended and its run put back."
     )
+    keep_days: float | None = Field(
+        None,
+        gt=0,
+        description="Days after which a run at rest is deleted with its events, study and exports, and an uploaded "
+        "study too; empty: never.",
+    )
     run_hours: float | None = Field(
         None, gt=0, description="Hours that an attempt at a run may take before it is ended as failed; empty: any."
     )

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Each package or module, and all that it may import of the others. Whatever is not listed is a stranger.
 GROUND = {"sarqc.errors", "sarqc.documents", "sarqc.plain", "sarqc.settings", "sarqc.events", "sarqc.artefacts"}
-GROUND |= {"sarqc.recipe", "sarqc.file_hashes"}
+GROUND |= {"sarqc.recipe", "sarqc.file_hashes", "sarqc.file_modes"}
 TREE: dict[str, set[str]] = {
     "sarqc.errors": set(),
     "sarqc.documents": set(),
@@ -21,6 +21,7 @@ TREE: dict[str, set[str]] = {
     "sarqc.settings": {"sarqc.errors"},
     "sarqc.events": {"sarqc.errors", "sarqc.documents"},
     "sarqc.artefacts": {"sarqc.errors"},
+    "sarqc.file_modes": set(),
     "sarqc.file_hashes": set(),
     "sarqc.quantization": {"sarqc.errors"},
     "sarqc.theory": {"sarqc.errors", "sarqc.quantization"},

@@ -10,7 +10,7 @@ from types import FrameType
 
 import pytest
 
-from sarqc.artefacts import ArtefactStore
+from sarqc.artefacts import ArtefactStore, chain_key
 
 
 class Interrupt:
@@ -84,3 +84,17 @@ def test_trimming_takes_also_what_a_kill_left(tmp_path: Path, quota: int) -> Non
     removed = store.trim(quota * size)
     assert removed == [11 + 2 * size, 11 + size, 11, 0][quota]
     assert len(list(tmp_path.glob("*/*"))) == [0, 1, 2, 3][quota]
+
+
+def test_what_a_killed_process_was_writing_is_removed_and_what_is_being_written_stays(tmp_path: Path) -> None:
+    store = ArtefactStore(tmp_path)
+    path = store.write(chain_key("a"), ".bin", b"whole")
+    old, young = (path.with_name(f".partial-{name}") for name in ("old", "young"))
+    for file in (old, young, path):
+        file.touch()
+    for file in (old, path):
+        os.utime(file, (1.0, 1.0))
+    assert store.remove_partial() == 1
+    assert not old.exists()
+    assert young.exists()
+    assert store.read(chain_key("a"), ".bin") == b"whole"

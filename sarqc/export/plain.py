@@ -18,6 +18,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from sarqc.file_modes import usual_mode
 from sarqc.models.linears import is_fused_parameter, slices_of, weight_of
 from sarqc.models.loading import STORED, LoadedModel
 
@@ -113,8 +114,8 @@ def new_checkpoint(
         if folder.is_dir():
             folder.rmdir()  # an empty one; a full one was refused in the plan
         for path in partial.iterdir():
-            path.chmod(0o644)  # some writers make files that only their owner may read
-        os.chmod(partial, 0o755)
+            path.chmod(usual_mode(0o644))  # some writers make files that only their owner may read
+        partial.chmod(usual_mode(0o755))
         os.rename(partial, folder)  # nothing is left to clean up then
 
 

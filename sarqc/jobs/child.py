@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sarqc.errors import SarqcError, disk_full, is_disk_full
-from sarqc.events import Cancelled, Event, Failed, Finished
+from sarqc.events import Cancelled, Event, Failed, Finished, Started, Warned
 from sarqc.jobs.checkpoint_files import note_files
 from sarqc.plain import plain
 from sarqc.recipe import Recipe
@@ -37,6 +37,8 @@ from sarqc.settings import Settings
 
 NICENESS = 5  # the pages answer first: on a small host both share the same two cores
 HEARTBEAT_SECONDS = 1.0
+
+log = logging.getLogger("sarqc.worker")
 
 Execute = Callable[..., Generator[Event, None, None]]
 
@@ -145,6 +147,7 @@ def _run(function: Execute | ImportError, job: dict[str, Any], channel: Channel,
     if isinstance(function, ImportError):
         raise function
     settings = Settings(**job["settings"])
+    log.info("run %s begins", job["run_id"])
     events = function(Recipe.parse(job["recipe"]), settings, **_output(job, settings))
     finished = False
     try:
@@ -152,6 +155,7 @@ def _run(function: Execute | ImportError, job: dict[str, Any], channel: Channel,
             if isinstance(event, Finished) and job["checkpoint"] is not None:
                 note_files(Path(job["checkpoint"]))
             channel.send(event)
+            _note(event)
             finished = finished or isinstance(event, Finished)
             if not finished:
                 switch.check()
@@ -159,6 +163,17 @@ def _run(function: Execute | ImportError, job: dict[str, Any], channel: Channel,
         events.close()
     if not finished:
         raise RuntimeError("the run ended without a result")
+
+
+def _note(event: Event) -> None:
+    """What the log of a run says of an event; of most events nothing."""
+    match event:
+        case Started():
+            log.info("it works on %s, %d layers", event.device, len(event.layers))
+        case Warned():
+            log.warning("%s", event.what)
+        case Finished():
+            log.info("finished after %.1f s", event.seconds)
 
 
 def _output(job: dict[str, Any], settings: Settings) -> dict[str, Any]:

@@ -183,6 +183,16 @@ class Store:
         """The exports of a run, one for each format that was asked for."""
         return [_run(row) for row in self._rows("SELECT * FROM runs WHERE parent = ? ORDER BY id", run_id)]
 
+    def ended_before(self, seconds: float, limit: int) -> list[Run]:
+        """Runs at rest since before a time, with all their exports, longest first."""
+        states = ", ".join(f"'{state}'" for state in sorted(AT_REST))
+        query = (
+            f"SELECT * FROM runs WHERE parent IS NULL AND state IN ({states}) AND ended < ?1 AND NOT EXISTS ("
+            f"SELECT 1 FROM runs AS export WHERE export.parent = runs.id"
+            f" AND (export.state NOT IN ({states}) OR export.ended >= ?1)) ORDER BY ended LIMIT ?2"
+        )
+        return [_run(row) for row in self._rows(query, seconds, limit)]
+
     def exported_bytes(self) -> tuple[int, int]:
         """Bytes of all exports on disk, and the expected bytes of queued and running exports."""
         query = "SELECT COALESCE(SUM(bytes), 0) AS n FROM runs WHERE parent IS NOT NULL AND state"

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
+from sarqc.artefacts import ArtefactStore
 from sarqc.errors import Conflict, NotFound, SarqcError, WorkerLost, disk_full
 from sarqc.events import Cancelled, Failed, Finished, Interrupted, Warned
 from sarqc.jobs import exports, schedule
@@ -38,7 +39,10 @@ SILENT_SECONDS = 30.0  # without a sign of life, after which people are told, if
 FULL_BYTES = 1 << 20  # a disk with less room than that is full
 ATTEMPTS = 10  # how often a run is put back by itself: one that takes the host down must not do so for ever
 
+RETIRED_AT_ONCE = 20  # runs
+
 log = logging.getLogger(__name__)
+audit = logging.getLogger("sarqc.audit")  # who did what that can't be undone
 
 
 @dataclass
@@ -86,6 +90,7 @@ class Supervisor:
 
     def start(self) -> None:
         """Recovers what an earlier app left, and begins."""
+        ArtefactStore(self.settings.artefacts_dir()).remove_partial()
         self._reconcile()
         self.wake()
         self._thread.start()
@@ -147,11 +152,14 @@ class Supervisor:
                 return found, False
             exports.check_room(self.store, self.settings, size)
             made = self.store.create_export(parent, checkpoint_format, size, owner, at_most=self.settings.max_queued)
+        audit.info("run %s of “%s” is exported as %s by “%s”", run_id, parent.owner, checkpoint_format, owner)
         return self._changed(made), True
 
     def cancel(self, run_id: str) -> Run:
         """Asks a run to end; returns it as cancelled (it waited) or cancelling. Raises ``NotFound``, ``Conflict``."""
-        return self._changed(self.store.even_when_full(lambda: self.store.cancel(run_id)))
+        run = self.store.even_when_full(lambda: self.store.cancel(run_id))
+        audit.info("run %s of “%s” is cancelled", run.id, run.owner)
+        return self._changed(run)
 
     def resume(self, run_id: str) -> Run:
         """Queues a run again that was cancelled, interrupted or failed.
@@ -167,7 +175,9 @@ class Supervisor:
 
     def delete(self, run_id: str) -> Run:
         """Removes a run at rest, its study, log and exports; returns what it was. Raises ``NotFound``, ``Conflict``."""
-        return self._changed(self.store.even_when_full(lambda: self._delete(run_id)))
+        run = self.store.even_when_full(lambda: self._delete(run_id))
+        audit.info("run %s of “%s” is deleted", run.id, run.owner)
+        return self._changed(run)
 
     def _delete(self, run_id: str) -> Run:
         with self.store.transaction():  # nobody continues it meanwhile, and it stays if its files can't be removed
@@ -212,6 +222,7 @@ class Supervisor:
                     self._reconcile()
                     self._start_due()
                     self.workers.cool_down()
+                    self.retire(time.time())
                 self.store.reserve.make()
                 self._trouble = self._silence()
             except Exception as error:
@@ -361,6 +372,23 @@ class Supervisor:
             f"attempt {run.attempt}",
             "Continue it: it goes on from what is kept. Or make it smaller, or raise SARQC_RUN_HOURS.",
         )
+
+    def retire(self, now: float) -> None:
+        """Deletes runs, and uploaded studies, that have been at rest for ``settings.keep_days`` at a time (of 1970).
+
+        A part of them at a time, so that nothing else waits for it.
+        """
+        if self.settings.keep_days is None:
+            return
+        before = now - self.settings.keep_days * 86_400
+        for run in self.store.ended_before(before, RETIRED_AT_ONCE):
+            audit.info("run %s of “%s” has been kept for %g days", run.id, run.owner, self.settings.keep_days)
+            with suppress(NotFound, Conflict):  # somebody deletes or continues it meanwhile
+                self.delete(run.id)
+        for folder in self.settings.uploads_dir().glob("[!.]*"):
+            if folder.is_dir() and folder.stat().st_mtime < before:
+                audit.info("the uploaded study %s has been kept for %g days", folder.name, self.settings.keep_days)
+                shutil.rmtree(folder)
 
     def _start_due(self) -> None:
         """Starts runs on free devices by the schedule."""

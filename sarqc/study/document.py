@@ -55,6 +55,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from sarqc.errors import NotFound, Refused
+from sarqc.file_modes import usual_mode
 from sarqc.models.families import LayerInfo
 from sarqc.plain import plain
 from sarqc.study import tensors
@@ -364,7 +365,7 @@ class StudyWriter:
             shutil.rmtree(old)
         else:
             self._partial.rename(self.folder)
-        self.folder.chmod(0o755)
+        self.folder.chmod(usual_mode(0o755))
         study._folder = self.folder
         return study
 

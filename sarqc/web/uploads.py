@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 from sarqc.errors import NoRoom, QueueFull, Refused, TooLarge
+from sarqc.file_modes import usual_mode
 from sarqc.study.library import STUDY_ID
 
 AT_MOST = 64  # uploaded studies on this host
@@ -62,7 +63,7 @@ def store_upload(archive: Path, root: Path, limit: int) -> tuple[str, bool]:
         count = sum(not path.name.startswith(".") for path in root.iterdir())
         if count >= AT_MOST:
             raise NoRoom(f"{count} uploaded studies are here, as many as are kept", "uploads", "Delete one of them.")
-        partial.chmod(0o755)
+        partial.chmod(usual_mode(0o755))
         partial.rename(folder)
         return study_id, True
     finally:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import resource
 import socket
+import stat
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,8 +25,9 @@ from sarqc.settings import Settings
 from sarqc.web import connections, request_limits
 from sarqc.web.process import OnceAMinute, raise_file_limit
 from sarqc.web.request_limits import RequestLimits
-from tests.http.conftest import App, assert_error
+from tests.http.conftest import App, assert_error, write_study
 from tests.http.test_streams import run_apart, submit
+from tests.jobs.conftest import until
 
 FEW_FILES = ["sh", "-c", 'ulimit -n 1024 && exec "$@"', "sh"]
 IDLE = 1100
@@ -181,6 +184,26 @@ def test_a_flood_of_one_message_is_a_line_a_minute() -> None:
     assert passes("hello", logging.INFO)
     now = 61.0
     assert "1000 more like it" in str(passes("accept\nsocket: 7", error=full))
+
+
+def test_nobody_else_on_the_host_can_read_the_state(serve: Callable[..., App], tmp_path: Path) -> None:
+    app = serve("quick")
+    run_id = submit(app, 1)
+    until(lambda: app.http.get(f"/api/runs/{run_id}").json()["state"] == "finished")
+    state = tmp_path / "state"
+    files = [state, *state.rglob("*")]
+    assert {"runs.sqlite3", "study.json", f"{run_id}.log", "reserve"} <= {path.name for path in files}
+    assert [path for path in files if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
+
+
+def test_studies_are_as_private_as_the_process_that_writes_them(tmp_path: Path) -> None:
+    for umask, mode in ((0o077, 0o700), (0o022, 0o755)):
+        before = os.umask(umask)
+        try:
+            write_study(tmp_path, f"study-{mode}")
+        finally:
+            os.umask(before)
+        assert stat.S_IMODE((tmp_path / f"study-{mode}").stat().st_mode) == mode
 
 
 def test_the_soft_limit_of_files_becomes_the_hard_one() -> None:

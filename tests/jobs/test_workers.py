@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import signal
+import stat
 import subprocess
 import sys
 import textwrap
@@ -67,7 +68,17 @@ def test_events_come_in_order_and_the_end_last(start: Start, settings: Settings)
     assert events[1].report["held_out_loss"] is None  # NaN is not JSON
     assert (gone.token, gone.returncode) == (token, 0)
     assert not is_alive(pid)
-    assert log_path(settings, run.id).read_text() == "this goes to the log\n"
+    log = log_path(settings, run.id)
+    assert "this goes to the log\n" in log.read_text()
+    lines = [line for line in log.read_text().splitlines() if "sarqc.worker" in line]
+    assert [line.partition("sarqc.worker: ")[2] for line in lines] == [
+        f"run {run.id} begins",
+        "it works on cpu, 3 layers",
+        "finished after 0.1 s",
+    ]
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    study = settings.studies_dir() / run.id
+    assert (stat.S_IMODE(study.stat().st_mode), stat.S_IMODE((study / "study.json").stat().st_mode)) == (0o700, 0o600)
 
 
 def test_cancel_reaches_into_a_layer_within_moments(start: Start, settings: Settings) -> None:
