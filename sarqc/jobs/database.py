@@ -147,18 +147,26 @@ class Database:
                 if self._reader.in_transaction:
                     self._reader.execute("ROLLBACK")
 
-    def even_when_full(self, change: Callable[[], Result]) -> Result:
-        """What a change returns that frees room: on a full disk it gets that of the reserve."""
+    def even_when_full(self, change: Callable[[], Result], before: Callable[[], None] = lambda: None) -> Result:
+        """What a change returns that frees room: on a full disk it gets that of the reserve.
+
+        ``before`` is what has to be done then, so that the reserve is enough.
+        """
         try:
             return change()
         except NoRoom:
             if self._writing == threading.get_ident():  # a part of something larger, which is what needs room
                 raise
         with self.reserve.spent():
+            before()
             result = change()
-            with self._write_mutex, self._in_words():
-                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # gives back what the change took
+            self.checkpoint()
             return result
+
+    def checkpoint(self) -> None:
+        """Gives back to the disk what changes took beside the database."""
+        with self._write_mutex, self._in_words():
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:

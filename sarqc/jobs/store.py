@@ -23,6 +23,8 @@ from sarqc.jobs.database import Database
 from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, Run, State, StoredEvent, advice
 from sarqc.recipe import Recipe
 
+PORTION_BYTES = 1 << 20  # of events deleted at once on a full disk
+
 
 class Store:
     """The database. Opening it takes a lock on the file beside it, which a killed process leaves free.
@@ -160,6 +162,19 @@ class Store:
             connection.execute("DELETE FROM runs WHERE id = ?", (run_id,))
             connection.execute("INSERT INTO removed VALUES (?, ?)", (run_id, self._next(connection)))
             return run
+
+    def shed_events(self, run_id: str) -> None:
+        """Deletes the events of a run at rest in portions, each of which needs little room on the disk."""
+        query = "SELECT seq, LENGTH(payload) AS size FROM events WHERE run_id = ? ORDER BY seq LIMIT 1000"
+        while self.get(run_id).at_rest and (rows := self._rows(query, run_id)):
+            size = 0
+            for row in rows:
+                size, last = size + row["size"], row["seq"]
+                if size > PORTION_BYTES:
+                    break
+            with self.transaction() as connection:
+                connection.execute("DELETE FROM events WHERE run_id = ? AND seq <= ?", (run_id, last))
+            self._database.checkpoint()
 
     # Questions.
 

@@ -175,7 +175,7 @@ class Supervisor:
 
     def delete(self, run_id: str) -> Run:
         """Removes a run at rest, its study, log and exports; returns what it was. Raises ``NotFound``, ``Conflict``."""
-        run = self.store.even_when_full(lambda: self._delete(run_id))
+        run = self.store.even_when_full(lambda: self._delete(run_id), lambda: self.store.shed_events(run_id))
         audit.info("run %s of “%s” is deleted", run.id, run.owner)
         return self._changed(run)
 

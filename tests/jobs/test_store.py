@@ -170,6 +170,25 @@ def test_only_runs_at_rest_can_be_deleted(store: Store) -> None:
                 store.delete(run_id)
 
 
+def test_events_of_a_run_at_rest_go_in_portions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written beside the database stays small: that is why it can be done on a full disk."""
+    monkeypatch.setattr(store_module, "PORTION_BYTES", 10_000)
+    run_id = in_state(store, State.RUNNING)
+    store.append(run_id, [Stage("x" * 500, str(number)) for number in range(500)])
+    store.shed_events(run_id)
+    assert len(store.events(run_id)) == 500  # not while it goes on
+    store.move(run_id, State.FINISHED, Finished({}, 1.0))
+    sizes = []
+    checkpoint = store._database.checkpoint
+    log = store._database.path.with_name("runs.sqlite3-wal")
+    monkeypatch.setattr(store._database, "checkpoint", lambda: (sizes.append(log.stat().st_size), checkpoint()))
+    checkpoint()
+    store.shed_events(run_id)
+    assert store.events(run_id) == []
+    assert len(sizes) > 10
+    assert max(sizes) < 200_000
+
+
 def test_queue_has_an_end(store: Store) -> None:
     for _ in range(2):
         store.create(recipe(), "ann", at_most=2)
