@@ -32,10 +32,24 @@ def _group_size(value: Any) -> Any:
     return None if value in ("per_channel", "per-channel", "none", 0, "0") and value is not False else value
 
 
+def _sound(text: str) -> str:
+    """Text that can name a file. Raises ``ValueError``; halves of characters are refused by pydantic."""
+    if "\0" in text:
+        raise ValueError("it holds a NUL, which ends text where it should not")
+    return text
+
+
 def _one_line(text: str) -> str:
     if not text.strip() or "\n" in text or "\r" in text:
         raise Refused(f"{text[:40]!r} is not one line of text", "recipe, prompts", "Give each prompt on its own line.")
     return text
+
+
+NAME_LENGTH = 1024  # characters
+PROMPTS, PROMPT_LENGTH = 32, 8000
+TASKS, SWEEP = 64, 256
+_Name = Annotated[str, Field(max_length=NAME_LENGTH), AfterValidator(_sound)]
+_Prompt = Annotated[str, Field(max_length=PROMPT_LENGTH), AfterValidator(_sound), AfterValidator(_one_line)]
 
 
 def _describe(
@@ -58,11 +72,11 @@ class Recipe(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
 
-    model: str = Field(
+    model: _Name = Field(
         **_describe("model", "Model", "An embedded model, a name on the Hub, or the path of a local checkpoint."),
         min_length=1,
     )
-    revision: str | None = Field(
+    revision: _Name | None = Field(
         None, **_describe("model", "Revision", "Commit, tag or branch of a Hub model.", advanced=True)
     )
     bits: int = Field(3, ge=2, le=4, **_describe("size", "Bits", "Bits per weight, 2 to 4.", unit="bit"))
@@ -86,7 +100,7 @@ class Recipe(BaseModel):
             advanced=True,
         ),
     )  # fmt: skip
-    method: str = Field("sarqc-gbs", **_describe("method", "Method", "How the integer weights are chosen."))
+    method: _Name = Field("sarqc-gbs", **_describe("method", "Method", "How the integer weights are chosen."))
     lam: Annotated[float, Field(ge=0)] | Literal["auto"] | None = Field(
         None,
         alias="lambda",
@@ -164,7 +178,7 @@ class Recipe(BaseModel):
             advanced=True,
         ),
     )  # fmt: skip
-    calibration: str = Field(
+    calibration: _Name = Field(
         **_describe("text", "Calibration text", "A named corpus or the path of a UTF-8 text file."), min_length=1
     )
     samples: int = Field(32, ge=1, **_describe("text", "Samples", "Calibration sequences.", unit="sequences"))
@@ -191,7 +205,7 @@ class Recipe(BaseModel):
         ),
     )  # fmt: skip
     seed: int = Field(0, ge=0, **_describe("text", "Seed", "Decides every random choice.", advanced=True))
-    test: str | None = Field(
+    test: _Name | None = Field(
         None, **_describe("measure", "Test text", "Perplexity is measured on this corpus or text file.")
     )
     window: int | None = Field(
@@ -210,14 +224,17 @@ class Recipe(BaseModel):
             advanced=True,
         ),
     )  # fmt: skip
-    tasks: tuple[str, ...] = Field(
-        (), **_describe("measure", "Tasks", "lm-eval tasks on which accuracy is measured, float and quantized.")
+    tasks: tuple[_Name, ...] = Field(
+        (),
+        max_length=TASKS,
+        **_describe("measure", "Tasks", "lm-eval tasks on which accuracy is measured, float and quantized."),
     )
     task_limit: int | None = Field(
         None, ge=1, **_describe("measure", "Task limit", "Items per task; empty: all.", unit="items", advanced=True)
     )
-    prompts: tuple[Annotated[str, AfterValidator(_one_line)], ...] = Field(
+    prompts: tuple[_Prompt, ...] = Field(
         (),
+        max_length=PROMPTS,
         **_describe("measure", "Prompts", "Texts that both models continue side by side; one a line.", separator="\n"),
     )
     new_tokens: int = Field(
@@ -226,7 +243,7 @@ class Recipe(BaseModel):
     speed: bool = Field(
         False, **_describe("measure", "Speed", "Tokens per second, with 4-bit codes in a real kernel.", advanced=True)
     )
-    only: str | None = Field(
+    only: _Name | None = Field(
         None,
         **_describe(
             "measure", "Only this layer",
@@ -235,6 +252,7 @@ class Recipe(BaseModel):
     )  # fmt: skip
     sweep: tuple[Annotated[float, Field(ge=0)], ...] = Field(
         (),
+        max_length=SWEEP,
         **_describe(
             "measure", "λ curve", "Further values of λ for which every layer is solved along the way, for the curves.",
             advanced=True,
@@ -393,12 +411,18 @@ def _refusal(model: type[BaseModel], error: ValidationError) -> Refused:
     by_public = {public_name(field): info for field, info in model.model_fields.items()}
     info = by_public.get(name) or model.model_fields.get(name)
     if first["type"] == "extra_forbidden":
-        return Refused(f"“{name}” is not a field of a recipe", "recipe", f"Fields are {', '.join(by_public)}.")
+        return Refused(f"“{_quoted(name)}” is not a field of a recipe", "recipe", f"Fields are {', '.join(by_public)}.")
     if first["type"] == "missing":
         return Refused(f"“{name}” is missing", "recipe", f"Give {name}: {info.description if info else ''}")
-    message = first["msg"][0].lower() + first["msg"][1:]
+    message = first["msg"].removeprefix("Value error, ")
+    message = message[0].lower() + message[1:]
     help_text = info.description if info and info.description else ""
-    return Refused(f"{name} is {first['input']!r}: {message}", f"recipe, {name}", help_text)
+    return Refused(f"{name} is {_quoted(repr(first['input']))}: {message}", f"recipe, {name}", help_text)
+
+
+def _quoted(text: str) -> str:
+    """As much of what was given as a sentence has room for."""
+    return text if len(text) <= 100 else f"{text[:99]}…"
 
 
 def axes(document: dict[str, Any]) -> dict[str, list[Any]]:

@@ -179,3 +179,41 @@ def test_the_sequences_kept_for_judging_are_those_that_the_page_announces() -> N
     for row in golden["validation_samples"]:
         recipe = Recipe.parse({**LEAST, "samples": row["samples"], "validation_share": row["share"]})
         assert recipe.validation_samples() == row["kept"], row
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"test": "\ud800"},
+        {"model": "tiny-llama\ud800"},
+        {"method": "\udfff"},
+        {"grid": "\ud800"},
+        {"lambda": "\ud800"},
+        {"only": "\ud800"},
+        {"tasks": ["\ud800"]},
+        {"prompts": ["Once\ud800"]},
+        {"prompts": "Once\ud800"},
+        {"\ud800": 1},
+        {"model": "tiny\0llama"},
+        {"calibration": "text\0"},
+        {"prompts": ["Once\0"]},
+        *({name: "x" * 1025} for name in ("model", "revision", "method", "calibration", "test", "only", "tasks")),
+        {"prompts": ["a"] * 33},
+        {"prompts": "a\n" * 8001},
+        {"prompts": ["a" * 8001]},
+        {"tasks": ["arc_easy"] * 65},
+        {"sweep": [0.1] * 257},
+        {"grid": "x" * 5000},
+        {"x" * 5000: 1},
+    ],
+)
+def test_text_that_is_none_or_too_long_is_refused_in_a_short_sentence(wrong: dict[str, object]) -> None:
+    with pytest.raises(Refused) as refused:
+        Recipe.parse({"model": "tiny-llama", "calibration": "tiny-llama-calibration"} | wrong)
+    said = json.dumps(refused.value.to_json(), ensure_ascii=False).encode()
+    assert len(said) < 2000
+
+
+def test_the_longest_texts_are_taken() -> None:
+    longest = {"model": "m" * 1024, "calibration": "c" * 1024, "prompts": ["a" * 8000] * 32}
+    assert len(Recipe.parse(longest).prompts) == 32
