@@ -118,7 +118,7 @@ def _execute(recipe: Recipe, output: Path | None, checkpoint_format: str) -> Run
     """Runs a recipe. Its study goes to the studies of this host, where the page finds it, and a copy to ``output``."""
     from sarqc.engine.plan import output_is_free, prepare
     from sarqc.export.readers import check_format
-    from sarqc.models.catalogue import NotCached
+    from sarqc.models.hub import NotCached
 
     settings = Settings()
     try:

@@ -44,6 +44,8 @@ class Settings(BaseSettings):
     max_streams_per_address: int = Field(
         200, ge=4, description="Streams of events that an address may have open; a page has one or two."
     )
+    text_mib: float = Field(64.0, gt=0, description="Largest text file that a recipe may name, in MiB.")
+    download_gib: float = Field(200.0, gt=0, description="Largest model that is downloaded from the Hub, in GiB.")
     max_queued: int = Field(50, ge=1, description="Runs that may wait; one more is refused.")
     sweep_gib: float = Field(
         1.0, gt=0, description="Working memory for the λ and γ of a layer that are solved at once, in GiB."
@@ -95,6 +97,10 @@ class Settings(BaseSettings):
     def scratch_dir(self) -> Path:
         """Blocks that a run has changed, where not all of them have room in memory."""
         return self.resolved_state_dir() / "scratch"
+
+    def texts_dir(self) -> Path:
+        """Corpora that came from the Hub, laid out as a mirror."""
+        return self.resolved_state_dir() / "texts"
 
     def studies_dir(self) -> Path:
         """Studies left by runs on this host; the shipped ones are under ``assets_dir / "studies"``."""

@@ -13,11 +13,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Each package or module, and all that it may import of the others. Whatever is not listed is a stranger.
 GROUND = {"sarqc.errors", "sarqc.documents", "sarqc.plain", "sarqc.settings", "sarqc.events", "sarqc.artefacts"}
-GROUND |= {"sarqc.recipe", "sarqc.file_hashes", "sarqc.file_modes"}
+GROUND |= {"sarqc.recipe", "sarqc.files", "sarqc.file_hashes", "sarqc.file_modes"}
 TREE: dict[str, set[str]] = {
     "sarqc.errors": set(),
     "sarqc.documents": set(),
     "sarqc.plain": set(),
+    "sarqc.files": {"sarqc.errors"},
     "sarqc.settings": {"sarqc.errors"},
     "sarqc.events": {"sarqc.errors", "sarqc.documents"},
     "sarqc.artefacts": {"sarqc.errors"},
@@ -26,7 +27,7 @@ TREE: dict[str, set[str]] = {
     "sarqc.quantization": {"sarqc.errors"},
     "sarqc.theory": {"sarqc.errors", "sarqc.quantization"},
     "sarqc.recipe": {"sarqc.errors", "sarqc.quantization"},
-    "sarqc.models": {"sarqc.errors", "sarqc.settings"},
+    "sarqc.models": {"sarqc.errors", "sarqc.settings", "sarqc.files"},
     "sarqc.calibration": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.evaluation": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.export": GROUND | {"sarqc.quantization", "sarqc.models"},

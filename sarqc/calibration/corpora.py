@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import secrets
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,8 +20,12 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from sarqc.documents import CalibrationProtocol
-from sarqc.errors import NotFound, Refused, Unreachable
+from sarqc.errors import NotFound, Refused, TooLarge, Unreachable
+from sarqc.files import file_identity, is_regular, path_of, shortened
 from sarqc.models.catalogue import embedded_models
+from sarqc.models.checkpoint import Checkpoint
+from sarqc.models.hub import NotCached, ask, within
+from sarqc.models.tokenizer_files import encode, tokenizer_identity
 from sarqc.settings import Settings
 
 
@@ -71,73 +78,140 @@ def offered(settings: Settings) -> list[CorpusEntry]:
     return entries
 
 
-def read_corpus(name: str, settings: Settings) -> str:
-    """The text of a named corpus or of a UTF-8 file.
+@dataclass(frozen=True, eq=False)
+class Text:
+    """A text as a model's tokenizer reads it."""
 
-    Raises ``NotFound`` for a name that is neither, ``Refused`` for an empty or binary file, ``Unreachable`` for a
-    corpus of the Hub on a host without one.
+    corpus: str  # as protocols say it
+    ids: np.ndarray  # (n_tokens,) int64
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A text that is on this host and was not read yet; equal as long as its file is."""
+
+    name: str  # as a person gave it
+    path: Path
+    identity: tuple[object, ...]
+    corpus: _HubCorpus | None = None
+
+
+def text_of(name: str, checkpoint: Checkpoint, settings: Settings, *, download: bool = False) -> Text:
+    """A named corpus or a UTF-8 file in a model's tokens, read and tokenised once as long as neither changes.
+
+    Raises ``NotFound`` for a name that is neither, ``Refused`` for a file that is empty, binary, too large or none,
+    ``Unreachable`` for a corpus of the Hub on a host without one. A corpus that is still on its way after
+    ``settings.hub_timeout`` seconds raises ``NotCached``, unless ``download`` allows to wait for it.
     """
-    for folder, model in embedded_models(settings).values():
-        for corpus in model.corpora:
-            if corpus.name == name:
-                return _read_text(folder / corpus.file)
-    if name in _HUB:
-        return _HUB[name].joined_by.join(_documents(name, settings))
-    path = Path(name).expanduser()
-    if not path.is_file():
-        names = ", ".join(entry.name for entry in offered(settings))
-        raise NotFound(f"there is no text “{name}”", "text", f"Give the path of a text file or one of {names}.")
-    return _read_text(path)
+    source = _source(name, settings, download=download)
+    with _one_at_a_time:  # who asks for the same text meanwhile gets it from the cache
+        return _tokenised(
+            source, checkpoint.folder, tokenizer_identity(checkpoint.folder), checkpoint.name,
+            checkpoint.architecture.vocab_size,
+        )  # fmt: skip
 
 
-def _read_text(path: Path) -> str:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"the text can't be read: {error}", str(path), "Give a UTF-8 text file.") from None
-    if not text.strip():
-        raise Refused("the text is empty", str(path), "Give a file with text in it.")
-    return text
+_one_at_a_time = threading.Lock()
+
+
+@lru_cache(maxsize=4)
+def _tokenised(source: _Source, folder: Path, _tokenizer: tuple[object, ...], model: str, vocabulary: int) -> Text:
+    text, corpus = _read(source)
+    ids = encode(text, folder, model, vocabulary)
+    ids.flags.writeable = False  # shared by the cache
+    return Text(corpus, ids)
+
+
+def check_corpus(name: str, settings: Settings) -> None:
+    """Returns where there is a text of that name, unread; raises what ``text_of`` does."""
+    _source(name, settings)
+
+
+def read_corpus(name: str, settings: Settings) -> str:
+    """The text of a named corpus or of a UTF-8 file. Raises what ``text_of`` does."""
+    return _read(_source(name, settings, download=True))[0]
 
 
 def described(name: str, settings: Settings) -> str:
     """The name as a protocol states it: for a corpus of the Hub with the documents read and how they were joined.
 
-    “partial” is among the words when a mirror holds only the beginning of a split. Raises what ``read_corpus`` does.
+    “partial” is among the words when a mirror holds only the beginning of a split. Raises what ``text_of`` does.
     """
-    if name not in _HUB:
-        return name
-    corpus, words = _HUB[name], [name]
-    if _is_partial(corpus, settings):
-        words.append("partial")
-    if corpus.documents is not None:
-        words.append(f"the first {len(_documents(name, settings)):,} documents")
-    return ", ".join([*words, f"joined by {json.dumps(corpus.joined_by)}"])
+    return _read(_source(name, settings, download=True))[1]
 
 
-def _documents(name: str, settings: Settings) -> tuple[str, ...]:
-    """The documents of a corpus of the Hub, from the mirror where there is one."""
-    corpus = _HUB[name]
-    if settings.data_dir is None:
-        return _hub_documents(name)
-    path = _mirror_file(corpus, settings)
-    if path is None:
+def _source(name: str, settings: Settings, *, download: bool = False) -> _Source:
+    for folder, model in embedded_models(settings).values():
+        for corpus in model.corpora:
+            if corpus.name == name:
+                return _Source(name, folder / corpus.file, file_identity(folder / corpus.file))
+    if name in _HUB:
+        path = _hub_file(name, settings, download=download)
+        return _Source(name, path, file_identity(path), _HUB[name])
+    path_here = path_of(name)
+    if path_here is None:
+        names = ", ".join(entry.name for entry in offered(settings))
         raise NotFound(
-            f"the mirror has no {corpus.split}.jsonl or {corpus.split}.txt",
-            f"{name} in {settings.data_dir / corpus.dataset / (corpus.config or '')}",
-            "Add it to the mirror, or give the path of a text file.",
+            f"there is no text “{shortened(name)}”", "text", f"Give the path of a text file or one of {names}."
         )
+    if not is_regular(path_here):
+        raise Refused("it is no regular file", f"text {shortened(name)}", "Give a UTF-8 text file.")
+    if path_here.stat().st_size > settings.text_mib * 2**20:
+        raise TooLarge(
+            f"the text has {path_here.stat().st_size / 2**20:,.1f} MiB, and {settings.text_mib:g} are the most",
+            f"text {shortened(name)}",
+            "Give a part of it, or raise SARQC_TEXT_MIB.",
+        )
+    return _Source(name, path_here, file_identity(path_here))
+
+
+def _read(source: _Source) -> tuple[str, str]:
+    """The text, and the name as a protocol states it."""
+    where, corpus = f"text {shortened(source.name)}", source.corpus
+    documents: tuple[str, ...]
     try:
-        documents = tuple(islice(_rows(path), corpus.documents))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        if corpus is None:
+            documents, joined_by = (source.path.read_text(encoding="utf-8"),), ""
+        else:
+            documents, joined_by = tuple(islice(_rows(source.path), corpus.documents)), corpus.joined_by
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise Refused(f"the text can't be read: {reason}", where, "Give a UTF-8 text file.") from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Refused(
             f"the text can't be read: {type(error).__name__} {error}",
-            str(path),
+            f"{source.name}, {source.path.name}",
             'Give one JSON object with a "text" on each line of a .jsonl file, or a UTF-8 .txt file.',
         ) from None
-    if not any(document.strip() for document in documents):
-        raise Refused("the text is empty", str(path), "Give a file with text in it.")
-    return documents
+    text = joined_by.join(documents)
+    if not text.strip():
+        raise Refused("the text is empty", f"{where}, {source.path.name}", "Give a file with text in it.")
+    if corpus is None:
+        return text, source.name
+    words = [source.name]
+    if source.path.name.startswith(f"{corpus.split}.partial."):
+        words.append("partial")
+    if corpus.documents is not None:
+        words.append(f"the first {len(documents):,} documents")
+    return text, ", ".join([*words, f"joined by {json.dumps(joined_by)}"])
+
+
+def _hub_file(name: str, settings: Settings, *, download: bool) -> Path:
+    """The file of a corpus of the Hub: the mirror's where there is one, else this host's own copy."""
+    corpus = _HUB[name]
+    if settings.data_dir is None:
+        path = settings.texts_dir() / corpus.dataset / (corpus.config or "") / f"{corpus.split}.jsonl"
+        if not path.is_file():
+            _fetch(name, path, settings, download=download)
+        return path
+    mirrored = _mirror_file(corpus, settings)
+    if mirrored is None:
+        raise NotFound(
+            f"the mirror has no {corpus.split}.jsonl or {corpus.split}.txt",
+            f"{name} in {Path(corpus.dataset) / (corpus.config or '')}",
+            "Add it to the mirror, or give the path of a text file.",
+        )
+    return mirrored
 
 
 def _rows(path: Path) -> Iterator[str]:
@@ -161,10 +235,34 @@ def _is_partial(corpus: _HubCorpus, settings: Settings) -> bool:
     return path is not None and path.name.startswith(f"{corpus.split}.partial.")
 
 
-@lru_cache(maxsize=4)
-def _hub_documents(name: str) -> tuple[str, ...]:
-    """Asked for several times in a run, fetched once. A large dataset is streamed, a small one kept by ``datasets``."""
+_REMEDY = "Check the connection, set SARQC_DATA_DIR to a mirror, or give the path of a text file."
+
+
+def _fetch(name: str, path: Path, settings: Settings, *, download: bool) -> None:
+    """Brings a corpus of the Hub to this host. A large dataset is streamed as far as it is read here."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.constants import is_offline_mode
+
     corpus = _HUB[name]
+    if not is_offline_mode():  # datasets may have it, and says so itself
+        ask(
+            ("dataset", corpus.dataset), lambda: HfApi().dataset_info(corpus.dataset, timeout=settings.hub_timeout),
+            name, settings, remedy=_REMEDY,
+        )  # fmt: skip
+    if download:
+        _save(name, path)
+        return
+    try:
+        within(settings.hub_timeout, ("corpus", path), lambda: _save(name, path))
+    except TimeoutError:
+        raise NotCached(name) from None
+
+
+def _save(name: str, path: Path) -> None:
+    """Writes the documents of a corpus of the Hub as a mirror has them; whole or not at all."""
+    corpus = _HUB[name]
+    partial = path.with_name(f".partial-{secrets.token_hex(8)}")
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         from datasets import DownloadConfig, load_dataset
 
@@ -175,36 +273,13 @@ def _hub_documents(name: str) -> tuple[str, ...]:
             streaming=corpus.documents is not None,
             download_config=DownloadConfig(max_retries=0),
         )
-        return tuple(row["text"] for row in islice(rows, corpus.documents))
+        with partial.open("x", encoding="utf-8") as file:
+            file.writelines(json.dumps({"text": row["text"]}) + "\n" for row in islice(rows, corpus.documents))
+        os.replace(partial, path)
     except Exception as error:  # whatever a transport may raise means the same to who asked
-        raise Unreachable(
-            f"the Hugging Face Hub can't be reached ({type(error).__name__})",
-            name,
-            "Check the connection, set SARQC_DATA_DIR to a mirror, or give the path of a text file.",
-        ) from None
-
-
-def token_ids(text: str, model_folder: Path) -> np.ndarray:
-    """The text as the model's tokenizer sees it, tokenised once, with its special tokens: int64 (n_tokens,)."""
-    return _cached_token_ids(text, model_folder)
-
-
-@lru_cache(maxsize=8)
-def _cached_token_ids(text: str, model_folder: Path) -> np.ndarray:
-    fast = model_folder / "tokenizer.json"
-    if fast.is_file():
-        from tokenizers import Tokenizer
-
-        ids = Tokenizer.from_file(str(fast)).encode(text).ids
-    else:
-        from transformers import AutoTokenizer
-
-        ids = AutoTokenizer.from_pretrained(model_folder, local_files_only=True, trust_remote_code=False)(text)[
-            "input_ids"
-        ]
-    array = np.asarray(ids, dtype=np.int64)
-    array.flags.writeable = False  # shared by the cache
-    return array
+        raise Unreachable(f"the Hugging Face Hub can't be reached ({type(error).__name__})", name, _REMEDY) from None
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

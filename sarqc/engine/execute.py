@@ -25,8 +25,8 @@ from sarqc.export.card import model_card
 from sarqc.export.packed import save_packed
 from sarqc.export.plain import save_plain
 from sarqc.export.readers import Format, check_format
-from sarqc.models.catalogue import NotCached
 from sarqc.models.families import LayerInfo
+from sarqc.models.hub import NotCached
 from sarqc.models.loading import LoadedModel, choose_device, load
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.recipe import Recipe
@@ -126,8 +126,8 @@ def _prepared(recipe: Recipe, settings: Settings) -> Generator[Event, None, Prep
     """The recipe, prepared; after a download where the model is not on this host yet."""
     try:
         return prepare(recipe, settings)
-    except NotCached:
-        yield Stage("downloading", recipe.model)
+    except NotCached as missing:
+        yield Stage("downloading", str(missing))
         return prepare(recipe, settings, download=True)
 
 

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from sarqc.artefacts import ArtefactStore
+from sarqc.calibration.corpora import Text
 from sarqc.documents import Which
 from sarqc.engine.keys import accuracy_key, compared_text_key, float_text_key, perplexity_key, survey_point_key
-from sarqc.engine.plan import Prepared, Text
+from sarqc.engine.plan import Prepared
+from sarqc.errors import SarqcError
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.evaluation.side_by_side import compare_texts, continue_float
 from sarqc.evaluation.tasks import items_key, measure_accuracy
@@ -23,6 +25,7 @@ from sarqc.models.loading import LoadedModel
 from sarqc.settings import Settings
 
 _TEXTS = "text side by side"
+_TENSORS = ".safetensors"
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,14 +52,6 @@ class Measurements:
         count = len(self.accuracies)
         error = math.sqrt(sum((event.standard_error or 0.0) ** 2 for event in self.accuracies)) / count
         return sum(event.value for event in self.accuracies) / count, error
-
-
-@dataclass(frozen=True)
-class FloatText:
-    """What is kept of the float model's continuations of one prompt, and under which key."""
-
-    key: str
-    payload: bytes
 
 
 def kept(store: ArtefactStore, key: str, make: Callable[[], bytes], suffix: str = ".json") -> bytes:
@@ -110,11 +105,12 @@ def _accuracy(
     return event, document["correct"]
 
 
-def continue_prompts(
-    bench: Workbench, prepared: Prepared, float_key: str
-) -> Generator[Event, None, tuple[FloatText, ...]]:
-    """The recipe's prompts continued by the model while it is the float one."""
-    recipe, texts = prepared.recipe, []
+def continue_prompts(bench: Workbench, prepared: Prepared, float_key: str) -> Generator[Event, None, tuple[str, ...]]:
+    """The recipe's prompts continued by the model while it is the float one; returns the keys of what is kept.
+
+    The log-probabilities of a prompt take up to half a gigabyte: they stay in the store, not in memory.
+    """
+    recipe, keys = prepared.recipe, []
     if prepared.prompts:
         yield Stage("measuring the float model", _TEXTS)
     for ids in prepared.prompts:
@@ -123,24 +119,32 @@ def continue_prompts(
         def make(ids: np.ndarray = ids) -> bytes:
             return continue_float(bench.loaded, ids, recipe.new_tokens, recipe.seed)
 
-        texts.append(FloatText(key, kept(bench.store, key, make, ".safetensors")))
-    return tuple(texts)
+        kept(bench.store, key, make, _TENSORS)
+        keys.append(key)
+    return tuple(keys)
 
 
 def compare_prompts(
-    bench: Workbench, prepared: Prepared, texts: tuple[FloatText, ...], quantized_key: str
+    bench: Workbench, prepared: Prepared, text_keys: tuple[str, ...], quantized_key: str
 ) -> Generator[Event, None, tuple[TextsCompared, ...]]:
-    """The same prompts continued by the quantized model, each beside the float one's ``texts``."""
+    """The same prompts continued by the quantized model, each beside what is kept of the float one."""
     recipe, compared = prepared.recipe, []
-    if texts:
+    if text_keys:
         yield Stage("measuring the quantized model", _TEXTS)
-    for index, (ids, text) in enumerate(zip(prepared.prompts, texts, strict=True)):
+    for index, (ids, text_key) in enumerate(zip(prepared.prompts, text_keys, strict=True)):
 
-        def make(ids: np.ndarray = ids, text: FloatText = text) -> bytes:
-            document = compare_texts(bench.loaded, ids, recipe.new_tokens, recipe.seed, text.payload)
+        def make(ids: np.ndarray = ids, text_key: str = text_key) -> bytes:
+            float_part = bench.store.read(text_key, _TENSORS)
+            if float_part is None:
+                raise SarqcError(
+                    "what was kept of the float model's texts is gone",
+                    _TEXTS,
+                    "Run it again, with more SARQC_CACHE_GIB.",
+                )
+            document = compare_texts(bench.loaded, ids, recipe.new_tokens, recipe.seed, float_part)
             return json.dumps(document).encode()
 
-        document = json.loads(kept(bench.store, compared_text_key(text.key, quantized_key), make))
+        document = json.loads(kept(bench.store, compared_text_key(text_key, quantized_key), make))
         event = TextsCompared(recipe.prompts[index], index, len(recipe.prompts), **document)
         compared.append(event)
         yield event

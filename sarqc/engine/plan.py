@@ -11,13 +11,16 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from sarqc.calibration.corpora import Sequences, described, draw_sequences, read_corpus, token_ids
+from sarqc.calibration.corpora import Sequences, Text, check_corpus, draw_sequences, text_of
 from sarqc.engine import costs
 from sarqc.errors import Refused
 from sarqc.evaluation.tasks import known_task
 from sarqc.export.readers import Carrier, who_can_load
-from sarqc.models.catalogue import NotCached, checkpoint_of
+from sarqc.files import shortened
+from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint
+from sarqc.models.hub import NotCached
+from sarqc.models.tokenizer_files import encode
 from sarqc.plain import gib
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -51,14 +54,6 @@ class Plan(BaseModel):
 
 
 @dataclass(frozen=True, eq=False)
-class Text:
-    """A text as a model's tokenizer reads it."""
-
-    corpus: str  # as protocols say it
-    ids: np.ndarray  # (n_tokens,) int64
-
-
-@dataclass(frozen=True, eq=False)
 class Prepared:
     """A recipe with all that planning found out about it on this host: what a run goes on from."""
 
@@ -77,8 +72,8 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
     """What a person is shown of ``prepare``, with less in it for a model of the Hub that is not on this host yet."""
     try:
         return prepare(recipe, settings).shown
-    except NotCached:
-        note = "the model is not on this host yet: it will be downloaded, and sizes are known after that"
+    except NotCached as missing:
+        note = f"{missing} is not on this host yet: it will be downloaded, and sizes are known after that"
         return Plan(
             model=recipe.model,
             calibration_tokens=recipe.samples * recipe.length,
@@ -91,16 +86,16 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
     """Checks a recipe against this host and finds out what a run of it needs to know.
 
     Raises ``Refused``, ``NotFound`` or ``Unreachable``: a model, text or task that is not there, a group size that
-    does not divide, a text that is too short, a window that is too long. Raises ``NotCached`` where the model is still
-    on the Hub only and ``download`` does not allow to fetch it; everything that can be checked without is checked.
+    does not divide, a text that is too short, a window that is too long. Raises ``NotCached`` where the model or a text
+    is still on the Hub only and ``download`` does not allow to fetch it; everything that can be checked without is
+    checked.
     """
     checkpoint = checkpoint_of(recipe.model, recipe.revision, settings, download=download)
     for task in recipe.tasks:
         known_task(task, settings)
-    for corpus in (recipe.calibration, recipe.test):
-        if corpus:
-            read_corpus(corpus, settings)
     if checkpoint is None:
+        for corpus in filter(None, (recipe.calibration, recipe.test)):
+            check_corpus(corpus, settings)
         raise NotCached(recipe.model)
     checkpoint = checkpoint.restricted(recipe.only)
     if recipe.length > checkpoint.max_positions:
@@ -112,12 +107,12 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
     window = window_for(checkpoint.max_positions, recipe.window)
     prompts = _prompts(recipe, checkpoint)
     per_channel = indivisible_layers(recipe, checkpoint)
-    calibration = text_of(recipe.calibration, checkpoint, settings)
+    calibration = text_of(recipe.calibration, checkpoint, settings, download=download)
     sequences = draw_sequences(
         calibration.ids, calibration.corpus, samples=recipe.samples, length=recipe.length,
         held_out_samples=recipe.held_out_samples, sampling=recipe.sampling, seed=recipe.seed,
     )  # fmt: skip
-    test = _test_text(recipe, checkpoint, settings)
+    test = _test_text(recipe, checkpoint, settings, download=download)
     work = costs.work_of(
         recipe, checkpoint, per_channel, test_tokens=0 if test is None else len(test.ids),
         prompt_tokens=sum(map(len, prompts)),
@@ -127,19 +122,16 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
     return Prepared(recipe, checkpoint, sequences, per_channel, test, window, prompts, streamed, shown)
 
 
-def text_of(corpus: str, checkpoint: Checkpoint, settings: Settings) -> Text:
-    """A named corpus or a text file in a model's tokens."""
-    return Text(described(corpus, settings), token_ids(read_corpus(corpus, settings), checkpoint.folder))
-
-
-def _test_text(recipe: Recipe, checkpoint: Checkpoint, settings: Settings) -> Text | None:
+def _test_text(recipe: Recipe, checkpoint: Checkpoint, settings: Settings, *, download: bool) -> Text | None:
     """What perplexity is measured on. Raises ``Refused`` for fewer than two tokens."""
     if not recipe.test:
         return None
-    test = text_of(recipe.test, checkpoint, settings)
+    test = text_of(recipe.test, checkpoint, settings, download=download)
     ids = test.ids[: recipe.test_tokens]
     if len(ids) < 2:
-        raise Refused("the text has fewer than two tokens", f"test text {recipe.test}", "Give a longer text.")
+        raise Refused(
+            "the text has fewer than two tokens", f"test text {shortened(recipe.test)}", "Give a longer text."
+        )
     return Text(test.corpus, ids)
 
 
@@ -147,7 +139,7 @@ def _prompts(recipe: Recipe, checkpoint: Checkpoint) -> tuple[np.ndarray, ...]:
     """Token ids of each prompt. Raises ``Refused`` for one that is empty or leaves no room for its continuation."""
     prompts = []
     for number, prompt in enumerate(recipe.prompts, 1):
-        ids = token_ids(prompt, checkpoint.folder)
+        ids = encode(prompt, checkpoint.folder, checkpoint.name, checkpoint.architecture.vocab_size)
         tokens, room = len(ids), checkpoint.max_positions - recipe.new_tokens
         if not 0 < tokens <= room:
             what = f"{tokens} tokens and {recipe.new_tokens} new ones are more than the model's"

@@ -21,14 +21,14 @@ from torch import Tensor
 from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.block import solve_curve
 from sarqc.calibration.capture import collect
-from sarqc.calibration.corpora import Sequences, draw_sequences
+from sarqc.calibration.corpora import Sequences, Text, draw_sequences, text_of
 from sarqc.calibration.job import SolvedLayer, calibration_job
 from sarqc.calibration.pictures import LayerCurve
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import ModelSelection, settle
 from sarqc.engine.keys import layer_keys
 from sarqc.engine.measure import Workbench, measure_point, versions
-from sarqc.engine.plan import Text, indivisible_layers, text_of
+from sarqc.engine.plan import indivisible_layers
 from sarqc.engine.study_output import (
     AXES,
     LAYER_AXES,
@@ -42,8 +42,7 @@ from sarqc.engine.study_output import (
     study_writer,
 )
 from sarqc.errors import Refused
-from sarqc.models.catalogue import fetch
-from sarqc.models.checkpoint import read_checkpoint
+from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.loading import LoadedModel, choose_device, load
 from sarqc.models.walk import BlockWalk
 from sarqc.quantization.grid import Grid, Kind
@@ -252,11 +251,13 @@ class _Shared:
 
 
 def _prepared(survey: Survey, settings: Settings) -> _Shared:
-    checkpoint = read_checkpoint(fetch(survey.model, None, settings, download=True))
+    checkpoint = checkpoint_of(survey.model, None, settings, download=True)
+    assert checkpoint is not None  # fetched where it was not here
     loaded = load(checkpoint, choose_device(settings.device))
     bench = Workbench(loaded, ArtefactStore(settings.artefacts_dir()), settings)
     calibration, held_out_text, test = (
-        text_of(name, checkpoint, settings) for name in (survey.calibration, survey.held_out, survey.test)
+        text_of(name, checkpoint, settings, download=True)
+        for name in (survey.calibration, survey.held_out, survey.test)
     )
     held_out = draw_sequences(
         held_out_text.ids, held_out_text.corpus, samples=survey.held_out_samples, length=survey.length,

@@ -5,20 +5,21 @@ Resolving a name never loads weights and never runs code of a checkpoint. No tor
 
 from __future__ import annotations
 
-import os
 import re
-import threading
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sarqc.errors import NotFound, Refused, SarqcError, Unreachable
+from sarqc.errors import NotFound, SarqcError
+from sarqc.files import path_of, shortened
+from sarqc.models import download as hub
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
+from sarqc.models.hub import NotCached
+from sarqc.models.tokenizer_files import check_tokenizer
 from sarqc.settings import Settings
 
-_HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")
-HUB_FILES = ["*.json", "*.safetensors", "tokenizer.model"]  # never pickles, never code
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
 class ModelEntry(BaseModel):
@@ -83,13 +84,13 @@ def offered(settings: Settings) -> list[ModelEntry]:
     entries = []
     for name, (folder, model) in embedded_models(settings).items():
         entries.append(
-            _entry(name, model.title, model.description, read_checkpoint(folder), "embedded", model.suggested)
+            _entry(name, model.title, model.description, read_checkpoint(folder, name), "embedded", model.suggested)
         )
-    for root in filter(None, settings.model_dirs.split(":")):
-        for folder in sorted(Path(root).expanduser().glob("*/config.json")):
+    for root in filter(None, map(path_of, filter(None, settings.model_dirs.split(":")))):
+        for folder in sorted(root.glob("*/config.json")):
             try:
                 checkpoint = read_checkpoint(folder.parent)
-            except SarqcError:
+            except (SarqcError, OSError):  # an OSError: a folder that is being written or taken away
                 continue  # not a model for us; naming it in a recipe says why
             suggested = {"length": min(256, checkpoint.max_positions)}
             name, title = str(folder.parent), folder.parent.name
@@ -123,85 +124,51 @@ def local_folder(model: str, settings: Settings) -> Path | None:
     embedded = embedded_models(settings)
     if model in embedded:
         return embedded[model][0]
-    folder = Path(model).expanduser()
-    if folder.is_dir():
-        return folder.resolve()
-    if _HUB_ID.match(model) and ".." not in model:
+    folder = path_of(model)
+    if folder is not None and folder.is_dir():
+        return folder
+    if _is_hub_id(model):
         return None
     raise NotFound(
-        f"there is no model “{model}”",
+        f"there is no model “{shortened(model)}”",
         "model",
         f"Give one of {', '.join(embedded)}, the folder of a checkpoint, or a Hub name like owner/name.",
     )
 
 
+def _is_hub_id(model: str) -> bool:
+    """Whether it is a name as the Hub gives them, an owner's: names without one are old and mean nothing here."""
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils._validators import validate_repo_id
+
+    try:
+        validate_repo_id(model)
+    except HFValidationError:
+        return False
+    return _HUB_ID.fullmatch(model) is not None
+
+
 def fetch(model: str, revision: str | None, settings: Settings, *, download: bool) -> Path:
     """The folder of a model's checkpoint, taken from the Hub when it is neither embedded nor local.
 
-    With ``download=False`` nothing but a cached copy is looked at, and one cheap question tells whether the Hub has
-    the model. Raises ``NotFound`` or, within ``settings.hub_timeout`` seconds, ``Unreachable``.
+    With ``download=False`` nothing but a cached copy is looked at, and a few cheap questions tell whether the Hub has
+    the model and whether it can be used: then ``NotCached`` is raised, else what ``sarqc.models.download`` raises.
     """
-    folder = local_folder(model, settings)
+    folder = local_folder(model, settings) or hub.cached(model, revision, settings)
     if folder is not None:
         return folder
-    # The Hub's client reads its own variables when it is imported; ours must be there first.
-    os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", str(int(settings.hub_timeout)))
-    os.environ.setdefault("HF_HUB_DOWNLOAD_TIMEOUT", str(int(settings.hub_timeout)))
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
-
-    try:
-        return Path(snapshot_download(model, revision=revision, allow_patterns=HUB_FILES, local_files_only=True))
-    except (LocalEntryNotFoundError, FileNotFoundError):
-        pass
-    ask_hub(model, revision, settings)
+    hub.judge(model, revision, settings)
     if not download:
         raise NotCached(model)
-    try:
-        return Path(snapshot_download(model, revision=revision, allow_patterns=HUB_FILES))
-    except GatedRepoError:
-        raise Refused("the Hub does not give this model to us", model, "Accept its licence and set HF_TOKEN.") from None
-    except RepositoryNotFoundError:
-        raise NotFound(f"the Hub has no model “{model}”", "model", "Check its spelling.") from None
-    except (HfHubHTTPError, OSError) as error:
-        raise Unreachable(f"the download broke off: {type(error).__name__}", model, "Try again.") from None
-
-
-class NotCached(Exception):
-    """A Hub model that exists but is not on this host yet."""
-
-
-def ask_hub(model: str, revision: str | None, settings: Settings) -> None:
-    """Returns if the Hub has the model; raises ``NotFound`` or ``Unreachable`` in time."""
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import OfflineModeIsEnabled, RepositoryNotFoundError, RevisionNotFoundError
-
-    def question() -> None:
-        try:
-            HfApi().model_info(model, revision=revision, timeout=settings.hub_timeout)
-        except Exception as error:  # whatever a transport may raise means the same to who asked
-            answer.append(error)
-        else:
-            answer.append(None)
-
-    # A daemon thread, because a resolver that hangs obeys no time-out and must not keep the process alive.
-    answer: list[Exception | None] = []
-    asking = threading.Thread(target=question, daemon=True)
-    asking.start()
-    asking.join(settings.hub_timeout)
-    error = answer[0] if answer else TimeoutError()
-    remedy = "Check the connection, or give an embedded model or the folder of a local checkpoint."
-    if isinstance(error, RepositoryNotFoundError | RevisionNotFoundError):
-        raise NotFound(f"the Hub has no model “{model}” of that revision", "model", "Check its spelling.")
-    if isinstance(error, OfflineModeIsEnabled):
-        raise Unreachable("the Hub is switched off (HF_HUB_OFFLINE) and the model is not on this host", model, remedy)
-    if error is not None:
-        raise Unreachable(f"the Hugging Face Hub can't be reached ({type(error).__name__})", model, remedy)
+    return hub.download(model, revision)
 
 
 def checkpoint_of(model: str, revision: str | None, settings: Settings, *, download: bool = False) -> Checkpoint | None:
     """A model's checkpoint without its weights; None for a Hub model not on this host that may not be fetched."""
     try:
-        return read_checkpoint(fetch(model, revision, settings, download=download))
+        folder = fetch(model, revision, settings, download=download)
     except NotCached:
         return None
+    checkpoint = read_checkpoint(folder, model)
+    check_tokenizer(folder, model)
+    return checkpoint

@@ -6,8 +6,6 @@ code, truncated files, unknown families, missing linears. No torch.
 
 from __future__ import annotations
 
-import json
-import struct
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -15,10 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from sarqc.errors import Refused
+from sarqc.files import read_object
+from sarqc.models.architecture import Architecture, architecture_of
 from sarqc.models.families import Family, InputGroup, LayerInfo, family_of
+from sarqc.models.promised import promised_shapes
+from sarqc.models.tensor_files import read_tensors
+from sarqc.models.tokenizer_files import check_settings
 
-_MAX_HEADER = 100_000_000  # bytes; the format's own limit
-_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}  # types of weights that are read, and their bytes
+TOGETHER = "Download the checkpoint again; its configuration and its weights must belong together."
+_AGAIN = "Download the checkpoint again."
 # Types whose published configurations ask for code from the checkpoint, and whose architecture is written here: our
 # class is registered before anything is loaded, and nothing of the checkpoint is run.
 _WRITTEN_HERE = ("deepseek",)  # sarqc.models.deepseek_moe
@@ -28,24 +32,23 @@ _WRITTEN_HERE = ("deepseek",)  # sarqc.models.deepseek_moe
 class Checkpoint:
     """Configuration and tensor shapes of a model folder."""
 
+    name: str  # as a person gave it
     folder: Path
     config: dict[str, Any]
+    architecture: Architecture  # what the configuration says, checked
+    family: Family
     shapes: dict[str, tuple[int, ...]]
     dtypes: dict[str, str]  # as safetensors spells them
     files: dict[str, Path]  # where each tensor is
     only: str | None = None  # the one linear that is to be quantized, instead of all
 
-    @cached_property
-    def family(self) -> Family:
-        return family_of(str(self.config.get("model_type")), str(self.folder))
-
     @property
     def n_blocks(self) -> int:
-        return int(self.config["num_hidden_layers"])
+        return self.architecture.num_hidden_layers
 
     @property
     def max_positions(self) -> int:
-        return int(self.config.get("max_position_embeddings", 2048))
+        return self.architecture.max_position_embeddings
 
     @property
     def parameters(self) -> int:
@@ -59,7 +62,7 @@ class Checkpoint:
 
     @property
     def size_bytes(self) -> int:
-        return sum(prod(shape) * _BYTES.get(self.dtypes[name], 4) for name, shape in self.shapes.items())
+        return sum(prod(shape) * FLOATS.get(self.dtypes[name], 4) for name, shape in self.shapes.items())
 
     def experts(self, block: int) -> int | None:
         """Number of a block's experts, the rows of its router; None for a dense block."""
@@ -114,7 +117,7 @@ class Checkpoint:
         stored = self.family.in_file(name)
         return Refused(
             f"{stored} was expected and is not in the checkpoint",
-            str(self.folder),
+            self.name,
             f"A {self.family.title} model with {self.n_blocks} blocks has it, under this name: download it again.",
         )
 
@@ -136,19 +139,33 @@ class Checkpoint:
         return sum(prod(layer.shape) for layer in self.layers) / self.parameters
 
 
-def read_checkpoint(folder: Path) -> Checkpoint:
-    """The checkpoint in a folder. Raises ``Refused`` where it can't or must not be loaded."""
-    where = str(folder)
-    config_path = folder / "config.json"
-    if not config_path.is_file():
+def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
+    """The checkpoint in a folder, called ``name`` where people read of it; its path by default.
+
+    Raises ``Refused`` where it can't or must not be loaded.
+    """
+    where = str(folder) if name is None else name
+    if not (folder / "config.json").is_file():
         raise Refused("there is no config.json", where, "Give the folder of a transformers checkpoint.")
-    try:
-        config = json.loads(config_path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise Refused(f"config.json is damaged: {error}", where, "Download the checkpoint again.") from None
-    if not isinstance(config, dict):
-        raise Refused("config.json is not a JSON object", where, "Download the checkpoint again.")
-    if "auto_map" in config and config.get("model_type") not in _WRITTEN_HERE:
+    config = read_object(folder / "config.json", where, remedy=_AGAIN)
+    architecture, family = check_config(config, where)
+    check_settings(folder, where)
+    tensors = read_tensors(folder, where)
+    checkpoint = Checkpoint(
+        where, folder, config, architecture, family,
+        {path: entry.shape for path, entry in tensors.items()},
+        {path: entry.dtype for path, entry in tensors.items()},
+        {path: entry.file for path, entry in tensors.items()},
+    )  # fmt: skip
+    _ = checkpoint.layers  # refuses missing linears
+    _check_promises(checkpoint)
+    return checkpoint
+
+
+def check_config(config: dict[str, Any], where: str) -> tuple[Architecture, Family]:
+    """What a config.json describes. Raises ``Refused`` for a model that is damaged, or not one for us."""
+    model_type = config.get("model_type")
+    if "auto_map" in config and model_type not in _WRITTEN_HERE:
         raise Refused(
             "its configuration asks for code from the checkpoint to be run",
             where,
@@ -156,54 +173,43 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         )
     if "quantization_config" in config:
         raise Refused("the model is quantized already", where, "Give the float checkpoint it was made from.")
-    shapes: dict[str, tuple[int, ...]] = {}
-    dtypes: dict[str, str] = {}
-    files: dict[str, Path] = {}
-    for path in _weight_files(folder):
-        for name, entry in _read_header(path).items():
-            shapes[name], dtypes[name], files[name] = tuple(entry["shape"]), entry["dtype"], path
-    checkpoint = Checkpoint(folder, config, shapes, dtypes, files)
-    _ = checkpoint.layers  # refuses unknown families and missing linears
-    return checkpoint
+    family = family_of(model_type if isinstance(model_type, str) else repr(model_type)[:60], where)
+    architecture = architecture_of(config, where)
+    if family.mixture and not family.dense and not architecture.experts:
+        raise Refused("config.json does not say how many experts there are", where, "Repair it, or download it again.")
+    return architecture, family
 
 
-def _weight_files(folder: Path) -> list[Path]:
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-    elif (folder / "model.safetensors").is_file():
-        names = ["model.safetensors"]
-    else:
-        pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern))
-        if pickled:
+def _check_promises(checkpoint: Checkpoint) -> None:
+    """Raises ``Refused`` unless configuration and files belong together and hold floats that can be quantized."""
+    family, where = checkpoint.family, checkpoint.name
+    for name, shape in promised_shapes(checkpoint.architecture, family):
+        stored = checkpoint.shapes.get(name)
+        if stored != shape:
             raise Refused(
-                f"the weights are pickled ({pickled[0]}), which can run code when they are read",
-                str(folder),
-                "Convert them to safetensors; pickles are never opened.",
-            )
-        raise Refused("there is no model.safetensors", str(folder), "Download the checkpoint again.")
-    for name in names:
-        if Path(name).name != name or not (folder / name).is_file():
-            raise Refused(f"the weight file {name} is missing", str(folder), "Download the checkpoint again.")
-    return [folder / name for name in names]
-
-
-def _read_header(path: Path) -> dict[str, dict[str, Any]]:
-    """The tensors of a safetensors file by name; the file must be as long as its header says."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        start = file.read(8)
-        length = struct.unpack("<Q", start)[0] if len(start) == 8 else _MAX_HEADER + 1
-        if length > min(_MAX_HEADER, size - 8):
-            raise Refused("it is not a whole safetensors file", str(path), "Download it again.")
-        try:
-            header: dict[str, dict[str, Any]] = json.loads(file.read(length))
-            header.pop("__metadata__", None)
-            end = max((entry["data_offsets"][1] for entry in header.values()), default=0)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise Refused("the header of the safetensors file is damaged", str(path), "Download it again.") from None
-    if 8 + length + end != size:
+                f"config.json asks for {name} of {shape}, " + (f"and it is {stored}" if stored is not None else
+                "which is not there"), where, TOGETHER,
+            )  # fmt: skip
+        if checkpoint.dtypes[name] not in FLOATS:
+            raise _not_float(name, checkpoint.dtypes[name], where)
+    prefix = family.in_file(f"{family.blocks}.")
+    blocks = {int(number) for name in checkpoint.shapes if name.startswith(prefix)
+              if (number := name.removeprefix(prefix).partition(".")[0]).isdecimal()}  # fmt: skip
+    if max(blocks) >= checkpoint.n_blocks:
         raise Refused(
-            f"the file has {size} bytes, its header promises {8 + length + end}", str(path), "Download it again."
+            f"the files have {max(blocks) + 1} blocks, and config.json says {checkpoint.n_blocks}", where, TOGETHER
         )
-    return header
+    names = [f"{family.in_file(layer.name)}.weight" for layer in checkpoint.layers]
+    dtype = checkpoint.dtypes[names[0]]
+    for name in names:
+        if checkpoint.dtypes[name] not in FLOATS:
+            raise _not_float(name, checkpoint.dtypes[name], where)
+        if checkpoint.dtypes[name] != dtype:
+            raise Refused(
+                f"{names[0]} is stored as {dtype} and {name} as {checkpoint.dtypes[name]}", where,
+                "Give a checkpoint whose linears are of one type.",
+            )  # fmt: skip
+
+
+def _not_float(name: str, dtype: str, where: str) -> Refused:
+    return Refused(f"{name} is stored as {dtype}", where, "Give a float checkpoint.")

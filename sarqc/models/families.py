@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict
 
 from sarqc.errors import Refused
+from sarqc.files import shortened
 
 
 class LayerInfo(BaseModel):
@@ -47,7 +48,8 @@ class Family:
     pass; a block that has a ``router`` is a mixture. “*” in a path stands for each expert: those of a group with one
     source read parts of one tensor, each the tokens that were routed to it. Where transformers keeps all experts in one
     tensor, such a path means a slice of it. The other paths are those of nearly all decoders. Biases, norms of queries
-    and keys, sliding windows and tied embeddings need no entry: they are the model's own.
+    and keys, sliding windows and tied embeddings need no entry: they are the model's own. Named here, a plan asks for
+    them already and not only the load.
     """
 
     title: str
@@ -60,6 +62,10 @@ class Family:
     embedding: str = "model.embed_tokens"
     blocks: str = "model.layers"
     norm: str = "model.norm"
+    head: str = "lm_head"
+    biased: tuple[str, ...] = ()  # linears with a bias of which config.json says nothing
+    head_norms: tuple[str, ...] = ()  # norms over the width of a head
+    head_size: int | None = None  # where config.json says none; None: an equal share of the hidden size
     optional: str = ""  # a module of a mixture that some models of the family have not
     loader_note: str = ""  # what a reader of its checkpoints must do, beyond from_pretrained
 
@@ -110,6 +116,7 @@ _ATTENTION = (
     InputGroup(("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"), "input_layernorm"),
     InputGroup(("self_attn.o_proj",), "self_attn.v_proj"),
 )
+_HEAD_NORMS = ("self_attn.q_norm", "self_attn.k_norm")
 # Attention and a gated MLP, each behind a norm of its own.
 _DENSE = (
     *_ATTENTION,
@@ -135,13 +142,13 @@ _SHARED = (
 FAMILIES: tuple[Family, ...] = (
     Family("LLaMA, dense", ("llama",), _DENSE),
     Family("Mistral, dense", ("mistral",), _DENSE),
-    Family("Qwen2, dense", ("qwen2",), _DENSE),
-    Family("Qwen3, dense", ("qwen3",), _DENSE),
+    Family("Qwen2, dense", ("qwen2",), _DENSE, biased=_ATTENTION[0].linears),
+    Family("Qwen3, dense", ("qwen3",), _DENSE, head_norms=_HEAD_NORMS, head_size=128),
     Family(
         "Mixtral", ("mixtral",), (), _MIXTURE,
         in_files=(("mlp.", "block_sparse_moe."), ("gate_proj", "w1"), ("up_proj", "w3"), ("down_proj", "w2")),
     ),
-    Family("Qwen3-MoE", ("qwen3_moe",), _DENSE, _MIXTURE),
+    Family("Qwen3-MoE", ("qwen3_moe",), _DENSE, _MIXTURE, head_norms=_HEAD_NORMS),
     Family(
         "DeepSeek-MoE", ("deepseek",), _DENSE, _SHARED, optional="mlp.shared_experts.",
         loader_note="transformers has no class for it: call sarqc.models.deepseek_moe.register() before",
@@ -155,4 +162,4 @@ def family_of(model_type: str, where: str) -> Family:
         if model_type in family.model_types:
             return family
     known = ", ".join(name for family in FAMILIES for name in family.model_types)
-    raise Refused(f"models of type “{model_type}” are not known here", where, f"Known types: {known}.")
+    raise Refused(f"models of type “{shortened(model_type)}” are not known here", where, f"Known types: {known}.")

@@ -6,7 +6,6 @@ it is used, so that what is on the device does not grow with the number of block
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -110,10 +109,7 @@ def load(checkpoint: Checkpoint, device: torch.device, *, scratch: Path | None =
     """
     from transformers import AutoTokenizer
 
-    stored = checkpoint.dtypes[f"{checkpoint.family.in_file(checkpoint.layers[0].name)}.weight"]
-    storage_dtype = STORED.get(stored)
-    if storage_dtype is None:
-        raise Refused(f"its weights are stored as {stored}", str(checkpoint.folder), "Give a float checkpoint.")
+    storage_dtype = STORED[checkpoint.dtypes[f"{checkpoint.family.in_file(checkpoint.layers[0].name)}.weight"]]
     compute_dtype = storage_dtype if device.type == "cuda" else torch.float32
     model, files = _without_weights(checkpoint, compute_dtype), WeightFiles(checkpoint)
     tied = model.get_output_embeddings() if model.config.tie_word_embeddings else None
@@ -130,7 +126,8 @@ def load(checkpoint: Checkpoint, device: torch.device, *, scratch: Path | None =
         for name, buffer in module.named_buffers(recurse=False):
             setattr(module, name, buffer.to(device))
     model.eval().requires_grad_(False)
-    tokenizer = AutoTokenizer.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)
+    with _refusing(checkpoint, "its tokenizer can't be read"):
+        tokenizer = AutoTokenizer.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)
     streaming = None
     if scratch is not None:
         streaming = Streaming(model, blocks, files, device, compute_dtype, scratch)
@@ -147,20 +144,28 @@ def _without_weights(checkpoint: Checkpoint, dtype: torch.dtype) -> PreTrainedMo
 
     deepseek_moe.register()  # before anything is looked up, so that no checkpoint's own code is ever wanted
     logging.disable_progress_bar()  # progress is ours to tell, in events
-    where = str(checkpoint.folder)
-    try:
-        config = AutoConfig.from_pretrained(where, local_files_only=True, trust_remote_code=False)
+    with _refusing(checkpoint, "config.json does not describe a model"):
+        config = AutoConfig.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)
         with init_empty_weights(include_buffers=False):
             model: PreTrainedModel = AutoModelForCausalLM.from_config(
                 config, dtype=dtype, attn_implementation="sdpa", trust_remote_code=False, **_experts(checkpoint, dtype)
             )
-    except (ValueError, TypeError, KeyError, AttributeError, json.JSONDecodeError) as error:
-        raise Refused(
-            f"config.json does not describe a model: {str(error).splitlines()[0]}", where, "Repair the configuration."
-        ) from None
     if (checkpoint.folder / "generation_config.json").is_file():
-        model.generation_config = GenerationConfig.from_pretrained(where, local_files_only=True)
+        with _refusing(checkpoint, "generation_config.json can't be read"):
+            settings = GenerationConfig.from_pretrained(str(checkpoint.folder), local_files_only=True)
+        model.generation_config = settings
     return model
+
+
+@contextmanager
+def _refusing(checkpoint: Checkpoint, what: str) -> Iterator[None]:
+    """A context in which whatever transformers thinks of a checkpoint's files becomes ``Refused``."""
+    try:
+        yield
+    except Exception as error:  # every architecture and tokenizer raises what it likes
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        reason = reason.replace(str(checkpoint.folder), checkpoint.name)
+        raise Refused(f"{what}: {reason[:300]}", checkpoint.name, "Repair it, or download it again.") from error
 
 
 def _experts(checkpoint: Checkpoint, dtype: torch.dtype) -> dict[str, str]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from sarqc.errors import Refused
-from sarqc.models.checkpoint import Checkpoint
+from sarqc.models.checkpoint import TOGETHER, Checkpoint
 from sarqc.models.linears import is_fused_parameter, slices_of
 
 
@@ -56,8 +56,8 @@ class WeightFiles:
             found = self._checkpoint.shapes.get(name)
             raise Refused(
                 f"config.json asks for {name} of {shape}, " + (f"and it is {found}" if found else "which is not there"),
-                str(self._checkpoint.folder),
-                "Download the checkpoint again; its configuration and its weights must belong together.",
+                self._checkpoint.name,
+                TOGETHER,
             )
         return self.read(name)
 

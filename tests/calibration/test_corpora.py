@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from sarqc.calibration import corpora
-from sarqc.calibration.corpora import described, draw_sequences, offered, read_corpus, token_ids
+from sarqc.calibration.corpora import described, draw_sequences, offered, read_corpus
 from sarqc.errors import NotFound, Refused, Unreachable
+from sarqc.models.tokenizer_files import encode
 from sarqc.settings import Settings
 
 
@@ -49,7 +49,7 @@ def test_too_short_a_text_says_what_would_fit() -> None:
 def test_tokens_are_those_of_the_tokenizer(tiny_llama: Path) -> None:
     text = (tiny_llama / "test.txt").read_text(encoding="utf-8")[:5000]
     expected = AutoTokenizer.from_pretrained(tiny_llama)(text)["input_ids"]
-    assert token_ids(text, tiny_llama).tolist() == expected
+    assert encode(text, tiny_llama, "tiny-llama", 4096).tolist() == expected
 
 
 def test_embedded_corpora_are_offered_and_read(settings: Settings) -> None:
@@ -148,16 +148,16 @@ def test_a_broken_mirror_names_its_file(settings: Settings, tmp_path: Path, line
         read_corpus("c4", mirrored(settings, tmp_path))
 
 
-def test_embedded_texts_and_files_describe_themselves(settings: Settings) -> None:
+def test_embedded_texts_and_files_describe_themselves(settings: Settings, text_file: Path) -> None:
     assert described("tiny-llama-test", settings) == "tiny-llama-test"
-    assert described("some/file.txt", settings) == "some/file.txt"
+    assert described(str(text_file), settings) == str(text_file)
 
 
 @pytest.mark.parametrize(
     ("name", "streamed", "read"), [("c4", True, 2000), ("pile", True, 2000), ("wikitext2", False, 3000)]
 )
 def test_the_hub_is_streamed_and_asked_once(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, name: str, streamed: bool, read: int
+    fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch, name: str, streamed: bool, read: int
 ) -> None:
     asked, taken = [], []
 
@@ -168,16 +168,12 @@ def test_the_hub_is_streamed_and_asked_once(
             yield {"text": str(number)}
 
     monkeypatch.setattr("datasets.load_dataset", load_dataset)
-    corpora._hub_documents.cache_clear()
-    try:
-        text = read_corpus(name, mirrored(settings, None))
-        assert text == "\n\n".join(map(str, range(read)))
-        assert read_corpus(name, mirrored(settings, None)) == text
-        assert len(taken) == read
-        assert len(asked) == 1
-        assert asked[0][3] is streamed
-    finally:
-        corpora._hub_documents.cache_clear()
+    text = read_corpus(name, mirrored(fresh_settings, None))
+    assert text == "\n\n".join(map(str, range(read)))
+    assert read_corpus(name, mirrored(fresh_settings, None)) == text
+    assert len(taken) == read
+    assert len(asked) == 1
+    assert asked[0][3] is streamed
 
 
 @pytest.mark.parametrize("name", ["c4", "c4-validation", "pile"])

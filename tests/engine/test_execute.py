@@ -219,6 +219,7 @@ def test_a_model_of_the_hub_is_checked_again_once_it_is_here(
 ) -> None:
     """The Hub's part is played by the local folder: not on this host at first, there after the download."""
     from sarqc.models import catalogue
+    from sarqc.models.hub import NotCached
 
     here: list[bool] = []
 
@@ -226,7 +227,7 @@ def test_a_model_of_the_hub_is_checked_again_once_it_is_here(
         if download:
             here.append(True)
         if not here:
-            raise catalogue.NotCached(model)
+            raise NotCached(model)
         return random_llama
 
     monkeypatch.setattr(catalogue, "fetch", fetch)
@@ -246,7 +247,7 @@ def test_what_was_prepared_is_not_found_out_again(
     recipe = Recipe.parse(document)
     prepared = planning.prepare(recipe, fresh_settings)
     alone = list(execute(recipe, fresh_settings))
-    for name in ("checkpoint_of", "read_corpus", "token_ids", "draw_sequences", "described"):
+    for name in ("checkpoint_of", "text_of", "encode", "draw_sequences", "check_corpus"):
         monkeypatch.setattr(planning, name, None)  # whoever calls it now fails
     again = list(execute(recipe, fresh_settings, prepared=prepared))
     assert again[-1].summary == alone[-1].summary

@@ -1,0 +1,60 @@
+"""Files that come from outside: what a name can mean, and reading no more than is asked for."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import from_json
+
+from sarqc.errors import Refused
+
+MOST_JSON = 16 << 20  # bytes; the longest file here, the index of a checkpoint of hundreds of files, takes 5 MB
+
+
+def path_of(name: str) -> Path | None:
+    """The path that a person named, with ``~`` expanded and links resolved; None where there is nothing by that name.
+
+    A name that no file system takes, too long or of an unknown user, is the name of nothing.
+    """
+    try:
+        return Path(name).expanduser().resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):
+        return None
+
+
+def shortened(name: str) -> str:
+    """A name as a sentence can quote it."""
+    return name if len(name) <= 100 else f"{name[:99]}…"
+
+
+def is_regular(path: Path) -> bool:
+    """Whether it is a file with an end: no folder, device, pipe or socket. Nothing is opened."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def file_identity(path: Path) -> tuple[object, ...]:
+    """What changes with a file, without reading it."""
+    state = path.stat()
+    return str(path), state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns
+
+
+def read_object(path: Path, where: str, *, remedy: str) -> dict[str, Any]:
+    """The JSON object in a file. Raises ``Refused`` for anything else, at ``where`` as a person knows the place."""
+    if not is_regular(path):
+        raise Refused(f"{path.name} is no regular file", where, remedy)
+    try:
+        if path.stat().st_size > MOST_JSON:
+            raise Refused(f"{path.name} has more than {MOST_JSON >> 20} MiB", where, remedy)
+        document = from_json(path.read_bytes())
+    except OSError as error:
+        raise Refused(f"{path.name} can't be read: {error.strerror}", where, remedy) from None
+    except ValueError as error:
+        raise Refused(f"{path.name} is damaged: {error}", where, remedy) from None
+    if not isinstance(document, dict):
+        raise Refused(f"{path.name} is not a JSON object", where, remedy)
+    return document

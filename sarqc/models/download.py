@@ -1,0 +1,109 @@
+"""A model of the Hub: judged by its configuration and its size, and then brought to this host."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sarqc.errors import NoRoom, NotFound, Refused, TooLarge, Unreachable
+from sarqc.files import MOST_JSON, read_object
+from sarqc.models.checkpoint import check_config
+from sarqc.models.hub import ask, configure
+from sarqc.models.tensor_files import weight_files
+from sarqc.settings import Settings
+
+HUB_FILES = ["*.json", "*.safetensors", "tokenizer.model"]  # never pickles, never code
+_REMEDY = "Check the connection, or give an embedded model or the folder of a local checkpoint."
+
+
+def cached(model: str, revision: str | None, settings: Settings) -> Path | None:
+    """The folder of a model that was downloaded before; None where there is none, or a download broke off."""
+    configure(settings)
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        folder = Path(snapshot_download(model, revision=revision, allow_patterns=HUB_FILES, local_files_only=True))
+        weight_files(folder, model)
+    except (LocalEntryNotFoundError, FileNotFoundError, Refused):
+        return None
+    return folder if (folder / "config.json").is_file() else None
+
+
+def judge(model: str, revision: str | None, settings: Settings) -> None:
+    """Returns where the Hub has a model that can be used and has room here; only its config.json is fetched.
+
+    Raises ``Refused`` for one of another kind, ``TooLarge`` and ``NoRoom`` by its size, and what ``ask`` raises.
+    """
+    offer = ask(("model", model, revision), lambda: _offer(model, revision, settings), model, settings, remedy=_REMEDY)
+    check_config(offer.config, model)
+    if not any(name.endswith(".safetensors") for name in offer.sizes):
+        raise Refused("it has no safetensors files", model, "Give a model with them; pickles are never opened.")
+    size = sum(offer.sizes.values())
+    if size > settings.download_gib * 2**30:
+        raise TooLarge(
+            f"its files have {size / 2**30:,.3g} GiB, and at most {settings.download_gib:g} GiB are downloaded",
+            model,
+            "Give a smaller model, or raise SARQC_DOWNLOAD_GIB.",
+        )
+    free = shutil.disk_usage(_existing(_cache())).free
+    if size > free:
+        raise NoRoom(
+            f"its files have {size / 2**30:,.3g} GiB, and {free / 2**30:,.3g} GiB are free for downloads",
+            model,
+            "Make room, or set HF_HOME to a folder on a larger disk.",
+        )
+
+
+def download(model: str, revision: str | None) -> Path:
+    """The folder of a model after its files were fetched; a download that broke off goes on where it was."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
+
+    try:
+        return Path(snapshot_download(model, revision=revision, allow_patterns=HUB_FILES))
+    except GatedRepoError:
+        raise Refused("the Hub does not give this model to us", model, "Accept its licence and set HF_TOKEN.") from None
+    except RepositoryNotFoundError:
+        raise NotFound(f"the Hub has no model “{model}”", "model", "Check its spelling.") from None
+    except (HfHubHTTPError, OSError) as error:
+        raise Unreachable(f"the download broke off: {type(error).__name__}", model, "Try again.") from None
+
+
+@dataclass(frozen=True)
+class _Offer:
+    """What the Hub says of a model."""
+
+    config: dict[str, Any]
+    sizes: dict[str, int]  # bytes of each file that would be fetched
+
+
+def _offer(model: str, revision: str | None, settings: Settings) -> _Offer:
+    from huggingface_hub import HfApi, hf_hub_download
+    from huggingface_hub.utils._paths import filter_repo_objects
+
+    info = HfApi().model_info(model, revision=revision, files_metadata=True, timeout=settings.hub_timeout)
+    every = {file.rfilename: file.size or 0 for file in info.siblings or ()}
+    names: Iterable[str] = filter_repo_objects(every, allow_patterns=HUB_FILES)
+    sizes = {name: every[name] for name in names}
+    if not 0 < sizes.get("config.json", 0) <= MOST_JSON:
+        raise Refused("it has no config.json", model, "Give the name of a transformers checkpoint.")
+    # Not into the cache: a folder there with a single file would look like a download.
+    with tempfile.TemporaryDirectory(prefix="sarqc-config-") as folder:
+        path = hf_hub_download(model, "config.json", revision=info.sha, local_dir=folder)
+        return _Offer(read_object(Path(path), model, remedy="Give another model."), sizes)
+
+
+def _cache() -> Path:
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return Path(HF_HUB_CACHE)
+
+
+def _existing(path: Path) -> Path:
+    """The folder itself, or the nearest one above that is there."""
+    return next(folder for folder in (path, *path.parents) if folder.exists())

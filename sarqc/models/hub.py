@@ -1,0 +1,89 @@
+"""Questions to the Hugging Face Hub: each in time, and none asked twice at once.
+
+A resolver that hangs obeys no time-out, so whoever waits here does not wait for the one who asks.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from sarqc.errors import NotFound, Refused, SarqcError, Unreachable
+from sarqc.settings import Settings
+
+T = TypeVar("T")
+_lock = threading.Lock()
+_under_way: dict[Hashable, Future[Any]] = {}
+
+
+class NotCached(Exception):
+    """A model or a text of the Hub that exists but is not on this host yet; its message is the name."""
+
+
+def within(seconds: float, key: Hashable, work: Callable[[], T]) -> T:
+    """What ``work`` returns or raises; ``TimeoutError`` where it takes longer, while it goes on.
+
+    Who asks with the key of a work that is under way waits for that one.
+    """
+    with _lock:
+        future: Future[T] | None = _under_way.get(key)
+        if future is None:
+            future = _under_way[key] = Future()
+            # A daemon, so that work that never ends does not keep the process alive.
+            threading.Thread(target=_answer, args=(key, future, work), daemon=True).start()
+    return future.result(seconds)
+
+
+def _answer(key: Hashable, future: Future[Any], work: Callable[[], Any]) -> None:
+    try:
+        answer = work()
+    except Exception as error:
+        _forget(key)
+        future.set_exception(error)
+    else:
+        _forget(key)
+        future.set_result(answer)
+
+
+def _forget(key: Hashable) -> None:
+    with _lock:
+        _under_way.pop(key, None)
+
+
+def ask(key: Hashable, question: Callable[[], T], name: str, settings: Settings, *, remedy: str) -> T:
+    """The Hub's answer to a question about a repository that people call ``name``.
+
+    Raises ``NotFound``, ``Refused`` for a licence that was not accepted or, within ``settings.hub_timeout`` seconds,
+    ``Unreachable``.
+    """
+    configure(settings)
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        OfflineModeIsEnabled,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    try:
+        return within(settings.hub_timeout, key, question)
+    except SarqcError:
+        raise
+    except GatedRepoError:
+        raise Refused("the Hub does not give this to us", name, "Accept its licence and set HF_TOKEN.") from None
+    except (RepositoryNotFoundError, RevisionNotFoundError):
+        raise NotFound(f"the Hub has no “{name}” of that revision", name, "Check its spelling.") from None
+    except OfflineModeIsEnabled:
+        raise Unreachable(
+            "the Hub is switched off (HF_HUB_OFFLINE), and this is not on this host", name, remedy
+        ) from None
+    except Exception as error:  # whatever a transport may raise means the same to who asked
+        raise Unreachable(f"the Hugging Face Hub can't be reached ({type(error).__name__})", name, remedy) from None
+
+
+def configure(settings: Settings) -> None:
+    """Gives the Hub's client our time-outs. It reads its variables when it is imported: call this before."""
+    os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", str(max(1, int(settings.hub_timeout))))
+    os.environ.setdefault("HF_HUB_DOWNLOAD_TIMEOUT", str(max(1, int(settings.hub_timeout))))

@@ -1,0 +1,84 @@
+"""The safetensors files of a folder: which there are and what their headers say. No weight is read, and no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from safetensors import SafetensorError, safe_open
+
+from sarqc.errors import Refused
+from sarqc.files import is_regular, read_object
+from sarqc.models.architecture import first_problem
+
+INDEX = "model.safetensors.index.json"
+SINGLE = "model.safetensors"
+_AGAIN = "Download the checkpoint again."
+
+
+@dataclass(frozen=True)
+class TensorEntry:
+    """What a header says of a tensor, and in which file it is."""
+
+    shape: tuple[int, ...]
+    dtype: str  # as safetensors spells it
+    file: Path
+
+
+class _Index(BaseModel):
+    """Which file holds each tensor."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+    weight_map: dict[str, str]
+
+
+def read_tensors(folder: Path, where: str) -> dict[str, TensorEntry]:
+    """All tensors of a checkpoint by name. Raises ``Refused`` where a file is missing, damaged or of another kind."""
+    tensors: dict[str, TensorEntry] = {}
+    for path in weight_files(folder, where):
+        for name, entry in _read_header(path, where).items():
+            if name in tensors:
+                raise Refused(f"{name} is in {tensors[name].file.name} and in {path.name}", where, _AGAIN)
+            tensors[name] = entry
+    return tensors
+
+
+def weight_files(folder: Path, where: str) -> list[Path]:
+    """The safetensors files of a checkpoint. Raises ``Refused`` where one is missing, or there are only pickles."""
+    if (folder / INDEX).is_file():
+        try:
+            names = sorted(
+                {*_Index.model_validate(read_object(folder / INDEX, where, remedy=_AGAIN)).weight_map.values()}
+            )
+        except ValidationError as error:
+            raise Refused(f"{INDEX} is damaged: {first_problem(error)}", where, _AGAIN) from None
+    elif (folder / SINGLE).is_file():
+        names = [SINGLE]
+    else:
+        pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern))
+        if pickled:
+            raise Refused(
+                f"the weights are pickled ({pickled[0]}), which can run code when they are read",
+                where,
+                "Convert them to safetensors; pickles are never opened.",
+            )
+        raise Refused(f"there is no {SINGLE}", where, _AGAIN)
+    for name in names:
+        if Path(name).name != name or not is_regular(folder / name):
+            raise Refused(f"the weight file {name[:100]!r} is missing", where, _AGAIN)
+    return [folder / name for name in names]
+
+
+def _read_header(path: Path, where: str) -> dict[str, TensorEntry]:
+    """The tensors of a file by name, after safetensors has checked types, shapes and offsets against its length."""
+    try:
+        with safe_open(path, framework="np") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+            return {
+                name: TensorEntry(tuple(entry.get_shape()), entry.get_dtype(), path) for name, entry in slices.items()
+            }
+    except (SafetensorError, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
+        raise Refused(f"{path.name} is not a whole safetensors file: {reason[:200]}", where, _AGAIN) from None

@@ -1,0 +1,144 @@
+"""The files of a checkpoint that say how text is read and written: checked before anything is loaded. No torch."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from tokenizers import Tokenizer
+
+from sarqc.errors import Refused
+from sarqc.files import file_identity, is_regular, read_object
+from sarqc.models.architecture import first_problem
+
+FAST = "tokenizer.json"
+_SLOW = ("tokenizer.model", "vocab.json")
+_AGAIN = "Download the checkpoint again."
+_STRICT = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+Token = str | dict[str, Any] | None
+
+
+class _TokenizerConfig(BaseModel):
+    """tokenizer_config.json, as far as its values are used when a tokenizer is made."""
+
+    model_config = _STRICT
+
+    tokenizer_class: str | None = None
+    model_max_length: float | None = None
+    added_tokens_decoder: dict[str, dict[str, Any]] | None = None
+    additional_special_tokens: list[str | dict[str, Any]] | None = None
+    bos_token: Token = None
+    eos_token: Token = None
+    unk_token: Token = None
+    pad_token: Token = None
+    add_bos_token: bool | None = None
+    add_eos_token: bool | None = None
+    padding_side: str | None = None
+    clean_up_tokenization_spaces: bool | None = None
+
+
+class _GenerationConfig(BaseModel):
+    """generation_config.json, as far as a text's end depends on it."""
+
+    model_config = _STRICT
+
+    bos_token_id: int | list[int] | None = None
+    eos_token_id: int | list[int] | None = None
+    pad_token_id: int | list[int] | None = None
+    temperature: Annotated[float, Field(ge=0)] | None = None
+    top_k: Annotated[int, Field(ge=0)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    do_sample: bool | None = None
+    max_length: Annotated[int, Field(ge=0)] | None = None
+
+
+_SETTINGS: dict[str, type[BaseModel] | None] = {
+    "tokenizer_config.json": _TokenizerConfig,
+    "generation_config.json": _GenerationConfig,
+    "special_tokens_map.json": None,
+    "added_tokens.json": None,
+}
+
+
+def check_settings(folder: Path, where: str) -> None:
+    """Raises ``Refused`` where one of the small files beside the weights is damaged or asks for code to be run."""
+    for name, model in _SETTINGS.items():
+        if not (folder / name).exists():
+            continue
+        document = read_object(folder / name, where, remedy=_AGAIN)
+        if "auto_map" in document:
+            raise Refused(
+                f"{name} asks for code from the checkpoint to be run",
+                where,
+                "Such models are never loaded; convert it to an architecture that transformers has.",
+            )
+        try:
+            if model is not None:
+                model.model_validate(document)
+        except ValidationError as error:
+            raise Refused(f"{name}: {first_problem(error)}", where, "Repair it, or download it again.") from None
+
+
+def check_tokenizer(folder: Path, where: str) -> None:
+    """Raises ``Refused`` where the checkpoint has no tokenizer, or one that can't be opened."""
+    if (folder / FAST).exists():
+        _fast(folder, where)
+    elif not any(is_regular(folder / name) for name in _SLOW):
+        raise Refused(f"there is no {FAST}", where, _AGAIN)
+
+
+def encode(text: str, folder: Path, where: str, vocabulary: int) -> np.ndarray:
+    """The text in a model's tokens, special ones included: int64 (n_tokens,).
+
+    Raises ``Refused`` where the tokenizer is damaged or knows tokens that a model of this ``vocabulary`` has not.
+    """
+    if (folder / FAST).exists():
+        # Without the places of tokens in the text: a sixth of the time and memory, and other threads go on meanwhile.
+        ids = _fast(folder, where).encode_batch_fast([text])[0].ids
+    else:
+        ids = _slow_ids(text, folder, where)
+    array = np.asarray(ids, dtype=np.int64)
+    if array.size and array.max() >= vocabulary:
+        raise Refused(
+            f"its tokenizer gives the token {array.max()}, and the model knows {vocabulary}",
+            where,
+            "Download the checkpoint again; its tokenizer and its weights must belong together.",
+        )
+    return array
+
+
+def tokenizer_identity(folder: Path) -> tuple[object, ...]:
+    """What changes with the tokenizer in a folder, without reading it."""
+    files = [folder / name for name in (FAST, *_SLOW, "tokenizer_config.json")]
+    return tuple(file_identity(path) for path in files if path.exists())
+
+
+def _fast(folder: Path, where: str) -> Tokenizer:
+    path = folder / FAST
+    if not is_regular(path):
+        raise Refused(f"{FAST} is no regular file", where, _AGAIN)
+    try:
+        return _opened(path, file_identity(path))
+    except Exception as error:  # the library raises nothing more special
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise Refused(f"{FAST} is damaged: {reason}", where, _AGAIN) from None
+
+
+@lru_cache(maxsize=4)
+def _opened(path: Path, _identity: tuple[object, ...]) -> Tokenizer:
+    return Tokenizer.from_file(str(path))
+
+
+def _slow_ids(text: str, folder: Path, where: str) -> list[int]:
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        ids: list[int] = tokenizer(text)["input_ids"]
+    except Exception as error:  # its vocabulary is the library's to judge
+        raise Refused(f"its tokenizer can't be read: {type(error).__name__}", where, _AGAIN) from None
+    return ids

@@ -1,0 +1,106 @@
+"""A damaged checkpoint is refused with a sentence, in a plan, before any work; it hides no other."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from sarqc.__main__ import main
+from sarqc.engine.plan import plan
+from sarqc.errors import Refused
+from sarqc.models.catalogue import offered
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from tests.models.damaged import LLAMA, MOE, Damage, linked
+
+CASES = [("tiny-llama", name, damage) for name, damage in LLAMA.items()]
+CASES += [("tiny-moe", name, damage) for name, damage in MOE.items()]
+every_damage = pytest.mark.parametrize(
+    ("model", "damage"), [pytest.param(model, damage, id=name) for model, name, damage in CASES]
+)
+SOME = CASES[::11]
+
+
+def recipe_of(folder: Path, text: Path) -> dict[str, object]:
+    return {
+        "model": str(folder), "method": "rtn", "group_size": 32, "calibration": str(text), "samples": 2, "length": 32,
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def models(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Undamaged copies of the embedded models, on the file system on which the damaged ones are linked."""
+    folder = tmp_path_factory.mktemp("whole")
+    for name in ("tiny-llama", "tiny-moe"):
+        shutil.copytree(settings.assets_dir / "models" / name, folder / name)
+    return folder
+
+
+@pytest.mark.parametrize("model", ["tiny-llama", "tiny-moe"])
+def test_an_undamaged_copy_is_planned(
+    models: Path, tmp_path: Path, text_file: Path, fresh_settings: Settings, model: str
+) -> None:
+    copy = linked(models / model, tmp_path / "copy")
+    assert plan(Recipe.parse(recipe_of(copy, text_file)), fresh_settings).layers
+
+
+@every_damage
+def test_a_damaged_one_is_refused(
+    models: Path, tmp_path: Path, text_file: Path, fresh_settings: Settings, model: str, damage: Damage
+) -> None:
+    copy = linked(models / model, tmp_path / "copy")
+    damage(copy)
+    with pytest.raises(Refused) as refused:
+        plan(Recipe.parse(recipe_of(copy, text_file)), fresh_settings)
+    error = refused.value
+    assert error.what
+    assert error.where
+    assert error.remedy
+    assert len(str(error).replace(str(copy), "")) < 1000
+    assert "\n" not in str(error)
+    json.dumps(error.to_json(), ensure_ascii=False).encode()
+
+
+@pytest.fixture(scope="module")
+def all_of_them(models: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A folder with some damaged models and a good one among them, by the names of what is wrong."""
+    root = tmp_path_factory.mktemp("offered")
+    folders = {}
+    for number, (model, name, damage) in enumerate(SOME):
+        folders[name] = linked(models / model, root / f"damaged-{number}")
+        damage(folders[name])
+    return folders | {"none": linked(models / "tiny-llama", root / "whole")}
+
+
+def test_damaged_ones_hide_no_other(all_of_them: dict[str, Path], settings: Settings) -> None:
+    assert len(all_of_them) > 12
+    good = all_of_them["none"]
+    here = settings.model_copy(update={"model_dirs": str(good.parent)})
+    names = [entry.name for entry in offered(here) if entry.where == "local"]
+    assert str(good) in names
+    # What is wrong with a tokenizer is said when the model is named.
+    assert {name for name, folder in all_of_them.items() if str(folder) in names} - {"none"} <= {
+        name for _, name, _ in SOME if name.startswith("tokenizer:")
+    }
+
+
+@pytest.mark.parametrize("name", [name for _, name, _ in SOME])
+def test_the_command_line_refuses_them(
+    all_of_them: dict[str, Path], text_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    name: str,
+) -> None:  # fmt: skip
+    folder = all_of_them[name]
+    values = recipe_of(folder, text_file)
+    flags = [part for key, value in values.items() for part in (f"--{key.replace('_', '-')}", str(value))]
+    monkeypatch.setattr(sys, "argv", ["sarqc", "plan", *flags])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr()
+    assert ended.value.code == 2
+    assert said.err.startswith(f"sarqc: {folder}")
+    assert "Traceback" not in said.err
+    assert said.out == ""
