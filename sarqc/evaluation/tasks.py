@@ -12,6 +12,7 @@ import hashlib
 import json
 import logging
 import math
+import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from sarqc.errors import NotFound, Refused, Unreachable
 from sarqc.evaluation import human_eval
+from sarqc.evaluation.task_names import published_tasks
 from sarqc.models.catalogue import embedded_models
 from sarqc.settings import Settings
 
@@ -55,7 +57,7 @@ _MMLU_SUBJECTS = (
 )  # fmt: skip
 # What a protocol of an accuracy holds of the model, not of the measuring: it differs between float and quantized.
 MEASURED_BESIDE = ("acc_norm", "acc_norm_standard_error", "subjects", "outcomes")
-# The usual tasks. Known here, so that a plan need not wait for lm-eval's index of thousands.
+# The usual tasks, with their rows on the Hub.
 _USUAL: dict[str, _Rows] = {
     "piqa": _Rows("baber/piqa", None, "validation"),
     "hellaswag": _Rows("Rowan/hellaswag", None, "validation"),
@@ -108,7 +110,7 @@ def known_task(name: str, settings: Settings) -> None:
     if name in _USUAL or name in _POOLED:
         _mirror_files(name, settings)
         return
-    if name in _published_tasks():
+    if name in published_tasks():
         _runs_no_programs(name)
     else:
         usual = [task for task in _USUAL if not task.startswith("mmlu_")]
@@ -283,30 +285,22 @@ def _from_file(split: str, file: Path) -> dict[str, Any]:
 
 
 class _Shared:
-    """lm-eval's task index takes seconds to build and does not change while the process lives."""
+    """lm-eval's task index takes seconds to build, and does not change while the process lives: it is built once."""
 
     _manager: Any = None
+    _building = threading.Lock()
 
     @classmethod
     def get(cls, make: Callable[[], Any]) -> Any:
-        if cls._manager is None:
-            cls._manager = make()
-        return cls._manager
-
-
-def _published_tasks() -> set[str]:
-    from lm_eval.tasks import TaskManager
-
-    return set(_Shared.get(TaskManager).all_subtasks)  # single tasks; groups have no items of their own
+        with cls._building:
+            if cls._manager is None:
+                cls._manager = make()
+            return cls._manager
 
 
 def _runs_no_programs(name: str) -> None:
     """Raises ``Refused`` for a task of lm-eval that runs what the model writes as the user of this process."""
-    from lm_eval.tasks import TaskManager
-    from lm_eval.tasks._yaml_loader import load_yaml
-
-    path = _Shared.get(TaskManager).task_index[name].yaml_path
-    if path is not None and load_yaml(path, resolve_func=False).get("unsafe_code"):
+    if published_tasks()[name]:
         raise Refused(
             "lm-eval would run programs that the model writes without isolating them",
             f"task {name}",

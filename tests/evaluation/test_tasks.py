@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sarqc.engine.execute import execute
 from sarqc.errors import NotFound, Refused, Unreachable
+from sarqc.evaluation.task_names import FILE, names_of
 from sarqc.evaluation.tasks import _POOLED, _USUAL, _Shared, embedded_tasks, items_key, known_task, measure_accuracy
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
@@ -244,6 +249,35 @@ def test_a_run_says_both_accuracies_of_both_models(mirror: Settings, loaded: Loa
     assert summary["protocol"]["calibration"]["corpus"] == 'c4, the first 8 documents, joined by "\\n\\n"'
 
 
+def test_the_shipped_names_are_those_of_the_installed_lm_eval() -> None:
+    from lm_eval.tasks import TaskManager
+
+    names = names_of(_Shared.get(TaskManager))
+    shipped = json.loads(gzip.decompress(FILE.read_bytes()))
+    assert shipped == names, "python -m sarqc.evaluation.task_names"
+    assert len(names["tasks"]) > 10_000
+    assert {"humaneval", "mbpp", "humaneval_instruct"} <= set(names["unsafe"])
+    assert len(names["unsafe"]) < 50
+
+
+def test_the_index_is_built_once_however_many_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Shared, "_manager", None)
+    made, all_ask = [], threading.Barrier(8)
+
+    def make() -> object:
+        made.append(object())
+        time.sleep(0.1)  # longer than a switch of threads: without a lock each of them begins
+        return made[-1]
+
+    def ask(_: int) -> object:
+        all_ask.wait()
+        return _Shared.get(make)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(ask, range(8))) == {made[0]}
+    assert len(made) == 1
+
+
 def test_the_table_agrees_with_lm_eval() -> None:
     """Datasets, configurations and the evaluated split, and the members of the group."""
     from lm_eval.tasks import TaskManager
@@ -287,10 +321,16 @@ def test_measurements_are_kept_for_their_items(mirror: Settings, settings: Setti
     assert items_key("piqa", other) != before
 
 
-def test_usual_names_are_checked_without_torch_and_lm_eval() -> None:
+def test_names_are_checked_without_torch_and_lm_eval() -> None:
     code = (
         "import sys; from sarqc.evaluation.tasks import known_task; from sarqc.settings import Settings\n"
-        "for name in ('piqa', 'mmlu', 'tiny-llama-continuations'): known_task(name, Settings(data_dir=None))\n"
+        "for name in ('piqa', 'mmlu', 'tiny-llama-continuations', 'openbookqa'):\n"
+        "    known_task(name, Settings(data_dir=None))\n"
+        "from sarqc.errors import Refused\n"
+        "for name in ('no-such-task', 'mbpp'):\n"
+        "    try: known_task(name, Settings(data_dir=None))\n"
+        "    except Refused: continue\n"
+        "    raise AssertionError(name)\n"
         "assert not {'torch', 'lm_eval', 'datasets'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
