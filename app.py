@@ -22,7 +22,7 @@ from sarqc.errors import SarqcError
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import EXECUTE
-from sarqc.settings import Settings
+from sarqc.settings import Settings, read_settings
 from sarqc.web.api import Planner, api_router
 from sarqc.web.connections import connection_class
 from sarqc.web.headers import SecurityHeaders
@@ -127,9 +127,9 @@ class Server(uvicorn.Server):
 
 def main() -> None:
     """Serves until SIGTERM or Ctrl-C. What keeps the app from starting is said in one line, with exit code 2."""
-    settings = Settings()
     open_files = prepare_process()
     try:
+        settings = read_settings()
         app = create_app(settings)
     except SarqcError as error:
         print(error, file=sys.stderr)

@@ -23,7 +23,7 @@ from sarqc.errors import Refused, SarqcError
 from sarqc.events import Finished, Saved
 from sarqc.quantization.methods import METHODS, Candidates
 from sarqc.recipe import Recipe, expanded, public_name, read_document, separator
-from sarqc.settings import Settings
+from sarqc.settings import read_settings
 from sarqc.terminal import Progress, print_summary
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
@@ -91,17 +91,24 @@ def _number(text: Any) -> Any:
 
 
 def _guarded(work: Any, as_json: bool) -> Any:
-    """The result of ``work``; a SarqcError is printed in its three parts and ends the process with its exit code."""
+    """The result of ``work``. What a person can mend is printed in its three parts and ends the process with 2, a
+    failure of the work with 1."""
     try:
         return work()
     except SarqcError as error:
-        if as_json:
-            print(json.dumps({"error": error.to_json()}, ensure_ascii=False))
-        typer.echo(f"sarqc: {error}", err=True)
-        raise SystemExit(error.exit_code) from None
+        refusal = error
+    except OSError as error:
+        where = str(error.filename) if error.filename is not None else "command line"
+        refusal = Refused(error.strerror or str(error), where, "Check the path, the rights and the room on the disk.")
+    except RecursionError:
+        refusal = Refused("what was given is nested too deeply", "command line", "Write it with fewer levels.")
     except KeyboardInterrupt:
         typer.echo("sarqc: interrupted; finished layers are kept, the same command continues from them", err=True)
         raise SystemExit(130) from None
+    if as_json:
+        print(json.dumps({"error": refusal.to_json()}, ensure_ascii=False))
+    typer.echo(f"sarqc: {refusal}", err=True)
+    raise SystemExit(refusal.exit_code)
 
 
 def _quantize(
@@ -116,19 +123,20 @@ def _quantize(
 
 def _execute(recipe: Recipe, output: Path | None, checkpoint_format: str) -> RunDocument:
     """Runs a recipe. Its study goes to the studies of this host, where the page finds it, and a copy to ``output``."""
-    from sarqc.engine.plan import output_is_free, prepare
+    from sarqc.engine.plan import can_be_written, output_is_free, prepare
     from sarqc.export.readers import check_format
     from sarqc.models.hub import NotCached
 
-    settings = Settings()
+    settings = read_settings()
+    can_be_written(settings.resolved_state_dir())
+    if output is not None:
+        output_is_free(output)
     try:
         prepared = prepare(recipe, settings)  # refusals come before torch is loaded
     except NotCached:
         prepared = None  # the run fetches the model
     known_format = check_format(recipe, checkpoint_format)
-    if output is not None:
-        output_is_free(output)
-    elif known_format != "plain":
+    if output is None and known_format != "plain":
         raise Refused(
             "no folder was given for the model", f"format {checkpoint_format}", "Add --output with a new one."
         )
@@ -162,7 +170,7 @@ def _plan(recipe: Recipe, as_json: AsJson = False) -> None:
     from sarqc.engine.plan import plan
     from sarqc.export.readers import LOADS
 
-    planned = _guarded(lambda: plan(recipe, Settings()), as_json).model_dump(mode="json")
+    planned = _guarded(lambda: plan(recipe, read_settings()), as_json).model_dump(mode="json")
     if as_json:
         print(json.dumps(planned, ensure_ascii=False))
     else:
@@ -210,7 +218,7 @@ def _check_all(recipes: dict[str, Recipe], output: Path | None, checkpoint_forma
         try:
             if output is not None:
                 check_format(recipe, checkpoint_format)
-            plan(recipe, Settings())
+            plan(recipe, read_settings())
         except SarqcError as error:
             raise error.at(name) from None
 
@@ -223,10 +231,17 @@ def survey(
     """Make a study over method × bits × λ × γ × calibration draws from a YAML file."""
 
     def work() -> None:
+        from sarqc.engine.plan import can_be_written
+
+        settings = read_settings()
+        can_be_written(settings.resolved_state_dir())
+        can_be_written(output)
+        if output.is_dir() and any(output.iterdir()) and not (output / "study.json").is_file():
+            raise Refused("the output folder holds something that is no study", str(output), "Give a new folder.")
         from sarqc.engine.survey import Survey, conduct
 
         wanted = Survey.from_file(file)
-        for line in conduct(wanted, Settings(), output):
+        for line in conduct(wanted, settings, output):
             typer.echo(line, err=True)
 
     _guarded(work, as_json=False)
@@ -265,7 +280,7 @@ def doctor() -> None:
     """Say what this host has: devices, folders, settings."""
     from sarqc.models.catalogue import embedded_models
 
-    settings = Settings()
+    settings = read_settings()
     for name, value in settings.model_dump().items():
         typer.echo(f"SARQC_{name.upper():<20}{value}")
     import torch
@@ -279,11 +294,7 @@ def main() -> None:
     # Threads that spin while they wait starve each other on a busy host: measured ten times slower with two processes
     # on two cores. It must be set before torch loads its thread pool.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    try:
-        app()
-    except Refused as error:
-        typer.echo(f"sarqc: {error}", err=True)
-        raise SystemExit(error.exit_code) from None
+    _guarded(app, "--json" in sys.argv)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_origin
 
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -26,6 +25,7 @@ from pydantic.fields import FieldInfo
 
 from sarqc.errors import Refused
 from sarqc.quantization.methods import METHODS, Method, method
+from sarqc.yaml_file import read_yaml
 
 
 def _group_size(value: Any) -> Any:
@@ -377,11 +377,7 @@ def idle_fields(name: str, *, auto: bool) -> frozenset[str]:
 
 def read_document(path: Path) -> dict[str, Any]:
     """The names and values of a YAML or JSON file. Raises ``Refused``."""
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        reason = str(error).splitlines()[0]
-        raise Refused(f"the recipe can't be read: {reason}", str(path), "Give a YAML or JSON file.") from None
+    document = read_yaml(path, "recipe")
     if not isinstance(document, dict):
         raise Refused("the recipe is not a list of names and values", str(path), "Write lines like “bits: 3”.")
     return document

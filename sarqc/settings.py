@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from sarqc.errors import Refused
 
 _PACKAGE = Path(__file__).resolve().parent
 # Where app.py, pages/ and assets/ stand: inside an installed package, beside it in a checkout.
@@ -19,7 +21,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="SARQC_", frozen=True, extra="ignore")
 
     host: str = Field("127.0.0.1", description="Address that the web server listens on.")
-    port: int = Field(7860, description="Port of the web server.")
+    port: int = Field(7860, ge=0, le=65535, description="Port of the web server.")
     state_dir: Path = Field(
         Path("~/.local/share/sarqc"), description="Database of runs, finished layers and studies of this host."
     )
@@ -28,7 +30,11 @@ class Settings(BaseSettings):
         None, description="Mirror of the Hub for an air-gapped host, laid out as <dataset id>/<config>/<split>."
     )
     model_dirs: str = Field("", description="Folders whose sub-folders are offered as local models, separated by ':'.")
-    device: str = Field("auto", description="auto, cpu, cuda or cuda:N; auto takes CUDA where there is one.")
+    device: str = Field(
+        "auto",
+        pattern=r"^(auto|cpu|cuda(:[0-9]{1,3})?)$",
+        description="auto, cpu, cuda or cuda:N; auto takes CUDA where there is one.",
+    )
     weights: Literal["auto", "resident", "streamed"] = Field(
         "auto",
         description="Keep all weights on the device, or those of one block at a time; auto: as they fit.",
@@ -113,3 +119,16 @@ class Settings(BaseSettings):
     def exports_dir(self) -> Path:
         """Checkpoints written for download, a folder for each export."""
         return self.resolved_state_dir() / "exports"
+
+
+def read_settings() -> Settings:
+    """The settings of the environment. Raises ``Refused`` naming the first wrong variable and what it means."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+    name = "_".join(str(part) for part in first["loc"])
+    message = first["msg"][0].lower() + first["msg"][1:]
+    field = Settings.model_fields.get(name)
+    remedy = (field.description or "") if field is not None else ""
+    raise Refused(f"the setting is {first['input']!r}: {message}", f"SARQC_{name.upper()}", remedy)

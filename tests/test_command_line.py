@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from sarqc import __main__ as command_line
 from sarqc.events import CandidateDone, EpochDone, LayerDone, PointDone, Saved, Stage, Started, Warned
 from sarqc.study.document import Study
 from sarqc.terminal import Progress, print_summary, words
@@ -153,6 +154,111 @@ def test_the_flag_of_a_list_is_given_once_for_each_entry(flags: list[str], tmp_p
     assert summary["recipe"]["prompts"] == ["The king, my lord", "42"]
     assert summary["recipe"]["sweep"] == [0, 2]
     assert [len(text["greedy"]["float"]["ids"]) for text in summary["texts"]] == [3, 3]
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, str]:
+    """The error of a command that is run in this process: one JSON object, and one line for people."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["sarqc", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            command_line.main()
+    said = capsys.readouterr()
+    assert ended.value.code == 2, said
+    assert said.err.startswith("sarqc: ")
+    assert len(said.err.splitlines()) == 1
+    return json.loads(said.out)["error"] if "--json" in arguments else {"what": said.err}
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+)
+WRONG_FILES = {
+    "an alias bomb": (BOMB, "aliases"),
+    "3,000 levels": ("a: " + "[" * 3000 + "]" * 3000, "levels"),
+    "levels of names": ("".join(" " * level + "a:\n" for level in range(100)), "levels"),
+    "a tag for Python": ("a: !!python/object:os.system {}", "constructor"),
+    "bytes": ("a: !!binary aGVsbG8=", "not JSON serializable"),
+    "a set of dates": ("a: [[!!timestamp 2020-01-01]]", "not JSON serializable"),
+    "a number without end": ("a: " + "1" * 5000, "integer string conversion"),
+    "half of a character": ('a: "\\ud800"', "surrogates"),
+    "no text": (b"\xff\xfe\x00", "can't"),
+    "not a list of names": ("- a", "names and values"),
+    "two MiB": ("#" * (2 << 20), "1 MiB"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_FILES)
+def test_a_wrong_file_is_one_sentence(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content, what = WRONG_FILES[name]
+    path = tmp_path / "recipe.yaml"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert what in refused(capsys, "run", str(path), "--json")["what"]
+    if name != "not a list of names":
+        assert what in refused(capsys, "survey", str(path), "--output", str(tmp_path / "study"))["what"]
+    assert not (tmp_path / "study").exists()
+
+
+def test_a_date_in_a_list_is_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text("model: [2020-01-01, 2020-01-02]\ncalibration: x\n")
+    assert "2020-01-01" in refused(capsys, "run", str(path), "--json")["what"]
+    path.write_text("bits: [[2020-01-01]]\nmodel: x\ncalibration: x\n")
+    assert refused(capsys, "run", str(path), "--json")["what"].startswith("bits is")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("PORT", "abc"), ("PORT", "70000"), ("WEIGHTS", "some"), ("CACHE_GIB", "-1"), ("CACHE_GIB", "much"),
+     ("DEVICE", "foo"), ("DEVICE", "cuda:x")],
+)  # fmt: skip
+def test_a_wrong_setting_is_one_sentence_before_any_work(
+    name: str, value: str, flags: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(f"SARQC_{name}", value)
+    for command in (["plan", *flags, "--json"], ["quantize", *flags, "--json"]):
+        error = refused(capsys, *command)
+        assert error["where"] == f"SARQC_{name}"
+        assert value in error["what"]
+        assert error["remedy"]
+    assert f"SARQC_{name}" in refused(capsys, "doctor")["what"]
+
+
+@pytest.mark.parametrize("output", ["/proc/x/y", "/dev/full/x", "{file}", "{file}/x"])
+def test_an_output_that_can_not_be_made_is_refused_before_any_work(
+    output: str, flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SARQC_STATE_DIR", str(tmp_path / "state"))
+    (tmp_path / "file").write_text("mine")
+    output = output.format(file=tmp_path / "file")
+    assert output in refused(capsys, "quantize", *flags, "--output", output, "--json")["where"]
+    survey = ROOT / "assets" / "studies" / "tiny-llama.yaml"
+    assert output in refused(capsys, "survey", str(survey), "--output", output)["what"]
+    assert (tmp_path / "file").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
+
+
+def test_a_survey_does_not_replace_what_is_no_study(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    survey = ROOT / "assets" / "studies" / "tiny-llama.yaml"
+    assert "no study" in refused(capsys, "survey", str(survey), "--output", str(tmp_path))["what"]
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
+def test_a_state_folder_that_can_not_be_written(
+    flags: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SARQC_STATE_DIR", "/proc/nothing/here")
+    assert "/proc/nothing/here" in refused(capsys, "quantize", *flags, "--json")["where"]
+
+
+def test_no_traceback_from_a_process_either(tmp_path: Path) -> None:
+    app = subprocess.run(
+        [sys.executable, "app.py"], cwd=ROOT, env=os.environ | {"SARQC_PORT": "abc"}, capture_output=True, text=True,
+        timeout=120, check=False,
+    )  # fmt: skip
+    for done in (app, sarqc("serve", SARQC_PORT="abc"), sarqc("run", str(tmp_path), "--json")):
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
 
 
 def test_methods_say_what_auto_tries() -> None:

@@ -5,6 +5,7 @@ A run goes on from what it returns, ``Prepared``; ``Plan`` is what a person is s
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -249,3 +250,15 @@ def output_is_free(folder: Path) -> None:
     """Returns when a folder can be written as a run's output; raises ``Refused`` when it holds something already."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Refused("the output folder is not empty", str(folder), "Give a new folder; nothing is overwritten.")
+    can_be_written(folder)
+
+
+def can_be_written(folder: Path) -> None:
+    """Returns when a folder is there and can be written, or can be made; raises ``Refused``. Nothing is left behind."""
+    nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    try:
+        with tempfile.TemporaryDirectory(prefix=".sarqc-", dir=nearest):
+            return
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise Refused(f"the folder can't be written: {reason}", str(folder), "Give another folder.") from None

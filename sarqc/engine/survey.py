@@ -14,7 +14,6 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from torch import Tensor
 
@@ -53,6 +52,7 @@ from sarqc.quantization.solve import sweep_layer
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import ArrayRef, Line, StudyWriter
+from sarqc.yaml_file import read_yaml
 
 T = TypeVar("T")
 Auto = Literal["auto"]
@@ -130,9 +130,10 @@ class Survey(BaseModel):
     @classmethod
     def from_file(cls, path: Path) -> Survey:
         """A survey from a YAML file. Raises ``Refused``."""
+        document = read_yaml(path, "survey")
         try:
-            return cls.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError, ValidationError) as error:
+            return cls.model_validate(document)
+        except ValidationError as error:
             reason = " ".join(str(error).split()[:40])
             raise Refused(f"the survey can't be read: {reason}", str(path), "See assets/studies for one.") from None
 
