@@ -62,7 +62,7 @@ def judge(model: str, revision: str | None, settings: Settings) -> None:
 def download(model: str, revision: str | None) -> Path:
     """The folder of a model after its files were fetched; a download that broke off goes on where it was."""
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
+    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     try:
         return Path(snapshot_download(model, revision=revision, allow_patterns=HUB_FILES))
@@ -70,7 +70,7 @@ def download(model: str, revision: str | None) -> Path:
         raise Refused("the Hub does not give this model to us", model, "Accept its licence and set HF_TOKEN.") from None
     except RepositoryNotFoundError:
         raise NotFound(f"the Hub has no model “{model}”", "model", "Check its spelling.") from None
-    except (HfHubHTTPError, OSError) as error:
+    except Exception as error:  # whatever a transport may raise, or a client that can't read its answer
         raise Unreachable(f"the download broke off: {type(error).__name__}", model, "Try again.") from None
 
 
