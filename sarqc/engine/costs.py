@@ -21,6 +21,10 @@ from sarqc.settings import Settings
 DEFAULT_WINDOW = 2048  # tokens that a model sees at once where nothing else is asked
 _PROCESS = 1 << 29  # Python, PyTorch and what they hold for themselves
 _LOGITS = 1 << 29  # float32 logits of some windows, and their softmax, at most
+_PICTURES = 20_000  # bytes of what the Lab draws of a layer at a point
+# Bytes for each log-probability of a continuation while one prompt is compared: both continuations as they are kept and
+# as they are read, those of the quantized model, and their divergence in float64.
+_COMPARED = 2 * 4 + 2 * 4 + 2 * 4 + 5 * 8
 
 
 @dataclass(frozen=True)
@@ -115,16 +119,32 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
         sets += 1 + bool(work.candidates)
     process = _PROCESS if on_processor else 1 << 28
     working = work.method.working_bytes(replace(work.task, budget_bytes=budget))
+    texts = _text_numbers(work) * (_COMPARED if on_processor else 3 * 4) if recipe.prompts else 0
     return round(
         computed * (weights + states) + solved + 4 * sets * work.gram_numbers + working
-        + min(_LOGITS, 8 * work.test_tokens * int(config["vocab_size"])) + copies + process
+        + min(_LOGITS, 8 * work.test_tokens * int(config["vocab_size"])) + copies + process + texts
     )  # fmt: skip
 
 
 def host_bytes(work: Work) -> int:
     """Bytes of the machine's own memory for a run on a GPU: weights pass through it tensor by tensor."""
     largest = max(math.prod(shape) for shape in work.checkpoint.shapes.values())
-    return round(4 * _PROCESS + 2 * largest * work.stored)
+    texts = _text_numbers(work) * _COMPARED if work.recipe.prompts else 0
+    return round(4 * _PROCESS + 2 * largest * work.stored + texts)
+
+
+def disk_bytes(work: Work, *, on_processor: bool, streamed: bool) -> int:
+    """Bytes that a run writes to the state folder, roughly: finished layers, changed blocks, texts and the study."""
+    recipe, task = work.recipe, work.task
+    layers = (task.weights() + work.groups) * (1 + work.stored)  # codes, zero points, and what they stand for
+    pictures = 2 * _PICTURES * len(task.shapes) * (len({*recipe.sweep, -1.0}) + work.candidates)  # study and store
+    blocks = sum(work.blocks) * (4 if on_processor else work.stored) if streamed else 0
+    return round(layers + pictures + blocks + len(recipe.prompts) * _text_numbers(work) * 2 * 4)
+
+
+def _text_numbers(work: Work) -> int:
+    """Log-probabilities of one continuation of a prompt."""
+    return work.recipe.new_tokens * work.checkpoint.architecture.vocab_size
 
 
 _BYTES_PER_SECOND = 5e9

@@ -6,6 +6,7 @@ A run goes on from what it returns, ``Prepared``; ``Plan`` is what a person is s
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +15,10 @@ from pydantic import BaseModel, ConfigDict
 
 from sarqc.calibration.corpora import Sequences, Text, check_corpus, draw_sequences, text_of
 from sarqc.engine import costs
-from sarqc.errors import Refused
+from sarqc.errors import NoRoom, Refused
 from sarqc.evaluation.tasks import known_task
 from sarqc.export.readers import Carrier, who_can_load
-from sarqc.files import shortened
+from sarqc.files import free_on_disk, shortened
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.hub import NotCached
@@ -46,6 +47,7 @@ class Plan(BaseModel):
     bytes_after: int | None = None
     memory_bytes: int | None = None  # of the device, at the peak
     host_bytes: int | None = None  # of the machine beside a GPU
+    disk_bytes: int | None = None  # that a run writes to the state folder
     streamed: bool = False  # the weights of a block are on the device only while it is used
     calibration_tokens: int
     test_tokens: int | None = None
@@ -119,7 +121,8 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
         prompt_tokens=sum(map(len, prompts)),
     )  # fmt: skip
     streamed, memory = _memory(work, settings)
-    shown = _shown(work, settings, per_channel, streamed, memory)
+    disk = costs.disk_bytes(work, on_processor=costs.on_processor(settings), streamed=streamed)
+    shown = _shown(work, settings, per_channel, streamed, memory, disk)
     return Prepared(recipe, checkpoint, sequences, per_channel, test, window, prompts, streamed, shown)
 
 
@@ -182,7 +185,9 @@ def indivisible_layers(recipe: Recipe, checkpoint: Checkpoint) -> tuple[str, ...
     return tuple(layer.name for layer in odd)
 
 
-def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...], streamed: bool, memory: int) -> Plan:
+def _shown(
+    work: costs.Work, settings: Settings, per_channel: tuple[str, ...], streamed: bool, memory: int, disk: int
+) -> Plan:
     recipe, checkpoint, bits = work.recipe, work.checkpoint, work.packed_bits()
     quantized = work.task.weights()
     return Plan(
@@ -198,12 +203,13 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...], s
         bytes_after=round(checkpoint.size_bytes - quantized * work.stored + bits / 8),
         memory_bytes=memory,
         host_bytes=None if costs.on_processor(settings) else costs.host_bytes(work),
+        disk_bytes=disk,
         streamed=streamed,
         calibration_tokens=work.calibration,
         test_tokens=work.test_tokens or None,
         minutes=costs.minutes(work),
         formats=who_can_load(recipe, checkpoint.family),
-        warnings=tuple(_warnings(recipe, per_channel, streamed)),
+        warnings=(*_warnings(recipe, per_channel, streamed), *_disk(disk, settings)),
     )
 
 
@@ -230,6 +236,21 @@ def _memory(work: costs.Work, settings: Settings) -> tuple[bool, int]:
             remedy,
         )
     return streamed, needed
+
+
+def _disk(needed: int, settings: Settings) -> Iterator[str]:
+    """A warning where a run has no room on the disk unless its layers are there already; ``NoRoom`` where even so."""
+    free = free_on_disk(settings.resolved_state_dir())
+    if needed <= free:
+        return
+    kept = sum(path.stat().st_size for path in settings.artefacts_dir().glob("*/*"))
+    if needed > free + kept:
+        raise NoRoom(
+            f"the run writes about {gib(needed)}, and {gib(free)} of the disk are free",
+            "disk of the state folder",
+            "Make room on the disk, or give SARQC_STATE_DIR a larger one.",
+        )
+    yield f"the run writes about {gib(needed)} and {gib(free)} are free: it fits if its layers are here from before"
 
 
 def _warnings(recipe: Recipe, per_channel: tuple[str, ...], streamed: bool) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sarqc.errors import NoRoom, NotFound, Refused, TooLarge, Unreachable
-from sarqc.files import MOST_JSON, read_object
+from sarqc.files import MOST_JSON, free_on_disk, read_object
 from sarqc.models.checkpoint import check_config
 from sarqc.models.hub import ask, configure
 from sarqc.models.tensor_files import weight_files
@@ -50,7 +49,7 @@ def judge(model: str, revision: str | None, settings: Settings) -> None:
             model,
             "Give a smaller model, or raise SARQC_DOWNLOAD_GIB.",
         )
-    free = shutil.disk_usage(_existing(_cache())).free
+    free = free_on_disk(_cache())
     if size > free:
         raise NoRoom(
             f"its files have {size / 2**30:,.3g} GiB, and {free / 2**30:,.3g} GiB are free for downloads",
@@ -102,8 +101,3 @@ def _cache() -> Path:
     from huggingface_hub.constants import HF_HUB_CACHE
 
     return Path(HF_HUB_CACHE)
-
-
-def _existing(path: Path) -> Path:
-    """The folder itself, or the nearest one above that is there."""
-    return next(folder for folder in (path, *path.parents) if folder.exists())

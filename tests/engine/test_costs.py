@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from sarqc.engine import costs as host
+from sarqc.engine.execute import execute
+from sarqc.engine.plan import plan
+from sarqc.recipe import Recipe
 from sarqc.settings import Settings
+from tests.http.test_full_disk import small_disk
 
 
 @pytest.fixture
@@ -52,3 +59,51 @@ def test_a_containers_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert host.free_bytes(Settings(device="cpu")) == 1_500_000
     (tmp_path / "memory.max").write_text("max\n")
     assert host.free_bytes(Settings(device="cpu")) == pytest.approx(whole, rel=0.5)
+
+
+@pytest.mark.parametrize("more", [{}, {"sweep": [0.1, 0.2, 0.5]}, {"prompts": ["Once upon a time"] * 3}])
+def test_a_plan_says_what_a_run_writes(more: dict[str, object], fresh_settings: Settings) -> None:
+    recipe = Recipe.parse(
+        {"model": "tiny-llama", "calibration": "tiny-llama-calibration", "samples": 1, "length": 16, "group_size": 32,
+         "method": "rtn", "new_tokens": 64} | more
+    )  # fmt: skip
+    said = plan(recipe, fresh_settings).disk_bytes
+    for _ in execute(recipe, fresh_settings, study_dir=fresh_settings.studies_dir()):
+        pass
+    written = sum(path.stat().st_size for path in fresh_settings.resolved_state_dir().rglob("*") if path.is_file())
+    assert 0.8 * written < said < 1.5 * written
+
+
+def test_a_run_that_has_no_room_on_the_disk_is_refused(tmp_path: Path) -> None:
+    """The disk is really that small, for the command alone."""
+    state = tmp_path / "state"
+    flags = ["--model", "tiny-llama", "--calibration", "tiny-llama-calibration", "--group-size", "32", "--json"]
+    ends = {}
+    for name, prompts in (("small", 1), ("large", 30)):
+        more = [part for number in range(prompts) for part in ("--prompts", f"Once {number}")]
+        command = [*small_disk(state), sys.executable, "-m", "sarqc", "plan", *flags, *more, "--new-tokens", "64"]
+        ends[name] = subprocess.run(
+            command, env=os.environ | {"SARQC_STATE_DIR": str(state)}, capture_output=True, text=True, timeout=100,
+            check=False,
+        )  # fmt: skip
+    assert ends["small"].returncode == 0, ends["small"].stderr
+    assert ends["large"].returncode == 2
+    error = json.loads(ends["large"].stdout)["error"]
+    assert "24 MiB" in error["what"] or "0.0234 GiB" in error["what"]
+    assert "SARQC_STATE_DIR" in error["remedy"]
+
+
+def test_prompts_cost_memory_as_long_as_their_texts_are(settings: Settings) -> None:
+    least = {
+        "model": "tiny-llama",
+        "calibration": "tiny-llama-calibration",
+        "group_size": 32,
+        "samples": 2,
+        "length": 32,
+    }
+    none, one, many = (
+        plan(Recipe.parse(least | {"prompts": ["Once"] * count, "new_tokens": 256}), settings).memory_bytes
+        for count in (0, 1, 32)
+    )
+    assert one - none > 20 * 256 * 4096
+    assert many == one  # one is in memory at a time

@@ -19,6 +19,7 @@ const plan = {
   bytes_after: 2 ** 20,
   memory_bytes: 50 * 2 ** 20,
   host_bytes: null,
+  disk_bytes: 3 * 2 ** 20,
   streamed: false,
   calibration_tokens: 2048,
   test_tokens: null,
@@ -67,6 +68,7 @@ test("a plan says what is known, and leaves out what is not", () => {
     ["Bits per weight", "3.25, scales and zero points included"],
     ["Size", "4.0 MiB → 1.0 MiB once packed"],
     ["Memory", "about 50.0 MiB"],
+    ["Disk", "about 3.0 MiB in the state folder"],
     ["Calibration", "2,048 tokens"],
     ["Time", "under a minute on two CPU cores"],
   ]);

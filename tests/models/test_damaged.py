@@ -8,14 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from sarqc.__main__ import main
 from sarqc.engine.plan import plan
 from sarqc.errors import Refused
 from sarqc.models.catalogue import offered
+from sarqc.models.checkpoint import read_checkpoint
+from sarqc.models.loading import load
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
-from tests.models.damaged import LLAMA, MOE, Damage, linked
+from tests.models.damaged import LLAMA, MOE, Damage, config, document, linked
 
 CASES = [("tiny-llama", name, damage) for name, damage in LLAMA.items()]
 CASES += [("tiny-moe", name, damage) for name, damage in MOE.items()]
@@ -104,3 +107,19 @@ def test_the_command_line_refuses_them(
     assert said.err.startswith(f"sarqc: {folder}")
     assert "Traceback" not in said.err
     assert said.out == ""
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [config(initializer_range="x"), config(attention_dropout={}), config(use_cache=[]), config(dtype="float17"),
+     document("tokenizer_config.json", extra_special_tokens=5)],
+)  # fmt: skip
+def test_what_only_transformers_reads_is_refused_at_the_load(models: Path, tmp_path: Path, damage: Damage) -> None:
+    copy = linked(models / "tiny-llama", tmp_path / "copy")
+    damage(copy)
+    checkpoint = read_checkpoint(copy, "somebody/llama")
+    with pytest.raises(Refused) as refused:
+        load(checkpoint, torch.device("cpu"))
+    assert refused.value.where == "somebody/llama"
+    assert refused.value.remedy
+    assert str(tmp_path) not in str(refused.value)

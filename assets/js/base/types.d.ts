@@ -198,6 +198,7 @@ export interface Plan {
   bytes_after: number | null;
   memory_bytes: number | null;
   host_bytes: number | null;
+  disk_bytes: number | null;
   streamed: boolean;
   calibration_tokens: number;
   test_tokens: number | null;

@@ -32,6 +32,7 @@ export function planFacts(plan) {
     ["Bits per weight", known(plan.bits_per_weight, (bits) => `${number(bits, 2)}, scales and zero points included`)],
     ["Size", before === null || after === null ? "" : `${bytes(before)} → ${bytes(after)} once packed`],
     ["Memory", known(plan.memory_bytes, (memory) => memoryText(memory, plan))],
+    ["Disk", known(plan.disk_bytes, (disk) => `about ${bytes(disk)} in the state folder`)],
     ["Calibration", known(plan.calibration_tokens, (tokens) => `${count(tokens)} tokens`)],
     ["Test", known(plan.test_tokens, (tokens) => `${count(tokens)} tokens`)],
     [
