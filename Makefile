@@ -19,7 +19,7 @@ app: .venv/app.done
 	$(BIN)/python app.py
 
 test: check chromium
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: .venv/dev.done node_modules/.package-lock.json
 	$(BIN)/ruff check .

@@ -23,13 +23,19 @@ from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import EXECUTE
 from sarqc.settings import Settings, read_settings
+from sarqc.web.access import Access
 from sarqc.web.api import Planner, api_router
 from sarqc.web.connections import connection_class
+from sarqc.web.gate import Gate
 from sarqc.web.headers import SecurityHeaders
 from sarqc.web.healthz import Healthz
+from sarqc.web.identity import Identity
 from sarqc.web.process import prepare_process
+from sarqc.web.profile import check_profile, is_private
 from sarqc.web.request_limits import RequestLimits
+from sarqc.web.sign_in import sign_in_router
 from sarqc.web.static import _add_assets
+from sarqc.web.visitor import Cookies
 
 PAGE_BODY_BYTES = 1 << 20  # what a page may send to Gradio; the REST interface has its own limit
 GRACE_SECONDS = 3  # for open connections when the app is asked to end
@@ -50,6 +56,9 @@ def create_app(
     when the state folder is in use or can't be written, and when the settings ask for a device that is not there.
     """
     settings = settings or Settings()
+    check_profile(settings)
+    if not is_private(settings):  # the operator's token of the Hub is not for strangers
+        os.environ["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1"
     store = Store(settings.database())
     try:
         supervisor = Supervisor(store, settings, execute=execute)
@@ -75,9 +84,14 @@ def create_app(
     )
     app.state.supervisor = supervisor
     app.add_middleware(RequestLimits, settings=settings)
+    access, cookies = Access(settings, store), Cookies(settings)
+    app.state.access = access
+    identity = Identity(settings, cookies, access.links)
+    app.add_middleware(Gate, settings=settings, identity=identity, cookies=cookies)
     app.add_middleware(SecurityHeaders, frame_ancestors=settings.frame_ancestors)
     app.add_middleware(Healthz, trouble=lambda: supervisor.trouble)
-    app.include_router(api_router(supervisor, settings, plan=plan))
+    app.include_router(api_router(supervisor, settings, access, plan=plan))
+    app.include_router(sign_in_router(settings, identity, cookies, access.links))
     _add_assets(app, settings.assets_dir)
     if with_pages:
         _add_pages(app, settings)
@@ -147,6 +161,7 @@ def serve(app: FastAPI, settings: Settings, open_files: int) -> None:
         backlog=BACKLOG,
         timeout_graceful_shutdown=GRACE_SECONDS,
         access_log=False,
+        proxy_headers=False,  # the gate believes them where the operator says so
         log_config=None,  # its lines go the way of all others, with their time
     )
     Server(app, config).run()

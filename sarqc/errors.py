@@ -9,7 +9,11 @@
     │   ├── Busy           somebody else holds what is needed        exit 2   HTTP 503
     │   ├── NoRoom         the disk, or the share for exports, full  exit 2   HTTP 507
     │   ├── TooLarge       more bytes than the host takes            exit 2   HTTP 413
-    │   └── Forbidden      a request from a foreign origin           exit 2   HTTP 403
+    │   ├── Forbidden      a foreign origin, or a role too low       exit 2   HTTP 403
+    │   ├── NotSignedIn    nobody is known to have asked             exit 2   HTTP 401
+    │   ├── NotAllowed     a method that nothing here takes          exit 2   HTTP 405
+    │   ├── Misdirected    a request under a foreign host name       exit 2   HTTP 421
+    │   └── TooMany        more requests than one address may send   exit 2   HTTP 429
     ├── NumericalError     NaN or infinity met in the mathematics    exit 1   HTTP 500
     ├── Damaged            a file of this host that can't be read    exit 1   HTTP 500
     └── WorkerLost         the process doing the work is gone        exit 1   HTTP 500
@@ -106,6 +110,34 @@ class Forbidden(Refused):
 
     kind = "forbidden"
     http_status = 403
+
+
+class NotSignedIn(Refused):
+    """Nobody is known to have asked."""
+
+    kind = "not_signed_in"
+    http_status = 401
+
+
+class NotAllowed(Refused):
+    """A method that nothing at this address takes."""
+
+    kind = "not_allowed"
+    http_status = 405
+
+
+class Misdirected(Refused):
+    """A request under a host name that is not this host's."""
+
+    kind = "misdirected"
+    http_status = 421
+
+
+class TooMany(Refused):
+    """More requests than this host takes from one address."""
+
+    kind = "too_many"
+    http_status = 429
 
 
 class NumericalError(SarqcError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from sarqc.errors import Refused
@@ -18,9 +18,53 @@ SITE = _PACKAGE / "site" if (_PACKAGE / "site").is_dir() else _PACKAGE.parent
 class Settings(BaseSettings):
     """What the host decides, as opposed to what a recipe decides. Nothing is created on disk by reading it."""
 
-    model_config = SettingsConfigDict(env_prefix="SARQC_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="SARQC_", frozen=True, extra="ignore", validate_by_name=True)
 
     host: str = Field("127.0.0.1", description="Address that the web server listens on.")
+    access: Literal["private", "open", "token", "users", "proxy", "huggingface"] = Field(
+        "private",
+        description="Who may come in. private: whoever is on this machine, and nobody else; open: everybody, as "
+        "SARQC_STRANGERS says; token: who knows SARQC_ACCESS_TOKEN; users: who is in SARQC_USERS_FILE; proxy: whom a "
+        "reverse proxy names in SARQC_PROXY_HEADER; huggingface: who signs in with Hugging Face. See docs/operate.md.",
+    )
+    hosts: str = Field(
+        "",
+        description="Host names under which the app is reached, separated by commas; * for any. Needed where "
+        "SARQC_ACCESS is not private; the names of this machine are always right.",
+    )
+    strangers: Literal["none", "viewer", "runner"] = Field(
+        "none", description="What people may do who have not signed in, where SARQC_ACCESS is not private."
+    )
+    access_token: SecretStr | None = Field(
+        None, description="With SARQC_ACCESS=token: the secret that makes a runner; 16 characters or more."
+    )
+    users_file: Path | None = Field(
+        None, description="With SARQC_ACCESS=users: the file that python -m sarqc user writes."
+    )
+    proxy_header: str = Field("", description="With SARQC_ACCESS=proxy: the header with the name of the person.")
+    proxy_addresses: str = Field(
+        "",
+        description="Addresses of the reverse proxy, separated by commas: from there alone the header and "
+        "X-Forwarded-For are believed.",
+    )
+    operators: str = Field(
+        "", description="With SARQC_ACCESS=proxy or huggingface: names that may see and end everything."
+    )
+    oauth_client_id: str = Field(
+        "",
+        validation_alias=AliasChoices("SARQC_OAUTH_CLIENT_ID", "OAUTH_CLIENT_ID"),
+        description="With SARQC_ACCESS=huggingface: the app's id there. A Space sets OAUTH_CLIENT_ID by itself.",
+    )
+    oauth_client_secret: SecretStr | None = Field(
+        None,
+        validation_alias=AliasChoices("SARQC_OAUTH_CLIENT_SECRET", "OAUTH_CLIENT_SECRET"),
+        description="The secret that goes with it.",
+    )
+    openid_provider_url: str = Field(
+        "https://huggingface.co",
+        validation_alias=AliasChoices("SARQC_OPENID_PROVIDER_URL", "OPENID_PROVIDER_URL"),
+        description="Where people sign in with SARQC_ACCESS=huggingface.",
+    )
     port: int = Field(7860, ge=0, le=65535, description="Port of the web server.")
     state_dir: Path = Field(
         Path("~/.local/share/sarqc"), description="Database of runs, finished layers and studies of this host."
@@ -30,6 +74,12 @@ class Settings(BaseSettings):
         None, description="Mirror of the Hub for an air-gapped host, laid out as <dataset id>/<config>/<split>."
     )
     model_dirs: str = Field("", description="Folders whose sub-folders are offered as local models, separated by ':'.")
+    text_dirs: str = Field("", description="Folders whose .txt files are offered as texts, separated by ':'.")
+    hub_models: str = Field(
+        "",
+        description="Where SARQC_ACCESS is not private: models of the Hub that may be asked for, as owner/name@commit, "
+        "separated by commas; * for any.",
+    )
     device: str = Field(
         "auto",
         pattern=r"^(auto|cpu|cuda(:[0-9]{1,3})?)$",
@@ -53,6 +103,14 @@ class Settings(BaseSettings):
     text_mib: float = Field(64.0, gt=0, description="Largest text file that a recipe may name, in MiB.")
     download_gib: float = Field(200.0, gt=0, description="Largest model that is downloaded from the Hub, in GiB.")
     max_queued: int = Field(50, ge=1, description="Runs that may wait; one more is refused.")
+    max_queued_each: int = Field(
+        20, ge=1, description="Runs of one person that may wait, where SARQC_ACCESS is not private."
+    )
+    text_uploads_each: int = Field(16, ge=0, description="Texts that one person may keep here.")
+    study_uploads_each: int = Field(8, ge=0, description="Studies that one person may keep here.")
+    requests_per_minute: int = Field(
+        1200, ge=1, description="Requests from one address, where SARQC_ACCESS is not private."
+    )
     sweep_gib: float = Field(
         1.0, gt=0, description="Working memory for the λ and γ of a layer that are solved at once, in GiB."
     )
@@ -64,8 +122,9 @@ class Settings(BaseSettings):
         64.0, gt=0, description="Largest study that can be uploaded, as it is and unpacked, in MiB."
     )
     frame_ancestors: str = Field(
-        "'self' https://huggingface.co",
-        description="Sites that may show the pages in a frame, as in Content-Security-Policy.",
+        "'self'",
+        description="Sites that may show the pages in a frame, as in Content-Security-Policy; in a Space of Hugging "
+        "Face: 'self' https://huggingface.co.",
     )
     allow_code_execution: bool = Field(
         False,
@@ -115,6 +174,10 @@ class Settings(BaseSettings):
     def uploads_dir(self) -> Path:
         """Studies that were uploaded."""
         return self.resolved_state_dir() / "uploads"
+
+    def text_uploads_dir(self) -> Path:
+        """Texts that were uploaded."""
+        return self.resolved_state_dir() / "text-uploads"
 
     def exports_dir(self) -> Path:
         """Checkpoints written for download, a folder for each export."""

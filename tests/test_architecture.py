@@ -40,7 +40,7 @@ TREE: dict[str, set[str]] = {
     "sarqc.jobs": GROUND | {"sarqc.export"},
     "sarqc.web": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.study", "sarqc.figures"}
-    | {"sarqc.calibration.corpora", "sarqc.engine.plan", "sarqc.jobs"},
+    | {"sarqc.calibration.corpora", "sarqc.calibration.uploaded_texts", "sarqc.engine.plan", "sarqc.jobs"},
     "sarqc.terminal": {"sarqc.errors", "sarqc.documents", "sarqc.events"},
     "sarqc.__main__": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.export", "sarqc.study", "sarqc.engine", "sarqc.terminal"},

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from sarqc.calibration.uploaded_texts import UPLOADED, text_path
 from sarqc.documents import CalibrationProtocol
 from sarqc.errors import NotFound, Refused, TooLarge, Unreachable
 from sarqc.files import file_identity, is_regular, path_of, shortened
@@ -37,7 +38,7 @@ class CorpusEntry(BaseModel):
     name: str
     title: str
     role: str  # "calibration", "held_out", "test" or "any"
-    where: str  # "embedded", "hub"
+    where: str  # "embedded", "local", "hub"
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,20 @@ _HUB: dict[str, _HubCorpus] = {
 }
 
 
+def is_named(name: str, settings: Settings) -> bool:
+    """Whether it is the name of a text that this host offers to everybody."""
+    return any(entry.name == name for entry in offered(settings))
+
+
+def declared_files(settings: Settings) -> dict[str, Path]:
+    """Text files in the folders that the operator has declared (SARQC_TEXT_DIRS), by the names that recipes give."""
+    found: dict[str, Path] = {}
+    for root in filter(None, map(path_of, filter(None, settings.text_dirs.split(":")))):
+        for path in sorted(root.glob("*.txt")):
+            found.setdefault(path.name, path.resolve())
+    return found
+
+
 def offered(settings: Settings) -> list[CorpusEntry]:
     """The named corpora; a recipe may also give the path of a text file."""
     entries = [
@@ -72,6 +87,7 @@ def offered(settings: Settings) -> list[CorpusEntry]:
         for _, model in embedded_models(settings).values()
         for corpus in model.corpora
     ]
+    entries += [CorpusEntry(name=name, title=name, role="any", where="local") for name in declared_files(settings)]
     for name, hub in _HUB.items():
         title = f"{hub.title} (partial)" if _is_partial(hub, settings) else hub.title
         entries.append(CorpusEntry(name=name, title=title, role=hub.role, where="hub"))
@@ -148,7 +164,10 @@ def _source(name: str, settings: Settings, *, download: bool = False) -> _Source
     if name in _HUB:
         path = _hub_file(name, settings, download=download)
         return _Source(name, path, file_identity(path), _HUB[name])
-    path_here = path_of(name)
+    if UPLOADED.fullmatch(name):
+        path_here = path_of(str(text_path(name, settings)))
+    else:
+        path_here = declared_files(settings).get(name) or path_of(name)
     if path_here is None:
         names = ", ".join(entry.name for entry in offered(settings))
         raise NotFound(

@@ -55,6 +55,26 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE runs ADD COLUMN bytes INTEGER;
     CREATE UNIQUE INDEX one_export_of_a_format ON runs (parent, format) WHERE parent IS NOT NULL;
     """,
+    # What belongs to whom beside runs, and links that show something to whoever has them.
+    """
+    CREATE TABLE uploads (
+        kind    TEXT NOT NULL,
+        id      TEXT NOT NULL,
+        owner   TEXT NOT NULL,
+        title   TEXT NOT NULL,
+        bytes   INTEGER NOT NULL,
+        created REAL NOT NULL,
+        PRIMARY KEY (kind, id, owner)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE links (
+        digest  TEXT PRIMARY KEY,
+        kind    TEXT NOT NULL,
+        target  TEXT NOT NULL,
+        owner   TEXT NOT NULL,
+        created REAL NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX runs_by_owner ON runs (owner);
+    """,
 )
 
 

@@ -13,7 +13,7 @@ import math
 import secrets
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ class Store:
         self._last_millisecond = _millisecond_of(newest) if newest else 0
         self.close, self.reserve = self._database.close, self._database.reserve
         self.transaction, self.even_when_full = self._database.transaction, self._database.even_when_full
+        self.snapshot = self._database.snapshot
 
     # Changes. Each is one transaction.
 
@@ -188,11 +189,25 @@ class Store:
     def has(self, run_id: str) -> bool:
         return bool(self._rows("SELECT 1 FROM runs WHERE id = ?", run_id))
 
-    def newest(self, limit: int, before: str | None = None) -> list[Run]:
-        """Runs without exports, from the newest backwards, older than ``before`` where that is given."""
-        older, values = ("AND id < ?", (before,)) if before else ("", ())
-        query = f"SELECT * FROM runs WHERE parent IS NULL {older} ORDER BY id DESC LIMIT ?"
-        return [_run(row) for row in self._rows(query, *values, limit)]
+    def newest(
+        self, limit: int, before: str | None = None, *, of: str | None = None, also: Iterable[str] = ()
+    ) -> list[Run]:
+        """Runs without exports, from the newest backwards, older than ``before`` where that is given.
+
+        ``of``: those of one owner only, and the runs ``also``.
+        """
+        query, values = "SELECT * FROM runs WHERE parent IS NULL", []
+        if before:
+            query, values = f"{query} AND id < ?", [before]
+        if of is not None:
+            others = list(also)
+            query += f" AND (owner = ? OR id IN ({', '.join('?' * len(others))}))"
+            values += [of, *others]
+        return [_run(row) for row in self._rows(f"{query} ORDER BY id DESC LIMIT ?", *values, limit)]
+
+    def waiting_of(self, owner: str) -> int:
+        """Queued runs and exports of an owner."""
+        return int(self._rows("SELECT COUNT(*) AS n FROM runs WHERE state = 'queued' AND owner = ?", owner)[0]["n"])
 
     def exports(self, run_id: str) -> list[Run]:
         """The exports of a run, one for each format that was asked for."""

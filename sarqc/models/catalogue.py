@@ -86,15 +86,13 @@ def offered(settings: Settings) -> list[ModelEntry]:
         entries.append(
             _entry(name, model.title, model.description, read_checkpoint(folder, name), "embedded", model.suggested)
         )
-    for root in filter(None, map(path_of, filter(None, settings.model_dirs.split(":")))):
-        for folder in sorted(root.glob("*/config.json")):
-            try:
-                checkpoint = read_checkpoint(folder.parent)
-            except (SarqcError, OSError):  # an OSError: a folder that is being written or taken away
-                continue  # not a model for us; naming it in a recipe says why
-            suggested = {"length": min(256, checkpoint.max_positions)}
-            name, title = str(folder.parent), folder.parent.name
-            entries.append(_entry(name, title, "Local checkpoint.", checkpoint, "local", suggested))
+    for name, folder in declared_folders(settings).items():
+        try:
+            checkpoint = read_checkpoint(folder, name)
+        except (SarqcError, OSError):  # an OSError: a folder that is being written or taken away
+            continue  # not a model for us; naming it in a recipe says why
+        suggested = {"length": min(256, checkpoint.max_positions)}
+        entries.append(_entry(name, name, "Local checkpoint.", checkpoint, "local", suggested))
     for name, title in _HUB_OFFERS:
         entries.append(
             ModelEntry(
@@ -103,6 +101,15 @@ def offered(settings: Settings) -> list[ModelEntry]:
             )
         )  # fmt: skip
     return entries
+
+
+def declared_folders(settings: Settings) -> dict[str, Path]:
+    """Models in the folders that the operator has declared (SARQC_MODEL_DIRS), by the names that recipes give them."""
+    found: dict[str, Path] = {}
+    for root in filter(None, map(path_of, filter(None, settings.model_dirs.split(":")))):
+        for config in sorted(root.glob("*/config.json")):
+            found.setdefault(config.parent.name, config.parent.resolve())
+    return found
 
 
 def _entry(
@@ -124,10 +131,13 @@ def local_folder(model: str, settings: Settings) -> Path | None:
     embedded = embedded_models(settings)
     if model in embedded:
         return embedded[model][0]
+    declared = declared_folders(settings)
+    if model in declared:
+        return declared[model]
     folder = path_of(model)
     if folder is not None and folder.is_dir():
         return folder
-    if _is_hub_id(model):
+    if is_hub_name(model):
         return None
     raise NotFound(
         f"there is no model “{shortened(model)}”",
@@ -136,7 +146,7 @@ def local_folder(model: str, settings: Settings) -> Path | None:
     )
 
 
-def _is_hub_id(model: str) -> bool:
+def is_hub_name(model: str) -> bool:
     """Whether it is a name as the Hub gives them, an owner's: names without one are old and mean nothing here."""
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils._validators import validate_repo_id

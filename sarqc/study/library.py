@@ -94,14 +94,22 @@ class Library:
             return "uploaded"
         return "run" if self._is_run(folder.name) else "command_line"
 
-    def delete(self, study_id: str) -> None:
-        """Removes a study, also a damaged one. Raises ``NotFound``, ``Conflict`` for a shipped one or that of a run."""
+    def check_deletable(self, study_id: str) -> Path:
+        """The folder of a study that may be removed.
+
+        Raises ``NotFound``, ``Conflict`` for a shipped one or that of a run.
+        """
         folder = self.folder(study_id)
         origin = self.origin(folder)
         if origin == "shipped":
             raise Conflict("it came with the app and stays", f"study {study_id}", "Leave it out of the comparison.")
         if origin == "run":
             raise Conflict("it belongs to a run of this host", f"study {study_id}", "Delete the run.")
+        return folder
+
+    def delete(self, study_id: str) -> None:
+        """Removes a study, also a damaged one. Raises what ``check_deletable`` does."""
+        folder = self.check_deletable(study_id)
         shutil.rmtree(folder)
         self._open.pop(folder, None)
 

@@ -20,14 +20,17 @@ numbers, what the Lab draws of it, what is behind a figure, its zip file; severa
 | POST /studies | the zip file of a download → 201 and the study's entry; 200 where it is here already |
 | DELETE /studies/{id} | removes a study that no run of this host owns and that was not shipped |
 
-Who owns a run is a claim, used for fair turns and to find one's own runs: the header ``X-Sarqc-Owner``, else a name
-that a cookie keeps. It is no access control; a host that needs that puts a login in front.
+| POST, DELETE /runs/{id}/link, /studies/{id}/link | 201 and a share link to it; the end of all links to it |
+| GET /visitor | who asks: the name and the role |
+| GET, POST /texts ?title=, DELETE /texts/{id} | one's own texts; a UTF-8 text as the body → 201 and its name |
+
+Who asks is never a claim of the request, see ``sarqc.web.identity``; what they may see and change is in
+``sarqc.web.access``. What is hidden from somebody is answered as if it were not there.
 """
 
 from __future__ import annotations
 
 import math
-import re
 import secrets
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -38,7 +41,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from fastapi.sse import EventSourceResponse
 
 import sarqc
-from sarqc.errors import NotFound, QueueFull, Refused, SarqcError
+from sarqc.errors import NotFound, QueueFull, SarqcError
 from sarqc.jobs import exports
 from sarqc.jobs.run import Run, RunDocument
 from sarqc.jobs.store import Store
@@ -48,16 +51,19 @@ from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe, axes, expanded
 from sarqc.settings import Settings
 from sarqc.web import streams as sse
+from sarqc.web.access import Access, visitor_of
+from sarqc.web.admission import admit
 from sarqc.web.browser_contract import method_facts
+from sarqc.web.paths import without_paths
+from sarqc.web.profile import is_private
 from sarqc.web.responses import ApiRoute, json_body, refuse_other_sites
 from sarqc.web.studies_api import studies_router
+from sarqc.web.texts_api import texts_router
 
-OWNER = re.compile(r"[\w .@+-]{1,40}")
-OWNER_COOKIE = "sarqc_owner"
 LOG_BYTES = 65_536
 EVENTS = 10_000  # in a list
 LIST_BYTES = 4 << 20  # of events in a list
-METHODS_OF_HTTP = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+METHODS_OF_HTTP = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter for nginx
 
 Planner = Callable[[Recipe, Settings], Any]
@@ -69,13 +75,14 @@ LastEventId = Annotated[int | None, Header(ge=0, le=LARGEST)]
 EventLimit = Annotated[int, Query(ge=1, le=EVENTS)]
 
 
-def api_router(supervisor: Supervisor, settings: Settings, *, plan: Planner | None = None) -> APIRouter:
+def api_router(supervisor: Supervisor, settings: Settings, access: Access, *, plan: Planner | None = None) -> APIRouter:
     """All routes. ``plan`` stands in for ``sarqc.engine.plan.plan`` in tests."""
     router = APIRouter(prefix="/api", route_class=ApiRoute, dependencies=[Depends(refuse_other_sites)])
-    router.include_router(_offer_router(supervisor, settings, plan or _plan))
-    router.include_router(_runs_router(supervisor, settings, plan or _plan))
-    router.include_router(_streams_router(supervisor))
-    router.include_router(studies_router(settings, supervisor.store))
+    router.include_router(_offer_router(supervisor, settings, access, plan or _plan))
+    router.include_router(_runs_router(supervisor, settings, access, plan or _plan))
+    router.include_router(_streams_router(supervisor, access))
+    router.include_router(studies_router(settings, access))
+    router.include_router(texts_router(settings, access))
 
     @router.api_route("", methods=METHODS_OF_HTTP, include_in_schema=False)
     @router.api_route("/{path:path}", methods=METHODS_OF_HTTP, include_in_schema=False)
@@ -92,16 +99,29 @@ def _plan(recipe: Recipe, settings: Settings) -> Any:
     return plan(recipe, settings)
 
 
-def _offer_router(supervisor: Supervisor, settings: Settings, plan: Planner) -> APIRouter:
+def _offer_router(supervisor: Supervisor, settings: Settings, access: Access, plan: Planner) -> APIRouter:
     router = APIRouter(route_class=ApiRoute, tags=["offer"])
 
+    @router.get("/visitor")
+    def visitor(request: Request) -> dict[str, Any]:
+        """Who asks, as this host knows them."""
+        who = visitor_of(request)
+        public = not is_private(settings)
+        return {"name": who.owner, "role": who.role, "signed_in": who.signed_in, "public": public}
+
+    @router.head("/health", include_in_schema=False)
     @router.get("/health")
-    def health() -> dict[str, Any]:
+    def health(request: Request) -> dict[str, Any]:
         """Whether the app works, on what, and how busy it is."""
+        who = visitor_of(request)
+        devices = supervisor.devices()
+        if not access.everything(who):  # whose runs they are is nobody's business, nor what went wrong on the host
+            devices = [device | {"run": None if device["run"] is None else "busy"} for device in devices]
+        everything = access.everything(who)
         return {
             "version": sarqc.__version__,
-            "trouble": supervisor.trouble,
-            "devices": supervisor.devices(),
+            "trouble": supervisor.trouble if everything or not supervisor.trouble else "The operator is needed.",
+            "devices": devices,
             "runs": supervisor.store.counts(),
             "max_queued": settings.max_queued,
         }
@@ -131,29 +151,36 @@ def _offer_router(supervisor: Supervisor, settings: Settings, plan: Planner) -> 
         return json_body(request, Recipe.model_json_schema())
 
     @router.post("/plan")
-    def make_plan(document: Document) -> dict[str, Any]:
+    def make_plan(request: Request, document: Document) -> dict[str, Any]:
         """What a recipe would take and leave, without doing it. Refusals are errors."""
-        answer: dict[str, Any] = plan(Recipe.parse(document), settings).model_dump(mode="json")
+        who = visitor_of(request)
+        who.require("runner", "POST /api/plan")
+        recipe = admit(Recipe.parse(document), who, access, settings)
+        answer: dict[str, Any] = plan(recipe, settings).model_dump(mode="json")
         supervisor.expect()
         return answer
 
     return router
 
 
-def _runs_router(supervisor: Supervisor, settings: Settings, plan: Planner) -> APIRouter:
+def _runs_router(supervisor: Supervisor, settings: Settings, access: Access, plan: Planner) -> APIRouter:
     router = APIRouter(prefix="/runs", route_class=ApiRoute, tags=["runs"])
     store = supervisor.store
 
     @router.post("", status_code=201)
     def submit(request: Request, document: Document, lane: str = "batch") -> Response:
         """Queues a recipe, or each of a batch. Whatever can be refused is refused now: a queued run can work."""
+        who = visitor_of(request)
+        who.require("runner", "POST /api/runs")
         recipes = _recipes(document, settings)
+        access.check_queue(who, len(recipes))
         for name, recipe in recipes.items():
             try:
-                plan(recipe, settings)
+                recipes[name] = admit(recipe, who, access, settings)
+                plan(recipes[name], settings)
             except SarqcError as error:
                 raise (error.at(name) if name else error) from None
-        owner, is_new = _owner(request)
+        owner = who.owner
         if list(recipes) == [""]:
             run = supervisor.submit(recipes[""], owner, lane)
             answer = JSONResponse(run.to_json(), 201, headers={"Location": f"/api/runs/{run.id}"})
@@ -162,7 +189,7 @@ def _runs_router(supervisor: Supervisor, settings: Settings, plan: Planner) -> A
             runs = supervisor.submit_all(list(recipes.values()), owner, lane, batch)
             named = [{"name": name} | run.to_json() for name, run in zip(recipes, runs, strict=True)]
             answer = JSONResponse({"batch": batch, "runs": named}, 201)
-        return _known(answer, owner, is_new)
+        return answer
 
     @router.get("")
     def list_runs(
@@ -170,49 +197,67 @@ def _runs_router(supervisor: Supervisor, settings: Settings, plan: Planner) -> A
     ) -> Response:
         """Runs, newest first. ``next`` is the ``before`` of the following page, or null."""
         revision = store.revision()  # first: a change after it is told once more rather than never
-        runs = store.newest(limit + 1, before)
+        runs = access.newest(visitor_of(request), limit + 1, before)
         following = runs[limit - 1].id if len(runs) > limit else None
         document = {"runs": [run.to_json() for run in runs[:limit]], "revision": revision, "next": following}
         return json_body(request, document)
 
     @router.get("/{run_id}")
-    def get_run(run_id: str) -> dict[str, Any]:
+    def get_run(request: Request, run_id: str) -> dict[str, Any]:
         """One run, its exports, and who could load it in which format."""
-        run = store.get(run_id)
+        run = access.run(visitor_of(request), run_id)
         exported = [export.to_json() for export in store.exports(run_id)]
         return run.to_json() | {"exports": exported, "formats": exports.formats_of(run)}
 
     @router.delete("/{run_id}", status_code=204)
-    def delete_run(run_id: str) -> Response:
+    def delete_run(request: Request, run_id: str) -> Response:
         """Removes a run at rest with its study, log and exports. Finished layers stay: other runs may use them."""
+        access.own_run(visitor_of(request), run_id, f"DELETE run {run_id}")
+        access.links.revoke("run", run_id)
         supervisor.delete(run_id)
         return Response(status_code=204)
 
     @router.post("/{run_id}/cancel", response_model=None)
-    def cancel(run_id: str) -> RunDocument:
+    def cancel(request: Request, run_id: str) -> RunDocument:
         """Asks for the end of a run; what it finished is kept."""
+        access.own_run(visitor_of(request), run_id, f"cancel run {run_id}")
         return supervisor.cancel(run_id).to_json()
 
     @router.post("/{run_id}/continue", response_model=None)
-    def resume(run_id: str) -> RunDocument:
+    def resume(request: Request, run_id: str) -> RunDocument:
         """Queues a run again that was cancelled, interrupted or failed; it goes on from its finished layers."""
+        access.own_run(visitor_of(request), run_id, f"continue run {run_id}")
         return supervisor.resume(run_id).to_json()
 
     @router.post("/{run_id}/export")
     def export(request: Request, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
         """Queues the writing of a finished run's model to files; asking again gives the same export."""
-        parent = store.get(run_id)
+        who = visitor_of(request)
+        parent = access.own_run(who, run_id, f"export run {run_id}")
         exports.check_exportable(parent, checkpoint_format)
         planned = plan(Recipe.parse(parent.recipe), settings)
         size = planned.bytes_before if checkpoint_format == "plain" else planned.bytes_after
-        owner, is_new = _owner(request)
-        made, is_queued = supervisor.export(run_id, checkpoint_format, size or 0, owner)
+        made, is_queued = supervisor.export(run_id, checkpoint_format, size or 0, who.owner)
         headers = {"Location": f"/api/runs/{made.id}"}
-        return _known(JSONResponse(made.to_json(), 201 if is_queued else 200, headers=headers), owner, is_new)
+        return JSONResponse(made.to_json(), 201 if is_queued else 200, headers=headers)
+
+    @router.post("/{run_id}/link", status_code=201)
+    def make_link(request: Request, run_id: str) -> dict[str, str]:
+        """A new share link: whoever has it sees the run and its study, until the links of the run are ended."""
+        run = access.own_run(visitor_of(request), run_id, f"share run {run_id}")
+        return {"address": f"/share/{access.links.make('run', run.id, run.owner)}"}
+
+    @router.delete("/{run_id}/link", status_code=204)
+    def end_links(request: Request, run_id: str) -> Response:
+        """Ends all share links of a run."""
+        run = access.own_run(visitor_of(request), run_id, f"share run {run_id}")
+        access.links.revoke("run", run.id)
+        return Response(status_code=204)
 
     @router.get("/{run_id}/checkpoint")
-    def get_checkpoint(run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
+    def get_checkpoint(request: Request, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
         """The exported model as an uncompressed tar archive that unpacks into one folder."""
+        access.own_run(visitor_of(request), run_id, f"checkpoint of run {run_id}")
         folder = exports.finished_checkpoint(store, settings, run_id, checkpoint_format)
         length, parts = exports.tar_of(folder)
         headers = {
@@ -223,14 +268,15 @@ def _runs_router(supervisor: Supervisor, settings: Settings, plan: Planner) -> A
         return StreamingResponse(parts, media_type="application/x-tar", headers=headers)
 
     @router.get("/{run_id}/log", response_class=PlainTextResponse)
-    def get_log(run_id: str) -> str:
-        """The last part of what the worker printed; empty before it starts."""
-        return _tail(store.get(run_id), settings)
+    def get_log(request: Request, run_id: str) -> str:
+        """The last part of what the worker printed; empty before it starts. Paths of this host are left out of it."""
+        run = access.own_run(visitor_of(request), run_id, f"log of run {run_id}")
+        return without_paths(_tail(run, settings), settings)
 
     return router
 
 
-def _streams_router(supervisor: Supervisor) -> APIRouter:
+def _streams_router(supervisor: Supervisor, access: Access) -> APIRouter:
     router = APIRouter(route_class=ApiRoute, tags=["events"])
     store: Store = supervisor.store
 
@@ -247,6 +293,8 @@ def _streams_router(supervisor: Supervisor) -> APIRouter:
         A list has at most ``limit`` events; ``next`` is the ``after`` of the following ones, or null where there are
         none now. A browser that comes back to a run with nothing more to say gets 204, which tells it to stay away.
         """
+        who = visitor_of(request)
+        await run_in_threadpool(access.run, who, run_id)
         position = last_event_id if last_event_id is not None else after or 0
         accept = request.headers.get("accept", "")
         if "application/json" in accept and "text/event-stream" not in accept:
@@ -257,16 +305,18 @@ def _streams_router(supervisor: Supervisor) -> APIRouter:
         events, complete = await run_in_threadpool(store.tail, run_id, position, 1)
         if complete and not events:
             return Response(status_code=204)
-        stream = sse.run_events(store, supervisor.bell, run_id, position)
+        stream = sse.run_events(store, supervisor.bell, run_id, position, lambda: access.sees(who))
         return EventSourceResponse(stream, headers=STREAM_HEADERS)
 
     @router.get("/events")
-    async def all_events(after: After = None, last_event_id: LastEventId = None) -> Response:
-        """Changes of all runs from a revision on; without one, from now on."""
+    async def all_events(request: Request, after: After = None, last_event_id: LastEventId = None) -> Response:
+        """Changes of the runs that one may see, from a revision on; without one, from now on."""
+        who = visitor_of(request)
         position = last_event_id if last_event_id is not None else after
         if position is None:
             position = await run_in_threadpool(store.revision)
-        return EventSourceResponse(sse.run_changes(store, supervisor.bell, position), headers=STREAM_HEADERS)
+        stream = sse.run_changes(store, supervisor.bell, position, lambda: access.sees(who))
+        return EventSourceResponse(stream, headers=STREAM_HEADERS)
 
     return router
 
@@ -281,23 +331,6 @@ def _recipes(document: dict[str, Any], settings: Settings) -> dict[str, Recipe]:
             "Send smaller batches one after the other, or raise SARQC_MAX_QUEUED.",
         )
     return expanded(document)
-
-
-def _known(answer: JSONResponse, owner: str, is_new: bool) -> JSONResponse:
-    """The answer, with the cookie that keeps a name which was made up for this request."""
-    if is_new:
-        answer.set_cookie(OWNER_COOKIE, owner, max_age=31_536_000, httponly=True, samesite="strict")
-    return answer
-
-
-def _owner(request: Request) -> tuple[str, bool]:
-    """Who asks, and whether that name is one we have just made up. Raises ``Refused`` for a strange one."""
-    name = request.headers.get("x-sarqc-owner") or request.cookies.get(OWNER_COOKIE)
-    if name is None:
-        return f"guest-{secrets.token_hex(3)}", True
-    if not OWNER.fullmatch(name):
-        raise Refused("the owner's name is not one", "X-Sarqc-Owner", "Give up to 40 letters, digits, spaces, . @ + -.")
-    return name, False
 
 
 def _tail(run: Run, settings: Settings) -> str:

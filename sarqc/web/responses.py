@@ -27,7 +27,8 @@ BODY_BYTES = 65_536  # a recipe has a few hundred
 COMPRESS_FROM = 1024  # bytes; below that gzip gains nothing
 COMPRESS_LEVEL = 5
 RETRY_AFTER = "5"  # seconds, for what is busy now
-FOR_EVER = "public, max-age=31536000, immutable"
+FOR_EVER = "public, max-age=31536000, immutable"  # for what everybody gets
+FOR_EVER_MINE = "private, max-age=31536000, immutable"  # for what not everybody may see
 ASK_AGAIN = "no-cache"  # may be kept, but only used after asking whether it is still right
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from fastapi.concurrency import run_in_threadpool
@@ -17,7 +17,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from sarqc.errors import NotFound
 from sarqc.jobs.bell import ALL_RUNS, Bell
-from sarqc.jobs.run import Removed
+from sarqc.jobs.run import Removed, Run
 from sarqc.jobs.store import Store
 
 HEARTBEAT_SECONDS = 15.0
@@ -27,13 +27,23 @@ COALESCE_SECONDS = 0.05  # news within this time are one message: a storm of eve
 RECONNECT_MILLISECONDS = 2000
 
 
-async def run_events(store: Store, bell: Bell, run_id: str, after: int) -> AsyncIterator[bytes]:
-    """The events of a run after a sequence number, until it is at rest. ``id`` is the sequence number."""
+Sight = Callable[[Run], bool]
+
+
+async def run_events(
+    store: Store, bell: Bell, run_id: str, after: int, sight: Callable[[], Sight]
+) -> AsyncIterator[bytes]:
+    """The events of a run after a sequence number, until it is at rest. ``id`` is the sequence number.
+
+    ``sight`` says which runs the listener may see as of now: a link may be revoked while somebody listens.
+    """
     yield _first_line()
     with bell.listen(run_id) as news:
         while not bell.closed:
             news.clear()
             try:
+                if not await run_in_threadpool(lambda: sight()(store.get(run_id))):
+                    return
                 events, complete = await run_in_threadpool(store.tail, run_id, after, BATCH, BATCH_BYTES)
             except NotFound:  # deleted while somebody listens
                 return
@@ -46,18 +56,22 @@ async def run_events(store: Store, bell: Bell, run_id: str, after: int) -> Async
                 yield KEEPALIVE_COMMENT
 
 
-async def run_changes(store: Store, bell: Bell, after: int) -> AsyncIterator[bytes]:
-    """Each run and export as it is after a change, and each that was removed. ``id`` is the revision. Never ends."""
+async def run_changes(store: Store, bell: Bell, after: int, sight: Callable[[], Sight]) -> AsyncIterator[bytes]:
+    """Each run and export as it is after a change, and each that was removed. ``id`` is the revision. Never ends.
+
+    What the listener may not see is passed over; see ``run_events``.
+    """
     yield _first_line()
     with bell.listen(ALL_RUNS) as news:
         while not bell.closed:
             news.clear()
             changes = await run_in_threadpool(store.changed_since, after, BATCH)
+            seen = await run_in_threadpool(sight)
             for change in changes:
                 after = change.revision
                 if isinstance(change, Removed):
                     yield _message({"type": "removed", "id": change.id}, after)
-                else:
+                elif seen(change):
                     kind = "run" if change.parent is None else "export"
                     yield _message({"type": kind, "run": change.to_json()}, after)
             if len(changes) < BATCH and not await _ring(news):

@@ -21,52 +21,67 @@ from fastapi.responses import FileResponse, JSONResponse
 from starlette.background import BackgroundTask
 
 from sarqc.errors import Refused
-from sarqc.jobs.store import Store
 from sarqc.settings import Settings
 from sarqc.study.document import Study, array_files
-from sarqc.study.library import Library, summary_of
+from sarqc.study.library import summary_of
 from sarqc.study.tensors import FILE
-from sarqc.web.responses import ASK_AGAIN, FOR_EVER, ApiRoute, UploadRoute, json_body
+from sarqc.web.access import Access, visitor_of
+from sarqc.web.responses import ASK_AGAIN, FOR_EVER_MINE, ApiRoute, UploadRoute, json_body
 from sarqc.web.uploads import CHECKED_AT_ONCE, UNDER_WAY, clear_leftovers, store_upload, too_busy, too_large
 
 AT_MOST = 8  # studies in one comparison
 
 
-def studies_router(settings: Settings, store: Store) -> APIRouter:
+def studies_router(settings: Settings, access: Access) -> APIRouter:
     """The routes under ``/studies`` and ``/compare``."""
-    library = Library(settings, store.has)
+    library = access.library
     router = APIRouter(route_class=ApiRoute, tags=["studies"])
-    router.include_router(_upload_router(settings, library))
+    router.include_router(_upload_router(settings, access))
+
+    def opened(request: Request, study_id: str) -> Study:
+        return library.open(access.study(visitor_of(request), study_id))
 
     @router.get("/studies")
     def list_studies(request: Request) -> Response:
-        """Studies of this host and the shipped ones, newest first."""
-        return json_body(request, library.listing())
+        """Studies that one may see, newest first."""
+        who, listing = visitor_of(request), library.listing()
+        if access.everything(who):
+            return json_body(request, listing)
+        seen = [study for study in listing["studies"] if access.sees_study(who, study["id"])]
+        damaged = [study for study in listing["damaged"] if access.sees_study(who, study["id"])]
+        return json_body(request, {"studies": seen, "damaged": damaged})
 
     @router.get("/studies/{study_id}")
     def get_study(request: Request, study_id: str) -> Response:
         """A whole study.json, in the current schema."""
-        study = library.open(study_id)
+        study = opened(request, study_id)
         return json_body(request, study.model_dump(mode="json"))
 
     @router.delete("/studies/{study_id}", status_code=204)
-    def delete_study(study_id: str) -> Response:
-        """Removes a study that was uploaded or left by the command line."""
-        library.delete(study_id)
+    def delete_study(request: Request, study_id: str) -> Response:
+        """Removes a study that was uploaded or left by the command line; for its owner alone where others have it."""
+        who = visitor_of(request)
+        access.own_study(who, study_id, f"DELETE study {study_id}")
+        mine = None if access.everything(who) else who.owner
+        library.check_deletable(study_id)
+        if access.studies.remove(study_id, mine):
+            access.links.revoke("study", study_id)
+            library.delete(study_id)
         return Response(status_code=204)
 
     @router.get(f"/studies/{{study_id}}/{FILE}")
-    def get_arrays(study_id: str, v: str = "") -> Response:
+    def get_arrays(request: Request, study_id: str, v: str = "") -> Response:
         """All arrays as one safetensors file, or a range of its bytes. With the study's checksum as ``v`` the answer
         may be kept for ever."""
-        path = library.arrays(study_id)
-        is_current = bool(v) and v == library.open(study_id).checksum
-        return _bytes(path, FOR_EVER if is_current else ASK_AGAIN)
+        study = opened(request, study_id)
+        is_current = bool(v) and v == study.checksum
+        return _bytes(library.arrays(study_id), FOR_EVER_MINE if is_current else ASK_AGAIN)
 
     @router.get("/studies/{study_id}/arrays/{file}")
-    def get_former_array(study_id: str, file: str) -> Response:
+    def get_former_array(request: Request, study_id: str, file: str) -> Response:
         """The raw bytes of one array of a study from before version 4: little-endian, C order."""
-        return _bytes(library.former_array(study_id, file), FOR_EVER)
+        access.study(visitor_of(request), study_id)
+        return _bytes(library.former_array(study_id, file), FOR_EVER_MINE)
 
     @router.get("/studies/{study_id}/view")
     def get_view(
@@ -84,7 +99,7 @@ def studies_router(settings: Settings, store: Store) -> APIRouter:
         map of layers (none: the error on unseen text)."""
         from sarqc.figures import lab_view
 
-        study = library.open(study_id)
+        study = opened(request, study_id)
         view = lab_view(study, method=method, bits=bits, layer=layer, scale=scale, draw=draw, quantity=quantity)
         return json_body(request, view)
 
@@ -101,14 +116,14 @@ def studies_router(settings: Settings, store: Store) -> APIRouter:
         """The numbers behind a figure of the Lab at full precision, for every γ and λ of a line."""
         from sarqc.figures import figure_table
 
-        study = library.open(study_id)
+        study = opened(request, study_id)
         table = figure_table(study, figure, method=method, bits=bits, layer=layer, draw=draw)
         return json_body(request, table)
 
     @router.get("/studies/{study_id}/download")
-    def download(study_id: str) -> Response:
+    def download(request: Request, study_id: str) -> Response:
         """The study as a zip file that unpacks into a folder of its name."""
-        study = library.open(study_id)
+        study = opened(request, study_id)
         with tempfile.NamedTemporaryFile(suffix=".zip", delete=False) as file:
             archive = Path(file.name)
             try:
@@ -120,6 +135,20 @@ def studies_router(settings: Settings, store: Store) -> APIRouter:
             archive, media_type="application/zip", filename=f"{study_id}.zip", background=BackgroundTask(archive.unlink)
         )
 
+    @router.post("/studies/{study_id}/link", status_code=201)
+    def make_link(request: Request, study_id: str) -> dict[str, str]:
+        """A new share link: whoever has it sees the study, until the links of the study are ended."""
+        who = visitor_of(request)
+        access.own_study(who, study_id, f"share study {study_id}")
+        return {"address": f"/share/{access.links.make('study', study_id, who.owner)}"}
+
+    @router.delete("/studies/{study_id}/link", status_code=204)
+    def end_links(request: Request, study_id: str) -> Response:
+        """Ends all share links of a study."""
+        access.own_study(visitor_of(request), study_id, f"share study {study_id}")
+        access.links.revoke("study", study_id)
+        return Response(status_code=204)
+
     @router.get("/compare")
     def compare(request: Request, ids: str) -> Response:
         """Two or more studies side by side; ``ids`` are separated by commas."""
@@ -128,12 +157,13 @@ def studies_router(settings: Settings, store: Store) -> APIRouter:
         names = list(dict.fromkeys(part.strip() for part in ids.split(",") if part.strip()))
         if not 2 <= len(names) <= AT_MOST:
             raise Refused(f"{len(names)} studies can't be compared", "compare", f"Give 2 to {AT_MOST} different ids.")
-        return json_body(request, compare_view([library.open(name) for name in names]))
+        return json_body(request, compare_view([opened(request, name) for name in names]))
 
     return router
 
 
-def _upload_router(settings: Settings, library: Library) -> APIRouter:
+def _upload_router(settings: Settings, access: Access) -> APIRouter:
+    library = access.library
     router = APIRouter(route_class=UploadRoute, tags=["studies"])
     limit, root = int(settings.upload_mib * 2**20), settings.uploads_dir()
     clear_leftovers(root)
@@ -154,6 +184,9 @@ def _upload_router(settings: Settings, library: Library) -> APIRouter:
     @router.post("/studies", status_code=201)
     async def upload(request: Request) -> Response:
         """Takes the zip file of a download as the body. Nothing of it is kept unless all of it is right."""
+        who = visitor_of(request)
+        who.require("runner", "POST /api/studies")
+        await run_in_threadpool(access.studies.check_room, who.owner, settings.study_uploads_each)
         root.mkdir(parents=True, exist_ok=True)
         with place(), tempfile.NamedTemporaryFile(dir=root, prefix=".body-") as file:
             size = 0
@@ -166,6 +199,7 @@ def _upload_router(settings: Settings, library: Library) -> APIRouter:
             async with checks:
                 study_id, is_new = await run_in_threadpool(store_upload, Path(file.name), root, limit)
         study = await run_in_threadpool(library.open, study_id)
+        await run_in_threadpool(access.studies.add, study_id, who.owner, study.title, size)
         headers = {"Location": f"/api/studies/{study_id}"}
         return JSONResponse(summary_of(study, study_id, "uploaded"), 201 if is_new else 200, headers=headers)
 

@@ -12,6 +12,7 @@ from sarqc.errors import Refused
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.web.process import prepare_process
+from tests.jobs.conftest import settings_in
 
 
 class FakePlan(BaseModel):
@@ -31,13 +32,7 @@ def plan(recipe: Recipe, settings: Settings) -> FakePlan:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    settings = Settings(
-        state_dir=folder / "state",
-        assets_dir=folder / "assets",
-        device="cpu",
-        port=int(sys.argv[2]),
-        cancel_seconds=0.5,
-    )
+    settings = settings_in(folder, port=int(sys.argv[2]))
     open_files = prepare_process()
     app = create_app(settings, execute=f"tests.jobs.fake_runs:{sys.argv[3]}", plan=plan, with_pages=False)
     serve(app, settings, open_files)

@@ -109,7 +109,8 @@ def test_a_body_that_stops_arriving_is_an_error_of_the_request(
     app = create_app(settings, execute="tests.jobs.fake_runs:quick", with_pages=False)
     scope = {
         "type": "http", "method": "POST", "path": "/api/runs", "raw_path": b"/api/runs", "query_string": b"",
-        "headers": [(b"content-type", b"application/json")], "client": ("127.0.0.1", 1), "scheme": "http",
+        "headers": [(b"content-type", b"application/json"), (b"host", b"localhost")],
+        "client": ("127.0.0.1", 1), "scheme": "http",
         "server": ("127.0.0.1", 80), "root_path": "", "http_version": "1.1",
     }  # fmt: skip
     sent: list[Message] = []

@@ -26,6 +26,11 @@ from tests.jobs.fake_runs import recipe
 Serve = Callable[[str], App]
 
 
+def everything() -> sse.Sight:
+    """The sight of somebody from whom nothing is hidden."""
+    return lambda run: True
+
+
 def run_apart(work: Coroutine[Any, Any, Any]) -> Any:
     """What the work returns, in a thread of its own: in this one another test's event loop may still be running."""
     with ThreadPoolExecutor(1) as pool:
@@ -194,7 +199,10 @@ def collect(stream, count: int) -> list[bytes]:
 def test_heartbeat(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "HEARTBEAT_SECONDS", 0.02)
     run_id = store.create(recipe(), "ann").id
-    for stream in (sse.run_events(store, sse.Bell(), run_id, 0), sse.run_changes(store, sse.Bell(), store.revision())):
+    for stream in (
+        sse.run_events(store, sse.Bell(), run_id, 0, everything),
+        sse.run_changes(store, sse.Bell(), store.revision(), everything),
+    ):
         assert collect(stream, 3) == [b"retry: 2000\n\n", b": ping\n\n", b": ping\n\n"]
 
 
@@ -204,11 +212,11 @@ def test_stream_ends_when_the_run_is_deleted_or_the_app_ends(store: Store) -> No
 
     async def follow() -> list[bytes]:
         bell, got = sse.Bell(), []
-        stream = sse.run_changes(store, bell, store.revision())
+        stream = sse.run_changes(store, bell, store.revision(), everything)
         async for chunk in stream:
             got.append(chunk)
             asyncio.get_running_loop().call_later(0.02, bell.close)
-        async for chunk in sse.run_events(store, sse.Bell(), "deleted meanwhile", 0):
+        async for chunk in sse.run_events(store, sse.Bell(), "deleted meanwhile", 0, everything):
             got.append(chunk)
         return got
 
@@ -229,7 +237,7 @@ def test_bell_rings_from_any_thread_and_forgets_who_left(store: Store) -> None:
 
     async def follow() -> int:
         threading.Thread(target=work).start()
-        return sum([chunk.count(b"data:") async for chunk in sse.run_events(store, bell, run_id, 0)])
+        return sum([chunk.count(b"data:") async for chunk in sse.run_events(store, bell, run_id, 0, everything)])
 
     assert run_apart(follow()) == 21
     assert not bell._listeners
@@ -251,7 +259,7 @@ def test_a_listener_that_does_not_read_costs_little(store: Store, monkeypatch: p
         return events, complete
 
     monkeypatch.setattr(store, "tail", counted)
-    got = collect(sse.run_events(store, sse.Bell(), run_id, 0), 100)
+    got = collect(sse.run_events(store, sse.Bell(), run_id, 0, everything), 100)
     assert sum(chunk.count(b"data:") for chunk in got) == 41
     assert max(read) < 2 * sse.BATCH_BYTES
 
@@ -262,6 +270,6 @@ def test_changes_come_in_portions_without_a_gap(store: Store, monkeypatch: pytes
     for run_id in ids[:4]:
         store.cancel(run_id)
         store.delete(run_id)
-    chunks = collect(sse.run_changes(store, sse.Bell(), 0), 9)[1:]
+    chunks = collect(sse.run_changes(store, sse.Bell(), 0, everything), 9)[1:]
     numbers = [int(chunk.decode().split("id: ")[1].split()[0]) for chunk in chunks]
     assert numbers == sorted(change.revision for change in store.changed_since(0))

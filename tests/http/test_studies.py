@@ -157,7 +157,7 @@ def test_arrays_are_raw_and_for_ever(client: TestClient, settings: Settings, stu
     whole = client.get(path)
     assert whole.content == content
     for answer in (whole, part):
-        assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert answer.headers["cache-control"] == "private, max-age=31536000, immutable"
         assert answer.headers["content-type"] == "application/octet-stream"
         assert "content-encoding" not in answer.headers
     for other in ("", "?v=", f"?v={'0' * 64}"):
@@ -174,7 +174,7 @@ def test_arrays_of_former_versions(client: TestClient, settings: Settings, versi
     place = study.place(study.lines[0], name)
     answer = client.get(f"/api/studies/{version}/{place.file}?v={place.version}")
     assert answer.content == (former / "arrays" / ref.file).read_bytes()
-    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert answer.headers["cache-control"] == "private, max-age=31536000, immutable"
     assert client.get(f"/api/studies/{version}/study.safetensors").status_code == 404
     packed = client.get(f"/api/studies/{version}/download").content
     sent = client.post("/api/studies", content=packed, headers={"Content-Type": "application/zip"})

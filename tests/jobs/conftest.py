@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,9 +44,22 @@ def children_of(pid: int) -> list[int]:
     return [int(child) for task in tasks for child in (task / "children").read_text().split()]
 
 
+def settings_in(folder: Path, **others: Any) -> Settings:
+    """Settings of a host whose model and text exist as far as names go: the recipe of ``fake_runs`` names them."""
+    model, text = folder / "models" / "fake" / "config.json", folder / "texts" / "none.txt"
+    for path in (model, text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    given = {
+        "hosts": "testserver", "state_dir": folder / "state", "assets_dir": folder / "assets", "device": "cpu",
+        "cancel_seconds": 0.5, "model_dirs": str(folder / "models"), "text_dirs": str(folder / "texts"),
+    }  # fmt: skip
+    return Settings(**(given | others))
+
+
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(state_dir=tmp_path / "state", assets_dir=tmp_path / "assets", device="cpu", cancel_seconds=0.5)
+    return settings_in(tmp_path)
 
 
 @pytest.fixture

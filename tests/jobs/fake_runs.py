@@ -21,7 +21,7 @@ from sarqc.settings import Settings
 
 
 def recipe(layers: int = 3, **changes: object) -> Recipe:
-    return Recipe.parse({"model": "fake", "calibration": "none", "seed": layers, **changes})
+    return Recipe.parse({"model": "fake", "calibration": "none.txt", "seed": layers, **changes})
 
 
 warm = False
@@ -71,12 +71,12 @@ def slow(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
 
 
 def long_layer(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
-    """A pure-Python loop of a minute, with the clean-up that a real one has."""
+    """A pure-Python loop of an hour, with the clean-up that a real one has."""
     inside, cleaned = (settings.resolved_state_dir() / name for name in ("inside", "cleaned"))
     yield _begin(recipe, settings)
     try:
         inside.touch()
-        end, total = time.monotonic() + 60, 0
+        end, total = time.monotonic() + 3600, 0
         while time.monotonic() < end:
             try:
                 total += sum(range(1000))

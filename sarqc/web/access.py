@@ -1,0 +1,123 @@
+"""Who may see and change what.
+
+On a private host everybody may do everything. On a public one a run, with its study, exports and log, belongs to
+whoever has queued it; an uploaded study or text to whoever has brought it; studies that came with the app to everybody;
+those of the command line to the operator. A share link shows one run or one study until it is revoked. What a visitor
+may not see is not there for them: 404.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from fastapi import Request
+
+from sarqc.errors import Forbidden, NotFound, QueueFull
+from sarqc.jobs.links import Links
+from sarqc.jobs.run import Run
+from sarqc.jobs.store import Store
+from sarqc.jobs.uploads import Uploads
+from sarqc.settings import Settings
+from sarqc.study.library import Library
+from sarqc.web.profile import is_private
+from sarqc.web.visitor import Visitor
+
+
+def visitor_of(request: Request) -> Visitor:
+    """Who asks, as the gate has found out."""
+    visitor: Visitor = request.state.visitor
+    return visitor
+
+
+class Access:
+    """The rules, over the store of runs and the library of studies."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self.store, self.links = store, Links(store)
+        self.studies, self.texts = Uploads(store, "study"), Uploads(store, "text")
+        self.library = Library(settings, store.has)
+        self._private, self._each = is_private(settings), settings.max_queued_each
+
+    def everything(self, visitor: Visitor) -> bool:
+        """Whether nothing is hidden from a visitor."""
+        return self._private or visitor.role == "operator"
+
+    # Runs.
+
+    def sees(self, visitor: Visitor) -> Callable[[Run], bool]:
+        """Which runs a visitor may see, as of now."""
+        if self.everything(visitor):
+            return lambda run: True
+        shown = self._shown(visitor, "run")
+        return lambda run: run.owner == visitor.owner or run.id in shown or run.parent in shown
+
+    def run(self, visitor: Visitor, run_id: str) -> Run:
+        """A run that a visitor may see. Raises ``NotFound`` for any other."""
+        run = self.store.get(run_id)
+        if not self.sees(visitor)(run):
+            raise NotFound(f"there is no run “{run_id}”", "runs", "It may have been deleted; Runs lists what there is.")
+        return run
+
+    def own_run(self, visitor: Visitor, run_id: str, where: str) -> Run:
+        """A run that a visitor may change. Raises ``NotFound``, or ``Forbidden`` for one that is only shown to them."""
+        visitor.require("runner", where)
+        run = self.run(visitor, run_id)
+        if not self.everything(visitor) and run.owner != visitor.owner:
+            raise Forbidden("the run belongs to somebody else", where, "Submit its recipe as a run of your own.")
+        return run
+
+    def newest(self, visitor: Visitor, limit: int, before: str | None) -> list[Run]:
+        """The runs that a visitor may see, newest first."""
+        if self.everything(visitor):
+            return self.store.newest(limit, before)
+        return self.store.newest(limit, before, of=visitor.owner, also=self._shown(visitor, "run"))
+
+    def check_queue(self, visitor: Visitor, more: int) -> None:
+        """Raises ``QueueFull`` where one person would have more runs waiting than anybody may."""
+        if self._private:
+            return
+        waiting = self.store.waiting_of(visitor.owner)
+        if waiting + more > self._each:
+            raise QueueFull(
+                f"{waiting} of your runs are waiting, and anybody may have {self._each}", "queue",
+                "Wait until some have started, or cancel some.",
+            )  # fmt: skip
+
+    # Studies.
+
+    def sees_study(self, visitor: Visitor, study_id: str) -> bool:
+        """Whether a visitor may see a study. Raises ``NotFound`` where there is none."""
+        folder = self.library.folder(study_id)
+        origin = self.library.origin(folder)
+        if origin == "shipped" or self.everything(visitor):
+            return True
+        if study_id in self._shown(visitor, "study"):
+            return True
+        if origin == "run":
+            return self.sees(visitor)(self.store.get(study_id))
+        return origin == "uploaded" and visitor.owner in self.studies.owners(study_id)
+
+    def study(self, visitor: Visitor, study_id: str) -> str:
+        """The id of a study that a visitor may see. Raises ``NotFound`` for any other."""
+        if not self.sees_study(visitor, study_id):
+            raise NotFound(f"there is no study “{study_id}”", "studies", "GET /api/studies lists what there is.")
+        return study_id
+
+    def own_study(self, visitor: Visitor, study_id: str, where: str) -> str:
+        """The id of a study that a visitor may share or remove. Raises as ``own_run``."""
+        visitor.require("runner", where)
+        self.study(visitor, study_id)
+        owns = visitor.owner in self.studies.owners(study_id)
+        if self.store.has(study_id):
+            owns = self.store.get(study_id).owner == visitor.owner
+        if not owns and not self.everything(visitor):
+            raise Forbidden("the study belongs to somebody else", where, "Only its owner may do this.")
+        return study_id
+
+    def _shown(self, visitor: Visitor, kind: str) -> frozenset[str]:
+        return frozenset(link.target for link in self.links.behind(visitor.links) if link.kind == kind)
+
+
+def only_seen(ids: Iterable[str], access: Access, visitor: Visitor) -> list[str]:
+    """Those of the studies that a visitor may see."""
+    return [study_id for study_id in ids if access.sees_study(visitor, study_id)]

@@ -1,0 +1,78 @@
+"""What a recipe may name when it comes over the network. The command line may name any path.
+
+Models: those of the app, folders below SARQC_MODEL_DIRS, models of the Hub. Texts: named ones, .txt files of
+SARQC_TEXT_DIRS, texts that were uploaded. On a public host no path at all, of the Hub only what the operator lists
+with a revision, and of the uploads only one's own.
+"""
+
+from __future__ import annotations
+
+from sarqc.calibration import corpora
+from sarqc.calibration.uploaded_texts import UPLOADED
+from sarqc.errors import Forbidden, NotFound
+from sarqc.files import path_of, shortened
+from sarqc.models import catalogue
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from sarqc.web.access import Access
+from sarqc.web.profile import is_private
+from sarqc.web.visitor import Visitor
+
+
+def admit(recipe: Recipe, visitor: Visitor, access: Access, settings: Settings) -> Recipe:
+    """The recipe as it may be run for a visitor. Raises ``NotFound`` or ``Forbidden`` for what it may not name."""
+    private = is_private(settings)
+    revision = _model(recipe, settings, private=private)
+    for text in (recipe.calibration, recipe.test):
+        if text:
+            _text(text, visitor, access, settings, private=private)
+    return recipe if revision == recipe.revision else recipe.model_copy(update={"revision": revision})
+
+
+def _model(recipe: Recipe, settings: Settings, *, private: bool) -> str | None:
+    """The revision that is taken."""
+    name = recipe.model
+    if name in catalogue.embedded_models(settings) or name in catalogue.declared_folders(settings):
+        return recipe.revision
+    if private and _is_below(name, settings.model_dirs):
+        return recipe.revision
+    if not catalogue.is_hub_name(name) or path_of(name) is not None:
+        raise NotFound(
+            f"there is no model “{shortened(name)}”", "model",
+            "Give a model of this host by its name, or one of the Hub like owner/name; the operator may add folders "
+            "to SARQC_MODEL_DIRS.",
+        )  # fmt: skip
+    if private:
+        return recipe.revision
+    allowed = [entry.strip() for entry in settings.hub_models.split(",") if entry.strip()]
+    pinned = {name: commit for name, _, commit in (entry.partition("@") for entry in allowed)}
+    if "*" in pinned:
+        return recipe.revision
+    if name not in pinned or recipe.revision not in (None, pinned[name]):
+        listed = ", ".join(sorted(pinned)) or "none"
+        raise Forbidden(
+            f"“{name}” is no model of the Hub that this host fetches, in that revision", "model",
+            f"Of the Hub it fetches {listed}; the operator may add to SARQC_HUB_MODELS.",
+        )  # fmt: skip
+    return pinned[name] or recipe.revision
+
+
+def _text(name: str, visitor: Visitor, access: Access, settings: Settings, *, private: bool) -> None:
+    if corpora.is_named(name, settings):
+        return
+    if UPLOADED.fullmatch(name):
+        owners = access.texts.owners(name)
+        if visitor.owner in owners or (owners and access.everything(visitor)):
+            return
+    elif private and _is_below(name, settings.text_dirs):
+        return
+    raise NotFound(
+        f"there is no text “{shortened(name)}”", "text",
+        "Give a named text or one that you have uploaded; the operator may add folders to SARQC_TEXT_DIRS.",
+    )  # fmt: skip
+
+
+def _is_below(name: str, folders: str) -> bool:
+    """Whether a path leads, all links followed, into one of the folders of a setting."""
+    path, roots = path_of(name), [path_of(part) for part in folders.split(":") if part]
+    return path is not None and any(path != root and path.is_relative_to(root) for root in roots if root is not None)

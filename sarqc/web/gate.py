@@ -1,0 +1,124 @@
+"""The door: every request passes here first. Plain ASGI, so that streams stay streams.
+
+It turns away requests under a foreign host name, writes to Gradio's own routes (no page here needs one), floods from
+one address, and whoever has to sign in first; and it tells the routes behind it who asks, in ``request.state.visitor``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import SlidingWindowCounterRateLimiter
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from sarqc.errors import Misdirected, NotAllowed, NotSignedIn, SarqcError, TooMany
+from sarqc.settings import Settings
+from sarqc.web.identity import Identity
+from sarqc.web.profile import host_is_ours, is_private
+from sarqc.web.responses import error_response
+from sarqc.web.visitor import COOKIE, GUEST, Cookies, Visitor, new_guest
+
+READS = ("GET", "HEAD", "OPTIONS")
+OURS = ("/api/", "/sign-in", "/sign-out")  # where something may be written
+OPEN = ("/assets/", "/sign-in", "/share/", "/healthz", "/favicon.ico")  # for whoever has not signed in
+UNUSED = ("/gradio_api/dev/", "/gradio_api/upload", "/gradio_api/proxy", "/gradio_api/file", "/login", "/logout")
+FORWARDED = ("x-forwarded-", "forwarded")
+
+
+class Gate:
+    """Wraps the whole app. ``identity`` tells who asks."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, identity: Identity, cookies: Cookies) -> None:
+        self._settings, self._identity, self._cookies = settings, identity, cookies
+        self._private = is_private(settings)
+        self._proxies = {part.strip() for part in settings.proxy_addresses.split(",") if part.strip()}
+        self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
+        self._limit = RateLimitItemPerMinute(settings.requests_per_minute)
+        self._app = app
+        self._behind_proxy: Any = ProxyHeadersMiddleware(self._enter, trusted_hosts=sorted(self._proxies))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # nothing here speaks WebSocket
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        peer = (scope.get("client") or ("", 0))[0]
+        scope.setdefault("state", {})["from_proxy"] = peer in self._proxies
+        if peer in self._proxies:
+            await self._behind_proxy(scope, receive, send)
+            return
+        kept = [pair for pair in scope["headers"] if not pair[0].decode("latin-1").lower().startswith(FORWARDED)]
+        await self._enter({**scope, "headers": kept}, receive, send)
+
+    async def _enter(self, scope: Any, receive: Any, send: Any) -> None:
+        headers, path = Headers(scope=scope), scope["path"]
+        address = (scope.get("client") or ("", 0))[0]
+        try:
+            self._check(scope["method"], path, headers, address)
+            visitor = await self._visitor(headers, address, from_proxy=scope["state"]["from_proxy"])
+            if visitor is None and not path.startswith(OPEN):
+                raise NotSignedIn("you have not signed in", f"{scope['method']} {path}", "Sign in at /sign-in.")
+        except SarqcError as error:
+            await self._refusal(error, scope, headers)(scope, receive, send)
+            return
+        scope["state"]["visitor"] = visitor
+        cookie = self._new_cookie(scope, headers, visitor)
+
+        async def send_on(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                answer = MutableHeaders(scope=message)
+                for name in [name for name in answer if name.startswith("access-control-")]:
+                    del answer[name]  # no other site may read anything here, whatever Gradio thinks
+                given = any(value.startswith(f"{COOKIE}=") for value in answer.getlist("set-cookie"))
+                if cookie and not given:
+                    answer.append("set-cookie", cookie)
+            await send(message)
+
+        await self._app(scope, receive, send_on)
+
+    def _check(self, method: str, path: str, headers: Headers, address: str) -> None:
+        where = f"{method} {path}"[:200]
+        if not host_is_ours(headers.get("host", ""), self._settings):
+            raise Misdirected(
+                "this app has another name", "Host", "Use its own address; the operator may add names to SARQC_HOSTS."
+            )
+        if path.startswith(UNUSED) or (method not in READS and not path.startswith(OURS)):
+            raise NotAllowed("nothing here takes this", where, "GET /api/openapi.json lists the routes.")
+        if not self._private and not self._limiter.hit(self._limit, address):
+            raise TooMany("too many requests have come from this address", where, "Wait a minute.")
+
+    async def _visitor(self, headers: Headers, address: str, *, from_proxy: bool) -> Visitor | None:
+        if self._private:
+            return self._identity.of(headers, address, from_proxy=from_proxy)
+        return await run_in_threadpool(self._identity.of, headers, address, from_proxy=from_proxy)
+
+    def _new_cookie(self, scope: Scope, headers: Headers, visitor: Visitor | None) -> str | None:
+        """A name for a browser that has none, and for a program that writes something as a guest."""
+        if visitor is None or self._cookies.of(headers) is not None:
+            return None
+        is_guest = visitor.owner.startswith(GUEST)
+        if _is_page(scope, headers) and (is_guest or self._private):
+            return self._cookies.header(scope["scheme"], visitor.owner if is_guest else new_guest())
+        if is_guest and scope["method"] not in READS:
+            return self._cookies.header(scope["scheme"], visitor.owner)
+        return None
+
+    def _refusal(self, error: SarqcError, scope: Scope, headers: Headers) -> Response:
+        if isinstance(error, NotSignedIn) and _is_page(scope, headers):
+            query = scope["query_string"].decode("latin-1")
+            wanted = scope["path"] + (f"?{query}" if query else "")
+            return RedirectResponse(f"/sign-in?to={quote(wanted)}", 303)
+        return error_response(error)
+
+
+def _is_page(scope: Scope, headers: Headers) -> bool:
+    return scope["method"] == "GET" and "text/html" in headers.get("accept", "")

@@ -1,0 +1,78 @@
+"""The two profiles of a host. Private: whoever is on this machine may do everything. Public: all other settings.
+
+A host that others can reach is public, and does not start before somebody has decided who may come in.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+from sarqc.errors import Refused
+from sarqc.settings import Settings
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+SHORTEST_TOKEN = 16  # characters
+
+
+def is_private(settings: Settings) -> bool:
+    """Whether only this machine is served."""
+    return settings.access == "private"
+
+
+def check_profile(settings: Settings) -> None:
+    """Returns when the settings say who may come in. Raises ``Refused`` with the setting that is missing."""
+    if is_private(settings):
+        if not _is_loopback(settings.host):
+            raise Refused(
+                f"other machines can reach {settings.host}, and nobody has decided who may come in",
+                "SARQC_ACCESS",
+                "Set it to open, token, users, proxy or huggingface, or SARQC_HOST to 127.0.0.1.",
+            )
+        return
+    if not settings.hosts.strip():
+        raise Refused(
+            "the names of this host are not known, so that a page of another name could speak for a person",
+            "SARQC_HOSTS",
+            "Set it to the names under which people reach the app, separated by commas; * means any.",
+        )
+    missing = {
+        "open": (settings.strangers == "none", "SARQC_STRANGERS", "viewer or runner"),
+        "token": (len(_secret(settings)) < SHORTEST_TOKEN, "SARQC_ACCESS_TOKEN", "16 random characters or more"),
+        "users": (settings.users_file is None or not settings.users_file.is_file(), "SARQC_USERS_FILE",
+                  "the file that python -m sarqc user writes"),
+        "proxy": (not (settings.proxy_header and settings.proxy_addresses), "SARQC_PROXY_HEADER, SARQC_PROXY_ADDRESSES",
+                  "the header with the name of a person, and the addresses that may send it"),
+        "huggingface": (not (settings.oauth_client_id and settings.oauth_client_secret), "SARQC_OAUTH_CLIENT_ID",
+                        "the app's id at Hugging Face, and SARQC_OAUTH_CLIENT_SECRET to its secret"),
+    }  # fmt: skip
+    lacking, setting, remedy = missing.get(settings.access, (False, "", ""))
+    if lacking:
+        raise Refused(f"access is {settings.access}, and this setting is missing", setting, f"Set it to {remedy}.")
+
+
+def host_is_ours(header: str, settings: Settings) -> bool:
+    """Whether a Host header names this machine or a name that the operator gave."""
+    name = host_name(header)
+    ours = {part.strip().lower() for part in settings.hosts.split(",") if part.strip()}
+    return name in LOOPBACK or name in ours or "*" in ours
+
+
+def host_name(authority: str) -> str:
+    """A host without its port, in lower case, an IPv6 address without its brackets."""
+    text = authority.strip().lower()
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text.partition(":")[0].removesuffix(".")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _secret(settings: Settings) -> str:
+    return settings.access_token.get_secret_value() if settings.access_token else ""

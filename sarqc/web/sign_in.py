@@ -1,0 +1,181 @@
+"""Signing in and out, and following a share link: small pages of their own, beside Gradio's."""
+
+from __future__ import annotations
+
+import secrets
+from html import escape
+from typing import Annotated
+from urllib.parse import quote, urlsplit
+
+from fastapi import APIRouter, Form, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from itsdangerous import BadSignature
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import SlidingWindowCounterRateLimiter
+from starlette.datastructures import URL
+
+from sarqc.errors import NotFound, SarqcError, Unreachable
+from sarqc.jobs.links import Links
+from sarqc.settings import Settings
+from sarqc.web.identity import Identity, proof_of
+from sarqc.web.responses import ApiRoute, refuse_other_sites
+from sarqc.web.static import assets_root
+from sarqc.web.users import NAME, user_of
+from sarqc.web.visitor import GUEST, LINKS_AT_MOST, Cookies, new_guest
+
+TRIES = RateLimitItemPerMinute(10)  # of signing in, from one address
+STATE_SECONDS = 600  # for the way to another site and back
+
+Field = Annotated[str, Form(max_length=512)]
+
+_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>sarqc: {title}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="robots" content="noindex">
+<link rel="stylesheet" href="{assets}/css/base.css"></head>
+<body><main class="sign-in"><h1>{title}</h1>{said}{body}</main></body></html>"""
+_FORM = """<form method="post" action="/sign-in"><input type="hidden" name="to" value="{to}">{fields}
+<button type="submit" class="button primary">Sign in</button></form>"""
+_NAME = '<label>Name <input name="name" autocomplete="username" required></label>'
+_PASSWORD = '<label>{word} <input name="password" type="password" autocomplete="current-password" required></label>'
+
+
+def sign_in_router(settings: Settings, identity: Identity, cookies: Cookies, links: Links) -> APIRouter:
+    """The routes ``/sign-in``, ``/sign-out`` and ``/share/{secret}``."""
+    router = APIRouter(include_in_schema=False, route_class=ApiRoute)
+    limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
+
+    def page(title: str, body: str, said: str = "", status: int = 200) -> HTMLResponse:
+        words = f'<p class="problem" role="alert">{escape(said)}</p>' if said else ""
+        text = _PAGE.format(title=escape(title), said=words, body=body, assets=assets_root(settings.assets_dir))
+        return HTMLResponse(text, status, headers={"Cache-Control": "no-store"})
+
+    def form(to: str, said: str = "", status: int = 200) -> HTMLResponse:
+        match settings.access:
+            case "token":
+                body = _FORM.format(to=escape(to), fields=_PASSWORD.format(word="Token"))
+            case "users":
+                body = _FORM.format(to=escape(to), fields=_NAME + _PASSWORD.format(word="Password"))
+            case "huggingface":
+                body = f'<p><a href="/sign-in/huggingface?to={quote(to)}">Sign in with Hugging Face</a></p>'
+            case "proxy":
+                body = "<p>The site in front of this app signs people in. Open this app by way of it.</p>"
+            case _:
+                body = '<p>Nobody has to sign in here. <a href="/">To the Lab</a></p>'
+        return page("Sign in", body, said, status)
+
+    def welcome(request: Request, to: str, owner: str, proof: str) -> Response:
+        said = cookies.of(request.headers) or {}
+        answer = RedirectResponse(_inside(to), 303)
+        kept = frozenset(map(str, said.get("links", ())))
+        answer.headers.append("set-cookie", cookies.header(request.url.scheme, owner, kept, proof))
+        return answer
+
+    @router.get("/sign-in")
+    def ask(to: str = "/") -> Response:
+        return form(_inside(to))
+
+    @router.post("/sign-in")
+    async def check(request: Request, password: Field = "", name: Field = "", to: Field = "/") -> Response:
+        refuse_other_sites(request)
+        if not limiter.hit(TRIES, request.client.host if request.client else ""):
+            return form(_inside(to), "Too many tries from this address. Wait a minute.", 429)
+        if settings.access == "token" and identity.is_token(password):
+            return welcome(request, to, new_guest(), identity.token_proof())
+        if settings.access == "users":
+            user = await run_in_threadpool(user_of, identity.users(), name, password)
+            if user is not None:
+                return welcome(request, to, user.name, proof_of(user.digest))
+        return form(_inside(to), "That is not right.", 403)
+
+    @router.get("/sign-in/huggingface")
+    def leave(request: Request, to: str = "/") -> Response:
+        client, verifier = _client(settings, request), secrets.token_urlsafe(48)
+        state = cookies.sign({"to": _inside(to), "verifier": proof_of(verifier)})
+        address, _ = client.create_authorization_url(
+            f"{settings.openid_provider_url}/oauth/authorize", state=state, code_verifier=verifier
+        )
+        answer = RedirectResponse(address, 303)
+        answer.set_cookie("sarqc_verifier", verifier, max_age=STATE_SECONDS, httponly=True, samesite="lax",
+                          secure=request.url.scheme == "https")  # fmt: skip
+        return answer
+
+    @router.get("/sign-in/callback")
+    async def come_back(request: Request, state: str = "", code: str = "") -> Response:
+        verifier = request.cookies.get("sarqc_verifier", "")
+        try:
+            said = cookies.signed(state, STATE_SECONDS)
+        except BadSignature:
+            said = {}
+        if not verifier or said.get("verifier") != proof_of(verifier):
+            return form("/", "Signing in took too long, or was begun elsewhere. Try again.", 403)
+        try:
+            name = await _name_at_provider(settings, request, code, verifier)
+        except SarqcError as error:
+            return form("/", str(error), error.http_status)
+        return welcome(request, str(said["to"]), name, "huggingface")
+
+    @router.post("/sign-out")
+    def sign_out(request: Request) -> Response:
+        refuse_other_sites(request)
+        answer = RedirectResponse("/", 303)
+        answer.headers.append("set-cookie", cookies.header(request.url.scheme, new_guest()))
+        return answer
+
+    @router.get("/share/{secret}")
+    def follow(request: Request, secret: str) -> Response:
+        """Opens what a share link shows; the browser keeps the link, so that the page can ask for its parts."""
+        try:
+            link = links.opened(secret)
+        except NotFound as error:
+            return page("This link", f"<p>{escape(error.remedy)}</p>", f"{error.what}.".capitalize(), 404)
+        said = cookies.of(request.headers) or {}
+        kept = [one for one in map(str, said.get("links", ())) if one != secret][: LINKS_AT_MOST - 1]
+        target = f"/calibrate?run={quote(link.target)}" if link.kind == "run" else f"/?study={quote(link.target)}"
+        answer = RedirectResponse(target, 303, headers={"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"})
+        owner, proof = str(said.get("owner") or new_guest()), str(said.get("proof", ""))
+        answer.headers.append(
+            "set-cookie", cookies.header(request.url.scheme, owner, frozenset([secret, *kept]), proof)
+        )
+        return answer
+
+    return router
+
+
+def _inside(to: str) -> str:
+    """An address within this app; the first page for any other."""
+    parts = urlsplit(to)
+    is_inside = to.startswith("/") and not to.startswith(("//", "/\\")) and not parts.netloc and to.isprintable()
+    return to if is_inside else "/"
+
+
+def _client(settings: Settings, request: Request):  # type: ignore[no-untyped-def]  # Authlib has no types
+    from authlib.integrations.httpx_client import AsyncOAuth2Client
+
+    names = [name.strip() for name in settings.hosts.split(",") if name.strip() and name.strip() != "*"]
+    base = f"https://{names[0]}" if names and request.url.hostname in names else str(URL(str(request.base_url)))
+    secret = settings.oauth_client_secret
+    return AsyncOAuth2Client(
+        settings.oauth_client_id, secret.get_secret_value() if secret else None, scope="openid profile",
+        redirect_uri=f"{base.rstrip('/')}/sign-in/callback", code_challenge_method="S256", timeout=settings.hub_timeout,
+    )  # fmt: skip
+
+
+async def _name_at_provider(settings: Settings, request: Request, code: str, verifier: str) -> str:
+    """The name of the person behind a code. Raises ``Unreachable`` where the provider does not say it."""
+    import httpx
+    from authlib.common.errors import AuthlibBaseError
+
+    provider = settings.openid_provider_url
+    try:
+        async with _client(settings, request) as client:
+            await client.fetch_token(f"{provider}/oauth/token", code=code, code_verifier=verifier)
+            answer = await client.get(f"{provider}/oauth/userinfo")
+            name = str(answer.raise_for_status().json().get("preferred_username", ""))
+    except (AuthlibBaseError, httpx.HTTPError, ValueError) as error:
+        raise Unreachable(
+            f"Hugging Face did not sign you in ({type(error).__name__})", "sign in", "Try again."
+        ) from None
+    if not NAME.fullmatch(name) or name.startswith(GUEST):
+        raise Unreachable("Hugging Face gave no name that can be used here", "sign in", "Ask the operator.")
+    return name

@@ -1,0 +1,77 @@
+"""The users of a host: a text file with a line for each, ``name:role:salt:hash``, the hash by scrypt."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from sarqc.errors import Refused
+from sarqc.web.visitor import GUEST, Role
+
+NAME = re.compile(r"[\w.@+-]{1,64}")
+SHORTEST = 8  # characters of a password
+_COST = {"n": 2**14, "r": 8, "p": 1}  # scrypt: 16 MiB and some 50 ms for each guess
+
+
+@dataclass(frozen=True)
+class User:
+    """A line of the file."""
+
+    name: str
+    role: Role
+    salt: str
+    digest: str
+
+    def knows(self, password: str) -> bool:
+        """Whether a password is this user's."""
+        return hmac.compare_digest(_digest(password, self.salt), self.digest)
+
+
+def read_users(path: Path) -> dict[str, User]:
+    """All users by name. Raises ``Refused`` for a line that is not as above."""
+    users: dict[str, User] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, role, salt, digest, *more = [*line.strip().split(":"), "", "", ""]
+        if not NAME.fullmatch(name) or role not in get_args(Role) or not salt or not digest or any(more):
+            raise Refused(
+                "the line is not name:role:salt:hash", f"users file, line {number}", "Write it with sarqc user."
+            )
+        users[name] = User(name, role, salt, digest)  # type: ignore[arg-type]
+    return users
+
+
+def user_of(users: dict[str, User], name: str, password: str) -> User | None:
+    """The user of a name and a password; a name that is not there takes as long as a wrong password."""
+    user = users.get(name, User(name, "viewer", "0" * 32, ""))
+    return user if user.knows(password) and name in users else None
+
+
+def write_user(path: Path, name: str, role: Role, password: str) -> None:
+    """Adds a user, or gives one another role and password.
+
+    Raises ``Refused`` for a name or a password that won't do.
+    """
+    if not NAME.fullmatch(name) or name.startswith(GUEST):
+        raise Refused(f"“{name}” can't be a name", "user", "Take up to 64 letters, digits and . @ + -")
+    if len(password) < SHORTEST:
+        raise Refused(f"the password has {len(password)} characters", f"user {name}", f"Take {SHORTEST} or more.")
+    users = read_users(path) if path.is_file() else {}
+    salt = secrets.token_hex(16)
+    users[name] = User(name, role, salt, _digest(password, salt))
+    lines = "".join(f"{user.name}:{user.role}:{user.salt}:{user.digest}\n" for user in users.values())
+    partial = path.with_name(f"{path.name}.partial")
+    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write(lines)
+    partial.replace(path)
+
+
+def _digest(password: str, salt: str) -> str:
+    return hashlib.scrypt(password.encode(), salt=bytes.fromhex(salt), **_COST).hex()

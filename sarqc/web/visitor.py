@@ -1,0 +1,97 @@
+"""Who asks: a name that the server gives or has checked, a role, and what share links have opened.
+
+A name is never what a request claims. A browser keeps it in a cookie that is signed with a secret of this host.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from http.cookies import SimpleCookie
+from pathlib import Path
+from typing import Any, Literal
+
+from itsdangerous import BadSignature, URLSafeTimedSerializer
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+
+from sarqc.errors import Forbidden
+from sarqc.settings import Settings
+
+Role = Literal["viewer", "runner", "operator"]
+RANK: dict[Role, int] = {"viewer": 0, "runner": 1, "operator": 2}
+COOKIE = "sarqc_visitor"
+COOKIE_SECONDS = 90 * 24 * 3600
+LINKS_AT_MOST = 16  # share links that one browser remembers
+GUEST = "guest-"  # what names begin with that nobody has chosen; people can't have such a name
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Who asks, as far as the server knows."""
+
+    owner: str  # what runs, studies and texts are kept under
+    role: Role
+    address: str  # of the browser or program, behind a trusted proxy as that says
+    links: frozenset[str] = frozenset()  # secrets of share links that were followed
+    signed_in: bool = False
+
+    def require(self, role: Role, where: str) -> None:
+        """Raises ``Forbidden`` for somebody of a lower role."""
+        if RANK[self.role] < RANK[role]:
+            remedy = f"{'Ask' if self.signed_in else 'Sign in, or ask'} the operator of this host."
+            raise Forbidden(f"a {self.role} may not do this, a {role} may", where, remedy)
+
+
+def new_guest() -> str:
+    """A name for a browser that has none."""
+    return GUEST + secrets.token_hex(5)
+
+
+class Cookies:
+    """Signs and reads the cookie. The secret is a file in the state folder, made at the first start."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._serializer = URLSafeTimedSerializer(_secret(settings.resolved_state_dir() / "secret"), salt="visitor")
+        self._framed = "http" in settings.frame_ancestors  # the pages live in a frame of another site
+
+    def header(self, scheme: str, owner: str, links: frozenset[str] = frozenset(), proof: str = "") -> str:
+        """The ``Set-Cookie`` header. ``proof``: what must still be true of a person who has signed in."""
+        value = self._serializer.dumps({"owner": owner, "links": sorted(links), "proof": proof})
+        cookie: SimpleCookie = SimpleCookie()
+        cookie[COOKIE] = value
+        morsel = cookie[COOKIE]
+        morsel["path"], morsel["httponly"], morsel["max-age"] = "/", True, COOKIE_SECONDS
+        morsel["samesite"] = "None" if self._framed else "Lax"
+        morsel["secure"] = scheme == "https" or self._framed
+        return morsel.OutputString() + ("; Partitioned" if self._framed else "")
+
+    def sign(self, document: dict[str, Any]) -> str:
+        """A document that only this host can have written."""
+        return self._serializer.dumps(document)
+
+    def signed(self, text: str, seconds: int) -> dict[str, Any]:
+        """What ``sign`` was given, not longer ago than that. Raises ``itsdangerous.BadSignature``."""
+        document: dict[str, Any] = self._serializer.loads(text, max_age=seconds)
+        return document
+
+    def of(self, headers: Headers) -> dict[str, Any] | None:
+        """What the cookie of a request says; None for none, an old one, or one that this host has not signed."""
+        value = cookie_parser(headers.get("cookie", "")).get(COOKIE)
+        if not value:
+            return None
+        try:
+            return self.signed(value, COOKIE_SECONDS)
+        except BadSignature:
+            return None
+
+
+def _secret(path: Path) -> bytes:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(32))
+    return path.read_bytes()

@@ -1,0 +1,386 @@
+"""Who may come in, and what they may see and change: each test does what somebody would do who wants more."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi.testclient import TestClient
+
+from app import create_app
+from sarqc.errors import Refused
+from sarqc.jobs.run import State
+from sarqc.web.gate import Gate
+from sarqc.web.identity import Identity
+from sarqc.web.users import read_users, write_user
+from sarqc.web.visitor import Cookies, Visitor
+from tests.http.conftest import write_study
+from tests.http.fake_app import plan
+from tests.jobs.conftest import settings_in, until, until_state
+from tests.jobs.fake_runs import recipe
+
+TOKEN = "a-token-of-24-characters"
+HTML = {"Accept": "text/html"}
+Door = Callable[..., TestClient]
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Iterator[Door]:
+    """Opens an app with the given settings; further calls give further browsers of the same app."""
+    opened: list[TestClient] = []
+    apps: list[Any] = []
+
+    def browser(**given: Any) -> TestClient:
+        if not apps:
+            settings = settings_in(tmp_path, **given)
+            apps.append(create_app(settings, execute="tests.jobs.fake_runs:quick", plan=plan, with_pages=False))
+            opened.append(TestClient(apps[0], raise_server_exceptions=False, follow_redirects=False))
+            return opened[0].__enter__()
+        return TestClient(apps[0], raise_server_exceptions=False, follow_redirects=False)
+
+    yield browser
+    if opened:
+        opened[0].__exit__(None, None, None)
+
+
+def error_of(answer: httpx.Response, status: int) -> dict[str, str]:
+    assert answer.status_code == status, answer.text
+    error: dict[str, str] = answer.json()["error"]
+    assert set(error) == {"kind", "what", "where", "remedy"}
+    return error
+
+
+def submitted(client: TestClient, **changes: Any) -> dict[str, Any]:
+    answer = client.post("/api/runs", json=recipe().to_json() | changes)
+    assert answer.status_code == 201, answer.text
+    run: dict[str, Any] = answer.json()
+    return run
+
+
+# The decision.
+
+
+@pytest.mark.parametrize(
+    ("given", "setting"),
+    [
+        ({"host": "0.0.0.0"}, "SARQC_ACCESS"),
+        ({"host": "192.168.1.7"}, "SARQC_ACCESS"),
+        ({"access": "open", "hosts": "demo.example"}, "SARQC_STRANGERS"),
+        ({"access": "open", "strangers": "viewer", "hosts": ""}, "SARQC_HOSTS"),
+        ({"access": "token"}, "SARQC_ACCESS_TOKEN"),
+        ({"access": "token", "access_token": "short"}, "SARQC_ACCESS_TOKEN"),
+        ({"access": "users"}, "SARQC_USERS_FILE"),
+        ({"access": "proxy"}, "SARQC_PROXY_HEADER"),
+        ({"access": "huggingface"}, "SARQC_OAUTH_CLIENT_ID"),
+    ],
+)
+def test_a_host_that_others_can_reach_does_not_start_undecided(tmp_path: Path, given: dict, setting: str) -> None:
+    with pytest.raises(Refused) as refused:
+        create_app(settings_in(tmp_path, **given), with_pages=False)
+    assert setting in refused.value.where
+    assert not (tmp_path / "state").exists()  # nothing was begun
+
+
+# Names of the host.
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:7860", "127.0.0.1.evil.example", "", "[::2]:7860"])
+def test_a_foreign_host_name_is_not_answered(door: Door, host: str) -> None:
+    client = door()
+    for method, path in (("GET", "/api/runs"), ("POST", "/api/runs"), ("GET", "/"), ("GET", "/gradio_api/info")):
+        assert error_of(client.request(method, path, headers={"Host": host}), 421)["kind"] == "misdirected"
+
+
+@pytest.mark.parametrize("host", ["localhost:7860", "127.0.0.1", "[::1]:7860", "LOCALHOST", "testserver."])
+def test_the_names_of_this_machine_are(door: Door, host: str) -> None:
+    assert door().get("/api/health", headers={"Host": host}).status_code == 200
+
+
+def test_nothing_of_gradio_can_be_written_to(door: Door) -> None:
+    client = door()
+    for path in ("/gradio_api/upload", "/gradio_api/queue/join", "/gradio_api/run/predict", "/login", "/", "/x"):
+        for method in ("POST", "PUT", "DELETE", "PATCH", "TRACE"):
+            error_of(client.request(method, path, files={"files": b"x"}), 405)
+
+
+def test_no_other_site_may_read(door: Door) -> None:
+    answer = door().get("/api/health", headers={"Origin": "https://evil.example"})
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+# Files of the host.
+
+
+@pytest.mark.parametrize("access", ["private", "open"])
+def test_files_of_the_host_can_not_be_named(door: Door, tmp_path: Path, access: str) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("db_password = correct-horse\n" * 9)
+    client = door(access=access, strangers="runner" if access == "open" else "none")
+    shutil.copytree(tmp_path / "models", tmp_path / "elsewhere")
+    (tmp_path / "texts" / "way-out").symlink_to(secret)
+    names = [
+        str(secret),
+        "/etc/passwd",
+        "/proc/self/environ",
+        "~/.bashrc",
+        "~nosuchuser/x",
+        f"{tmp_path}/texts/way-out",
+    ]
+    names += [f"{tmp_path}/texts/../secret.txt", "file:///etc/passwd", "x" * 300, "text-" + "0" * 24, "way-out"]
+    for name in names:
+        for field in ("calibration", "test"):
+            for path in ("/api/plan", "/api/runs"):
+                error = error_of(client.post(path, json=recipe().to_json() | {field: name}), 404)
+                assert error["kind"] == "not_found"
+    for name in [str(tmp_path / "elsewhere" / "fake"), "/", "/root", f"{tmp_path}/models/../elsewhere/fake", "~"]:
+        error_of(client.post("/api/plan", json=recipe().to_json() | {"model": name}), 404)
+    assert client.get("/api/runs").json()["runs"] == []
+
+
+def test_declared_files_go_by_name_and_on_a_private_host_by_path(door: Door, tmp_path: Path) -> None:
+    client = door()
+    by_path = {"model": str(tmp_path / "models" / "fake"), "test": str(tmp_path / "texts" / "none.txt")}
+    for changes in ({}, by_path):
+        assert client.post("/api/plan", json=recipe().to_json() | changes).status_code == 200
+
+
+def test_on_a_public_host_no_path_and_of_the_hub_only_what_is_listed(door: Door, tmp_path: Path) -> None:
+    client = door(access="open", strangers="runner", hub_models="good/model@abc123")
+    assert client.post("/api/plan", json=recipe().to_json()).status_code == 200
+    error_of(client.post("/api/plan", json=recipe().to_json() | {"model": str(tmp_path / "models" / "fake")}), 404)
+    for changes in ({"model": "other/model"}, {"model": "good/model", "revision": "main"}):
+        assert "good/model" in error_of(client.post("/api/plan", json=recipe().to_json() | changes), 403)["remedy"]
+    run = submitted(client, model="good/model")
+    assert run["recipe"]["revision"] == "abc123"
+
+
+# Who is who.
+
+
+def test_guests_see_and_change_their_own(door: Door) -> None:
+    alice = door(access="open", strangers="runner")
+    bob = door()
+    run = submitted(alice)
+    until(lambda: alice.get(f"/api/runs/{run['id']}").json()["state"] == "finished")
+    assert [found["id"] for found in alice.get("/api/runs").json()["runs"]] == [run["id"]]
+    assert bob.get("/api/runs").json()["runs"] == []
+    one = f"/api/runs/{run['id']}"
+    for method, path in [
+        ("GET", one), ("DELETE", one), ("POST", f"{one}/cancel"), ("POST", f"{one}/continue"), ("GET", f"{one}/log"),
+        ("POST", f"{one}/export"), ("GET", f"{one}/checkpoint"), ("GET", f"{one}/events"), ("POST", f"{one}/link"),
+        ("GET", f"/api/studies/{run['id']}"), ("GET", f"/api/studies/{run['id']}/download"),
+        ("GET", f"/api/studies/{run['id']}/study.safetensors"), ("DELETE", f"/api/studies/{run['id']}"),
+        ("GET", f"/api/studies/{run['id']}/view"), ("GET", f"/api/compare?ids={run['id']},x"),
+        ("POST", f"/api/studies/{run['id']}/link"),
+    ]:  # fmt: skip
+        error_of(bob.request(method, path), 404)
+    stolen = bob.get(one, headers={"X-Sarqc-Owner": run["owner"]})
+    error_of(stolen, 404)
+    assert alice.get(one).status_code == 200
+
+
+def test_changes_of_others_are_not_told(door: Door) -> None:
+    alice, bob = door(access="open", strangers="runner"), door()
+    run = submitted(alice)
+    until(lambda: alice.get(f"/api/runs/{run['id']}").json()["state"] == "finished")
+    access = bob.app.state.access
+    for client, sees in ((alice, True), (bob, False)):
+        assert access.sees(visitor(client))(access.store.get(run["id"])) is sees
+
+
+def visitor(client: TestClient) -> Visitor:
+    who = client.get("/api/visitor").json()
+    return Visitor(who["name"], who["role"], "testclient")
+
+
+def test_a_link_shows_one_run_until_it_is_revoked(door: Door) -> None:
+    alice, bob = door(access="open", strangers="runner"), door()
+    run, other = submitted(alice), submitted(alice)
+    one = f"/api/runs/{run['id']}"
+    until(lambda: alice.get(one).json()["state"] == "finished")
+    address = alice.post(f"{one}/link").json()["address"]
+    assert error_of(bob.get(one), 404)
+    opened = bob.get(address, headers=HTML)
+    assert opened.status_code == 303
+    assert opened.headers["location"] == f"/calibrate?run={run['id']}"
+    assert bob.get(one).json()["id"] == run["id"]
+    assert bob.get(f"/api/studies/{run['id']}").status_code == 422  # a fake run leaves no whole study: it was looked at
+    assert [found["id"] for found in bob.get("/api/runs").json()["runs"]] == [run["id"]]
+    error_of(bob.get(f"/api/runs/{other['id']}"), 404)
+    for method, path in (("DELETE", one), ("POST", f"{one}/link"), ("POST", f"{one}/export"), ("GET", f"{one}/log")):
+        error_of(bob.request(method, path), 403)  # seen is not owned
+    assert alice.delete(f"{one}/link").status_code == 204
+    error_of(bob.get(one), 404)
+    assert door().get(address, headers=HTML).status_code == 404
+    assert door().get("/share/" + "A" * 32, headers=HTML).status_code == 404
+
+
+def test_the_token(door: Door) -> None:
+    client = door(access="token", access_token=TOKEN)
+    assert error_of(client.get("/api/runs"), 401)["kind"] == "not_signed_in"
+    turned = client.get("/runs?state=failed", headers=HTML)
+    assert (turned.status_code, turned.headers["location"]) == (303, "/sign-in?to=/runs%3Fstate%3Dfailed")
+    error_of(client.get("/api/runs", headers={"Authorization": "Bearer wrong"}), 401)
+    assert client.get("/api/runs", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+    assert client.post("/sign-in", data={"password": "wrong"}).status_code == 403
+    entered = client.post("/sign-in", data={"password": TOKEN, "to": "/runs"})
+    assert (entered.status_code, entered.headers["location"]) == (303, "/runs")
+    assert submitted(client)["owner"].startswith("guest-")
+    assert client.get("/api/visitor").json()["role"] == "runner"
+
+
+@pytest.mark.parametrize(
+    "to", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "/\n"]
+)
+def test_signing_in_never_leads_away(door: Door, to: str) -> None:
+    client = door(access="token", access_token=TOKEN)
+    assert client.post("/sign-in", data={"password": TOKEN, "to": to}).headers["location"] == "/"
+
+
+def test_tries_are_counted(door: Door) -> None:
+    client = door(access="token", access_token=TOKEN)
+    codes = [client.post("/sign-in", data={"password": "wrong"}).status_code for _ in range(12)]
+    assert codes[:10] == [403] * 10
+    assert codes[-1] == 429
+
+
+def test_users_and_their_roles(door: Door, tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    for name, role in (("ann", "runner"), ("vera", "viewer"), ("olga", "operator")):
+        write_user(users, name, role, f"password of {name}")
+    assert "password" not in users.read_text()
+    assert users.stat().st_mode & 0o077 == 0
+    client = door(access="users", users_file=users)
+
+    def basic(name: str, password: str | None = None) -> dict[str, str]:
+        both = f"{name}:{password or f'password of {name}'}"
+        return {"Authorization": f"Basic {base64.b64encode(both.encode()).decode()}"}
+
+    body = json.dumps(recipe().to_json())
+    for headers, status in (
+        ({}, 401), (basic("ann", "wrong"), 401), (basic("nobody"), 401), (basic("vera"), 403), (basic("ann"), 201),
+    ):  # fmt: skip
+        headers = headers | {"Content-Type": "application/json"}
+        assert client.post("/api/runs", content=body, headers=headers).status_code == status
+    (run,) = client.get("/api/runs", headers=basic("olga")).json()["runs"]
+    assert run["owner"] == "ann"
+    assert client.get("/api/runs", headers=basic("vera")).json()["runs"] == []
+    assert client.post("/sign-in", data={"name": "olga", "password": "password of olga"}).status_code == 303
+    assert client.get("/api/visitor").json() == {"name": "olga", "role": "operator", "signed_in": True, "public": True}
+    write_user(users, "olga", "operator", "another password")  # ends what was signed in with the old one
+    error_of(client.get("/api/runs"), 401)
+
+
+def test_a_users_file_is_read_line_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "users"
+    path.write_text("# people\n\nann:king:aa:bb\n")
+    with pytest.raises(Refused, match="line 3"):
+        read_users(path)
+
+
+def test_only_the_proxy_may_say_who_somebody_is(door: Door) -> None:
+    client = door(access="proxy", proxy_header="X-Remote-User", proxy_addresses="10.0.0.9", operators="olga")
+    error_of(client.get("/api/runs", headers={"X-Remote-User": "olga"}), 401)  # the test client is no proxy
+    behind = TestClient(client.app, client=("10.0.0.9", 1234), raise_server_exceptions=False, follow_redirects=False)
+    who = behind.get("/api/visitor", headers={"X-Remote-User": "olga", "X-Forwarded-For": "8.8.8.8"}).json()
+    assert (who["name"], who["role"]) == ("olga", "operator")
+    assert behind.get("/api/visitor", headers={"X-Remote-User": "ann"}).json()["role"] == "runner"
+    for name in ("", "guest-1234567890", "a b<script>"):
+        error_of(behind.get("/api/visitor", headers={"X-Remote-User": name}), 401)
+
+
+def test_forwarded_names_are_believed_from_the_proxy_alone(door: Door) -> None:
+    forged = {"X-Forwarded-For": "8.8.8.8", "X-Forwarded-Host": "evil.example", "Forwarded": "host=evil.example"}
+    seen: list[httpx.Headers] = []
+
+    async def behind(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(httpx.Headers(scope["headers"]))
+
+    app = door().app
+    settings, access = app.state.supervisor.settings, app.state.access
+    cookies = Cookies(settings)
+    gate = Gate(behind, settings, Identity(settings, cookies, access.links), cookies)
+    TestClient(gate, raise_server_exceptions=False).get("/", headers=forged)
+    assert not [name for name in seen[0] if name.startswith(("x-forwarded", "forwarded"))]
+
+
+# Limits.
+
+
+def test_a_person_has_a_share_of_the_queue(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice, bob = door(access="open", strangers="runner", max_queued_each=2), door()
+    monkeypatch.setattr(alice.app.state.supervisor, "_start_due", lambda: None)
+    for _ in range(2):
+        submitted(alice)
+    assert "2 of your runs" in error_of(alice.post("/api/runs", json=recipe().to_json()), 429)["what"]
+    submitted(bob)
+
+
+def test_requests_of_an_address_are_counted(door: Door) -> None:
+    client = door(access="open", strangers="viewer", requests_per_minute=5)
+    codes = [client.get("/api/health").status_code for _ in range(12)]
+    assert codes[0] == 200
+    assert codes[-1] == 429
+
+
+# Texts.
+
+
+def test_a_text_is_its_owners(door: Door, tmp_path: Path) -> None:
+    alice, bob = door(access="open", strangers="runner", text_uploads_each=2), door()
+    made = alice.post("/api/texts?title=Notes", content=b"some words of mine\n")
+    assert made.status_code == 201, made.text
+    name = made.json()["name"]
+    assert alice.get("/api/texts").json()["texts"][0]["title"] == "Notes"
+    assert bob.get("/api/texts").json()["texts"] == []
+    assert alice.post("/api/plan", json=recipe().to_json() | {"test": name}).status_code == 200
+    error_of(bob.post("/api/plan", json=recipe().to_json() | {"test": name}), 404)
+    error_of(bob.delete(f"/api/texts/{name}"), 404)
+    assert bob.post("/api/texts", content=b"some words of mine\n").json()["name"] == name
+    assert alice.delete(f"/api/texts/{name}").status_code == 204
+    assert list((tmp_path / "state" / "text-uploads").glob("*"))  # bob's is there
+    assert bob.delete(f"/api/texts/{name}").status_code == 204
+    assert not list((tmp_path / "state" / "text-uploads").glob("*"))
+    for content, status in ((b"\xff\xfe", 422), (b"  \n", 422), (b"", 422)):
+        error_of(alice.post("/api/texts", content=content), status)
+    for number in range(2):
+        assert alice.post("/api/texts", content=f"text {number}".encode()).status_code == 201
+    error_of(alice.post("/api/texts", content=b"one more"), 507)
+
+
+def test_a_text_has_a_size(door: Door) -> None:
+    client = door(text_mib=0.001)
+    error_of(client.post("/api/texts", content=b"x" * 2000), 413)
+
+
+# Studies.
+
+
+def test_studies_of_the_command_line_are_the_operators(door: Door, tmp_path: Path) -> None:
+    stranger = door(access="open", strangers="runner")
+    write_study(tmp_path / "state" / "studies", "by-hand")
+    write_study(tmp_path / "assets" / "studies", "shipped")
+    assert [study["id"] for study in stranger.get("/api/studies").json()["studies"]] == ["shipped"]
+    error_of(stranger.get("/api/studies/by-hand"), 404)
+    assert stranger.get("/api/studies/shipped").status_code == 200
+
+
+def test_paths_of_the_host_stay_out_of_a_log(door: Door, tmp_path: Path) -> None:
+    client = door()
+    run = submitted(client)
+    until_state(client.app.state.supervisor.store, run["id"], State.FINISHED)
+    log = tmp_path / "state" / "logs" / f"{run['id']}.log"
+    log.write_text(
+        f'File "{tmp_path}/state/x.py", line 3\nread /root/.cache/huggingface/hub/models--a and /etc/passwd\n'
+    )
+    said = client.get(f"/api/runs/{run['id']}/log").text
+    assert str(tmp_path) not in said
+    assert "/root" not in said
+    assert "/etc" not in said
+    assert "<state>/x.py" in said
