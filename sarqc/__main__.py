@@ -276,6 +276,23 @@ def serve() -> None:
 
 
 @app.command()
+def user(
+    name: str,
+    role: Annotated[str, typer.Option(help="viewer, runner or operator.")] = "runner",
+    file: Annotated[Path | None, typer.Option(help="The users file; SARQC_USERS_FILE if it is not given.")] = None,
+) -> None:
+    """Add a user of the web app, or give one another password and role. The password is asked for."""
+    from sarqc.web.users import role_named, write_user
+
+    path = file or read_settings().users_file
+    if path is None:
+        raise Refused("there is no users file", "SARQC_USERS_FILE", "Set it, or give --file.")
+    chosen = role_named(role)
+    write_user(path.expanduser(), name, chosen, typer.prompt("Password", hide_input=True, confirmation_prompt=True))
+    typer.echo(f"{name} is a {chosen}.")
+
+
+@app.command()
 def doctor() -> None:
     """Say what this host has: devices, folders, settings."""
     from sarqc.models.catalogue import embedded_models

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Each package or module, and all that it may import of the others. Whatever is not listed is a stranger.
 GROUND = {"sarqc.errors", "sarqc.documents", "sarqc.plain", "sarqc.settings", "sarqc.events", "sarqc.artefacts"}
 GROUND |= {"sarqc.recipe", "sarqc.files", "sarqc.file_hashes", "sarqc.file_modes", "sarqc.yaml_file"}
+GROUND |= {"sarqc.host_paths"}
 TREE: dict[str, set[str]] = {
     "sarqc.errors": set(),
     "sarqc.documents": set(),
@@ -23,6 +24,7 @@ TREE: dict[str, set[str]] = {
     "sarqc.events": {"sarqc.errors", "sarqc.documents"},
     "sarqc.artefacts": {"sarqc.errors"},
     "sarqc.file_modes": set(),
+    "sarqc.host_paths": {"sarqc.settings"},
     "sarqc.file_hashes": set(),
     "sarqc.yaml_file": {"sarqc.errors"},
     "sarqc.quantization": {"sarqc.errors"},
@@ -43,7 +45,8 @@ TREE: dict[str, set[str]] = {
     | {"sarqc.calibration.corpora", "sarqc.calibration.uploaded_texts", "sarqc.engine.plan", "sarqc.jobs"},
     "sarqc.terminal": {"sarqc.errors", "sarqc.documents", "sarqc.events"},
     "sarqc.__main__": GROUND
-    | {"sarqc.quantization", "sarqc.models", "sarqc.export", "sarqc.study", "sarqc.engine", "sarqc.terminal"},
+    | {"sarqc.quantization", "sarqc.models", "sarqc.export", "sarqc.study", "sarqc.engine", "sarqc.terminal"}
+    | {"sarqc.web.users"},
     "pages": GROUND | {"sarqc.quantization", "sarqc.web"},
     "app": GROUND | {"sarqc.jobs", "sarqc.web", "pages"},
 }

@@ -368,3 +368,40 @@ def test_a_batch_is_its_runs(flags: list[str], tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert "group_size=32" in json.loads(refused.stdout)["error"]["where"]  # 48 channels: the first is refused already
     assert not (tmp_path / "other").exists()
+
+
+def test_a_user_of_the_web_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
+
+    from sarqc.web.users import read_users, user_of
+
+    path = tmp_path / "users"
+    said = CliRunner().invoke(
+        command_line.app, ["user", "ann", "--role", "operator", "--file", str(path)], input="a good password\n" * 2
+    )
+    assert said.exit_code == 0, said.output
+    assert "a good password" not in said.output
+    users = read_users(path)
+    assert users["ann"].role == "operator"
+    assert user_of(users, "ann", "a good password") is not None
+    assert user_of(users, "ann", "a bad password") is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "password"),
+    [
+        (["ann", "--role", "king"], "a good password"),
+        (["guest-1"], "a good password"),
+        (["ann"], "short"),
+        (["a b"], "long enough"),
+    ],
+)
+def test_users_that_are_refused(arguments: list[str], password: str, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from sarqc.errors import Refused
+
+    path = tmp_path / "users"
+    said = CliRunner().invoke(command_line.app, ["user", *arguments, "--file", str(path)], input=f"{password}\n" * 2)
+    assert isinstance(said.exception, Refused)
+    assert not path.exists()

@@ -29,7 +29,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sarqc.errors import SarqcError, disk_full, is_disk_full
-from sarqc.events import Cancelled, Event, Failed, Finished, Started, Warned
+from sarqc.events import Cancelled, Event, Failed, Finished, Saved, Started, Warned
+from sarqc.host_paths import without_paths
 from sarqc.jobs.checkpoint_files import note_files
 from sarqc.plain import plain
 from sarqc.recipe import Recipe
@@ -138,7 +139,7 @@ def main() -> None:
 
 def _unexpected(error: Exception) -> dict[str, str]:
     """The parts of an error that is nobody's refusal."""
-    what = f"{type(error).__name__}: {error}"[:500]
+    what = without_paths(f"{type(error).__name__}: {error}"[:500], Settings())
     return SarqcError(what, "worker", "The log of this run has the details.").to_json()
 
 
@@ -154,6 +155,8 @@ def _run(function: Execute | ImportError, job: dict[str, Any], channel: Channel,
         for event in events:
             if isinstance(event, Finished) and job["checkpoint"] is not None:
                 note_files(Path(job["checkpoint"]))
+            if isinstance(event, Saved):  # where on this host is nobody's business on a page
+                event = Saved(event.what, Path(event.path).name)
             channel.send(event)
             _note(event)
             finished = finished or isinstance(event, Finished)

@@ -42,6 +42,7 @@ from fastapi.sse import EventSourceResponse
 
 import sarqc
 from sarqc.errors import NotFound, QueueFull, SarqcError
+from sarqc.host_paths import without_paths
 from sarqc.jobs import exports
 from sarqc.jobs.run import Run, RunDocument
 from sarqc.jobs.store import Store
@@ -54,7 +55,7 @@ from sarqc.web import streams as sse
 from sarqc.web.access import Access, visitor_of
 from sarqc.web.admission import admit
 from sarqc.web.browser_contract import method_facts
-from sarqc.web.paths import without_paths
+from sarqc.web.planning import Planning
 from sarqc.web.profile import is_private
 from sarqc.web.responses import ApiRoute, json_body, refuse_other_sites
 from sarqc.web.studies_api import studies_router
@@ -78,8 +79,9 @@ EventLimit = Annotated[int, Query(ge=1, le=EVENTS)]
 def api_router(supervisor: Supervisor, settings: Settings, access: Access, *, plan: Planner | None = None) -> APIRouter:
     """All routes. ``plan`` stands in for ``sarqc.engine.plan.plan`` in tests."""
     router = APIRouter(prefix="/api", route_class=ApiRoute, dependencies=[Depends(refuse_other_sites)])
-    router.include_router(_offer_router(supervisor, settings, access, plan or _plan))
-    router.include_router(_runs_router(supervisor, settings, access, plan or _plan))
+    planning = Planning()
+    router.include_router(_offer_router(supervisor, settings, access, planning, plan or _plan))
+    router.include_router(_runs_router(supervisor, settings, access, planning, plan or _plan))
     router.include_router(_streams_router(supervisor, access))
     router.include_router(studies_router(settings, access))
     router.include_router(texts_router(settings, access))
@@ -99,7 +101,9 @@ def _plan(recipe: Recipe, settings: Settings) -> Any:
     return plan(recipe, settings)
 
 
-def _offer_router(supervisor: Supervisor, settings: Settings, access: Access, plan: Planner) -> APIRouter:
+def _offer_router(
+    supervisor: Supervisor, settings: Settings, access: Access, planning: Planning, plan: Planner
+) -> APIRouter:
     router = APIRouter(route_class=ApiRoute, tags=["offer"])
 
     @router.get("/visitor")
@@ -151,45 +155,52 @@ def _offer_router(supervisor: Supervisor, settings: Settings, access: Access, pl
         return json_body(request, Recipe.model_json_schema())
 
     @router.post("/plan")
-    def make_plan(request: Request, document: Document) -> dict[str, Any]:
+    async def make_plan(request: Request, document: Document) -> dict[str, Any]:
         """What a recipe would take and leave, without doing it. Refusals are errors."""
         who = visitor_of(request)
         who.require("runner", "POST /api/plan")
-        recipe = admit(Recipe.parse(document), who, access, settings)
-        answer: dict[str, Any] = plan(recipe, settings).model_dump(mode="json")
-        supervisor.expect()
-        return answer
+
+        def made() -> dict[str, Any]:
+            recipe = admit(Recipe.parse(document), who, access, settings)
+            answer: dict[str, Any] = plan(recipe, settings).model_dump(mode="json")
+            supervisor.expect()
+            return answer
+
+        return await planning.run(made)
 
     return router
 
 
-def _runs_router(supervisor: Supervisor, settings: Settings, access: Access, plan: Planner) -> APIRouter:
+def _runs_router(
+    supervisor: Supervisor, settings: Settings, access: Access, planning: Planning, plan: Planner
+) -> APIRouter:
     router = APIRouter(prefix="/runs", route_class=ApiRoute, tags=["runs"])
     store = supervisor.store
 
     @router.post("", status_code=201)
-    def submit(request: Request, document: Document, lane: str = "batch") -> Response:
+    async def submit(request: Request, document: Document, lane: str = "batch") -> Response:
         """Queues a recipe, or each of a batch. Whatever can be refused is refused now: a queued run can work."""
         who = visitor_of(request)
         who.require("runner", "POST /api/runs")
-        recipes = _recipes(document, settings)
-        access.check_queue(who, len(recipes))
-        for name, recipe in recipes.items():
-            try:
-                recipes[name] = admit(recipe, who, access, settings)
-                plan(recipes[name], settings)
-            except SarqcError as error:
-                raise (error.at(name) if name else error) from None
-        owner = who.owner
-        if list(recipes) == [""]:
-            run = supervisor.submit(recipes[""], owner, lane)
-            answer = JSONResponse(run.to_json(), 201, headers={"Location": f"/api/runs/{run.id}"})
-        else:
+
+        def queued() -> Response:
+            recipes = _recipes(document, settings)
+            access.check_queue(who, len(recipes))
+            for name, recipe in recipes.items():
+                try:
+                    recipes[name] = admit(recipe, who, access, settings)
+                    plan(recipes[name], settings)
+                except SarqcError as error:
+                    raise (error.at(name) if name else error) from None
+            if list(recipes) == [""]:
+                run = supervisor.submit(recipes[""], who.owner, lane)
+                return JSONResponse(run.to_json(), 201, headers={"Location": f"/api/runs/{run.id}"})
             batch = f"batch-{secrets.token_hex(3)}"
-            runs = supervisor.submit_all(list(recipes.values()), owner, lane, batch)
+            runs = supervisor.submit_all(list(recipes.values()), who.owner, lane, batch)
             named = [{"name": name} | run.to_json() for name, run in zip(recipes, runs, strict=True)]
-            answer = JSONResponse({"batch": batch, "runs": named}, 201)
-        return answer
+            return JSONResponse({"batch": batch, "runs": named}, 201)
+
+        return await planning.run(queued)
 
     @router.get("")
     def list_runs(
@@ -230,16 +241,20 @@ def _runs_router(supervisor: Supervisor, settings: Settings, access: Access, pla
         return supervisor.resume(run_id).to_json()
 
     @router.post("/{run_id}/export")
-    def export(request: Request, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
+    async def export(request: Request, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
         """Queues the writing of a finished run's model to files; asking again gives the same export."""
         who = visitor_of(request)
-        parent = access.own_run(who, run_id, f"export run {run_id}")
-        exports.check_exportable(parent, checkpoint_format)
-        planned = plan(Recipe.parse(parent.recipe), settings)
-        size = planned.bytes_before if checkpoint_format == "plain" else planned.bytes_after
-        made, is_queued = supervisor.export(run_id, checkpoint_format, size or 0, who.owner)
-        headers = {"Location": f"/api/runs/{made.id}"}
-        return JSONResponse(made.to_json(), 201 if is_queued else 200, headers=headers)
+
+        def queued() -> Response:
+            parent = access.own_run(who, run_id, f"export run {run_id}")
+            exports.check_exportable(parent, checkpoint_format)
+            planned = plan(Recipe.parse(parent.recipe), settings)
+            size = planned.bytes_before if checkpoint_format == "plain" else planned.bytes_after
+            made, is_queued = supervisor.export(run_id, checkpoint_format, size or 0, who.owner)
+            headers = {"Location": f"/api/runs/{made.id}"}
+            return JSONResponse(made.to_json(), 201 if is_queued else 200, headers=headers)
+
+        return await planning.run(queued)
 
     @router.post("/{run_id}/link", status_code=201)
     def make_link(request: Request, run_id: str) -> dict[str, str]:

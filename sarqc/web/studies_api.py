@@ -8,6 +8,7 @@ same.
 from __future__ import annotations
 
 import asyncio
+import logging
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -28,6 +29,8 @@ from sarqc.study.tensors import FILE
 from sarqc.web.access import Access, visitor_of
 from sarqc.web.responses import ASK_AGAIN, FOR_EVER_MINE, ApiRoute, UploadRoute, json_body
 from sarqc.web.uploads import CHECKED_AT_ONCE, UNDER_WAY, clear_leftovers, store_upload, too_busy, too_large
+
+audit = logging.getLogger("sarqc.audit")  # who did what that can't be undone
 
 AT_MOST = 8  # studies in one comparison
 
@@ -64,6 +67,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         access.own_study(who, study_id, f"DELETE study {study_id}")
         mine = None if access.everything(who) else who.owner
         library.check_deletable(study_id)
+        audit.info("the study %s is deleted by “%s”", study_id, who.owner)
         if access.studies.remove(study_id, mine):
             access.links.revoke("study", study_id)
             library.delete(study_id)
@@ -200,6 +204,7 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
                 study_id, is_new = await run_in_threadpool(store_upload, Path(file.name), root, limit)
         study = await run_in_threadpool(library.open, study_id)
         await run_in_threadpool(access.studies.add, study_id, who.owner, study.title, size)
+        audit.info("the study %s is uploaded by “%s”", study_id, who.owner)
         headers = {"Location": f"/api/studies/{study_id}"}
         return JSONResponse(summary_of(study, study_id, "uploaded"), 201 if is_new else 200, headers=headers)
 

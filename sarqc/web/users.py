@@ -33,6 +33,15 @@ class User:
         return hmac.compare_digest(_digest(password, self.salt), self.digest)
 
 
+def role_named(text: str) -> Role:
+    """A role by its name. Raises ``Refused`` for any other."""
+    for role in get_args(Role):
+        if role == text:
+            known: Role = role
+            return known
+    raise Refused(f"there is no role “{text}”", "role", f"Take one of {', '.join(get_args(Role))}.")
+
+
 def read_users(path: Path) -> dict[str, User]:
     """All users by name. Raises ``Refused`` for a line that is not as above."""
     users: dict[str, User] = {}
@@ -44,7 +53,7 @@ def read_users(path: Path) -> dict[str, User]:
             raise Refused(
                 "the line is not name:role:salt:hash", f"users file, line {number}", "Write it with sarqc user."
             )
-        users[name] = User(name, role, salt, digest)  # type: ignore[arg-type]
+        users[name] = User(name, role_named(role), salt, digest)
     return users
 
 
