@@ -106,6 +106,9 @@ class Settings(BaseSettings):
     max_queued_each: int = Field(
         20, ge=1, description="Runs of one person that may wait, where SARQC_ACCESS is not private."
     )
+    export_gib_each: float = Field(
+        20.0, gt=0, description="Exports of one person, where SARQC_ACCESS is not private, in GiB."
+    )
     text_uploads_each: int = Field(16, ge=0, description="Texts that one person may keep here.")
     study_uploads_each: int = Field(8, ge=0, description="Studies that one person may keep here.")
     requests_per_minute: int = Field(

@@ -223,11 +223,12 @@ class Store:
         )
         return [_run(row) for row in self._rows(query, seconds, limit)]
 
-    def exported_bytes(self) -> tuple[int, int]:
-        """Bytes of all exports on disk, and the expected bytes of queued and running exports."""
-        query = "SELECT COALESCE(SUM(bytes), 0) AS n FROM runs WHERE parent IS NOT NULL AND state"
-        (written,) = self._rows(f"{query} = 'finished'")
-        (expected,) = self._rows(f"{query} IN ('queued', 'running', 'cancelling')")
+    def exported_bytes(self, owner: str | None = None) -> tuple[int, int]:
+        """Bytes of all exports on disk, or an owner's, and the expected bytes of queued and running exports."""
+        query = "SELECT COALESCE(SUM(bytes), 0) AS n FROM runs WHERE parent IS NOT NULL"
+        query, values = (query, ()) if owner is None else (f"{query} AND owner = ?", (owner,))
+        (written,) = self._rows(f"{query} AND state = 'finished'", *values)
+        (expected,) = self._rows(f"{query} AND state IN ('queued', 'running', 'cancelling')", *values)
         return written["n"], expected["n"]
 
     def in_state(self, *states: State) -> list[Run]:

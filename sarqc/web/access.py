@@ -8,15 +8,16 @@ may not see is not there for them: 404.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from fastapi import Request
 
-from sarqc.errors import Forbidden, NotFound, QueueFull
+from sarqc.errors import Forbidden, NoRoom, NotFound, QueueFull
 from sarqc.jobs.links import Links
 from sarqc.jobs.run import Run
 from sarqc.jobs.store import Store
 from sarqc.jobs.uploads import Uploads
+from sarqc.plain import gib
 from sarqc.settings import Settings
 from sarqc.study.library import Library
 from sarqc.web.profile import is_private
@@ -37,6 +38,7 @@ class Access:
         self.studies, self.texts = Uploads(store, "study"), Uploads(store, "text")
         self.library = Library(settings, store.has)
         self._private, self._each = is_private(settings), settings.max_queued_each
+        self._exports_each = settings.export_gib_each
 
     def everything(self, visitor: Visitor) -> bool:
         """Whether nothing is hidden from a visitor."""
@@ -83,6 +85,17 @@ class Access:
                 "Wait until some have started, or cancel some.",
             )  # fmt: skip
 
+    def check_exports(self, visitor: Visitor, size: int) -> None:
+        """Raises ``NoRoom`` where one person's exports would take more of the disk than anybody's may."""
+        if self._private:
+            return
+        taken = sum(self.store.exported_bytes(visitor.owner))
+        if taken + size > self._exports_each * 2**30:
+            raise NoRoom(
+                f"your exports take {gib(taken)}, this one {gib(size)} more, and anybody's may take "
+                f"{self._exports_each:g} GiB", "exports", "Delete one that you do not need any more.",
+            )  # fmt: skip
+
     # Studies.
 
     def sees_study(self, visitor: Visitor, study_id: str) -> bool:
@@ -116,8 +129,3 @@ class Access:
 
     def _shown(self, visitor: Visitor, kind: str) -> frozenset[str]:
         return frozenset(link.target for link in self.links.behind(visitor.links) if link.kind == kind)
-
-
-def only_seen(ids: Iterable[str], access: Access, visitor: Visitor) -> list[str]:
-    """Those of the studies that a visitor may see."""
-    return [study_id for study_id in ids if access.sees_study(visitor, study_id)]

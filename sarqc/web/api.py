@@ -250,6 +250,7 @@ def _runs_router(
             exports.check_exportable(parent, checkpoint_format)
             planned = plan(Recipe.parse(parent.recipe), settings)
             size = planned.bytes_before if checkpoint_format == "plain" else planned.bytes_after
+            access.check_exports(who, size or 0)
             made, is_queued = supervisor.export(run_id, checkpoint_format, size or 0, who.owner)
             headers = {"Location": f"/api/runs/{made.id}"}
             return JSONResponse(made.to_json(), 201 if is_queued else 200, headers=headers)

@@ -322,6 +322,16 @@ def test_a_person_has_a_share_of_the_queue(door: Door, monkeypatch: pytest.Monke
     submitted(bob)
 
 
+def test_a_person_has_a_share_of_the_disk(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice = door(access="open", strangers="runner", export_gib_each=5000 / 2**30)  # the fake plan says 4,000 bytes
+    runs = [submitted(alice) for _ in range(2)]
+    for run in runs:
+        until(lambda run=run: alice.get(f"/api/runs/{run['id']}").json()["state"] == "finished")
+    monkeypatch.setattr(alice.app.state.supervisor, "_start_due", lambda: None)  # the first one waits
+    assert alice.post(f"/api/runs/{runs[0]['id']}/export").status_code == 201
+    assert "GiB" in error_of(alice.post(f"/api/runs/{runs[1]['id']}/export"), 507)["what"]
+
+
 def test_requests_of_an_address_are_counted(door: Door) -> None:
     client = door(access="open", strangers="viewer", requests_per_minute=5)
     codes = [client.get("/api/health").status_code for _ in range(12)]

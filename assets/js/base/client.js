@@ -75,9 +75,9 @@ const opened = new Map();
  * @returns {Promise<ArrayBuffer>}
  */
 export function arrayBytes(study, info) {
-  const path = `/api/studies/${encodeURIComponent(study)}/${info.file}?v=${info.version}`;
-  const key = `${path}#${info.offset}`;
-  let bytes = opened.get(key);
+  // The place is in the address too: browsers let requests for one address wait for each other.
+  const path = `/api/studies/${encodeURIComponent(study)}/${info.file}?v=${info.version}&at=${info.offset}`;
+  let bytes = opened.get(path);
   if (!bytes) {
     const last = info.offset + info.length - 1;
     bytes = fetch(path, { headers: { Range: `bytes=${info.offset}-${last}` } }).then(async (response) => {
@@ -85,8 +85,8 @@ export function arrayBytes(study, info) {
       const buffer = await response.arrayBuffer();
       return response.status === 206 ? buffer : buffer.slice(info.offset, info.offset + info.length);
     });
-    bytes.catch(() => opened.delete(key));
-    opened.set(key, bytes);
+    bytes.catch(() => opened.delete(path));
+    opened.set(path, bytes);
     // A study has many layers; only the last few are worth keeping.
     if (opened.size > 24) opened.delete(opened.keys().next().value ?? "");
   }
