@@ -34,6 +34,10 @@ OPEN_CHOICES = ("model", "calibration", "test")  # filled by the page from what 
 _AUTO_NOTE = '<p class="auto-note is-off" data-testid="auto-note" aria-live="polite"></p>'
 
 
+# Filled by the page: one's own texts, with a way to bring one.
+_OWN_TEXTS = '<div class="own-texts" data-part="own-texts" data-testid="own-texts"></div>'
+
+
 Field = gr.Dropdown | gr.Textbox | gr.Radio | gr.Checkbox | gr.Number
 
 
@@ -58,6 +62,8 @@ def recipe_form() -> list[str]:
                         components[name] = field(name, info)
                 if section == "method":
                     part(_AUTO_NOTE, classes="field-wide")
+                if section == "text":
+                    part(_OWN_TEXTS, classes="field-wide")
         with gr.Accordion("Advanced", open=False, elem_classes=["form-advanced"]):
             for name, info in Recipe.model_fields.items():
                 if field_extra(info)["advanced"]:
@@ -113,6 +119,16 @@ def _listen(components: dict[str, Field]) -> None:
     blocks = gr.context.Context.root_block
     assert blocks is not None
     blocks.load(None, None, every, js=f"async () => (await {module}).initialValues()", api_visibility="private")
+    # Not seen: the page presses it when the texts to choose from are others.
+    texts_changed = gr.Button("Texts changed", elem_id="texts-changed", elem_classes=["is-off"])
+    texts_changed.click(
+        None,
+        None,
+        every,
+        js=f"async () => (await {module}).textsChanged()",
+        api_visibility="private",
+        show_progress="hidden",
+    )
     components["model"].change(
         None,
         every,

@@ -13,9 +13,10 @@ from typing import Any
 import gradio as gr
 
 from sarqc.settings import Settings
+from sarqc.web.first_paint import THEME_SCRIPT
 from sarqc.web.static import assets_root
 
-FIRST, LAST = ("base",), ("link",)  # styles that every page needs, before and behind the pages' own
+FIRST, LAST = ("base",), ("access", "link")  # styles that every page needs, before and behind the pages' own
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,8 @@ STYLES
 <link rel="icon" href="data:,">
 <script type="module" src="ASSETS/js/base/link.js"></script>
 <script>
-(() => {
-  let choice = null;
-  try { choice = localStorage.getItem("sarqc-theme"); } catch {}
-  const dark = choice ? choice === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  document.documentElement.dataset.theme = dark ? "dark" : "light";
-  if (new URLSearchParams(location.search).get("embed") === "1") document.documentElement.dataset.embed = "";
-})();
+THEME
+if (new URLSearchParams(location.search).get("embed") === "1") document.documentElement.dataset.embed = "";
 </script>
 """
 
@@ -61,6 +57,7 @@ _BAR = """
 <header class="bar" data-panel data-control="bar">
   <a class="brand" href="/">sarqc</a><span class="tagline">what a little regularisation buys</span>
   <nav class="pages" aria-label="Pages">{links}</nav>
+  <span class="visitor" data-part="visitor"></span>
   <button type="button" class="theme" data-action="theme" data-testid="theme" aria-label="Light or dark">◐</button>
 </header>
 """
@@ -69,7 +66,9 @@ _BAR = """
 def head(pages: Sequence[Page]) -> str:
     """What every page has in the head of its document."""
     styles = "\n".join(f'<link rel="stylesheet" href="ASSETS/css/{name}.css">' for name in styles_of(pages))
-    filled = _HEAD.replace("PLOTLY", metadata.version("plotly")).replace("STYLES", styles)
+    filled = (
+        _HEAD.replace("PLOTLY", metadata.version("plotly")).replace("STYLES", styles).replace("THEME", THEME_SCRIPT)
+    )
     return filled.replace("ASSETS", assets_root(Settings().assets_dir))
 
 
@@ -98,7 +97,7 @@ def top_bar(current: Page, pages: Sequence[Page]) -> gr.HTML:
     )
     return gr.HTML(
         html_template=_BAR.format(links=links, title=escape(current.title)),
-        js_on_load=mounted("base/theme.js"),
+        js_on_load=mounted("base/top_bar.js"),
         apply_default_css=False,
         elem_classes=["slot", "slot-bar"],
     )

@@ -21,7 +21,7 @@ from pages.layout import styles_of
 from sarqc.web.static import assets_root
 
 _IMPORT = re.compile(r'(?:^|;)(?:import|export)\b[^;]*?from\s*"(\.{1,2}/[\w./-]+\.js)"(?=;)', re.MULTILINE)
-EVERYWHERE = ("base/theme.js", "base/link.js")  # modules that every page asks for
+EVERYWHERE = ("base/top_bar.js", "base/link.js")  # modules that every page asks for
 
 
 def modules(folder: Path, entries: tuple[str, ...]) -> list[str]:

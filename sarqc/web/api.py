@@ -62,6 +62,7 @@ from sarqc.web.studies_api import studies_router
 from sarqc.web.texts_api import texts_router
 
 LOG_BYTES = 65_536
+SIGN_IN_HERE = ("token", "users", "huggingface")  # ways of access for which /sign-in asks people who they are
 EVENTS = 10_000  # in a list
 LIST_BYTES = 4 << 20  # of events in a list
 METHODS_OF_HTTP = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
@@ -110,8 +111,13 @@ def _offer_router(
     def visitor(request: Request) -> dict[str, Any]:
         """Who asks, as this host knows them."""
         who = visitor_of(request)
-        public = not is_private(settings)
-        return {"name": who.owner, "role": who.role, "signed_in": who.signed_in, "public": public}
+        return {
+            "name": who.owner,
+            "role": who.role,
+            "signed_in": who.signed_in,
+            "can_sign_in": settings.access in SIGN_IN_HERE,
+            "public": not is_private(settings),
+        }
 
     @router.head("/health", include_in_schema=False)
     @router.get("/health")

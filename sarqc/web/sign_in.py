@@ -19,6 +19,7 @@ from starlette.datastructures import URL
 from sarqc.errors import NotFound, SarqcError, Unreachable
 from sarqc.jobs.links import Links
 from sarqc.settings import Settings
+from sarqc.web.first_paint import THEME_SCRIPT
 from sarqc.web.identity import Identity, proof_of
 from sarqc.web.responses import ApiRoute, refuse_other_sites
 from sarqc.web.static import assets_root
@@ -30,14 +31,39 @@ STATE_SECONDS = 600  # for the way to another site and back
 
 Field = Annotated[str, Form(max_length=512)]
 
-_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>sarqc: {title}</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="robots" content="noindex">
-<link rel="stylesheet" href="{assets}/css/base.css"></head>
-<body><main class="sign-in"><h1>{title}</h1>{said}{body}</main></body></html>"""
+# The picture is what every study shows: an error that falls and rises again with λ, and the band of the best values.
+_PAGE = f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>sarqc: {{title}}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="{{assets}}/css/base.css">
+<link rel="stylesheet" href="{{assets}}/css/sign_in.css">
+<script>{THEME_SCRIPT.replace("{", "{{").replace("}", "}}")}</script>
+</head>
+<body>
+<main class="sign-in">
+<header><span class="brand">sarqc</span> <span class="tagline">what a little regularisation buys</span></header>
+<svg viewBox="0 0 360 120" aria-hidden="true">
+<rect x="148" width="72" height="108"/>
+<path class="axis" d="M8 108H352"/>
+<path class="curve" d="M12 20C60 26 90 92 184 92C250 92 290 70 348 34"/>
+<circle cx="184" cy="92" r="5"/>
+</svg>
+<section class="card"><h1>{{title}}</h1>{{said}}{{body}}</section>
+</main>
+</body>
+</html>"""
 _FORM = """<form method="post" action="/sign-in"><input type="hidden" name="to" value="{to}">{fields}
-<button type="submit" class="button primary">Sign in</button></form>"""
-_NAME = '<label>Name <input name="name" autocomplete="username" required></label>'
-_PASSWORD = '<label>{word} <input name="password" type="password" autocomplete="current-password" required></label>'
+<button type="submit">Sign in</button></form>"""
+_NAME = '<label>Name <input name="name" autocomplete="username" required autofocus></label>'
+_PASSWORD = (
+    '<label>{word} <input name="password" type="password" autocomplete="current-password" required{focus}></label>'
+)
+_TOKEN_WORDS = "<p>The operator of this host has its token.</p>"
 
 
 def sign_in_router(settings: Settings, identity: Identity, cookies: Cookies, links: Links) -> APIRouter:
@@ -53,15 +79,16 @@ def sign_in_router(settings: Settings, identity: Identity, cookies: Cookies, lin
     def form(to: str, said: str = "", status: int = 200) -> HTMLResponse:
         match settings.access:
             case "token":
-                body = _FORM.format(to=escape(to), fields=_PASSWORD.format(word="Token"))
+                fields = _PASSWORD.format(word="Token", focus=" autofocus")
+                body = _TOKEN_WORDS + _FORM.format(to=escape(to), fields=fields)
             case "users":
-                body = _FORM.format(to=escape(to), fields=_NAME + _PASSWORD.format(word="Password"))
+                body = _FORM.format(to=escape(to), fields=_NAME + _PASSWORD.format(word="Password", focus=""))
             case "huggingface":
-                body = f'<p><a href="/sign-in/huggingface?to={quote(to)}">Sign in with Hugging Face</a></p>'
+                body = f'<a class="way-in" href="/sign-in/huggingface?to={quote(to)}">Sign in with Hugging Face</a>'
             case "proxy":
                 body = "<p>The site in front of this app signs people in. Open this app by way of it.</p>"
             case _:
-                body = '<p>Nobody has to sign in here. <a href="/">To the Lab</a></p>'
+                body = '<p>Nobody has to sign in here. </p><a class="way-in" href="/">To the Lab</a>'
         return page("Sign in", body, said, status)
 
     def welcome(request: Request, to: str, owner: str, proof: str) -> Response:
@@ -86,7 +113,8 @@ def sign_in_router(settings: Settings, identity: Identity, cookies: Cookies, lin
             user = await run_in_threadpool(user_of, identity.users(), name, password)
             if user is not None:
                 return welcome(request, to, user.name, proof_of(user.digest))
-        return form(_inside(to), "That is not right.", 403)
+        wrong = "This is not the token of this host." if settings.access == "token" else "Name or password is wrong."
+        return form(_inside(to), wrong, 403)
 
     @router.get("/sign-in/huggingface")
     def leave(request: Request, to: str = "/") -> Response:

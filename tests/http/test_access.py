@@ -272,7 +272,8 @@ def test_users_and_their_roles(door: Door, tmp_path: Path) -> None:
     assert run["owner"] == "ann"
     assert client.get("/api/runs", headers=basic("vera")).json()["runs"] == []
     assert client.post("/sign-in", data={"name": "olga", "password": "password of olga"}).status_code == 303
-    assert client.get("/api/visitor").json() == {"name": "olga", "role": "operator", "signed_in": True, "public": True}
+    known = {"name": "olga", "role": "operator", "signed_in": True, "can_sign_in": True, "public": True}
+    assert client.get("/api/visitor").json() == known
     write_user(users, "olga", "operator", "another password")  # ends what was signed in with the old one
     error_of(client.get("/api/runs"), 401)
 

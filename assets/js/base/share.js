@@ -32,11 +32,14 @@ export function ticked(link, which, name, isOn) {
  * @param {Readonly<Record<string, string>>} options.panels names and titles of what can only be hidden
  * @param {Link} options.link what the page was opened with
  * @param {(link: Link) => string} options.address the whole address of what is shown, for a link
+ * @param {() => HTMLElement | null} options.further what else belongs to sharing, asked for at each opening
  */
-export function shareMenu(button, { controls, panels, link, address }) {
+export function shareMenu(button, { controls, panels, link, address, further }) {
   let chosen = { hide: link.hide, lock: link.lock, embed: link.embed };
   /** @type {{name: string, title: string, canLock: boolean}[]} */
   let rows = [];
+  /** @type {HTMLElement | null} */
+  let more = null;
   const menu = document.createElement("div");
   Object.assign(menu, { className: "share-menu", popover: "auto", id: "share-menu", role: "dialog" });
   menu.setAttribute("aria-label", "Share what is shown");
@@ -54,6 +57,7 @@ export function shareMenu(button, { controls, panels, link, address }) {
   menu.addEventListener("beforetoggle", (event) => {
     if (event.newState !== "open") return;
     rows = [...offered(controls, true), ...offered(panels, false)];
+    more = further();
     draw();
   });
   menu.addEventListener("toggle", (event) => button.setAttribute("aria-expanded", String(event.newState === "open")));
@@ -88,6 +92,7 @@ export function shareMenu(button, { controls, panels, link, address }) {
         <div class="share-row"><label>${tick("embed", "", undefined, chosen.embed, (embed) =>
           choose({ ...chosen, embed }),
         )} For a frame: no bar, no margins</label>${copyButton("Copy as a frame", frame, !chosen.embed)}</div>
+        ${more ?? nothing}
         <div class="share-scroll" tabindex="0" role="region" aria-label="Controls and figures">
           ${table({
             columns: [

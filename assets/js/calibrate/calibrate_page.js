@@ -15,13 +15,15 @@ import {
 import { asProblem, request } from "../base/client.js";
 import { ready, say } from "../base/dom.js";
 import { plain } from "../base/format.js";
-import { nothing, render } from "../base/html.js";
+import { html, nothing, render } from "../base/html.js";
 import { link, note } from "../base/link.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
 import { METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { revealWhenAtRest } from "../base/reveal.js";
+import { mayRun, visitor, whyNoRun } from "../base/visitor.js";
 import { reduce, START } from "./calibrate_state.js";
+import { ownTexts } from "./own_texts.js";
 import { planned } from "./plan_facts.js";
 import { autoWords, describe, idleFields, readForm, recipeOf, valuesOf } from "./recipe_form.js";
 import { runView } from "./run_view.js";
@@ -29,7 +31,9 @@ import { speedCard } from "./speed_card.js";
 import { textsCard } from "./texts_card.js";
 
 /** @import { CorpusEntry, ModelEntry } from "../base/types.d.ts" */
+/** @import { Visitor } from "../base/visitor.js" */
 /** @import { CalibrateState } from "./calibrate_state.js" */
+/** @import { OwnText } from "./own_texts.js" */
 /** @import { Said } from "./recipe_form.js" */
 
 const PLAN_DELAY_MS = 350;
@@ -59,20 +63,28 @@ export async function modelChanged(values) {
   return (await page()).modelChanged(values);
 }
 
+/** Gradio calls when a text was brought or removed: the texts to choose from, and the one that was chosen. */
+export async function textsChanged() {
+  return (await page()).textsChanged();
+}
+
 /** Gradio calls after each change of any field. @param {unknown[]} values */
 export async function formChanged(values) {
   (await page()).formChanged(values);
 }
 
 async function begin() {
-  const [side, study, notes, texts, speed, models, corpora] = await Promise.all([
+  const [side, study, notes, texts, speed, ownPlace, models, corpora, ownAtFirst, who] = await Promise.all([
     ready(".side"),
     ready(".run-study"),
     ready('[data-part="link-note"]'),
     ready('[data-part="texts-card"]'),
     ready('[data-part="speed-card"]'),
+    ready('[data-part="own-texts"]'),
     /** @type {Promise<ModelEntry[]>} */ (offered("models")),
     /** @type {Promise<CorpusEntry[]>} */ (offered("corpora")),
+    /** @type {Promise<OwnText[]>} */ (offered("texts")),
+    visitor().catch(() => null), // the plan will say what is wrong
   ]);
   const bench = /** @type {HTMLElement} */ (side.closest(".workbench"));
   const part = (/** @type {string} */ name) => /** @type {HTMLElement} */ (side.querySelector(`[data-part="${name}"]`));
@@ -94,7 +106,11 @@ async function begin() {
       speedCard(speed, summary?.speed ?? null);
     },
     leave: () => showRun(null),
+    who,
   });
+  const mayPlan = who === null || mayRun(who);
+  /** @type {readonly OwnText[]} */
+  let own = ownAtFirst;
   let drawnValues = START.values;
   let planNumber = 0; // an answer to an earlier question comes too late
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -108,7 +124,14 @@ async function begin() {
       isOpen: isUnfolded,
       toggled: (/** @type {boolean} */ isOpen) => dispatch({ type: "unfolded", isUnfolded: isOpen }),
     };
-    const content = refusal ? problemBlock(refusal, "refusal") : plan ? planned(plan, fold) : nothing;
+    const content =
+      who && !mayPlan
+        ? watching(who)
+        : refusal
+          ? problemBlock(refusal, "refusal")
+          : plan
+            ? planned(plan, fold)
+            : nothing;
     render(content, planPlace);
     planPlace.classList.toggle("is-stale", isStale);
     start.disabled = !canStart;
@@ -121,7 +144,7 @@ async function begin() {
 
   async function plan() {
     const { values } = view.state;
-    if (!values.length) return;
+    if (!values.length || !mayPlan) return;
     planNumber += 1;
     const mine = planNumber;
     dispatch({ type: "planning" });
@@ -192,9 +215,30 @@ async function begin() {
     planSoon();
     return names.map((name, index) => {
       const value = values[index];
-      const choices = choicesOf(name, value, models, corpora);
+      const choices = choicesOf(name, value, models, [...corpora, ...own.map(asCorpus)]);
       if (choices) return { __type__: "update", value, choices };
       return value === undefined ? { __type__: "update" } : value;
+    });
+  }
+
+  if (mayPlan)
+    ownTexts({
+      place: ownPlace,
+      texts: ownAtFirst,
+      changed(texts, chosen) {
+        own = texts;
+        const values = view.state.values.map((value, index) => (names[index] === chosen?.field ? chosen.name : value));
+        dispatch({ type: "changed", values });
+        document.getElementById("texts-changed")?.click(); // Gradio's fields are changed by Gradio alone
+      },
+    });
+
+  function textsChanged() {
+    planSoon();
+    return names.map((name, index) => {
+      if (!ROLES[name]) return { __type__: "update" };
+      const value = String(view.state.values[index] ?? "");
+      return { __type__: "update", value, choices: choicesOf(name, value, [], [...corpora, ...own.map(asCorpus)]) };
     });
   }
 
@@ -210,7 +254,7 @@ async function begin() {
     timer = setTimeout(plan, PLAN_DELAY_MS);
   }
 
-  return { openAddress, initialValues, modelChanged, formChanged };
+  return { openAddress, initialValues, modelChanged, formChanged, textsChanged };
 }
 
 /** The run in the address, or null. @returns {string | null} */
@@ -219,7 +263,7 @@ const runOfAddress = () => parse(location.search, CALIBRATE_VIEW).state.run ?? n
 /**
  * What this host offers; nothing where it does not answer: the plan will say what is wrong, and the form stays usable
  * for typing.
- * @param {"models" | "corpora"} kind
+ * @param {"models" | "corpora" | "texts"} kind
  */
 const offered = (kind) =>
   request(`/${kind}`).then(
@@ -232,7 +276,7 @@ const offered = (kind) =>
  * @param {string} name of the field
  * @param {string} value
  * @param {ModelEntry[]} models
- * @param {CorpusEntry[]} corpora
+ * @param {Pick<CorpusEntry, "name" | "title" | "role">[]} corpora
  * @returns {[string, string][] | null}
  */
 function choicesOf(name, value, models, corpora) {
@@ -246,6 +290,15 @@ function choicesOf(name, value, models, corpora) {
     name,
   ]);
 }
+
+/**
+ * One's own text beside those of the host: good for everything.
+ * @param {OwnText} text
+ */
+const asCorpus = ({ name, title }) => ({ name, title: `${title} · yours`, role: "any" });
+
+/** Instead of a plan, for somebody who can't begin a run. @param {Visitor} who */
+const watching = (who) => html`<p class="no-run" data-testid="no-run">${whyNoRun(who)}</p>`;
 
 /** @type {Record<string, string[]>} what a text must be for, by the field that takes it */
 const ROLES = { calibration: ["calibration", "any"], test: ["test", "held_out", "any"] };

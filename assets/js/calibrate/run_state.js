@@ -14,6 +14,7 @@ import { duration, format, number, plain } from "../base/format.js";
  * @property {string} id
  * @property {State} state
  * @property {Recipe} recipe
+ * @property {string} owner
  * @property {string | null} queued
  * @property {string | null} started
  * @property {string | null} ended

@@ -11,7 +11,9 @@ import { html, nothing, render, repeat } from "../base/html.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
 import { METHODS } from "../base/recipe_contract.js";
+import { shareLink } from "../base/share_link.js";
 import { stateChip } from "../base/state_chip.js";
+import { mayShare } from "../base/visitor.js";
 import { curvesPart } from "../explorer/curves_part.js";
 import { expertsPart } from "../explorer/experts_part.js";
 import { Explorer } from "../explorer/explorer.js";
@@ -27,6 +29,7 @@ import { runMatrix } from "./run_matrix.js";
 import * as State from "./run_state.js";
 
 /** @import { Trouble } from "../base/problem.js" */
+/** @import { Visitor } from "../base/visitor.js" */
 /** @import { Run, RunProgress } from "./run_state.js" */
 
 /**
@@ -114,8 +117,9 @@ const pathOf = (id) => `/runs/${encodeURIComponent(id)}`;
  * @param {string[]} options.names fields of a recipe in the order of the form
  * @param {(summary: Record<string, any> | null) => void} options.measured hears the summary of a finished run, or null
  * @param {() => void} options.leave goes back to the plan
+ * @param {Visitor | null} options.who looks at it; null where the server did not say
  */
-export function runView({ card, recipeCard: recipePlace, study, names, measured, leave }) {
+export function runView({ card, recipeCard: recipePlace, study, names, measured, leave, who }) {
   const view = store(nothingYet(), reduce, draw);
   /** @type {{close: () => void} | null} */
   let stream = null;
@@ -123,6 +127,8 @@ export function runView({ card, recipeCard: recipePlace, study, names, measured,
   let timer;
   /** @type {ReturnType<typeof exportsCard> | null} */
   let files = null;
+  /** @type {HTMLElement | null} */
+  let link = null;
   /** @type {Explorer | null} */
   let explorer = null;
   let [measuredOf, studyOf] = ["", ""]; // the run and the study whose further cards are filled
@@ -150,7 +156,7 @@ export function runView({ card, recipeCard: recipePlace, study, names, measured,
     stream = null;
     clearTimeout(timer);
     files?.close();
-    files = null;
+    files = link = null;
     measuredOf = "";
     study.classList.remove("is-shown");
     explorer?.stop();
@@ -226,12 +232,15 @@ export function runView({ card, recipeCard: recipePlace, study, names, measured,
     const { id, run, said } = shown;
     const isFinished = run?.state === "finished";
     if (run && isFinished && run.formats) files ??= exportsCard({ ...run, formats: run.formats });
+    if (run && who && mayShare(who, run.owner)) link ??= shareLink("run", run.id);
     // Another run's card begins anew: its log open, its folds closed.
     const content = repeat(
       id ? [id] : [],
       (one) => one,
       () =>
-        shown.trouble && !run ? unreachable(shown.trouble, leave) : cardOf(shown, { folds, choose, act, leave, files }),
+        shown.trouble && !run
+          ? unreachable(shown.trouble, leave)
+          : cardOf(shown, { folds, choose, act, leave, files, link }),
     );
     render(content, card);
     if (run && isFinished) showFurther(run, said);
@@ -278,7 +287,7 @@ async function placeInQueue(run) {
 }
 
 /** @typedef {{isOpen: (title: string) => boolean, open: (title: string) => void}} Folds */
-/** @typedef {{folds: Folds, choose: (block: number) => void, act: (verb: "cancel" | "continue") => void, leave: () => void, files: {element: HTMLElement} | null}} Acts */
+/** @typedef {{folds: Folds, choose: (block: number) => void, act: (verb: "cancel" | "continue") => void, leave: () => void, files: {element: HTMLElement} | null, link: HTMLElement | null}} Acts */
 
 /** @param {string} text @param {string} name @param {() => void} act @param {string} [kind] */
 const button = (text, name, act, kind = "quiet") =>
@@ -325,6 +334,11 @@ function cardOf(shown, acts) {
       <p class="legend">Reconstruction error, calibration text: 0.001 <span class="ramp"></span> 1</p>
       <dl class="facts">${run ? factsOf(run, said) : nothing}</dl>
       <div class="run-buttons">${run ? buttons(run, acts) : nothing}</div>
+      ${
+        acts.link
+          ? html`<details class="run-share" data-testid="run-share"><summary>Share this run</summary>${acts.link}</details>`
+          : nothing
+      }
       <details class="run-log" open>
         <summary>Log</summary>
         <ol data-testid="log">${logLines(said)}</ol>

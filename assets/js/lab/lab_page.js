@@ -11,6 +11,8 @@ import { html, render } from "../base/html.js";
 import { link, note } from "../base/link.js";
 import { problemBlock } from "../base/problem.js";
 import { shareMenu } from "../base/share.js";
+import { shareLink } from "../base/share_link.js";
+import { visitor } from "../base/visitor.js";
 import { curvesPart } from "../explorer/curves_part.js";
 import { expertsPart } from "../explorer/experts_part.js";
 import { Explorer } from "../explorer/explorer.js";
@@ -25,6 +27,8 @@ import { wordsPart } from "../explorer/words_part.js";
 import { compute, offered } from "./compute.js";
 import { PreviewCard } from "./preview_card.js";
 import * as Lab from "./state.js";
+
+/** @import { Visitor } from "../base/visitor.js" */
 
 const CURVES = ["hero", "deciles", "plane", "gamma_grid", "methods", "selection", "gap", "inspector"];
 const HIDEABLE = { ...PANELS, ...EVERYWHERE };
@@ -114,6 +118,14 @@ export async function mount() {
     html`<p class="computing" role="status">This layer alone, computed here. <button type="button" class="quiet"
         data-testid="compute-back" @click=${() => openStudy(id).catch(complain)}>Back to ${title}</button></p>`;
 
+  /** @type {Visitor | null} */
+  let who = null;
+  visitor().then(
+    (known) => {
+      who = known;
+    },
+    () => {}, // then nothing is offered
+  );
   button.addEventListener("click", preview.start);
   request("/models").then(
     ({ models }) => dispatch({ type: "offered", models }),
@@ -138,6 +150,10 @@ export async function mount() {
       const { view } = state.explored;
       const query = serialise(view ? addressOf({ ...state.explored, view }) : {}, LAB_VIEW, { link: given });
       return `${location.origin}${location.pathname}${query}`;
+    },
+    further: () => {
+      const study = who && Lab.toShare(state, who);
+      return study ? shareLink("study", study) : null;
     },
   });
 

@@ -6,6 +6,7 @@
 
 import { fit, LAB_VIEW } from "../base/address.js";
 import { ORIGINS } from "../base/format.js";
+import { mayRun } from "../base/visitor.js";
 import { addressOf } from "../explorer/state.js";
 import * as Preview from "./preview.js";
 
@@ -309,4 +310,15 @@ export function elsewhere({ lambda, gamma, scale, quantity }, { view, at }) {
       ? [`This line has no map of “${quantity}”: the first it has is shown.`]
       : []),
   ];
+}
+
+/**
+ * The shown study where it can be shown to others by a link: those that came with the app everybody sees anyway, and a
+ * private host has no others. Null for none.
+ * @param {State} state
+ * @param {import("../base/visitor.js").Visitor} who
+ */
+export function toShare({ studies, explored }, who) {
+  const study = studies?.find(({ id }) => id === explored.view?.study.id);
+  return who.public && mayRun(who) && study && study.origin !== "shipped" ? study.id : null;
 }

@@ -1,5 +1,6 @@
 /**
- * Studies that no run of this host owns: those of the command line and those opened from a file.
+ * Studies that no run of this host owns: those of the command line and those opened from a file. Below them, those that
+ * can't be read.
  * @module runs/studies_list
  */
 
@@ -9,13 +10,15 @@ import { ORIGINS, when } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
+import { shareLink } from "../base/share_link.js";
 import { table } from "../base/table.js";
+import { mayRun, visitor } from "../base/visitor.js";
 import { shortModel } from "../calibrate/recipe_form.js";
 
-/** @import { StudiesAction, StudiesState, StudyEntry } from "./types.d.ts" */
+/** @import { DamagedEntry, StudiesAction, StudiesState, StudyEntry } from "./types.d.ts" */
 
 /** @type {StudiesState} */
-export const START = { studies: [], asking: null, isSending: false, trouble: null };
+export const START = { studies: [], damaged: [], asking: null, sharing: null, isSending: false, trouble: null };
 
 /**
  * @param {StudiesState} state
@@ -25,9 +28,20 @@ export const START = { studies: [], asking: null, isSending: false, trouble: nul
 export function reduce(state, action) {
   switch (action.type) {
     case "listed":
-      return { ...state, studies: action.studies.filter(({ origin }) => Object.hasOwn(ORIGINS, origin)) };
+      return {
+        ...state,
+        studies: action.studies.filter(({ origin }) => Object.hasOwn(ORIGINS, origin)),
+        damaged: action.damaged,
+      };
     case "removed":
-      return { ...state, studies: state.studies.filter(({ id }) => id !== action.id) };
+      return {
+        ...state,
+        studies: state.studies.filter(({ id }) => id !== action.id),
+        damaged: state.damaged.filter(({ id }) => id !== action.id),
+        sharing: state.sharing === action.id ? null : state.sharing,
+      };
+    case "sharing": // the same again puts it away
+      return { ...state, sharing: state.sharing === action.id ? null : action.id };
     case "deletion asked":
       return { ...state, asking: action.id };
     case "sending":
@@ -48,6 +62,8 @@ export async function mount(root) {
   const file = /** @type {HTMLInputElement} */ (await ready('[data-part="study-file"]'));
   const problem = await ready('[data-part="study-problem"]');
   const words = button.textContent;
+  const who = await visitor().catch(() => null); // the list says it if the server does not answer
+  const canShare = who?.public && mayRun(who);
   const page = store(START, reduce, draw);
   const { dispatch } = page;
 
@@ -86,13 +102,28 @@ export async function mount(root) {
     ask(null);
   }
 
+  /** The lines of the study that is shared, kept while others are drawn again. @type {[string, HTMLElement] | null} */
+  let link = null;
+  function linesOf(/** @type {string} */ id) {
+    if (link?.[0] !== id) link = [id, shareLink("study", id)];
+    return link[1];
+  }
+  const share = canShare ? (/** @type {string} */ id) => dispatch({ type: "sharing", id }) : null;
+
   /** @param {StudiesState} state */
   function draw(state) {
-    card.hidden = !state.studies.length;
+    card.hidden = !state.studies.length && !state.damaged.length;
     button.disabled = state.isSending;
     button.textContent = state.isSending ? "Sending" : words;
     render(state.trouble ? problemBlock(state.trouble) : nothing, problem);
-    render(studiesTable(state, ask, remove), list);
+    render(
+      [
+        state.studies.length ? studiesTable(state, { ask, remove, share }) : nothing,
+        state.sharing ? html`<div class="studies-share">${linesOf(state.sharing)}</div>` : nothing,
+        state.damaged.length ? damagedTable(state, { ask, remove }) : nothing,
+      ],
+      list,
+    );
   }
 
   button.addEventListener("click", () => file.click());
@@ -102,22 +133,29 @@ export async function mount(root) {
 }
 
 /**
- * @param {StudiesState} state
- * @param {(id: string|null) => void} ask whether a study shall be deleted
- * @param {(id: string) => void} remove
+ * What the buttons of a row do.
+ * @typedef {object} Deeds
+ * @property {(id: string|null) => void} ask whether a study shall be deleted
+ * @property {(id: string) => void} remove
  */
-function studiesTable({ studies, asking }, ask, remove) {
-  const act = (
-    /** @type {string} */ text,
-    /** @type {string} */ name,
-    /** @type {() => void} */ click,
-    kind = "quiet",
-  ) => html`<button type="button" class=${kind} data-testid=${name} @click=${click}>${text}</button>`;
-  const end = (/** @type {string} */ id) =>
-    asking === id
-      ? html`${act("Delete for good", "study-delete-yes", () => remove(id), "quiet danger")}
-          ${act("Keep", "study-keep", () => ask(null))}`
-      : act("Delete", "study-delete", () => ask(id));
+
+/** @param {string} text @param {string} name @param {() => void} click */
+const act = (text, name, click, kind = "quiet") =>
+  html`<button type="button" class=${kind} data-testid=${name} @click=${click}>${text}</button>`;
+
+/** The end of a row: a deletion asks first. @param {string} id @param {string | null} asking @param {Deeds} deeds */
+const deletion = (id, asking, { ask, remove }) =>
+  asking === id
+    ? html`${act("Delete for good", "study-delete-yes", () => remove(id), "quiet danger")}
+        ${act("Keep", "study-keep", () => ask(null))}`
+    : act("Delete", "study-delete", () => ask(id));
+
+/**
+ * @param {StudiesState} state
+ * @param {Deeds & {share: ((id: string) => void) | null}} deeds
+ */
+function studiesTable({ studies, asking }, deeds) {
+  const { share } = deeds;
   /** @type {import("../base/table.js").Column<StudyEntry>[]} */
   const columns = [
     {
@@ -130,11 +168,37 @@ function studiesTable({ studies, asking }, ask, remove) {
     { title: "When", show: ({ created }) => when(created) },
     {
       show: ({ id }) => html`<span class="row-buttons">
-        <a class="quiet" href="/api/studies/${encodeURIComponent(id)}/download" download="">Download</a>${end(id)}
+        <a class="quiet" href="/api/studies/${encodeURIComponent(id)}/download" download="">Download</a>
+        ${share ? act("Share", "study-share", () => share(id)) : nothing}${deletion(id, asking, deeds)}
       </span>`,
     },
   ];
   const line = (/** @type {StudyEntry} */ { id }, /** @type {unknown} */ cells) =>
     html`<tr data-testid="study" data-study=${id}>${cells}</tr>`;
   return table({ columns, rows: studies, name: "runs studies-list", key: ({ id }) => id, line });
+}
+
+/**
+ * @param {StudiesState} state
+ * @param {Deeds} deeds
+ */
+function damagedTable({ damaged, asking }, deeds) {
+  /** @type {import("../base/table.js").Column<DamagedEntry>[]} */
+  const columns = [
+    { title: "Can’t be read", cell: ({ id }) => html`<td class="study-title" title=${id}>${id}</td>` },
+    { title: "Why", cell: ({ error }) => html`<td class="damaged-why">${sentence(error)}</td>` },
+    { show: ({ id }) => html`<span class="row-buttons">${deletion(id, asking, deeds)}</span>` },
+  ];
+  const line = (/** @type {DamagedEntry} */ { id }, /** @type {unknown} */ cells) =>
+    html`<tr data-testid="damaged" data-study=${id}>${cells}</tr>`;
+  return table({ columns, rows: damaged, name: "runs damaged-list", key: ({ id }) => id, line });
+}
+
+/**
+ * The three parts of an error as running text.
+ * @param {import("../base/problem.js").Trouble} trouble
+ */
+export function sentence({ what, where, remedy }) {
+  const first = `${what}${where ? ` (${where})` : ""}`.replace(/\.?$/, ".");
+  return [first[0].toUpperCase() + first.slice(1), remedy].filter(Boolean).join(" ");
 }

@@ -55,16 +55,25 @@ export interface StudyEntry {
   created: string;
 }
 
+/** A study that can't be read, and why. */
+export interface DamagedEntry {
+  id: string;
+  error: Trouble;
+}
+
 export interface StudiesState {
   readonly studies: readonly StudyEntry[];
+  readonly damaged: readonly DamagedEntry[];
   readonly asking: string | null; // the study whose deletion waits for a second click
+  readonly sharing: string | null; // the study whose links are shown
   readonly isSending: boolean;
   readonly trouble: Trouble | null;
 }
 
 export type StudiesAction =
-  | { type: "listed"; studies: StudyEntry[] }
+  | { type: "listed"; studies: StudyEntry[]; damaged: DamagedEntry[] }
   | { type: "removed"; id: string }
   | { type: "deletion asked"; id: string | null }
+  | { type: "sharing"; id: string }
   | { type: "sending"; isSending: boolean }
   | { type: "trouble"; trouble: Trouble };

@@ -1,0 +1,20 @@
+/**
+ * The bar above every page: the theme, and on a host that others can reach who one is.
+ * @module top_bar
+ */
+
+import { render } from "./html.js";
+import * as theme from "./theme.js";
+import { visitor } from "./visitor.js";
+import { visitorMenu } from "./visitor_menu.js";
+
+/**
+ * Called once per page with the element of the bar.
+ * @param {HTMLElement} element
+ */
+export async function mount(element) {
+  theme.mount(element);
+  const place = /** @type {HTMLElement} */ (element.querySelector('[data-part="visitor"]'));
+  const who = await visitor().catch(() => null); // the page itself says that the server does not answer
+  if (who) render(visitorMenu(who, location.pathname + location.search), place);
+}

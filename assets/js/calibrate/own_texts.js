@@ -1,0 +1,153 @@
+/**
+ * Texts of one's own for calibration and test: bringing a file, and removing what was brought.
+ * @module own_texts
+ */
+
+import { asProblem, request } from "../base/client.js";
+import { bytes } from "../base/format.js";
+import { html, nothing, render, repeat } from "../base/html.js";
+import { store } from "../base/page_state.js";
+import { problemBlock } from "../base/problem.js";
+
+/** @import { Trouble } from "../base/problem.js" */
+/** @typedef {{name: string, title: string, bytes: number}} OwnText an entry of GET /texts */
+/** @typedef {"calibration" | "test"} Field of the form that takes a text */
+/**
+ * @typedef {object} TextsState
+ * @property {readonly OwnText[]} texts newest first
+ * @property {Field | null} sending the field for which a file is on its way
+ * @property {string | null} asking the text whose deletion waits for a second click
+ * @property {Trouble | null} trouble
+ */
+/**
+ * @typedef {{type: "listed", texts: OwnText[]} | {type: "sending", field: Field} | {type: "brought", text: OwnText}
+ *   | {type: "deletion asked", name: string | null} | {type: "removed", name: string}
+ *   | {type: "trouble", trouble: Trouble}} TextsAction
+ */
+
+const TITLE_MOST = 120; // characters that the server takes
+
+/** @type {[Field, string][]} */
+const FIELDS = [
+  ["calibration", "Bring a calibration text"],
+  ["test", "Bring a test text"],
+];
+
+/** @type {TextsState} */
+export const START = { texts: [], sending: null, asking: null, trouble: null };
+
+/**
+ * @param {TextsState} state
+ * @param {TextsAction} action
+ * @returns {TextsState}
+ */
+export function reduce(state, action) {
+  const without = (/** @type {string} */ gone) => state.texts.filter(({ name }) => name !== gone);
+  switch (action.type) {
+    case "listed":
+      return { ...state, texts: action.texts };
+    case "sending":
+      return { ...state, sending: action.field, trouble: null };
+    case "brought": // the same text again has the same name
+      return { ...state, texts: [action.text, ...without(action.text.name)], sending: null };
+    case "deletion asked":
+      return { ...state, asking: action.name };
+    case "removed":
+      return { ...state, texts: without(action.name), asking: null, trouble: null };
+    case "trouble":
+      return { ...state, sending: null, asking: null, trouble: action.trouble };
+  }
+}
+
+/**
+ * What a text is called that comes from a file: the file's name without its ending.
+ * @param {string} file
+ */
+export const titleOf = (file) => [...file.replace(/(.)\.[^.]*$/u, "$1")].slice(0, TITLE_MOST).join("");
+
+/**
+ * @param {object} options
+ * @param {HTMLElement} options.place
+ * @param {OwnText[]} options.texts that are there at first
+ * @param {(texts: readonly OwnText[], chosen: {field: Field, name: string} | null) => void} options.changed hears the
+ * texts after one was brought, with the field that it is for, or removed
+ */
+export function ownTexts({ place, texts, changed }) {
+  const page = store(START, reduce, draw);
+  const { dispatch } = page;
+
+  async function bring(/** @type {Field} */ field, /** @type {File | undefined} */ file) {
+    if (!file) return;
+    dispatch({ type: "sending", field });
+    try {
+      const query = new URLSearchParams({ title: titleOf(file.name) });
+      const text = await request(`/texts?${query}`, { method: "POST", body: file });
+      dispatch({ type: "brought", text });
+      changed(page.state.texts, { field, name: text.name });
+    } catch (error) {
+      dispatch({ type: "trouble", trouble: asProblem(error) });
+    }
+  }
+
+  async function remove(/** @type {string} */ name) {
+    try {
+      await request(`/texts/${encodeURIComponent(name)}`, { method: "DELETE" });
+      dispatch({ type: "removed", name });
+      changed(page.state.texts, null);
+    } catch (error) {
+      dispatch({ type: "trouble", trouble: asProblem(error) });
+    }
+  }
+
+  function ask(/** @type {string | null} */ name) {
+    dispatch({ type: "deletion asked", name });
+    page.draw();
+    /** @type {HTMLElement | null} */ (place.querySelector('[data-testid="text-delete-yes"]'))?.focus();
+  }
+
+  /** @param {TextsState} state */
+  function draw({ texts, sending, asking, trouble }) {
+    render(
+      html`<div class="own-texts-buttons">${FIELDS.map(([field, words]) => chooser(field, words, sending))}</div>
+        <p>A plain text in UTF-8. The numbers of a run tell much of the text they were measured on, so show a run only to
+          people who may know its text.</p>
+        ${trouble ? problemBlock(trouble, "text-problem") : nothing}
+        ${texts.length ? html`<ul aria-label="Your texts">${repeat(texts, keyOf, (text) => lineOf(text, asking))}</ul>` : nothing}`,
+      place,
+    );
+  }
+
+  /** @param {Field} field @param {string} words @param {Field | null} sending */
+  const chooser = (field, words, sending) =>
+    html`<button type="button" class="act-quiet" data-testid=${`bring-${field}`} ?disabled=${sending !== null}
+        @click=${() => /** @type {HTMLElement} */ (place.querySelector(`[data-file="${field}"]`)).click()}
+      >${sending === field ? "Sending" : words}</button>
+      <input type="file" accept="text/*,.txt,.md" hidden data-file=${field} data-testid=${`text-file-${field}`}
+        @change=${(/** @type {Event & {currentTarget: HTMLInputElement}} */ { currentTarget }) => {
+          const file = currentTarget.files?.[0];
+          bring(field, file);
+          currentTarget.value = ""; // the same file may be chosen again
+        }} />`;
+
+  /** @param {OwnText} text @param {string | null} asking */
+  const lineOf = ({ name, title, bytes: size }, asking) =>
+    html`<li data-testid="own-text" data-text=${name}>
+      <span class="own-text-title" title=${name}>${title}</span><span class="own-text-size">${bytes(size)}</span>
+      ${
+        asking === name
+          ? html`${act("Delete for good", "text-delete-yes", () => remove(name), "quiet danger")}
+              ${act("Keep", "text-keep", () => ask(null))}`
+          : act("Delete", "text-delete", () => ask(name))
+      }
+    </li>`;
+
+  dispatch({ type: "listed", texts });
+  page.draw();
+}
+
+/** @param {OwnText} text */
+const keyOf = ({ name }) => name;
+
+/** @param {string} words @param {string} name @param {() => void} click */
+const act = (words, name, click, kind = "quiet") =>
+  html`<button type="button" class=${kind} data-testid=${name} @click=${click}>${words}</button>`;
