@@ -16,6 +16,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -55,8 +56,8 @@ SMALL_RUN = {
 class App:
     """Where the app is, and its REST interface from the outside."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self, url: str, state: Path) -> None:
+        self.url, self.state = url, state
 
     def json(self, path: str, body: Any = None, method: str | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
@@ -85,31 +86,28 @@ def _free_port() -> int:
         return listener.getsockname()[1]
 
 
-@pytest.fixture(scope="package")
-def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    """The app with made-up studies: “toy”, “chosen” with lines of “auto” too, and “mixture” with experts."""
-    state = tmp_path_factory.mktemp("state")
-    write_study(state / "studies" / "toy")
-    write_study(state / "studies" / "chosen", auto=True, sizes=True)
-    write_mixture(state / "studies" / "mixture", tokens=TOKENS)
+@contextmanager
+def running(state: Path, **settings: str) -> Iterator[App]:
+    """The app in a process of its own, with further settings of its environment."""
     port = _free_port()
     log = (state / "app.log").open("w")
-    environment = {**os.environ, "SARQC_PORT": str(port), "SARQC_STATE_DIR": str(state), "SARQC_HOST": "127.0.0.1"}
+    own = {"SARQC_PORT": str(port), "SARQC_STATE_DIR": str(state), "SARQC_HOST": "127.0.0.1"}
+    environment = {**os.environ, **own, **settings}
     process = subprocess.Popen(
         [sys.executable, "app.py"], cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT
     )
-    found = App(f"http://127.0.0.1:{port}")
+    app = App(f"http://127.0.0.1:{port}", state)
     try:
         end = time.monotonic() + START_SECONDS
         while True:
             try:
-                found.json("/health")
+                urllib.request.urlopen(f"{app.url}/healthz", timeout=30).close()
                 break
             except (urllib.error.URLError, ConnectionError):
                 if process.poll() is not None or time.monotonic() > end:
                     pytest.fail(f"the app did not start:\n{(state / 'app.log').read_text()[-2000:]}")
                 time.sleep(0.2)
-        yield found
+        yield app
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -117,6 +115,17 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
         except subprocess.TimeoutExpired:
             process.kill()
         log.close()
+
+
+@pytest.fixture(scope="package")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    """The app with made-up studies: “toy”, “chosen” with lines of “auto” too, and “mixture” with experts."""
+    state = tmp_path_factory.mktemp("state")
+    write_study(state / "studies" / "toy")
+    write_study(state / "studies" / "chosen", auto=True, sizes=True)
+    write_mixture(state / "studies" / "mixture", tokens=TOKENS)
+    with running(state) as started:
+        yield started
 
 
 @pytest.fixture(scope="package")
@@ -186,22 +195,27 @@ HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
 
 @pytest.fixture
 def open_page(app: App, browser: Any) -> Iterator[Callable[..., Any]]:
-    """Opens watched pages, each in a context of its own; checks what they asked for and said at the end."""
-    opened: list[tuple[Any, Watch]] = []
+    """Opens watched pages, each in a context of its own; checks what they asked for and said at the end.
 
-    def make(path: str = "/", *, width: int = 1280, height: int = 800, script: str = "", **options: Any) -> Any:
+    ``of``: another app than that of the package.
+    """
+    opened: list[tuple[Any, Watch, str]] = []
+
+    def make(
+        path: str = "/", *, of: App = app, width: int = 1280, height: int = 800, script: str = "", **options: Any
+    ) -> Any:
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         context.set_default_timeout(30_000)
         context.add_init_script(COUNT_WEBGL + script)
         page = context.new_page()
         page.watch = Watch()
         page.watch.attach(page)
-        opened.append((context, page.watch))
-        page.goto(app.url + path)
+        opened.append((context, page.watch, of.url))
+        page.goto(of.url + path)
         return page
 
     yield make
-    for context, watch in opened:
+    for context, watch, url in opened:
         context.close()
-        assert watch.foreign(app.url) == []
+        assert watch.foreign(url) == []
         assert watch.unexpected() == []

@@ -103,7 +103,7 @@ test("the list of studies has those that no run and no package owns", async () =
   const studies = await import("../../assets/js/runs/studies_list.js");
   const entry = (id, origin) => ({ id, title: id, model: "m", origin, created: "" });
   const all = [entry("a", "shipped"), entry("b", "uploaded"), entry("c", "command_line"), entry("d", "run")];
-  const state = studies.reduce(studies.START, { type: "listed", studies: all });
+  const state = studies.reduce(studies.START, { type: "listed", studies: all, damaged: [] });
   assert.deepEqual(
     state.studies.map(({ id }) => id),
     ["b", "c"],

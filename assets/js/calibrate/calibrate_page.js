@@ -226,8 +226,14 @@ async function begin() {
       place: ownPlace,
       texts: ownAtFirst,
       changed(texts, chosen) {
+        const suggested = models.find(({ name }) => name === view.state.model)?.suggested ?? {};
+        const isGone = (/** @type {unknown} */ value) =>
+          own.some(({ name }) => name === value) && !texts.some(({ name }) => name === value);
+        const values = view.state.values.map((value, index) => {
+          if (names[index] === chosen?.field) return chosen.name;
+          return isGone(value) ? (suggested[/** @type {keyof Said} */ (names[index])] ?? "") : value;
+        });
         own = texts;
-        const values = view.state.values.map((value, index) => (names[index] === chosen?.field ? chosen.name : value));
         dispatch({ type: "changed", values });
         document.getElementById("texts-changed")?.click(); // Gradio's fields are changed by Gradio alone
       },

@@ -319,7 +319,7 @@ function cardOf(shown, acts) {
       <div>${run && isFinished && summary ? reportCard(run.id, summary, State.layerReports(said), acts.folds) : nothing}</div>
       <div>${isFinished ? acts.files?.element : nothing}</div>
       <div class="run-progress">
-        <div class=${`meter${isFinished ? " is-done" : ""}`} role="progressbar" aria-valuemin="0" aria-valuemax="100"
+        <div class=${`meter${isFinished ? " is-done" : ""}`} role="progressbar" aria-label="Work done" aria-valuemin="0" aria-valuemax="100"
           aria-valuenow=${share}><span style=${`width: ${share}%`}></span></div>
         <p class="run-now" data-testid="progress">${run ? nowText(shown, run, done, total) : nothing}</p>
       </div>
