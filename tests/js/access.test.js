@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as Links from "../../assets/js/base/share_link.js";
-import { mayRun, mayShare, nameOf, whyNoRun } from "../../assets/js/base/visitor.js";
+import { mayRun, mayShare, nameOf, whyNoRun } from "../../assets/js/base/whoami.js";
 import * as Texts from "../../assets/js/calibrate/own_texts.js";
 import { toShare } from "../../assets/js/lab/state.js";
 import * as Studies from "../../assets/js/runs/studies_list.js";

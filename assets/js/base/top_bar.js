@@ -5,8 +5,8 @@
 
 import { render } from "./html.js";
 import * as theme from "./theme.js";
-import { visitor } from "./visitor.js";
 import { visitorMenu } from "./visitor_menu.js";
+import { visitor } from "./whoami.js";
 
 /**
  * Called once per page with the element of the bar.

@@ -4,9 +4,9 @@
  */
 
 import { html, nothing } from "./html.js";
-import { nameOf, ROLE_WORDS } from "./visitor.js";
+import { nameOf, ROLE_WORDS } from "./whoami.js";
 
-/** @import { Visitor } from "./visitor.js" */
+/** @import { Visitor } from "./whoami.js" */
 
 /**
  * Nothing on a private host.

@@ -21,7 +21,7 @@ import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
 import { METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { revealWhenAtRest } from "../base/reveal.js";
-import { mayRun, visitor, whyNoRun } from "../base/visitor.js";
+import { mayRun, visitor, whyNoRun } from "../base/whoami.js";
 import { reduce, START } from "./calibrate_state.js";
 import { ownTexts } from "./own_texts.js";
 import { planned } from "./plan_facts.js";
@@ -31,7 +31,7 @@ import { speedCard } from "./speed_card.js";
 import { textsCard } from "./texts_card.js";
 
 /** @import { CorpusEntry, ModelEntry } from "../base/types.d.ts" */
-/** @import { Visitor } from "../base/visitor.js" */
+/** @import { Visitor } from "../base/whoami.js" */
 /** @import { CalibrateState } from "./calibrate_state.js" */
 /** @import { OwnText } from "./own_texts.js" */
 /** @import { Said } from "./recipe_form.js" */

@@ -13,7 +13,7 @@ import { problemBlock } from "../base/problem.js";
 import { METHODS } from "../base/recipe_contract.js";
 import { shareLink } from "../base/share_link.js";
 import { stateChip } from "../base/state_chip.js";
-import { mayShare } from "../base/visitor.js";
+import { mayShare } from "../base/whoami.js";
 import { curvesPart } from "../explorer/curves_part.js";
 import { expertsPart } from "../explorer/experts_part.js";
 import { Explorer } from "../explorer/explorer.js";
@@ -29,7 +29,7 @@ import { runMatrix } from "./run_matrix.js";
 import * as State from "./run_state.js";
 
 /** @import { Trouble } from "../base/problem.js" */
-/** @import { Visitor } from "../base/visitor.js" */
+/** @import { Visitor } from "../base/whoami.js" */
 /** @import { Run, RunProgress } from "./run_state.js" */
 
 /**

@@ -12,7 +12,7 @@ import { link, note } from "../base/link.js";
 import { problemBlock } from "../base/problem.js";
 import { shareMenu } from "../base/share.js";
 import { shareLink } from "../base/share_link.js";
-import { visitor } from "../base/visitor.js";
+import { visitor } from "../base/whoami.js";
 import { curvesPart } from "../explorer/curves_part.js";
 import { expertsPart } from "../explorer/experts_part.js";
 import { Explorer } from "../explorer/explorer.js";
@@ -28,7 +28,7 @@ import { compute, offered } from "./compute.js";
 import { PreviewCard } from "./preview_card.js";
 import * as Lab from "./state.js";
 
-/** @import { Visitor } from "../base/visitor.js" */
+/** @import { Visitor } from "../base/whoami.js" */
 
 const CURVES = ["hero", "deciles", "plane", "gamma_grid", "methods", "selection", "gap", "inspector"];
 const HIDEABLE = { ...PANELS, ...EVERYWHERE };

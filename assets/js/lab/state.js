@@ -6,7 +6,7 @@
 
 import { fit, LAB_VIEW } from "../base/address.js";
 import { ORIGINS } from "../base/format.js";
-import { mayRun } from "../base/visitor.js";
+import { mayRun } from "../base/whoami.js";
 import { addressOf } from "../explorer/state.js";
 import * as Preview from "./preview.js";
 
@@ -316,7 +316,7 @@ export function elsewhere({ lambda, gamma, scale, quantity }, { view, at }) {
  * The shown study where it can be shown to others by a link: those that came with the app everybody sees anyway, and a
  * private host has no others. Null for none.
  * @param {State} state
- * @param {import("../base/visitor.js").Visitor} who
+ * @param {import("../base/whoami.js").Visitor} who
  */
 export function toShare({ studies, explored }, who) {
   const study = studies?.find(({ id }) => id === explored.view?.study.id);

@@ -12,7 +12,7 @@ import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
 import { shareLink } from "../base/share_link.js";
 import { table } from "../base/table.js";
-import { mayRun, visitor } from "../base/visitor.js";
+import { mayRun, visitor } from "../base/whoami.js";
 import { shortModel } from "../calibrate/recipe_form.js";
 
 /** @import { DamagedEntry, StudiesAction, StudiesState, StudyEntry } from "./types.d.ts" */

@@ -1,6 +1,6 @@
 /**
  * Who looks at the page, as the server knows them.
- * @module visitor
+ * @module whoami
  */
 
 import { request } from "./client.js";
