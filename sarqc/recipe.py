@@ -73,7 +73,7 @@ class Recipe(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
 
     model: _Name = Field(
-        **_describe("model", "Model", "An embedded model, a name on the Hub, or the path of a local checkpoint."),
+        **_describe("model", "Model", "A model of this host or a name on the Hub; on the command line also a path."),
         min_length=1,
     )
     revision: _Name | None = Field(
@@ -179,7 +179,7 @@ class Recipe(BaseModel):
         ),
     )  # fmt: skip
     calibration: _Name = Field(
-        **_describe("text", "Calibration text", "A named corpus or the path of a UTF-8 text file."), min_length=1
+        **_describe("text", "Calibration text", "A named text; on the command line also the path of a UTF-8 file."), min_length=1
     )
     samples: int = Field(32, ge=1, **_describe("text", "Samples", "Calibration sequences.", unit="sequences"))
     length: int = Field(256, ge=2, **_describe("text", "Length", "Tokens in each sequence.", unit="tokens"))
