@@ -179,7 +179,8 @@ class Recipe(BaseModel):
         ),
     )  # fmt: skip
     calibration: _Name = Field(
-        **_describe("text", "Calibration text", "A named text; on the command line also the path of a UTF-8 file."), min_length=1
+        **_describe("text", "Calibration text", "A named text; on the command line also a path."),
+        min_length=1,
     )
     samples: int = Field(32, ge=1, **_describe("text", "Samples", "Calibration sequences.", unit="sequences"))
     length: int = Field(256, ge=2, **_describe("text", "Length", "Tokens in each sequence.", unit="tokens"))

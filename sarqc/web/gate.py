@@ -25,6 +25,7 @@ from sarqc.web.profile import host_is_ours, is_private
 from sarqc.web.responses import error_response
 from sarqc.web.visitor import COOKIE, GUEST, Cookies, Visitor, new_guest
 
+TRIES = RateLimitItemPerMinute(20)
 READS = ("GET", "HEAD", "OPTIONS")
 OURS = ("/api/", "/sign-in", "/sign-out")  # where something may be written
 OPEN = ("/assets/", "/sign-in", "/share/", "/healthz", "/favicon.ico")  # for whoever has not signed in
@@ -65,6 +66,7 @@ class Gate:
         try:
             self._check(scope["method"], path, headers, address)
             visitor = await self._visitor(headers, address, from_proxy=scope["state"]["from_proxy"])
+            self._count_tries(headers, visitor, address)
             if visitor is None and not path.startswith(OPEN):
                 raise NotSignedIn("you have not signed in", f"{scope['method']} {path}", "Sign in at /sign-in.")
         except SarqcError as error:
@@ -95,6 +97,13 @@ class Gate:
             raise NotAllowed("nothing here takes this", where, "GET /api/openapi.json lists the routes.")
         if not self._private and not self._limiter.hit(self._limit, address):
             raise TooMany("too many requests have come from this address", where, "Wait a minute.")
+        if not self._private and "authorization" in headers and not self._limiter.test(TRIES, "tries", address):
+            raise TooMany("too many wrong tokens or passwords have come from this address", where, "Wait a minute.")
+
+    def _count_tries(self, headers: Headers, visitor: Visitor | None, address: str) -> None:
+        """Wrong tokens and passwords of an address are counted, as on the page for signing in."""
+        if not self._private and "authorization" in headers and (visitor is None or not visitor.signed_in):
+            self._limiter.hit(TRIES, "tries", address)
 
     async def _visitor(self, headers: Headers, address: str, *, from_proxy: bool) -> Visitor | None:
         if self._private:

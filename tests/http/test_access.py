@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +27,7 @@ from tests.http.conftest import write_study
 from tests.http.fake_app import plan
 from tests.jobs.conftest import settings_in, until, until_state
 from tests.jobs.fake_runs import recipe
+from tests.models.fake_hub import FakeHub, serving
 
 TOKEN = "a-token-of-24-characters"
 HTML = {"Accept": "text/html"}
@@ -294,6 +298,41 @@ def test_only_the_proxy_may_say_who_somebody_is(door: Door) -> None:
     assert behind.get("/api/visitor", headers={"X-Remote-User": "ann"}).json()["role"] == "runner"
     for name in ("", "guest-1234567890", "a b<script>"):
         error_of(behind.get("/api/visitor", headers={"X-Remote-User": name}), 401)
+
+
+def test_wrong_tokens_of_programs_are_counted(door: Door) -> None:
+    client = door(access="token", access_token=TOKEN)
+    codes = [client.get("/api/runs", headers={"Authorization": "Bearer wrong"}).status_code for _ in range(22)]
+    assert codes[:20] == [401] * 20
+    assert codes[-1] == 429
+    assert client.get("/api/runs", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 429  # for a minute
+
+
+ASKING = """
+import sys
+from fastapi.testclient import TestClient
+from app import create_app
+from sarqc.settings import Settings
+
+public = {"access": "open", "strangers": "runner", "hub_models": "some/model"} if sys.argv[2] == "open" else {}
+app = create_app(Settings(state_dir=sys.argv[1], hosts="testserver", device="cpu", **public), with_pages=False)
+with TestClient(app) as client:
+    body = {"model": "some/model", "calibration": "tiny-llama-calibration", "samples": 2, "length": 32}
+    print(client.post("/api/plan", json=body).status_code)
+"""
+
+
+@pytest.mark.parametrize("access", ["private", "open"])
+def test_the_operators_token_is_not_for_strangers(access: str, tmp_path: Path) -> None:
+    with serving(FakeHub({"some/model": Path("assets/models/tiny-llama")})) as hub:
+        own = {"HF_ENDPOINT": hub.endpoint, "HF_TOKEN": "hf_FAKE", "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
+        asked = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", ASKING, str(tmp_path / "state"), access],
+            env=os.environ | own, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert asked.stdout.strip() == "200", asked.stderr[-2000:]
+    assert hub.tokens
+    assert ("Bearer hf_FAKE" in hub.tokens) is (access == "private")
 
 
 def test_forwarded_names_are_believed_from_the_proxy_alone(door: Door) -> None:

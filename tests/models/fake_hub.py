@@ -23,6 +23,7 @@ class FakeHub:
     gated: frozenset[str] = frozenset()
     sizes: dict[str, int] = field(default_factory=dict)  # by “owner/name/file”
     asked: list[str] = field(default_factory=list)  # method and path of each request
+    tokens: list[str | None] = field(default_factory=list)  # that came with them
     endpoint: str = ""
 
 
@@ -45,6 +46,7 @@ def serving(hub: FakeHub) -> Iterator[FakeHub]:
         def _answer(self, *, body: bool) -> None:
             path = unquote(urlsplit(self.path).path).strip("/")
             hub.asked.append(f"{self.command} {path}")
+            hub.tokens.append(self.headers.get("Authorization"))
             parts = path.split("/")
             if parts[:2] == ["api", "models"] and parts[4:5] == ["tree"]:
                 self._list("/".join(parts[2:4]), body=body)
