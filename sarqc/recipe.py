@@ -24,8 +24,8 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from sarqc.errors import Refused
+from sarqc.files.yaml_document import read_yaml
 from sarqc.quantization.methods import METHODS, Method, method
-from sarqc.yaml_file import read_yaml
 
 
 def _group_size(value: Any) -> Any:

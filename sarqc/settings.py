@@ -156,6 +156,10 @@ class Settings(BaseSettings):
         """``state_dir`` with ``~`` expanded, as an absolute path."""
         return self.state_dir.expanduser().resolve()
 
+    def folders(self) -> dict[str, Path]:
+        """The folders of this host by what they are."""
+        return {"state": self.resolved_state_dir(), "assets": self.assets_dir.resolve(), "sarqc": SITE}
+
     def database(self) -> Path:
         return self.resolved_state_dir() / "runs.sqlite3"
 

@@ -10,7 +10,7 @@ from types import FrameType
 
 import pytest
 
-from sarqc.artefacts import ArtefactStore, chain_key
+from sarqc.files.artefacts import ArtefactStore, chain_key
 
 
 class Interrupt:

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict
 from sarqc.calibration.uploaded_texts import UPLOADED, text_path
 from sarqc.documents import CalibrationProtocol
 from sarqc.errors import NotFound, Refused, TooLarge, Unreachable
-from sarqc.files import file_identity, is_regular, path_of, shortened
+from sarqc.files.names import file_identity, is_regular, path_of, shortened
 from sarqc.models.catalogue import embedded_models
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.hub import NotCached, ask, within

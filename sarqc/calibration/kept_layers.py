@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import safetensors.torch
 import torch
 
-from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.job import SolvedLayer
 from sarqc.calibration.pictures import CURVE_ARRAYS, LayerCurve
 from sarqc.errors import NotFound
+from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.families import LayerInfo
 from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
 

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.block import BlockData, solve_block, whole_batches
 from sarqc.calibration.capture import collect
 from sarqc.calibration.job import CalibrationJob, SolvedLayer, told_points
 from sarqc.calibration.kept_layers import SUFFIX, read_layer, write_layer
 from sarqc.errors import NumericalError, SarqcError
 from sarqc.events import EpochDone, PointDone
+from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.families import LayerInfo
 from sarqc.models.folding import write_folded
 from sarqc.models.loading import LoadedModel

@@ -6,7 +6,6 @@ import json
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 
-from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.corpora import Sequences
 from sarqc.calibration.job import CalibrationJob, Curves
 from sarqc.calibration.pipeline import calibrate
@@ -15,6 +14,7 @@ from sarqc.engine.keys import layer_keys, selection_key
 from sarqc.engine.measure import Workbench
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.events import CandidateDone, EpochDone, Event, Stage
+from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.methods import Method
 from sarqc.recipe import Recipe

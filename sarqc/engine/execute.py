@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import cast
 
 from sarqc import documents
-from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.job import CalibrationJob, SolvedLayer, calibration_job
 from sarqc.calibration.kept_layers import SUFFIX, KeptLayers
 from sarqc.calibration.pictures import LayerCurve
@@ -25,6 +24,7 @@ from sarqc.export.card import model_card
 from sarqc.export.packed import save_packed
 from sarqc.export.plain import save_plain
 from sarqc.export.readers import Format, check_format
+from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.families import LayerInfo
 from sarqc.models.hub import NotCached
 from sarqc.models.loading import LoadedModel, choose_device, load

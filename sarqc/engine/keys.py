@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from sarqc.artefacts import chain_key
 from sarqc.calibration.job import CalibrationJob
 from sarqc.calibration.pipeline import layers_by_block
 from sarqc.evaluation import TEMPERATURE, TOP_P
+from sarqc.files.artefacts import chain_key
 from sarqc.models.loading import LoadedModel
 
 LAYER_FORMAT = 6

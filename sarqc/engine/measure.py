@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.corpora import Text
 from sarqc.documents import Which
 from sarqc.engine.keys import accuracy_key, compared_text_key, float_text_key, perplexity_key, survey_point_key
@@ -21,6 +20,7 @@ from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.evaluation.side_by_side import compare_texts, continue_float
 from sarqc.evaluation.tasks import items_key, measure_accuracy
 from sarqc.events import Event, Measured, Stage, TextsCompared
+from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import LoadedModel
 from sarqc.settings import Settings
 

@@ -18,7 +18,7 @@ from sarqc.engine import costs
 from sarqc.errors import NoRoom, Refused
 from sarqc.evaluation.tasks import known_task
 from sarqc.export.readers import Carrier, who_can_load
-from sarqc.files import free_on_disk, shortened
+from sarqc.files.names import free_on_disk, shortened
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.hub import NotCached

@@ -17,7 +17,6 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from torch import Tensor
 
-from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.block import solve_curve
 from sarqc.calibration.capture import collect
 from sarqc.calibration.corpora import Sequences, Text, draw_sequences, text_of
@@ -41,6 +40,8 @@ from sarqc.engine.study_output import (
     study_writer,
 )
 from sarqc.errors import Refused
+from sarqc.files.artefacts import ArtefactStore
+from sarqc.files.yaml_document import read_yaml
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.loading import LoadedModel, choose_device, load
 from sarqc.models.walk import BlockWalk
@@ -52,7 +53,6 @@ from sarqc.quantization.solve import sweep_layer
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import ArrayRef, Line, StudyWriter
-from sarqc.yaml_file import read_yaml
 
 T = TypeVar("T")
 Auto = Literal["auto"]

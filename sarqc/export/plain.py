@@ -18,7 +18,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from sarqc.file_modes import usual_mode
+from sarqc.files.modes import usual_mode
 from sarqc.models.linears import is_fused_parameter, slices_of, weight_of
 from sarqc.models.loading import STORED, LoadedModel
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from sarqc.file_hashes import sha256_of
+from sarqc.files.hashes import sha256_of
 
 NOTED = "files.json"  # beside a checkpoint: the SHA-256 of each of its files, as it was when it was written
 

@@ -30,7 +30,7 @@ from typing import Any, BinaryIO
 
 from sarqc.errors import SarqcError, disk_full, is_disk_full
 from sarqc.events import Cancelled, Event, Failed, Finished, Saved, Started, Warned
-from sarqc.host_paths import without_paths
+from sarqc.files.kept_out import without_paths
 from sarqc.jobs.checkpoint_files import note_files
 from sarqc.plain import plain
 from sarqc.recipe import Recipe
@@ -139,7 +139,7 @@ def main() -> None:
 
 def _unexpected(error: Exception) -> dict[str, str]:
     """The parts of an error that is nobody's refusal."""
-    what = without_paths(f"{type(error).__name__}: {error}"[:500], Settings())
+    what = without_paths(f"{type(error).__name__}: {error}"[:500], Settings().folders())
     return SarqcError(what, "worker", "The log of this run has the details.").to_json()
 
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
-from sarqc.artefacts import ArtefactStore
 from sarqc.errors import Conflict, NotFound, SarqcError, WorkerLost, disk_full
 from sarqc.events import Cancelled, Failed, Finished, Interrupted, Warned
+from sarqc.files.artefacts import ArtefactStore
 from sarqc.jobs import exports, schedule
 from sarqc.jobs.bell import ALL_RUNS, Bell
 from sarqc.jobs.checkpoint_files import damage

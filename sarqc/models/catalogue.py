@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from sarqc.errors import NotFound, SarqcError
-from sarqc.files import path_of, shortened
+from sarqc.files.names import path_of, shortened
 from sarqc.models import download as hub
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
 from sarqc.models.hub import NotCached

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sarqc.errors import Refused
-from sarqc.files import read_object
+from sarqc.files.names import read_object
 from sarqc.models.architecture import Architecture, architecture_of
 from sarqc.models.families import Family, InputGroup, LayerInfo, family_of
 from sarqc.models.promised import promised_shapes

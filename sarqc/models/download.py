@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sarqc.errors import NoRoom, NotFound, Refused, TooLarge, Unreachable
-from sarqc.files import MOST_JSON, free_on_disk, read_object
+from sarqc.files.names import MOST_JSON, free_on_disk, read_object
 from sarqc.models.checkpoint import check_config
 from sarqc.models.hub import ask, configure
 from sarqc.models.tensor_files import weight_files

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict
 
 from sarqc.errors import Refused
-from sarqc.files import shortened
+from sarqc.files.names import shortened
 
 
 class LayerInfo(BaseModel):

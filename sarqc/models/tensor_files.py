@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError, safe_open
 
 from sarqc.errors import Refused
-from sarqc.files import is_regular, read_object
+from sarqc.files.names import is_regular, read_object
 from sarqc.models.architecture import first_problem
 
 INDEX = "model.safetensors.index.json"

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tokenizers import Tokenizer
 
 from sarqc.errors import Refused
-from sarqc.files import file_identity, is_regular, read_object
+from sarqc.files.names import file_identity, is_regular, read_object
 from sarqc.models.architecture import first_problem
 
 FAST = "tokenizer.json"

@@ -55,7 +55,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from sarqc.errors import NotFound, Refused
-from sarqc.file_modes import usual_mode
+from sarqc.files.modes import usual_mode
 from sarqc.models.families import LayerInfo
 from sarqc.plain import plain
 from sarqc.study import tensors

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal, TypedDict, final
 
 from sarqc.errors import Conflict, NotFound, Refused
-from sarqc.file_hashes import sha256_of
+from sarqc.files.hashes import sha256_of
 from sarqc.settings import Settings
 from sarqc.study.document import Study, array_files
 from sarqc.study.tensors import FILE, REMEDY

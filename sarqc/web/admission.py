@@ -10,7 +10,7 @@ from __future__ import annotations
 from sarqc.calibration import corpora
 from sarqc.calibration.uploaded_texts import UPLOADED
 from sarqc.errors import Forbidden, NotFound
-from sarqc.files import path_of, shortened
+from sarqc.files.names import path_of, shortened
 from sarqc.models import catalogue
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings

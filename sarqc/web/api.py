@@ -42,7 +42,7 @@ from fastapi.sse import EventSourceResponse
 
 import sarqc
 from sarqc.errors import NotFound, QueueFull, SarqcError
-from sarqc.host_paths import without_paths
+from sarqc.files.kept_out import without_paths
 from sarqc.jobs import exports
 from sarqc.jobs.run import Run, RunDocument
 from sarqc.jobs.store import Store
@@ -293,7 +293,7 @@ def _runs_router(
     def get_log(request: Request, run_id: str) -> str:
         """The last part of what the worker printed; empty before it starts. Paths of this host are left out of it."""
         run = access.own_run(visitor_of(request), run_id, f"log of run {run_id}")
-        return without_paths(_tail(run, settings), settings)
+        return without_paths(_tail(run, settings), settings.folders())
 
     return router
 

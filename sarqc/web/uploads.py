@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from sarqc.errors import NoRoom, QueueFull, Refused, TooLarge
-from sarqc.file_modes import usual_mode
+from sarqc.files.modes import usual_mode
 from sarqc.study.library import STUDY_ID
 
 AT_MOST = 64  # uploaded studies on this host

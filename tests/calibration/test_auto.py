@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import torch
 
-from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.corpora import Sequences
 from sarqc.calibration.job import CalibrationJob, SolvedLayer
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import ModelSelection, select_for_model
 from sarqc.engine.keys import layer_keys
 from sarqc.events import CandidateDone, EpochDone
+from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import METHODS, Method, method

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
-from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.capture import collect
 from sarqc.calibration.job import SolvedLayer
 from sarqc.calibration.kept_layers import SUFFIX
@@ -23,6 +22,7 @@ from sarqc.engine.execute import execute
 from sarqc.engine.keys import layer_keys
 from sarqc.errors import Refused
 from sarqc.events import LayerDone
+from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.linears import as_parameters, slices_of, weight_of
 from sarqc.models.loading import LoadedModel

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.corpora import draw_sequences
 from sarqc.calibration.job import CalibrationJob, Curves, SolvedLayer
 from sarqc.calibration.pictures import CURVE_ARRAYS
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.keys import layer_keys
 from sarqc.errors import NumericalError, Refused
+from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
 from sarqc.quantization.grid import Grid

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from sarqc.artefacts import ArtefactStore
 from sarqc.calibration.job import CalibrationJob, Curves, SolvedLayer
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.keys import layer_keys
 from sarqc.errors import NumericalError
 from sarqc.events import EpochDone
+from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import Method, method

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import re
 import sysconfig
+from collections.abc import Mapping
 from pathlib import Path
-
-from sarqc.settings import SITE, Settings
 
 _ABSOLUTE = re.compile(r"(?<![\w.:/<~-])(?:~|/)[\w.@+-]+(?:/[\w.@+ -]*[\w.@+-])+/?")
 
 
-def without_paths(text: str, settings: Settings) -> str:
-    """A text in which folders of this host are named by what they are, and other absolute paths by their last part."""
-    named = {
-        str(settings.resolved_state_dir()): "<state>",
-        str(settings.assets_dir.resolve()): "<assets>",
+def without_paths(text: str, folders: Mapping[str, Path]) -> str:
+    """A text in which folders of this host are named by what they are, and other absolute paths by their last part.
+
+    ``folders``: those of the app by name, see ``Settings.folders``.
+    """
+    named = {str(path): f"<{name}>" for name, path in folders.items()} | {
         sysconfig.get_paths()["purelib"]: "<packages>",
         sysconfig.get_paths()["stdlib"]: "<python>",
-        str(SITE): "<sarqc>",
         str(Path.home()): "<home>",
     }
     for path in sorted(named, key=len, reverse=True):
