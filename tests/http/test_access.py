@@ -326,9 +326,10 @@ with TestClient(app) as client:
 def test_the_operators_token_is_not_for_strangers(access: str, tmp_path: Path) -> None:
     with serving(FakeHub({"some/model": Path("assets/models/tiny-llama")})) as hub:
         own = {"HF_ENDPOINT": hub.endpoint, "HF_TOKEN": "hf_FAKE", "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
+        others = {name: value for name, value in os.environ.items() if "IMPLICIT_TOKEN" not in name}
         asked = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", ASKING, str(tmp_path / "state"), access],
-            env={name: value for name, value in os.environ.items() if "IMPLICIT_TOKEN" not in name} | own, capture_output=True, text=True, check=False,
+            env=others | own, capture_output=True, text=True, check=False,
         )  # fmt: skip
     assert asked.stdout.strip() == "200", asked.stderr[-2000:]
     assert hub.tokens
