@@ -30,6 +30,7 @@ from sarqc.web.gate import Gate
 from sarqc.web.headers import SecurityHeaders
 from sarqc.web.healthz import Healthz
 from sarqc.web.identity import Identity
+from sarqc.web.one_shape import OneShape, unexpected
 from sarqc.web.process import prepare_process
 from sarqc.web.profile import check_profile, is_private
 from sarqc.web.request_limits import RequestLimits
@@ -81,8 +82,10 @@ def create_app(
         openapi_url="/api/openapi.json",
         docs_url=None,  # the documentation pages load scripts from a CDN
         redoc_url=None,
+        exception_handlers={Exception: unexpected},
     )
     app.state.supervisor = supervisor
+    app.add_middleware(OneShape)
     app.add_middleware(RequestLimits, settings=settings)
     access, cookies = Access(settings, store), Cookies(settings)
     app.state.access = access

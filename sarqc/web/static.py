@@ -13,8 +13,9 @@ from pathlib import Path
 
 from fastapi import APIRouter, FastAPI, Request, Response
 
-from sarqc.errors import Refused
-from sarqc.web.responses import ASK_AGAIN, FOR_EVER, file_response
+from sarqc.errors import NotFound, Refused
+from sarqc.files.names import path_of
+from sarqc.web.responses import ASK_AGAIN, FOR_EVER, ApiRoute, file_response
 
 # The folders that are public: what is in them, by the end of its name, and its type. "vendor" holds scripts of others.
 FOLDERS = {"js": (".js", "text/javascript"), "css": (".css", "text/css"), "vendor": (".js", "text/javascript")}
@@ -47,7 +48,7 @@ def assets_root(folder: Path) -> str:
 
 def assets_router(folder: Path) -> APIRouter:
     """The routes, one for each folder: Gradio keeps its files under ``/assets`` too, and the models must not show."""
-    router = APIRouter(include_in_schema=False)
+    router = APIRouter(include_in_schema=False, route_class=ApiRoute)
     for name in FOLDERS:
         _add(router, folder, name)
     return router
@@ -68,9 +69,11 @@ def _add(router: APIRouter, folder: Path, name: str) -> None:
 
 def _answer(request: Request, root: Path, path: str, cache: str) -> Response:
     suffix, media_type = FOLDERS[root.name]
-    file = (root / path).resolve()
-    if file.suffix != suffix or not file.is_relative_to(root.resolve()) or not file.is_file():
-        return Response("there is no such file", 404, media_type="text/plain")
+    file = path_of(f"{root}/{path}")
+    if file is None or file.suffix != suffix or not file.is_relative_to(root.resolve()) or not file.is_file():
+        raise NotFound(
+            "there is no such file", f"assets, {root.name}", "Load the page again: the app may be a new one."
+        )
     return file_response(request, file, media_type, cache=cache)
 
 

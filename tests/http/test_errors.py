@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from app import create_app
 from sarqc.jobs import database
 from sarqc.settings import Settings
-from tests.http.conftest import assert_error
+from tests.http.conftest import assert_error, write_study
 from tests.http.fake_app import plan
 from tests.jobs.conftest import until
 from tests.jobs.fake_runs import recipe
@@ -135,6 +136,49 @@ def test_wrong_state(client: TestClient) -> None:
         error = assert_error(client.post(f"/api/runs/{run_id}/{path}"), 409, "conflict")
         assert "finished" in error["what"]
         assert error["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("TRACE", "/api/runs", 405),
+        ("PROPFIND", f"/api/runs/{UNKNOWN}", 405),
+        ("OPTIONS", "/api/runs", 404),
+        ("PUT", "/sign-in", 405),
+        ("GET", "/nothing", 404),
+        ("GET", "/api/runs/a%0Ab", 404),
+        ("GET", "/assets/js/%00", 404),
+        ("GET", "/assets/v-x/css/" + "x" * 8000, 404),
+        ("GET", "/assets/js/..%2F..%2Fapp.py", 404),
+    ],
+)
+def test_no_method_and_no_path_has_another_shape(client: TestClient, method: str, path: str, status: int) -> None:
+    answer = client.request(method, path)
+    assert answer.status_code == status, answer.text
+    assert list(answer.json()["error"]) == ["kind", "what", "where", "remedy"]
+
+
+def test_what_gradio_refuses_has_the_shape_too(settings: Settings) -> None:
+    """Its parts are mounted: an app of its own within ours."""
+    app = create_app(settings, execute="tests.jobs.fake_runs:quick", plan=plan, with_pages=False)
+    inner = FastAPI()
+    inner.get("/breaks")(lambda: 1 / 0)
+    app.mount("/inner", inner)
+    with TestClient(app, raise_server_exceptions=False) as client:
+        for path, status in (("/inner/nothing", 404), ("/inner/breaks", 500)):
+            answer = client.get(path)
+            assert answer.status_code == status
+            assert answer.json()["error"]["where"] == f"GET {path}"
+
+
+@pytest.mark.parametrize(("wanted", "status"), [("bytes=5-2", 400), ("bytes=999999999-", 416), ("x", 400)])
+def test_ranges_that_are_none(settings: Settings, wanted: str, status: int) -> None:
+    write_study(settings.studies_dir(), "mine")
+    app = create_app(settings, execute="tests.jobs.fake_runs:quick", plan=plan, with_pages=False)
+    with TestClient(app) as client:
+        answer = client.get("/api/studies/mine/study.safetensors", headers={"Range": wanted})
+        assert_error(answer, status, "refused")
+        assert ("content-range" in answer.headers) == (status == 416)
 
 
 def test_a_locked_database_is_a_matter_of_moments(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

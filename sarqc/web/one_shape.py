@@ -1,0 +1,84 @@
+"""Errors that others word, in the one shape: of routes and methods that nobody has, of byte ranges, of Gradio.
+
+Plain ASGI, so that streams stay streams.
+"""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sarqc.errors import Refused, SarqcError
+from sarqc.web.responses import error_response
+
+KEPT = ("allow", "content-range", "retry-after", "set-cookie", "www-authenticate")
+
+
+class OneShape:
+    """Says again what an app inside says in other words; pages for people, which are HTML, stay as they are."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        start: Message | None = None  # of an error that is still to be read
+        body = b""
+
+        async def send_on(message: Message) -> None:
+            nonlocal start, body
+            if message["type"] == "http.response.start" and message["status"] >= 400 and not _is_page(message):
+                start = message
+                return
+            if start is None or message["type"] != "http.response.body":
+                await send(message)
+                return
+            body += message.get("body", b"")
+            if message.get("more_body", False):
+                return
+            if _has_the_shape(body):
+                await send(start)
+                await send({"type": "http.response.body", "body": body})
+            else:
+                await _worded(scope, start)(scope, receive, send)
+
+        await self.app(scope, receive, send_on)
+
+
+def _is_page(start: Message) -> bool:
+    return Headers(raw=start["headers"]).get("content-type", "").startswith("text/html")
+
+
+def _has_the_shape(body: bytes) -> bool:
+    try:
+        document = json.loads(body)
+    except ValueError:
+        return False
+    return isinstance(document, dict) and list(document) == ["error"]
+
+
+def _worded(scope: Scope, start: Message) -> Response:
+    status = start["status"]
+    what = HTTPStatus(status).phrase.lower() if status in set(HTTPStatus) else f"status {status}"
+    answer = error_response(Refused(what, where(scope), "GET /api/openapi.json lists the routes."), status)
+    for name, value in Headers(raw=start["headers"]).items():
+        if name in KEPT:
+            answer.headers.append(name, value)
+    return answer
+
+
+async def unexpected(request: Request, error: Exception) -> Response:
+    """The answer to an error that nobody expected; the log of the app has what it was."""
+    return error_response(SarqcError("something went wrong in the app", where(request.scope), "Its log says what."))
+
+
+def where(scope: Scope) -> str:
+    """The request as an error names it."""
+    return f"{scope['method']} {scope['path']}"[:200]
