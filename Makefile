@@ -2,6 +2,7 @@
 # make test   make check, then the whole suite in two processes
 # make check  types, style, and whether what is generated is current
 # make bench  speed, as ratios within one run
+# make torture  a running app under malformed requests, kills, many viewers and damage; TORTURE="--seed 7 …"
 # Each does all of its own set-up in .venv.
 
 PYTHON ?= python3
@@ -13,7 +14,7 @@ export GRADIO_ANALYTICS_ENABLED := False
 # Threads that spin while they wait starve each other on a busy host.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: app test check bench chromium
+.PHONY: app test check bench torture chromium
 
 app: .venv/app.done
 	$(BIN)/python app.py
@@ -33,6 +34,9 @@ check: .venv/dev.done node_modules/.package-lock.json
 
 bench: .venv/dev.done
 	$(BIN)/python -m tests.benchmarks.bench
+
+torture: .venv/dev.done
+	$(BIN)/python -m tests.torture $(TORTURE)
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -1,0 +1,59 @@
+"""``python -m tests.torture --seed N --requests N --kills N``: what an app can be made to suffer.
+
+Prints a table of figures, and ends with 1 when something broke. The same seed asks and kills alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from sarqc.web.process import raise_file_limit
+from tests.torture import kills, requests_of_a_profile, tests_of_damage, viewers
+from tests.torture.figures import Figures
+
+
+def main() -> None:
+    """Plays all parts, each against apps of its own, and says after each how it went."""
+    parser = argparse.ArgumentParser(prog="python -m tests.torture", description="Torture of a running app.")
+    parser.add_argument("--seed", type=int, default=0, help="decides requests and times of kills")
+    parser.add_argument("--requests", type=int, default=2000, help="malformed requests in each profile")
+    parser.add_argument("--kills", type=int, default=20, help="kills of worker and app during real runs")
+    parser.add_argument("--viewers", type=int, default=100, help="listeners to a full queue of runs")
+    parser.add_argument("--idle", type=int, default=1100, help="connections that say nothing")
+    parser.add_argument("--no-damage", action="store_true", help="leave out the tests of damaged hosts")
+    asked = parser.parse_args()
+    raise_file_limit()
+    sound = True
+    with tempfile.TemporaryDirectory(prefix="sarqc-torture-") as name:
+        folder = Path(name)
+        for profile in requests_of_a_profile.PROFILES:
+            figures = Figures()
+            requests_of_a_profile.play(folder, profile, figures, asked.requests, asked.seed, with_pages=True)
+            sound &= _say(f"requests, {profile} profile", figures)
+        figures = Figures()
+        kills.play(folder / "kills", figures, asked.kills, asked.seed)
+        sound &= _say("kills", figures)
+        figures = Figures()
+        if asked.viewers:
+            viewers.listen(folder / "viewers", figures, asked.viewers, 50)
+        if asked.idle:
+            viewers.be_idle(folder / "idle", figures, asked.idle)
+        sound &= _say("viewers", figures)
+        figures = Figures()
+        if not asked.no_damage:
+            tests_of_damage.play(figures)
+            sound &= _say("damage", figures)
+    print(f"\nseed {asked.seed}: {'nothing broke' if sound else 'something broke'}")
+    sys.exit(0 if sound else 1)
+
+
+def _say(part: str, figures: Figures) -> bool:
+    print(f"\n{part}\n{figures.table()}", flush=True)
+    return figures.is_sound
+
+
+if __name__ == "__main__":
+    main()

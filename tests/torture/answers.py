@@ -1,0 +1,107 @@
+"""What must be true of every answer, whatever was asked."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import requests
+
+from sarqc.settings import SITE
+from tests.torture.figures import Figures
+from tests.torture.served import SECRET, Served
+
+SLOW_SECONDS = 5.0
+GIVE_UP_SECONDS = 30.0
+PARTS = ["kind", "what", "where", "remedy"]
+PAGES = ("/sign-in", "/sign-out", "/share/")  # for people: their errors are pages
+REQUESTS, SLOWEST = "requests", "slowest answer"
+ERROR_500, WRONG_SHAPE, SLOW, LEAK, LET_IN = "500s", "wrong shapes", "later than 5 s", "paths or secrets", "let in"
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes  # empty for a stream without an end
+    seconds: float
+
+
+class Judge:
+    """Sends requests to an app and holds what comes back against the rules."""
+
+    def __init__(self, app: Served, figures: Figures) -> None:
+        self.app, self.figures = app, figures
+        figures.expect(ERROR_500, WRONG_SHAPE, SLOW, LEAK, LET_IN)
+        secret = app.folder / "state" / "secret"
+        self.hidden = [SECRET.encode(), *(str(path).encode() for path in (app.folder, SITE, Path.home(), sys.prefix))]
+        self.hidden += [secret.read_bytes()] if secret.exists() else []
+
+    def send(self, request: requests.Request | requests.PreparedRequest) -> Answer | None:
+        """The judged answer; None where none came, which is a complaint too."""
+        prepared = request if isinstance(request, requests.PreparedRequest) else self.app.http.prepare_request(request)
+        headers, body = (str(part)[:300] for part in (dict(prepared.headers), prepared.body))
+        asked = f"{prepared.method} {prepared.path_url[:200]} {headers} {body}"
+        began = time.monotonic()
+        try:
+            answer = self._answer(prepared, began)
+        except requests.RequestException as error:
+            self.figures.count(REQUESTS)
+            self.figures.took(SLOWEST, time.monotonic() - began)
+            self.figures.complain(SLOW, f"{asked}: no answer: {error}")
+            return None
+        self.judge(asked, str(prepared.method), prepared.path_url, answer)
+        return answer
+
+    def _answer(self, prepared: requests.PreparedRequest, began: float) -> Answer:
+        got = self.app.http.send(prepared, stream=True, allow_redirects=False, timeout=GIVE_UP_SECONDS)
+        with got:
+            is_stream = got.headers.get("content-type", "").startswith("text/event-stream")
+            body = b"" if is_stream else got.content
+        return Answer(got.status_code, got.headers, body, time.monotonic() - began)
+
+    def judge(self, asked: str, method: str, path: str, answer: Answer) -> None:
+        """Counts an answer, and complains of it where a rule is broken."""
+        self.figures.count(REQUESTS)
+        self.figures.took(SLOWEST, answer.seconds)
+        said = f"{asked} → {answer.status} {answer.body[:300]!r}"
+        if answer.status == 500:
+            self.figures.complain(ERROR_500, said)
+        if answer.status >= 400 and method != "HEAD" and not _has_the_shape(answer, path):
+            self.figures.complain(WRONG_SHAPE, said)
+        if answer.seconds > SLOW_SECONDS:
+            self.figures.complain(SLOW, f"{answer.seconds:.1f} s: {said}")
+        if secrets := [hidden for hidden in self.hidden if _holds(answer, hidden)]:
+            self.figures.complain(LEAK, f"{secrets}: {said}")
+
+    def must_refuse(self, request: requests.Request, statuses: Iterable[int]) -> None:
+        """A request that has to be turned away with one of the statuses."""
+        answer = self.send(request)
+        if answer is not None and answer.status not in statuses:
+            self.figures.complain(LET_IN, f"{request.method} {request.url} {request.headers} → {answer.status}")
+
+
+def _holds(answer: Answer, hidden: bytes) -> bool:
+    return hidden in answer.body or any(
+        hidden in value.encode("latin-1", "replace") for value in answer.headers.values()
+    )
+
+
+def _has_the_shape(answer: Answer, path: str) -> bool:
+    kind = answer.headers.get("content-type", "")
+    if kind.startswith("text/html"):
+        return path.startswith(PAGES)
+    if path.startswith("/healthz"):  # for a machine that reads the status
+        return True
+    try:
+        document = json.loads(answer.body)
+        error = document["error"]
+        return kind == "application/json" and list(document) == ["error"] and list(error) == PARTS and all(
+            isinstance(part, str) for part in error.values()
+        )  # fmt: skip
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return False

@@ -1,0 +1,31 @@
+"""Malformed requests of every kind against one app in one profile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.jobs.conftest import until
+from tests.torture import by_schema, malformed, on_the_wire
+from tests.torture.answers import ERROR_500, Judge
+from tests.torture.figures import Figures
+from tests.torture.served import PUBLIC, Served
+
+PROFILES: dict[str, dict[str, Any]] = {"private": {}, "public": PUBLIC}
+
+
+def play(folder: Path, profile: str, figures: Figures, number: int, seed: int, *, with_pages: bool) -> None:
+    """``number`` requests, and after them the app still works."""
+    app = Served(folder / profile, "tests.torture.no_work:execute", with_pages=with_pages, **PROFILES[profile]).wait()
+    try:
+        judge = Judge(app, figures)
+        run_id = app.post("/api/runs", malformed.RECIPE).json()["id"]
+        until(lambda: app.get(f"/api/runs/{run_id}")["state"] == "finished", seconds=60)
+        by_schema.ask(judge, run_id, number * 3 // 10, seed)
+        on_the_wire.ask(judge, number // 10, seed)
+        malformed.ask(judge, number * 6 // 10, seed)
+        app.get("/api/health")
+        if "Traceback" in (said := app.log.read_text()):
+            figures.complain(ERROR_500, f"a traceback in the log: …{said[said.index('Traceback') :][:3000]}")
+    finally:
+        app.end()

@@ -1,0 +1,71 @@
+"""A short part of the torture; all of it is ``make torture``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.torture import kills, requests_of_a_profile
+from tests.torture.answers import Answer, Judge
+from tests.torture.figures import Figures
+from tests.torture.on_the_wire import STATUS
+
+REQUESTS, KILLS = 300, 2
+
+
+@pytest.mark.parametrize("profile", requests_of_a_profile.PROFILES)
+def test_malformed_requests_break_nothing(tmp_path: Path, profile: str) -> None:
+    figures = Figures()
+    requests_of_a_profile.play(tmp_path, profile, figures, REQUESTS, 1, with_pages=False)
+    assert figures.is_sound, figures.table()
+    assert figures.counts["requests"] > 0.9 * REQUESTS
+
+
+def test_kills_change_nothing(tmp_path: Path) -> None:
+    figures = Figures()
+    kills.play(tmp_path, figures, KILLS, 1, [kills.RECIPES[-1]])
+    assert figures.is_sound, figures.table()
+    assert figures.counts["kills"] == KILLS
+
+
+def layer(seq: int, index: int) -> dict[str, object]:
+    return {"seq": seq, "type": "layer_done", "index": index}
+
+
+STARTED = {"seq": 1, "type": "started", "layers": [{}, {}]}
+FINISHED = {"seq": 4, "type": "finished"}
+
+
+@pytest.mark.parametrize(
+    ("events", "number"),
+    [
+        ([STARTED, layer(2, 0), layer(3, 1), FINISHED], 0),
+        ([STARTED, layer(2, 0), layer(3, 0), FINISHED], 2),  # twice, and another not at all
+        ([STARTED, layer(2, 0), layer(3, 1)], 1),
+        ([STARTED, layer(3, 0), layer(3, 1), FINISHED], 1),
+    ],
+)
+def test_faults_of_events_are_seen(events: list[dict[str, object]], number: int) -> None:
+    assert len(kills.faults(events)) == number
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "body", "complaints"),
+    [
+        (404, "application/json", b'{"error": {"kind": "a", "what": "b", "where": "c", "remedy": ""}}', 0),
+        (404, "application/json", b'{"detail": "Not Found"}', 1),
+        (500, "text/plain", b"Internal Server Error", 2),
+        (200, "application/json", b'{"path": "/nowhere/state/x"}', 1),
+    ],
+)
+def test_wrong_answers_are_seen(status: int, kind: str, body: bytes, complaints: int) -> None:
+    figures = Figures()
+    judge = Judge.__new__(Judge)
+    judge.figures, judge.hidden = figures, [b"/nowhere/state"]
+    judge.judge("asked", "GET", "/api/x", Answer(status, {"content-type": kind}, body, 0.1))
+    assert sum(len(kept) for kept in figures.complaints.values()) == complaints
+
+
+def test_a_status_line_is_read() -> None:
+    assert STATUS.findall(b"HTTP/1.1 500 Internal Server Error\r\n\r\n") == [b"500"]

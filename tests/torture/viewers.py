@@ -1,0 +1,81 @@
+"""Many who watch: every listener of every kind hears each event once, and idle connections keep nobody out."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from pathlib import Path
+
+import httpx
+
+from tests.http.conftest import App
+from tests.http.test_streams import messages
+from tests.jobs.conftest import until
+from tests.jobs.fake_runs import recipe
+from tests.torture.figures import Figures
+
+HEARD, LOST, DOUBLED, LISTENERS, QUEUED = "events heard", "events lost", "events doubled", "viewers", "queued runs"
+IDLE, SHUT_OUT, HEALTHZ = "idle connections", "not answered beside idle ones", "/healthz beside idle ones"
+LAYERS = 20
+
+
+def listen(folder: Path, figures: Figures, viewers: int, queued: int) -> None:
+    """``viewers`` follow the runs of a full queue from their beginning to their end, spread over them."""
+    figures.expect(LISTENERS, QUEUED, HEARD, LOST, DOUBLED)
+    folder.mkdir(parents=True, exist_ok=True)
+    app = App(folder, "slow")
+    try:
+        ids = [
+            app.http.post("/api/runs", json=recipe(LAYERS if n < 3 else 1).to_json()).json()["id"]
+            for n in range(queued)
+        ]
+        heard: list[list[int]] = [[] for _ in range(viewers)]
+
+        def follow(index: int) -> None:
+            address = f"http://127.0.0.1:{app.port}/api/runs/{ids[index % len(ids)]}/events"
+            with httpx.stream("GET", address, timeout=300) as answer:
+                heard[index].extend(number for number, _ in messages(answer))
+
+        threads = [threading.Thread(target=follow, args=(index,)) for index in range(viewers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        until(lambda: app.http.get("/api/health").json()["runs"].get("finished") == queued, seconds=300)
+        for index, numbers in enumerate(heard):
+            run_id = ids[index % len(ids)]
+            listed = app.http.get(f"/api/runs/{run_id}/events", headers={"Accept": "application/json"}).json()["events"]
+            written = [event["seq"] for event in listed]
+            figures.count(HEARD, len(numbers))
+            if lost := set(written) - set(numbers):
+                figures.complain(LOST, f"run {run_id}: {sorted(lost)}")
+            if len(numbers) != len(set(numbers)):
+                figures.complain(DOUBLED, f"run {run_id}: {numbers}")
+        figures.count(LISTENERS, viewers)
+        figures.count(QUEUED, queued)
+    finally:
+        app.http.close()
+        app.end(9)
+
+
+def be_idle(folder: Path, figures: Figures, connections: int) -> None:
+    """Opens as many connections, says nothing on them, and asks whether the app is well."""
+    figures.expect(IDLE, SHUT_OUT)
+    folder.mkdir(parents=True, exist_ok=True)
+    app = App(folder, "quick", ["sh", "-c", 'ulimit -n 1024 && exec "$@"', "sh"])
+    try:
+        with contextlib.ExitStack() as stack:
+            for _ in range(connections):
+                stack.enter_context(socket.create_connection(("127.0.0.1", app.port), timeout=20))
+            began = time.monotonic()
+            for path in ("/healthz", "/api/runs"):
+                answer = app.http.get(path)
+                if answer.status_code != 200:
+                    figures.complain(SHUT_OUT, f"{path}: {answer.status_code}")
+            figures.took(HEALTHZ, time.monotonic() - began)
+            figures.count(IDLE, connections)
+    finally:
+        app.http.close()
+        app.end(9)
