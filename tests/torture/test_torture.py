@@ -11,7 +11,7 @@ from tests.torture.answers import Answer, Judge
 from tests.torture.figures import Figures
 from tests.torture.on_the_wire import STATUS
 
-REQUESTS, KILLS = 300, 2
+REQUESTS, KILLS = 150, 1
 
 
 @pytest.mark.parametrize("profile", requests_of_a_profile.PROFILES)
