@@ -66,8 +66,8 @@ def loaded(tiny_llama: Path) -> LoadedModel:
 
 
 def of_positions(loaded: LoadedModel, positions: int) -> LoadedModel:
-    config = loaded.checkpoint.config | {"max_position_embeddings": positions}
-    return replace(loaded, checkpoint=replace(loaded.checkpoint, config=config))
+    architecture = loaded.checkpoint.architecture.model_copy(update={"max_position_embeddings": positions})
+    return replace(loaded, checkpoint=replace(loaded.checkpoint, architecture=architecture))
 
 
 def written(loaded: LoadedModel, prompt: str, tokens: int) -> str:

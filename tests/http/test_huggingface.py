@@ -109,7 +109,9 @@ def test_from_the_link_to_a_name(client: TestClient, provider: Provider) -> None
     state = left_for(client, provider)
     entered = client.get("/sign-in/callback", params={"state": state, "code": "the-code"})
     assert (entered.status_code, entered.headers["location"]) == (303, "/runs")
-    assert client.get("/api/visitor").json() == {"name": "ann", "role": "runner", "signed_in": True, "public": True}
+    assert client.get("/api/visitor").json() == {
+        "name": "ann", "role": "runner", "signed_in": True, "public": True, "can_sign_in": True
+    }  # fmt: skip
     assert client.post("/sign-out").status_code == 303
     assert client.get("/api/runs").status_code == 401
 
