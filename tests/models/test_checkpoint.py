@@ -106,7 +106,7 @@ def test_local_models_are_offered(settings: Settings, random_llama: Path) -> Non
     here = settings.model_copy(update={"model_dirs": str(random_llama.parent)})
     entries = {entry.name: entry for entry in offered(here)}
     assert entries["tiny-llama"].where == "embedded"
-    assert entries[str(random_llama)].parameters == read_checkpoint(random_llama).parameters
+    assert entries[random_llama.name].parameters == read_checkpoint(random_llama).parameters
 
 
 def test_weights_keep_their_bits(tiny_llama: Path) -> None:
