@@ -194,7 +194,7 @@ from fastapi.testclient import TestClient
 from app import create_app
 from sarqc.settings import Settings
 app = create_app(Settings(state_dir=Path("state"), device="cpu"), with_pages={with_pages})
-with TestClient(app) as client:
+with TestClient(app, base_url="http://localhost") as client:
     get = client.get
 """
 
