@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sarqc.calibration.uploaded_texts import UPLOADED, text_path
 from sarqc.documents import CalibrationProtocol
-from sarqc.errors import NotFound, Refused, TooLarge, Unreachable
+from sarqc.errors import NotFound, Refused, TooLarge, Unreachable, disk_full, is_disk_full
 from sarqc.files.names import file_identity, is_regular, path_of, shortened
 from sarqc.models.catalogue import embedded_models
 from sarqc.models.checkpoint import Checkpoint
@@ -76,7 +76,8 @@ def declared_files(settings: Settings) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for root in filter(None, map(path_of, filter(None, settings.text_dirs.split(":")))):
         for path in sorted(root.glob("*.txt")):
-            found.setdefault(path.name, path.resolve())
+            if path.resolve().is_relative_to(root):  # a link that leads elsewhere was not declared
+                found.setdefault(path.name, path.resolve())
     return found
 
 
@@ -296,6 +297,8 @@ def _save(name: str, path: Path) -> None:
             file.writelines(json.dumps({"text": row["text"]}) + "\n" for row in islice(rows, corpus.documents))
         os.replace(partial, path)
     except Exception as error:  # whatever a transport may raise means the same to who asked
+        if isinstance(error, OSError) and is_disk_full(error):
+            raise disk_full() from None
         raise Unreachable(f"the Hugging Face Hub can't be reached ({type(error).__name__})", name, _REMEDY) from None
     finally:
         partial.unlink(missing_ok=True)

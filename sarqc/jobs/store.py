@@ -152,7 +152,10 @@ class Store:
             self._update(connection, run_id, {"bytes": size})
 
     def delete(self, run_id: str) -> Run:
-        """Removes a run at rest, its events and its exports; returns what it was. Raises ``NotFound``, ``Conflict``."""
+        """Removes a run at rest, its events, exports and share links; returns what it was.
+
+        Raises ``NotFound``, ``Conflict``.
+        """
         with self.transaction() as connection:
             run = self.get(run_id)
             if not run.at_rest:
@@ -160,6 +163,7 @@ class Store:
                 raise Conflict(f"{which} that is {run.state} can't be deleted", f"run {run_id}", "Cancel it first.")
             for export in self.exports(run_id):
                 self.delete(export.id)
+            connection.execute("DELETE FROM links WHERE target = ?", (run_id,))
             connection.execute("DELETE FROM runs WHERE id = ?", (run_id,))
             connection.execute("INSERT INTO removed VALUES (?, ?)", (run_id, self._next(connection)))
             return run

@@ -108,7 +108,8 @@ def declared_folders(settings: Settings) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for root in filter(None, map(path_of, filter(None, settings.model_dirs.split(":")))):
         for config in sorted(root.glob("*/config.json")):
-            found.setdefault(config.parent.name, config.parent.resolve())
+            if config.parent.resolve().is_relative_to(root):  # a link that leads elsewhere was not declared
+                found.setdefault(config.parent.name, config.parent.resolve())
     return found
 
 

@@ -124,13 +124,13 @@ def _offer_router(
     def health(request: Request) -> dict[str, Any]:
         """Whether the app works, on what, and how busy it is."""
         who = visitor_of(request)
-        devices = supervisor.devices()
+        devices, trouble = supervisor.devices(), supervisor.trouble
         if not access.everything(who):  # whose runs they are is nobody's business, nor what went wrong on the host
             devices = [device | {"run": None if device["run"] is None else "busy"} for device in devices]
-        everything = access.everything(who)
+            trouble = trouble and "The operator is needed."
         return {
             "version": sarqc.__version__,
-            "trouble": supervisor.trouble if everything or not supervisor.trouble else "The operator is needed.",
+            "trouble": trouble,
             "devices": devices,
             "runs": supervisor.store.counts(),
             "max_queued": settings.max_queued,
@@ -230,7 +230,6 @@ def _runs_router(
     def delete_run(request: Request, run_id: str) -> Response:
         """Removes a run at rest with its study, log and exports. Finished layers stay: other runs may use them."""
         access.own_run(visitor_of(request), run_id, f"DELETE run {run_id}")
-        access.links.revoke("run", run_id)
         supervisor.delete(run_id)
         return Response(status_code=204)
 

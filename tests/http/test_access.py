@@ -128,6 +128,8 @@ def test_files_of_the_host_can_not_be_named(door: Door, tmp_path: Path, access: 
     client = door(access=access, strangers="runner" if access == "open" else "none")
     shutil.copytree(tmp_path / "models", tmp_path / "elsewhere")
     (tmp_path / "texts" / "way-out").symlink_to(secret)
+    (tmp_path / "texts" / "way-out.txt").symlink_to(secret)
+    (tmp_path / "models" / "way-out").symlink_to(tmp_path / "elsewhere" / "fake")
     names = [
         str(secret),
         "/etc/passwd",
@@ -136,13 +138,27 @@ def test_files_of_the_host_can_not_be_named(door: Door, tmp_path: Path, access: 
         "~nosuchuser/x",
         f"{tmp_path}/texts/way-out",
     ]
-    names += [f"{tmp_path}/texts/../secret.txt", "file:///etc/passwd", "x" * 300, "text-" + "0" * 24, "way-out"]
+    names += [
+        f"{tmp_path}/texts/../secret.txt",
+        "file:///etc/passwd",
+        "x" * 300,
+        "text-" + "0" * 24,
+        "way-out",
+        "way-out.txt",
+    ]
     for name in names:
         for field in ("calibration", "test"):
             for path in ("/api/plan", "/api/runs"):
                 error = error_of(client.post(path, json=recipe().to_json() | {field: name}), 404)
                 assert error["kind"] == "not_found"
-    for name in [str(tmp_path / "elsewhere" / "fake"), "/", "/root", f"{tmp_path}/models/../elsewhere/fake", "~"]:
+    for name in [
+        "way-out",
+        str(tmp_path / "elsewhere" / "fake"),
+        "/",
+        "/root",
+        f"{tmp_path}/models/../elsewhere/fake",
+        "~",
+    ]:
         error_of(client.post("/api/plan", json=recipe().to_json() | {"model": name}), 404)
     assert client.get("/api/runs").json()["runs"] == []
 
@@ -223,6 +239,17 @@ def test_a_link_shows_one_run_until_it_is_revoked(door: Door) -> None:
     error_of(bob.get(one), 404)
     assert door().get(address, headers=HTML).status_code == 404
     assert door().get("/share/" + "A" * 32, headers=HTML).status_code == 404
+
+
+def test_links_of_a_run_go_with_it_and_not_before(door: Door) -> None:
+    alice, bob = door(access="open", strangers="runner"), door()
+    run = submitted(alice)
+    one = f"/api/runs/{run['id']}"
+    address = alice.post(f"{one}/link").json()["address"]
+    if alice.delete(one).status_code == 409:  # it has not ended yet
+        assert bob.get(address, headers=HTML).status_code == 303
+    until(lambda: alice.delete(one).status_code in (204, 404))
+    assert bob.get(address, headers=HTML).status_code == 404
 
 
 def test_the_token(door: Door) -> None:
