@@ -36,6 +36,7 @@ from sarqc.web.profile import check_profile, is_private
 from sarqc.web.request_limits import RequestLimits
 from sarqc.web.sign_in import sign_in_router
 from sarqc.web.static import _add_assets
+from sarqc.web.tries import Tries
 from sarqc.web.visitor import Cookies
 
 PAGE_BODY_BYTES = 1 << 20  # what a page may send to Gradio; the REST interface has its own limit
@@ -90,11 +91,12 @@ def create_app(
     access, cookies = Access(settings, store), Cookies(settings)
     app.state.access = access
     identity = Identity(settings, cookies, access.links)
-    app.add_middleware(Gate, settings=settings, identity=identity, cookies=cookies)
+    tries = Tries()
+    app.add_middleware(Gate, settings=settings, identity=identity, cookies=cookies, tries=tries)
     app.add_middleware(SecurityHeaders, frame_ancestors=settings.frame_ancestors)
     app.add_middleware(Healthz, trouble=lambda: supervisor.trouble)
     app.include_router(api_router(supervisor, settings, access, plan=plan))
-    app.include_router(sign_in_router(settings, identity, cookies, access.links))
+    app.include_router(sign_in_router(settings, identity, cookies, access.links, tries))
     _add_assets(app, settings.assets_dir)
     if with_pages:
         _add_pages(app, settings)

@@ -156,6 +156,12 @@ class Settings(BaseSettings):
         """``state_dir`` with ``~`` expanded, as an absolute path."""
         return self.state_dir.expanduser().resolve()
 
+    def fetched_models(self) -> dict[str, str] | None:
+        """Models of the Hub that may be asked for over the network, with their commits; None: any."""
+        entries = [entry.strip().partition("@") for entry in self.hub_models.split(",") if entry.strip()]
+        pinned = {name: commit for name, _, commit in entries}
+        return None if self.access == "private" or "*" in pinned else pinned
+
     def folders(self) -> dict[str, Path]:
         """The folders of this host by what they are."""
         return {"state": self.resolved_state_dir(), "assets": self.assets_dir.resolve(), "sarqc": SITE}

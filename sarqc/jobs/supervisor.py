@@ -27,6 +27,7 @@ from sarqc.jobs.bell import ALL_RUNS, Bell
 from sarqc.jobs.checkpoint_files import damage
 from sarqc.jobs.run import AT_REST, Run, State
 from sarqc.jobs.store import Store
+from sarqc.jobs.uploads import Uploads
 from sarqc.jobs.workers import EXECUTE, Gone, LocalWorkers, Message, Said, Workers, log_path
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -388,6 +389,7 @@ class Supervisor:
         for folder in self.settings.uploads_dir().glob("[!.]*"):
             if folder.is_dir() and folder.stat().st_mtime < before:
                 audit.info("the uploaded study %s has been kept for %g days", folder.name, self.settings.keep_days)
+                Uploads(self.store, "study").remove(folder.name)
                 shutil.rmtree(folder)
 
     def _start_due(self) -> None:

@@ -93,10 +93,11 @@ def offered(settings: Settings) -> list[ModelEntry]:
             continue  # not a model for us; naming it in a recipe says why
         suggested = {"length": min(256, checkpoint.max_positions)}
         entries.append(_entry(name, name, "Local checkpoint.", checkpoint, "local", suggested))
-    for name, title in _HUB_OFFERS:
+    titles, fetched = dict(_HUB_OFFERS), settings.fetched_models()
+    for name in titles if fetched is None else fetched:
         entries.append(
             ModelEntry(
-                name=name, title=title, description="From the Hugging Face Hub.", where="hub",
+                name=name, title=titles.get(name, name), description="From the Hugging Face Hub.", where="hub",
                 suggested={"model": name} | _HUB_SUGGESTED,
             )
         )  # fmt: skip

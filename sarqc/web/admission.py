@@ -42,11 +42,8 @@ def _model(recipe: Recipe, settings: Settings, *, private: bool) -> str | None:
             "Give a model of this host by its name, or one of the Hub like owner/name; the operator may add folders "
             "to SARQC_MODEL_DIRS.",
         )  # fmt: skip
-    if private:
-        return recipe.revision
-    allowed = [entry.strip() for entry in settings.hub_models.split(",") if entry.strip()]
-    pinned = {name: commit for name, _, commit in (entry.partition("@") for entry in allowed)}
-    if "*" in pinned:
+    pinned = settings.fetched_models()
+    if pinned is None:
         return recipe.revision
     if name not in pinned or recipe.revision not in (None, pinned[name]):
         listed = ", ".join(sorted(pinned)) or "none"

@@ -24,7 +24,7 @@ class _Connection(H11Protocol):
     _timer: asyncio.TimerHandle | None = None
     _waits_since = 0.0
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn narrows it
         super().connection_made(transport)
         self._wait()
         self._make_room()

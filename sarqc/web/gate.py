@@ -23,9 +23,9 @@ from sarqc.settings import Settings
 from sarqc.web.identity import Identity
 from sarqc.web.profile import host_is_ours, is_private
 from sarqc.web.responses import error_response
+from sarqc.web.tries import Tries
 from sarqc.web.visitor import COOKIE, GUEST, Cookies, Visitor, new_guest
 
-TRIES = RateLimitItemPerMinute(20)
 READS = ("GET", "HEAD", "OPTIONS")
 OURS = ("/api/", "/sign-in", "/sign-out")  # where something may be written
 OPEN = ("/assets/", "/sign-in", "/share/", "/healthz", "/favicon.ico")  # for whoever has not signed in
@@ -36,9 +36,9 @@ FORWARDED = ("x-forwarded-", "forwarded")
 class Gate:
     """Wraps the whole app. ``identity`` tells who asks."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, identity: Identity, cookies: Cookies) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, identity: Identity, cookies: Cookies, tries: Tries) -> None:
         self._settings, self._identity, self._cookies = settings, identity, cookies
-        self._private = is_private(settings)
+        self._private, self._tries = is_private(settings), tries
         self._proxies = {part.strip() for part in settings.proxy_addresses.split(",") if part.strip()}
         self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
         self._limit = RateLimitItemPerMinute(settings.requests_per_minute)
@@ -97,13 +97,13 @@ class Gate:
             raise NotAllowed("nothing here takes this", where, "GET /api/openapi.json lists the routes.")
         if not self._private and not self._limiter.hit(self._limit, address):
             raise TooMany("too many requests have come from this address", where, "Wait a minute.")
-        if not self._private and "authorization" in headers and not self._limiter.test(TRIES, "tries", address):
-            raise TooMany("too many wrong tokens or passwords have come from this address", where, "Wait a minute.")
+        if not self._private and "authorization" in headers:
+            self._tries.check(address, where)
 
     def _count_tries(self, headers: Headers, visitor: Visitor | None, address: str) -> None:
         """Wrong tokens and passwords of an address are counted, as on the page for signing in."""
         if not self._private and "authorization" in headers and (visitor is None or not visitor.signed_in):
-            self._limiter.hit(TRIES, "tries", address)
+            self._tries.was_wrong(address)
 
     async def _visitor(self, headers: Headers, address: str, *, from_proxy: bool) -> Visitor | None:
         if self._private:
@@ -112,14 +112,12 @@ class Gate:
 
     def _new_cookie(self, scope: Scope, headers: Headers, visitor: Visitor | None) -> str | None:
         """A name for a browser that has none, and for a program that writes something as a guest."""
-        if visitor is None or self._cookies.of(headers) is not None:
+        is_page, writes = _is_page(scope, headers), scope["method"] not in READS
+        is_guest = visitor is not None and visitor.owner.startswith(GUEST)
+        is_wanted = (is_page and self._private) or (is_guest and (is_page or writes))
+        if visitor is None or not is_wanted or self._cookies.of(headers) is not None:
             return None
-        is_guest = visitor.owner.startswith(GUEST)
-        if _is_page(scope, headers) and (is_guest or self._private):
-            return self._cookies.header(scope["scheme"], visitor.owner if is_guest else new_guest())
-        if is_guest and scope["method"] not in READS:
-            return self._cookies.header(scope["scheme"], visitor.owner)
-        return None
+        return self._cookies.header(scope["scheme"], visitor.owner if is_guest else new_guest())
 
     def _refusal(self, error: SarqcError, scope: Scope, headers: Headers) -> Response:
         if isinstance(error, NotSignedIn) and _is_page(scope, headers):

@@ -86,7 +86,7 @@ class Identity:
     def users(self) -> dict[str, User]:
         """The users of the file as it is now."""
         path = self._settings.users_file
-        return {} if path is None else _users(path, path.stat().st_mtime_ns)
+        return {} if path is None else _users(path, path.stat().st_mtime_ns if path.is_file() else 0)
 
 
 def proof_of(secret: str) -> str:

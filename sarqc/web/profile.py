@@ -9,6 +9,7 @@ import ipaddress
 
 from sarqc.errors import Refused
 from sarqc.settings import Settings
+from sarqc.web.users import read_users
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 SHORTEST_TOKEN = 16  # characters
@@ -48,6 +49,8 @@ def check_profile(settings: Settings) -> None:
     lacking, setting, remedy = missing.get(settings.access, (False, "", ""))
     if lacking:
         raise Refused(f"access is {settings.access}, and this setting is missing", setting, f"Set it to {remedy}.")
+    if settings.access == "users" and settings.users_file is not None:
+        read_users(settings.users_file)  # a wrong line is said now
 
 
 def host_is_ours(header: str, settings: Settings) -> bool:

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import secrets
 from html import escape
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote, urlsplit
 
 from fastapi import APIRouter, Form, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from itsdangerous import BadSignature
-from limits import RateLimitItemPerMinute
-from limits.storage import MemoryStorage
-from limits.strategies import SlidingWindowCounterRateLimiter
-from starlette.datastructures import URL
 
-from sarqc.errors import NotFound, SarqcError, Unreachable
+from sarqc.errors import NotFound, SarqcError, TooMany, Unreachable
 from sarqc.jobs.links import Links
 from sarqc.settings import Settings
 from sarqc.web.first_paint import THEME_SCRIPT
 from sarqc.web.identity import Identity, proof_of
 from sarqc.web.responses import ApiRoute, refuse_other_sites
 from sarqc.web.static import assets_root
+from sarqc.web.tries import Tries
 from sarqc.web.users import NAME, user_of
 from sarqc.web.visitor import GUEST, LINKS_AT_MOST, Cookies, new_guest
 
-TRIES = RateLimitItemPerMinute(10)  # of signing in, from one address
+if TYPE_CHECKING:
+    from authlib.integrations.httpx_client import AsyncOAuth2Client
+
 STATE_SECONDS = 600  # for the way to another site and back
 
 Field = Annotated[str, Form(max_length=512)]
@@ -66,10 +65,9 @@ _PASSWORD = (
 _TOKEN_WORDS = "<p>The operator of this host has its token.</p>"
 
 
-def sign_in_router(settings: Settings, identity: Identity, cookies: Cookies, links: Links) -> APIRouter:
+def sign_in_router(settings: Settings, identity: Identity, cookies: Cookies, links: Links, tries: Tries) -> APIRouter:
     """The routes ``/sign-in``, ``/sign-out`` and ``/share/{secret}``."""
     router = APIRouter(include_in_schema=False, route_class=ApiRoute)
-    limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
 
     def page(title: str, body: str, said: str = "", status: int = 200) -> HTMLResponse:
         words = f'<p class="problem" role="alert">{escape(said)}</p>' if said else ""
@@ -105,14 +103,18 @@ def sign_in_router(settings: Settings, identity: Identity, cookies: Cookies, lin
     @router.post("/sign-in")
     async def check(request: Request, password: Field = "", name: Field = "", to: Field = "/") -> Response:
         refuse_other_sites(request)
-        if not limiter.hit(TRIES, request.client.host if request.client else ""):
-            return form(_inside(to), "Too many tries from this address. Wait a minute.", 429)
+        address = request.client.host if request.client else ""
+        try:
+            tries.check(address, "sign in")
+        except TooMany as error:
+            return form(_inside(to), str(error), error.http_status)
         if settings.access == "token" and identity.is_token(password):
             return welcome(request, to, new_guest(), identity.token_proof())
         if settings.access == "users":
             user = await run_in_threadpool(user_of, identity.users(), name, password)
             if user is not None:
                 return welcome(request, to, user.name, proof_of(user.digest))
+        tries.was_wrong(address)
         wrong = "This is not the token of this host." if settings.access == "token" else "Name or password is wrong."
         return form(_inside(to), wrong, 403)
 
@@ -177,11 +179,11 @@ def _inside(to: str) -> str:
     return to if is_inside else "/"
 
 
-def _client(settings: Settings, request: Request):  # type: ignore[no-untyped-def]  # Authlib has no types
+def _client(settings: Settings, request: Request) -> AsyncOAuth2Client:
     from authlib.integrations.httpx_client import AsyncOAuth2Client
 
     names = [name.strip() for name in settings.hosts.split(",") if name.strip() and name.strip() != "*"]
-    base = f"https://{names[0]}" if names and request.url.hostname in names else str(URL(str(request.base_url)))
+    base = f"https://{names[0]}" if names and request.url.hostname in names else str(request.base_url)
     secret = settings.oauth_client_secret
     return AsyncOAuth2Client(
         settings.oauth_client_id, secret.get_secret_value() if secret else None, scope="openid profile",

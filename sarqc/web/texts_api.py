@@ -21,6 +21,7 @@ from sarqc.jobs.uploads import Upload
 from sarqc.settings import Settings
 from sarqc.web.access import Access, visitor_of
 from sarqc.web.responses import ApiRoute, UploadRoute, json_body
+from sarqc.web.uploads import clear_leftovers
 
 Title = Annotated[str, Query(max_length=120)]
 
@@ -51,6 +52,7 @@ def texts_router(settings: Settings, access: Access) -> APIRouter:
 def _upload_router(settings: Settings, access: Access) -> APIRouter:
     router = APIRouter(route_class=UploadRoute, tags=["texts"])
     limit, root = int(settings.text_mib * 2**20), settings.text_uploads_dir()
+    clear_leftovers(root)
 
     @router.post("/texts", status_code=201)
     async def upload(request: Request, title: Title = "") -> Response:

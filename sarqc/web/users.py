@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from sarqc.errors import Refused
+from sarqc.errors import Refused, Unreachable
 from sarqc.web.visitor import GUEST, Role
 
 NAME = re.compile(r"[\w.@+-]{1,64}")
@@ -43,9 +43,14 @@ def role_named(text: str) -> Role:
 
 
 def read_users(path: Path) -> dict[str, User]:
-    """All users by name. Raises ``Refused`` for a line that is not as above."""
+    """All users by name. Raises ``Refused`` for a line that is not as above, ``Unreachable`` without a file."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise Unreachable(f"the users file can't be read: {reason}", "SARQC_USERS_FILE", "Tell the operator.") from None
     users: dict[str, User] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
         name, role, salt, digest, *more = [*line.strip().split(":"), "", "", ""]

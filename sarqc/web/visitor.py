@@ -24,6 +24,7 @@ Role = Literal["viewer", "runner", "operator"]
 RANK: dict[Role, int] = {"viewer": 0, "runner": 1, "operator": 2}
 COOKIE = "sarqc_visitor"
 COOKIE_SECONDS = 90 * 24 * 3600
+STATE = "state"  # what is signed on the way to another site is no cookie
 LINKS_AT_MOST = 16  # share links that one browser remembers
 GUEST = "guest-"  # what names begin with that nobody has chosen; people can't have such a name
 
@@ -70,11 +71,11 @@ class Cookies:
 
     def sign(self, document: dict[str, Any]) -> str:
         """A document that only this host can have written."""
-        return self._serializer.dumps(document)
+        return self._serializer.dumps(document, salt=STATE)
 
     def signed(self, text: str, seconds: int) -> dict[str, Any]:
         """What ``sign`` was given, not longer ago than that. Raises ``itsdangerous.BadSignature``."""
-        document: dict[str, Any] = self._serializer.loads(text, max_age=seconds)
+        document: dict[str, Any] = self._serializer.loads(text, max_age=seconds, salt=STATE)
         return document
 
     def of(self, headers: Headers) -> dict[str, Any] | None:
@@ -83,9 +84,10 @@ class Cookies:
         if not value:
             return None
         try:
-            return self.signed(value, COOKIE_SECONDS)
+            document: dict[str, Any] = self._serializer.loads(value, max_age=COOKIE_SECONDS)
         except BadSignature:
             return None
+        return document
 
 
 def _secret(path: Path) -> bytes:

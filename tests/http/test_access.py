@@ -8,7 +8,10 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +22,12 @@ from fastapi.testclient import TestClient
 from app import create_app
 from sarqc.errors import Refused
 from sarqc.jobs.run import State
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
 from sarqc.web.gate import Gate
 from sarqc.web.identity import Identity
+from sarqc.web.planning import WAITING
+from sarqc.web.tries import Tries
 from sarqc.web.users import read_users, write_user
 from sarqc.web.visitor import Cookies, Visitor
 from tests.http.conftest import write_study
@@ -178,6 +185,8 @@ def test_on_a_public_host_no_path_and_of_the_hub_only_what_is_listed(door: Door,
         assert "good/model" in error_of(client.post("/api/plan", json=recipe().to_json() | changes), 403)["remedy"]
     run = submitted(client, model="good/model")
     assert run["recipe"]["revision"] == "abc123"
+    offered = [model["name"] for model in client.get("/api/models").json()["models"] if model["where"] == "hub"]
+    assert offered == ["good/model"]
 
 
 # Who is who.
@@ -316,6 +325,19 @@ def test_a_users_file_is_read_line_by_line(tmp_path: Path) -> None:
         read_users(path)
 
 
+def test_a_users_file_that_is_wrong_or_goes(door: Door, tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text("ann:king:aa:bb\n")
+    with pytest.raises(Refused, match="line 1"):
+        door(access="users", users_file=users)
+    users.unlink()
+    write_user(users, "ann", "runner", "password of ann")
+    client = door(access="users", users_file=users)
+    assert client.post("/sign-in", data={"name": "ann", "password": "password of ann"}).status_code == 303
+    users.unlink()
+    assert "users file" in error_of(client.get("/api/runs"), 503)["what"]
+
+
 def test_only_the_proxy_may_say_who_somebody_is(door: Door) -> None:
     client = door(access="proxy", proxy_header="X-Remote-User", proxy_addresses="10.0.0.9", operators="olga")
     error_of(client.get("/api/runs", headers={"X-Remote-User": "olga"}), 401)  # the test client is no proxy
@@ -329,8 +351,8 @@ def test_only_the_proxy_may_say_who_somebody_is(door: Door) -> None:
 
 def test_wrong_tokens_of_programs_are_counted(door: Door) -> None:
     client = door(access="token", access_token=TOKEN)
-    codes = [client.get("/api/runs", headers={"Authorization": "Bearer wrong"}).status_code for _ in range(22)]
-    assert codes[:20] == [401] * 20
+    codes = [client.get("/api/runs", headers={"Authorization": "Bearer wrong"}).status_code for _ in range(12)]
+    assert codes[:10] == [401] * 10
     assert codes[-1] == 429
     assert client.get("/api/runs", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 429  # for a minute
 
@@ -373,7 +395,7 @@ def test_forwarded_names_are_believed_from_the_proxy_alone(door: Door) -> None:
     app = door().app
     settings, access = app.state.supervisor.settings, app.state.access
     cookies = Cookies(settings)
-    gate = Gate(behind, settings, Identity(settings, cookies, access.links), cookies)
+    gate = Gate(behind, settings, Identity(settings, cookies, access.links), cookies, Tries())
     TestClient(gate, raise_server_exceptions=False).get("/", headers=forged)
     assert not [name for name in seen[0] if name.startswith(("x-forwarded", "forwarded"))]
 
@@ -405,6 +427,23 @@ def test_requests_of_an_address_are_counted(door: Door) -> None:
     codes = [client.get("/api/health").status_code for _ in range(12)]
     assert codes[0] == 200
     assert codes[-1] == 429
+
+
+def test_plans_that_wait_keep_nobody_else_waiting(tmp_path: Path) -> None:
+    """As while the Hub swallows packets: more plans at once than there are threads."""
+    going_on = threading.Event()
+
+    def waiting(recipe: Recipe, settings: Settings) -> object:
+        going_on.wait(60)
+        return plan(recipe, settings)
+
+    app = create_app(settings_in(tmp_path), execute="tests.jobs.fake_runs:quick", plan=waiting, with_pages=False)
+    with TestClient(app) as client, ThreadPoolExecutor(50) as people:
+        asked = [people.submit(client.post, "/api/plan", json=recipe().to_json()) for _ in range(50)]
+        until(lambda: sum(answer.done() for answer in asked) == 50 - WAITING)
+        assert client.get("/api/methods").status_code == 200
+        going_on.set()
+        assert Counter(answer.result().status_code for answer in asked) == {200: WAITING, 503: 50 - WAITING}
 
 
 # Texts.

@@ -10,6 +10,7 @@ from sarqc.events import Finished
 from sarqc.jobs.run import State
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
+from sarqc.jobs.uploads import Uploads
 from sarqc.jobs.workers import log_path
 from sarqc.settings import Settings
 from tests.jobs.fake_runs import recipe
@@ -58,17 +59,20 @@ def test_runs_at_rest_go_with_all_that_is_theirs(
 
 def test_uploads_go_too_and_nothing_goes_by_default(store: Store, keeping: Settings, settings: Settings) -> None:
     run_id = ended(store, NOW - 4000 * DAY)
+    uploads = Uploads(store, "study")
     old, young = (keeping.uploads_dir() / name for name in ("old", "young"))
     for folder, age in ((old, 31), (young, 29)):
         folder.mkdir(parents=True)
         (folder / "study.json").touch()
         os.utime(folder, (NOW - age * DAY, NOW - age * DAY))
+        uploads.add(folder.name, "ann", "a study", 2)
     Supervisor(store, settings).retire(NOW)
     assert store.has(run_id)
     assert old.exists()
     Supervisor(store, keeping).retire(NOW)
     assert not store.has(run_id)
     assert (old.exists(), young.exists()) == (False, True)
+    assert [upload.id for upload in uploads.of("ann")] == ["young"]  # the other no longer counts as hers
 
 
 def test_many_runs_go_a_part_at_a_time(store: Store, keeping: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
