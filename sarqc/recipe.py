@@ -207,7 +207,7 @@ class Recipe(BaseModel):
     )  # fmt: skip
     seed: int = Field(0, ge=0, **_describe("text", "Seed", "Decides every random choice.", advanced=True))
     test: _Name | None = Field(
-        None, **_describe("measure", "Test text", "Perplexity is measured on this corpus or text file.")
+        None, **_describe("measure", "Test text", "Perplexity is measured on it; on the command line also a path.")
     )
     window: int | None = Field(
         None,

@@ -1,6 +1,7 @@
 """``python -m tests.torture --seed N --requests N --kills N``: what an app can be made to suffer.
 
-Prints a table of figures, and ends with 1 when something broke. The same seed asks and kills alike.
+Prints a table of figures, and ends with 1 when something broke. The same seed asks the same and chooses the same
+kills; when these land is up to the host.
 """
 
 from __future__ import annotations

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from sarqc.study.tensors import FILE
 from tests.torture import kills, requests_of_a_profile
 from tests.torture.answers import Answer, Judge
 from tests.torture.figures import Figures
@@ -27,6 +29,18 @@ def test_kills_change_nothing(tmp_path: Path) -> None:
     kills.play(tmp_path, figures, KILLS, 1, [kills.RECIPES[-1]])
     assert figures.is_sound, figures.table()
     assert figures.counts["kills"] == KILLS
+
+
+def test_a_single_bit_is_seen(tmp_path: Path) -> None:
+    arrays = tmp_path / "state" / "studies" / "a" / FILE
+    arrays.parent.mkdir(parents=True)
+    app, run = SimpleNamespace(folder=tmp_path), {"study_id": "a", "summary": {"perplexity": 80.0}}
+    results = []
+    for last in (0, 0, 1):
+        arrays.write_bytes(bytes([1, 2, 3, last]))
+        results.append(kills._result(app, "a", run))
+    assert results[0] == results[1] != results[2]
+    assert kills._result(app, "a", run | {"summary": {"perplexity": 80.00000000000001}}) != results[2]
 
 
 def layer(seq: int, index: int) -> dict[str, object]:
