@@ -20,13 +20,10 @@ Kind = Literal["run", "study"]
 
 @dataclass(frozen=True)
 class Link:
-    """A link as its owner sees it; the secret is shown once, when it is made."""
+    """What a link shows."""
 
-    id: str  # the beginning of the hash
     kind: Kind
     target: str
-    owner: str
-    created: float  # seconds since 1970
 
 
 class Links:
@@ -44,19 +41,19 @@ class Links:
             )
         return secret
 
-    def to(self, kind: Kind, target: str) -> list[Link]:
-        """The links to a run or a study."""
-        return self._rows("kind = ? AND target = ?", kind, target)
-
     def behind(self, given: Iterable[str]) -> list[Link]:
         """What secrets open; those that were revoked, or never were, open nothing."""
         digests = [_digest(secret) for secret in given]
-        return self._rows(f"digest IN ({', '.join('?' * len(digests))})", *digests) if digests else []
+        if not digests:
+            return []
+        query = f"SELECT kind, target FROM links WHERE digest IN ({', '.join('?' * len(digests))})"
+        with self._store.snapshot() as connection:
+            return [Link(**row) for row in connection.execute(query, digests).fetchall()]
 
-    def revoke(self, kind: Kind, target: str) -> int:
-        """Ends all links to a run or a study; returns how many there were."""
+    def revoke(self, target: str) -> None:
+        """Ends all links to a run and its study, which have one name, or to another study."""
         with self._store.transaction() as connection:
-            return connection.execute("DELETE FROM links WHERE kind = ? AND target = ?", (kind, target)).rowcount
+            connection.execute("DELETE FROM links WHERE target = ?", (target,))
 
     def opened(self, secret: str) -> Link:
         """The link of a secret. Raises ``NotFound``."""
@@ -64,11 +61,6 @@ class Links:
         if not links:
             raise NotFound("this link opens nothing, or nothing any more", "link", "Ask for a new one.")
         return links[0]
-
-    def _rows(self, condition: str, *values: str) -> list[Link]:
-        query = f"SELECT substr(digest, 1, 12) AS id, kind, target, owner, created FROM links WHERE {condition}"
-        with self._store.snapshot() as connection:
-            return [Link(**row) for row in connection.execute(query, values).fetchall()]
 
 
 def _digest(secret: str) -> str:

@@ -257,8 +257,8 @@ class Supervisor:
                 ended = job.ended or self._store(job, messages)
             job.ended = ended
             if isinstance(messages[-1], Gone):
-                del self._jobs[token]
                 self._tidy(job.run_id)
+                del self._jobs[token]
             del self._pending[: len(messages)]
             self.bell.ring(job.run_id, ALL_RUNS)
 

@@ -270,9 +270,9 @@ def _runs_router(
 
     @router.delete("/{run_id}/link", status_code=204)
     def end_links(request: Request, run_id: str) -> Response:
-        """Ends all share links of a run."""
+        """Ends all share links of a run and of its study."""
         run = access.own_run(visitor_of(request), run_id, f"share run {run_id}")
-        access.links.revoke("run", run.id)
+        access.links.revoke(run.id)
         return Response(status_code=204)
 
     @router.get("/{run_id}/checkpoint")

@@ -65,7 +65,7 @@ class Gate:
         address = (scope.get("client") or ("", 0))[0]
         try:
             self._check(scope["method"], path, headers, address)
-            visitor = await self._visitor(headers, address, from_proxy=scope["state"]["from_proxy"])
+            visitor = await self._visitor(headers, from_proxy=scope["state"]["from_proxy"])
             self._count_tries(headers, visitor, address)
             if visitor is None and not path.startswith(OPEN):
                 raise NotSignedIn("you have not signed in", f"{scope['method']} {path}", "Sign in at /sign-in.")
@@ -105,10 +105,10 @@ class Gate:
         if not self._private and "authorization" in headers and (visitor is None or not visitor.signed_in):
             self._tries.was_wrong(address)
 
-    async def _visitor(self, headers: Headers, address: str, *, from_proxy: bool) -> Visitor | None:
+    async def _visitor(self, headers: Headers, *, from_proxy: bool) -> Visitor | None:
         if self._private:
-            return self._identity.of(headers, address, from_proxy=from_proxy)
-        return await run_in_threadpool(self._identity.of, headers, address, from_proxy=from_proxy)
+            return self._identity.of(headers, from_proxy=from_proxy)
+        return await run_in_threadpool(self._identity.of, headers, from_proxy=from_proxy)
 
     def _new_cookie(self, scope: Scope, headers: Headers, visitor: Visitor | None) -> str | None:
         """A name for a browser that has none, and for a program that writes something as a guest."""

@@ -26,23 +26,23 @@ class Identity:
         self._settings, self._cookies, self._links = settings, cookies, links
         self._operators = {name.strip() for name in settings.operators.split(",") if name.strip()}
 
-    def of(self, headers: Headers, address: str, *, from_proxy: bool) -> Visitor | None:
+    def of(self, headers: Headers, *, from_proxy: bool) -> Visitor | None:
         """The visitor behind a request; None for one who has to sign in first.
 
-        ``address``: where it comes from; ``from_proxy``: by way of the reverse proxy that is trusted.
+        ``from_proxy``: it comes by way of the reverse proxy that is trusted.
         """
         said = self._cookies.of(headers) or {}
         owner, links = str(said.get("owner", "")), frozenset(map(str, said.get("links", ())))
         if is_private(self._settings):
-            return Visitor(owner or LOCAL, "operator", address, links)
+            return Visitor(owner or LOCAL, "operator", links)
         signed_in = self._signed_in(headers, owner, str(said.get("proof", "")), from_proxy)
         if signed_in is not None:
-            return Visitor(*signed_in, address, links, signed_in=True)
+            return Visitor(*signed_in, links, signed_in=True)
         guest = owner if owner.startswith(GUEST) else new_guest()
         if self._settings.strangers != "none":
-            return Visitor(guest, self._settings.strangers, address, links)
+            return Visitor(guest, self._settings.strangers, links)
         if self._links.behind(links):
-            return Visitor(guest, "viewer", address, links)
+            return Visitor(guest, "viewer", links)
         return None
 
     def _signed_in(self, headers: Headers, owner: str, proof: str, from_proxy: bool) -> tuple[str, Role] | None:

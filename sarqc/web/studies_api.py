@@ -69,7 +69,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         library.check_deletable(study_id)
         audit.info("the study %s is deleted by “%s”", study_id, who.owner)
         if access.studies.remove(study_id, mine):
-            access.links.revoke("study", study_id)
+            access.links.revoke(study_id)
             library.delete(study_id)
         return Response(status_code=204)
 
@@ -150,7 +150,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
     def end_links(request: Request, study_id: str) -> Response:
         """Ends all share links of a study."""
         access.own_study(visitor_of(request), study_id, f"share study {study_id}")
-        access.links.revoke("study", study_id)
+        access.links.revoke(study_id)
         return Response(status_code=204)
 
     @router.get("/compare")

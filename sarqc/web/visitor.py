@@ -35,7 +35,6 @@ class Visitor:
 
     owner: str  # what runs, studies and texts are kept under
     role: Role
-    address: str  # of the browser or program, behind a trusted proxy as that says
     links: frozenset[str] = frozenset()  # secrets of share links that were followed
     signed_in: bool = False
 

@@ -225,7 +225,7 @@ def test_changes_of_others_are_not_told(door: Door) -> None:
 
 def visitor(client: TestClient) -> Visitor:
     who = client.get("/api/visitor").json()
-    return Visitor(who["name"], who["role"], "testclient")
+    return Visitor(who["name"], who["role"])
 
 
 def test_a_link_shows_one_run_until_it_is_revoked(door: Door) -> None:

@@ -15,7 +15,10 @@ from sarqc.jobs.supervisor import Supervisor
 from sarqc.settings import Settings
 
 
-def until(condition: Callable[[], object], seconds: float = 20.0) -> object:
+PATIENCE = 200.0  # seconds: a worker that has to be started on a busy host is slow, not wrong
+
+
+def until(condition: Callable[[], object], seconds: float = PATIENCE) -> object:
     """The first true answer of the condition; fails when there is none in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -25,8 +28,12 @@ def until(condition: Callable[[], object], seconds: float = 20.0) -> object:
     raise AssertionError("it did not happen in time")
 
 
-def until_state(store: Store, run_id: str, *states: State, seconds: float = 20.0) -> Run:
-    until(lambda: store.get(run_id).state in states, seconds)
+def until_state(store: Store, run_id: str, *states: State, seconds: float = PATIENCE) -> Run:
+    try:
+        until(lambda: store.get(run_id).state in states, seconds)
+    except AssertionError:
+        run = store.get(run_id)
+        raise AssertionError(f"not {states}, but {run.state}, attempt {run.attempt}: {run.error}") from None
     return store.get(run_id)
 
 
