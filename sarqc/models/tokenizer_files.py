@@ -130,7 +130,11 @@ def _fast(folder: Path, where: str) -> Tokenizer:
 
 @lru_cache(maxsize=4)
 def _opened(path: Path, _identity: tuple[object, ...]) -> Tokenizer:
-    return Tokenizer.from_file(str(path))
+    tokenizer = Tokenizer.from_file(str(path))
+    # What a file was saved with belongs to the call it was made for; here every text is read as a whole.
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
 
 
 def _slow_ids(text: str, folder: Path, where: str) -> list[int]:

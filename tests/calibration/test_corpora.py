@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
 from sarqc.calibration.corpora import described, draw_sequences, offered, read_corpus
@@ -50,6 +51,21 @@ def test_tokens_are_those_of_the_tokenizer(tiny_llama: Path) -> None:
     text = (tiny_llama / "test.txt").read_text(encoding="utf-8")[:5000]
     expected = AutoTokenizer.from_pretrained(tiny_llama)(text)["input_ids"]
     assert encode(text, tiny_llama, "tiny-llama", 4096).tolist() == expected
+
+
+@pytest.mark.parametrize("saved_with", ["truncation", "padding"])
+def test_a_text_is_read_whole_whatever_the_tokenizer_was_saved_with(
+    tiny_llama: Path, tmp_path: Path, saved_with: str
+) -> None:
+    text = (tiny_llama / "test.txt").read_text(encoding="utf-8")[:5000]
+    expected = encode(text, tiny_llama, "tiny-llama", 4096)
+    tokenizer = Tokenizer.from_file(str(tiny_llama / "tokenizer.json"))
+    if saved_with == "truncation":
+        tokenizer.enable_truncation(len(expected) // 2)
+    else:
+        tokenizer.enable_padding(length=2 * len(expected))
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    assert encode(text, tmp_path, "tiny-llama", 4096).tolist() == expected.tolist()
 
 
 def test_embedded_corpora_are_offered_and_read(settings: Settings) -> None:
