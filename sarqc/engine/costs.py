@@ -47,7 +47,7 @@ class Work:
     @property
     def stored(self) -> float:
         """Bytes of one float parameter in the files."""
-        return self.checkpoint.size_bytes / self.checkpoint.parameters
+        return self.checkpoint.parameter_bytes
 
     @property
     def calibration(self) -> int:

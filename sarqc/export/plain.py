@@ -105,6 +105,8 @@ def new_checkpoint(
         yield partial
         # Without the pointer to code in the original's folder, which is not in this one.
         described = {name: said for name, said in loaded.checkpoint.config.items() if name != "auto_map"}
+        if not loaded.checkpoint.tied and "tie_word_embeddings" in described:
+            described["tie_word_embeddings"] = False  # not every reader looks whether the two stored ones differ
         _write_json(partial / "config.json", described | (config or {}))
         if (loaded.checkpoint.folder / "generation_config.json").is_file():
             loaded.model.generation_config.save_pretrained(partial)

@@ -17,9 +17,10 @@ from sarqc.files.names import read_object
 from sarqc.models.architecture import Architecture, architecture_of
 from sarqc.models.families import Family, InputGroup, LayerInfo, family_of
 from sarqc.models.promised import promised_shapes
-from sarqc.models.tensor_files import read_tensors
+from sarqc.models.tensor_files import read_tensors, same_bits
 from sarqc.models.tokenizer_files import check_settings
 
+_PARAMETERS = (".weight", ".bias")  # how the names of parameters end, in every family here
 FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}  # types of weights that are read, and their bytes
 TOGETHER = "Download the checkpoint again; its configuration and its weights must belong together."
 _AGAIN = "Download the checkpoint again."
@@ -50,19 +51,45 @@ class Checkpoint:
     def max_positions(self) -> int:
         return self.architecture.max_position_embeddings
 
+    @cached_property
+    def tied(self) -> bool:
+        """Whether the head is the embedding. A head of other values beside it stands for itself, as in transformers."""
+        if not self.architecture.tie_word_embeddings:
+            return False
+        head, embedding = f"{self.family.head}.weight", f"{self.family.embedding}.weight"
+        if head not in self.shapes:
+            return True
+        same = (self.shapes[head], self.dtypes[head]) == (self.shapes[embedding], self.dtypes[embedding])
+        return same and same_bits((self.files[head], head), (self.files[embedding], embedding))
+
+    @cached_property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Names of the tensors that are parameters: without stored buffers, and a tied head only as the embedding."""
+        twice = f"{self.family.head}.weight" if self.tied else None
+        return tuple(name for name in self.shapes if name.endswith(_PARAMETERS) and name != twice)
+
     @property
     def parameters(self) -> int:
-        """All parameters; tied embeddings count once, as they are stored once."""
-        return sum(prod(shape) for shape in self.shapes.values())
+        """All parameters; tied embeddings count once."""
+        return sum(prod(self.shapes[name]) for name in self.parameter_names)
+
+    @property
+    def parameter_bytes(self) -> float:
+        """Bytes of one parameter in the files."""
+        return sum(self._bytes(name) for name in self.parameter_names) / self.parameters
 
     def parameters_of(self, block: int) -> int:
         """All parameters of a block."""
         prefix = self.family.in_file(f"{self.family.blocks}.{block}.")
-        return sum(prod(shape) for name, shape in self.shapes.items() if name.startswith(prefix))
+        return sum(prod(self.shapes[name]) for name in self.parameter_names if name.startswith(prefix))
 
     @property
     def size_bytes(self) -> int:
-        return sum(prod(shape) * FLOATS.get(self.dtypes[name], 4) for name, shape in self.shapes.items())
+        """Bytes of everything that is stored."""
+        return sum(map(self._bytes, self.shapes))
+
+    def _bytes(self, name: str) -> int:
+        return prod(self.shapes[name]) * FLOATS.get(self.dtypes[name], 4)
 
     def experts(self, block: int) -> int | None:
         """Number of a block's experts, the rows of its router; None for a dense block."""
@@ -183,7 +210,10 @@ def check_config(config: dict[str, Any], where: str) -> tuple[Architecture, Fami
 def _check_promises(checkpoint: Checkpoint) -> None:
     """Raises ``Refused`` unless configuration and files belong together and hold floats that can be quantized."""
     family, where = checkpoint.family, checkpoint.name
-    for name, shape in promised_shapes(checkpoint.architecture, family):
+    promised = list(promised_shapes(checkpoint.architecture, family))
+    if (head := f"{family.head}.weight") in checkpoint.shapes and head not in dict(promised):
+        promised.append((head, (checkpoint.architecture.vocab_size, checkpoint.architecture.hidden_size)))
+    for name, shape in promised:
         stored = checkpoint.shapes.get(name)
         if stored != shape:
             raise Refused(

@@ -112,7 +112,8 @@ def load(checkpoint: Checkpoint, device: torch.device, *, scratch: Path | None =
     storage_dtype = STORED[checkpoint.dtypes[f"{checkpoint.family.in_file(checkpoint.layers[0].name)}.weight"]]
     compute_dtype = storage_dtype if device.type == "cuda" else torch.float32
     model, files = _without_weights(checkpoint, compute_dtype), WeightFiles(checkpoint)
-    tied = model.get_output_embeddings() if model.config.tie_word_embeddings else None
+    model.config.tie_word_embeddings = checkpoint.tied  # who ties the model's weights again asks it
+    tied = model.get_output_embeddings() if checkpoint.tied else None
     blocks = checkpoint.family.blocks
     for path, module in model.named_modules():
         is_leaf = not any(True for _ in module.children())

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import BinaryIO
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError, safe_open
 
 from sarqc.errors import Refused
-from sarqc.files.names import is_regular, read_object
+from sarqc.files.names import file_identity, is_regular, read_object
 from sarqc.models.architecture import first_problem
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 _AGAIN = "Download the checkpoint again."
+_CHUNK = 1 << 20  # bytes that are compared at once
 
 
 @dataclass(frozen=True)
@@ -82,3 +86,32 @@ def _read_header(path: Path, where: str) -> dict[str, TensorEntry]:
     except (SafetensorError, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
         raise Refused(f"{path.name} is not a whole safetensors file: {reason[:200]}", where, _AGAIN) from None
+
+
+def same_bits(first: tuple[Path, str], second: tuple[Path, str]) -> bool:
+    """Whether two tensors, each a name in a file whose header was checked, have the same bytes. Known once read."""
+    return _same_bits(*first, file_identity(first[0]), *second, file_identity(second[0]))
+
+
+@lru_cache(maxsize=16)
+def _same_bits(
+    path: Path, name: str, _identity: tuple[object, ...], other: Path, other_name: str, _other: tuple[object, ...]
+) -> bool:
+    with path.open("rb") as file, other.open("rb") as other_file:
+        left = _go_to(file, name)
+        if left != _go_to(other_file, other_name):
+            return False
+        while left > 0:
+            size = min(left, _CHUNK)
+            if file.read(size) != other_file.read(size):
+                return False
+            left -= size
+    return True
+
+
+def _go_to(file: BinaryIO, name: str) -> int:
+    """Goes to the first byte of a tensor; returns how many it has."""
+    length = int.from_bytes(file.read(8), "little")
+    begin, end = json.loads(file.read(length))[name]["data_offsets"]
+    file.seek(8 + length + begin)
+    return int(end - begin)

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from sarqc.errors import NotFound, Refused, Unreachable
+from sarqc.export.plain import save_plain
 from sarqc.models.catalogue import checkpoint_of, local_folder, offered
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import load
@@ -34,6 +36,49 @@ def test_sizes_are_those_of_the_loaded_model(tiny_llama: Path) -> None:
     assert checkpoint.parameters == sum(parameter.numel() for parameter in model.parameters())
     quantized = sum(module.weight.numel() for module in linears.values())
     assert checkpoint.share_quantized == quantized / checkpoint.parameters
+
+
+def with_head(folder: Path, change: float) -> Path:
+    """The tied checkpoint with its head stored as well, each weight changed by a factor."""
+    tensors = load_file(folder / "model.safetensors")
+    head = tensors["model.embed_tokens.weight"] * change
+    save_file(tensors | {"lm_head.weight": head}, folder / "model.safetensors", {"format": "pt"})
+    return folder
+
+
+def test_a_head_of_other_values_is_used_though_the_flag_says_tied(copy: Path, tmp_path: Path) -> None:
+    loaded = load(read_checkpoint(with_head(copy, 1.5)), torch.device("cpu"))
+    ids = torch.arange(40).reshape(2, 20) * 97
+    with torch.no_grad():
+        expected = AutoModelForCausalLM.from_pretrained(copy)(ids).logits
+        assert torch.equal(loaded.model(ids).logits, expected)
+        loaded.model.tie_weights()  # as lm-eval does
+        assert torch.equal(loaded.model(ids).logits, expected)
+        save_plain(loaded, tmp_path / "out")
+        assert torch.equal(AutoModelForCausalLM.from_pretrained(tmp_path / "out")(ids).logits, expected)
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["tie_word_embeddings"] is False
+    separate = 4096 * 32
+    assert loaded.checkpoint.parameters == loaded.model.num_parameters()
+    assert loaded.checkpoint.parameters == sum(p.numel() for p in loaded.model.base_model.parameters()) + separate
+
+
+def test_what_is_stored_twice_or_is_a_buffer_is_no_further_parameter(random_llama: Path, copy: Path) -> None:
+    path = with_head(copy, 1.0) / "model.safetensors"
+    buffers = {f"model.layers.{block}.self_attn.rotary_emb.inv_freq": torch.ones(4) for block in range(3)}
+    save_file(load_file(path) | buffers, path, {"format": "pt"})
+    once, twice = read_checkpoint(random_llama), read_checkpoint(copy)
+    assert twice.size_bytes > once.size_bytes
+    assert twice.parameters == once.parameters == load(twice, torch.device("cpu")).model.num_parameters()
+    assert twice.share_quantized == once.share_quantized
+    assert twice.parameters_of(0) == once.parameters_of(0)
+    assert twice.parameter_bytes == once.parameter_bytes == 4
+
+
+def test_a_head_of_another_shape_is_refused(copy: Path) -> None:
+    path = copy / "model.safetensors"
+    save_file(load_file(path) | {"lm_head.weight": torch.ones(4096, 31)}, path, {"format": "pt"})
+    with pytest.raises(Refused, match=r"lm_head\.weight"):
+        read_checkpoint(copy)
 
 
 def test_remote_code_is_refused(copy: Path) -> None:
