@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from pathlib import Path
 
@@ -12,15 +13,24 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from make_reference import table
 
+from sarqc.calibration.corpora import draw_sequences, text_of
 from sarqc.figures.numbers import BASELINES
+from sarqc.models.catalogue import checkpoint_of
+from sarqc.quantization.methods import METHODS, ScaleSearch
+from sarqc.settings import Settings
 from sarqc.study.document import Line, Study
-from sarqc.study.facts import lam_index
+from sarqc.study.facts import lam_index, line_facts, read_selection
 from sarqc.study.frames import frame
 from sarqc.study.paired import mean_over_draws, paired_difference
+from sarqc.study.students_t import clear_from
 
 PAGE = Path(__file__).parent / "results.md"
 STUDIES = Path(__file__).resolve().parent.parent / "assets" / "studies"
 SARQC = ("sarqc-gs", "sarqc-gbs", "sarqc-gptaq", "sarqc-omniquant")
+WITH_IDENTITY = (
+    "“AWQ” and the other scale searches have s̃ = 1 among their candidates, which is rounding to nearest: the default "
+    "of this project (`include_identity`), not of AWQ nor of the paper."
+)
 WORDS = {-1: "better than", 0: "not to be told from", 1: "worse than"}
 
 
@@ -51,7 +61,53 @@ def compared(line: Line, points: pd.DataFrame) -> tuple[str, str] | None:
     return number, f"{WORDS[difference.verdict(())]} {BASELINES[line.baseline]}"
 
 
-def methods_table(lines: list[Line], points: pd.DataFrame, layers: pd.DataFrame) -> str:
+def compared_accuracy(study: Study, line: Line) -> str:
+    """The paired difference of accuracy to the baseline, in points, with its standard error; a word where clear."""
+    quality = line_facts(study, method=line.name, bits=line.bits, layer=None).accuracy
+    if line.method == line.baseline or quality is None or quality.to_baseline is None:
+        return "–"
+    difference, at = quality.to_baseline, (0, 0)
+    number = f"{100 * difference.mean[at]:+.1f} ± {100 * difference.error[at]:.1f}".replace("-", "−")
+    return number + {-1: ", worse", 0: "", 1: ", better"}[difference.verdict(at)]
+
+
+def smallest_taken(study: Study) -> str:
+    """How often “auto” took the smallest λ of its candidates, where it chose for each layer."""
+    selections = [read_selection(study, line) for line in study.lines if line.selected == "layer"]
+    shares, smallest = [], set()
+    for selection in filter(None, selections):
+        smallest.add(min(selection.lams))
+        shares.append(float(np.isclose(selection.lam, min(selection.lams)).mean()))
+    (lam,) = smallest
+    return (
+        f"Where “auto” chooses for each layer, it takes λ = {lam:g}, the smallest of the paper's candidates, in "
+        f"{min(shares):.1%} to {max(shares):.1%} of the layers, by method and width. No smaller λ was tried there, so "
+        "these rows do not say where the best λ of a layer lies."
+    )
+
+
+def shared_windows(study: Study) -> str:
+    """How much of their text two draws have in common."""
+    calibration, settings = study.protocol["calibration"], Settings()
+    checkpoint = checkpoint_of(study.model.name, None, settings)
+    assert checkpoint is not None  # the embedded model
+    ids = text_of(calibration["corpus"], checkpoint, settings).ids
+    samples, length = calibration["samples"], calibration["length"]
+    drawn = [
+        {window.tobytes() for window in draw_sequences(
+            ids, calibration["corpus"], samples=samples, length=length, held_out_samples=0,
+            sampling=calibration["sampling"], seed=seed,
+        ).calibration}
+        for seed in study.lines[0].draws
+    ]  # fmt: skip
+    shared = [len(one & other) for one, other in itertools.combinations(drawn, 2)]
+    return (
+        f"The draws come from one text of {len(ids) // length} windows; two of them share {min(shared)} to "
+        f"{max(shared)} of their {samples}, so that they are almost, but not quite, independent."
+    )
+
+
+def methods_table(study: Study, lines: list[Line], points: pd.DataFrame, layers: pd.DataFrame) -> str:
     measured = points.groupby(["method", "bits"])
     means = measured[["perplexity", "accuracy"]].mean()
     spread = measured["perplexity"].std()
@@ -61,8 +117,14 @@ def methods_table(lines: list[Line], points: pd.DataFrame, layers: pd.DataFrame)
         difference, verdict = compared(line, points) or ("–", "–")
         perplexity = f"{means.loc[at, 'perplexity']:.2f} ({spread[at]:.2f})"
         accuracy = f"{means.loc[at, 'accuracy']:.1%}"
-        rows.append([line.label, chosen_text(line, layers), perplexity, difference, verdict, accuracy])
-    return table(["method", "chosen", "perplexity (over draws)", "paired difference", "", "accuracy"], rows)
+        rows.append(
+            [line.label, chosen_text(line, layers), perplexity, difference, verdict, accuracy,
+             compared_accuracy(study, line)]
+        )  # fmt: skip
+    return table(
+        ["method", "chosen", "perplexity (over draws)", "paired difference", "", "accuracy", "difference in points"],
+        rows,
+    )
 
 
 def summary(lines: list[Line], points: pd.DataFrame) -> str:
@@ -97,6 +159,8 @@ def page() -> str:
     runs, explored = (Study.open(STUDIES / name) for name in ("tiny-llama-methods", "tiny-llama"))
     lines, points, layers = runs.lines, frame(runs, "points"), frame(runs, "layers")
     calibration, test = runs.protocol["calibration"], runs.protocol["test"]
+    draws, awq = len(lines[0].draws), METHODS["awq"].make
+    assert isinstance(awq, ScaleSearch)
     parts = [
         "# What the methods give",
         "Written by `python docs/make_results.py` from the studies in `assets/studies`; `make check` compares it.",
@@ -107,13 +171,21 @@ def page() -> str:
         f"windows of {test['window']} (float: {runs.model.perplexity:.2f}); "
         f"accuracy on {runs.protocol['items']} items (float: "
         f"{runs.model.accuracy:.1%}). In brackets the standard deviation over draws; ± is the standard error of the "
-        "paired difference; a difference counts from two standard errors on. “auto” saw neither the test nor the "
-        "unseen text.",
+        f"paired difference; a difference counts from t(0.975, {draws - 1}) = {float(clear_from(draws - 1)):.2f} "
+        "standard errors on (Student's t at 5 %, not corrected for the number of comparisons). Accuracies are compared "
+        "with the same baselines, paired over draws and items, and their errors hold both. “auto” saw neither the test "
+        "nor the unseen text.",
+        shared_windows(runs),
+        *([WITH_IDENTITY] if awq.include_identity else []),
+        smallest_taken(runs),
         "What the drift penalty gives with λ (and γ) chosen by “auto”:",
         summary(lines, points),
     ]
     for bits in sorted({line.bits for line in lines}):
-        parts += [f"### {bits} bits", methods_table([line for line in lines if line.bits == bits], points, layers)]
+        parts += [
+            f"### {bits} bits",
+            methods_table(runs, [line for line in lines if line.bits == bits], points, layers),
+        ]
     parts += [
         "## More calibration text, smaller gap",
         "Mean relative reconstruction error over layers and draws of the column solver with identity, on the "

@@ -22,6 +22,15 @@ def test_generated_pages_are_current(page: str) -> None:
     assert result.returncode == 0, result.stderr
 
 
+def test_verdicts_of_the_results_are_students_t_over_five_draws() -> None:
+    text = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").replace("−", "-")
+    rows = re.findall(r"\| ([+-][\d.]+) ± ([\d.]+) \| (better|not|worse) .*\| ([+-][\d.]+) ± ([\d.]+)", text)
+    assert len(rows) == 16  # every method with a baseline, at two widths; its accuracy with an error too
+    for mean, error, word, _, of_accuracy in rows:
+        assert (abs(float(mean)) > 2.78 * float(error)) == (word != "not")  # of rounded numbers: none is so near
+        assert float(of_accuracy) > 0
+
+
 def test_what_the_browser_shares_is_current() -> None:
     command = [sys.executable, "-m", "sarqc.web.browser_contract", "--check"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

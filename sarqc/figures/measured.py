@@ -10,6 +10,7 @@ from sarqc.study.document import Line
 from sarqc.study.experts import experts_of
 from sarqc.study.facts import LineFacts, is_point
 
+_BAND = "λ whose paired difference to the best λ is not clear (Student’s t at 5 %)"
 GRID_WORDS = {"symmetric": "symmetric", "full_range": "full-range symmetric", "asymmetric": "asymmetric"}
 
 
@@ -53,7 +54,7 @@ def how_measured(facts: LineFacts) -> list[Fact]:
             paired = f"beside values the standard error over calibration draws, beside differences the {paired}"
         pairs.append(("Error bars", paired))
     if facts.perplexity is not None and len(line.draws) > 1 and len(line.lams) > 1:
-        pairs.append(("Green band", "λ whose paired difference to the best λ is within two standard errors"))
+        pairs.append(("Green band", _BAND))
     pairs.append(("Reconstruction error", "‖(Ŵ − W)X‖² / ‖WX‖² of a layer; all layers: their mean"))
     found = experts_of(study.layers)
     if found is not None:

@@ -23,7 +23,7 @@ from sarqc.figures.numbers import (
     small_percent,
 )
 from sarqc.study.facts import Baseline, LineFacts, Quality, Selection, has_lam
-from sarqc.study.paired import CLEAR, Difference, spans
+from sarqc.study.paired import Difference, spans
 
 
 class Piece(TypedDict):
@@ -312,7 +312,7 @@ def _points(difference: Difference, at: tuple[int, int], name: str) -> str:
     size = plus_minus(abs(mean), error, 50.0)
     if not math.isfinite(error):
         return f"{size} points {'above' if mean >= 0 else 'below'} {name} on one draw"
-    if abs(mean) <= CLEAR * error:
+    if difference.verdict(at) == 0:
         return f"not to be told from {name} ({plus_minus(mean, error, 50.0)} points)"
     return f"{size} points {'above' if mean > 0 else 'below'} {name}"
 

@@ -53,7 +53,7 @@ class Quality:
     to_baseline: Difference | None  # G M
     baseline_mean: float | None
     best: tuple[int | None, ...]  # per γ, the λ position with the best mean
-    band: np.ndarray  # G M, True where the paired difference to the best λ is within two standard errors
+    band: np.ndarray  # G M, True where the paired difference to the best λ is not clear
     values: np.ndarray = field(repr=False)  # D G M
 
 

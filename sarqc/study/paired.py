@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# A difference counts as seen when it is larger than this many standard errors; the sweet-spot band uses the same.
-CLEAR = 2.0
+from sarqc.study.students_t import clear_from
 
 
 @dataclass(frozen=True)
@@ -17,11 +16,18 @@ class Difference:
     mean: np.ndarray
     error: np.ndarray
     draws: np.ndarray  # how many draws were paired
+    freedom: np.ndarray  # degrees of freedom of the error
+
+    @property
+    def doubt(self) -> np.ndarray:
+        """Half the width of the 95 % interval: what a mean must exceed to be clear of 0. NaN where that is unknown."""
+        doubt: np.ndarray = self.error * clear_from(self.freedom)
+        return doubt
 
     def verdict(self, at: tuple[int, ...]) -> int:
-        """-1 clearly lower, +1 clearly higher, 0 not to be told apart (or a single draw)."""
-        mean, error = float(self.mean[at]), float(self.error[at])
-        if not np.isfinite(mean) or not np.isfinite(error) or abs(mean) <= CLEAR * error or mean == 0:
+        """-1 clearly lower, +1 clearly higher by Student's t at 5 %; 0 not to be told apart (or a single draw)."""
+        mean, doubt = float(self.mean[at]), float(self.doubt[at])
+        if not np.isfinite(mean) or not np.isfinite(doubt) or abs(mean) <= doubt or mean == 0:
             return 0
         return 1 if mean > 0 else -1
 
@@ -48,14 +54,15 @@ def paired_difference(values: np.ndarray, reference: np.ndarray) -> Difference:
     enough = draws >= 2
     variance = np.divide(squares, draws - 1, out=np.full(mean.shape, np.nan), where=enough)
     error = np.sqrt(np.divide(variance, draws, out=np.full(mean.shape, np.nan), where=enough))
-    return Difference(mean, error, draws)
+    return Difference(mean, error, draws, np.maximum(draws - 1, 0))
 
 
 def paired_items(correct: np.ndarray, reference: np.ndarray) -> Difference:
     """Difference of two accuracies answered on the same test items in the same draws; arrays are D … T.
 
     Items are a sample as much as draws are. With both crossed, the variance of the mean is the draws' part plus the
-    items' part minus the residual that both contain; it is kept at least as large as either part alone.
+    items' part minus the residual that both contain; it is kept at least as large as either part alone. Degrees of
+    freedom are those of a sum of two variances (Welch and Satterthwaite).
     """
     per_cell = correct.astype(np.float64) - reference  # D … T
     n_draws, n_items = per_cell.shape[0], per_cell.shape[-1]
@@ -65,13 +72,16 @@ def paired_items(correct: np.ndarray, reference: np.ndarray) -> Difference:
     of_items = by_item.var(axis=-1, ddof=1) / n_items if n_items > 1 else np.full(mean.shape, np.nan)
     count = np.full(mean.shape, n_draws)
     if n_draws < 2:
-        return Difference(mean, np.sqrt(of_items), count)
+        return Difference(mean, np.sqrt(of_items), count, np.full(mean.shape, n_items - 1))
     of_draws = by_draw.var(axis=0, ddof=1) / n_draws
     residual = per_cell - by_draw[..., None] - by_item[None] + mean[None, ..., None]
-    freedom = max(1, (n_draws - 1) * (n_items - 1))
-    of_both = (residual**2).sum(axis=(0, -1)) / freedom / (n_draws * n_items)
+    left = max(1, (n_draws - 1) * (n_items - 1))
+    of_both = (residual**2).sum(axis=(0, -1)) / left / (n_draws * n_items)
     error = np.sqrt(np.maximum(of_draws + of_items - of_both, np.maximum(of_draws, of_items)))
-    return Difference(mean, error, count)
+    squares = of_draws**2 / (n_draws - 1) + of_items**2 / max(1, n_items - 1)
+    freedom = np.full(mean.shape, float(n_draws - 1))
+    np.divide((of_draws + of_items) ** 2, squares, out=freedom, where=squares > 0)
+    return Difference(mean, error, count, freedom)
 
 
 def sweet_spot(values: np.ndarray, *, lower_is_better: bool = True) -> tuple[int | None, np.ndarray]:
@@ -85,7 +95,7 @@ def sweet_spot(values: np.ndarray, *, lower_is_better: bool = True) -> tuple[int
         return None, band
     best = int(np.nanargmin(mean) if lower_is_better else np.nanargmax(mean))
     difference = paired_difference(values, values[:, best : best + 1])
-    band = np.abs(difference.mean) <= CLEAR * difference.error  # False where the error is unknown
+    band = np.abs(difference.mean) <= difference.doubt  # False where it is unknown
     band[best] = bool(difference.draws[best] >= 2)
     return best, band
 

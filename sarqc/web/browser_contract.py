@@ -30,6 +30,7 @@ from sarqc.models.catalogue import ModelEntry
 from sarqc.quantization.methods import METHODS, Candidates
 from sarqc.recipe import Recipe, field_extra, idle_fields, public_name
 from sarqc.study.library import StudyListing
+from sarqc.study.students_t import TABLE
 from sarqc.web.typescript import Declarations, literal
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "assets" / "js" / "base"
@@ -241,6 +242,9 @@ def names() -> list[Constant]:
         Constant("QUALITIES", "Record<Quality, string>", "What the main figure can show as quality.", QUALITIES),
         Constant("DRAWINGS", "Record<Drawing, string>", "How the weights can be drawn.", DRAWINGS),
         Constant("COLUMNS", "Record<ColumnKey, ColumnKind>", "Columns of the table of numbers.", columns),
+        Constant(
+            "CLEAR_FROM", "number[]", "Standard errors to be clear, by degrees of freedom from 1.", TABLE.tolist()
+        ),
         Constant("CONTROLS", "Record<Control, string>", "What a link can lock or hide, in the Lab's order.", CONTROLS),
         Constant("PANELS", "Record<Panel, string>", "What a link can only hide.", PANELS),
         Constant("EVERYWHERE", "Record<string, string>", "What a link can hide on every page.", EVERYWHERE),

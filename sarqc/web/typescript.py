@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import textwrap
 import types
 from collections.abc import Mapping, Sequence
 from enum import Enum
@@ -143,7 +144,10 @@ def literal(value: Any, indent: str, used: int, after: int) -> str:
             f"{head}{literal(part, inner, len(head), 1)}," for head, part in zip(heads, value.values(), strict=True)
         ]
         return "\n".join(["{", *lines, f"{indent}}}"])
-    lines = [f"{inner}{literal(part, inner, len(inner), 1)}," for part in value]
+    if all(isinstance(part, int | float) for part in value):  # as many numbers a line as fit
+        lines = textwrap.wrap(f"{flat[1:-1]},", WIDTH, initial_indent=inner, subsequent_indent=inner)
+    else:
+        lines = [f"{inner}{literal(part, inner, len(inner), 1)}," for part in value]
     return "\n".join(["[", *lines, f"{indent}]"])
 
 

@@ -112,6 +112,11 @@ test("the last steps read the best λ, the band and the differences from the vie
     inBand,
     /^You said 1, which is as good as the best\. Every λ from 0\.1 to 1 is as good, as far as 5 draws/,
   );
+  // 2.5 standard errors: beyond two, and yet not clear with five draws (2.78).
+  const close = { ...both, identity: view(null) };
+  for (const row of close.identity.table.rows) row.perplexity_difference = -7.5;
+  const near = words(model.answer(model.facts({ ...model.start, shown: 1, guess: 1 }, close, given)));
+  assert.match(near, /The best can’t be told from GPTQ, .*: the difference is −7\.5 ± 3\.0\./);
   assert.match(inBand, /The best is 30\.0 ± 3\.0 better than GPTQ/);
   const whole = words(layer.answer(layer.facts({ lambda: 0.1, shown: 1 }, { view: view(null), surface: null }, given)));
   assert.match(

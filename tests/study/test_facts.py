@@ -15,6 +15,7 @@ from sarqc.figures.sentence import plain, sentence, small_print
 from sarqc.study.document import ArrayRef, StudyWriter
 from sarqc.study.facts import equal_points, has_lam, is_point, lam_index, layer_slice, line_facts
 from sarqc.study.paired import mean_over_draws, paired_difference, paired_items, spans, sweet_spot
+from sarqc.study.students_t import clear_from
 from tests.synthetic_study import CURVE, GAMMAS, LAMS, write_study
 
 
@@ -58,10 +59,39 @@ class TestPairedDifference:
         assert math.isnan(found.error[0])
         assert found.verdict((0,)) == 0
 
-    @pytest.mark.parametrize(("shift", "verdict"), [(-5.0, -1), (0.01, 0), (5.0, 1)])
-    def test_verdict_needs_two_standard_errors(self, shift, verdict):
-        noise = np.array([-0.3, 0.1, 0.2, 0.0])[:, None]
-        assert paired_difference(noise + shift, np.zeros((4, 1))).verdict((0,)) == verdict
+    @pytest.mark.parametrize("draws", [2, 3, 5, 10, 40])
+    @pytest.mark.parametrize(("share", "verdict"), [(0.99, 0), (1.01, 1), (-0.99, 0), (-1.01, -1)])
+    def test_verdict_is_students_t_at_five_percent(self, draws, share, verdict):
+        noise = np.linspace(-1, 1, draws)[:, None]
+        error = statistics.stdev(noise[:, 0].tolist()) / math.sqrt(draws)
+        shift = share * quantile_of_t(draws - 1) * error
+        assert paired_difference(noise + shift, np.zeros((draws, 1))).verdict((0,)) == verdict
+
+
+def quantile_of_t(freedom: int) -> float:
+    """t(0.975) from its density, integrated by Simpson's rule and inverted by bisection."""
+    factor = math.gamma((freedom + 1) / 2) / math.gamma(freedom / 2) / math.sqrt(freedom * math.pi)
+
+    def beyond(t: float) -> float:
+        x = np.linspace(0, t, 2001)
+        density = factor * (1 + x**2 / freedom) ** (-(freedom + 1) / 2)
+        weights = np.array([1, *[4, 2] * 999, 4, 1])
+        return 0.5 - float(density @ weights) * t / 2000 / 3
+
+    low, high = 0.0, 20.0
+    for _ in range(50):
+        low, high = ((low + high) / 2, high) if beyond((low + high) / 2) > 0.025 else (low, (low + high) / 2)
+    return low
+
+
+@pytest.mark.parametrize("freedom", [*range(1, 36), 59, 119, 170])
+def test_clear_from_is_the_quantile_of_t(freedom):
+    assert clear_from(freedom) == pytest.approx(quantile_of_t(freedom), abs=1.5e-4)
+    assert clear_from(freedom + 0.9) == clear_from(freedom)
+
+
+def test_nothing_is_clear_without_freedom():
+    assert np.isnan(clear_from(np.array([0.0, 0.5, np.nan]))).all()
 
 
 class TestPairedItems:
@@ -82,6 +112,17 @@ class TestPairedItems:
             errors.append(float(found.error))
         assert np.mean(errors) == pytest.approx(np.std(means), rel=0.15)
 
+    def test_verdicts_are_wrong_as_often_as_said(self):
+        """Without a true difference about 5 % are called clear, whether draws or items make most of the noise."""
+        rng = np.random.default_rng(4)
+        for of_draws, of_items in [(0.1, 0.01), (0.01, 0.3)]:
+            wrong = 0
+            for _ in range(1000):
+                draw, item = rng.normal(0, of_draws, (5, 1)), rng.normal(0, of_items, (1, 40))
+                noise = draw + item + rng.normal(0, 0.01, (5, 40))
+                wrong += paired_items(noise, np.zeros((5, 40))).verdict(()) != 0
+            assert 0.03 < wrong / 1000 < 0.07
+
     def test_one_draw_still_has_the_items(self):
         difference = np.array([[1.0, 0.0, 0.0, -1.0, 1.0]])
         found = paired_items(difference, np.zeros((1, 5)))
@@ -89,11 +130,19 @@ class TestPairedItems:
 
 
 class TestSweetSpot:
-    def test_band_holds_what_two_errors_cannot_tell_from_the_best(self):
+    def test_band_holds_what_is_not_clearly_worse_than_the_best(self):
         draws = np.array([[5.0, 3.0, 3.1, 9.0], [6.0, 4.0, 3.9, 10.0], [7.0, 5.0, 5.1, 11.0]])
         best, band = sweet_spot(draws)
         assert best == 1
         assert band.tolist() == [False, True, True, False]
+
+    @pytest.mark.parametrize(("draws", "inside"), [(5, True), (40, False)])
+    def test_band_is_as_wide_as_the_number_of_draws_asks(self, draws, inside):
+        """2.4 standard errors are within t(0.975) of five draws, 2.78, and beyond that of forty, 2.02."""
+        noise = np.linspace(-1, 1, draws)
+        worse = noise + 2.4 * statistics.stdev(noise.tolist()) / math.sqrt(draws)
+        best, band = sweet_spot(np.stack([np.zeros(draws), worse], axis=1))
+        assert (best, band.tolist()) == (0, [True, inside])
 
     def test_one_draw_has_a_best_and_no_band(self):
         best, band = sweet_spot(np.array([[5.0, 3.0, 3.1]]))

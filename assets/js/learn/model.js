@@ -5,6 +5,7 @@
 
 import { oneOf } from "../base/address.js";
 import { nearest } from "../base/address_bar.js";
+import { CLEAR_FROM } from "../base/contract.js";
 import { format, number } from "../base/format.js";
 import { axis, curve, frame, guessGlyph, panel, spread, upright } from "../charts/chart.js";
 import { label, ROLES, s, segment } from "../charts/svg.js";
@@ -69,13 +70,17 @@ export function facts(settings, data) {
 export function answer({ guess, names, own, band, best, draws, differences, errors }) {
   const judged = band[own] ? "as good as the best" : "outside the band";
   const said = guess === undefined ? "" : `You said ${names[own]}, which is ${judged}. `;
-  const difference = Number(differences[best]);
-  const far = `${number(Math.abs(difference), 1)} ± ${number(Number(errors[best]), 1)}`;
+  const [difference, error] = [Number(differences[best]), Number(errors[best])];
+  const isClear = Math.abs(difference) > error * CLEAR_FROM[Math.min(draws - 1, CLEAR_FROM.length) - 1];
+  const gptq = "GPTQ, which is identity at λ = 0.01";
+  const size = `${number(Math.abs(difference), 1)} ± ${number(error, 1)}`;
   return [
     said,
     { role: "quality", text: `Every λ from ${names[band.indexOf(true)]} to ${names[band.lastIndexOf(true)]}` },
     ` is as good, as far as ${draws} draws can tell. `,
-    `The best is ${far} ${difference < 0 ? "better" : "worse"} than GPTQ, which is identity at λ = 0.01.`,
+    isClear
+      ? `The best is ${size} ${difference < 0 ? "better" : "worse"} than ${gptq}.`
+      : `The best can’t be told from ${gptq}: the difference is ${number(difference, 1)} ± ${number(error, 1)}.`,
   ];
 }
 
