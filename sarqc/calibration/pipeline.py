@@ -2,7 +2,8 @@
 
 The key of a layer hashes everything that determines it: the weights up to and including its block, the token
 sequences, the grid, the method and, under a quantized prefix, the keys of all layers before. All keys are therefore
-known before anything is solved, and a run that was stopped continues from its files to bit-identical weights.
+known before anything is solved, and a run that was stopped continues from its files to bit-identical weights. What is
+learned through a whole block is so for one number of threads, which is then part of the key.
 """
 
 from __future__ import annotations

@@ -34,6 +34,9 @@ def layer_keys(loaded: LoadedModel, job: CalibrationJob) -> dict[str, str]:
         config, job.sequences.protocol, job.inputs_from,
         fingerprint(loaded.model.get_submodule(loaded.family.embedding)),
     )  # fmt: skip
+    # Gradients through a block are summed in as many parts as there are threads, and every step builds on the last bits
+    # of the one before. No code of another solver was seen to depend on it.
+    threads = [torch.get_num_threads()] if job.method.unit == "block" and loaded.device.type == "cpu" else []
     keys: dict[str, str] = {}
     by_block = layers_by_block(loaded.checkpoint.layers)
     for index, block in enumerate(loaded.blocks()):
@@ -42,7 +45,7 @@ def layer_keys(loaded: LoadedModel, job: CalibrationJob) -> dict[str, str]:
         names = [layer.name for layer in by_block.get(index, [])]
         grids = {name: asdict(job.grids[name]) for name in names}
         block_keys = [
-            chain_key(chain, name, grids[name] if job.method.unit == "layer" else grids, _choices(job))
+            chain_key(chain, name, grids[name] if job.method.unit == "layer" else grids, _choices(job), *threads)
             for name in names
         ]
         keys.update(zip(names, block_keys, strict=True))

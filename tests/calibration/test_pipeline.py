@@ -46,6 +46,20 @@ def run(folder: Path, store: Path, **changes: object) -> tuple[LoadedModel, list
     return loaded, [step for step in steps if isinstance(step, SolvedLayer)]
 
 
+@pytest.mark.parametrize(("name", "depends"), [("omniquant", True), ("sarqc-gbs", False), ("awq", False)])
+def test_the_number_of_threads_is_in_the_key_of_what_is_learned(random_llama: Path, name: str, depends: bool) -> None:
+    loaded, before = fresh(random_llama), torch.get_num_threads()
+    plan = a_plan(loaded, name)
+    keys = []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            keys.append(layer_keys(loaded, plan))
+    finally:
+        torch.set_num_threads(before)
+    assert (keys[0] != keys[1]) == depends
+
+
 def weights(loaded: LoadedModel) -> dict[str, torch.Tensor]:
     return {layer.name: loaded.model.get_submodule(layer.name).weight.clone() for layer in loaded.checkpoint.layers}
 
