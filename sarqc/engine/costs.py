@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from sarqc.evaluation import DECODED_TOKENS, SPEED_REPEATS
+from sarqc.evaluation import DECODED_TOKENS, LOGIT_BYTES, LOSS_BYTES, SPEED_REPEATS, task_bytes
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.quantization.methods import PRODUCTS_PER_SECOND, Method, Workload
 from sarqc.recipe import Recipe
@@ -20,7 +20,6 @@ from sarqc.settings import Settings
 
 DEFAULT_WINDOW = 2048  # tokens that a model sees at once where nothing else is asked
 _PROCESS = 1 << 29  # Python, PyTorch and what they hold for themselves
-_LOGITS = 1 << 29  # float32 logits of some windows, and their softmax, at most
 # Bytes of what the Lab draws of a layer at a point: 1,900 to 5,500 in the shipped studies and in runs of tiny-llama.
 # Rounded up, so that a run is not begun which the disk then ends; surfaces have 40 × 40 cells whatever a layer has.
 _PICTURES = 20_000
@@ -124,8 +123,22 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
     texts = _text_numbers(work) * (_COMPARED if on_processor else 3 * 4) if recipe.prompts else 0
     return round(
         computed * (weights + states) + solved + 4 * sets * work.gram_numbers + working
-        + min(_LOGITS, 8 * work.test_tokens * int(config["vocab_size"])) + copies + process + texts
+        + _measuring_bytes(work, computed) + copies + process + texts
     )  # fmt: skip
+
+
+def _measuring_bytes(work: Work, computed: float) -> float:
+    """Bytes of perplexity or of a task, whichever takes more, at ``computed`` bytes for each number in the model."""
+    recipe, checkpoint = work.recipe, work.checkpoint
+    vocabulary, architecture = checkpoint.architecture.vocab_size, checkpoint.architecture
+    judged = recipe.validation_samples() * recipe.length if recipe.auto_by() == "model" else 0
+    tokens = max(work.test_tokens, judged)
+    window = recipe.window or min(DEFAULT_WINDOW, checkpoint.max_positions)
+    at_once = min(tokens, max(window, LOGIT_BYTES // (4 * vocabulary)))
+    inside = 4 * architecture.hidden_size + 3 * architecture.intermediate_size  # of a block, for each token
+    logits = min(LOGIT_BYTES, 4 * vocabulary * at_once) + 2 * min(LOSS_BYTES, 4 * vocabulary * at_once)
+    tasks = task_bytes(vocabulary, checkpoint.max_positions) if recipe.tasks else 0
+    return max(logits + computed * at_once * inside, tasks)
 
 
 def host_bytes(work: Work) -> int:

@@ -6,3 +6,22 @@ TEMPERATURE = 0.8  # of sampled text
 TOP_P = 0.95
 SPEED_REPEATS = 5  # of each measurement of speed, after one that does not count
 DECODED_TOKENS = 32  # in each of them, at the end of the sequence
+LOGIT_BYTES = 1 << 28  # float32 logits that perplexity holds at once
+LOSS_BYTES = 1 << 27  # of these, with their softmax beside them
+
+_TASK_BATCH, _TASK_TOKENS, _TASK_BYTES = 32, 512, 2 << 30
+
+
+def task_batch(vocabulary: int, positions: int) -> int:
+    """Items of a task that a model reads at once: fewer where the vocabulary is large."""
+    return max(1, min(_TASK_BATCH, _TASK_BYTES // _item_bytes(vocabulary, positions)))
+
+
+def task_bytes(vocabulary: int, positions: int) -> int:
+    """Bytes of their float32 logits and log-probabilities, which lm-eval makes of whole batches."""
+    return task_batch(vocabulary, positions) * _item_bytes(vocabulary, positions)
+
+
+def _item_bytes(vocabulary: int, positions: int) -> int:
+    """Of a long item: few are longer than that."""
+    return 2 * 4 * vocabulary * min(positions, _TASK_TOKENS)

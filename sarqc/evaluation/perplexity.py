@@ -1,4 +1,7 @@
-"""Perplexity with its protocol: never a number without the corpus, the window, the tokens and the dtype."""
+"""Perplexity with its protocol: never a number without the corpus, the window, the tokens and the dtype.
+
+Axes: B windows of a batch, T tokens of a window, D hidden size, V vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,9 @@ from torch.nn.functional import cross_entropy
 
 from sarqc.documents import PerplexityProtocol
 from sarqc.errors import NumericalError, Refused
+from sarqc.evaluation import LOGIT_BYTES, LOSS_BYTES
 from sarqc.models.loading import LoadedModel
-from sarqc.models.walk import logits_of
-
-_LOGIT_BYTES = 1 << 28  # float32 logits held at once
+from sarqc.models.walk import last_states
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,11 @@ def measure_perplexity(loaded: LoadedModel, ids: np.ndarray, corpus: str, window
         raise Refused(f"the text has {len(ids)} tokens", f"test text {corpus}", "Give at least two tokens.")
     window = min(window, len(ids))
     windows = torch.from_numpy(ids[: len(ids) // window * window].copy()).reshape(-1, window)
-    batch = max(1, _LOGIT_BYTES // (window * loaded.vocabulary * 4))
+    batch = max(1, _positions_in(LOGIT_BYTES, loaded) // window)
     total, predicted = 0.0, 0
     with torch.no_grad():
-        for tokens, logits in _predictions(loaded, windows, batch):
-            losses = cross_entropy(logits[:, :-1].float().flatten(0, 1), tokens[:, 1:].flatten(), reduction="none")
+        for tokens, states in _states(loaded, windows, batch):
+            losses = _losses(loaded, tokens, states)
             total += float(losses.double().sum())
             predicted += losses.numel()
     mean = total / predicted
@@ -58,13 +60,35 @@ def measure_perplexity(loaded: LoadedModel, ids: np.ndarray, corpus: str, window
     return Perplexity(math.exp(min(mean, 700.0)), protocol)
 
 
-def _predictions(loaded: LoadedModel, windows: Tensor, batch: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Tokens (B, T) and their logits (B, T, V), batch by batch."""
+def _positions_in(size: int, loaded: LoadedModel) -> int:
+    """Positions whose float32 logits have so many bytes."""
+    return max(1, size // (4 * loaded.vocabulary))
+
+
+def _states(loaded: LoadedModel, windows: Tensor, batch: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Tokens (B, T) and what the head reads of them (B, T, D), batch by batch."""
     if loaded.streaming is not None:
         yield from zip(
-            (window.to(loaded.device) for window in torch.split(windows, 1)), logits_of(loaded, windows), strict=True
+            (window.to(loaded.device) for window in torch.split(windows, 1)), last_states(loaded, windows), strict=True
         )
         return
     for part in torch.split(windows, batch):
         tokens = part.to(loaded.device)
-        yield tokens, loaded.model(tokens, use_cache=False).logits
+        yield tokens, loaded.model.base_model(tokens, use_cache=False).last_hidden_state
+
+
+def _losses(loaded: LoadedModel, tokens: Tensor, states: Tensor) -> Tensor:
+    """Minus the log-probabilities of all tokens but each window's first, window by window.
+
+    Logits are many times as wide as states, so that no more than ``LOGIT_BYTES`` of them are made at once: those of the
+    whole batch, or where a single window has more, of one stretch of it after the other.
+    """
+    head, losses = loaded.model.get_output_embeddings(), []
+    at_once, few = _positions_in(LOGIT_BYTES, loaded), _positions_in(LOSS_BYTES, loaded)
+    for begin in range(0, tokens.shape[1] - 1, at_once):
+        logits = head(states[:, begin : begin + at_once])  # (B, stretch, V)
+        following = tokens[:, begin + 1 : begin + at_once + 1]
+        for of_window, targets in zip(logits, following, strict=True):
+            parts = zip(of_window[: len(targets)].split(few), targets.split(few), strict=True)
+            losses += [cross_entropy(part.float(), next_ones, reduction="none") for part, next_ones in parts]
+    return torch.cat(losses)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sarqc.errors import NotFound, Refused, Unreachable
-from sarqc.evaluation import human_eval
+from sarqc.evaluation import human_eval, task_batch
 from sarqc.evaluation.task_names import published_tasks
 from sarqc.models.catalogue import embedded_models
 from sarqc.settings import Settings
@@ -133,7 +133,7 @@ def items_key(name: str, settings: Settings) -> tuple[str, ...]:
 
 
 def measure_accuracy(
-    loaded: LoadedModel, name: str, settings: Settings, *, limit: int | None = None, batch_size: int = 32
+    loaded: LoadedModel, name: str, settings: Settings, *, limit: int | None = None, batch_size: int | None = None
 ) -> Accuracy:
     """Accuracy of the model as it is now on one task, zero-shot, with lm-eval's ``acc`` and ``acc_norm``.
 
@@ -141,6 +141,7 @@ def measure_accuracy(
     one over items. A ``limit``, in a group one for each subject, is marked in the protocol. Raises ``Refused`` where
     programs may not be run, ``NotFound`` for rows that the mirror lacks, ``Unreachable`` without a Hub.
     """
+    batch_size = batch_size or task_batch(loaded.vocabulary, loaded.checkpoint.max_positions)
     writes_programs, positions = name == human_eval.TASK, loaded.checkpoint.max_positions
     if writes_programs:
         human_eval.require_permission(settings)

@@ -1,6 +1,6 @@
 """Sequences walking from block to block.
 
-Axes: B sequences of a batch, T tokens of a sequence, D hidden size, V vocabulary.
+Axes: B sequences of a batch, T tokens of a sequence, D hidden size.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class BlockWalk:
         self.hidden = outputs
 
 
-def logits_of(loaded: LoadedModel, sequences: Tensor) -> Iterator[Tensor]:
-    """Logits (B, T, V) of sequences (n_sequences, T), batch by batch, each weight being brought once.
+def last_states(loaded: LoadedModel, sequences: Tensor) -> Iterator[Tensor]:
+    """What the head reads (1, T, D), of each of the sequences (n_sequences, T), each weight being brought once.
 
     For a model whose blocks are streamed: the states of all sequences are held instead.
     """
@@ -77,8 +77,8 @@ def logits_of(loaded: LoadedModel, sequences: Tensor) -> Iterator[Tensor]:
             walk.advance(walk.outputs(block))
     with torch.no_grad():
         for hidden in walk.hidden:
-            for states in hidden.split(1):  # logits are many times as wide as states
-                yield loaded.model.get_output_embeddings()(loaded.model.get_submodule(loaded.family.norm)(states))
+            for states in hidden.split(1):
+                yield loaded.model.get_submodule(loaded.family.norm)(states)
 
 
 def _arguments_of(model: PreTrainedModel, blocks: nn.ModuleList, sequence: Tensor) -> dict[nn.Module, dict[str, Any]]:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ import pytest
 from sarqc.engine import costs as host
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan
+from sarqc.evaluation import LOGIT_BYTES, LOSS_BYTES, task_batch
+from sarqc.models.checkpoint import read_checkpoint
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from tests.http.test_full_disk import small_disk
@@ -91,6 +94,37 @@ def test_a_run_that_has_no_room_on_the_disk_is_refused(tmp_path: Path) -> None:
     error = json.loads(ends["large"].stdout)["error"]
     assert "24 MiB" in error["what"] or "0.0234 GiB" in error["what"]
     assert "SARQC_STATE_DIR" in error["remedy"]
+
+
+@pytest.mark.parametrize(("vocabulary", "batch"), [(512, 32), (4096, 32), (32_000, 16), (152_000, 3), (10**7, 1)])
+def test_tasks_are_read_in_batches_whose_logits_the_plan_knows(vocabulary: int, batch: int, random_llama: Path) -> None:
+    assert task_batch(vocabulary, 4096) == batch
+    assert task_batch(vocabulary, 128) >= batch
+    whole = read_checkpoint(random_llama)
+    checkpoint = replace(whole, architecture=whole.architecture.model_copy(update={"vocab_size": vocabulary}))
+    recipe = Recipe.parse({"model": "any", "calibration": "any", "group_size": 16})
+    asked = Recipe.parse({"model": "any", "calibration": "any", "group_size": 16, "tasks": ["piqa"]})
+    plain, with_task = (
+        host.memory_bytes(host.work_of(one, checkpoint), 10**7, on_processor=True, streamed=False)
+        for one in (recipe, asked)
+    )
+    # Logits and their logarithms; the model's 128 positions are the longest item.
+    assert with_task - plain == 8 * vocabulary * 128 * task_batch(vocabulary, 128)
+
+
+@pytest.mark.parametrize("vocabulary", [4096, 152_000])
+def test_perplexity_is_planned_with_its_logits(vocabulary: int, random_llama: Path) -> None:
+    whole = read_checkpoint(random_llama)
+    checkpoint = replace(whole, architecture=whole.architecture.model_copy(update={"vocab_size": vocabulary}))
+    recipe = Recipe.parse({"model": "any", "calibration": "any", "group_size": 16, "window": 128})
+    none, short, long = (
+        host.memory_bytes(host.work_of(recipe, checkpoint, test_tokens=n), 10**7, on_processor=True, streamed=False)
+        for n in (0, 100, 10**6)
+    )
+    inside = 4 * (4 * 32 + 3 * 48)  # bytes of a token in a block
+    assert short - none == 100 * (3 * 4 * vocabulary + inside)
+    at_once = max(128, LOGIT_BYTES // (4 * vocabulary))
+    assert long - none == pytest.approx(LOGIT_BYTES + 2 * LOSS_BYTES + inside * at_once, rel=1e-2)
 
 
 def test_prompts_cost_memory_as_long_as_their_texts_are(settings: Settings) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from transformers import AutoModelForCausalLM
 
 from sarqc.errors import NumericalError, Refused
@@ -39,13 +42,42 @@ def oracle(folder: Path, ids: np.ndarray, window: int) -> float:
 def test_equals_the_loop(
     loaded: LoadedModel, random_llama: Path, monkeypatch: pytest.MonkeyPatch, tokens: int, window: int, logit_bytes: int
 ) -> None:
-    monkeypatch.setattr(perplexity, "_LOGIT_BYTES", logit_bytes)
+    monkeypatch.setattr(perplexity, "LOGIT_BYTES", logit_bytes)
     ids = np.random.default_rng(0).integers(0, 4096, tokens)
     found = measure_perplexity(loaded, ids, "noise", window)
     assert found.value == pytest.approx(oracle(random_llama, ids, window), rel=1e-5)
     assert found.protocol["windows"] == tokens // window
     assert found.protocol["predicted_tokens"] == tokens // window * (window - 1)
     assert found.protocol["dtype"] == "float32"
+
+
+class Largest(TorchDispatchMode):
+    """Notes the bytes of the largest tensor that any operation makes."""
+
+    size = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, given: Any = (), named: Any = None) -> Any:
+        made = function(*given, **(named or {}))
+        for tensor in tree_leaves(made):
+            if isinstance(tensor, torch.Tensor):
+                self.size = max(self.size, tensor.nbytes)
+        return made
+
+
+@pytest.mark.parametrize("weights", ["resident", "streamed"])
+def test_a_window_with_more_logits_than_planned_is_measured_in_stretches(
+    random_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weights: str
+) -> None:
+    """256 positions of 4,096 float32 are 4 MiB."""
+    monkeypatch.setattr(perplexity, "LOGIT_BYTES", 1 << 20)
+    monkeypatch.setattr(perplexity, "LOSS_BYTES", 1 << 19)
+    scratch = tmp_path if weights == "streamed" else None
+    loaded = load(read_checkpoint(random_llama), torch.device("cpu"), scratch=scratch)
+    ids = np.random.default_rng(0).integers(0, 4096, 300)
+    with Largest() as largest:
+        found = measure_perplexity(loaded, ids, "noise", 256)
+    assert largest.size == 1 << 20
+    assert found.value == pytest.approx(oracle(random_llama, ids, 256), rel=1e-5)
 
 
 def test_a_text_shorter_than_a_window_is_one_window(loaded: LoadedModel, random_llama: Path) -> None:
