@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from sarqc.calibration.job import CalibrationJob, SolvedLayer, told_point
@@ -54,7 +55,7 @@ def solve_block(
     say the layer or the block that they are about.
     """
     weights = {  # (O, I), exact: they were loaded from there
-        path: loaded.weight(layer.name).to(loaded.storage_dtype) for path, layer in layers.items()
+        path: loaded.weight(layer.name).to(loaded.stored_as(f"{layer.name}.weight")) for path, layer in layers.items()
     }
     if job.method.unit == "layer":
         yield from _by_layer(job, layers, weights, data, budget_bytes)
@@ -85,7 +86,7 @@ def _by_layer(
     job: CalibrationJob, layers: dict[str, LayerInfo], weights: dict[str, Tensor], data: BlockData, budget_bytes: int
 ) -> Iterator[SolvedLayer | PointDone]:
     lams = job.curve_lams()
-    for together in batches(layers):
+    for together in batches(layers, {path: weight.dtype for path, weight in weights.items()}):
         started = time.perf_counter()
         grid = job.grids[layers[together[0]].name]
         found: Iterator[QuantizedLayer]  # of each layer as many as there are λ
@@ -119,24 +120,29 @@ def _by_layer(
             yield SolvedLayer(layers[path], solved[job.own_point()], curve, seconds, from_cache=False)
 
 
-def batches(layers: dict[str, LayerInfo]) -> list[list[str]]:
+def batches(layers: dict[str, LayerInfo], storages: Mapping[str, torch.dtype]) -> list[list[str]]:
     """Paths of linears that are solved together: experts' of one shape that follow each other, every other by itself.
 
-    So an expert's result does not depend on which layers were kept from an earlier attempt: see ``whole_batches``.
+    ``storages``: by path, the dtypes that they are stored in; those of a batch have one. So an expert's result does not
+    depend on which layers were kept from an earlier attempt: see ``whole_batches``.
     """
     grouped: list[list[str]] = []
     for path, layer in layers.items():
-        last = layers[grouped[-1][-1]] if grouped else None
-        if last is not None and None not in (layer.expert, last.expert) and layer.shape == last.shape:
+        before = grouped[-1][-1] if grouped else path
+        last = layers[before]
+        alike = layer.shape == last.shape and storages[path] == storages[before]
+        if grouped and alike and None not in (layer.expert, last.expert):
             grouped[-1].append(path)
         else:
             grouped.append([path])
     return grouped
 
 
-def whole_batches(layers: dict[str, LayerInfo], missing: set[str]) -> dict[str, LayerInfo]:
+def whole_batches(
+    layers: dict[str, LayerInfo], storages: Mapping[str, torch.dtype], missing: set[str]
+) -> dict[str, LayerInfo]:
     """The linears that must be solved so that those that are missing come out as in an undisturbed run."""
-    together = [batch for batch in batches(layers) if missing.intersection(batch)]
+    together = [batch for batch in batches(layers, storages) if missing.intersection(batch)]
     return {path: layers[path] for batch in together for path in batch}
 
 

@@ -85,7 +85,8 @@ def _solved(
     """The block's layers in order, from the store where they are there; linears that depend on each other only all."""
     by_path = {_path(loaded, layer): layer for layer in layers}
     missing = {path for path, layer in by_path.items() if kept[layer.name] is None}
-    wanted = whole_batches(by_path, missing)
+    storages = {path: loaded.stored_as(f"{layer.name}.weight") for path, layer in by_path.items()}
+    wanted = whole_batches(by_path, storages, missing)
     if job.method.unit != "layer" and missing:
         wanted = by_path
     fresh = solve_block(loaded, job, wanted, data, budget_bytes) if wanted and data is not None else iter(())
@@ -107,7 +108,8 @@ def write_back(loaded: LoadedModel, job: CalibrationJob, index: int, solved: lis
     if job.method.unit == "group":
         by_path = {_path(loaded, one.info): one.quantized for one in solved}
         block = loaded.blocks()[index]
-        write_folded(block, loaded.groups(block), by_path, loaded.storage_dtype)
+        prefix = f"{loaded.family.blocks}.{index}."
+        write_folded(block, loaded.groups(block), by_path, lambda path: loaded.stored_as(f"{prefix}{path}"))
         return
     for one in solved:
         loaded.weight(one.info.name).data.copy_(one.quantized.dequantized)

@@ -18,7 +18,7 @@ from sarqc.calibration.job import CalibrationJob
 from sarqc.calibration.pipeline import layers_by_block
 from sarqc.evaluation import TEMPERATURE, TOP_P
 from sarqc.files.artefacts import chain_key
-from sarqc.models.loading import LoadedModel
+from sarqc.models.loading import STORED, LoadedModel
 
 LAYER_FORMAT = 6
 MEASUREMENT_FORMAT = 1
@@ -30,7 +30,7 @@ def layer_keys(loaded: LoadedModel, job: CalibrationJob) -> dict[str, str]:
     """The key of every layer, in the order of solving, from the float weights and the job alone."""
     config = {name: value for name, value in loaded.checkpoint.config.items() if name != "transformers_version"}
     chain = chain_key(
-        LAYER_FORMAT, torch.__version__, loaded.device.type, str(loaded.compute_dtype), str(loaded.storage_dtype),
+        LAYER_FORMAT, torch.__version__, loaded.device.type, str(loaded.compute_dtype), _storage(loaded),
         config, job.sequences.protocol, job.inputs_from,
         fingerprint(loaded.model.get_submodule(loaded.family.embedding)),
     )  # fmt: skip
@@ -52,6 +52,15 @@ def layer_keys(loaded: LoadedModel, job: CalibrationJob) -> dict[str, str]:
         if job.inputs_from == "quantized":
             chain = chain_key(chain, block_keys)
     return keys
+
+
+def _storage(loaded: LoadedModel) -> str | dict[str, str]:
+    """The dtype in which the blocks are stored; where there are several, that of each tensor."""
+    checkpoint = loaded.checkpoint
+    prefix = loaded.family.in_file(f"{loaded.family.blocks}.")
+    kinds = {name: checkpoint.dtypes[name] for name in checkpoint.parameter_names if name.startswith(prefix)}
+    several = len({*kinds.values()}) > 1
+    return kinds if several else str(STORED[next(iter(kinds.values()))])
 
 
 def _choices(job: CalibrationJob) -> list[object]:

@@ -110,6 +110,7 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
     window = window_for(checkpoint.max_positions, recipe.window)
     prompts = _prompts(recipe, checkpoint)
     per_channel = indivisible_layers(recipe, checkpoint)
+    _check_storage(recipe, checkpoint)
     calibration = text_of(recipe.calibration, checkpoint, settings, download=download)
     sequences = draw_sequences(
         calibration.ids, calibration.corpus, samples=recipe.samples, length=recipe.length,
@@ -137,6 +138,21 @@ def _test_text(recipe: Recipe, checkpoint: Checkpoint, settings: Settings, *, do
             "the text has fewer than two tokens", f"test text {shortened(recipe.test)}", "Give a longer text."
         )
     return Text(test.corpus, ids)
+
+
+def _check_storage(recipe: Recipe, checkpoint: Checkpoint) -> None:
+    """Raises ``Refused`` where linears would share a channel scale that each stores in another type."""
+    if recipe.to_method().unit != "group":
+        return
+    first: dict[int, tuple[str, str]] = {}  # by block
+    for layer in checkpoint.layers:
+        name = f"{checkpoint.family.in_file(layer.name)}.weight"
+        other, dtype = first.setdefault(layer.block, (name, checkpoint.dtypes[name]))
+        if checkpoint.dtypes[name] != dtype:
+            raise Refused(
+                f"{other} is stored as {dtype} and {name} as {checkpoint.dtypes[name]}", checkpoint.name,
+                "Take mode per_linear, or a checkpoint whose linears are of one type.",
+            )  # fmt: skip
 
 
 def _prompts(recipe: Recipe, checkpoint: Checkpoint) -> tuple[np.ndarray, ...]:

@@ -329,7 +329,7 @@ def _from_statistics(
     budget = shared.bench.settings.sweep_bytes()
     loaded.restore(shared.float_weights)
     weights = {  # copies, because the model gets others below
-        layer.name: loaded.weight(layer.name).detach().to(loaded.storage_dtype, copy=True)
+        layer.name: loaded.weight(layer.name).detach().to(loaded.stored_as(f"{layer.name}.weight"), copy=True)
         for layer in loaded.checkpoint.layers
     }
     methods = [method(line.method, **({} if gamma is None else {"gamma": gamma})) for gamma in line.gammas]

@@ -230,15 +230,9 @@ def _check_promises(checkpoint: Checkpoint) -> None:
             f"the files have {max(blocks) + 1} blocks, and config.json says {checkpoint.n_blocks}", where, TOGETHER
         )
     names = [f"{family.in_file(layer.name)}.weight" for layer in checkpoint.layers]
-    dtype = checkpoint.dtypes[names[0]]
     for name in names:
         if checkpoint.dtypes[name] not in FLOATS:
             raise _not_float(name, checkpoint.dtypes[name], where)
-        if checkpoint.dtypes[name] != dtype:
-            raise Refused(
-                f"{names[0]} is stored as {dtype} and {name} as {checkpoint.dtypes[name]}", where,
-                "Give a checkpoint whose linears are of one type.",
-            )  # fmt: skip
 
 
 def _not_float(name: str, dtype: str, where: str) -> Refused:

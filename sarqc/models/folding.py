@@ -7,7 +7,7 @@ Axes: O out_features, I channels of the tensor that a group reads, R rows of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -88,13 +88,17 @@ def take_up(module: nn.Module, scale: Tensor, storage_dtype: torch.dtype) -> Non
 
 
 def write_folded(
-    block: nn.Module, groups: Sequence[InputGroup], layers: Mapping[str, ScaledLayer], storage_dtype: torch.dtype
+    block: nn.Module,
+    groups: Sequence[InputGroup],
+    layers: Mapping[str, ScaledLayer],
+    stored_as: Callable[[str], torch.dtype],
 ) -> None:
     """Replaces the weights of a float block by quantized ones, whose scales its norms and biases take up, in place.
 
     layers: every linear of the block by its path, each group with one s̃ and the rows of a source divided by it.
-    Columns of what reads a scaled norm and stays float, such as a router, are multiplied by s̃.
-    Raises ``Refused`` where they do not belong together, ``NumericalError`` where ``storage_dtype`` is too narrow.
+    Columns of what reads a scaled norm and stays float, such as a router, are multiplied by s̃. ``stored_as``: the dtype
+    to which a parameter is rounded, by its path. Raises ``Refused`` where they do not belong together,
+    ``NumericalError`` where such a dtype is too narrow.
     """
     norms = [(group, _shared_scale(group, layers)) for group in groups if group.source not in layers]
     for group in groups:
@@ -104,17 +108,18 @@ def write_folded(
         bias = bias_of(block, path)
         _write(weight_of(block, path), layer.stored(), f"{path}.weight")
         if layer.row_scale is not None and bias is not None:
-            _write(bias, _divided(bias, layer.row_scale, storage_dtype), f"{path}.bias")
+            _write(bias, _divided(bias, layer.row_scale, stored_as(f"{path}.bias")), f"{path}.bias")
     for group, scale in norms:
         if scale is None or group.source is None:  # without a source there is no scale either
             continue
         try:
-            take_up(block.get_submodule(group.source), scale, storage_dtype)
+            take_up(block.get_submodule(group.source), scale, stored_as(f"{group.source}.weight"))
         except NumericalError as error:
             raise error.at(group.source) from None
         for path in group.also:
             columns = weight_of(block, path)
-            _write(columns, _divided(columns.mT, 1 / scale.double(), storage_dtype).mT, f"{path}.weight")
+            multiplied = _divided(columns.mT, 1 / scale.double(), stored_as(f"{path}.weight")).mT
+            _write(columns, multiplied, f"{path}.weight")
 
 
 def _fold(block: nn.Module, group: InputGroup, heads: int) -> Fold:

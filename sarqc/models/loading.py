@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +34,8 @@ STORED = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F
 class LoadedModel:
     """A model ready to be walked block by block.
 
-    ``model`` computes in ``compute_dtype``; the weights of its linears are representable in ``storage_dtype``, that of
-    the checkpoint, in which scales and quantized weights are rounded. ``streaming``: what brings the blocks of a
+    ``model`` computes in ``compute_dtype``; the weight of a linear is representable in the dtype that it is stored in,
+    ``stored_as``, to which its scales and quantized weights are rounded. ``streaming``: what brings the blocks of a
     model that is not kept in memory as a whole; None where it is.
     """
 
@@ -43,7 +44,6 @@ class LoadedModel:
     checkpoint: Checkpoint
     files: WeightFiles
     device: torch.device
-    storage_dtype: torch.dtype
     compute_dtype: torch.dtype
     streaming: Streaming | None = None
 
@@ -55,6 +55,10 @@ class LoadedModel:
     def vocabulary(self) -> int:
         """Size of the vocabulary."""
         return int(self.model.config.vocab_size)
+
+    def stored_as(self, path: str) -> torch.dtype:
+        """The dtype that the checkpoint has a parameter in, by its full path."""
+        return STORED[self.checkpoint.dtypes[self.family.in_file(path)]]
 
     def blocks(self) -> nn.ModuleList:
         blocks = self.model.get_submodule(self.family.blocks)
@@ -103,14 +107,16 @@ def choose_device(wanted: str) -> torch.device:
 
 
 def load(checkpoint: Checkpoint, device: torch.device, *, scratch: Path | None = None) -> LoadedModel:
-    """The model and its tokenizer. On the CPU it computes in float32, on CUDA in the checkpoint's dtype.
+    """The model and its tokenizer. On the CPU it computes in float32, on CUDA in the dtype that holds all linears.
 
     With ``scratch``, a folder for blocks that were changed, the weights of a block are in memory only while it is used.
     """
     from transformers import AutoTokenizer
 
-    storage_dtype = STORED[checkpoint.dtypes[f"{checkpoint.family.in_file(checkpoint.layers[0].name)}.weight"]]
-    compute_dtype = storage_dtype if device.type == "cuda" else torch.float32
+    compute_dtype = torch.float32
+    if device.type == "cuda":
+        weights = (f"{checkpoint.family.in_file(layer.name)}.weight" for layer in checkpoint.layers)
+        compute_dtype = reduce(torch.promote_types, (STORED[checkpoint.dtypes[name]] for name in weights))
     model, files = _without_weights(checkpoint, compute_dtype), WeightFiles(checkpoint)
     model.config.tie_word_embeddings = checkpoint.tied  # who ties the model's weights again asks it
     tied = model.get_output_embeddings() if checkpoint.tied else None
@@ -132,7 +138,7 @@ def load(checkpoint: Checkpoint, device: torch.device, *, scratch: Path | None =
     streaming = None
     if scratch is not None:
         streaming = Streaming(model, blocks, files, device, compute_dtype, scratch)
-    return LoadedModel(model, tokenizer, checkpoint, files, device, storage_dtype, compute_dtype, streaming)
+    return LoadedModel(model, tokenizer, checkpoint, files, device, compute_dtype, streaming)
 
 
 def _without_weights(checkpoint: Checkpoint, dtype: torch.dtype) -> PreTrainedModel:

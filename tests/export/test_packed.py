@@ -99,8 +99,9 @@ def assert_round_trip(loaded: LoadedModel, layers: Layers, grids: dict[str, Grid
         assert torch.equal(tensors[f"{name_there}.weight_scale"], layer.scales)
         assert tensors[f"{name_there}.weight_shape"].tolist() == [out, width]
         assert f"{name_there}.weight" not in tensors
-    again = loaded_again(folder, loaded.storage_dtype)
-    if loaded.storage_dtype == loaded.compute_dtype:
+    storage = loaded.stored_as(f"{loaded.checkpoint.layers[0].name}.weight")
+    again = loaded_again(folder, storage)
+    if storage == loaded.compute_dtype:
         assert torch.equal(logits(again), before)
     else:
         logits(again)  # weights are dequantized in the first pass

@@ -14,7 +14,6 @@ from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.settings import Settings
 
-
 PATIENCE = 200.0  # seconds: a worker that has to be started on a busy host is slow, not wrong
 
 

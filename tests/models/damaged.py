@@ -300,7 +300,6 @@ LLAMA: dict[str, Damage] = {
     "tensor: unsigned": stored_as(UP, dtype="U16"),
     "tensor: norm of whole numbers": stored_as(NORM, dtype="I16"),
     "tensor: embedding of whole numbers": stored_as(EMBEDDING, dtype="I16"),
-    "tensor: linears of two types": stored_as(UP, dtype="BF16"),
 }  # fmt: skip
 
 MOE: dict[str, Damage] = {

@@ -157,6 +157,6 @@ def test_local_models_are_offered(settings: Settings, random_llama: Path) -> Non
 def test_weights_keep_their_bits(tiny_llama: Path) -> None:
     loaded = load(read_checkpoint(tiny_llama), torch.device("cpu"))
     weight = loaded.model.get_submodule("model.layers.0.mlp.down_proj").weight
-    assert loaded.storage_dtype == torch.float16
+    assert loaded.stored_as("model.layers.0.mlp.down_proj.weight") == torch.float16
     assert weight.dtype == torch.float32
     assert torch.equal(weight.to(torch.float16).to(torch.float32), weight)

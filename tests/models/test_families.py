@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import (
     AutoModelForCausalLM,
@@ -21,6 +23,7 @@ from transformers import (
 from sarqc.calibration.job import SolvedLayer
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.keys import layer_keys
+from sarqc.engine.plan import plan
 from sarqc.errors import Refused
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.events import EpochDone
@@ -32,6 +35,8 @@ from sarqc.models.linears import weight_of
 from sarqc.models.loading import LoadedModel
 from sarqc.models.walk import BlockWalk
 from sarqc.quantization.methods import Method, method
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
 from tests.calibration.test_pipeline import a_plan, fresh, inputs_of
 from tests.models.cases import CASES, NONE, WINDOW, make_checkpoint
 
@@ -164,8 +169,8 @@ def test_a_model_that_fails_is_left_as_it_was(
 
 def quantize(folder: Path, chosen: Method) -> tuple[LoadedModel, list[SolvedLayer], list[EpochDone]]:
     loaded = fresh(folder)
-    plan = replace(a_plan(loaded), method=chosen)
-    steps = list(calibrate(loaded, plan, None, layer_keys(loaded, plan)))
+    chosen_job = replace(a_plan(loaded), method=chosen)
+    steps = list(calibrate(loaded, chosen_job, None, layer_keys(loaded, chosen_job)))
     layers = [step for step in steps if isinstance(step, SolvedLayer)]
     assert [layer.info for layer in layers] == loaded.checkpoint.layers
     return loaded, layers, [step for step in steps if isinstance(step, EpochDone)]
@@ -234,6 +239,72 @@ def test_learned_and_loaded_again(
     assert [(step.block, step.epoch) for step in told] == [(block, epoch) for block in range(3) for epoch in (0, 1)]
     assert np.isfinite([step.objective for step in told]).all()
     check_export(loaded, sequences, text_file, tmp_path / "out")
+
+
+def in_types(folder: Path, target: Path, linears: list[torch.dtype], others: torch.dtype) -> Path:
+    """The checkpoint with its blocks' matrices stored in these dtypes, in turn, and everything else in another."""
+    shutil.copytree(folder, target)
+    names, tensors = itertools.cycle(linears), load_file(target / "model.safetensors")
+    for name, tensor in tensors.items():
+        matrix = tensor.ndim > 1 and ".layers." in name
+        tensors[name] = tensor.to(next(names) if matrix else others)
+    save_file(tensors, target / "model.safetensors", {"format": "pt"})
+    return target
+
+
+THREE = [torch.float32, torch.float16, torch.bfloat16]
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3_moe", "deepseek"])
+@pytest.mark.parametrize(
+    "chosen", [method("sarqc-gbs"), method("awq"), method("omniquant", epochs=1)], ids=lambda chosen: chosen.solver
+)
+def test_linears_of_several_types_are_exported_as_they_were_evaluated(
+    folders: dict[str, Path], sequences: torch.Tensor, text_file: Path, tmp_path: Path, name: str, chosen: Method
+) -> None:
+    loaded, layers, _ = quantize(in_types(folders[name], tmp_path / "in", THREE, torch.float32), chosen)
+    assert {layer.quantized.scales.dtype for layer in layers} == {*THREE}
+    for layer in layers:
+        storage = loaded.stored_as(f"{layer.info.name}.weight")
+        assert layer.quantized.scales.dtype == storage
+        weight = loaded.weight(layer.info.name)
+        assert torch.equal(weight.to(storage).to(weight.dtype), weight)
+    check_export(loaded, sequences, text_file, tmp_path / "out")
+
+
+@pytest.mark.parametrize("norms", [torch.float16, torch.float32])
+def test_what_takes_up_a_scale_is_exported_as_it_was_evaluated(
+    folders: dict[str, Path], sequences: torch.Tensor, text_file: Path, tmp_path: Path, norms: torch.dtype
+) -> None:
+    linears = torch.float32 if norms == torch.float16 else torch.float16
+    folder = in_types(folders["qwen2"], tmp_path / "in", [linears], norms)
+    loaded, _, _ = quantize(folder, method("awq", mode="foldable"))
+    assert loaded.stored_as("model.layers.0.input_layernorm.weight") == norms
+    check_export(loaded, sequences, text_file, tmp_path / "out")
+
+
+def test_types_are_in_the_keys_where_there_are_several(folders: dict[str, Path], tmp_path: Path) -> None:
+    """The same float weights, stored in one dtype, in two, and in the same two the other way round."""
+    half = in_types(folders["llama"], tmp_path / "half", [torch.float16], torch.float16)
+    kinds = [[torch.float32], [torch.float32, torch.float16], [torch.float16, torch.float32]]
+    keys = []
+    for number, linears in enumerate(kinds):
+        loaded = fresh(in_types(half, tmp_path / str(number), linears, torch.float32))
+        keys.append(tuple(layer_keys(loaded, a_plan(loaded)).values()))
+    assert len({*keys}) == 3
+
+
+def test_linears_of_several_types_can_not_share_a_channel_scale(
+    folders: dict[str, Path], text_file: Path, tmp_path: Path, fresh_settings: Settings
+) -> None:
+    folder = in_types(folders["llama"], tmp_path / "in", THREE, torch.float32)
+    recipe = {
+        "model": str(folder), "calibration": str(text_file), "samples": 2, "length": 32, "group_size": 16,
+        "method": "awq",
+    }  # fmt: skip
+    plan(Recipe.parse(recipe), fresh_settings)
+    with pytest.raises(Refused, match=r"is stored as \w+ and .* as \w+"):
+        plan(Recipe.parse(recipe | {"mode": "foldable"}), fresh_settings)
 
 
 def test_families_share_no_type() -> None:

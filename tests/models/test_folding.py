@@ -206,8 +206,10 @@ def test_a_folded_quantized_model_says_what_its_dequantized_weights_say(
     folded, spelt_out, resumed = (copy.deepcopy(model) for _ in range(3))
     for index, block in enumerate(blocks(model)):
         layers = quantize(block, model.config.to_dict(), storage)
-        write_folded(blocks(folded)[index], FAMILY.dense, layers, storage)
-        write_folded(blocks(resumed)[index], FAMILY.dense, {path: from_disk(layers[path]) for path in LINEARS}, storage)
+        write_folded(blocks(folded)[index], FAMILY.dense, layers, lambda _: storage)
+        write_folded(
+            blocks(resumed)[index], FAMILY.dense, {path: from_disk(layers[path]) for path in LINEARS}, lambda _: storage
+        )
         for path, layer in layers.items():
             blocks(spelt_out)[index].get_submodule(path).weight.copy_(layer.dequantized)
             assert torch.equal(blocks(folded)[index].get_submodule(path).weight, layer.stored().to(compute))
@@ -234,7 +236,7 @@ def test_losses_are_those_of_the_model_as_written() -> None:
     block = blocks(model)[0]
     layers = quantize(block, model.config.to_dict(), torch.float64)
     folded = copy.deepcopy(block)
-    write_folded(folded, FAMILY.dense, layers, torch.float64)
+    write_folded(folded, FAMILY.dense, layers, lambda _: torch.float64)
     taken = block.input_layernorm.weight / folded.input_layernorm.weight  # s̃ of q, k and v
     repeats = layers["self_attn.o_proj"].channel_scale.reshape(4, 8)[::2].flatten()
     back = folded.self_attn.v_proj.weight * repeats.unsqueeze(-1) / taken
@@ -253,7 +255,7 @@ class TestSourcesThatDoNotFit:
         assert layers["self_attn.o_proj"].channel_scale is None
         assert layers["self_attn.v_proj"].row_scale is None
         assert layers["self_attn.v_proj"].channel_scale is not None
-        write_folded(block, FAMILY.dense, layers, torch.float64)
+        write_folded(block, FAMILY.dense, layers, lambda _: torch.float64)
 
     def test_a_norm_without_weight(self) -> None:
         """Its readers are not scaled, and the others' scales are still taken up."""
@@ -265,7 +267,7 @@ class TestSourcesThatDoNotFit:
             layers = quantize(block, model.config.to_dict(), torch.float64)
             assert layers["self_attn.q_proj"].channel_scale is None
             assert layers["self_attn.v_proj"].row_scale is not None
-            write_folded(blocks(folded)[index], FAMILY.dense, layers, torch.float64)
+            write_folded(blocks(folded)[index], FAMILY.dense, layers, lambda _: torch.float64)
             for path, layer in layers.items():
                 blocks(spelt_out)[index].get_submodule(path).weight.copy_(layer.dequantized)
         assert distance(folded, spelt_out) < 1e-9
@@ -316,11 +318,11 @@ class TestLayersThatDoNotBelongTogether:
             block.get_submodule(path).weight, LayerStatistics.from_inputs(inputs), GRID, method(name)
         )
         with pytest.raises(Refused):
-            write_folded(block, FAMILY.dense, layers | {path: alone}, torch.float64)
+            write_folded(block, FAMILY.dense, layers | {path: alone}, lambda _: torch.float64)
         assert all(torch.equal(tensor, before[key]) for key, tensor in block.state_dict().items())
 
     def test_rows_divided_by_another_scale(self, block: nn.Module, layers: dict[str, QuantizedLayer]) -> None:
         down = layers["mlp.down_proj"]
         readers = {"mlp.down_proj": replace(down, channel_scale=2 * down.channel_scale)}
         with pytest.raises(Refused, match=r"^mlp\.up_proj: "):
-            write_folded(block, FAMILY.dense, layers | readers, torch.float64)
+            write_folded(block, FAMILY.dense, layers | readers, lambda _: torch.float64)
