@@ -59,6 +59,7 @@ def select_layers(
     channels = kept_channels(width, grid.group_size_for(width), channel_fraction)
     context = Context(budget_bytes)
     compared, crosses = [], []
+    jobs = [_on_its_device(job) for job in jobs]
     for job in jobs:
         validation = _restricted(job.validation, channels)
         weight = job.weight[:, channels.to(job.weight.device)]
@@ -79,6 +80,12 @@ def select_layers(
         flags = (*best.report.flags, "not_judged") if jobs[number].validation.n_tokens == 0 else best.report.flags
         selected.append(replace(best, report=replace(best.report, candidates=tables[number], flags=flags)))
     return selected
+
+
+def _on_its_device(job: SelectionJob) -> SelectionJob:
+    """The job with what is added up where the weight is."""
+    device = job.weight.device
+    return replace(job, train=job.train.to(device), validation=job.validation.to(device))
 
 
 def _table(

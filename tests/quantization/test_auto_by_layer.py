@@ -17,6 +17,7 @@ from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import METHODS, Method, method
 from sarqc.quantization.solve import quantize_layer
 from tests import oracles
+from tests.elsewhere import second_device
 from tests.quantizing import quantize_selected
 
 ROWS, COLUMNS = 10, 48
@@ -69,6 +70,22 @@ def test_the_chosen_point_is_the_best_on_inputs_it_was_not_solved_on(name: str, 
     for row, loss, point in zip(table, losses, points, strict=True):
         assert row["validation"] == pytest.approx((loss - constant) / energy, rel=1e-9, abs=1e-12)
         assert row["train"] == pytest.approx(quantize_layer(weight, seen, GRID, point).report.relative_recon, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["rqc-gbs", "sarqc-gbs", "sarqc-gptaq"])
+def test_statistics_may_be_on_another_device_than_the_weight(name: str) -> None:
+    train, validation, float_train, float_validation, weight = inputs_and_weight()
+    seen = LayerStatistics.from_inputs(train, float_train)
+    unseen = LayerStatistics.from_inputs(validation, float_validation)
+    expected = quantize_selected(weight, seen, unseen, GRID, grid_of(name))
+    with second_device() as device:
+        with pytest.raises(RuntimeError, match="same device"):
+            _ = weight.to(device) + weight
+        for parts in ((seen, unseen), (seen.to(device), unseen), (seen, unseen.to(device))):
+            found = quantize_selected(weight.to(device), *parts, GRID, grid_of(name))
+            assert found.codes.device == device
+            assert torch.equal(found.codes.cpu(), expected.codes)
+            assert found.report == expected.report
 
 
 def test_the_split_matters() -> None:
