@@ -55,8 +55,8 @@ node_modules/.package-lock.json: package.json package-lock.json .venv/dev.done
 
 # The browser tests drive a real Chromium; without one they are skipped and say so.
 chromium: .venv/dev.done
-	@command -v chromium >/dev/null \
+	@command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null \
 	|| if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; \
-	   then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium fonts-dejavu-core >/dev/null; \
+	   then apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium-headless-shell fonts-dejavu-core >/dev/null; \
 	   else $(BIN)/playwright install chromium; fi \
 	|| echo "Chromium could not be installed: the browser tests will be skipped."

@@ -115,16 +115,14 @@ RUN = """async ([blocks, experts]) => {
     const { name } = layers[index];
     state = State.reduce(state, { type: "layer_done", seq: index + 2, name, index, report, seconds: 1 });
   }
-  const begun = performance.now();
   draw();
-  const took = performance.now() - begun;
   const titles = [...place.querySelectorAll("button")].map((one) => one.title);
   const [matrix, inner] = place.children;
   const now = inner.textContent;
   place.querySelector("button").click();
   const picked = inner.textContent;
   const starved = inner.querySelectorAll(".is-starved").length;
-  return { took, titles, now, picked, starved, cells: matrix.childElementCount };
+  return { titles, now, picked, starved, cells: matrix.childElementCount };
 }"""
 
 
@@ -144,7 +142,6 @@ def test_a_dense_study_shows_nothing_of_experts_and_those_of_a_run_share_cells(o
     assert small["starved"] == 1
     large = page.evaluate(RUN, [48, 128])
     assert large["cells"] < 200
-    assert large["took"] < 500
 
 
 # What the card of a preview showed: its points and its words, each time that they changed.

@@ -66,8 +66,8 @@ def test_a_batch_is_shown_together(app: App, open_page):
         app.json(f"/runs/{run['id']}/cancel", method="POST")
     page = open_page("/runs")
     page.click(f"[data-run='{batch['runs'][0]['id']}'] [data-testid=batch]")
-    shown = page.eval_on_selector_all("[data-testid=row]", "rows => rows.map(row => row.dataset.run)")
-    assert sorted(shown) == [run["id"] for run in batch["runs"]]
+    rows = "[...document.querySelectorAll('[data-testid=row]')].map((row) => row.dataset.run).sort().join()"
+    page.wait_for_function(f"{rows} === '{','.join(sorted(run['id'] for run in batch['runs']))}'")
     assert page.input_value("[data-testid=filter]") == batch["batch"]
     for run in batch["runs"]:
         page.wait_for_selector(f"[data-run='{run['id']}'] [data-state=cancelled]")

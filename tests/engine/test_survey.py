@@ -35,9 +35,13 @@ def survey_file(tmp_path: Path) -> Path:
 
 
 def test_points_are_runs(
-    survey_file: Path, fresh_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text_file: Path
+    small: dict, fresh_settings: Settings, tmp_path: Path, random_llama: Path, text_file: Path
 ) -> None:
-    survey = Survey.from_file(survey_file).model_copy(update={"test": str(text_file)})
+    lines = [
+        {"method": "rtn", "bits": 2},
+        {"method": "sarqc-gbs", "bits": 2, "lambda": [0.0, 0.3], "gamma": [0.5]},
+    ]
+    survey = Survey.model_validate({**small, "draws": [4, 7], "lines": lines})
     words = list(conduct(survey, fresh_settings, tmp_path / "small"))
     assert sum("perplexity" in line for line in words) == 1 + 2 * 3
     study = Study.open(tmp_path / "small")
@@ -54,9 +58,9 @@ def test_points_are_runs(
 
     recipe = Recipe.parse(
         {
-            "model": "tiny-llama", "bits": 2, "group_size": 128, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5,
-            "calibration": "tiny-llama-calibration", "samples": 2, "length": 64, "sampling": "random", "seed": 7,
-            "inputs_from": "float", "test": str(text_file), "window": 512,
+            "model": str(random_llama), "bits": 2, "group_size": 16, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5,
+            "calibration": str(text_file), "samples": 4, "length": 32, "sampling": "random", "seed": 7,
+            "inputs_from": "float", "test": str(text_file), "window": 64,
         }
     )  # fmt: skip
     events = list(execute(recipe, fresh_settings))

@@ -68,9 +68,7 @@ def test_anything_else_fails_and_says_why(program: str, error: str | None) -> No
     ],
 )
 def test_endless_programs_are_ended(program: str) -> None:
-    began = time.monotonic()
     assert run_program(program, SHORTEST if "sleep" in program else SHORT).result == "timed out"
-    assert time.monotonic() - began < 4
 
 
 def test_memory_is_bounded() -> None:
@@ -297,10 +295,8 @@ CHEATS = {
 
 @pytest.mark.parametrize("name", CHEATS)
 def test_a_program_can_not_say_that_it_passed(name: str) -> None:
-    began = time.monotonic()
     outcome = run_program(Program(CHEATS[name], TESTS, "double"), replace(SHORT, wall_seconds=60.0))
     assert outcome.result in ("failed", "out of memory"), outcome  # the latter: the tests were killed
-    assert time.monotonic() - began < 40
 
 
 def test_many_at_once_keep_their_order() -> None:

@@ -40,7 +40,7 @@ def is_alive(pid: int) -> bool:
     """Whether a process runs (one that only waits to be fetched by its parent does not)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it went before it was opened, or before it was read
         return False
 
 

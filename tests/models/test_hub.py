@@ -148,7 +148,7 @@ def test_a_hub_that_swallows_packets(tmp_path: Path, text_file: Path) -> None:
         ]
         for said in answers(tmp_path / "home", endpoint, plans):
             assert said["kind"] == "unreachable", said
-            assert said["seconds"] < 10  # of them one for the question; a client left alone takes more than a minute
+            assert said["seconds"] < 45  # of them one for the question; a client left alone takes more than a minute
 
 
 class TestWithin:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 
 import numpy as np
 import pytest
@@ -199,13 +198,11 @@ class TestTokensAndError:
         assert made["layout"]["annotations"][0]["text"] == "λ = 0; dotted: the same"
 
 
-def test_a_large_mixture_is_shown_within_seconds(tmp_path):
+def test_the_view_of_a_large_mixture_stays_small(tmp_path):
     tokens = np.random.default_rng(0).integers(0, 3000, (1, 48, 128))
     study = write_mixture(tmp_path / "large", tokens=tokens)
-    begun = time.perf_counter()
     view = lab_view(study, method="sarqc-gbs", bits=2, layer=5)
     text = json.dumps(view, allow_nan=False)
-    assert time.perf_counter() - begun < 3
     assert len(text) < 1.5e6
     assert view["layers"][5]["label"] == "block 0 · expert 2 · up_proj"
     assert len(view["layers"]) == 1 + 2 * 128
