@@ -25,7 +25,7 @@ from pydantic.fields import FieldInfo
 
 from sarqc.errors import Refused
 from sarqc.files.yaml_document import read_yaml
-from sarqc.quantization.methods import METHODS, Method, method
+from sarqc.quantization.methods import METHODS, MOST_PASSES, Method, Order, Range, method
 
 
 def _group_size(value: Any) -> Any:
@@ -176,6 +176,32 @@ class Recipe(BaseModel):
         **_describe(
             "method", "Static groups", "Column solvers take each group's scale from the original weights.",
             advanced=True,
+        ),
+    )  # fmt: skip
+    range: Range = Field(
+        "minmax",
+        **_describe(
+            "method", "Range of a group",
+            "A group's smallest and largest weight, or the part of that range whose rounding errors weigh least.",
+            advanced=True,
+        ),
+    )  # fmt: skip
+    order: Order = Field(
+        "natural",
+        **_describe(
+            "method", "Order of columns",
+            "Column solvers take columns as they are stored, or those with the largest inputs first, on static groups.",
+            advanced=True,
+        ),
+    )  # fmt: skip
+    refine: int = Field(
+        0,
+        ge=0,
+        le=MOST_PASSES,
+        **_describe(
+            "method", "Refinement",
+            "Passes of coordinate descent over the codes, each weight in turn to its best level; 0: none.",
+            unit="passes", advanced=True,
         ),
     )  # fmt: skip
     calibration: _Name = Field(

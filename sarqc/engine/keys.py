@@ -19,6 +19,7 @@ from sarqc.calibration.pipeline import layers_by_block
 from sarqc.evaluation import TEMPERATURE, TOP_P
 from sarqc.files.artefacts import chain_key
 from sarqc.models.loading import STORED, LoadedModel
+from sarqc.quantization.methods import FITTING, Method
 
 LAYER_FORMAT = 6
 MEASUREMENT_FORMAT = 1
@@ -65,8 +66,13 @@ def _storage(loaded: LoadedModel) -> str | dict[str, str]:
 
 def _choices(job: CalibrationJob) -> list[object]:
     """Methods and their values as plain data; a kept layer holds its curve, so further λ count too."""
-    points = [[type(point).__name__, asdict(point)] for point in (job.method, *job.candidates)]
+    points = [[type(point).__name__, _values(point)] for point in (job.method, *job.candidates)]
     return [points, job.curves.lams, job.validation_samples, job.channel_fraction]
+
+
+def _values(point: Method) -> dict[str, object]:
+    """All values of a method; of the choices about the grid only those that are made, as before there were any."""
+    return {name: value for name, value in asdict(point).items() if name not in FITTING} | point.fitting()
 
 
 def selection_key(keys: Mapping[str, str], trial: CalibrationJob, validation: np.ndarray) -> str:

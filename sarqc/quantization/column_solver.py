@@ -12,8 +12,11 @@ rounded. So w = W - (w - Ŵ)(F⁻¹ - I) + w P, and multiplied by F, with U F = 
 
     w_j = W_j + Σ_{i<j} (δ_i F_ij + w_i M_ij),   M = P F = α triu(cross R⁻ᵀ, 1) diag(R)⁻¹.
 
-Axes: C candidates, O out_features, I in_features, K channels of a group. Work is held transposed, (C, I, O), so that
-one column of the weight is contiguous.
+Columns may be taken in another order than they are stored in: then G, F, M and all that the loop holds are in the order
+of their turns, and a column's group stays that of its place in the weight, whose scale is known before the first turn.
+
+Axes: C candidates, O out_features, I in_features, G groups of a row, K channels of a group. Work is held transposed,
+(C, I, O), so that one column of the weight is contiguous.
 """
 
 from __future__ import annotations
@@ -33,9 +36,10 @@ from sarqc.quantization.grid import (
     scales_and_zero_points,
     split_groups,
 )
-from sarqc.quantization.methods import ColumnSolver
+from sarqc.quantization.methods import ColumnSolver, Range
 from sarqc.quantization.objective import drift_weights, regularised_gram, saliency
 from sarqc.quantization.quantized_layer import CheckedLayer
+from sarqc.quantization.refinement import refined_codes
 from sarqc.quantization.solving import Context, LayerJob, Solved
 
 _FIRST_FLOOR = 1e-6  # of the largest diagonal entry
@@ -76,40 +80,29 @@ def _points_at_once(first: _Point, budget_bytes: int) -> int:
 
 def _solve_together(points: Sequence[_Point]) -> Iterator[Solved]:
     first, settings = points[0].layer, points[0].method
-    width = first.weight.shape[-1]
-    factors = first.weight.new_empty(len(points), width, width)
-    shifts = torch.empty_like(factors) if settings.shift == "published" else None
-    targets = first.weight.new_empty(len(points), *first.weight.shape)
-    floors, drift_scales = [], []
-    for position, point in enumerate(points):
-        layer, method = point.layer, point.method
-        try:
-            s_squared = None
-            if method.saliency == "saliency" and method.gamma is not None:
-                s_squared = saliency(layer.abs_mean, layer.weight, method.gamma).square()  # (I,)
-            factor = factorise(regularised_gram(layer.gram, s_squared, method.lam))
-        except SarqcError as error:
-            raise (error.at(layer.name) if layer.name else error) from None
-        factors[position] = factor.unit_upper
-        targets[position] = layer.weight
-        if layer.cross is not None:
-            if shifts is not None:
-                shifts[position] = column_shift(factor.upper, layer.cross, method.shift_strength)
-            elif method.shift == "full":
-                targets[position] = shifted_weight(layer.weight, factor.upper, layer.cross, method.shift_strength)
-        floors.append(factor.diagonal_floor)
-        drift_scales.append(drift_weights(layer.gram, s_squared).sqrt())
+    stated = [_stated(point) for point in points]
+    orders = torch.stack([problem.order for problem in stated])
     codes, scales, zero_points = solve_columns(
-        targets,
-        factors,
+        torch.stack([problem.weight for problem in stated]),
+        torch.stack([problem.factor.unit_upper for problem in stated]),
         first.grid,
         first.storage,
         block_size=settings.block_size,
-        static_groups=settings.static_groups,
-        shifts=shifts,
+        static_groups=settings.has_static_groups,
+        shifts=_stacked([problem.shift for problem in stated]),
+        orders=orders,
+        source=settings.range,
+        importance=torch.stack([problem.importance for problem in stated]),
     )
+    if settings.refine:
+        aims, grams = _stacked([problem.aim for problem in stated]), _stacked([problem.gram for problem in stated])
+        assert aims is not None
+        assert grams is not None
+        codes = refined_codes(
+            aims, codes, scales, zero_points, grams, first.grid, passes=settings.refine, orders=orders
+        )
     dequantized = dequantize_groups(codes, scales, zero_points).to(first.storage)
-    for position, point in enumerate(points):
+    for position, (point, problem) in enumerate(zip(points, stated, strict=True)):
         if point.method.shift != "none" and not torch.isfinite(dequantized[position]).all():
             raise NumericalError(
                 "the shift towards the float model's inputs is too large to be represented",
@@ -118,9 +111,62 @@ def _solve_together(points: Sequence[_Point]) -> Iterator[Solved]:
             )
         solved = point.layer.quantized(
             codes[position], scales[position], zero_points[position], dequantized[position],
-            drift_scale=drift_scales[position], diagonal_floor=floors[position], chosen=point.method.settled(),
+            drift_scale=problem.drift_scale, diagonal_floor=problem.factor.diagonal_floor,
+            chosen=point.method.settled(),
         )  # fmt: skip
         yield Solved(point.job, point.index, solved)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What the columns of one point are solved for; factor and shift are in the order of turns, all else as stored."""
+
+    weight: Tensor  # (O, I), W or W*
+    order: Tensor  # (I,), which column has which turn
+    factor: Factor
+    importance: Tensor  # (I,), diag G
+    drift_scale: Tensor  # (I,), S
+    shift: Tensor | None  # (I, I), M of GPTAQ's sequential form
+    gram: Tensor | None  # (I, I), G, where codes are refined
+    aim: Tensor | None  # (O, I), what they are refined towards: W, or W* with a shift
+
+
+def _stated(point: _Point) -> _Problem:
+    layer, method = point.layer, point.method
+    weight, shift, aim = layer.weight, None, None
+    try:
+        s_squared = None
+        if method.saliency == "saliency" and method.gamma is not None:
+            s_squared = saliency(layer.abs_mean, layer.weight, method.gamma).square()  # (I,)
+        gram = regularised_gram(layer.gram, s_squared, method.lam)
+        importance = gram.diagonal()
+        if method.order == "activation":
+            order = importance.argsort(descending=True, stable=True)
+            factor = factorise(gram[order][:, order])
+        else:
+            order = torch.arange(len(gram), device=gram.device)
+            factor = factorise(gram)
+    except SarqcError as error:
+        raise (error.at(layer.name) if layer.name else error) from None
+    if layer.cross is not None and method.shift != "none":
+        cross = layer.cross[order][:, order]
+        if method.shift == "published":
+            shift = column_shift(factor.upper, cross, method.shift_strength)
+        if method.shift == "full" or method.refine:
+            aim = torch.empty_like(weight)
+            aim[:, order] = shifted_weight(weight[:, order], factor.upper, cross, method.shift_strength)
+        if method.shift == "full" and aim is not None:
+            weight = aim
+    return _Problem(
+        weight, order, factor, importance, drift_weights(layer.gram, s_squared).sqrt(), shift,
+        gram if method.refine else None, (weight if aim is None else aim) if method.refine else None,
+    )  # fmt: skip
+
+
+def _stacked(parts: Sequence[Tensor | None]) -> Tensor | None:
+    """The parts of all points, which all have one or none of which has."""
+    there = [part for part in parts if part is not None]
+    return torch.stack(there) if there else None
 
 
 @dataclass(frozen=True)
@@ -190,6 +236,9 @@ def solve_columns(
     block_size: int,
     static_groups: bool = False,
     shifts: Tensor | None = None,
+    orders: Tensor | None = None,
+    source: Range = "minmax",
+    importance: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Codes for every candidate at once: the columns are taken in order, each compensating for those before it.
 
@@ -197,16 +246,25 @@ def solve_columns(
     (C, O, I), scales (C, O, G), zero_points (C, O, G), all in the dtype of ``weight``. Group scales are dynamic: they
     come from the working copy of the group when its first column is reached; ``static_groups`` takes them from
     ``weight``.
+    orders (C, I): which column has which turn; factors and shifts are in the order of turns, all else as stored. None:
+    as stored. Only static groups leave a choice.
+    source, importance (C, I): where a group's range comes from, see ``scales_and_zero_points``.
     ``block_size`` says how many columns pass between two updates of the rest of their group: speed, not result.
     """
     candidates, width = factors.shape[0], factors.shape[-1]
     original = weight.expand(candidates, *weight.shape[-2:]).mT.contiguous()  # (C, I, O)
+    group_size = grid.group_size_for(width)
+    if orders is None:
+        orders = torch.arange(width, device=weight.device).expand(candidates, width)
+    fixed = None
+    if static_groups:
+        weights = None if importance is None else split_groups(importance.unsqueeze(-2), group_size)  # (C, 1, G, K)
+        fixed = scales_and_zero_points(split_groups(original.mT, group_size), grid, storage, source, weights)
+        original = original.take_along_dim(orders.unsqueeze(-1), dim=1)
     delta = torch.zeros_like(original)  # (C, I, O), W - Ŵ of the columns done
     codes = torch.empty_like(original)  # (C, I, O)
     values = torch.zeros_like(original if shifts is not None else original[:0])  # (C, I, O), w: before rounding
-    group_size = grid.group_size_for(width)
     scales, zero_points = [], []
-    fixed = scales_and_zero_points(split_groups(original.mT, group_size), grid, storage) if static_groups else None
     for first in range(0, width, group_size):
         last = first + group_size
         inside = factors[:, first:last, first:last]  # (C, K, K)
@@ -216,20 +274,23 @@ def solve_columns(
         if fixed is None:
             # The grid must fit what the group will be asked to represent, which is not W but W plus what the columns
             # before it have left to compensate.
-            scale, zero_point = scales_and_zero_points(
-                _working_copy(original[:, first:last], carried, inside).mT, grid, storage
-            )  # (C, O)
-        else:
-            scale, zero_point = (part[..., first // group_size] for part in fixed)  # (C, O)
-        scales.append(scale)
-        zero_points.append(zero_point)
+            copy = _working_copy(original[:, first:last], carried, inside).mT  # (C, O, K)
+            weights = None if importance is None else importance[:, None, first:last]  # (C, 1, K)
+            scale, zero_point = scales_and_zero_points(copy, grid, storage, source, weights)
+            scales.append(scale)  # (C, O)
+            zero_points.append(zero_point)
         for start in range(0, group_size, block_size):
             stop = min(start + block_size, group_size)
             # Column by column only inside a block: the rest of the group gets a block's errors in one product, which is
             # what makes this fast. Only the order of the sums changes, and the code of a tie might with it.
             block = carried[:, start:stop]  # (C, B, O), a view that the columns below keep up to date
+            if fixed is not None:
+                groups = (orders[:, first + start : first + stop] // group_size).unsqueeze(-1)  # (C, B, 1)
+                block_scales, block_zeros = (part.mT.take_along_dim(groups, dim=1) for part in fixed)  # (C, B, O)
             for offset in range(stop - start):
                 column = first + start + offset
+                if fixed is not None:
+                    scale, zero_point = block_scales[:, offset], block_zeros[:, offset]  # (C, O)
                 value = original[:, column] + block[:, offset]  # (C, O)
                 code = nearest_codes(value, scale, zero_point, grid)
                 codes[:, column] = code
@@ -248,7 +309,10 @@ def solve_columns(
                 if shifts is not None:
                     rest = shifts[:, first + start : first + stop, first + stop : last].mT
                     carried[:, stop:].baddbmm_(rest, values[:, first + start : first + stop])
-    return codes.mT, torch.stack(scales, dim=-1), torch.stack(zero_points, dim=-1)
+    if fixed is None:
+        return codes.mT, torch.stack(scales, dim=-1), torch.stack(zero_points, dim=-1)
+    as_stored = torch.empty_like(codes).scatter_(1, orders.unsqueeze(-1).expand_as(codes), codes)
+    return as_stored.mT, *fixed
 
 
 def _working_copy(original: Tensor, carried: Tensor, inside: Tensor) -> Tensor:

@@ -12,9 +12,11 @@ import torch
 from torch import Tensor
 
 from sarqc.errors import Refused
+from sarqc.quantization.methods import Range
 
 Kind = Literal["symmetric", "full_range", "asymmetric"]
 KINDS: tuple[Kind, ...] = ("symmetric", "full_range", "asymmetric")
+SHRINKS: tuple[float, ...] = tuple((40 - step) / 40 for step in range(25))  # 1 down to 0.4: the searched ranges
 
 
 @dataclass(frozen=True)
@@ -71,12 +73,37 @@ class Grid:
         return self.group_size
 
 
-def scales_and_zero_points(groups: Tensor, grid: Grid, storage: torch.dtype) -> tuple[Tensor, Tensor]:
-    """The scale and zero point of each group, from its extremes along the last axis.
+def scales_and_zero_points(
+    groups: Tensor, grid: Grid, storage: torch.dtype, source: Range = "minmax", importance: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The scale and zero point of each group, which lies along the last axis.
 
-    groups (..., K) -> scales (...), zero_points (...), both in the dtype of ``groups``.
+    ``"minmax"`` spans its extremes; ``"search"`` takes the range [p·min, p·max], p in ``SHRINKS``, with the smallest
+    Σ_j h_j (Q(w)_j - w_j)², the largest p of equals. groups (..., K), importance: h ≥ 0, broadcasts with ``groups``,
+    None for 1 -> scales (...), zero_points (...), both in the dtype of ``groups``.
     """
-    return parameters_of_range(groups.amin(dim=-1), groups.amax(dim=-1), grid, storage)
+    low, high = groups.amin(dim=-1), groups.amax(dim=-1)  # (...)
+    scales, zero_points = parameters_of_range(low, high, grid, storage)
+    if source == "minmax":
+        return scales, zero_points
+    least = _rounding_error(groups, scales, zero_points, importance, grid)
+    for shrink in SHRINKS[1:]:
+        scale, zero_point = parameters_of_range(shrink * low, shrink * high, grid, storage)
+        error = _rounding_error(groups, scale, zero_point, importance, grid)
+        is_less = error < least
+        least = torch.where(is_less, error, least)
+        scales = torch.where(is_less, scale, scales)
+        zero_points = torch.where(is_less, zero_point, zero_points)
+    return scales, zero_points
+
+
+def _rounding_error(
+    groups: Tensor, scales: Tensor, zero_points: Tensor, importance: Tensor | None, grid: Grid
+) -> Tensor:
+    """Σ_j h_j (Q(w)_j - w_j)²: groups (..., K) -> (...)."""
+    scales, zero_points = scales.unsqueeze(-1), zero_points.unsqueeze(-1)
+    error = dequantize(nearest_codes(groups, scales, zero_points, grid), scales, zero_points).sub_(groups).square_()
+    return (error if importance is None else error.mul_(importance)).sum(dim=-1)
 
 
 def parameters_of_range(low: Tensor, high: Tensor, grid: Grid, storage: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -128,10 +155,17 @@ def split_groups(weight: Tensor, group_size: int) -> Tensor:
     return groups
 
 
-def round_to_grid(weight: Tensor, grid: Grid, storage: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-    """Round to nearest: (..., O, I) -> codes (..., O, I), scales (..., O, G), zero_points (..., O, G)."""
-    groups = split_groups(weight, grid.group_size_for(weight.shape[-1]))  # (..., O, G, K)
-    scales, zero_points = scales_and_zero_points(groups, grid, storage)  # (..., O, G)
+def round_to_grid(
+    weight: Tensor, grid: Grid, storage: torch.dtype, source: Range = "minmax", importance: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Round to nearest: (..., O, I) -> codes (..., O, I), scales (..., O, G), zero_points (..., O, G).
+
+    source, importance (..., I): where a group's range comes from, see ``scales_and_zero_points``.
+    """
+    size = grid.group_size_for(weight.shape[-1])
+    groups = split_groups(weight, size)  # (..., O, G, K)
+    weights = None if importance is None else split_groups(importance.unsqueeze(-2), size)  # (..., 1, G, K)
+    scales, zero_points = scales_and_zero_points(groups, grid, storage, source, weights)  # (..., O, G)
     codes = nearest_codes(groups, scales.unsqueeze(-1), zero_points.unsqueeze(-1), grid)  # (..., O, G, K)
     return codes.flatten(-2), scales, zero_points
 

@@ -18,12 +18,22 @@ Saliency = Literal["identity", "saliency"]
 Shift = Literal["none", "published", "full"]
 ScaleMode = Literal["per_linear", "foldable"]
 Normalise = Literal["initial", "none"]
+Range = Literal["minmax", "search"]
+Order = Literal["natural", "activation"]
+
+FITTING = ("range", "order", "refine")  # how the grid is fitted to a layer; the first of each is the paper's
+MOST_PASSES = 30  # of a refinement
 
 
 def _check_number(name: str, value: float | None, highest: float = math.inf) -> None:
     if value is None or not math.isfinite(value) or value < 0 or value > highest:
         span = "0 or more" if math.isinf(highest) else f"between 0 and {highest:g}"
         raise Refused(f"{name} is {value}, but must be a number {span}", "method", f"Give {name} a value {span}.")
+
+
+def _check_passes(passes: int) -> None:
+    if not 0 <= passes <= MOST_PASSES:
+        raise Refused(f"{passes} passes of refinement", "method", f"Give a whole number between 0 and {MOST_PASSES}.")
 
 
 def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -39,6 +49,7 @@ _SOLVES_PER_SECOND = 2e10
 _ROUNDED_PER_SECOND = 1e8
 _CLIPPED_PER_SECOND = 1.5e8
 _TRIED = 22  # candidates of a scale search: 21 values of α, and none
+_SHRUNK = 25  # candidates for the range of a group
 
 
 @dataclass(frozen=True)
@@ -66,6 +77,12 @@ class Workload:
     def squares(self) -> int:
         """Σ O·I², the multiplications of a weight with a Gram over all linears."""
         return sum(rows * width**2 for rows, width in self.shapes)
+
+
+def _fitting_seconds(work: Workload, source: Range, passes: int) -> float:
+    """Of the choices about the grid, for one point of every linear."""
+    searching = _SHRUNK * work.weights() / _ROUNDED_PER_SECOND if source == "search" else 0.0
+    return searching + passes * 1.5 * work.squares() / _SOLVES_PER_SECOND
 
 
 @dataclass(frozen=True)
@@ -134,8 +151,16 @@ class Method:
         ]
 
     def settled(self) -> dict[str, Any]:
-        """The family and its values, as a report's ``chosen`` says them: what only speed depends on is left out."""
-        return {"method": type(self).__name__} | {name: getattr(self, name) for name in self.reported}
+        """The family and its values, as a report's ``chosen`` says them: what only speed depends on is left out.
+
+        How the grid is fitted is said where it is not the plain way.
+        """
+        return {"method": type(self).__name__} | {name: getattr(self, name) for name in self.reported} | self.fitting()
+
+    def fitting(self) -> dict[str, Any]:
+        """Those of ``range``, ``order`` and ``refine`` that it has and that are not the plain choice."""
+        plain = {field.name: field.default for field in fields(self) if field.name in FITTING}
+        return {name: getattr(self, name) for name, choice in plain.items() if getattr(self, name) != choice}
 
     def why_not_packed(self) -> str | None:
         """Why codes, scales and zero points alone can't carry what it makes; None: they can."""
@@ -153,9 +178,26 @@ class Method:
 
 @dataclass(frozen=True)
 class RoundToNearest(Method):
-    """Each weight goes to the nearest level of its group's grid; nothing is calibrated."""
+    """Each weight goes to the nearest level of its group's grid; nothing is calibrated.
+
+    Unless the ``range`` of a group is searched for, or codes are refined: both weigh errors by the inputs.
+    """
 
     solver: ClassVar[str] = "sarqc.quantization.round_to_nearest"
+
+    range: Range = "minmax"
+    refine: int = 0
+
+    def __post_init__(self) -> None:
+        _check_choice("range", self.range, get_args(Range))
+        _check_passes(self.refine)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"gram"}) if self.fitting() else frozenset()
+
+    def seconds(self, work: Workload) -> float:
+        return _fitting_seconds(work, self.range, self.refine)
 
 
 @dataclass(frozen=True)
@@ -168,6 +210,10 @@ class ColumnSolver(Method):
     ``shift`` aims at the float layer's output on the float model's inputs, ‖Ŵ X - W X_float‖: ``"published"`` is
     GPTAQ's sequential form, in which each column passes part of the shift on to the later ones; ``"full"`` solves the
     plain problem for W* = W + shift_strength · W cross G⁻¹, which at strength 1 is that aim's own least squares.
+
+    ``range``: a group's extremes, or the part of them with the smallest Σ_j G_jj (Q(w)_j - w_j)². ``order``: columns as
+    they are stored, or by falling G_jj; groups are then static. ``refine``: passes of coordinate descent on
+    recon + lam · sar afterwards, with a shift on the distance to W*.
     """
 
     solver: ClassVar[str] = "sarqc.quantization.column_solver"
@@ -179,15 +225,26 @@ class ColumnSolver(Method):
     shift: Shift = "none"
     shift_strength: float = 0.25  # α of GPTAQ
     static_groups: bool = False  # scales from the original weights instead of the compensated working copy
+    range: Range = "minmax"
+    order: Order = "natural"
+    refine: int = 0
     block_size: int = 64  # columns between two trailing updates: speed only, never the result
 
     def __post_init__(self) -> None:
         _check_number("λ", self.lam)
+        _check_choice("range", self.range, get_args(Range))
+        _check_choice("order", self.order, get_args(Order))
+        _check_passes(self.refine)
         if self.saliency == "saliency":
             _check_number("γ", self.gamma, highest=1.0)
         elif self.gamma is not None:
             raise Refused("γ has no meaning without saliency", "method", "Leave γ out, or take sarqc-gbs.")
         _check_number("the shift's strength", self.shift_strength)
+
+    @property
+    def has_static_groups(self) -> bool:
+        """Whether scales come from the original weights: by choice, or because columns are taken out of order."""
+        return self.static_groups or self.order != "natural"
 
     @property
     def needs(self) -> frozenset[str]:
@@ -208,11 +265,14 @@ class ColumnSolver(Method):
     def numbers_of_point(self, rows: int, width: int, group_size: int, *, shifted: bool) -> int:
         """Numbers in the working precision that one linear takes at one point; a shift has targets of its own."""
         numbers = width * width + (9 * width + 3 * group_size) * rows
+        if self.refine:
+            numbers += 3 * width * width + 6 * rows * width  # G, its copy in the order of turns, both aims, the pulls
         return numbers + (width * width + 2 * rows * width if shifted else 0)
 
     def seconds(self, work: Workload) -> float:
         cubes = sum(width**3 / 3 for _, width in work.shapes)
-        return work.points * (cubes + (1 + 2 * work.walks) * work.squares()) / _SOLVES_PER_SECOND
+        solving = work.points * (cubes + (1 + 2 * work.walks) * work.squares()) / _SOLVES_PER_SECOND
+        return solving + work.points * _fitting_seconds(work, self.range, self.refine)
 
 
 @dataclass(frozen=True)
@@ -223,6 +283,8 @@ class ScaleSearch(Method):
     ``include_identity`` adds s̃ = 1, plain rounding, to the candidates, which the paper's grid lacks.
     ``mode``: ``"per_linear"`` gives each linear its own s̃ (the paper); ``"foldable"`` gives the linears that read the
     same tensor one s̃, chosen on the sum of their losses, whose inverse the operation before can take up.
+    ``range`` and ``refine`` fit the grid of the winner, by the search's own objective; the candidates are compared on
+    the plain grid, as in AWQ, which searches its scales first and clips afterwards.
     """
 
     solver: ClassVar[str] = "sarqc.quantization.scale_search"
@@ -232,10 +294,14 @@ class ScaleSearch(Method):
     saliency: Saliency = "saliency"
     mode: ScaleMode = "per_linear"
     include_identity: bool = True
+    range: Range = "minmax"
+    refine: int = 0
 
     def __post_init__(self) -> None:
         _check_number("λ", self.lam)
         _check_choice("mode", self.mode, get_args(ScaleMode))
+        _check_choice("range", self.range, get_args(Range))
+        _check_passes(self.refine)
 
     @property
     def unit(self) -> Unit:
@@ -251,7 +317,8 @@ class ScaleSearch(Method):
         return "the format has no place for the channel scales of a search in mode per_linear"
 
     def seconds(self, work: Workload) -> float:
-        return _TRIED * (2 * work.squares() / PRODUCTS_PER_SECOND + work.weights() / _ROUNDED_PER_SECOND)
+        searching = _TRIED * (2 * work.squares() / PRODUCTS_PER_SECOND + work.weights() / _ROUNDED_PER_SECOND)
+        return searching + work.points * _fitting_seconds(work, self.range, self.refine)
 
 
 @dataclass(frozen=True)
@@ -331,14 +398,14 @@ class MethodEntry:
         return {name: getattr(self.make, name) for name in self.tunes + self.options}
 
 
-_SEARCH = ("mode", "include_identity")
-_SOLVER = ("static_groups",)
+_SEARCH = ("mode", "include_identity", "range", "refine")
+_SOLVER = ("static_groups", "range", "order", "refine")
 _LEARNED = ("epochs", "normalise")
 _SEARCHED = Candidates("model", tuple(step / 10 for step in range(1, 11)))
 _SOLVED = Candidates("layer", (0.25, 0.5, 0.75), (0.1, 0.15, 0.35, 0.5))
 
 METHODS: dict[str, MethodEntry] = {
-    "rtn": MethodEntry("Round to nearest", RoundToNearest(), (), "rtn"),
+    "rtn": MethodEntry("Round to nearest", RoundToNearest(), (), "rtn", ("range", "refine")),
     "awq": MethodEntry("AWQ", ScaleSearch(lam=0.0), (), "awq", _SEARCH),
     "rqc-gs": MethodEntry(
         "RQC scale search", ScaleSearch(lam=0.3, saliency="identity"), ("lam",), "awq", _SEARCH, _SEARCHED

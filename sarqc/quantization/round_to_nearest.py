@@ -1,10 +1,12 @@
-"""Rounding to nearest, the plainest of solvers."""
+"""Rounding to nearest, the plainest of solvers; with a searched range or refined codes where these are asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from sarqc.quantization.grid import dequantize_groups, round_to_grid
+from sarqc.quantization.methods import RoundToNearest
+from sarqc.quantization.refinement import refined_layer
 from sarqc.quantization.solving import Context, LayerJob, Solved
 
 
@@ -12,8 +14,14 @@ def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
     """Each linear at each of its points, which are all alike."""
     for number, job in enumerate(jobs):
         layer = job.layer
-        for index, point in enumerate(job.points):
-            codes, scales, zero_points = round_to_grid(layer.weight, layer.grid, layer.storage)
+        for index, point in enumerate(job.points_of(RoundToNearest)):
+            codes, scales, zero_points = round_to_grid(
+                layer.weight, layer.grid, layer.storage, source=point.range, importance=layer.gram.diagonal()
+            )
+            if point.refine:
+                codes = refined_layer(
+                    layer.weight, codes, scales, zero_points, layer.gram, layer.grid, passes=point.refine
+                )
             dequantized = dequantize_groups(codes, scales, zero_points).to(layer.storage)
             yield Solved(
                 number, index, layer.quantized(codes, scales, zero_points, dequantized, chosen=point.settled())

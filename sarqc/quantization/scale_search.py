@@ -16,9 +16,10 @@ from torch import Tensor
 
 from sarqc.errors import Refused
 from sarqc.quantization.grid import Grid, dequantize_groups, round_to_grid
-from sarqc.quantization.methods import Method, ScaleSearch
+from sarqc.quantization.methods import Method, Range, ScaleSearch
 from sarqc.quantization.objective import column_means, floored, recon_loss, sar_loss
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
+from sarqc.quantization.refinement import refined_layer
 from sarqc.quantization.solving import Context, LayerJob, Solved
 from sarqc.quantization.trade_off import LambdaIntervals, lambda_intervals
 
@@ -57,6 +58,16 @@ class SearchLosses:
     recon: Tensor  # (A,) float64 on the CPU
     sar: Tensor  # (A,) float64 on the CPU
 
+    def objective(self, layer: CheckedLayer, drift_scale: Tensor | None, lam: float) -> Tensor:
+        """G (I, I) of a linear with which tr(ΔW G ΔWᵀ) is recon̂ + λ · sar̂ in units of recon, but for a constant.
+
+        Where the candidates do not differ, nothing says what drift is worth, and recon counts alone.
+        """
+        recon, sar = (float(losses.max() - losses.min()) for losses in (self.recon, self.sar))
+        weight = lam * recon / sar if sar > 0 else 0.0
+        squares = layer.abs_mean.new_ones(len(layer.gram)) if drift_scale is None else drift_scale.square()
+        return layer.gram + torch.diag_embed(weight * squares)
+
     def intervals(self) -> LambdaIntervals:
         """Where each candidate wins, in the plane after min–max, in which the search's λ acts."""
         return lambda_intervals(min_max(self.sar), min_max(self.recon))
@@ -85,16 +96,31 @@ def candidates(
 
 
 def quantize_scaled(
-    weight: Tensor, channel_scale: Tensor, row_scale: Tensor | None, grid: Grid, storage: torch.dtype
+    weight: Tensor,
+    channel_scale: Tensor,
+    row_scale: Tensor | None,
+    grid: Grid,
+    storage: torch.dtype,
+    *,
+    objective: Tensor | None = None,
+    source: Range = "minmax",
+    passes: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Ŵ = Q(W · s̃ / t) · t/s̃ with s̃ for the columns and t, None for 1, for the rows.
 
     weight (O, I), channel_scale (I,), row_scale (O,) -> codes, scales, zero_points, dequantized (O, I).
+    source, passes: how the grid is fitted by tr(ΔW G ΔWᵀ), objective (I, I) = G; t only multiplies a row of that.
     """
     scaled = weight * channel_scale
+    if row_scale is not None:
+        scaled = scaled / row_scale.unsqueeze(-1)
+    if objective is not None:
+        objective = objective / channel_scale / channel_scale.unsqueeze(-1)  # of the errors of W · s̃
     codes, scales, zero_points = round_to_grid(
-        scaled if row_scale is None else scaled / row_scale.unsqueeze(-1), grid, storage
+        scaled, grid, storage, source, None if objective is None else objective.diagonal()
     )
+    if objective is not None and passes:
+        codes = refined_layer(scaled, codes, scales, zero_points, objective, grid, passes=passes)
     dequantized = dequantize_groups(codes, scales, zero_points)
     if row_scale is not None:
         dequantized = dequantized * row_scale.unsqueeze(-1)
@@ -168,9 +194,11 @@ def search_points(
         }
         solved = []
         for layer, drift_scale in zip(layers, losses.drift_scales, strict=True):
+            objective = losses.objective(layer, drift_scale, point.lam) if point.fitting() else None
             codes, scales, zero_points, dequantized = quantize_scaled(
-                layer.weight, best.channel_scale, layer.row_scale, layer.grid, layer.storage
-            )
+                layer.weight, best.channel_scale, layer.row_scale, layer.grid, layer.storage,
+                objective=objective, source=point.range, passes=point.refine,
+            )  # fmt: skip
             solved.append(
                 layer.quantized(
                     codes, scales, zero_points, dequantized.to(layer.storage),

@@ -1,0 +1,131 @@
+"""Slow twins of what fits the grid to a layer: searched ranges, columns by falling inputs, coordinate descent.
+
+Written from the definitions: every candidate is tried, every level of every weight, and the column solver is a least
+squares problem for each column. numpy and float64; shapes as in ``oracles``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tests.oracles import Array, Integers, Rounded, code_of, code_range, group_parameters
+
+
+def searched_parameters(values: Array, importance: Array, bits: int, kind: str) -> tuple[float, int, float]:
+    """Scale, zero point and margin of one group: the best of 25 shrunk ranges, the widest of equals.
+
+    The margin is the smallest distance to a tie: of a code or of a zero point, or between the best two ranges as a part
+    of the best's error.
+    """
+    tried = []
+    for step in range(25):
+        shrunk = (1.0 - 0.025 * step) * values
+        # The zero point needs 0 in the range, not the weight itself: shrinking all values shrinks both ends.
+        scale, zero, margin = group_parameters(shrunk, bits, kind)
+        error = 0.0
+        for value, weight in zip(values, importance, strict=True):
+            code, code_margin = code_of(float(value), scale, zero, bits, kind)
+            error += float(weight) * ((code - zero) * scale - float(value)) ** 2
+            margin = min(margin, code_margin)
+        tried.append((error, step, scale, zero, margin))
+    best = min(tried)
+    other = min(error for error, _, scale, *_ in tried if scale != best[2])
+    gap = (other - best[0]) / best[0] if best[0] > 0 else math.inf
+    return best[2], best[3], min(best[4], gap)
+
+
+def turns(g: Array, order: str) -> list[int]:
+    """The columns in the order of their turns."""
+    natural = list(range(len(g)))
+    return natural if order == "natural" else sorted(natural, key=lambda j: -float(g[j, j]))
+
+
+def columns_by_least_squares(
+    weight: Array, g: Array, bits: int, group_size: int, kind: str, *, order: str, source: str
+) -> Rounded:
+    """Columns in turn, the others moved to the least squares answer to the errors made so far; no factor anywhere.
+
+    In natural order a group's range comes from these moved weights when its first column is reached, in any other from
+    the weights as they were.
+    """
+    rows, columns = weight.shape
+    groups = columns // group_size
+    out = Rounded(
+        codes=np.zeros((rows, columns), dtype=np.int64),
+        scales=np.zeros((rows, groups)),
+        zero_points=np.zeros((rows, groups), dtype=np.int64),
+        dequantized=np.zeros((rows, columns)),
+        margin=np.full(rows, math.inf),
+    )
+    importance = np.diag(g)
+
+    def open_group(group: int, values: Array) -> None:
+        part = slice(group * group_size, (group + 1) * group_size)
+        for row in range(rows):
+            if source == "search":
+                found = searched_parameters(values[row, part], importance[part], bits, kind)
+            else:
+                found = group_parameters(values[row, part], bits, kind)
+            out.scales[row, group], out.zero_points[row, group] = found[:2]
+            out.margin[row] = min(out.margin[row], found[2])
+
+    if order != "natural":
+        for group in range(groups):
+            open_group(group, weight)
+    left, done = turns(g, order), []
+    while left:
+        working = weight.astype(np.float64).copy()
+        if done:
+            errors = out.dequantized[:, done] - weight[:, done]
+            working[:, left] -= np.linalg.solve(g[np.ix_(left, left)], (errors @ g[np.ix_(done, left)]).T).T
+        column = left.pop(0)
+        group = column // group_size
+        if order == "natural" and column % group_size == 0:
+            open_group(group, working)
+        for row in range(rows):
+            scale, zero = float(out.scales[row, group]), int(out.zero_points[row, group])
+            code, margin = code_of(float(working[row, column]), scale, zero, bits, kind)
+            out.codes[row, column], out.dequantized[row, column] = code, (code - zero) * scale
+            out.margin[row] = min(out.margin[row], margin)
+        done.append(column)
+    return out
+
+
+def coordinate_descent(
+    target: Array,
+    g: Array,
+    codes: Integers,
+    scales: Array,
+    zero_points: Integers,
+    bits: int,
+    kind: str,
+    *,
+    passes: int,
+    order: str = "natural",
+) -> tuple[Integers, Array]:
+    """Codes after some passes, and each row's margin: every level of every weight is tried, the row's loss in full.
+
+    The margin is the smallest gap between the best two levels of a weight, as a part of the row's loss.
+    """
+    codes, (rows, columns) = codes.copy(), target.shape
+    size = columns // scales.shape[1]
+    lowest, highest = code_range(bits, kind)
+    margin = np.full(rows, math.inf)
+    for _ in range(passes):
+        for column in turns(g, order):
+            group = column // size
+            for row in range(rows):
+                levels = np.array(
+                    [(codes[row, j] - zero_points[row, j // size]) * scales[row, j // size] for j in range(columns)]
+                )
+                losses = []
+                for code in range(lowest, highest + 1):
+                    levels[column] = (code - zero_points[row, group]) * scales[row, group]
+                    delta = levels - target[row]
+                    losses.append((float(delta @ g @ delta), code))
+                (best, code), (second, _) = sorted(losses)[:2]
+                codes[row, column] = code
+                margin[row] = min(margin[row], (second - best) / best if best > 0 else math.inf)
+    return codes, margin
