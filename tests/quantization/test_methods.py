@@ -65,7 +65,7 @@ def test_a_method_without_a_value_refuses_it() -> None:
     assert ColumnSolver(lam=0.1).with_(lam=0.2, static_groups=True) == ColumnSolver(lam=0.2, static_groups=True)
     with pytest.raises(Refused) as nothing:
         RoundToNearest().with_(lam=0.1)
-    assert "nothing" in nothing.value.remedy
+    assert "range, refine" in nothing.value.remedy
     with pytest.raises(Refused) as some:
         LearnedClipping().with_(gamma=0.5)
     assert "learning_rate" in some.value.remedy

@@ -165,6 +165,9 @@ export interface Recipe {
   normalise: "initial" | "none";
   include_identity: boolean;
   static_groups: boolean;
+  range: "minmax" | "search";
+  order: "natural" | "activation";
+  refine: number;
   calibration: string;
   samples: number;
   length: number;
