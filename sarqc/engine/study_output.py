@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -29,10 +30,14 @@ LAYER_AXES = ("draw", "layer", "gamma", "lambda")
 UNMEASURED = 255  # in ``correct``
 
 
-def study_line(method: str, **fields: Any) -> Line:
-    """A line with the title and the baseline of its method."""
+FITTING_WORDS = {"range": "searched range", "order": "activation order", "refine": "refined ×{}"}
+
+
+def study_line(method: str, fitting: Mapping[str, str | int] = MappingProxyType({}), **fields: Any) -> Line:
+    """A line with the title and the baseline of its method; ``fitting``: how its grid is fitted, see ``Method``."""
     entry = METHODS[method]
-    return Line(method=method, title=entry.title, baseline=entry.baseline, **fields)
+    title = ", ".join([entry.title, *(FITTING_WORDS[name].format(value) for name, value in fitting.items())])
+    return Line(method=method, title=title, baseline=entry.baseline, fitting=dict(fitting), **fields)
 
 
 def curve_arrays(writer: StudyWriter, curves: list[list[list[LayerCurve]]]) -> dict[str, ArrayRef]:
@@ -217,7 +222,7 @@ def _run_line(outcome: Outcome, writer: StudyWriter) -> Line:
         fields, chosen = auto_fields(writer, recipe, [list(outcome.reports.values())], [outcome.selection])
         arrays |= chosen
     return study_line(
-        recipe.method, bits=recipe.bits, grid=recipe.grid, group_size=recipe.group_size, draws=(recipe.seed,),
+        recipe.method, recipe.to_method().fitting(), bits=recipe.bits, grid=recipe.grid, group_size=recipe.group_size, draws=(recipe.seed,),
         arrays=arrays, texts=tuple(event.comparison() for event in outcome.texts),
         speed=None if outcome.speed is None else outcome.speed.speed(), **fields,
     )  # fmt: skip

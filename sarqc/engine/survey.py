@@ -47,7 +47,7 @@ from sarqc.models.loading import LoadedModel, choose_device, load
 from sarqc.models.walk import BlockWalk
 from sarqc.quantization.grid import Grid, Kind
 from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import METHODS, method
+from sarqc.quantization.methods import FITTING, METHODS, MOST_PASSES, Method, Order, Range, method
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.quantization.solve import sweep_layer
 from sarqc.recipe import Recipe
@@ -68,6 +68,18 @@ class SurveyLine(BaseModel):
     lams: tuple[float, ...] | Auto = Field((0.0,), alias="lambda")
     gammas: tuple[float | None, ...] = Field((None,), alias="gamma")
     sizes: tuple[int, ...] = ()  # numbers of calibration sequences for which every layer is solved as well
+    range: Range = "minmax"
+    order: Order = "natural"
+    refine: int = Field(0, ge=0, le=MOST_PASSES)
+
+    def fitting(self) -> dict[str, str | int]:
+        """Of ``range``, ``order`` and ``refine`` what is not plain."""
+        plain = {name: type(self).model_fields[name].default for name in FITTING}
+        return {name: getattr(self, name) for name in FITTING if getattr(self, name) != plain[name]}
+
+    def to_method(self, gamma: float | None = None) -> Method:
+        """The method with its own λ. Raises ``Refused`` for what it does not have."""
+        return method(self.method, **self.fitting(), **({} if gamma is None else {"gamma": gamma}))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -104,7 +116,7 @@ class Survey(BaseModel):
     def _lines_are_possible(self) -> Survey:
         for line in self.lines:
             where = f"survey “{self.title}”, {line.method} at {line.bits} bits"
-            if "cross" in method(line.method).needs and self.inputs_from == "float":
+            if "cross" in line.to_method().needs and self.inputs_from == "float":
                 raise Refused(
                     f"{line.method} corrects what the quantized blocks before a layer did to its inputs, and this "
                     "survey takes every layer's inputs from the float model, where there is nothing to correct",
@@ -179,7 +191,7 @@ class LineResult:
             stacked = np.stack([draw[name] for draw in self.by_size])
             arrays[name] = writer.add(stacked, (*LAYER_AXES[:2], "size", *LAYER_AXES[2:]))
         return study_line(
-            wanted.method, bits=wanted.bits, grid=survey.grid, group_size=survey.group_size, draws=survey.draws,
+            wanted.method, wanted.fitting(), bits=wanted.bits, grid=survey.grid, group_size=survey.group_size, draws=survey.draws,
             arrays=arrays, **fields,
         )  # fmt: skip
 
@@ -198,6 +210,7 @@ def recipe_for(
             "calibration": survey.calibration, "samples": survey.samples, "length": survey.length,
             "sampling": "random", "seed": seed, "inputs_from": survey.inputs_from,
         }
+        | line.fitting()
         | {name: value for name, value in values.items() if names[name] in tunes and value is not None}
     )  # fmt: skip
 
@@ -317,7 +330,7 @@ def _sequences(shared: _Shared, seed: int, samples: int) -> Sequences:
 
 def _shares(survey: Survey, line: SurveyLine) -> bool:
     """Whether a line can be solved as batches from the float model's statistics alone."""
-    return survey.inputs_from == "float" and line.lams != "auto" and method(line.method).unit == "layer"
+    return survey.inputs_from == "float" and line.lams != "auto" and line.to_method().unit == "layer"
 
 
 def _from_statistics(
@@ -332,7 +345,7 @@ def _from_statistics(
         layer.name: loaded.weight(layer.name).detach().to(loaded.stored_as(f"{layer.name}.weight"), copy=True)
         for layer in loaded.checkpoint.layers
     }
-    methods = [method(line.method, **({} if gamma is None else {"gamma": gamma})) for gamma in line.gammas]
+    methods = [line.to_method(gamma) for gamma in line.gammas]
     solved = [
         [
             solve_curve(weight, statistics.own[name], shared.unseen[name], grid, chosen, line.points(), budget)
@@ -357,7 +370,7 @@ def _errors_by_size(
     sweeps = [
         [
             sweep_layer(
-                weight, of_size[name], grid, method(line.method), lams=line.points(), gammas=line.gammas,
+                weight, of_size[name], grid, line.to_method(), lams=line.points(), gammas=line.gammas,
                 held_out=shared.unseen[name], budget_bytes=budget,
             )
             for size, of_size in statistics.by_size

@@ -102,4 +102,5 @@ def accuracy_text(value: float) -> str:
 
 def baseline_name(baseline: Baseline) -> str:
     """What people call the point that a line is compared with."""
-    return BASELINES.get(baseline.method, baseline.held_by)
+    name = BASELINES.get(baseline.method, baseline.held_by)
+    return f"{name} on this grid" if baseline.on_its_grid else name

@@ -122,6 +122,8 @@ class Line(_Document):
     lams: tuple[float, ...]  # one entry, 0, where the method has no λ
     gammas: tuple[float | None, ...]
     draws: tuple[int, ...]  # seeds of the calibration draws
+    # Of range, order and refine what is not plain; left out of the document where nothing is.
+    fitting: dict[str, str | int] = Field(default_factory=dict, exclude_if=lambda fitting: not fitting)
     chosen: tuple[int, int] | None = None  # (gamma, lambda) position of the point that a run was asked for
     selected: Literal["layer", "model"] | None = None  # “auto”: λ and γ chosen for each layer, or λ for the model
     candidate_lams: tuple[float, ...] = ()
@@ -133,8 +135,9 @@ class Line(_Document):
 
     @property
     def name(self) -> str:
-        """What tells a line from the others of its width: the method, marked where λ was chosen by “auto”."""
-        return f"{self.method}-auto" if self.selected else self.method
+        """What tells a line from the others of its width: the method, how its grid is fitted, whether by “auto”."""
+        marks = [f"refine{value}" if name == "refine" else str(value) for name, value in self.fitting.items()]
+        return "-".join([self.method, *marks, *(["auto"] if self.selected else [])])
 
     @property
     def label(self) -> str:

@@ -9,6 +9,7 @@ Axes in comments: D calibration draws, L layers, G γ values, M λ values, T tes
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 
@@ -37,6 +38,7 @@ class Baseline:
     lam: float
     held_by: str  # title of the line that has it
     draws: tuple[int, ...]
+    on_its_grid: bool  # fitted as the line's own is, and not the plain way
     perplexity: np.ndarray | None  # D
     accuracy: np.ndarray | None  # D
     correct: np.ndarray | None  # D T
@@ -156,10 +158,14 @@ def select_layer(array: np.ndarray | None, layer: int | None) -> np.ndarray | No
 
 
 def find_baseline(study: Study, line: Line, layer: int | None) -> Baseline | None:
-    """The point that ``line`` is compared with, wherever the study holds it."""
+    """The point that ``line`` is compared with, wherever the study holds it: on the same grid rather than the plain.
+
+    A line is compared with its own grid's, so that what λ is worth is not mixed with what the grid is worth.
+    """
     lam, holders = BASELINE_POINTS.get(line.baseline, (0.0, ()))
-    for method in (line.baseline, *holders):
-        held = next((one for one in study.lines if one.name == method and one.bits == line.bits), None)
+    plain = [one for one in study.lines if one.bits == line.bits and not one.selected]
+    for fitting, method in product(([line.fitting] if line.fitting else []) + [{}], (line.baseline, *holders)):
+        held = next((one for one in plain if one.method == method and one.fitting == fitting), None)
         if held is None:
             continue
         index = 0 if method == line.baseline else lam_index(held, lam)
@@ -176,7 +182,7 @@ def find_baseline(study: Study, line: Line, layer: int | None) -> Baseline | Non
 
         names = ("perplexity", "accuracy", "correct", "recon", "held_out", "drift")
         found = {name: point(name) for name in names}
-        return Baseline(line.baseline, lam, held.title, held.draws, **found)
+        return Baseline(line.baseline, lam, held.title, held.draws, bool(fitting), **found)
     return None
 
 
