@@ -222,7 +222,7 @@ def _run_line(outcome: Outcome, writer: StudyWriter) -> Line:
         fields, chosen = auto_fields(writer, recipe, [list(outcome.reports.values())], [outcome.selection])
         arrays |= chosen
     return study_line(
-        recipe.method, recipe.to_method().fitting(), bits=recipe.bits, grid=recipe.grid, group_size=recipe.group_size, draws=(recipe.seed,),
-        arrays=arrays, texts=tuple(event.comparison() for event in outcome.texts),
+        recipe.method, recipe.to_method().fitting(), bits=recipe.bits, grid=recipe.grid, group_size=recipe.group_size,
+        draws=(recipe.seed,), arrays=arrays, texts=tuple(event.comparison() for event in outcome.texts),
         speed=None if outcome.speed is None else outcome.speed.speed(), **fields,
     )  # fmt: skip

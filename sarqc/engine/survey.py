@@ -191,8 +191,8 @@ class LineResult:
             stacked = np.stack([draw[name] for draw in self.by_size])
             arrays[name] = writer.add(stacked, (*LAYER_AXES[:2], "size", *LAYER_AXES[2:]))
         return study_line(
-            wanted.method, wanted.fitting(), bits=wanted.bits, grid=survey.grid, group_size=survey.group_size, draws=survey.draws,
-            arrays=arrays, **fields,
+            wanted.method, wanted.fitting(), bits=wanted.bits, grid=survey.grid, group_size=survey.group_size,
+            draws=survey.draws, arrays=arrays, **fields,
         )  # fmt: skip
 
 
