@@ -39,7 +39,7 @@ from sarqc.quantization.grid import (
 from sarqc.quantization.methods import ColumnSolver, Range
 from sarqc.quantization.objective import drift_weights, regularised_gram, saliency
 from sarqc.quantization.quantized_layer import CheckedLayer
-from sarqc.quantization.refinement import refined_codes
+from sarqc.quantization.refinement import in_turn, refined_codes
 from sarqc.quantization.solving import Context, LayerJob, Solved
 
 _FIRST_FLOOR = 1e-6  # of the largest diagonal entry
@@ -260,7 +260,7 @@ def solve_columns(
     if static_groups:
         weights = None if importance is None else split_groups(importance.unsqueeze(-2), group_size)  # (C, 1, G, K)
         fixed = scales_and_zero_points(split_groups(original.mT, group_size), grid, storage, source, weights)
-        original = original.take_along_dim(orders.unsqueeze(-1), dim=1)
+        original = in_turn(original, orders)
     delta = torch.zeros_like(original)  # (C, I, O), W - Ŵ of the columns done
     codes = torch.empty_like(original)  # (C, I, O)
     values = torch.zeros_like(original if shifts is not None else original[:0])  # (C, I, O), w: before rounding
@@ -285,8 +285,8 @@ def solve_columns(
             # what makes this fast. Only the order of the sums changes, and the code of a tie might with it.
             block = carried[:, start:stop]  # (C, B, O), a view that the columns below keep up to date
             if fixed is not None:
-                groups = (orders[:, first + start : first + stop] // group_size).unsqueeze(-1)  # (C, B, 1)
-                block_scales, block_zeros = (part.mT.take_along_dim(groups, dim=1) for part in fixed)  # (C, B, O)
+                groups = orders[:, first + start : first + stop] // group_size  # (C, B)
+                block_scales, block_zeros = (in_turn(part.mT, groups) for part in fixed)  # (C, B, O)
             for offset in range(stop - start):
                 column = first + start + offset
                 if fixed is not None:

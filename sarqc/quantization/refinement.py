@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sarqc.quantization.grid import Grid, dequantize, nearest_codes
+from sarqc.quantization.grid import Grid, dequantize
 
 _BLOCK = 64  # columns between two updates of the rest: speed only
 
@@ -37,17 +37,14 @@ def refined_codes(
     if orders is None:
         orders = torch.arange(width, device=gram.device).expand(gram.shape[:2])
     groups = orders // (width // scales.shape[-1])  # (C, I), of the column of each turn
-    turns = orders.unsqueeze(-1)  # (C, I, 1)
-    target, codes = (part.mT.take_along_dim(turns, dim=1) for part in (target, codes))
-    gram = gram.take_along_dim(turns, dim=1).take_along_dim(turns.mT, dim=2)
-    scales, zero_points = scales.mT, zero_points.mT  # (C, G, O)
-    by_column = groups.unsqueeze(-1)  # (C, I, 1)
-    scale, zero_point = (part.take_along_dim(by_column, dim=1) for part in (scales, zero_points))
-    delta = dequantize(codes, scale, zero_point) - target  # (C, I, O)
+    target, codes = (in_turn(part.mT, orders) for part in (target, codes))
+    gram = in_turn(in_turn(gram, orders).mT, orders)
+    scales, zero_points = (in_turn(part.mT, groups) for part in (scales, zero_points))  # (C, I, O)
+    delta = dequantize(codes, scales, zero_points) - target  # (C, I, O)
     pull = gram @ delta  # (C, I, O), (ΔW G)ᵀ
     objective = (delta * pull).sum(dim=1)  # (C, O)
     for _ in range(passes):
-        moved, after = _one_pass(delta, codes, pull.clone(), gram, groups, scales, zero_points, grid)
+        moved, after = _one_pass(delta, codes, pull.clone(), gram, scales, grid)
         pull_after = gram @ after
         objective_after = (after * pull_after).sum(dim=1)
         # In exact arithmetic every row is kept. A row that rounding errors would make worse stays as it was.
@@ -58,7 +55,7 @@ def refined_codes(
         codes, delta = moved, torch.where(kept, after, delta)
         pull = torch.where(kept, pull_after, pull)
         objective = torch.where(kept.squeeze(-2), objective_after, objective)
-    return torch.empty_like(codes).scatter_(1, turns.expand_as(codes), codes).mT
+    return torch.empty_like(codes).scatter_(1, orders.unsqueeze(-1).expand_as(codes), codes).mT
 
 
 def refined_layer(
@@ -76,33 +73,37 @@ def _one_pass(
     codes: Tensor,
     pull: Tensor,
     gram: Tensor,
-    groups: Tensor,
     scales: Tensor,
-    zero_points: Tensor,
     grid: Grid,
 ) -> tuple[Tensor, Tensor]:
-    """Codes (C, I, O) and ΔWᵀ (C, I, O) after each column has had its turn.
+    """Codes (C, I, O) and ΔWᵀ (C, I, O) after each column has had its turn; scales (C, I, O) are those of the columns.
 
-    ``pull`` is used up: it is kept right for the columns to come only. groups (C, I): of each column.
+    ``pull`` is used up: it is kept right for the columns to come only.
     """
     delta, codes, width = delta.clone(), codes.clone(), gram.shape[-1]
     for start in range(0, width, _BLOCK):
         stop = min(start + _BLOCK, width)
         inside = gram[:, start:stop, start:stop]  # (C, B, B)
         near = pull[:, start:stop]  # (C, B, O), a view that the columns below keep right
-        by_column = groups[:, start:stop].unsqueeze(-1)
-        scale, zero_point = (part.take_along_dim(by_column, dim=1) for part in (scales, zero_points))  # (C, B, O)
         diagonal = inside.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)  # (C, B, 1)
-        # A channel that carries no weight in the objective has no pull either, and keeps its codes.
-        diagonal = torch.where(diagonal > 0, diagonal, torch.ones_like(diagonal))
-        levels = dequantize(codes[:, start:stop], scale, zero_point)
-        steps = torch.empty_like(levels)
-        for offset in range(stop - start):
-            best = levels[:, offset] - near[:, offset] / diagonal[:, offset]  # (C, O)
-            code = nearest_codes(best, scale[:, offset], zero_point[:, offset], grid)
-            codes[:, start + offset] = code
-            steps[:, offset] = step = dequantize(code, scale[:, offset], zero_point[:, offset]) - levels[:, offset]
+        # In codes the best value is code - pull / (G_jj scale). A channel that carries no weight in the objective has
+        # no pull either, and keeps its codes.
+        rate = 1 / (torch.where(diagonal > 0, diagonal, torch.ones_like(diagonal)) * scales[:, start:stop])  # (C, B, O)
+        steps = torch.empty_like(rate)  # (C, B, O)
+        columns = zip(
+            *(part.unbind(1) for part in (codes[:, start:stop], near, rate, scales[:, start:stop])), strict=True
+        )
+        for offset, (code, pulled, rated, scale) in enumerate(columns):  # (C, O) each
+            best = torch.addcmul(code, pulled, rated, value=-1).round_().clamp_(grid.lowest, grid.highest)
+            step = torch.mul(best - code, scale)
+            code.copy_(best)
+            steps[:, offset] = step
             near[:, offset + 1 :].addcmul_(inside[:, offset, offset + 1 :].unsqueeze(-1), step.unsqueeze(-2))
         delta[:, start:stop] += steps
         pull[:, stop:].baddbmm_(gram[:, stop:, start:stop], steps)
     return codes, delta
+
+
+def in_turn(part: Tensor, positions: Tensor) -> Tensor:
+    """Rows by position, each candidate's by its own: part (C, N, M), positions (C, K) -> (C, K, M)."""
+    return part.gather(1, positions.unsqueeze(-1).expand(*positions.shape, part.shape[-1]))
