@@ -141,8 +141,8 @@ class Settings(BaseSettings):
     keep_days: float | None = Field(
         None,
         gt=0,
-        description="Days after which a run at rest is deleted with its events, study and exports, and an uploaded "
-        "study too; empty: never.",
+        description="Days after which a run at rest is deleted with its events, study and exports, and uploaded "
+        "studies and texts too; empty: never.",
     )
     run_hours: float | None = Field(
         None, gt=0, description="Hours that an attempt at a run may take before it is ended as failed; empty: any."

@@ -10,7 +10,7 @@ from sarqc.calibration.corpora import Sequences
 from sarqc.calibration.job import CalibrationJob, Curves
 from sarqc.calibration.pipeline import calibrate
 from sarqc.documents import PerplexityProtocol, Selection
-from sarqc.engine.keys import layer_keys, selection_key
+from sarqc.engine.keys import layer_keys, outside_fingerprints, selection_key
 from sarqc.engine.measure import Workbench
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.events import CandidateDone, EpochDone, Event, Stage
@@ -81,10 +81,11 @@ def select_for_model(
     lams = tuple(0.0 if candidate.lam is None else candidate.lam for candidate in candidates)
     values: list[float] = []
     state = loaded.weights()
-    keys = layer_keys(loaded, judged)  # hashes every weight, so once: what candidates differ in is added below
+    # These hash every weight, so once: what candidates differ in is added below.
+    keys, outside = layer_keys(loaded, judged), outside_fingerprints(loaded)
     for index, candidate in enumerate(candidates):
         trial = replace(judged, method=candidate)
-        key = selection_key(keys, trial, validation)
+        key = selection_key(keys, outside, trial, validation)
         payload = store.read(key, ".json")
         if payload is None:
             for step in calibrate(loaded, trial, None, keys, budget_bytes=budget_bytes):

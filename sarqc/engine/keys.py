@@ -23,7 +23,7 @@ from sarqc.quantization.methods import FITTING, Method
 
 LAYER_FORMAT = 6
 MEASUREMENT_FORMAT = 1
-SELECTION_FORMAT = 2
+SELECTION_FORMAT = 3
 TEXT_FORMAT = 1
 
 
@@ -75,9 +75,14 @@ def _values(point: Method) -> dict[str, object]:
     return {name: value for name, value in asdict(point).items() if name not in FITTING} | point.fitting()
 
 
-def selection_key(keys: Mapping[str, str], trial: CalibrationJob, validation: np.ndarray) -> str:
-    """Of one candidate for the whole model: ``keys`` of its layers, ``validation`` (samples, length) judged on."""
-    return chain_key("selection", SELECTION_FORMAT, [*keys.values()], _choices(trial), validation.tobytes())
+def selection_key(
+    keys: Mapping[str, str], outside: Sequence[str], trial: CalibrationJob, validation: np.ndarray
+) -> str:
+    """Of one candidate for the whole model: ``keys`` of its layers, ``outside`` of the blocks (see
+    ``outside_fingerprints``), ``validation`` (samples, length) judged on.
+    """
+    choices = _choices(trial)
+    return chain_key("selection", SELECTION_FORMAT, [*keys.values()], [*outside], choices, validation.tobytes())
 
 
 def float_model_key(loaded: LoadedModel) -> str:
@@ -120,17 +125,22 @@ def compared_text_key(text_key: str, quantized_key: str) -> str:
 
 def model_fingerprint(loaded: LoadedModel) -> str:
     """What changes with any weight of the model as it is now."""
-    inside = {id(module) for module in loaded.blocks().modules()}
-    outside = [
-        fingerprint(module)
-        for module in loaded.model.modules()
-        if id(module) not in inside and not any(True for _ in module.children())
-    ]
+    outside = outside_fingerprints(loaded)
     blocks = []
     for block in loaded.blocks():
         with loaded.at(block):
             blocks.append(fingerprint(block))
     return chain_key(outside, blocks)
+
+
+def outside_fingerprints(loaded: LoadedModel) -> list[str]:
+    """Of what stands around the blocks: embedding, last norm, head."""
+    inside = {id(module) for module in loaded.blocks().modules()}
+    return [
+        fingerprint(module)
+        for module in loaded.model.modules()
+        if id(module) not in inside and not any(True for _ in module.children())
+    ]
 
 
 def fingerprint(module: nn.Module) -> str:

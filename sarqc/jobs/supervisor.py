@@ -375,9 +375,9 @@ class Supervisor:
         )
 
     def retire(self, now: float) -> None:
-        """Deletes runs, and uploaded studies, that have been at rest for ``settings.keep_days`` at a time (of 1970).
+        """Deletes runs and uploads that have been at rest for ``settings.keep_days`` at a time (seconds since 1970).
 
-        A part of them at a time, so that nothing else waits for it.
+        A part of the runs at a time, so that nothing else waits for it.
         """
         if self.settings.keep_days is None:
             return
@@ -391,6 +391,13 @@ class Supervisor:
                 audit.info("the uploaded study %s has been kept for %g days", folder.name, self.settings.keep_days)
                 Uploads(self.store, "study").remove(folder.name)
                 shutil.rmtree(folder)
+        at_work = self.store.in_state(State.QUEUED, State.RUNNING, State.CANCELLING)
+        needed = {name for run in at_work for name in (run.recipe["calibration"], run.recipe["test"])}
+        for file in self.settings.text_uploads_dir().glob("[!.]*.txt"):
+            if file.stat().st_mtime < before and file.stem not in needed:
+                audit.info("the uploaded text %s has been kept for %g days", file.stem, self.settings.keep_days)
+                Uploads(self.store, "text").remove(file.stem)
+                file.unlink(missing_ok=True)
 
     def _start_due(self) -> None:
         """Starts runs on free devices by the schedule."""

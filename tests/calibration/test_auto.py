@@ -136,3 +136,6 @@ def test_one_lambda_by_the_perplexity_of_the_kept_sequences(random_llama: Path, 
 
     assert list(selecting()) == [step for step in steps if isinstance(step, CandidateDone)]
     assert selections[-1] == selection
+    loaded.model.get_submodule("model.norm").weight.data.mul_(3)  # no layer knows of it, every perplexity does
+    list(selecting())
+    assert selections[-1].perplexities != selection.perplexities

@@ -75,6 +75,20 @@ def test_uploads_go_too_and_nothing_goes_by_default(store: Store, keeping: Setti
     assert [upload.id for upload in uploads.of("ann")] == ["young"]  # the other no longer counts as hers
 
 
+def test_uploaded_texts_go_unless_a_run_still_needs_them(store: Store, keeping: Settings) -> None:
+    uploads, folder = Uploads(store, "text"), keeping.text_uploads_dir()
+    folder.mkdir(parents=True)
+    names = {age: f"text-{age:024d}" for age in (40, 31, 29)}
+    for age, name in names.items():
+        (folder / f"{name}.txt").write_text("words")
+        os.utime(folder / f"{name}.txt", (NOW - age * DAY, NOW - age * DAY))
+        uploads.add(name, "ann", "a text", 5)
+    store.create(recipe(test=names[40]), "ann")
+    Supervisor(store, keeping).retire(NOW)
+    assert {file.stem for file in folder.iterdir()} == {names[40], names[29]}
+    assert {upload.id for upload in uploads.of("ann")} == {names[40], names[29]}
+
+
 def test_many_runs_go_a_part_at_a_time(store: Store, keeping: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sarqc.jobs.supervisor.RETIRED_AT_ONCE", 2)
     ids = [ended(store, NOW - (60 - number) * DAY) for number in range(3)]
