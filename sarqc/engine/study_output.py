@@ -20,7 +20,7 @@ from sarqc.calibration.pictures import ALONG_LAMBDA, SCALARS, SURFACES, LayerCur
 from sarqc.engine.auto_by_model import ModelSelection
 from sarqc.engine.outcome import Outcome, value
 from sarqc.models.checkpoint import Checkpoint
-from sarqc.quantization.methods import METHODS
+from sarqc.quantization.methods import FITTING_WORDS, METHODS
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.recipe import Recipe
 from sarqc.study.document import SIGNED_ZERO, ArrayRef, Line, ModelFacts, Study, StudyWriter
@@ -28,9 +28,6 @@ from sarqc.study.document import SIGNED_ZERO, ArrayRef, Line, ModelFacts, Study,
 AXES = ("draw", "gamma", "lambda")
 LAYER_AXES = ("draw", "layer", "gamma", "lambda")
 UNMEASURED = 255  # in ``correct``
-
-
-FITTING_WORDS = {"range": "searched range", "order": "activation order", "refine": "refined ×{}"}
 
 
 def study_line(method: str, fitting: Mapping[str, str | int] = MappingProxyType({}), **fields: Any) -> Line:

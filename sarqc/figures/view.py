@@ -107,6 +107,7 @@ class ViewLine(TypedDict):
     grid: str
     grid_text: str
     group_size: int | None
+    fitting: dict[str, str | int]  # of range, order and refine what is not plain
     draws: list[int]
 
 
@@ -346,6 +347,7 @@ def _line_facts(study: Study, line: Line) -> ViewLine:
         "grid": line.grid,
         "grid_text": grid_text(line.grid, line.group_size),
         "group_size": line.group_size,
+        "fitting": line.fitting,
         "draws": list(line.draws),
     }
 

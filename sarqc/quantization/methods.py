@@ -21,7 +21,8 @@ Normalise = Literal["initial", "none"]
 Range = Literal["minmax", "search"]
 Order = Literal["natural", "activation"]
 
-FITTING = ("range", "order", "refine")  # how the grid is fitted to a layer; the first of each is the paper's
+FITTING = ("range", "order", "refine")  # how the grid is fitted to a layer
+FITTING_WORDS = {"range": "searched range", "order": "activation order", "refine": "refined × {}"}  # if not plainly
 MOST_PASSES = 30  # of a refinement
 
 

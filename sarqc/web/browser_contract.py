@@ -27,7 +27,7 @@ from sarqc.figures.surfaces import POOLINGS
 from sarqc.figures.view import COLUMNS, View
 from sarqc.jobs.run import AT_REST, LANES, RunDocument, State
 from sarqc.models.catalogue import ModelEntry
-from sarqc.quantization.methods import METHODS, Candidates
+from sarqc.quantization.methods import FITTING_WORDS, METHODS, Candidates
 from sarqc.recipe import Recipe, field_extra, idle_fields, public_name
 from sarqc.study.library import StudyListing
 from sarqc.study.students_t import TABLE
@@ -236,6 +236,9 @@ def names() -> list[Constant]:
         Constant("AT_REST", "State[]", "States in which nothing goes on by itself.", at_rest),
         Constant("ENDS", "EventType[]", "Events that end a run, named like the state after them.", ends),
         Constant("LANES", "Lane[]", "How urgent a run is.", LANES),
+        Constant(
+            "FITTING_WORDS", "Record<string, string>", "How a grid is fitted where it is not plainly.", FITTING_WORDS
+        ),
         Constant("SCALES", "Record<Scale, string>", "Scales of the main figure's errors, and their words.", SCALES),
         Constant("QUANTITIES", "Record<Quantity, string>", "What the map of layers can be coloured by.", quantities),
         Constant("POOLINGS", "Record<PoolingName, string>", "Ways of pooling ΔW, and their words.", poolings),

@@ -178,5 +178,11 @@ test("one line for a run", () => {
     describe({ model: "a/b/toy", bits: 2, method: "rqc-gbs", lambda: 0, gamma: null }),
     "toy, 2 bits, rqc-gbs, λ = 0",
   );
+  const fitted = { bits: 2, range: "search", order: "activation", refine: 3 };
+  assert.equal(
+    describe({ model: "toy", method: "gptq", ...fitted }),
+    "toy, 2 bits, gptq, searched range, activation order, refined × 3",
+  );
+  assert.equal(describe({ model: "toy", method: "awq", ...fitted, refine: 0 }), "toy, 2 bits, awq, searched range");
   assert.equal(shortModel("/models/toy/"), "toy");
 });

@@ -63,6 +63,12 @@ export const ENDS = frozen(["finished", "failed", "cancelled", "interrupted"]);
 export const LANES = frozen(["preview", "batch"]);
 
 /**
+ * How a grid is fitted where it is not plainly.
+ * @type {Readonly<Record<string, string>>}
+ */
+export const FITTING_WORDS = frozen({ range: "searched range", order: "activation order", refine: "refined × {}" });
+
+/**
  * Scales of the main figure's errors, and their words.
  * @type {Readonly<Record<Scale, string>>}
  */

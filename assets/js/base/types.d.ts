@@ -303,6 +303,7 @@ export interface ViewLine {
   grid: string;
   grid_text: string;
   group_size: number | null;
+  fitting: Record<string, string | number>;
   draws: number[];
 }
 

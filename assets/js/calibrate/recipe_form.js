@@ -3,6 +3,7 @@
  * @module recipe_form
  */
 
+import { FITTING_WORDS } from "../base/contract.js";
 import { plain } from "../base/format.js";
 import { METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 
@@ -166,7 +167,21 @@ export function describe(recipe) {
     if (value === "auto") parts.push(`${sign} auto`);
     else if (value !== null && value !== undefined) parts.push(`${sign} = ${value}`);
   }
+  parts.push(...fittingWords(recipe));
   return parts.filter(Boolean).join(", ");
+}
+
+/**
+ * How the grid is fitted, where that is not plain and means something to the method.
+ * @param {Said} recipe
+ * @returns {string[]}
+ */
+export function fittingWords(recipe) {
+  const said = /** @type {Record<string, any>} */ (recipe);
+  const options = METHODS[recipe.method]?.options ?? [];
+  return Object.entries(FITTING_WORDS)
+    .filter(([name]) => options.includes(name) && said[name] && said[name] !== RECIPE_FIELDS[name].default)
+    .map(([name, words]) => words.replace("{}", said[name]));
 }
 
 /**

@@ -20,7 +20,7 @@ import { nearest } from "../base/address_bar.js";
  * @typedef {object} View what GET /studies/{id}/view says of one line and layer, for every γ and λ (sarqc/figures/view.py)
  * @property {{id: string, title: string, model: {name: string}, recipe: Object<string, any>|null}} study
  * @property {{name: string, method: string, title: string, has_lam: boolean, bits: number, grid: string,
- *   grid_text: string, group_size: number|null}} line
+ *   grid_text: string, group_size: number|null, fitting?: Record<string, string|number>}} line
  * @property {number|null} layer null for all layers
  * @property {Layer[]} layers that can be chosen next
  * @property {[block: number, first: number][]|null} blocks of a mixture with the first layer of each

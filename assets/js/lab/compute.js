@@ -41,6 +41,7 @@ export function recipeFor(view, at, suggested, method) {
     grid: line.grid,
     group_size: line.group_size ?? "per_channel",
     method: line.method,
+    ...line.fitting,
     ...(Number.isFinite(lambda) ? { lambda } : {}),
     ...(Number.isFinite(gamma) && method.tunes.includes("gamma") ? { gamma } : {}),
     held_out_samples: Math.max(HELD_OUT, base.held_out_samples ?? 0),

@@ -11,7 +11,7 @@ import { problemBlock } from "../base/problem.js";
 import { METHODS } from "../base/recipe_contract.js";
 import { stateChip } from "../base/state_chip.js";
 import { table } from "../base/table.js";
-import { shortModel } from "../calibrate/recipe_form.js";
+import { fittingWords, shortModel } from "../calibrate/recipe_form.js";
 import { drawnTable, figureMenu } from "../charts/figure_menu.js";
 import { plot } from "../charts/plot_host.js";
 import { canBePicked, comparable, count, deeds, listed, reduce, START } from "./runs_state.js";
@@ -182,7 +182,7 @@ function columns(state, dispatch, does) {
         </td>`,
     },
     numbers("Bits", ({ recipe }) => recipe.bits),
-    { title: "Method", show: ({ recipe }) => recipe.method },
+    { title: "Method", show: ({ recipe }) => [recipe.method, ...fittingWords(recipe)].join(", ") },
     numbers("λ", ({ recipe }) => taken(recipe.lambda, recipe.method, "lam")),
     numbers("γ", ({ recipe }) => taken(recipe.gamma, recipe.method, "gamma")),
     {
