@@ -323,30 +323,25 @@ class ScaleSearch(Method):
 
 
 @dataclass(frozen=True)
-class LearnedClipping(Method):
-    """OmniQuant, weight-only: two clipping strengths for each group of weights, learned through the whole block.
+class LearnedMethod(Method):
+    """What is learned through a whole block has in common.
 
     Minimises the mean squared error between the quantized block on the quantized prefix and the float block on the
     float prefix, plus lam · Σ ‖(Ŵ - W) diag(s)‖² over the block's linears; ``saliency="saliency"`` is
     s = (abs_mean/mean|W|)^½, ``"identity"`` is 1. ``normalise="initial"`` divides each of the two terms by its own
-    value before the first step, ``"none"`` takes them as they are. ``epochs`` None: 20, and 40 at 2 bits.
+    value before the first step, ``"none"`` takes them as they are.
     """
 
-    solver: ClassVar[str] = "sarqc.quantization.learned_clipping"
-    reported: ClassVar[tuple[str, ...]] = ("lam", "saliency", "epochs", "normalise")
+    learns: ClassVar[str]  # what errors call it
+    where_it_diverges: ClassVar[str] = "Take a smaller λ"
 
     lam: float = 0.0
     saliency: Saliency = "saliency"
-    epochs: int | None = None
-    learning_rate: float = 1e-2
     normalise: Normalise = "initial"
 
     def __post_init__(self) -> None:
         _check_number("λ", self.lam)
-        _check_number("the learning rate", self.learning_rate)
         _check_choice("normalise", self.normalise, get_args(Normalise))
-        if self.epochs is not None and self.epochs < 1:
-            raise Refused(f"{self.epochs} epochs", "method", "Give at least one epoch.")
 
     @property
     def unit(self) -> Unit:
@@ -355,6 +350,28 @@ class LearnedClipping(Method):
     @property
     def needs(self) -> frozenset[str]:
         return frozenset({"gram", "abs_mean", "block"})
+
+
+@dataclass(frozen=True)
+class LearnedClipping(LearnedMethod):
+    """OmniQuant, weight-only: two clipping strengths for each group of weights, learned through the whole block.
+
+    ``epochs`` None: 20, and 40 at 2 bits.
+    """
+
+    solver: ClassVar[str] = "sarqc.quantization.learned_clipping"
+    reported: ClassVar[tuple[str, ...]] = ("lam", "saliency", "epochs", "normalise")
+    learns: ClassVar[str] = "learned clipping"
+    where_it_diverges: ClassVar[str] = "Take a smaller learning rate"
+
+    epochs: int | None = None
+    learning_rate: float = 1e-2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_number("the learning rate", self.learning_rate)
+        if self.epochs is not None and self.epochs < 1:
+            raise Refused(f"{self.epochs} epochs", "method", "Give at least one epoch.")
 
     def epochs_at(self, bits: int) -> int:
         """Passes over the calibration sequences at a bit width."""

@@ -108,7 +108,7 @@ def uneven_linear(grid: Grid, dtype: torch.dtype, saliency: str = "saliency") ->
     weight[4] = 0.0
     x = torch.from_numpy(oracles.correlated_inputs(32, 60, 48)).to(work_of(dtype))
     layer = CheckedLayer(weight.to(dtype), LayerStatistics.from_inputs(x), grid, None)
-    return ClippedLinear(layer, LearnedClipping(saliency=saliency))
+    return ClippedLinear(layer, saliency)
 
 
 def some_logits(linear: ClippedLinear, seed: int) -> Tensor:
@@ -156,7 +156,7 @@ def test_rounding_at_any_logits(bits: int, kind: str, dtype: torch.dtype) -> Non
     for group_size in (16, None):
         linear = uneven_linear(Grid(bits, group_size, kind), dtype)
         logits = some_logits(linear, bits)
-        rounded = linear.round(logits)
+        rounded = linear.round([logits])
         assert torch.equal(rounded.scales.to(dtype).to(rounded.scales.dtype), rounded.scales)
         layer = linear.layer.quantized(
             rounded.codes.flatten(-2), rounded.scales, rounded.zero_points, rounded.stored, chosen={}
@@ -174,7 +174,7 @@ def test_without_clipping_it_is_round_to_nearest(kind: str) -> None:
     for dtype in DTYPES:
         grid = Grid(3, 16, kind)
         linear = uneven_linear(grid, dtype)
-        rounded = linear.round(torch.full_like(linear.ends, 60.0))  # sigmoid: exactly 1
+        rounded = linear.round([torch.full_like(linear.ends, 60.0)])  # sigmoid: exactly 1
         weight = linear.layer.weight.to(dtype)
         statistics = LayerStatistics.from_inputs(torch.ones(1, 48, dtype=work_of(dtype)))
         plain = quantize_layer(weight, statistics, grid, method("rtn"))
@@ -193,8 +193,8 @@ def test_gradient_equals_autograd(bits: int, kind: str, group_size: int | None) 
     weight = linear.layer.weight
     slope = 20 * torch.from_numpy(oracles.uneven_weight(77, *weight.shape))
     for seed in range(4):
-        logits = some_logits(linear, seed) if seed else linear.first_logits()
-        ours = linear.gradient(logits, linear.round(logits), slope)
+        logits = some_logits(linear, seed) if seed else linear.first()[0]
+        (ours,) = linear.gradient([logits], linear.round([logits]), slope)
         leaf = logits.clone().requires_grad_()
         (oracles_clipping.fake_weight(weight, leaf, bits, kind, group_size) * slope).sum().backward()
         assert ours.abs().max() > 1e-3
@@ -208,15 +208,15 @@ def test_gradient_where_a_scale_or_a_zero_point_is_clamped(dtype: torch.dtype, b
     noise = torch.randn(64, 16, generator=torch.Generator().manual_seed(1))
     weight = (noise * 1e-7 if dtype == torch.float16 else -noise.abs() - 0.5).to(dtype)
     layer = CheckedLayer(weight, LayerStatistics.from_inputs(torch.ones(3, 16)), Grid(bits, 16, "asymmetric"), None)
-    linear = ClippedLinear(layer, LearnedClipping())
+    linear = ClippedLinear(layer, "saliency")
     logits = 2 * torch.randn(linear.ends.shape, generator=torch.Generator().manual_seed(2))
-    rounded = linear.round(logits)
+    rounded = linear.round([logits])
     if dtype == torch.float16:
         assert (rounded.scales == 2.0**-24).float().mean() > 0.5
     else:
         ratio = -torch.sigmoid(logits[1]) * linear.ends[1] / rounded.scales
         assert (ratio.round() > 255).float().mean() > 0.1
-    ours = linear.gradient(logits, rounded, torch.ones_like(layer.weight))
+    (ours,) = linear.gradient([logits], rounded, torch.ones_like(layer.weight))
     leaf = logits.clone().requires_grad_()
     oracles_clipping.fake_weight(layer.weight, leaf, bits, "asymmetric", 16, stored=dtype).sum().backward()
     assert torch.allclose(ours, leaf.grad, rtol=1e-4, atol=1e-5 * float(leaf.grad.abs().max()))

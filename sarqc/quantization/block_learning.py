@@ -1,0 +1,190 @@
+"""Learning through a whole block: steps over its sequences, epochs that are told, the best of them kept.
+
+Axes: O out_features, I in_features, G groups of a row, B sequences of a batch, T tokens, D hidden size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from sarqc.errors import NumericalError, Refused
+from sarqc.quantization.learned_linear import LearnedLinear
+from sarqc.quantization.methods import LearnedMethod
+from sarqc.quantization.objective import sar_loss
+from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
+from sarqc.quantization.solving import BlockRun, Epoch
+
+Learned = dict[str, list[Tensor]]  # what is learned of each linear, by name
+
+
+class Descent(Protocol):
+    """Moves what is learned along the ``grad`` of its tensors; an optimiser of PyTorch is one."""
+
+    def step(self) -> object: ...
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How many steps are taken, on how many sequences each, and by which rule."""
+
+    steps: int
+    sequences: int  # of a step; the last step of an epoch takes what is left
+    descent: Callable[[list[Tensor]], Descent]  # given all that is learned
+
+
+class BlockLearning:
+    """The learning of all linears of a block at once.
+
+    An epoch is a pass over the calibration sequences, in their order. Only the graph of one sequence is ever held.
+    Ours: what was learned by the epoch with the smallest objective is kept, the start included and the earlier of
+    equals.
+    """
+
+    def __init__(
+        self, linears: Mapping[str, LearnedLinear], method: LearnedMethod, block: BlockRun, schedule: Schedule
+    ) -> None:
+        self.linears, self.method, self.forward, self.schedule = linears, method, block.forward, schedule
+        pairs = zip(block.inputs, block.targets, strict=True)
+        self.batches = [(states.detach(), target.detach()) for states, target in pairs if states.numel()]
+        sequences = [
+            pair
+            for states, targets in self.batches
+            for pair in zip(states.split(1), targets.split(1), strict=True)  # (1, T, D) each
+        ]
+        size = schedule.sequences
+        self.steps = [sequences[start : start + size] for start in range(0, len(sequences), size)]  # of an epoch
+        self.epochs = math.ceil(schedule.steps / len(self.steps))
+        self.recon_unit = self.sar_unit = 1.0  # what the two terms are divided by
+        self.first_error = 1.0  # root mean square, before the first step
+
+    def learn(self) -> Generator[Epoch, None, dict[str, QuantizedLayer]]:
+        """One ``Epoch`` after another; returns the layers by name."""
+        learned = {name: linear.first() for name, linear in self.linears.items()}
+        descent = self.schedule.descent([part for parts in learned.values() for part in parts])
+        first = self._measure(learned, 0)
+        self.first_error = math.sqrt(first.recon) or 1.0
+        if self.method.normalise == "initial":
+            self.recon_unit, self.sar_unit = first.recon or 1.0, first.sar or 1.0
+            first = replace(first, objective=self._objective(first.recon, first.sar))
+        yield first
+        best, kept = first, _copy(learned)
+        for epoch in range(1, self.epochs + 1):
+            left = self.schedule.steps - (epoch - 1) * len(self.steps)
+            for sequences in self.steps[:left]:
+                self._step(learned, descent, sequences)
+            reached = self._measure(learned, epoch)
+            if reached.objective < best.objective:
+                best, kept = reached, _copy(learned)
+            yield reached
+        return {name: self._layer(linear, kept[name], first, best) for name, linear in self.linears.items()}
+
+    @torch.no_grad()
+    def _step(self, learned: Learned, descent: Descent, sequences: Sequence[tuple[Tensor, Tensor]]) -> None:
+        rounded = {name: linear.round(learned[name]) for name, linear in self.linears.items()}
+        dtype = sequences[0][0].dtype
+        leaves = {name: part.stored.to(dtype).detach().requires_grad_() for name, part in rounded.items()}
+        # (O, I), of the mean squared error: 0 for a linear that no sequence reached
+        by_weight = {name: torch.zeros_like(linear.layer.weight) for name, linear in self.linears.items()}
+        # The error is divided before it is differentiated and the slopes are multiplied after: the same gradient, but
+        # slopes of about 1 on their way through the block, in which half precision neither underflows nor overflows.
+        unit = self.first_error * sum(states.shape[1] for states, _ in sequences)
+        for states, targets in sequences:
+            with torch.enable_grad():
+                error = self._squared_error(leaves, states, targets) / unit
+                slopes = torch.autograd.grad(error, list(leaves.values()), allow_unused=True)
+            for total, slope in zip(by_weight.values(), slopes, strict=True):
+                if slope is not None:
+                    total.add_(slope)
+        per_error = unit / sum(targets.numel() for _, targets in sequences) / self.recon_unit
+        for name, linear in self.linears.items():
+            slope = by_weight[name].mul_(per_error)
+            if self.method.lam > 0:
+                drift = linear.drift(rounded[name])
+                weighted = drift if linear.s is None else drift * linear.s.square()
+                slope.add_(weighted, alpha=2 * self.method.lam / self.sar_unit)
+            for part, gradient in zip(learned[name], linear.gradient(learned[name], rounded[name], slope), strict=True):
+                part.grad = gradient
+        descent.step()
+
+    @torch.no_grad()
+    def _measure(self, learned: Learned, epoch: int) -> Epoch:
+        dtype = self.batches[0][0].dtype
+        weights, sar, error, size = {}, 0.0, 0.0, 0
+        for name, linear in self.linears.items():
+            rounded = linear.round(learned[name])
+            sar += float(sar_loss(linear.drift(rounded), linear.s))
+            weights[name] = rounded.stored.to(dtype)
+        for states, targets in self.batches:
+            error += float(self._squared_error(weights, states, targets))
+            size += targets.numel()
+        reached = Epoch(epoch, self.epochs, self._objective(error / size, sar), error / size, sar)
+        if not math.isfinite(reached.objective):
+            cause = "Look for NaN in the block's inputs" if epoch == 0 else self.method.where_it_diverges
+            raise NumericalError(
+                f"the objective is not finite (mean squared error {reached.recon}, drift term {sar})",
+                f"{self.method.learns}, epoch {epoch} of {self.epochs}",
+                f"{cause}, or load the model in a wider dtype.",
+            )
+        return reached
+
+    def _squared_error(self, weights: dict[str, Tensor], states: Tensor, targets: Tensor) -> Tensor:
+        outputs = self.forward(weights, states)  # (B, T, D)
+        if outputs.shape != targets.shape:
+            raise Refused(
+                f"the block makes {tuple(outputs.shape)} and the targets are {tuple(targets.shape)}",
+                "targets",
+                "Give the float block's outputs for the same sequences.",
+            )
+        dtype = torch.promote_types(outputs.dtype, torch.float32)
+        return (outputs.to(dtype) - targets.to(outputs.device, dtype)).square().sum()
+
+    def _objective(self, recon: float, sar: float) -> float:
+        return recon / self.recon_unit + self.method.lam * sar / self.sar_unit
+
+    @torch.no_grad()
+    def _layer(self, linear: LearnedLinear, kept: Sequence[Tensor], first: Epoch, best: Epoch) -> QuantizedLayer:
+        rounded = linear.round(kept)
+        reached = {
+            "epochs": self.epochs,
+            "best_epoch": best.epoch,
+            "objective": best.objective,
+            "initial_objective": first.objective,
+        }
+        return linear.layer.quantized(
+            rounded.codes.flatten(-2), rounded.scales, rounded.zero_points, rounded.stored,
+            drift_scale=linear.s, chosen=self.method.settled() | reached,
+        )  # fmt: skip
+
+
+def count_sequences(block: BlockRun) -> int:
+    """The calibration sequences of a block."""
+    return sum(len(states) for states in block.inputs if states.numel())
+
+
+def check_block(layers: Sequence[CheckedLayer], block: BlockRun) -> None:
+    """Returns where a block can be learned. Raises ``Refused`` for names, bit widths or shapes that do not fit."""
+    names = [layer.name for layer in layers]
+    if len(set(names)) < len(names):
+        raise Refused("linears share a name", ", ".join(names), "Name each as the block's function does.")
+    bits = sorted({layer.grid.bits for layer in layers})
+    if len(bits) > 1:
+        raise Refused(
+            f"its linears have {' and '.join(map(str, bits))} bits", "grids", "Give one bit width for a whole block."
+        )
+    shapes = [[tuple(batch.shape) for batch in batches] for batches in (block.inputs, block.targets)]
+    if shapes[0] != shapes[1]:
+        raise Refused(f"inputs are {shapes[0]} and targets {shapes[1]}", "targets", "Give a target for every input.")
+    if any(len(shape) != 3 for shape in shapes[0]):
+        raise Refused(f"inputs are {shapes[0]}", "inputs", "Give batches of (sequences, tokens, hidden size).")
+    if not any(math.prod(shape) for shape in shapes[0]):
+        raise Refused("there is no sequence to learn from", "inputs", "Give at least one calibration sequence.")
+
+
+def _copy(learned: Learned) -> Learned:
+    return {name: [part.clone() for part in parts] for name, parts in learned.items()}
