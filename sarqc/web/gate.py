@@ -18,7 +18,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from sarqc.errors import Misdirected, NotAllowed, NotSignedIn, SarqcError, TooMany
+from sarqc.errors import Misdirected, NotAllowed, NotFound, NotSignedIn, SarqcError, TooMany
 from sarqc.settings import Settings
 from sarqc.web.identity import Identity
 from sarqc.web.profile import host_is_ours, is_private
@@ -30,6 +30,7 @@ READS = ("GET", "HEAD", "OPTIONS")
 OURS = ("/api/", "/sign-in", "/sign-out")  # where something may be written
 OPEN = ("/assets/", "/sign-in", "/share/", "/healthz", "/favicon.ico")  # for whoever has not signed in
 UNUSED = ("/gradio_api/dev/", "/gradio_api/upload", "/gradio_api/proxy", "/gradio_api/file", "/login", "/logout")
+LONGEST_NAME, LONGEST_PATH = 255, 2048  # bytes, characters: what is longer can't be the name of a file
 FORWARDED = ("x-forwarded-", "forwarded")
 
 
@@ -93,6 +94,9 @@ class Gate:
             raise Misdirected(
                 "this app has another name", "Host", "Use its own address; the operator may add names to SARQC_HOSTS."
             )
+        parts = path.encode("utf-8", "surrogatepass").split(b"/")
+        if len(path) > LONGEST_PATH or max(map(len, parts)) > LONGEST_NAME:
+            raise NotFound("no such route", where, "GET /api/openapi.json lists the routes.")
         if path.startswith(UNUSED) or (method not in READS and not path.startswith(OURS)):
             raise NotAllowed("nothing here takes this", where, "GET /api/openapi.json lists the routes.")
         if not self._private and not self._limiter.hit(self._limit, address):

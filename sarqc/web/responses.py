@@ -96,7 +96,9 @@ def error_response(error: SarqcError, status: int | None = None) -> JSONResponse
     headers = {"Cache-Control": "no-store"}
     if isinstance(error, Busy):
         headers["Retry-After"] = RETRY_AFTER
-    return JSONResponse({"error": error.to_json()}, status or error.http_status, headers=headers)
+    # An error may quote what a request said, and JSON lets a request say half a character.
+    said = {name: text.encode("utf-8", "replace").decode() for name, text in error.to_json().items()}
+    return JSONResponse({"error": said}, status or error.http_status, headers=headers)
 
 
 def refuse_other_sites(request: Request) -> None:

@@ -44,6 +44,9 @@ UNKNOWN = "01M7WCKDAQX082AB2P2GYK66GK"
         ("GET", "/api/compare", 422, "refused", "ids"),
         ("GET", "/api/compare?ids=one", 422, "refused", "1 studies"),
         ("GET", "/api/compare?ids=one,two", 404, "not_found", "no study"),
+        ("GET", f"/static/{'x' * 300}", 404, "not_found", "no such route"),
+        ("GET", f"/assets/{'쫯' * 100}.js", 404, "not_found", "no such route"),
+        ("GET", "/static" + "/x" * 3000, 404, "not_found", "no such route"),
     ],
 )
 def test_requests_that_lead_nowhere(
@@ -65,6 +68,8 @@ def test_requests_that_lead_nowhere(
         (b'{"model": "m", "calibration": "c", "bits": 9}', "bits"),
         (b'{"model": "m", "calibration": "c", "lambda": NaN}', "lambda"),
         (b'{"model": "m", "calibration": "c", "method": "magic"}', "magic"),
+        (b'{"model": "m", "calibration": "c", "\\ud800": []}', " is "),
+        (b'{"model": "m", "calibration": "c", "\\ud800": {}}', " is "),
     ],
 )
 def test_recipes_that_are_none(client: TestClient, path: str, body: bytes, what: str) -> None:
