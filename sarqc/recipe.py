@@ -439,7 +439,7 @@ def _refusal(model: type[BaseModel], error: ValidationError) -> Refused:
         return Refused(f"“{name}” is missing", "recipe", f"Give {name}: {info.description if info else ''}")
     message = first["msg"].removeprefix("Value error, ")
     message = message[0].lower() + message[1:]
-    help_text = info.description if info and info.description else ""
+    help_text = info.description if info and info.description else f"Fields are {', '.join(by_public)}."
     return Refused(f"{name} is {_quoted(repr(first['input']))}: {message}", f"recipe, {name}", help_text)
 
 
