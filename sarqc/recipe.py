@@ -80,7 +80,7 @@ class Recipe(BaseModel):
         None, **_describe("model", "Revision", "Commit, tag or branch of a Hub model.", advanced=True)
     )
     bits: int = Field(3, ge=2, le=4, **_describe("size", "Bits", "Bits per weight, 2 to 4.", unit="bit"))
-    grid: Literal["symmetric", "full_range", "asymmetric"] = Field(
+    grid: Literal["symmetric", "full_range", "asymmetric", "affine"] = Field(
         "asymmetric", **_describe("size", "Grid", "How the levels of a group of weights are laid out.")
     )
     group_size: Annotated[int | None, BeforeValidator(_group_size)] = Field(

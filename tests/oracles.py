@@ -29,7 +29,7 @@ FLOOR = 1e-8  # of the mean over channels: the floor of abs_mean and of mean|W|
 
 def code_range(bits: int, kind: str) -> tuple[int, int]:
     """The lowest and the highest code of a grid."""
-    if kind == "asymmetric":
+    if kind in ("asymmetric", "affine"):
         return 0, 2**bits - 1
     return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
@@ -39,8 +39,11 @@ def tie_margin(ratio: float) -> float:
     return abs(ratio - math.floor(ratio) - 0.5)
 
 
-def group_parameters(values: Array, bits: int, kind: str, store: Store = float) -> tuple[float, int, float]:
-    """Scale, zero point and tie margin of one group: absmax/(2^(b-1)-1), absmax/((2^b-1)/2) or (max-min)/(2^b-1)."""
+def group_parameters(values: Array, bits: int, kind: str, store: Store = float) -> tuple[float, float, float]:
+    """Scale, zero point and tie margin of one group: absmax/(2^(b-1)-1), absmax/((2^b-1)/2) or (max-min)/(2^b-1).
+
+    The affine grid's zero point is its bias, as everywhere here.
+    """
     listed = [float(value) for value in values]
     largest = max(abs(value) for value in listed)
     if largest == 0.0:
@@ -49,6 +52,9 @@ def group_parameters(values: Array, bits: int, kind: str, store: Store = float) 
         return store(largest / (2 ** (bits - 1) - 1)), 0, math.inf
     if kind == "full_range":
         return store(largest / ((2**bits - 1) / 2)), 0, math.inf
+    if kind == "affine":
+        step = (max(listed) - min(listed)) / (2**bits - 1)
+        return (1.0 if step == 0.0 else store(step)), store(min(listed)), math.inf
     assert kind == "asymmetric"
     lowest, highest = min(0.0, *listed), max(0.0, *listed)
     scale = store((highest - lowest) / (2**bits - 1))
@@ -57,23 +63,31 @@ def group_parameters(values: Array, bits: int, kind: str, store: Store = float) 
     return scale, zero, tie_margin(ratio)
 
 
-def code_of(value: float, scale: float, zero: int, bits: int, kind: str) -> tuple[int, float]:
+def level_of(code: int, scale: float, zero: float, kind: str) -> float:
+    """The weight that a code stands for."""
+    return scale * code + zero if kind == "affine" else (code - zero) * scale
+
+
+def code_of(value: float, scale: float, zero: float, bits: int, kind: str) -> tuple[int, float]:
     """The code of one weight and its tie margin (infinite where both neighbours are clipped to one code)."""
     lowest, highest = code_range(bits, kind)
-    ratio = float(value) / scale
-    below = min(max(math.floor(ratio) + zero, lowest), highest)
-    above = min(max(math.floor(ratio) + 1 + zero, lowest), highest)
-    code = min(max(round(ratio) + zero, lowest), highest)
+    ratio, moved = (float(value) / scale, int(zero)) if kind != "affine" else ((float(value) - zero) / scale, 0)
+    below = min(max(math.floor(ratio) + moved, lowest), highest)
+    above = min(max(math.floor(ratio) + 1 + moved, lowest), highest)
+    code = min(max(round(ratio) + moved, lowest), highest)
     return code, math.inf if below == above else tie_margin(ratio)
 
 
 @dataclass
 class Rounded:
-    """Codes (O, I), scales and zero points (O, G), the weights they stand for, and each row's tie margin (O,)."""
+    """Codes (O, I), scales and zero points (O, G), the weights they stand for, and each row's tie margin (O,).
+
+    On the affine grid the zero points are its biases.
+    """
 
     codes: Integers
     scales: Array
-    zero_points: Integers
+    zero_points: Array
     dequantized: Array
     margin: Array
 
@@ -84,7 +98,7 @@ def _empty(weight: Array, group_size: int) -> Rounded:
     return Rounded(
         codes=np.zeros((rows, columns), dtype=np.int64),
         scales=np.zeros((rows, groups)),
-        zero_points=np.zeros((rows, groups), dtype=np.int64),
+        zero_points=np.zeros((rows, groups)),
         dequantized=np.zeros((rows, columns)),
         margin=np.full(rows, math.inf),
     )
@@ -96,10 +110,10 @@ def _open_group(out: Rounded, row: int, group: int, values: Array, bits: int, ki
 
 
 def _commit(out: Rounded, row: int, column: int, group: int, value: float, bits: int, kind: str) -> None:
-    scale, zero = float(out.scales[row, group]), int(out.zero_points[row, group])
+    scale, zero = float(out.scales[row, group]), float(out.zero_points[row, group])
     code, margin = code_of(value, scale, zero, bits, kind)
     out.codes[row, column] = code
-    out.dequantized[row, column] = (code - zero) * scale
+    out.dequantized[row, column] = level_of(code, scale, zero, kind)
     out.margin[row] = min(out.margin[row], margin)
 
 

@@ -29,6 +29,9 @@ def fake_group(
         first, last = 0, 2**bits - 1
         high, low = torch.relu(high), -torch.relu(-low)
         scale = (high - low) / (2**bits - 1)
+    elif kind == "affine":
+        first, last = 0, 2**bits - 1
+        scale = torch.relu(high - low) / (2**bits - 1)
     else:
         first, last = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
         divisor = 2 ** (bits - 1) - 1 if kind == "symmetric" else (2**bits - 1) / 2
@@ -42,9 +45,14 @@ def fake_group(
     if kind == "asymmetric":
         ratio = -low / scale
         zero = torch.clamp(through(ratio, ratio.round()), first, last)
-    ratio = values / scale
+    bias = low if kind == "affine" else torch.zeros_like(low)
+    if stored is not None:
+        limits = torch.finfo(stored)
+        bias = torch.clamp(bias, limits.min, limits.max)
+        bias = through(bias, bias.to(stored).to(bias.dtype))
+    ratio = (values - bias) / scale
     codes = torch.clamp(through(ratio, ratio.round()) + zero, first, last)
-    result = (codes - zero) * scale
+    result = (codes - zero) * scale + bias
     return result if stored is None else through(result, result.to(stored).to(result.dtype))
 
 

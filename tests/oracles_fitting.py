@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 
-from tests.oracles import Array, Integers, Rounded, code_of, code_range, group_parameters
+from tests.oracles import Array, Integers, Rounded, code_of, code_range, group_parameters, level_of
 
 
-def searched_parameters(values: Array, importance: Array, bits: int, kind: str) -> tuple[float, int, float]:
+def searched_parameters(values: Array, importance: Array, bits: int, kind: str) -> tuple[float, float, float]:
     """Scale, zero point and margin of one group: the best of 25 shrunk ranges, the widest of equals.
 
     The margin is the smallest distance to a tie: of a code or of a zero point, or between the best two ranges as a part
@@ -27,7 +28,7 @@ def searched_parameters(values: Array, importance: Array, bits: int, kind: str) 
         error = 0.0
         for value, weight in zip(values, importance, strict=True):
             code, code_margin = code_of(float(value), scale, zero, bits, kind)
-            error += float(weight) * ((code - zero) * scale - float(value)) ** 2
+            error += float(weight) * (level_of(code, scale, zero, kind) - float(value)) ** 2
             margin = min(margin, code_margin)
         tried.append((error, step, scale, zero, margin))
     best = min(tried)
@@ -55,7 +56,7 @@ def columns_by_least_squares(
     out = Rounded(
         codes=np.zeros((rows, columns), dtype=np.int64),
         scales=np.zeros((rows, groups)),
-        zero_points=np.zeros((rows, groups), dtype=np.int64),
+        zero_points=np.zeros((rows, groups)),
         dequantized=np.zeros((rows, columns)),
         margin=np.full(rows, math.inf),
     )
@@ -85,9 +86,9 @@ def columns_by_least_squares(
         if order == "natural" and column % group_size == 0:
             open_group(group, working)
         for row in range(rows):
-            scale, zero = float(out.scales[row, group]), int(out.zero_points[row, group])
+            scale, zero = float(out.scales[row, group]), float(out.zero_points[row, group])
             code, margin = code_of(float(working[row, column]), scale, zero, bits, kind)
-            out.codes[row, column], out.dequantized[row, column] = code, (code - zero) * scale
+            out.codes[row, column], out.dequantized[row, column] = code, level_of(code, scale, zero, kind)
             out.margin[row] = min(out.margin[row], margin)
         done.append(column)
     return out
@@ -98,7 +99,7 @@ def coordinate_descent(
     g: Array,
     codes: Integers,
     scales: Array,
-    zero_points: Integers,
+    zero_points: npt.NDArray[np.generic],
     bits: int,
     kind: str,
     *,
@@ -118,11 +119,14 @@ def coordinate_descent(
             group = column // size
             for row in range(rows):
                 levels = np.array(
-                    [(codes[row, j] - zero_points[row, j // size]) * scales[row, j // size] for j in range(columns)]
+                    [
+                        level_of(codes[row, j], scales[row, j // size], zero_points[row, j // size], kind)
+                        for j in range(columns)
+                    ]
                 )
                 losses = []
                 for code in range(lowest, highest + 1):
-                    levels[column] = (code - zero_points[row, group]) * scales[row, group]
+                    levels[column] = level_of(code, scales[row, group], zero_points[row, group], kind)
                     delta = levels - target[row]
                     losses.append((float(delta @ g @ delta), code))
                 (best, code), (second, _) = sorted(losses)[:2]

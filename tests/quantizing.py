@@ -17,6 +17,11 @@ from sarqc.quantization.solving import BUDGET_BYTES, BlockForward, BlockRun, Con
 Statistics = LayerStatistics | Mapping[str, LayerStatistics]
 
 
+def zeros_of(layer: QuantizedLayer) -> Tensor:
+    """What oracles call zero points: (O, G), on the affine grid its biases."""
+    return layer.zero_points if layer.biases is None else layer.biases
+
+
 def quantize_layers(jobs: Sequence[LayerJob], budget_bytes: int = BUDGET_BYTES) -> list[list[QuantizedLayer]]:
     """The points of each linear."""
     found: list[list[QuantizedLayer]] = [[] for _ in jobs]

@@ -21,7 +21,7 @@ recipes = st.fixed_dictionaries(
     {"model": st.just("tiny-llama"), "calibration": st.just("text.txt")},
     optional={
         "bits": st.integers(2, 4),
-        "grid": st.sampled_from(["symmetric", "full_range", "asymmetric"]),
+        "grid": st.sampled_from(["symmetric", "full_range", "asymmetric", "affine"]),
         "group_size": st.sampled_from([None, 32, 128]),
         "method": st.sampled_from(sorted(METHODS)),
         "lambda": st.floats(0, 10),

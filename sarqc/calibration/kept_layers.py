@@ -16,7 +16,15 @@ from sarqc.models.families import LayerInfo
 from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
 
 SUFFIX = ".layer"
-_TENSORS = ("codes", "scales", "zero_points", "dequantized", "channel_scale", "row_scale")  # None: not in the file
+_TENSORS = (
+    "codes",
+    "scales",
+    "zero_points",
+    "dequantized",
+    "channel_scale",
+    "row_scale",
+    "biases",
+)  # None: not in the file
 
 
 def write_layer(store: ArtefactStore, key: str, solved: SolvedLayer) -> None:
@@ -46,6 +54,7 @@ def read_layer(store: ArtefactStore, key: str, info: LayerInfo) -> SolvedLayer |
         dequantized=tensors["dequantized"],
         report=LayerReport(**report),
         row_scale=tensors.get("row_scale"),
+        biases=tensors.get("biases"),
     )
     arrays = {name: tensors[f"curve.{name}"].numpy() for name in CURVE_ARRAYS}
     curve = LayerCurve(tuple(document["lams"]), quantized.report.n_tokens, **arrays)

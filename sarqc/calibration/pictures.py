@@ -186,7 +186,7 @@ class InspectedGroup:
     first: int  # input channel of the first weight
     weight: Tensor  # (K,) float32
     codes: Tensor  # (L, K) uint8
-    zero: Tensor  # (L,) float32, the number of the level 0
+    zero: Tensor  # (L,) float32, the number of the level 0; between two levels or beyond the last on the affine grid
     step: Tensor  # (L, K) float32; the same for all channels unless a scale search has stretched them
 
 
@@ -209,9 +209,15 @@ def inspect_group(weight: Tensor, solved: Sequence[QuantizedLayer], grid: Grid) 
         first=first,
         weight=weight[row, first:last].to("cpu", torch.float32, copy=True),  # the model's own is written over later
         codes=torch.stack([(one.codes[row, first:last].int() - grid.lowest).to(torch.uint8) for one in solved]).cpu(),
-        zero=torch.stack([one.zero_points[row, group].float() - grid.lowest for one in solved]).cpu(),
+        zero=torch.stack([_zero(one, row, group) - grid.lowest for one in solved]).cpu(),
         step=torch.stack([_steps(one, row, group, first, last) for one in solved]).cpu(),
     )
+
+
+def _zero(layer: QuantizedLayer, row: int, group: int) -> Tensor:
+    """The code that would stand for 0."""
+    zero = layer.zero_points[row, group].float()
+    return zero if layer.biases is None else -layer.biases[row, group].float() / layer.scales[row, group].float()
 
 
 def _steps(layer: QuantizedLayer, row: int, group: int, first: int, last: int) -> Tensor:

@@ -54,9 +54,9 @@ class Work:
         return self.recipe.samples * self.recipe.length
 
     def packed_bits(self) -> int:
-        """Bits of all quantized linears, scales and zero points included."""
-        per_group = 16 + (self.task.bits if self.recipe.grid == "asymmetric" else 0)  # a 16-bit scale, a zero point
-        return self.task.weights() * self.task.bits + self.groups * per_group
+        """Bits of all quantized linears, scales and zero points or biases included, scales and biases with 16 bits."""
+        beside_the_scale = {"asymmetric": self.task.bits, "affine": 16}.get(self.recipe.grid, 0)
+        return self.task.weights() * self.task.bits + self.groups * (16 + beside_the_scale)
 
 
 def work_of(

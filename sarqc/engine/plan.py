@@ -42,7 +42,7 @@ class Plan(BaseModel):
     layers: int | None = None
     experts: int = 0  # of a block that has most; 0 where all are dense
     per_channel_layers: tuple[str, ...] = ()  # module names that take per channel where the group size does not fit
-    bits_per_weight: float | None = None  # of the quantized linears, scales and zero points included
+    bits_per_weight: float | None = None  # of the quantized linears, scales, zero points and biases included
     bytes_before: int | None = None
     bytes_after: int | None = None
     memory_bytes: int | None = None  # of the device, at the peak

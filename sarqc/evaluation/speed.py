@@ -1,7 +1,8 @@
 """Tokens per second of the float model, and of the quantized one where torch has a kernel for its 4-bit codes.
 
 The kernel is PyTorch's own, ``_weight_int4pack_mm``: weights stay packed in memory, products are in bfloat16. It is
-given our codes, zero points and scales as they are; its formula is (code - 8) · scale + zero with 16 codes from 0.
+given our codes, zero points or biases, and scales as they are; its formula is (code - 8) · scale + zero with 16 codes
+from 0.
 
 Axes: O out_features, I in_features, G groups, N tokens.
 """
@@ -55,7 +56,10 @@ class Int4Linear(nn.Module):
         super().__init__()
         codes = layer.codes.to(torch.int32) - grid.lowest  # (O, I), 0 … 15
         scales, zero_points = layer.scales.double(), layer.zero_points.double() - grid.lowest  # (O, G)
-        pairs = torch.stack([scales, (8 - zero_points) * scales], dim=-1)  # (O, G, 2)
+        zeros = (8 - zero_points) * scales
+        if layer.biases is not None:
+            zeros = zeros + layer.biases.double()
+        pairs = torch.stack([scales, zeros], dim=-1)  # (O, G, 2)
         self.group_size = grid.group_size_for(codes.shape[1])
         self.column_scale: Tensor | None
         self.bias: Tensor | None
@@ -119,7 +123,8 @@ def int4_linear(linear: nn.Linear, layer: QuantizedLayer, grid: Grid) -> Int4Lin
     # Scales that the operation before has taken up are not in the weight any more.
     taken_up = layer.channel_scale is None or torch.equal(layer.stored().to(weight), weight)
     # Solved layers may lie on the CPU, finished ones from disk among them.
-    parts = {name: getattr(layer, name).to(weight.device) for name in ("codes", "scales", "zero_points")}
+    names = ("codes", "scales", "zero_points", "biases")
+    parts = {name: part.to(weight.device) for name in names if (part := getattr(layer, name)) is not None}
     column_scale = None if taken_up or layer.channel_scale is None else layer.channel_scale.to(weight.device)
     return Int4Linear(replace(layer, **parts), grid, column_scale, linear.bias)
 
@@ -181,7 +186,7 @@ def measure_speed(
         "torch": torch.__version__,
     }
     if difference is not None:
-        protocol["fed"] = "our codes and zero points; scales, head, embeddings and norms rounded to bfloat16"
+        protocol["fed"] = "our codes and zero points; scales, biases, head, embeddings and norms rounded to bfloat16"
         protocol["largest_relative_difference"] = difference
     rates = {
         which: _rates(

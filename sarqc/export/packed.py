@@ -36,10 +36,9 @@ def save_packed(
     not at all; ``card`` becomes its README.md. Raises ``Refused`` for what the format can't carry.
     """
     for name in layers:
-        if grids[name].kind == "asymmetric":
-            raise Refused(
-                "its grid has zero points", name, "Take the grid symmetric or full_range, or the format plain."
-            )
+        if grids[name].kind in ("asymmetric", "affine"):
+            what = "biases, for which the format has no place" if grids[name].is_affine else "zero points"
+            raise Refused(f"its grid has {what}", name, "Take the grid symmetric or full_range, or the format plain.")
     family = loaded.family
     in_file = {f"{family.in_file(name)}.weight": name for name in layers}
 

@@ -30,6 +30,8 @@ def why_not_packed(recipe: Recipe) -> str | None:
     """Why the pack-quantized format, or its loader in transformers, can't carry a recipe's result; None: it can."""
     if recipe.grid == "asymmetric":
         return "transformers fails to load the packed zero points of the asymmetric grid"
+    if recipe.grid == "affine":
+        return "the format has no place for the biases of the affine grid"
     if (reason := recipe.to_method().why_not_packed()) is not None:
         return reason
     if recipe.bits not in PACKED_BITS:
@@ -71,7 +73,7 @@ def who_can_load(recipe: Recipe, family: Family | None = None) -> tuple[Carrier,
 
 
 def _remedy(recipe: Recipe) -> str:
-    if recipe.grid == "asymmetric":
+    if recipe.grid in ("asymmetric", "affine"):
         return "Take the grid symmetric or full_range, or the format plain."
     if recipe.bits not in PACKED_BITS:
         return f"Take {', '.join(map(str, PACKED_BITS))} bits, or the format plain."

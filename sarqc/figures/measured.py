@@ -11,7 +11,12 @@ from sarqc.study.experts import experts_of
 from sarqc.study.facts import LineFacts, is_point
 
 _BAND = "λ whose paired difference to the best λ is not clear (Student’s t at 5 %)"
-GRID_WORDS = {"symmetric": "symmetric", "full_range": "full-range symmetric", "asymmetric": "asymmetric"}
+GRID_WORDS = {
+    "symmetric": "symmetric",
+    "full_range": "full-range symmetric",
+    "asymmetric": "asymmetric",
+    "affine": "affine",
+}
 
 
 def grid_text(grid: str, group_size: int | None) -> str:

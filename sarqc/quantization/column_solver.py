@@ -101,7 +101,7 @@ def _solve_together(points: Sequence[_Point]) -> Iterator[Solved]:
         codes = refined_codes(
             aims, codes, scales, zero_points, grams, first.grid, passes=settings.refine, orders=orders
         )
-    dequantized = dequantize_groups(codes, scales, zero_points).to(first.storage)
+    dequantized = dequantize_groups(codes, scales, zero_points, first.grid.is_affine).to(first.storage)
     for position, (point, problem) in enumerate(zip(points, stated, strict=True)):
         if point.method.shift != "none" and not torch.isfinite(dequantized[position]).all():
             raise NumericalError(
@@ -295,7 +295,7 @@ def solve_columns(
                 code = nearest_codes(value, scale, zero_point, grid)
                 codes[:, column] = code
                 # Against W itself, not against the compensated value: F takes plain errors (see above).
-                error = original[:, column] - dequantize(code, scale, zero_point)  # (C, O)
+                error = original[:, column] - dequantize(code, scale, zero_point, grid.is_affine)  # (C, O)
                 delta[:, column] = error
                 row = inside[:, start + offset, start + offset + 1 : stop]  # (C, rest of the block)
                 block[:, offset + 1 :].addcmul_(row.unsqueeze(-1), error.unsqueeze(-2))

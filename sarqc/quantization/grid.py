@@ -1,12 +1,15 @@
 """The integer grids: which levels a group of weights may take, and the codes that name them.
 
+A group has a scale and a zero point. While a layer is solved, the zero point of the affine grid is its bias, in the
+unit of the weights; in what is kept of a layer the two have different names.
+
 Axes at the ends of lines: O out_features, I in_features, G groups of a row, K channels of a group; ... leading ones.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -14,8 +17,8 @@ from torch import Tensor
 from sarqc.errors import Refused
 from sarqc.quantization.methods import Range
 
-Kind = Literal["symmetric", "full_range", "asymmetric"]
-KINDS: tuple[Kind, ...] = ("symmetric", "full_range", "asymmetric")
+Kind = Literal["symmetric", "full_range", "asymmetric", "affine"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 SHRINKS: tuple[float, ...] = tuple((40 - step) / 40 for step in range(25))  # 1 down to 0.4: the searched ranges
 
 
@@ -28,6 +31,7 @@ class Grid:
     | symmetric | absmax / (2^(b-1) - 1) | -2^(b-1) … 2^(b-1)-1 |
     | full_range | absmax / ((2^b - 1)/2) | -2^(b-1) … 2^(b-1)-1 |
     | asymmetric | (max - min)/(2^b - 1), the range always holds 0 | 0 … 2^b - 1, zero point round(-min/scale) |
+    | affine | (max - min)/(2^b - 1) | 0 … 2^b - 1, a code names scale · code + bias, bias min |
     """
 
     bits: int
@@ -43,9 +47,14 @@ class Grid:
             raise Refused(f"a group of {self.group_size} channels", "grid", "Choose a group size of 1 or more.")
 
     @property
+    def is_affine(self) -> bool:
+        """Whether a group stores a bias where other grids have a zero point."""
+        return self.kind == "affine"
+
+    @property
     def lowest(self) -> int:
         """Smallest code."""
-        return 0 if self.kind == "asymmetric" else -(1 << (self.bits - 1))
+        return 0 if self.kind in ("asymmetric", "affine") else -(1 << (self.bits - 1))
 
     @property
     def highest(self) -> int:
@@ -54,9 +63,9 @@ class Grid:
 
     @property
     def steps(self) -> float:
-        """Scales that fit in the span of a group's weights: absmax, or max - min of the asymmetric grid."""
+        """Scales that fit in the span of a group's weights: absmax, or max - min where the range is not symmetric."""
         levels = (1 << self.bits) - 1
-        return {"symmetric": (levels - 1) // 2, "full_range": levels / 2, "asymmetric": levels}[self.kind]
+        return {"symmetric": (levels - 1) // 2, "full_range": levels / 2}.get(self.kind, levels)
 
     def group_size_for(self, in_features: int) -> int:
         """Channels of a group in a layer of this width. Raises ``Refused`` where groups do not fit."""
@@ -102,27 +111,36 @@ def _rounding_error(
 ) -> Tensor:
     """Σ_j h_j (Q(w)_j - w_j)²: groups (..., K) -> (...)."""
     scales, zero_points = scales.unsqueeze(-1), zero_points.unsqueeze(-1)
-    error = dequantize(nearest_codes(groups, scales, zero_points, grid), scales, zero_points).sub_(groups).square_()
+    codes = nearest_codes(groups, scales, zero_points, grid)
+    error = dequantize(codes, scales, zero_points, grid.is_affine).sub_(groups).square_()
     return (error if importance is None else error.mul_(importance)).sum(dim=-1)
 
 
 def parameters_of_range(low: Tensor, high: Tensor, grid: Grid, storage: torch.dtype) -> tuple[Tensor, Tensor]:
     """The scale and zero point that span from ``low`` to ``high``: (...), (...) -> scales (...), zero_points (...).
 
-    Scales are rounded to the ``storage`` dtype first, so that what is stored dequantizes to exactly what was
-    evaluated; a scale that would round to 0 or overflow is clamped to the dtype's smallest or largest number. A group
-    of zeros gets 1.
+    Scales and biases are rounded to the ``storage`` dtype first, so that what is stored dequantizes to exactly what was
+    evaluated; a scale that would round to 0, or what would overflow, is clamped to the dtype's smallest or largest
+    number. A group of zeros, and on the affine grid one of equal weights, gets the scale 1.
     """
     span = span_of_range(low, high, grid)  # (...)
     stored = (span / grid.steps).clamp(*scale_limits(storage)).to(storage).to(span.dtype)
     scales = torch.where(span == 0, torch.ones_like(stored), stored)
+    if grid.is_affine:
+        largest = torch.finfo(storage).max
+        return scales, low.clamp(-largest, largest).to(storage).to(low.dtype)
     if grid.kind != "asymmetric":
         return scales, torch.zeros_like(scales)
     return scales, torch.round(-low.clamp(max=0) / scales).clamp(grid.lowest, grid.highest)
 
 
 def span_of_range(low: Tensor, high: Tensor, grid: Grid) -> Tensor:
-    """What ``grid.steps`` scales cover: absmax, or max - min of the range with 0 in it; (...), (...) -> (...)."""
+    """What ``grid.steps`` scales cover, (...), (...) -> (...): absmax, or max - min, the asymmetric range with 0 in it.
+
+    Of ends that learned clipping has moved past each other, 0.
+    """
+    if grid.is_affine:
+        return (high - low).clamp(min=0)
     if grid.kind == "asymmetric":
         return high.clamp(min=0) - low.clamp(max=0)
     return torch.maximum(low.abs(), high.abs())
@@ -136,17 +154,22 @@ def scale_limits(storage: torch.dtype) -> tuple[float, float]:
 
 def nearest_codes(values: Tensor, scales: Tensor, zero_points: Tensor, grid: Grid) -> Tensor:
     """Codes of the nearest levels, ties to even, as floating-point integers; all arguments broadcast."""
-    return unbounded_codes(values, scales, zero_points).clamp_(grid.lowest, grid.highest)
+    return unbounded_codes(values, scales, zero_points, grid.is_affine).clamp_(grid.lowest, grid.highest)
 
 
-def unbounded_codes(values: Tensor, scales: Tensor, zero_points: Tensor) -> Tensor:
+def unbounded_codes(values: Tensor, scales: Tensor, zero_points: Tensor, is_affine: bool) -> Tensor:
     """The codes that ``nearest_codes`` would give if the grid had no ends."""
+    if is_affine:
+        return ((values - zero_points) / scales).round_()
     return (values / scales).round_().add_(zero_points)
 
 
-def dequantize(codes: Tensor, scales: Tensor, zero_points: Tensor) -> Tensor:
-    """The levels that the codes name: (codes - zero_points) · scales; all arguments broadcast."""
-    return (codes - zero_points) * scales
+def dequantize(codes: Tensor, scales: Tensor, zero_points: Tensor, is_affine: bool) -> Tensor:
+    """The levels that the codes name; all tensors broadcast.
+
+    (codes - zero_points) · scales, or scales · codes + zero_points on the affine grid, whose biases these are.
+    """
+    return codes * scales + zero_points if is_affine else (codes - zero_points) * scales
 
 
 def split_groups(weight: Tensor, group_size: int) -> Tensor:
@@ -170,7 +193,7 @@ def round_to_grid(
     return codes.flatten(-2), scales, zero_points
 
 
-def dequantize_groups(codes: Tensor, scales: Tensor, zero_points: Tensor) -> Tensor:
+def dequantize_groups(codes: Tensor, scales: Tensor, zero_points: Tensor, is_affine: bool) -> Tensor:
     """codes (..., O, I), scales and zero_points (..., O, G) -> levels (..., O, I)."""
     groups = split_groups(codes, codes.shape[-1] // scales.shape[-1])
-    return dequantize(groups, scales.unsqueeze(-1), zero_points.unsqueeze(-1)).flatten(-2)
+    return dequantize(groups, scales.unsqueeze(-1), zero_points.unsqueeze(-1), is_affine).flatten(-2)

@@ -72,22 +72,29 @@ class LearnedLinear(ABC):
         scales, zero_points = parameters_of_range(low, high, self.grid, self.layer.storage)
         scale, zero_point = scales.unsqueeze(-1), zero_points.unsqueeze(-1)
         values = self.groups if offsets is None else torch.addcmul(self.groups, offsets, scale)
-        unbounded = unbounded_codes(values, scale, zero_point)  # (O, G, K)
+        unbounded = unbounded_codes(values, scale, zero_point, self.grid.is_affine)  # (O, G, K)
         codes = unbounded.clamp(self.grid.lowest, self.grid.highest)
         clamped = unbounded.sub_(codes).abs_().clamp_(max=1)  # numbers, as masks are many times slower on a CPU
-        stored = dequantize(codes, scale, zero_point).flatten(-2).to(self.layer.storage)
+        stored = dequantize(codes, scale, zero_point, self.grid.is_affine).flatten(-2).to(self.layer.storage)
         return Rounded(codes, scales, zero_points, stored, self.groups - clamped * self.groups, clamped)
 
     def gradient_of_range(self, high: Tensor, low: Tensor, rounded: Rounded, slope: Tensor) -> Tensor:
         """The gradient with respect to the ends of the ranges: high, low (O, G), slope (O, G, K) -> (2, O, G).
 
         With q the code, z the zero point and V the offset Ŵ = (q - z) · scale, where q - z is W/scale + V as long as it
-        is not clamped.
+        is not clamped; on the affine grid Ŵ = q · scale + bias, where q is (W - bias)/scale + V as long as it is not.
         """
         scales, zero_points = rounded.scales, rounded.zero_points
-        levels = dequantize(rounded.codes, scales.unsqueeze(-1), zero_points.unsqueeze(-1))  # (O, G, K)
-        by_scale = (slope * (levels - rounded.inside)).sum(dim=-1) / scales  # (O, G)
+        levels = dequantize(
+            rounded.codes, scales.unsqueeze(-1), zero_points.unsqueeze(-1), self.grid.is_affine
+        )  # (O, G, K)
+        by_scale = (slope * (levels - rounded.inside)).sum(dim=-1)  # (O, G), times the scale
         by_low = torch.zeros_like(low)
+        if self.grid.is_affine:  # a clamped weight moves with the bias, which is the low end as far as it can be stored
+            by_bias = (slope * rounded.clamped).sum(dim=-1)
+            by_scale -= by_bias * zero_points
+            by_low += by_bias * (low.abs() <= scale_limits(self.layer.storage)[1])
+        by_scale /= scales
         if self.grid.kind == "asymmetric":  # a clamped weight moves with the zero point, round(-low/scale)
             by_zero = -scales * (slope * rounded.clamped).sum(dim=-1)
             # A clamped zero point does not move. Exact equality is meant: both sides are the same rounding.
@@ -97,7 +104,7 @@ class LearnedLinear(ABC):
         scale = span_of_range(low, high, self.grid) / self.grid.steps  # before it is clamped and rounded
         smallest, largest = scale_limits(self.layer.storage)
         by_span = by_scale / self.grid.steps * ((scale >= smallest) & (scale <= largest))
-        if self.grid.kind == "asymmetric":
+        if self.grid.kind in ("asymmetric", "affine"):
             by_high = by_span
             by_low -= by_span
         else:  # the larger end in absolute value sets the scale; equals share

@@ -52,7 +52,7 @@ class LayerReport:
 
 @dataclass(frozen=True)
 class QuantizedLayer:
-    """Integer weights and what turns them back: ((codes - zero_points) · scales) · row_scale / channel_scale.
+    """Integer weights and what turns them back: ((codes - zero_points) · scales + biases) · row_scale / channel_scale.
 
     ``dequantized`` is that product, comparable with the original weight. A model in which the operation before has
     taken up 1/channel_scale, and the one after row_scale, holds ``stored()`` instead.
@@ -60,17 +60,25 @@ class QuantizedLayer:
 
     codes: Tensor  # (O, I) int8 (uint8 at 8 asymmetric bits)
     scales: Tensor  # (O, G) in the dtype of the weight
-    zero_points: Tensor  # (O, G) int16
+    zero_points: Tensor  # (O, G) int16, zeros where there are biases
     channel_scale: Tensor | None  # (I,) in the dtype of the weight
     dequantized: Tensor  # (O, I) in the dtype of the weight
     report: LayerReport
     row_scale: Tensor | None = None  # (O,) in the dtype of the weight
+    biases: Tensor | None = None  # (O, G) in the dtype of the weight, of the affine grid alone
 
     def stored(self) -> Tensor:
-        """(codes - zero_points) · scales, (O, I) in the dtype of the weight: with both scales taken up elsewhere."""
+        """What codes, scales, zero points and biases make, (O, I) in the dtype of the weight: as if both scales of
+        channels were taken up elsewhere."""
+        return self.levels(self.codes).to(self.scales.dtype)
+
+    def levels(self, codes: Tensor) -> Tensor:
+        """What any codes (O, I) stand for before ``row_scale`` and ``channel_scale``, in working precision: (O, I)."""
         work = torch.promote_types(self.scales.dtype, torch.float32)
-        levels = dequantize_groups(self.codes.to(work), self.scales.to(work), self.zero_points.to(work))
-        return levels.to(self.scales.dtype)
+        zero_points = self.zero_points if self.biases is None else self.biases
+        return dequantize_groups(
+            codes.to(work), self.scales.to(work), zero_points.to(work), is_affine=self.biases is not None
+        )
 
 
 class CheckedLayer:
@@ -124,13 +132,15 @@ class CheckedLayer:
     ) -> QuantizedLayer:
         """The layer in the types in which it is kept, with its report.
 
-        codes (O, I), scales and zero_points (O, G), dequantized (O, I) in the dtype of the stored weight,
-        channel_scale (I,) or None, drift_scale: S (I,) of the method, None for 1.
+        codes (O, I), scales and zero_points (O, G), on the affine grid its biases, dequantized (O, I) in the dtype of
+        the stored weight, channel_scale (I,) or None, drift_scale: S (I,) of the method, None for 1.
         """
+        is_affine = self.grid.is_affine
         return QuantizedLayer(
             codes=codes.to(torch.uint8 if self.grid.highest > 127 else torch.int8),
             scales=scales.to(self.storage),
-            zero_points=zero_points.to(torch.int16),
+            zero_points=torch.zeros_like(zero_points, dtype=torch.int16) if is_affine else zero_points.to(torch.int16),
+            biases=zero_points.to(self.storage) if is_affine else None,
             channel_scale=None if channel_scale is None else channel_scale.to(self.storage),
             row_scale=None if self.row_scale is None else self.row_scale.to(self.storage),
             dequantized=dequantized,

@@ -40,7 +40,7 @@ def refined_codes(
     target, codes = (in_turn(part.mT, orders) for part in (target, codes))
     gram = in_turn(in_turn(gram, orders).mT, orders)
     scales, zero_points = (in_turn(part.mT, groups) for part in (scales, zero_points))  # (C, I, O)
-    delta = dequantize(codes, scales, zero_points) - target  # (C, I, O)
+    delta = dequantize(codes, scales, zero_points, grid.is_affine) - target  # (C, I, O)
     pull = gram @ delta  # (C, I, O), (ΔW G)ᵀ
     objective = (delta * pull).sum(dim=1)  # (C, O)
     for _ in range(passes):

@@ -22,7 +22,7 @@ def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
                 codes = refined_layer(
                     layer.weight, codes, scales, zero_points, layer.gram, layer.grid, passes=point.refine
                 )
-            dequantized = dequantize_groups(codes, scales, zero_points).to(layer.storage)
+            dequantized = dequantize_groups(codes, scales, zero_points, layer.grid.is_affine).to(layer.storage)
             yield Solved(
                 number, index, layer.quantized(codes, scales, zero_points, dequantized, chosen=point.settled())
             )

@@ -121,7 +121,7 @@ def quantize_scaled(
     )
     if objective is not None and passes:
         codes = refined_layer(scaled, codes, scales, zero_points, objective, grid, passes=passes)
-    dequantized = dequantize_groups(codes, scales, zero_points)
+    dequantized = dequantize_groups(codes, scales, zero_points, grid.is_affine)
     if row_scale is not None:
         dequantized = dequantized * row_scale.unsqueeze(-1)
     return codes, scales, zero_points, dequantized / channel_scale

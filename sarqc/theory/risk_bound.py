@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sarqc.errors import Refused
-from sarqc.quantization.grid import Grid, dequantize_groups
+from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.objective import recon_loss
 from sarqc.quantization.quantized_layer import QuantizedLayer
@@ -182,11 +182,9 @@ def squared_distances(weight: Tensor, layer: QuantizedLayer, grid: Grid) -> Tens
     weight (O, I): what ``layer`` was made from. Levels are rounded to its dtype, as they would be stored.
     """
     working = torch.promote_types(weight.dtype, torch.float32)
-    scales, zero_points = layer.scales.to(working), layer.zero_points.to(working)  # (O, G)
     levels = []
     for code in range(grid.lowest, grid.highest + 1):
-        codes = torch.full_like(weight, code, dtype=working)  # (O, I)
-        level = dequantize_groups(codes, scales, zero_points)
+        level = layer.levels(torch.full_like(weight, code, dtype=working))  # (O, I)
         if layer.row_scale is not None:
             level = level * layer.row_scale.to(working).unsqueeze(-1)
         if layer.channel_scale is not None:

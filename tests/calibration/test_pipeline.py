@@ -11,6 +11,7 @@ import torch
 
 from sarqc.calibration.corpora import draw_sequences
 from sarqc.calibration.job import CalibrationJob, Curves, SolvedLayer
+from sarqc.calibration.kept_layers import KeptLayers
 from sarqc.calibration.pictures import CURVE_ARRAYS
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.keys import layer_keys
@@ -168,6 +169,23 @@ def test_an_identical_request_solves_nothing(random_llama: Path, tmp_path: Path)
     second, solved = run(random_llama, tmp_path)
     assert all(layer.from_cache for layer in solved)
     assert all(torch.equal(a, b) for a, b in zip(weights(first).values(), weights(second).values(), strict=True))
+
+
+def test_biases_are_kept(random_llama: Path, tmp_path: Path) -> None:
+    """Of the affine grid: what is read again makes the model's weight from codes, scales and biases."""
+    loaded = fresh(random_llama)
+    grids = {layer.name: Grid(3, 16, "affine") for layer in loaded.checkpoint.layers}
+    plan = replace(a_plan(loaded, "gptq"), grids=grids)
+    store, keys = ArtefactStore(tmp_path), layer_keys(loaded, plan)
+    solved = [step for step in calibrate(loaded, plan, store, keys) if isinstance(step, SolvedLayer)]
+    kept = KeptLayers(store, keys, loaded.checkpoint.layers)
+    for layer in solved:
+        again, before = kept[layer.info.name], layer.quantized
+        assert again.biases is not None
+        assert before.biases is not None
+        assert torch.equal(again.biases, before.biases)
+        assert torch.equal(again.stored(), before.dequantized)
+        assert torch.equal(again.stored(), loaded.weight(layer.info.name))
 
 
 def test_a_damaged_file_is_made_again(random_llama: Path, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ TUNED = [name for name in ALONE if "lam" in METHODS[name].tunes]
 GRIDS = [
     Grid(bits, group_size, kind)
     for bits in (2, 3, 4)
-    for kind in ("symmetric", "full_range", "asymmetric")
+    for kind in ("symmetric", "full_range", "asymmetric", "affine")
     for group_size in (16, None)
 ]
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -94,12 +94,14 @@ def calibration_inputs() -> torch.Tensor:
 
 
 def spelt_out(layer: QuantizedLayer, dtype: torch.dtype) -> torch.Tensor:
-    """(codes - zero_points)·scales/channel_scale in the working precision, then cast: all in the reader's own words."""
+    """((codes - zero_points)·scales + biases)/channel_scale in working precision, then cast: in the reader's words."""
     work = torch.float64 if dtype == torch.float64 else torch.float32
     size = layer.codes.shape[1] // layer.scales.shape[1]
     scales = layer.scales.to(work).repeat_interleave(size, dim=1)
     zeros = layer.zero_points.to(work).repeat_interleave(size, dim=1)
     value = (layer.codes.to(work) - zeros) * scales
+    if layer.biases is not None:
+        value = value + layer.biases.to(work).repeat_interleave(size, dim=1)
     if layer.channel_scale is not None:
         value = value / layer.channel_scale.to(work)
     return value.to(dtype)
@@ -137,6 +139,10 @@ def test_result_is_exactly_what_its_codes_say(name: str, dtype: torch.dtype) -> 
         assert int(layer.zero_points.max()) <= grid.highest
         if grid.kind != "asymmetric":
             assert (layer.zero_points == 0).all()
+        assert (layer.biases is None) == (grid.kind != "affine")
+        if layer.biases is not None:
+            assert tuple(layer.biases.shape) == (ROWS, groups)
+            assert layer.biases.dtype == dtype
         assert (layer.scales > 0).all()
         assert torch.equal(layer.scales.to(dtype).to(layer.scales.dtype), layer.scales)
         assert layer.dequantized.dtype == dtype
@@ -249,7 +255,7 @@ def test_units_do_not_matter(name: str) -> None:
 
 
 @pytest.mark.parametrize("bits", [5, 8])
-@pytest.mark.parametrize("kind", ["symmetric", "full_range", "asymmetric"])
+@pytest.mark.parametrize("kind", ["symmetric", "full_range", "asymmetric", "affine"])
 @pytest.mark.parametrize("name", METHODS)
 def test_more_bits(name: str, kind: str, bits: int) -> None:
     """Up to 8 bits the codes still fit their integer type and say exactly what the weights are."""
@@ -285,7 +291,7 @@ def test_group_size_must_divide(name: str) -> None:
     assert "16" in refused.value.remedy
 
 
-@pytest.mark.parametrize("kind", ["symmetric", "full_range", "asymmetric"])
+@pytest.mark.parametrize("kind", ["symmetric", "full_range", "asymmetric", "affine"])
 @pytest.mark.parametrize("name", TUNED)
 def test_a_batch_is_its_loop(name: str, kind: str) -> None:
     weight, statistics, held_out, _ = layer_of(torch.float64)

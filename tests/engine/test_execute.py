@@ -344,6 +344,25 @@ def test_a_foldable_run_is_a_checkpoint_that_anyone_can_load(
     assert not torch.equal(norm, original)
 
 
+def test_the_affine_grid_is_kept_between_attempts_and_exported_as_plain_weights(
+    document: dict, fresh_settings: Settings, tmp_path: Path
+) -> None:
+    changes = {"grid": "affine", "range": "search", "order": "activation", "refine": 1, "sweep": []}
+    recipe = Recipe.parse({**document, **changes})
+    assert plan(recipe, fresh_settings).bits_per_weight == 3 + (16 + 16) / 16
+    events = list(execute(recipe, fresh_settings))
+    exporting = list(execute(recipe, fresh_settings, checkpoint_dir=tmp_path / "model"))
+    assert of_type(exporting, Started)[0].finished_layers == 21
+    assert exporting[-1].summary == events[-1].summary
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.float64)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    ids = tokenizer(Path(str(document["test"])).read_text(encoding="utf-8"))["input_ids"][:1000]
+    windows = torch.tensor(ids[: 15 * 64]).reshape(15, 1, 64)
+    with torch.no_grad():
+        losses = [float(model(window, labels=window).loss) for window in windows]
+    assert np.exp(np.mean(losses)) == pytest.approx(events[-1].summary["perplexity"], rel=1e-4)
+
+
 def test_a_fallback_is_an_event_and_a_flag(
     document: dict, fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

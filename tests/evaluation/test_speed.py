@@ -63,7 +63,7 @@ def by_hand(layer: QuantizedLayer, inputs: torch.Tensor, group_size: int, bias: 
     return torch.stack(rows, dim=1)
 
 
-@pytest.mark.parametrize("kind", ["symmetric", "full_range", "asymmetric"])
+@pytest.mark.parametrize("kind", ["symmetric", "full_range", "asymmetric", "affine"])
 @pytest.mark.parametrize(("group_size", "name"), [(32, "rtn"), (128, "gptq"), (None, "rtn"), (64, "awq")])
 def test_the_kernel_computes_our_weights(kind: str, group_size: int | None, name: str) -> None:
     grid = Grid(4, group_size, kind)

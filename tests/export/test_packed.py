@@ -194,9 +194,10 @@ def test_codes_that_are_not_the_weight_are_refused(random_llama: Path, tmp_path:
     loaded, layers, grids = quantized(random_llama, Grid(3, 16, "symmetric"), "awq")  # scales stay in each linear
     with pytest.raises(Refused, match="codes and scales alone"):
         save_packed(loaded, layers, grids, tmp_path / "model")
-    loaded, layers, grids = quantized(random_llama, Grid(3, 16, "asymmetric"), "rtn")
-    with pytest.raises(Refused, match="zero points"):
-        save_packed(loaded, layers, grids, tmp_path / "model")
+    for kind, words in (("asymmetric", "zero points"), ("affine", "biases")):
+        loaded, layers, grids = quantized(random_llama, Grid(3, 16, kind), "rtn")
+        with pytest.raises(Refused, match=words):
+            save_packed(loaded, layers, grids, tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -236,6 +237,7 @@ def recipe(random_llama: Path, text_file: Path) -> Callable[..., Recipe]:
     ("changes", "words"),
     [
         ({"grid": "asymmetric"}, "zero points"),
+        ({"grid": "affine"}, "biases"),
         ({"method": "awq"}, "per_linear"),
         ({"method": "sarqc-gs", "lambda": "auto"}, "per_linear"),
     ],

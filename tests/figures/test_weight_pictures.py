@@ -141,6 +141,19 @@ def test_levels_and_codes_give_the_quantized_weights(name, index):
         assert 0 <= int(group.codes[m].min()) <= int(group.codes[m].max()) < 4
 
 
+@pytest.mark.parametrize("name", ["gptq", "awq"])
+def test_levels_of_the_affine_grid_need_not_hold_zero(name):
+    weight, statistics = material(0)
+    weight = torch.from_numpy(np.abs(weight) + 0.02)
+    grid = Grid(2, 32, "affine")
+    layer = quantize_layer(weight, statistics, grid, method(name))
+    group = inspect_group(weight, [layer], grid)
+    assert (group.zero < 0).all()
+    place = (group.row, slice(group.first, group.first + 32))
+    taken = (group.codes[0].double() - group.zero[0].double()) * group.step[0].double()
+    assert np.allclose(taken, layer.dequantized[place], rtol=1e-5, atol=1e-9)
+
+
 def test_of_a_large_group_the_first_channels_are_shown_and_scaled_rows_have_their_own_levels():
     rng = np.random.default_rng(5)
     weight = torch.from_numpy(rng.normal(size=(3, 200)))

@@ -13,6 +13,7 @@ from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import ColumnSolver, method
 from sarqc.quantization.solve import quantize_layer
 from tests import oracles
+from tests.quantizing import zeros_of
 
 ROWS, COLUMNS, TOKENS = 8, 128, 320
 X = oracles.correlated_inputs(21, TOKENS, COLUMNS)
@@ -21,7 +22,7 @@ W = oracles.uneven_weight(23, ROWS, COLUMNS)
 GRAM = oracles.gram_by_token(X)
 ABS_MEAN = np.abs(X).mean(axis=0)
 STATISTICS = LayerStatistics.from_inputs(torch.from_numpy(X))
-KINDS = ("symmetric", "full_range", "asymmetric")
+KINDS = ("symmetric", "full_range", "asymmetric", "affine")
 
 
 def solver(lam: float, gamma: float | None) -> ColumnSolver:
@@ -53,7 +54,7 @@ def test_codes_and_losses_equal_the_oracle(bits: int, kind: str, group_size: int
         # Only in full_range is the end of the range itself a tie.
         oracles.assert_same_codes(layer.codes.numpy(), expected, share=0.5 if kind == "full_range" else 1.0)
         free = expected.margin > 1e-7
-        assert np.array_equal(layer.zero_points.numpy()[free], expected.zero_points[free])
+        assert np.array_equal(zeros_of(layer).numpy()[free], expected.zero_points[free])
         assert np.allclose(layer.scales.numpy()[free], expected.scales[free], rtol=1e-8, atol=0)
         assert np.allclose(layer.dequantized.numpy()[free], expected.dequantized[free], rtol=1e-8, atol=1e-15)
         assert layer.channel_scale is None

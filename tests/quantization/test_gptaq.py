@@ -17,6 +17,7 @@ from sarqc.quantization.methods import METHODS, ColumnSolver, method
 from sarqc.quantization.solve import quantize_layer, sweep_layer
 from tests import oracles
 from tests.quantization.test_solve import Case, assert_sound, cases
+from tests.quantizing import zeros_of
 
 ROWS, COLUMNS, TOKENS = 6, 96, 240
 X = oracles.correlated_inputs(51, TOKENS, COLUMNS)
@@ -24,7 +25,7 @@ X_FLOAT = X + 0.2 * oracles.correlated_inputs(52, TOKENS, COLUMNS) + 0.1 * X[:, 
 W = oracles.uneven_weight(53, ROWS, COLUMNS)
 GRAM, CROSS = oracles.gram_by_token(X), oracles.cross_by_token(X_FLOAT, X)
 STATISTICS = LayerStatistics.from_inputs(torch.from_numpy(X), torch.from_numpy(X_FLOAT))
-KINDS = ("symmetric", "full_range", "asymmetric")
+KINDS = ("symmetric", "full_range", "asymmetric", "affine")
 SHIFTED = [name for name, entry in METHODS.items() if "cross" in entry.make.needs]
 PUBLISHED = ColumnSolver(shift="published")
 FULL = ColumnSolver(shift="full", shift_strength=1.0)
@@ -66,7 +67,7 @@ def test_codes_equal_the_published_loop(bits: int, kind: str, group_size: int | 
         layer = quantize_layer(torch.from_numpy(W), STATISTICS, Grid(bits, group_size, kind), method_)
         oracles.assert_same_codes(layer.codes.numpy(), expected, share=0.3 if kind == "full_range" else 1.0)
         free = expected.margin > 1e-7
-        assert np.array_equal(layer.zero_points.numpy()[free], expected.zero_points[free])
+        assert np.array_equal(zeros_of(layer).numpy()[free], expected.zero_points[free])
         assert np.allclose(layer.scales.numpy()[free], expected.scales[free], rtol=1e-8, atol=0)
         assert np.allclose(layer.dequantized.numpy()[free], expected.dequantized[free], rtol=1e-8, atol=1e-15)
         delta = layer.dequantized.numpy() - W  # losses stay those of Ŵ - W on the layer's own inputs

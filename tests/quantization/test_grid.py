@@ -1,4 +1,4 @@
-"""The three integer grids, through plain rounding: levels worked by hand, the oracle, brute force over all codes."""
+"""The integer grids, through plain rounding: levels worked by hand, the oracle, brute force over all codes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from sarqc.quantization.methods import method
 from sarqc.quantization.quantized_layer import QuantizedLayer
 from sarqc.quantization.solve import quantize_layer
 from tests import oracles
+from tests.quantizing import zeros_of
 
-KINDS = ("symmetric", "full_range", "asymmetric")
+KINDS = ("symmetric", "full_range", "asymmetric", "affine")
 
 
 def rounded(weight: torch.Tensor, grid: Grid) -> QuantizedLayer:
@@ -28,8 +29,9 @@ def test_code_bounds(bits: int) -> None:
     for kind in ("symmetric", "full_range"):
         grid = Grid(bits, None, kind)
         assert (grid.lowest, grid.highest) == (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    grid = Grid(bits, None, "asymmetric")
-    assert (grid.lowest, grid.highest) == (0, 2**bits - 1)
+    for kind in ("asymmetric", "affine"):
+        grid = Grid(bits, None, kind)
+        assert (grid.lowest, grid.highest) == (0, 2**bits - 1)
 
 
 def test_grid_is_frozen_and_comparable() -> None:
@@ -52,6 +54,12 @@ def test_levels_by_hand() -> None:
     assert layer.scales.tolist() == [[pytest.approx(2.05 / 3)]]
     assert layer.zero_points.tolist() == [[1]]
     assert layer.codes.tolist() == [[3, 0, 1, 1]]
+    layer = rounded(weight, Grid(2, None, "affine"))  # from -0.65 in steps of 0.683
+    assert layer.scales.tolist() == [[pytest.approx(2.05 / 3)]]
+    assert layer.biases is not None
+    assert layer.biases.tolist() == [[-0.65]]
+    assert layer.codes.tolist() == [[3, 0, 1, 1]]
+    assert layer.dequantized.tolist() == [[pytest.approx(level) for level in (1.4, -0.65, 0.1 / 3, 0.1 / 3)]]
 
 
 def test_ties_go_to_the_even_code() -> None:
@@ -73,7 +81,7 @@ def test_rounding_equals_the_oracle(bits: int, kind: str, group_size: int | None
     expected = oracles.round_to_nearest(weight, bits, group_size, kind)
     layer = rounded(torch.from_numpy(weight), Grid(bits, group_size, kind))
     assert np.array_equal(layer.codes.numpy(), expected.codes)
-    assert np.array_equal(layer.zero_points.numpy(), expected.zero_points)
+    assert np.array_equal(zeros_of(layer).numpy(), expected.zero_points)
     assert np.allclose(layer.scales.numpy(), expected.scales, rtol=1e-15, atol=0)
     assert np.allclose(layer.dequantized.numpy(), expected.dequantized, rtol=1e-14, atol=0)
 
@@ -100,9 +108,10 @@ def test_scales_are_stored_before_codes_are_chosen(dtype: torch.dtype, kind: str
     for row in range(8):
         for column in range(64):
             scale = float(scales[row, column // size])
-            zero = int(layer.zero_points[row, column // size])
-            errors = np.abs((codes - zero) * scale - exact[row, column])
-            taken = abs((int(layer.codes[row, column]) - zero) * scale - exact[row, column])
+            zero = float(zeros_of(layer)[row, column // size])
+            levels = np.array([oracles.level_of(code, scale, zero, kind) for code in codes])
+            errors = np.abs(levels - exact[row, column])
+            taken = errors[int(layer.codes[row, column]) - grid.lowest]
             assert taken <= errors.min() + 1e-6 * scale
 
 
@@ -120,6 +129,22 @@ def test_asymmetric_range_contains_zero_and_zero_is_a_level(kind: str) -> None:
         assert layer.zero_points.flatten().tolist() == [0, 3, 0, 3]
         assert torch.allclose(layer.scales.flatten(), torch.tensor([0.7, 0.7, 0.25, 0.25]).double() / 3)
         assert torch.allclose(layer.dequantized[2:], weight[2:])
+
+
+def test_the_affine_range_is_that_of_the_weights() -> None:
+    """Groups of one sign only, a constant group, and a bias that is exact in the stored dtype."""
+    weight = torch.tensor([[0.5, 0.6, 0.7, 0.8], [-0.5, -0.6, -0.7, -0.8], [0.25] * 4], dtype=torch.float64)
+    layer = rounded(weight, Grid(2, None, "affine"))
+    assert (layer.zero_points == 0).all()
+    assert layer.biases is not None
+    assert layer.biases.flatten().tolist() == [0.5, -0.8, 0.25]
+    assert torch.allclose(layer.scales.flatten(), torch.tensor([0.1, 0.1, 1.0]).double())
+    assert layer.codes.tolist() == [[0, 1, 2, 3], [3, 2, 1, 0], [0, 0, 0, 0]]
+    assert torch.allclose(layer.dequantized, weight)
+    half = rounded(weight.half(), Grid(2, None, "affine"))
+    assert half.biases is not None
+    assert half.biases.dtype == torch.float16
+    assert torch.equal(half.biases.flatten(), weight.amin(dim=1).half())
 
 
 @pytest.mark.parametrize("kind", KINDS)

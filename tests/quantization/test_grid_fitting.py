@@ -18,6 +18,7 @@ from sarqc.quantization.quantized_layer import QuantizedLayer
 from sarqc.quantization.refinement import refined_codes
 from sarqc.quantization.solve import quantize_layer, sweep_layer
 from tests import oracles, oracles_fitting
+from tests.quantizing import zeros_of
 
 ROWS, COLUMNS, TOKENS, GROUP = 5, 48, 200, 16
 X = oracles.correlated_inputs(31, TOKENS, COLUMNS)
@@ -26,7 +27,7 @@ W = oracles.uneven_weight(33, ROWS, COLUMNS)
 GRAM = oracles.gram_by_token(X)
 ABS_MEAN = np.abs(X).mean(axis=0)
 STATISTICS = LayerStatistics.from_inputs(torch.from_numpy(X), torch.from_numpy(X_FLOAT))
-KINDS: tuple[Kind, ...] = ("symmetric", "full_range", "asymmetric")
+KINDS: tuple[Kind, ...] = ("symmetric", "full_range", "asymmetric", "affine")
 FREE = 1e-7  # margin of the rows that are compared
 
 
@@ -48,7 +49,9 @@ def assert_same(layer: QuantizedLayer, codes: Any, margin: oracles.Array, least:
 @pytest.mark.parametrize("gamma", [None, 0.5])
 @pytest.mark.parametrize("order", ["natural", "activation"])
 @pytest.mark.parametrize("source", ["minmax", "search"])
-@pytest.mark.parametrize(("bits", "kind"), [(2, "asymmetric"), (3, "asymmetric"), (2, "symmetric"), (3, "symmetric")])
+@pytest.mark.parametrize(
+    ("bits", "kind"), [(2, "asymmetric"), (3, "asymmetric"), (2, "symmetric"), (3, "symmetric"), (2, "affine")]
+)
 def test_column_solver_equals_least_squares(bits: int, kind: Kind, source: Any, order: Any, gamma: Any) -> None:
     point = ColumnSolver(
         lam=0.1, gamma=gamma, saliency="identity" if gamma is None else "saliency", range=source, order=order
@@ -59,7 +62,7 @@ def test_column_solver_equals_least_squares(bits: int, kind: Kind, source: Any, 
     assert_same(layer, expected.codes, expected.margin)
     free = expected.margin > FREE
     assert np.allclose(layer.scales.numpy()[free], expected.scales[free], rtol=1e-8, atol=0)
-    assert np.array_equal(layer.zero_points.numpy()[free], expected.zero_points[free])
+    assert np.array_equal(zeros_of(layer).numpy()[free], expected.zero_points[free])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -72,7 +75,7 @@ def test_a_searched_range_is_the_best_of_those_tried(kind: Kind) -> None:
             # At the end of full_range's own range lies a tie, whichever range that is.
             if margin > FREE or kind == "full_range":
                 assert layer.scales[row, group].item() == pytest.approx(scale, rel=1e-8)
-                assert layer.zero_points[row, group] == zero
+                assert zeros_of(layer)[row, group] == zero
 
 
 def test_ranges_shrink_to_two_fifths_and_equals_keep_the_widest() -> None:
@@ -87,12 +90,12 @@ def test_ranges_shrink_to_two_fifths_and_equals_keep_the_widest() -> None:
 
 
 @pytest.mark.parametrize("order", ["natural", "activation"])
-@pytest.mark.parametrize(("bits", "kind"), [(2, "asymmetric"), (3, "symmetric")])
+@pytest.mark.parametrize(("bits", "kind"), [(2, "asymmetric"), (3, "symmetric"), (2, "affine")])
 def test_refinement_tries_as_if_every_level_were_tried(bits: int, kind: Kind, order: Any) -> None:
     point = ColumnSolver(lam=0.1, gamma=0.3, saliency="saliency", order=order)
     plain, refined = solved(point, bits, kind), solved(point.with_(refine=2), bits, kind)
     codes, margin = oracles_fitting.coordinate_descent(
-        W, objective_of(point), plain.codes.numpy().astype(np.int64), plain.scales.numpy(), plain.zero_points.numpy(),
+        W, objective_of(point), plain.codes.numpy().astype(np.int64), plain.scales.numpy(), zeros_of(plain).numpy(),
         bits, kind, passes=2, order=order,
     )  # fmt: skip
     assert not np.array_equal(codes, plain.codes.numpy())
@@ -110,7 +113,7 @@ def test_with_a_shift_codes_are_refined_towards_the_shifted_weight(name: str, or
     g = objective_of(point)
     target = oracles.shifted_target(W, g, cross, point.shift_strength)
     codes, margin = oracles_fitting.coordinate_descent(
-        target, g, plain.codes.numpy().astype(np.int64), plain.scales.numpy(), plain.zero_points.numpy(), 2,
+        target, g, plain.codes.numpy().astype(np.int64), plain.scales.numpy(), zeros_of(plain).numpy(), 2,
         "asymmetric", passes=1, order=order,
     )  # fmt: skip
     assert_same(refined, codes, margin)
@@ -154,10 +157,10 @@ def test_a_scale_search_fits_the_grid_of_its_winner(name: str) -> None:
             expected, zero, margin = oracles_fitting.searched_parameters(scaled[row, part], h[part], 3, "asymmetric")
             if margin > FREE:
                 assert clipped.scales[row, group].item() == pytest.approx(expected, rel=1e-8)
-                assert clipped.zero_points[row, group] == zero
+                assert zeros_of(clipped)[row, group] == zero
     codes, margins = oracles_fitting.coordinate_descent(
         scaled, objective / np.outer(scale.numpy(), scale.numpy()), clipped.codes.numpy().astype(np.int64),
-        clipped.scales.numpy(), clipped.zero_points.numpy(), 3, "asymmetric", passes=2,
+        clipped.scales.numpy(), zeros_of(clipped).numpy(), 3, "asymmetric", passes=2,
     )  # fmt: skip
     assert_same(refined, codes, margins)
 
@@ -189,10 +192,16 @@ def test_refinement_never_raises_the_objective(
     zero_points = torch.zeros_like(scales)
     if kind == "asymmetric":
         zero_points = torch.randint(0, grid.highest + 1, (1, rows, groups)).double()
+    elif kind == "affine":
+        zero_points = torch.randn(1, rows, groups, dtype=torch.float64)
     order = gram.diagonal().argsort(descending=True, stable=True)[None]
 
     def losses(codes: torch.Tensor) -> torch.Tensor:
-        levels = ((codes.unflatten(-1, (groups, size)) - zero_points[..., None]) * scales[..., None]).flatten(-2)
+        by_group = codes.unflatten(-1, (groups, size))
+        levels = (by_group - zero_points[..., None]) * scales[..., None]
+        if kind == "affine":
+            levels = by_group * scales[..., None] + zero_points[..., None]
+        levels = levels.flatten(-2)
         delta = (levels - target)[0]
         return torch.stack([row @ gram @ row for row in delta])
 

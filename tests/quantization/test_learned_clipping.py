@@ -22,7 +22,7 @@ from sarqc.quantization.solving import BlockRun, Context, Epoch, LayerJob
 from tests import oracles, oracles_clipping
 from tests.quantizing import quantize_block
 
-KINDS = ["symmetric", "full_range", "asymmetric"]
+KINDS = ["symmetric", "full_range", "asymmetric", "affine"]
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 HIDDEN, WIDE, TOKENS = 32, 48, 10
 
@@ -90,12 +90,15 @@ class Block:
 
 
 def spelt_out(layer: QuantizedLayer, dtype: torch.dtype) -> Tensor:
-    """(codes - zero_points) · scales in working precision, then stored."""
+    """(codes - zero_points) · scales, or codes · scales + biases, in working precision, then stored."""
     work = work_of(dtype)
     size = layer.codes.shape[1] // layer.scales.shape[1]
     scales = layer.scales.to(work).repeat_interleave(size, dim=1)
     zeros = layer.zero_points.to(work).repeat_interleave(size, dim=1)
-    return ((layer.codes.to(work) - zeros) * scales).to(dtype)
+    levels = (layer.codes.to(work) - zeros) * scales
+    if layer.biases is not None:
+        levels = layer.codes.to(work) * scales + layer.biases.to(work).repeat_interleave(size, dim=1)
+    return levels.to(dtype)
 
 
 def uneven_linear(grid: Grid, dtype: torch.dtype, saliency: str = "saliency") -> ClippedLinear:

@@ -130,7 +130,7 @@ def test_the_nearest_levels_are_alone_in_their_ball(name: str) -> None:
     assert math.isnan(float(ours.gap))
 
 
-@pytest.mark.parametrize("kind", ["symmetric", "full_range", "asymmetric"])
+@pytest.mark.parametrize("kind", ["symmetric", "full_range", "asymmetric", "affine"])
 @pytest.mark.parametrize("name", ["rtn", "sarqc-gs", "sarqc-gbs"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_the_levels_counted_are_the_levels_stored(kind: str, name: str, dtype: torch.dtype) -> None:
@@ -153,7 +153,7 @@ def test_levels_of_scales_that_neighbours_take_up() -> None:
     assert torch.equal(taken, (layer.dequantized - W).square())
 
 
-@pytest.mark.parametrize("kind", ["symmetric", "full_range", "asymmetric"])
+@pytest.mark.parametrize("kind", ["symmetric", "full_range", "asymmetric", "affine"])
 @pytest.mark.parametrize("name", ["awq", "gptq"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_code_matrices_of_a_tiny_layer_counted_one_by_one(kind: str, name: str, dtype: torch.dtype) -> None:
@@ -164,10 +164,11 @@ def test_code_matrices_of_a_tiny_layer_counted_one_by_one(kind: str, name: str, 
     layer = quantize_layer(weight, statistics, grid, method(name))
     ours = layer_risk(weight, layer, grid, statistics, max_token_norm=1.01 * float(x.double().norm(dim=-1).max()))
     scales, zeros = (part.double().numpy().repeat(3, axis=1) for part in (layer.scales, layer.zero_points))
+    biases = 0.0 if layer.biases is None else layer.biases.double().numpy().repeat(3, axis=1)
     channel = np.ones(6) if layer.channel_scale is None else layer.channel_scale.double().numpy()
     count, low = 0, grid.lowest
     for codes in itertools.product(range(low, low + 4), repeat=6):
-        levels = torch.from_numpy((np.array([codes]) - zeros) * scales / channel).to(dtype).double()
+        levels = torch.from_numpy(((np.array([codes]) - zeros) * scales + biases) / channel).to(dtype).double()
         count += float((levels - weight.double()).square().sum()) <= float(ours.radius) ** 2 * (1 + 1e-6)
     assert count >= 1
     assert math.log(count) - 1e-6 <= float(ours.log_ball) <= 12 * math.log(2) + 1e-9

@@ -152,7 +152,7 @@ export interface Recipe {
   model: string;
   revision: string | null;
   bits: number;
-  grid: "symmetric" | "full_range" | "asymmetric";
+  grid: "symmetric" | "full_range" | "asymmetric" | "affine";
   group_size: number | string;
   indivisible: "refuse" | "per_channel";
   method: string;
