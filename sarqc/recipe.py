@@ -25,7 +25,7 @@ from pydantic.fields import FieldInfo
 
 from sarqc.errors import Refused
 from sarqc.files.yaml_document import read_yaml
-from sarqc.quantization.methods import METHODS, MOST_PASSES, Method, Order, Range, method
+from sarqc.quantization.methods import METHODS, MOST_PASSES, Method, Order, Range, Starved, method
 
 
 def _group_size(value: Any) -> Any:
@@ -202,6 +202,15 @@ class Recipe(BaseModel):
             "method", "Refinement",
             "Passes of coordinate descent over the codes, each weight in turn to its best level; 0: none.",
             unit="passes", advanced=True,
+        ),
+    )  # fmt: skip
+    starved: Starved = Field(
+        "plain",
+        **_describe(
+            "method", "Starved experts",
+            "Column solvers take the same λ for every linear, or for those of experts (damped) λ (1 + width / tokens), "
+            "more the fewer tokens the router sent there.",
+            advanced=True,
         ),
     )  # fmt: skip
     calibration: _Name = Field(

@@ -97,12 +97,13 @@ def _by_layer(
                 )
                 for path in together
             ]
+            candidates = [method_for(layers[together[0]], point) for point in job.candidates]
             chosen = select_layers(
-                selecting, grid, job.candidates, channel_fraction=job.channel_fraction, budget_bytes=budget_bytes
+                selecting, grid, candidates, channel_fraction=job.channel_fraction, budget_bytes=budget_bytes
             )
             found = iter(chosen)
         else:
-            points = job.method.points(lams)
+            points = method_for(layers[together[0]], job.method).points(lams)
             solving = [
                 LayerJob(_checked(path, job, layers, weights, data, name=layers[path].name), points)
                 for path in together
@@ -118,6 +119,11 @@ def _by_layer(
             curve = curve_of(lams, solved, weights[path], data.statistics(path), data.held_out_of(path), grid)
             seconds, started = time.perf_counter() - started, time.perf_counter()
             yield SolvedLayer(layers[path], solved[job.own_point()], curve, seconds, from_cache=False)
+
+
+def method_for(layer: LayerInfo, method: Method) -> Method:
+    """The method as it is for this linear: only those of experts can be starved of tokens."""
+    return method.for_all_tokens() if layer.expert is None else method
 
 
 def batches(layers: dict[str, LayerInfo], storages: Mapping[str, torch.dtype]) -> list[list[str]]:

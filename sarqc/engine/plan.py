@@ -225,7 +225,7 @@ def _shown(
         test_tokens=work.test_tokens or None,
         minutes=costs.minutes(work),
         formats=who_can_load(recipe, checkpoint.family),
-        warnings=(*_warnings(recipe, per_channel, streamed), *_disk(disk, settings)),
+        warnings=(*_warnings(recipe, checkpoint, per_channel, streamed), *_disk(disk, settings)),
     )
 
 
@@ -269,8 +269,10 @@ def _disk(needed: int, settings: Settings) -> Iterator[str]:
     yield f"the run writes about {gib(needed)} and {gib(free)} are free: it fits if its layers are here from before"
 
 
-def _warnings(recipe: Recipe, per_channel: tuple[str, ...], streamed: bool) -> list[str]:
+def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ...], streamed: bool) -> list[str]:
     warnings = recipe.ignored()
+    if "starved" in recipe.to_method().fitting() and all(layer.expert is None for layer in checkpoint.layers):
+        warnings.append(f"starved = {recipe.starved} has no effect on {checkpoint.name}, which has no experts")
     if per_channel:
         warnings.append(f"{len(per_channel)} layers are quantized per channel: the group size does not divide them")
     if recipe.inputs_from == "float":

@@ -17,7 +17,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from torch import Tensor
 
-from sarqc.calibration.block import solve_curve
+from sarqc.calibration.block import method_for, solve_curve
 from sarqc.calibration.capture import collect
 from sarqc.calibration.corpora import Sequences, Text, draw_sequences, text_of
 from sarqc.calibration.job import SolvedLayer, calibration_job
@@ -47,7 +47,7 @@ from sarqc.models.loading import LoadedModel, choose_device, load
 from sarqc.models.walk import BlockWalk
 from sarqc.quantization.grid import Grid, Kind
 from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import FITTING, METHODS, MOST_PASSES, Method, Order, Range, method
+from sarqc.quantization.methods import FITTING, METHODS, MOST_PASSES, Method, Order, Range, Starved, method
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.quantization.solve import sweep_layer
 from sarqc.recipe import Recipe
@@ -71,9 +71,10 @@ class SurveyLine(BaseModel):
     range: Range = "minmax"
     order: Order = "natural"
     refine: int = Field(0, ge=0, le=MOST_PASSES)
+    starved: Starved = "plain"
 
     def fitting(self) -> dict[str, str | int]:
-        """Of ``range``, ``order`` and ``refine`` what is not plain."""
+        """Of ``range``, ``order``, ``refine`` and ``starved`` what is not plain."""
         plain = {name: type(self).model_fields[name].default for name in FITTING}
         return {name: getattr(self, name) for name in FITTING if getattr(self, name) != plain[name]}
 
@@ -346,13 +347,11 @@ def _from_statistics(
         for layer in loaded.checkpoint.layers
     }
     methods = [line.to_method(gamma) for gamma in line.gammas]
-    solved = [
-        [
-            solve_curve(weight, statistics.own[name], shared.unseen[name], grid, chosen, line.points(), budget)
-            for chosen in methods
-        ]
-        for name, weight in weights.items()
-    ]
+    solved = []
+    for layer in loaded.checkpoint.layers:
+        weight, own, unseen = weights[layer.name], statistics.own[layer.name], shared.unseen[layer.name]
+        points = (method_for(layer, chosen) for chosen in methods)
+        solved.append([solve_curve(weight, own, unseen, grid, one, line.points(), budget) for one in points])
     result.curves.append([[curve for _, curve in by_gamma] for by_gamma in solved])
     if line.sizes:
         result.by_size.append(_errors_by_size(shared, statistics, line, grid, weights))
@@ -370,13 +369,13 @@ def _errors_by_size(
     sweeps = [
         [
             sweep_layer(
-                weight, of_size[name], grid, line.to_method(), lams=line.points(), gammas=line.gammas,
-                held_out=shared.unseen[name], budget_bytes=budget,
+                weights[layer.name], of_size[layer.name], grid, method_for(layer, line.to_method()),
+                lams=line.points(), gammas=line.gammas, held_out=shared.unseen[layer.name], budget_bytes=budget,
             )
             for size, of_size in statistics.by_size
             if size in line.sizes
         ]
-        for name, weight in weights.items()
+        for layer in shared.bench.loaded.checkpoint.layers
     ]  # fmt: skip
     return {
         f"{name}_by_size": np.array([[getattr(sweep, f"relative_{name}").numpy() for sweep in row] for row in sweeps])

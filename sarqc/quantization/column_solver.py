@@ -112,7 +112,7 @@ def _solve_together(points: Sequence[_Point]) -> Iterator[Solved]:
         solved = point.layer.quantized(
             codes[position], scales[position], zero_points[position], dequantized[position],
             drift_scale=problem.drift_scale, diagonal_floor=problem.factor.diagonal_floor,
-            chosen=point.method.settled(),
+            chosen=point.method.settled() | ({} if point.method.starved == "plain" else {"lam_used": problem.lam}),
         )  # fmt: skip
         yield Solved(point.job, point.index, solved)
 
@@ -124,6 +124,7 @@ class _Problem:
     weight: Tensor  # (O, I), W or W*
     order: Tensor  # (I,), which column has which turn
     factor: Factor
+    lam: float  # of G
     importance: Tensor  # (I,), diag G
     drift_scale: Tensor  # (I,), S
     shift: Tensor | None  # (I, I), M of GPTAQ's sequential form
@@ -138,7 +139,8 @@ def _stated(point: _Point) -> _Problem:
         s_squared = None
         if method.saliency == "saliency" and method.gamma is not None:
             s_squared = saliency(layer.abs_mean, layer.weight, method.gamma).square()  # (I,)
-        gram = regularised_gram(layer.gram, s_squared, method.lam)
+        lam = method.lam_for(layer.n_tokens, layer.weight.shape[-1])
+        gram = regularised_gram(layer.gram, s_squared, lam)
         importance = gram.diagonal()
         if method.order == "activation":
             order = importance.argsort(descending=True, stable=True)
@@ -158,7 +160,7 @@ def _stated(point: _Point) -> _Problem:
         if method.shift == "full" and aim is not None:
             weight = aim
     return _Problem(
-        weight, order, factor, importance, drift_weights(layer.gram, s_squared).sqrt(), shift,
+        weight, order, factor, lam, importance, drift_weights(layer.gram, s_squared).sqrt(), shift,
         gram if method.refine else None, (weight if aim is None else aim) if method.refine else None,
     )  # fmt: skip
 

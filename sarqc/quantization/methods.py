@@ -20,9 +20,16 @@ ScaleMode = Literal["per_linear", "foldable"]
 Normalise = Literal["initial", "none"]
 Range = Literal["minmax", "search"]
 Order = Literal["natural", "activation"]
+Starved = Literal["plain", "damped"]
 
-FITTING = ("range", "order", "refine")  # how the grid is fitted to a layer
-FITTING_WORDS = {"range": "searched range", "order": "activation order", "refine": "refined × {}"}  # if not plainly
+# How the solver is fitted to a layer. The first of each is the paper's, which keys, labels and reports leave unsaid.
+FITTING = ("range", "order", "refine", "starved")
+FITTING_WORDS = {
+    "range": "searched range",
+    "order": "activation order",
+    "refine": "refined × {}",
+    "starved": "starved experts damped",
+}
 MOST_PASSES = 30  # of a refinement
 
 
@@ -159,9 +166,13 @@ class Method:
         return {"method": type(self).__name__} | {name: getattr(self, name) for name in self.reported} | self.fitting()
 
     def fitting(self) -> dict[str, Any]:
-        """Those of ``range``, ``order`` and ``refine`` that it has and that are not the plain choice."""
+        """Those of ``FITTING`` that it has and that are not the plain choice."""
         plain = {field.name: field.default for field in fields(self) if field.name in FITTING}
         return {name: getattr(self, name) for name, choice in plain.items() if getattr(self, name) != choice}
+
+    def for_all_tokens(self) -> Self:
+        """The method for a linear that every token reaches, as all do but those of experts."""
+        return self
 
     def why_not_packed(self) -> str | None:
         """Why codes, scales and zero points alone can't carry what it makes; None: they can."""
@@ -215,6 +226,9 @@ class ColumnSolver(Method):
     ``range``: a group's extremes, or the part of them with the smallest Σ_j G_jj (Q(w)_j - w_j)². ``order``: columns as
     they are stored, or by falling G_jj; groups are then static. ``refine``: passes of coordinate descent on
     recon + lam · sar afterwards, with a shift on the distance to W*.
+
+    ``starved="damped"`` takes λ (1 + I/n) for a linear with I input channels that n tokens reached: about λ with many
+    tokens, and as these become few a growing penalty, in the limit that of rounding to nearest.
     """
 
     solver: ClassVar[str] = "sarqc.quantization.column_solver"
@@ -229,12 +243,14 @@ class ColumnSolver(Method):
     range: Range = "minmax"
     order: Order = "natural"
     refine: int = 0
+    starved: Starved = "plain"
     block_size: int = 64  # columns between two trailing updates: speed only, never the result
 
     def __post_init__(self) -> None:
         _check_number("λ", self.lam)
         _check_choice("range", self.range, get_args(Range))
         _check_choice("order", self.order, get_args(Order))
+        _check_choice("starved", self.starved, get_args(Starved))
         _check_passes(self.refine)
         if self.saliency == "saliency":
             _check_number("γ", self.gamma, highest=1.0)
@@ -246,6 +262,18 @@ class ColumnSolver(Method):
     def has_static_groups(self) -> bool:
         """Whether scales come from the original weights: by choice, or because columns are taken out of order."""
         return self.static_groups or self.order != "natural"
+
+    def lam_for(self, n_tokens: int, width: int) -> float:
+        """The λ for a linear with ``width`` input channels that so many tokens reached.
+
+        Without any token the Gram is 0 and no λ means anything: the method's own.
+        """
+        if self.starved == "plain" or n_tokens == 0:
+            return self.lam
+        return self.lam * (1 + width / n_tokens)
+
+    def for_all_tokens(self) -> Self:
+        return replace(self, starved="plain")
 
     @property
     def needs(self) -> frozenset[str]:
@@ -417,7 +445,7 @@ class MethodEntry:
 
 
 _SEARCH = ("mode", "include_identity", "range", "refine")
-_SOLVER = ("static_groups", "range", "order", "refine")
+_SOLVER = ("static_groups", "range", "order", "refine", "starved")
 _LEARNED = ("epochs", "normalise")
 _SEARCHED = Candidates("model", tuple(step / 10 for step in range(1, 11)))
 _SOLVED = Candidates("layer", (0.25, 0.5, 0.75), (0.1, 0.15, 0.35, 0.5))

@@ -185,6 +185,38 @@ def test_a_starved_expert_is_rounded_and_said(
     assert {layer.info.module for layer in solved.values()} >= {"q_proj", "experts.down_proj", "down_proj"}
 
 
+def test_only_experts_are_damped_and_by_their_own_tokens(folders: dict[str, Path]) -> None:
+    """Each of the first block, which no other layer's weights precede, is a plain run's with the λ that it names."""
+    _, damped = solve(folders["mixtral"], None, "rqc-gbs", lam=0.2, starved="damped")
+    _, plain = solve(folders["mixtral"], None, "rqc-gbs", lam=0.2)
+    first = [name for name, layer in damped.items() if layer.info.block == 0]
+    changed = False
+    for name in first:
+        report, ours = damped[name].quantized.report, damped[name].quantized
+        if damped[name].info.expert is None or report.n_tokens == 0:
+            assert torch.equal(ours.dequantized, plain[name].quantized.dequantized)
+        if damped[name].info.expert is None:
+            assert report.chosen == plain[name].quantized.report.chosen
+        elif report.n_tokens:
+            width = ours.codes.shape[1]
+            assert report.chosen["lam_used"] == pytest.approx(0.2 * (1 + width / report.n_tokens))
+            changed |= not torch.equal(ours.codes, plain[name].quantized.codes)
+    assert changed
+    expert = next(name for name in first if damped[name].quantized.report.flags == ("fewer_tokens_than_channels",))
+    _, by_hand = solve(folders["mixtral"], None, "rqc-gbs", lam=damped[expert].quantized.report.chosen["lam_used"])
+    assert torch.equal(by_hand[expert].quantized.dequantized, damped[expert].quantized.dequantized)
+
+
+def test_the_choice_is_in_the_keys_where_it_is_made(folders: dict[str, Path]) -> None:
+    loaded = fresh(folders["mixtral"])
+    plain, said, damped = (
+        layer_keys(loaded, replace(a_plan(loaded), method=method("gptq", **choices)))
+        for choices in ({}, {"starved": "plain"}, {"starved": "damped"})
+    )
+    assert plain == said
+    assert not set(plain.values()) & set(damped.values())
+
+
 def _no_tokens(width: int):
     return LayerStatistics.from_inputs(torch.empty(0, width))
 

@@ -48,7 +48,7 @@ def solved(grid: Grid, name: str, positive: bool = False) -> tuple[nn.Linear, Qu
 
 
 def by_hand(layer: QuantizedLayer, inputs: torch.Tensor, group_size: int, bias: torch.Tensor) -> torch.Tensor:
-    """Row by row and group by group in float64: sum of (code - zero) · scale · x, over the channel scales."""
+    """Row by row and group by group in float64: sum of ((code - zero) · scale + bias) · x, over the channel scales."""
     x = inputs.double()
     if layer.channel_scale is not None:
         x = x / layer.channel_scale.double()
@@ -58,6 +58,8 @@ def by_hand(layer: QuantizedLayer, inputs: torch.Tensor, group_size: int, bias: 
         for group in range(COLUMNS // group_size):
             channels = slice(group * group_size, (group + 1) * group_size)
             levels = (layer.codes[row, channels].double() - layer.zero_points[row, group]) * layer.scales[row, group]
+            if layer.biases is not None:
+                levels = levels + layer.biases[row, group]
             total += x[:, channels] @ levels
         rows.append(total)
     return torch.stack(rows, dim=1)

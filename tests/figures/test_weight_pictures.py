@@ -141,7 +141,7 @@ def test_levels_and_codes_give_the_quantized_weights(name, index):
         assert 0 <= int(group.codes[m].min()) <= int(group.codes[m].max()) < 4
 
 
-@pytest.mark.parametrize("name", ["gptq", "awq"])
+@pytest.mark.parametrize("name", ["rtn", "awq"])
 def test_levels_of_the_affine_grid_need_not_hold_zero(name):
     weight, statistics = material(0)
     weight = torch.from_numpy(np.abs(weight) + 0.02)

@@ -11,7 +11,7 @@ import torch
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import ColumnSolver, method
-from sarqc.quantization.solve import quantize_layer
+from sarqc.quantization.solve import quantize_layer, sweep_layer
 from tests import oracles
 from tests.quantizing import zeros_of
 
@@ -54,7 +54,7 @@ def test_codes_and_losses_equal_the_oracle(bits: int, kind: str, group_size: int
         # Only in full_range is the end of the range itself a tie.
         oracles.assert_same_codes(layer.codes.numpy(), expected, share=0.5 if kind == "full_range" else 1.0)
         free = expected.margin > 1e-7
-        assert np.array_equal(zeros_of(layer).numpy()[free], expected.zero_points[free])
+        assert np.allclose(zeros_of(layer).numpy()[free], expected.zero_points[free], rtol=1e-8, atol=1e-12)
         assert np.allclose(layer.scales.numpy()[free], expected.scales[free], rtol=1e-8, atol=0)
         assert np.allclose(layer.dequantized.numpy()[free], expected.dequantized[free], rtol=1e-8, atol=1e-15)
         assert layer.channel_scale is None
@@ -203,3 +203,37 @@ def test_single_precision_undamped() -> None:
     assert (layer.codes.numpy() == expected.codes).mean() >= 0.995
     theirs = oracles.recon_from_inputs(expected.dequantized - weight.astype(np.float64), x.astype(np.float64))
     assert layer.report.recon_loss == pytest.approx(theirs, rel=0.01)
+
+
+@pytest.mark.parametrize("tokens", [30, 320])
+def test_fewer_tokens_get_a_larger_penalty(tokens: int) -> None:
+    """λ (1 + channels/tokens), said in the report; in a sweep every λ grows alike, and 0 stays 0."""
+    x = X[:tokens]
+    gram, statistics = oracles.gram_by_token(x), LayerStatistics.from_inputs(torch.from_numpy(x))
+    s = oracles.saliency(np.abs(x).mean(axis=0), W, 0.5)
+    weight, grid = torch.from_numpy(W), Grid(3, 32, "asymmetric")
+    damped = method("sarqc-gbs", lam=0.1, gamma=0.5, starved="damped")
+    used = 0.1 + 0.1 * COLUMNS / tokens
+    layer = quantize_layer(weight, statistics, grid, damped)
+    expected = oracles.algorithm_2(W, oracles.regularised_gram(gram, s, used), 3, 32, "asymmetric")
+    oracles.assert_same_codes(layer.codes.numpy(), expected, share=0.8)
+    assert layer.report.chosen["lam"] == 0.1
+    assert layer.report.chosen["lam_used"] == pytest.approx(used)
+    assert layer.report.chosen["starved"] == "damped"
+    plain = quantize_layer(weight, statistics, grid, method("sarqc-gbs", lam=0.1, gamma=0.5))
+    assert not torch.equal(plain.codes, layer.codes)
+    assert not {"lam_used", "starved"} & set(plain.report.chosen)
+    lams = (0.0, 0.1, 1.0)
+    swept = sweep_layer(weight, statistics, grid, damped, lams=lams)
+    for index, lam in enumerate(lams):
+        by_hand = damped.for_all_tokens().with_(lam=lam * (1 + COLUMNS / tokens))
+        alone = quantize_layer(weight, statistics, grid, by_hand)
+        assert swept.recon_loss[0, index] == pytest.approx(alone.report.recon_loss, rel=1e-9)
+
+
+def test_without_tokens_there_is_nothing_to_damp() -> None:
+    nothing = LayerStatistics(torch.zeros(COLUMNS, COLUMNS, dtype=torch.float64), torch.zeros(COLUMNS).double(), 0)
+    grid, weight = Grid(3, 32, "asymmetric"), torch.from_numpy(W)
+    layer = quantize_layer(weight, nothing, grid, method("rqc-gbs", starved="damped"))
+    assert torch.equal(layer.codes, quantize_layer(weight, nothing, grid, method("rtn")).codes)
+    assert layer.report.chosen["lam_used"] == layer.report.chosen["lam"] == 0.25

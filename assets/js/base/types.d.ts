@@ -168,6 +168,7 @@ export interface Recipe {
   range: "minmax" | "search";
   order: "natural" | "activation";
   refine: number;
+  starved: "plain" | "damped";
   calibration: string;
   samples: number;
   length: number;
