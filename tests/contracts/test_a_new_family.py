@@ -50,7 +50,7 @@ def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
         for index, point in enumerate(job.points_of(Shrunk)):
             layer = job.layer
             parts = round_to_grid(layer.weight / (1 + point.lam), layer.grid, layer.storage)
-            stored = dequantize_groups(*parts).to(layer.storage)
+            stored = dequantize_groups(*parts, layer.grid.is_affine).to(layer.storage)
             yield Solved(number, index, layer.quantized(*parts, stored, chosen=point.settled()))
 
 

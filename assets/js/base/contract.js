@@ -66,7 +66,12 @@ export const LANES = frozen(["preview", "batch"]);
  * How a grid is fitted where it is not plainly.
  * @type {Readonly<Record<string, string>>}
  */
-export const FITTING_WORDS = frozen({ range: "searched range", order: "activation order", refine: "refined × {}" });
+export const FITTING_WORDS = frozen({
+  range: "searched range",
+  order: "activation order",
+  refine: "refined × {}",
+  starved: "starved experts damped",
+});
 
 /**
  * Scales of the main figure's errors, and their words.
