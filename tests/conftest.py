@@ -10,7 +10,8 @@ from pathlib import Path
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-os.environ["SARQC_STATE_DIR"] = tempfile.mkdtemp(prefix="sarqc-tests-")
+_STATE = tempfile.TemporaryDirectory(prefix="sarqc-tests-", ignore_cleanup_errors=True)  # goes with the process
+os.environ["SARQC_STATE_DIR"] = _STATE.name
 
 import hypothesis
 import pytest
