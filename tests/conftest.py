@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -10,8 +11,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-_STATE = tempfile.TemporaryDirectory(prefix="sarqc-tests-", ignore_cleanup_errors=True)  # goes with the process
-os.environ["SARQC_STATE_DIR"] = _STATE.name
+os.environ["SARQC_STATE_DIR"] = tempfile.mkdtemp(prefix="sarqc-tests-")
 
 import hypothesis
 import pytest
@@ -20,6 +20,10 @@ from sarqc.settings import Settings
 
 hypothesis.settings.register_profile("sarqc", deadline=None)  # a busy host is no error
 hypothesis.settings.load_profile("sarqc")
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(os.environ["SARQC_STATE_DIR"], ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
