@@ -25,7 +25,7 @@ from pydantic.fields import FieldInfo
 
 from sarqc.errors import Refused
 from sarqc.files.yaml_document import read_yaml
-from sarqc.quantization.methods import METHODS, MOST_PASSES, Method, Order, Range, Starved, method
+from sarqc.quantization.methods import METHODS, MOST_PASSES, Method, Order, Range, Starved, WarmStart, method
 
 
 def _group_size(value: Any) -> Any:
@@ -155,11 +155,30 @@ class Recipe(BaseModel):
             advanced=True,
         ),
     )  # fmt: skip
+    steps: int = Field(
+        200,
+        ge=1,
+        **_describe(
+            "method",
+            "Steps",
+            "Steps of learned rounding, each on 8 calibration sequences.",
+            unit="steps",
+            advanced=True,
+        ),
+    )
+    warm_start: WarmStart = Field(
+        "none",
+        **_describe(
+            "method", "Warm start",
+            "Learned rounding begins at the nearest codes, or at GPTQ's with the same range and order.",
+            advanced=True,
+        ),
+    )  # fmt: skip
     normalise: Literal["initial", "none"] = Field(
         "initial",
         **_describe(
             "method", "Balance of the two terms",
-            "Learned clipping divides reconstruction and drift by their values before the first step, or takes both as "
+            "What is learned divides reconstruction and drift by their values before the first step, or takes both as "
             "they are.",
             advanced=True,
         ),

@@ -9,10 +9,17 @@ from torch import Tensor
 from sarqc.quantization.auto_by_layer import SelectionJob, select_layers
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import Method
+from sarqc.quantization.methods import METHODS, Method, method
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.solve import only_solved, quantize
 from sarqc.quantization.solving import BUDGET_BYTES, BlockForward, BlockRun, Context, Epoch, LayerJob, Solved
+
+
+def brief(name: str, **choices: object) -> Method:
+    """The method of a public name; if it learns, not for long."""
+    lengths = {"epochs": 2, "steps": 3}
+    return method(name, **{length: lengths[length] for length in lengths if length in METHODS[name].options}, **choices)
+
 
 Statistics = LayerStatistics | Mapping[str, LayerStatistics]
 
@@ -58,14 +65,14 @@ def quantize_group(
     weights: dict[str, Tensor],
     statistics: Statistics,
     grid: Grid,
-    method: Method,
+    chosen: Method,
     *,
     held_out: Statistics | None = None,
     ties: Tensor | None = None,
     row_scales: dict[str, Tensor] | None = None,
 ) -> dict[str, QuantizedLayer]:
     points = quantize_group_points(
-        weights, statistics, grid, [method], held_out=held_out, ties=ties, row_scales=row_scales
+        weights, statistics, grid, [chosen], held_out=held_out, ties=ties, row_scales=row_scales
     )
     return next(points)
 
@@ -74,7 +81,7 @@ def quantize_block(
     weights: dict[str, Tensor],
     statistics: dict[str, LayerStatistics],
     grids: dict[str, Grid],
-    method: Method,
+    chosen: Method,
     *,
     forward: BlockForward,
     inputs: Sequence[Tensor],
@@ -83,7 +90,7 @@ def quantize_block(
 ) -> Iterator[Epoch | dict[str, QuantizedLayer]]:
     """The epochs, then the layers by name."""
     jobs = [
-        LayerJob(CheckedLayer(weight, statistics[name], grids[name], held_out and held_out[name], name=name), [method])
+        LayerJob(CheckedLayer(weight, statistics[name], grids[name], held_out and held_out[name], name=name), [chosen])
         for name, weight in weights.items()
     ]
     steps = quantize(jobs, Context(block=BlockRun(forward, inputs, targets)))  # which refuses before the first step

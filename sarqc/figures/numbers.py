@@ -14,7 +14,7 @@ _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", 
 NBSP = "\u00a0"
 
 
-BASELINES = {"gptq": "GPTQ 1 %", "gptaq": "GPTAQ", "awq": "AWQ", "omniquant": "OmniQuant"}
+BASELINES = {"gptq": "GPTQ 1 %", "gptaq": "GPTAQ", "awq": "AWQ", "omniquant": "OmniQuant", "signround": "SignRound"}
 
 
 def number(value: float, decimals: int) -> str:

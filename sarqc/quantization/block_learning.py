@@ -35,7 +35,7 @@ class Schedule:
 
     steps: int
     sequences: int  # of a step; the last step of an epoch takes what is left
-    descent: Callable[[list[Tensor]], Descent]  # given all that is learned
+    descent: Callable[[Learned], Descent]
 
 
 class BlockLearning:
@@ -66,7 +66,7 @@ class BlockLearning:
     def learn(self) -> Generator[Epoch, None, dict[str, QuantizedLayer]]:
         """One ``Epoch`` after another; returns the layers by name."""
         learned = {name: linear.first() for name, linear in self.linears.items()}
-        descent = self.schedule.descent([part for parts in learned.values() for part in parts])
+        descent = self.schedule.descent(learned)
         first = self._measure(learned, 0)
         self.first_error = math.sqrt(first.recon) or 1.0
         if self.method.normalise == "initial":

@@ -157,11 +157,15 @@ def nearest_codes(values: Tensor, scales: Tensor, zero_points: Tensor, grid: Gri
     return unbounded_codes(values, scales, zero_points, grid.is_affine).clamp_(grid.lowest, grid.highest)
 
 
-def unbounded_codes(values: Tensor, scales: Tensor, zero_points: Tensor, is_affine: bool) -> Tensor:
-    """The codes that ``nearest_codes`` would give if the grid had no ends."""
-    if is_affine:
-        return ((values - zero_points) / scales).round_()
-    return (values / scales).round_().add_(zero_points)
+def unbounded_codes(
+    values: Tensor, scales: Tensor, zero_points: Tensor, is_affine: bool, offsets: Tensor | None = None
+) -> Tensor:
+    """The codes that ``nearest_codes`` would give if the grid had no ends; offsets are added before rounding."""
+    codes = (values - zero_points if is_affine else values) / scales
+    if offsets is not None:
+        codes.add_(offsets)
+    codes.round_()
+    return codes if is_affine else codes.add_(zero_points)
 
 
 def dequantize(codes: Tensor, scales: Tensor, zero_points: Tensor, is_affine: bool) -> Tensor:

@@ -7,12 +7,13 @@ Axes: O out_features, I in_features, G groups of a row.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 
-from sarqc.quantization.block_learning import BlockLearning, Schedule, check_block, count_sequences
+from sarqc.quantization.block_learning import BlockLearning, Learned, Schedule, check_block, count_sequences
 from sarqc.quantization.learned_linear import LearnedLinear, Rounded
 from sarqc.quantization.methods import LearnedClipping
 from sarqc.quantization.solving import BlockRun, Context, Epoch, LayerJob, Solved
@@ -42,10 +43,10 @@ def _learn(jobs: Sequence[LayerJob], block: BlockRun) -> Iterator[Epoch | Solved
         yield from (Solved(number, index, layers[job.layer.name]) for number, job in enumerate(jobs))
 
 
-def _adam_at(rate: float) -> Callable[[list[Tensor]], torch.optim.Optimizer]:
+def _adam_at(rate: float) -> Callable[[Learned], torch.optim.Optimizer]:
     # A constant rate, as OmniQuant's: at 2 bits on the embedded model a cosine decay to 0 ended 15 to 42 % higher
     # with 8 sequences, where the logits run out of steps on their way; with 32, 1 to 4 % lower than the best epoch.
-    return lambda logits: torch.optim.AdamW(logits, lr=rate, weight_decay=0.0)
+    return lambda learned: torch.optim.AdamW(itertools.chain(*learned.values()), lr=rate, weight_decay=0.0)
 
 
 class ClippedLinear(LearnedLinear):

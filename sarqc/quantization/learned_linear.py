@@ -71,8 +71,7 @@ class LearnedLinear(ABC):
         """The weights on the grids of these ranges, (O, G) each; offsets (O, G, K): added in units of the scale."""
         scales, zero_points = parameters_of_range(low, high, self.grid, self.layer.storage)
         scale, zero_point = scales.unsqueeze(-1), zero_points.unsqueeze(-1)
-        values = self.groups if offsets is None else torch.addcmul(self.groups, offsets, scale)
-        unbounded = unbounded_codes(values, scale, zero_point, self.grid.is_affine)  # (O, G, K)
+        unbounded = unbounded_codes(self.groups, scale, zero_point, self.grid.is_affine, offsets)  # (O, G, K)
         codes = unbounded.clamp(self.grid.lowest, self.grid.highest)
         clamped = unbounded.sub_(codes).abs_().clamp_(max=1)  # numbers, as masks are many times slower on a CPU
         stored = dequantize(codes, scale, zero_point, self.grid.is_affine).flatten(-2).to(self.layer.storage)

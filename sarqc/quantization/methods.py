@@ -21,6 +21,7 @@ Normalise = Literal["initial", "none"]
 Range = Literal["minmax", "search"]
 Order = Literal["natural", "activation"]
 Starved = Literal["plain", "damped"]
+WarmStart = Literal["none", "gptq"]
 
 # How the solver is fitted to a layer. The first of each is the paper's, which keys, labels and reports leave unsaid.
 FITTING = ("range", "order", "refine", "starved")
@@ -31,6 +32,7 @@ FITTING_WORDS = {
     "starved": "starved experts damped",
 }
 MOST_PASSES = 30  # of a refinement
+SEQUENCES_OF_A_STEP = 8  # of learned rounding
 
 
 def _check_number(name: str, value: float | None, highest: float = math.inf) -> None:
@@ -361,7 +363,7 @@ class LearnedMethod(Method):
     """
 
     learns: ClassVar[str]  # what errors call it
-    where_it_diverges: ClassVar[str] = "Take a smaller λ"
+    where_it_diverges: ClassVar[str]  # what to try where an objective is not finite
 
     lam: float = 0.0
     saliency: Saliency = "saliency"
@@ -416,6 +418,61 @@ class LearnedClipping(LearnedMethod):
 
 
 @dataclass(frozen=True)
+class LearnedRounding(LearnedMethod):
+    """SignRound, the method of AutoRound: an offset for each weight and two range factors for each group, learned.
+
+    A weight goes to the level nearest to W/scale + V, V in [-0.5, 0.5]; a group's range is [f_low · min, f_high · max],
+    f in [0.5, 1]. Steps follow the sign of the gradient on 8 sequences each, at a rate that falls linearly from
+    1/``steps``. ``range="search"`` begins at the ranges with the smallest Σ_j G_jj (Q(w)_j - w_j)², and lets f fall to
+    theirs. ``warm_start="gptq"`` begins at the codes of GPTQ 1 % on static groups with this ``range`` and ``order``: V
+    is the difference to the nearest codes, clipped.
+    """
+
+    solver: ClassVar[str] = "sarqc.quantization.learned_rounding"
+    reported: ClassVar[tuple[str, ...]] = ("lam", "saliency", "steps", "normalise", "warm_start")
+    learns: ClassVar[str] = "learned rounding"
+    where_it_diverges: ClassVar[str] = "Look for very large outputs of the block"
+
+    steps: int = 200
+    warm_start: WarmStart = "none"
+    range: Range = "minmax"
+    order: Order = "natural"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_choice("warm start", self.warm_start, get_args(WarmStart))
+        _check_choice("range", self.range, get_args(Range))
+        _check_choice("order", self.order, get_args(Order))
+        if self.steps < 1:
+            raise Refused(f"{self.steps} steps", "method", "Give at least one step.")
+        if self.order != "natural" and self.warm_start == "none":
+            raise Refused(
+                f"learned rounding takes no columns in turn, so order “{self.order}” has no meaning", "method",
+                "Leave order natural, or set warm_start to gptq.",
+            )  # fmt: skip
+
+    def starting_solver(self) -> ColumnSolver | None:
+        """What makes the codes that it begins with; None: rounding to nearest."""
+        if self.warm_start == "none":
+            return None
+        return ColumnSolver(lam=0.01, static_groups=True, range=self.range, order=self.order)
+
+    def working_bytes(self, work: Workload) -> int:
+        solver = self.starting_solver()
+        starting = 0 if solver is None else solver.working_bytes(replace(work, together=1))
+        return max(4 * 14 * work.block_weights, starting)
+
+    def seconds(self, work: Workload) -> float:
+        """A step forward and back for each of its sequences, a look at the whole after each epoch, and the start."""
+        passes = work.points * self.steps * min(SEQUENCES_OF_A_STEP, work.sequences)
+        learning = passes * 8 * work.weights() * work.length / PRODUCTS_PER_SECOND
+        rounding = work.points * self.steps * work.weights() / _CLIPPED_PER_SECOND
+        solver, once = self.starting_solver(), replace(work, points=1)
+        starting = _fitting_seconds(once, self.range, 0) if solver is None else solver.seconds(once)
+        return learning + rounding + starting
+
+
+@dataclass(frozen=True)
 class Candidates:
     """What “auto” chooses among, and by what.
 
@@ -447,6 +504,7 @@ class MethodEntry:
 _SEARCH = ("mode", "include_identity", "range", "refine")
 _SOLVER = ("static_groups", "range", "order", "refine", "starved")
 _LEARNED = ("epochs", "normalise")
+_ROUNDED = ("steps", "normalise", "warm_start", "range", "order")
 _SEARCHED = Candidates("model", tuple(step / 10 for step in range(1, 11)))
 _SOLVED = Candidates("layer", (0.25, 0.5, 0.75), (0.1, 0.15, 0.35, 0.5))
 
@@ -488,6 +546,15 @@ METHODS: dict[str, MethodEntry] = {
         ("lam",),
         "omniquant",
         _LEARNED,
+        Candidates("model", (0.01, 0.05, 0.1, 0.15)),
+    ),
+    "signround": MethodEntry("SignRound", LearnedRounding(lam=0.0), (), "signround", _ROUNDED),
+    "sarqc-signround": MethodEntry(
+        "SARQC with SignRound",
+        LearnedRounding(lam=0.05),
+        ("lam",),
+        "signround",
+        _ROUNDED,
         Candidates("model", (0.01, 0.05, 0.1, 0.15)),
     ),
 }

@@ -18,14 +18,15 @@ from sarqc.quantization.methods import METHODS
 from sarqc.study.document import ArrayRef, Line, Study
 from sarqc.study.paired import Difference, mean_over_draws, paired_difference, paired_items, sweet_spot
 
-# The scale searches' λ=0 is AWQ, that of learned clipping is OmniQuant, and the column solvers' identity λ=0.01 is
-# GPTQ: the same computation, so a study need not hold those lines a second time.
+# The scale searches' λ=0 is AWQ, that of learned clipping is OmniQuant, that of learned rounding is SignRound, and the
+# column solvers' identity λ=0.01 is GPTQ: the same computation, so a study need not hold those lines a second time.
 # Public name → λ, and the lines that hold it.
 BASELINE_POINTS: dict[str, tuple[float, tuple[str, ...]]] = {
     "gptq": (0.01, ("rqc-gbs",)),
     "gptaq": (0.01, ()),
     "awq": (0.0, ("sarqc-gs", "rqc-gs")),
     "omniquant": (0.0, ("sarqc-omniquant",)),
+    "signround": (0.0, ("sarqc-signround",)),
 }
 IDENTITY_OF = {"sarqc-gbs": "rqc-gbs", "sarqc-gs": "rqc-gs"}
 

@@ -20,7 +20,7 @@ from sarqc.quantization.methods import METHODS, method
 from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
 from sarqc.quantization.solve import quantize_layer, sweep_layer
 from tests import oracles
-from tests.quantizing import quantize_block
+from tests.quantizing import brief, quantize_block
 
 ALONE = [name for name, entry in METHODS.items() if entry.make.unit == "layer"]
 TUNED = [name for name in ALONE if "lam" in METHODS[name].tunes]
@@ -77,7 +77,7 @@ def solve(
         {"layer": weight},
         {"layer": statistics},
         {"layer": grid},
-        method(name, epochs=2),
+        brief(name),
         forward=forward,
         inputs=[x],
         targets=[forward({"layer": weight.detach().to(work)}, x)],

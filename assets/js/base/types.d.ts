@@ -162,6 +162,8 @@ export interface Recipe {
   channel_fraction: number;
   mode: "per_linear" | "foldable";
   epochs: number | null;
+  steps: number;
+  warm_start: "none" | "gptq";
   normalise: "initial" | "none";
   include_identity: boolean;
   static_groups: boolean;

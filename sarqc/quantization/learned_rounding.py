@@ -1,0 +1,110 @@
+"""Learned rounding through a whole block: SignRound, the method of AutoRound, and with λ its SARQC form.
+
+Each weight has an offset V that is added in units of the scale before it is rounded, and the range of each group two
+factors: [f_low · min, f_high · max]. Steps follow the sign of the gradient.
+
+Axes: O out_features, I in_features, G groups of a row, K channels of a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from sarqc.quantization import column_solver
+from sarqc.quantization.block_learning import BlockLearning, Learned, Schedule, check_block
+from sarqc.quantization.grid import SHRINKS, round_to_grid, span_of_range
+from sarqc.quantization.learned_linear import LearnedLinear, Rounded
+from sarqc.quantization.methods import SEQUENCES_OF_A_STEP, LearnedRounding
+from sarqc.quantization.quantized_layer import CheckedLayer
+from sarqc.quantization.solving import BlockRun, Context, Epoch, LayerJob, Solved
+
+LARGEST_OFFSET = 0.5  # in units of the scale: no weight passes its nearest level but one
+SMALLEST_FACTOR = 0.5  # of a range, unless it begins below
+
+
+def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Epoch | Solved]:
+    """All linears of the context's block: for each point an ``Epoch`` before the first step and after each epoch, then
+    the layers.
+
+    Statistics are of each linear's inputs on the quantized prefix, names those that the block's function knows. Raises
+    ``Refused`` for names, shapes or bit widths that do not fit, ``NumericalError`` for NaN or infinity.
+    """
+    assert context.block is not None  # the method needs it
+    check_block([job.layer for job in jobs], context.block)
+    return _learn(jobs, context.block)
+
+
+def _learn(jobs: Sequence[LayerJob], block: BlockRun) -> Iterator[Epoch | Solved]:
+    points = jobs[0].points_of(LearnedRounding)
+    linears = {job.layer.name: RoundedLinear(job.layer, points[0]) for job in jobs}  # points differ in λ alone
+    for index, point in enumerate(points):
+        schedule = Schedule(point.steps, SEQUENCES_OF_A_STEP, partial(SignDescent, steps=point.steps))
+        layers = yield from BlockLearning(linears, point, block, schedule).learn()
+        yield from (Solved(number, index, layers[job.layer.name]) for number, job in enumerate(jobs))
+
+
+class RoundedLinear(LearnedLinear):
+    """What is learned are the offsets (O, G, K) and the factors (2, O, G): the upper ones, then the lower ones."""
+
+    def __init__(self, layer: CheckedLayer, method: LearnedRounding) -> None:
+        super().__init__(layer, method.saliency)
+        solver = method.starting_solver()
+        if solver is None:
+            _, scales, _ = round_to_grid(layer.weight, self.grid, layer.storage, method.range, layer.gram.diagonal())
+            self._factors, self._offsets = self._factors_of(scales), torch.zeros_like(self.groups)
+            return
+        (solved,) = column_solver.solve([LayerJob(layer, [solver])], Context())
+        dtype = layer.weight.dtype
+        self._factors = self._factors_of(solved.layer.scales.to(dtype))
+        nearest = self.rounded_in(*self._factors * self.ends).codes
+        codes = solved.layer.codes.to(dtype).view_as(nearest)
+        self._offsets = (codes - nearest).clamp_(-LARGEST_OFFSET, LARGEST_OFFSET)
+
+    def _factors_of(self, scales: Tensor) -> Tensor:
+        """The part of each group's range that these scales span: one of ``SHRINKS``, (O, G) -> (2, O, G).
+
+        By the nearest of them, as scales are rounded to storage.
+        """
+        spans = span_of_range(self.ends[1], self.ends[0], self.grid)  # (O, G)
+        shares = torch.where(spans == 0, torch.ones_like(spans), scales * self.grid.steps / spans)
+        candidates = shares.new_tensor(SHRINKS)
+        nearest = candidates[(shares.unsqueeze(-1) - candidates).abs().argmin(dim=-1)]
+        return torch.stack([nearest, nearest])
+
+    def first(self) -> list[Tensor]:
+        return [self._offsets.clone(), self._factors.clone()]
+
+    def round(self, learned: Sequence[Tensor]) -> Rounded:
+        offsets, factors = learned
+        high, low = factors * self.ends  # (O, G) each
+        return self.rounded_in(high, low, offsets)
+
+    def gradient(self, learned: Sequence[Tensor], rounded: Rounded, slope: Tensor) -> list[Tensor]:
+        _, factors = learned
+        slope = slope.unflatten(-1, self.groups.shape[1:])  # (O, G, K)
+        by_offset = (slope - slope * rounded.clamped) * rounded.scales.unsqueeze(-1)
+        high, low = factors * self.ends
+        return [by_offset, self.gradient_of_range(high, low, rounded, slope) * self.ends]
+
+
+class SignDescent:
+    """Steps along the sign of the gradient, at a rate that falls linearly from 1/steps; all values stay in bounds."""
+
+    def __init__(self, learned: Learned, *, steps: int) -> None:
+        self._steps, self._left = steps, steps
+        self._bounded: list[tuple[Tensor, Tensor, Tensor]] = []  # values, the least and the largest they may be
+        for offsets, factors in learned.values():
+            limit, one = offsets.new_tensor(LARGEST_OFFSET), factors.new_tensor(1.0)
+            self._bounded.append((offsets, -limit, limit))
+            self._bounded.append((factors, factors.clamp(max=SMALLEST_FACTOR), one))
+
+    def step(self) -> None:
+        rate = self._left / self._steps**2
+        for values, least, largest in self._bounded:
+            assert values.grad is not None
+            values.sub_(values.grad.sign(), alpha=rate).clamp_(least, largest)
+        self._left -= 1
