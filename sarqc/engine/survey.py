@@ -47,7 +47,7 @@ from sarqc.models.loading import LoadedModel, choose_device, load
 from sarqc.models.walk import BlockWalk
 from sarqc.quantization.grid import Grid, Kind
 from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import FITTING, METHODS, MOST_PASSES, Method, Order, Range, Starved, method
+from sarqc.quantization.methods import FITTING, METHODS, MOST_PASSES, Method, Order, Range, Starved, WarmStart, method
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.quantization.solve import sweep_layer
 from sarqc.recipe import Recipe
@@ -72,9 +72,10 @@ class SurveyLine(BaseModel):
     order: Order = "natural"
     refine: int = Field(0, ge=0, le=MOST_PASSES)
     starved: Starved = "plain"
+    warm_start: WarmStart = "none"
 
     def fitting(self) -> dict[str, str | int]:
-        """Of ``range``, ``order``, ``refine`` and ``starved`` what is not plain."""
+        """Of ``FITTING`` what is not plain."""
         plain = {name: type(self).model_fields[name].default for name in FITTING}
         return {name: getattr(self, name) for name in FITTING if getattr(self, name) != plain[name]}
 

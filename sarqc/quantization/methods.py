@@ -24,12 +24,13 @@ Starved = Literal["plain", "damped"]
 WarmStart = Literal["none", "gptq"]
 
 # How the solver is fitted to a layer. The first of each is the paper's, which keys, labels and reports leave unsaid.
-FITTING = ("range", "order", "refine", "starved")
+FITTING = ("range", "order", "refine", "starved", "warm_start")
 FITTING_WORDS = {
     "range": "searched range",
     "order": "activation order",
     "refine": "refined × {}",
     "starved": "starved experts damped",
+    "warm_start": "started from {}",
 }
 MOST_PASSES = 30  # of a refinement
 SEQUENCES_OF_A_STEP = 8  # of learned rounding
@@ -429,7 +430,7 @@ class LearnedRounding(LearnedMethod):
     """
 
     solver: ClassVar[str] = "sarqc.quantization.learned_rounding"
-    reported: ClassVar[tuple[str, ...]] = ("lam", "saliency", "steps", "normalise", "warm_start")
+    reported: ClassVar[tuple[str, ...]] = ("lam", "saliency", "steps", "normalise")
     learns: ClassVar[str] = "learned rounding"
     where_it_diverges: ClassVar[str] = "Look for very large outputs of the block"
 

@@ -122,7 +122,7 @@ class Line(_Document):
     lams: tuple[float, ...]  # one entry, 0, where the method has no λ
     gammas: tuple[float | None, ...]
     draws: tuple[int, ...]  # seeds of the calibration draws
-    # Of range, order, refine and starved what is not plain; left out of the document where nothing is.
+    # Of range, order, refine, starved and warm_start what is not plain; left out of the document where nothing is.
     fitting: dict[str, str | int] = Field(default_factory=dict, exclude_if=lambda fitting: not fitting)
     chosen: tuple[int, int] | None = None  # (gamma, lambda) position of the point that a run was asked for
     selected: Literal["layer", "model"] | None = None  # “auto”: λ and γ chosen for each layer, or λ for the model

@@ -47,7 +47,9 @@ def run(folder: Path, store: Path, **changes: object) -> tuple[LoadedModel, list
     return loaded, [step for step in steps if isinstance(step, SolvedLayer)]
 
 
-@pytest.mark.parametrize(("name", "depends"), [("omniquant", True), ("sarqc-gbs", False), ("awq", False)])
+@pytest.mark.parametrize(
+    ("name", "depends"), [("omniquant", True), ("signround", True), ("sarqc-gbs", False), ("awq", False)]
+)
 def test_the_number_of_threads_is_in_the_key_of_what_is_learned(random_llama: Path, name: str, depends: bool) -> None:
     loaded, before = fresh(random_llama), torch.get_num_threads()
     plan = a_plan(loaded, name)

@@ -23,6 +23,7 @@ from tests.quantizing import quantize_block
 
 FOLDABLE = method("sarqc-gs", lam=0.3, mode="foldable")
 LEARNED = method("sarqc-omniquant", lam=0.1, epochs=2)
+ROUNDED = method("sarqc-signround", lam=0.1, steps=4, warm_start="gptq")
 
 
 def plan_of(loaded: LoadedModel, chosen: Method, inputs_from: str = "quantized", **changes: object) -> CalibrationJob:
@@ -71,7 +72,7 @@ def test_a_folded_model_is_the_one_with_scaled_weights(random_llama: Path, tmp_p
 
 
 @pytest.mark.parametrize("inputs_from", ["quantized", "float"])
-@pytest.mark.parametrize("chosen", [FOLDABLE, LEARNED], ids=["foldable", "learned"])
+@pytest.mark.parametrize("chosen", [FOLDABLE, LEARNED, ROUNDED], ids=["foldable", "learned", "rounded"])
 @pytest.mark.parametrize("stop_after", [3, 12])
 def test_a_stopped_run_continues_to_the_same_bits(
     random_llama: Path, tmp_path: Path, chosen: Method, inputs_from: str, stop_after: int
@@ -175,7 +176,7 @@ def test_a_block_that_learns_nothing_finite_is_named(random_llama: Path, tmp_pat
         steps_of(loaded, plan_of(loaded, LEARNED), tmp_path)
 
 
-@pytest.mark.parametrize("chosen", [FOLDABLE, LEARNED], ids=["foldable", "learned"])
+@pytest.mark.parametrize("chosen", [FOLDABLE, LEARNED, ROUNDED], ids=["foldable", "learned", "rounded"])
 def test_a_curve_along_lambda(random_llama: Path, tmp_path: Path, chosen: Method) -> None:
     loaded = fresh(random_llama)
     layers = layers_of(steps_of(loaded, plan_of(loaded, chosen, curves=Curves((0.0, 2.0))), tmp_path / "a"))

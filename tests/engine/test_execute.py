@@ -324,6 +324,9 @@ def test_what_auto_costs_is_planned(document: dict, fresh_settings: Settings) ->
     learned = {"method": "sarqc-omniquant", "gamma": None}
     assert minutes(**learned) > minutes()
     assert minutes(**learned, epochs=200) > 3 * minutes(**learned)
+    rounded = {"method": "sarqc-signround", "gamma": None}
+    assert minutes(**rounded, steps=1000) > 3 * minutes(**rounded) > 3 * minutes(**rounded, steps=1)
+    assert minutes(**rounded, warm_start="gptq") > minutes(**rounded)
 
 
 def test_a_foldable_run_is_a_checkpoint_that_anyone_can_load(

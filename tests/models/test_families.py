@@ -231,11 +231,12 @@ def test_folded_and_loaded_again(
     check_export(loaded, sequences, text_file, tmp_path / "out")
 
 
+@pytest.mark.parametrize("chosen", [method("omniquant", epochs=1), method("signround", steps=1)])
 @pytest.mark.parametrize("name", ["qwen2, windows", "qwen3_moe, one block dense"])
 def test_learned_and_loaded_again(
-    folders: dict[str, Path], sequences: torch.Tensor, text_file: Path, tmp_path: Path, name: str
+    folders: dict[str, Path], sequences: torch.Tensor, text_file: Path, tmp_path: Path, name: str, chosen: Method
 ) -> None:
-    loaded, _, told = quantize(folders[name], method("omniquant", epochs=1))
+    loaded, _, told = quantize(folders[name], chosen)
     assert [(step.block, step.epoch) for step in told] == [(block, epoch) for block in range(3) for epoch in (0, 1)]
     assert np.isfinite([step.objective for step in told]).all()
     check_export(loaded, sequences, text_file, tmp_path / "out")
