@@ -38,10 +38,13 @@ def fake_group(values: Tensor, offsets: Tensor, upper: Tensor, lower: Tensor, bi
     """One group of every row, quantized: values, offsets (O, K), factors (O, 1) -> (O, K)."""
     high, low = upper * values.max(dim=1, keepdim=True).values, lower * values.min(dim=1, keepdim=True).values
     first, last = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
-    if kind == "asymmetric":
+    if kind in ("asymmetric", "affine"):
         first, last = 0, 2**bits - 1
+    if kind == "affine":
+        scale = torch.relu(high - low) / last
+    elif kind == "asymmetric":
         high, low = torch.relu(high), -torch.relu(-low)
-        scale = (high - low) / (2**bits - 1)
+        scale = (high - low) / last
     else:
         scale = torch.maximum(abs(high), abs(low)) / (last if kind == "symmetric" else last + 0.5)
     scale = torch.where(scale == 0, torch.ones_like(scale), scale)
@@ -49,8 +52,9 @@ def fake_group(values: Tensor, offsets: Tensor, upper: Tensor, lower: Tensor, bi
     if kind == "asymmetric":
         ratio = -low / scale
         zero = torch.clamp(through(ratio, ratio.round()), first, last)
-    ratio = values / scale + offsets
-    return (torch.clamp(through(ratio, ratio.round()) + zero, first, last) - zero) * scale
+    bias = low if kind == "affine" else torch.zeros_like(low)
+    ratio = (values - bias) / scale + offsets
+    return (torch.clamp(through(ratio, ratio.round()) + zero, first, last) - zero) * scale + bias
 
 
 def fake_weight(weight: Tensor, learned: Values, bits: int, kind: str, group_size: int | None) -> Tensor:

@@ -107,7 +107,7 @@ class ViewLine(TypedDict):
     grid: str
     grid_text: str
     group_size: int | None
-    fitting: dict[str, str | int]  # of range, order, refine and warm_start what is not plain
+    fitting: dict[str, str | int]  # of range, order, refine, starved and warm_start what is not plain
     draws: list[int]
 
 

@@ -82,6 +82,7 @@ export const RECIPE_FIELDS = frozen({
   range: { name: "range", key: "range", kind: "text", title: "Range of a group", unit: "", default: "minmax" },
   order: { name: "order", key: "order", kind: "text", title: "Order of columns", unit: "", default: "natural" },
   refine: { name: "refine", key: "refine", kind: "whole", title: "Refinement", unit: "passes", default: 0 },
+  starved: { name: "starved", key: "starved", kind: "text", title: "Starved experts", unit: "", default: "plain" },
   calibration: { name: "calibration", key: "calibration", kind: "text", title: "Calibration text", unit: "" },
   samples: { name: "samples", key: "samples", kind: "whole", title: "Samples", unit: "sequences", default: 32 },
   length: { name: "length", key: "length", kind: "whole", title: "Length", unit: "tokens", default: 256 },
@@ -165,6 +166,7 @@ export const METHODS = frozen({
         "include_identity",
         "static_groups",
         "order",
+        "starved",
       ],
       auto: [
         "lam",
@@ -179,6 +181,7 @@ export const METHODS = frozen({
         "include_identity",
         "static_groups",
         "order",
+        "starved",
       ],
     },
   },
@@ -204,6 +207,7 @@ export const METHODS = frozen({
         "normalise",
         "static_groups",
         "order",
+        "starved",
       ],
       auto: [
         "lam",
@@ -216,6 +220,7 @@ export const METHODS = frozen({
         "normalise",
         "static_groups",
         "order",
+        "starved",
       ],
     },
   },
@@ -240,6 +245,7 @@ export const METHODS = frozen({
         "normalise",
         "static_groups",
         "order",
+        "starved",
       ],
       auto: [
         "gamma",
@@ -250,6 +256,7 @@ export const METHODS = frozen({
         "normalise",
         "static_groups",
         "order",
+        "starved",
         "sweep",
       ],
     },
@@ -275,6 +282,7 @@ export const METHODS = frozen({
         "normalise",
         "static_groups",
         "order",
+        "starved",
       ],
       auto: [
         "gamma",
@@ -285,6 +293,7 @@ export const METHODS = frozen({
         "normalise",
         "static_groups",
         "order",
+        "starved",
         "sweep",
       ],
     },
@@ -296,8 +305,8 @@ export const METHODS = frozen({
     unit: "layer",
     needs: ["abs_mean", "gram"],
     tunes: [],
-    options: ["static_groups", "range", "order", "refine"],
-    defaults: { static_groups: false, range: "minmax", order: "natural", refine: 0 },
+    options: ["static_groups", "range", "order", "refine", "starved"],
+    defaults: { static_groups: false, range: "minmax", order: "natural", refine: 0, starved: "plain" },
     auto: null,
     unasked: {
       given: [
@@ -333,8 +342,8 @@ export const METHODS = frozen({
     unit: "layer",
     needs: ["abs_mean", "gram"],
     tunes: ["lam"],
-    options: ["static_groups", "range", "order", "refine"],
-    defaults: { lam: 0.25, static_groups: false, range: "minmax", order: "natural", refine: 0 },
+    options: ["static_groups", "range", "order", "refine", "starved"],
+    defaults: { lam: 0.25, static_groups: false, range: "minmax", order: "natural", refine: 0, starved: "plain" },
     auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [] },
     unasked: {
       given: [
@@ -358,8 +367,16 @@ export const METHODS = frozen({
     unit: "layer",
     needs: ["abs_mean", "gram"],
     tunes: ["lam", "gamma"],
-    options: ["static_groups", "range", "order", "refine"],
-    defaults: { lam: 0.25, gamma: 0.1, static_groups: false, range: "minmax", order: "natural", refine: 0 },
+    options: ["static_groups", "range", "order", "refine", "starved"],
+    defaults: {
+      lam: 0.25,
+      gamma: 0.1,
+      static_groups: false,
+      range: "minmax",
+      order: "natural",
+      refine: 0,
+      starved: "plain",
+    },
     auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [0.1, 0.15, 0.35, 0.5] },
     unasked: {
       given: [
@@ -382,8 +399,8 @@ export const METHODS = frozen({
     unit: "layer",
     needs: ["abs_mean", "cross", "gram"],
     tunes: [],
-    options: ["static_groups", "range", "order", "refine"],
-    defaults: { static_groups: false, range: "minmax", order: "natural", refine: 0 },
+    options: ["static_groups", "range", "order", "refine", "starved"],
+    defaults: { static_groups: false, range: "minmax", order: "natural", refine: 0, starved: "plain" },
     auto: null,
     unasked: {
       given: [
@@ -419,8 +436,8 @@ export const METHODS = frozen({
     unit: "layer",
     needs: ["abs_mean", "cross", "gram"],
     tunes: [],
-    options: ["static_groups", "range", "order", "refine"],
-    defaults: { static_groups: false, range: "minmax", order: "natural", refine: 0 },
+    options: ["static_groups", "range", "order", "refine", "starved"],
+    defaults: { static_groups: false, range: "minmax", order: "natural", refine: 0, starved: "plain" },
     auto: null,
     unasked: {
       given: [
@@ -456,8 +473,16 @@ export const METHODS = frozen({
     unit: "layer",
     needs: ["abs_mean", "cross", "gram"],
     tunes: ["lam", "gamma"],
-    options: ["static_groups", "range", "order", "refine"],
-    defaults: { lam: 0.25, gamma: 0.1, static_groups: false, range: "minmax", order: "natural", refine: 0 },
+    options: ["static_groups", "range", "order", "refine", "starved"],
+    defaults: {
+      lam: 0.25,
+      gamma: 0.1,
+      static_groups: false,
+      range: "minmax",
+      order: "natural",
+      refine: 0,
+      starved: "plain",
+    },
     auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [0.1, 0.15, 0.35, 0.5] },
     unasked: {
       given: [
@@ -497,6 +522,7 @@ export const METHODS = frozen({
         "range",
         "order",
         "refine",
+        "starved",
         "sweep",
       ],
       auto: [
@@ -512,6 +538,7 @@ export const METHODS = frozen({
         "range",
         "order",
         "refine",
+        "starved",
         "sweep",
       ],
     },
@@ -539,6 +566,7 @@ export const METHODS = frozen({
         "range",
         "order",
         "refine",
+        "starved",
         "sweep",
       ],
       auto: [
@@ -552,6 +580,7 @@ export const METHODS = frozen({
         "range",
         "order",
         "refine",
+        "starved",
         "sweep",
       ],
     },
@@ -577,6 +606,7 @@ export const METHODS = frozen({
         "include_identity",
         "static_groups",
         "refine",
+        "starved",
         "sweep",
       ],
       auto: [
@@ -589,6 +619,7 @@ export const METHODS = frozen({
         "include_identity",
         "static_groups",
         "refine",
+        "starved",
         "sweep",
       ],
     },
@@ -613,9 +644,20 @@ export const METHODS = frozen({
         "include_identity",
         "static_groups",
         "refine",
+        "starved",
         "sweep",
       ],
-      auto: ["gamma", "channel_fraction", "mode", "epochs", "include_identity", "static_groups", "refine", "sweep"],
+      auto: [
+        "gamma",
+        "channel_fraction",
+        "mode",
+        "epochs",
+        "include_identity",
+        "static_groups",
+        "refine",
+        "starved",
+        "sweep",
+      ],
     },
   },
 });
