@@ -91,7 +91,8 @@ class _Round:
 
     def _kill(self, kind: str) -> bool:
         """Whether there was somebody to kill: between two attempts there may be no worker."""
-        workers = [pid for pid in children_of(self.app.process.pid) if is_alive(pid)]
+        app = self.app.process.pid
+        workers = [pid for pid in children_of(app) if is_alive(pid) and _is_itself(pid, app)]
         if kind.startswith("worker") and not workers:
             return False
         self.figures.count(KILLS)
@@ -125,6 +126,15 @@ class _Round:
             self.figures.complain(GAPS, f"{run_id}: {fault}")
         if _result(self.app, run_id, run) != expected:
             self.figures.complain(BITS, f"{run_id}: {run['recipe']}")
+
+
+def _is_itself(pid: int, parent: int) -> bool:
+    """Whether a child runs a program of its own yet: until then its parent waits for it, in the kernel and whole."""
+    try:
+        own, parents = (Path(f"/proc/{one}/cmdline").read_bytes() for one in (pid, parent))
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return own != parents
 
 
 def faults(events: list[dict[str, Any]]) -> list[str]:
