@@ -80,29 +80,27 @@ def _points_at_once(first: _Point, budget_bytes: int) -> int:
 
 def _solve_together(points: Sequence[_Point]) -> Iterator[Solved]:
     first, settings = points[0].layer, points[0].method
-    stated = [_stated(point) for point in points]
-    orders = torch.stack([problem.order for problem in stated])
+    batch = _Batch.of(points)
+    stated = [_state(point, batch, position) for position, point in enumerate(points)]
     codes, scales, zero_points = solve_columns(
-        torch.stack([problem.weight for problem in stated]),
-        torch.stack([problem.factor.unit_upper for problem in stated]),
+        batch.weights,
+        batch.factors,
         first.grid,
         first.storage,
         block_size=settings.block_size,
         static_groups=settings.has_static_groups,
-        shifts=_stacked([problem.shift for problem in stated]),
-        orders=orders,
+        shifts=batch.shifts,
+        orders=batch.orders,
         source=settings.range,
-        importance=torch.stack([problem.importance for problem in stated]),
+        importance=batch.importance,
     )
-    if settings.refine:
-        aims, grams = _stacked([problem.aim for problem in stated]), _stacked([problem.gram for problem in stated])
-        assert aims is not None
-        assert grams is not None
+    if batch.aims is not None and batch.grams is not None:
         codes = refined_codes(
-            aims, codes, scales, zero_points, grams, first.grid, passes=settings.refine, orders=orders
-        )
+            batch.aims, codes, scales, zero_points, batch.grams, first.grid,
+            passes=settings.refine, orders=batch.orders,
+        )  # fmt: skip
     dequantized = dequantize_groups(codes, scales, zero_points, first.grid.is_affine).to(first.storage)
-    for position, (point, problem) in enumerate(zip(points, stated, strict=True)):
+    for position, (point, said) in enumerate(zip(points, stated, strict=True)):
         if point.method.shift != "none" and not torch.isfinite(dequantized[position]).all():
             raise NumericalError(
                 "the shift towards the float model's inputs is too large to be represented",
@@ -111,64 +109,85 @@ def _solve_together(points: Sequence[_Point]) -> Iterator[Solved]:
             )
         solved = point.layer.quantized(
             codes[position], scales[position], zero_points[position], dequantized[position],
-            drift_scale=problem.drift_scale, diagonal_floor=problem.factor.diagonal_floor,
-            chosen=point.method.settled() | ({} if point.method.starved == "plain" else {"lam_used": problem.lam}),
+            drift_scale=said.drift_scale, diagonal_floor=said.diagonal_floor,
+            chosen=point.method.settled() | ({} if point.method.starved == "plain" else {"lam_used": said.lam}),
         )  # fmt: skip
         yield Solved(point.job, point.index, solved)
 
 
 @dataclass(frozen=True)
-class _Problem:
-    """What the columns of one point are solved for; factor and shift are in the order of turns, all else as stored."""
+class _Batch:
+    """What the columns of all points are solved for, filled in one point at a time: large parts exist once.
 
-    weight: Tensor  # (O, I), W or W*
-    order: Tensor  # (I,), which column has which turn
-    factor: Factor
+    Factors and shifts are in the order of turns, all else as stored.
+    """
+
+    weights: Tensor  # (C, O, I), W or W*
+    factors: Tensor  # (C, I, I), F
+    orders: Tensor  # (C, I), which column has which turn
+    importance: Tensor  # (C, I), diag G
+    shifts: Tensor | None  # (C, I, I), M of GPTAQ's sequential form
+    grams: Tensor | None  # (C, I, I), G, where codes are refined
+    aims: Tensor | None  # (C, O, I), what they are refined towards: W, or W* with a shift
+
+    @classmethod
+    def of(cls, points: Sequence[_Point]) -> _Batch:
+        weight, method, count = points[0].layer.weight, points[0].method, len(points)
+        width = weight.shape[-1]
+        weights, factors = weight.new_empty(count, *weight.shape), weight.new_empty(count, width, width)
+        aims = None
+        if method.refine:
+            aims = torch.empty_like(weights) if method.shift == "published" else weights
+        return cls(
+            weights,
+            factors,
+            torch.arange(width, device=weight.device).repeat(count, 1),
+            weight.new_empty(count, width),
+            torch.empty_like(factors) if method.shift == "published" else None,
+            torch.empty_like(factors) if method.refine else None,
+            aims,
+        )
+
+
+@dataclass(frozen=True)
+class _Stated:
+    """What the report of a point says of its problem."""
+
     lam: float  # of G
-    importance: Tensor  # (I,), diag G
     drift_scale: Tensor  # (I,), S
-    shift: Tensor | None  # (I, I), M of GPTAQ's sequential form
-    gram: Tensor | None  # (I, I), G, where codes are refined
-    aim: Tensor | None  # (O, I), what they are refined towards: W, or W* with a shift
+    diagonal_floor: float
 
 
-def _stated(point: _Point) -> _Problem:
+def _state(point: _Point, batch: _Batch, position: int) -> _Stated:
     layer, method = point.layer, point.method
-    weight, shift, aim = layer.weight, None, None
     try:
         s_squared = None
         if method.saliency == "saliency" and method.gamma is not None:
             s_squared = saliency(layer.abs_mean, layer.weight, method.gamma).square()  # (I,)
         lam = method.lam_for(layer.n_tokens, layer.weight.shape[-1])
         gram = regularised_gram(layer.gram, s_squared, lam)
-        importance = gram.diagonal()
+        order = batch.orders[position]
+        batch.importance[position] = gram.diagonal()
         if method.order == "activation":
-            order = importance.argsort(descending=True, stable=True)
+            order.copy_(gram.diagonal().argsort(descending=True, stable=True))
             factor = factorise(gram[order][:, order])
         else:
-            order = torch.arange(len(gram), device=gram.device)
             factor = factorise(gram)
     except SarqcError as error:
         raise (error.at(layer.name) if layer.name else error) from None
+    batch.weights[position], batch.factors[position] = layer.weight, factor.unit_upper
+    if batch.grams is not None:
+        batch.grams[position] = gram
     if layer.cross is not None and method.shift != "none":
         cross = layer.cross[order][:, order]
-        if method.shift == "published":
-            shift = column_shift(factor.upper, cross, method.shift_strength)
-        if method.shift == "full" or method.refine:
-            aim = torch.empty_like(weight)
-            aim[:, order] = shifted_weight(weight[:, order], factor.upper, cross, method.shift_strength)
-        if method.shift == "full" and aim is not None:
-            weight = aim
-    return _Problem(
-        weight, order, factor, lam, importance, drift_weights(layer.gram, s_squared).sqrt(), shift,
-        gram if method.refine else None, (weight if aim is None else aim) if method.refine else None,
-    )  # fmt: skip
-
-
-def _stacked(parts: Sequence[Tensor | None]) -> Tensor | None:
-    """The parts of all points, which all have one or none of which has."""
-    there = [part for part in parts if part is not None]
-    return torch.stack(there) if there else None
+        if batch.shifts is not None:
+            batch.shifts[position] = column_shift(factor.upper, cross, method.shift_strength)
+        target = batch.aims if batch.shifts is not None else batch.weights
+        if target is not None:
+            target[position][:, order] = shifted_weight(
+                layer.weight[:, order], factor.upper, cross, method.shift_strength
+            )
+    return _Stated(lam, drift_weights(layer.gram, s_squared).sqrt(), factor.diagonal_floor)
 
 
 @dataclass(frozen=True)

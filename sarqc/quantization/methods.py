@@ -24,7 +24,6 @@ Starved = Literal["plain", "damped"]
 WarmStart = Literal["none", "gptq"]
 
 # How the solver is fitted to a layer. The first of each is the paper's, which keys, labels and reports leave unsaid.
-FITTING = ("range", "order", "refine", "starved", "warm_start")
 FITTING_WORDS = {
     "range": "searched range",
     "order": "activation order",
@@ -32,6 +31,7 @@ FITTING_WORDS = {
     "starved": "starved experts damped",
     "warm_start": "started from {}",
 }
+FITTING = tuple(FITTING_WORDS)
 MOST_PASSES = 30  # of a refinement
 SEQUENCES_OF_A_STEP = 8  # of learned rounding
 
