@@ -6,8 +6,8 @@ a process that is stopped or stuck does not give and one that computes does. Thr
 
 * SIGTERM raises ``Stop`` in the main thread, wherever that is: also in the middle of a layer. It is no ``Exception``,
   so no handler on the way takes it for an error; ``finally`` clauses run, and the last line says ``cancelled``.
-* Its standard input closes when the app is gone, however it went. A thread waits for that and ends the whole process
-  group, so that nothing is left behind that nobody listens to.
+* Its standard input closes when the app is gone, however it went. A thread waits for that, from the first moment on,
+  and ends the whole process group, so that nothing is left behind that nobody listens to.
 * SIGKILL, after which there is no last line; the app draws its conclusion from that.
 """
 
@@ -26,6 +26,7 @@ import traceback
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, BinaryIO
 
 from sarqc.errors import SarqcError, disk_full, is_disk_full
@@ -110,13 +111,12 @@ def main() -> None:
     threading.Thread(target=channel.beat, name="heartbeat", daemon=True).start()
     lifeline = os.dup(0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # nothing in a run may read the lifeline, nor wait for a keyboard
+    lines: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=_watch, args=(lifeline, lines), name="lifeline", daemon=True).start()
     try:
         try:
             function = _load(sys.argv[2])  # heavy imports happen now, perhaps before there is a job
-            job = _read_job(lifeline)
-            if job is None:
-                os._exit(0)
-            threading.Thread(target=_end_with_the_app, args=(lifeline,), daemon=True).start()
+            job = json.loads(lines.get())
             _write_log_to(Path(job["log"]))
             _run(function, job, channel, switch)
         except Stop:
@@ -205,21 +205,11 @@ def _load(path: str) -> Execute | ImportError:
         return error
 
 
-def _read_job(lifeline: int) -> dict[str, Any] | None:
-    """The job, or None when the app closed the pipe without one. Nothing follows the line."""
-    line = bytearray()
-    while not line.endswith(b"\n"):
-        chunk = os.read(lifeline, 65536)
-        if not chunk:
-            return None
-        line += chunk
-    job: dict[str, Any] = json.loads(line)
-    return job
-
-
-def _end_with_the_app(lifeline: int) -> None:
-    while os.read(lifeline, 1):
-        pass
+def _watch(lifeline: int, lines: SimpleQueue[bytes]) -> None:
+    """Passes on the one line that the app writes, the job, and ends everything when the app is gone."""
+    with os.fdopen(lifeline, "rb") as app:
+        for line in app:
+            lines.put(line)
     if os.getpgrp() == os.getpid():  # else it was started by hand and the group is somebody's shell
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

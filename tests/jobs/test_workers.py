@@ -229,6 +229,26 @@ def test_no_worker_outlives_an_app_that_was_killed(tmp_path: Path) -> None:
     app.stdout.close()
 
 
+@pytest.mark.parametrize("job", [b"", b'{"run_id": "one"}\n'], ids=["no job yet", "a job"])
+def test_a_worker_that_still_imports_ends_with_its_app(tmp_path: Path, job: bytes) -> None:
+    path = os.pathsep.join([str(Path(__file__).parent), *map(os.path.abspath, sys.path)])
+    read_end, write_end = os.pipe()
+    worker = subprocess.Popen(
+        [sys.executable, "-P", "-m", "sarqc.jobs.child", str(write_end), "endless_import:run"],
+        stdin=subprocess.PIPE, pass_fds=(write_end,), start_new_session=True, cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": path},
+    )  # fmt: skip
+    os.close(write_end)
+    assert worker.stdin is not None
+    worker.stdin.write(job)
+    worker.stdin.flush()
+    until(lambda: (tmp_path / "importing").exists())
+    assert worker.poll() is None
+    worker.stdin.close()
+    assert worker.wait(60) == -signal.SIGKILL
+    os.close(read_end)
+
+
 def test_the_worker_does_not_know_the_database() -> None:
     """Importing what a worker process runs brings in neither SQLite nor a web framework nor torch."""
     code = "import sarqc.jobs.child, sys; print({'sqlite3', 'fastapi', 'torch', 'gradio'} & set(sys.modules))"
