@@ -80,7 +80,7 @@ def test_trimming_takes_also_what_a_kill_left(tmp_path: Path, quota: int) -> Non
     os.utime(tmp_path / "0a" / ".partial-0123", (1, 1))
     for age, key in enumerate(("0b" * 16, "0c" * 16), start=2):
         os.utime(store.write(key, ".json", b"{}"), (age, age))
-    size = 2 + 32
+    size = 2 + 16
     removed = store.trim(quota * size)
     assert removed == [11 + 2 * size, 11 + size, 11, 0][quota]
     assert len(list(tmp_path.glob("*/*"))) == [0, 1, 2, 3][quota]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from sarqc.models.families import Family, InputGroup
 from sarqc.models.linears import weight_of
 from sarqc.models.walk import BlockWalk
-from sarqc.quantization.layer_statistics import LayerStatistics
+from sarqc.quantization.layer_statistics import LayerStatistics, RunningSums
 
 Statistics = dict[str, LayerStatistics]  # by path within the block
 
@@ -37,14 +37,14 @@ def collect(walk: BlockWalk, block: nn.Module, float_walk: BlockWalk | None = No
                     float_walk.hidden[batch] = float_walk.through(block, float_walk.hidden[batch])
             with _hooked(block, found.adders()):
                 outputs.append(walk.through(block, hidden))
-    return found.statistics, outputs
+    return found.statistics(), outputs
 
 
 class _Found:
     """What the hooks of one pass gather."""
 
     def __init__(self, block: nn.Module, family: Family, groups: Sequence[InputGroup]) -> None:
-        self.statistics: Statistics = {}
+        self._sums: dict[tuple[str, ...], RunningSums] = {}  # by the linears that read the same tokens of one tensor
         self._block, self._experts = block, family.experts
         self._float_inputs: dict[str, Tensor] = {}  # of the batch at hand, by the path of the module that reads them
         by_group = [[path for path in group.linears if family.expert_of(path) is None] for group in groups]
@@ -104,10 +104,11 @@ class _Found:
             self._add([down], inner, float_inner)
 
     def _add(self, paths: Sequence[str], inputs: Tensor, float_inputs: Tensor | None) -> None:
-        seen = LayerStatistics.from_inputs(inputs, float_inputs)
-        total = self.statistics[paths[0]] + seen if paths[0] in self.statistics else seen
-        for path in paths:
-            self.statistics[path] = total
+        self._sums.setdefault(tuple(paths), RunningSums()).add(inputs, float_inputs)
+
+    def statistics(self) -> Statistics:
+        """Of all batches that have passed."""
+        return {path: total for paths, sums in self._sums.items() for total in [sums.total()] for path in paths}
 
 
 @contextmanager

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import Self
 
 import safetensors.torch
 import torch
@@ -27,15 +31,52 @@ _TENSORS = (
 )  # None: not in the file
 
 
+_MOST_WAITING = 3  # layers, each still on its device
+
+
 def write_layer(store: ArtefactStore, key: str, solved: SolvedLayer) -> None:
     """Keeps a solved layer under its key."""
     quantized, curve = solved.quantized, solved.curve
     document = {"report": quantized.report.to_json(), "lams": curve.lams, "seconds": solved.seconds}
     tensors = {"document": torch.frombuffer(bytearray(json.dumps(document).encode()), dtype=torch.uint8)}
     tensors |= {name: part for name in _TENSORS if (part := getattr(quantized, name)) is not None}
+    if torch.equal(quantized.stored(), quantized.dequantized):
+        del tensors["dequantized"]  # two thirds of the file
     tensors |= {f"curve.{name}": torch.from_numpy(getattr(curve, name)) for name in CURVE_ARRAYS}
     payload = safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
     store.write(key, SUFFIX, payload)
+
+
+class LayerWriter:
+    """Keeps solved layers while the next ones are solved: for a large model the disk takes as long as the solver.
+
+    A context, at whose end all are kept, also after an error. Errors of the disk come with a later layer, at the latest
+    from ``finish``.
+    """
+
+    def __init__(self, store: ArtefactStore | None) -> None:
+        self._store = store
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="layer-writer")
+        self._waiting: deque[Future[None]] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._thread.shutdown(wait=True)
+
+    def write(self, key: str, solved: SolvedLayer) -> None:
+        """Keeps a layer soon; without a store, never."""
+        if self._store is None:
+            return
+        while len(self._waiting) >= _MOST_WAITING:
+            self._waiting.popleft().result()
+        self._waiting.append(self._thread.submit(write_layer, self._store, key, solved))
+
+    def finish(self) -> None:
+        """Waits until all are kept."""
+        while self._waiting:
+            self._waiting.popleft().result()
 
 
 def read_layer(store: ArtefactStore, key: str, info: LayerInfo) -> SolvedLayer | None:
@@ -51,11 +92,13 @@ def read_layer(store: ArtefactStore, key: str, info: LayerInfo) -> SolvedLayer |
         scales=tensors["scales"],
         zero_points=tensors["zero_points"],
         channel_scale=tensors.get("channel_scale"),
-        dequantized=tensors["dequantized"],
+        dequantized=tensors.get("dequantized", torch.empty(0)),
         report=LayerReport(**report),
         row_scale=tensors.get("row_scale"),
         biases=tensors.get("biases"),
     )
+    if "dequantized" not in tensors:
+        quantized = replace(quantized, dequantized=quantized.stored())
     arrays = {name: tensors[f"curve.{name}"].numpy() for name in CURVE_ARRAYS}
     curve = LayerCurve(tuple(document["lams"]), quantized.report.n_tokens, **arrays)
     return SolvedLayer(info, quantized, curve, document["seconds"], from_cache=True)

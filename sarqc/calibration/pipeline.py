@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from sarqc.calibration.block import BlockData, solve_block, whole_batches
 from sarqc.calibration.capture import collect
 from sarqc.calibration.job import CalibrationJob, SolvedLayer, told_points
-from sarqc.calibration.kept_layers import SUFFIX, read_layer, write_layer
+from sarqc.calibration.kept_layers import SUFFIX, LayerWriter, read_layer
 from sarqc.errors import NumericalError, SarqcError
 from sarqc.events import EpochDone, PointDone
 from sarqc.files.artefacts import ArtefactStore
@@ -38,39 +38,43 @@ def calibrate(
     """Quantizes the model in place and yields each linear as it is done, what a method that learns says, and where the
     job tells points, those of each linear before it.
 
-    Layers found in ``store`` are not solved again; the walk goes no further than the last block that has one
-    missing. Without a store everything is solved and nothing kept. Errors of the mathematics are raised with the
-    layer's or the block's name in front.
+    Layers are kept in ``store``, at the latest at the end of their block. Those found there are not solved again; the
+    walk goes no further than the last block that has one missing. Without a store everything is solved and nothing
+    kept. Errors of the mathematics are raised with the layer's or the block's name in front.
     """
     by_block = layers_by_block(loaded.checkpoint.layers)
     missing = {name for name, key in keys.items() if store is None or not store.has(key, SUFFIX)}
     last_missing = max((layer.block for layer in loaded.checkpoint.layers if layer.name in missing), default=-1)
     walks = _Walks(loaded, job) if last_missing >= 0 else None
-    for index, block in enumerate(loaded.blocks()):
-        layers = by_block.get(index, [])
-        kept = {layer.name: None if store is None else read_layer(store, keys[layer.name], layer) for layer in layers}
-        with loaded.at(block, changes=bool(layers)):
-            data = None
-            if walks is not None and index <= last_missing:
-                if layers and (job.inputs_from == "float" or any(solved is None for solved in kept.values())):
-                    _check_weights(loaded, layers)
-                    try:
-                        data = walks.collect(block)
-                    except SarqcError as error:
-                        raise error.at(f"{loaded.family.blocks}.{index}") from None
-                else:
-                    walks.pass_float(block)  # while the block is float: its layers are all kept
-            solved_layers = []
-            for solved in _solved(loaded, job, index, layers, kept, data, budget_bytes):
-                if isinstance(solved, SolvedLayer):
-                    if not solved.from_cache and store is not None:
-                        write_layer(store, keys[solved.info.name], solved)
-                    solved_layers.append(solved)
-                yield solved
-            if layers:
-                write_back(loaded, job, index, solved_layers)  # after all were solved on the block's float outputs
-            if walks is not None and index < last_missing:
-                walks.advance(block)
+    with LayerWriter(store) as writer:
+        for index, block in enumerate(loaded.blocks()):
+            layers = by_block.get(index, [])
+            kept = {
+                layer.name: None if store is None else read_layer(store, keys[layer.name], layer) for layer in layers
+            }
+            with loaded.at(block, changes=bool(layers)):
+                data = None
+                if walks is not None and index <= last_missing:
+                    if layers and (job.inputs_from == "float" or any(solved is None for solved in kept.values())):
+                        _check_weights(loaded, layers)
+                        try:
+                            data = walks.collect(block)
+                        except SarqcError as error:
+                            raise error.at(f"{loaded.family.blocks}.{index}") from None
+                    else:
+                        walks.pass_float(block)  # while the block is float: its layers are all kept
+                solved_layers = []
+                for solved in _solved(loaded, job, index, layers, kept, data, budget_bytes):
+                    if isinstance(solved, SolvedLayer):
+                        if not solved.from_cache:
+                            writer.write(keys[solved.info.name], solved)
+                        solved_layers.append(solved)
+                    yield solved
+                if layers:
+                    write_back(loaded, job, index, solved_layers)  # after all were solved on the block's float outputs
+                if walks is not None and index < last_missing:
+                    walks.advance(block)
+                writer.finish()
 
 
 def _solved(

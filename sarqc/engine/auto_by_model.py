@@ -10,7 +10,7 @@ from sarqc.calibration.corpora import Sequences
 from sarqc.calibration.job import CalibrationJob, Curves
 from sarqc.calibration.pipeline import calibrate
 from sarqc.documents import PerplexityProtocol, Selection
-from sarqc.engine.keys import layer_keys, outside_fingerprints, selection_key
+from sarqc.engine.keys import Weights, layer_keys, selection_key
 from sarqc.engine.measure import Workbench
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.events import CandidateDone, EpochDone, Event, Stage
@@ -44,7 +44,7 @@ class ModelSelection:
 
 
 def settle(
-    bench: Workbench, recipe: Recipe, job: CalibrationJob
+    bench: Workbench, recipe: Recipe, job: CalibrationJob, weights: Weights
 ) -> Generator[Event, None, tuple[CalibrationJob, ModelSelection | None]]:
     """The job at the λ that “auto” settles on for the whole model; as it is where the recipe does not ask for that."""
     if recipe.auto_by() != "model":
@@ -53,13 +53,14 @@ def settle(
     samples = recipe.validation_samples()
     yield Stage("choosing λ", f"{len(candidates)} candidates, judged on {samples} of {recipe.samples} sequences")
     selection = yield from select_for_model(
-        bench.loaded, job, candidates, samples, bench.store, budget_bytes=bench.settings.sweep_bytes()
+        bench.loaded, weights, job, candidates, samples, bench.store, budget_bytes=bench.settings.sweep_bytes()
     )
     return replace(job, method=candidates[selection.best]), selection
 
 
 def select_for_model(
     loaded: LoadedModel,
+    weights: Weights,
     job: CalibrationJob,
     candidates: Sequence[Method],
     validation_samples: int,
@@ -69,9 +70,9 @@ def select_for_model(
 ) -> Generator[CandidateDone | EpochDone, None, ModelSelection]:
     """Quantizes the model with each candidate and measures it; returns what was compared and chosen.
 
-    The last ``validation_samples`` calibration sequences are kept for judging, in windows of their own length, the
-    others are calibrated on. The model is float before and after. Perplexities are kept in ``store``: a selection
-    that was stopped goes on at the candidate where it was.
+    ``weights``: those of the float model. The last ``validation_samples`` calibration sequences are kept for judging,
+    in windows of their own length, the others are calibrated on. The model is float before and after. Perplexities are
+    kept in ``store``: a selection that was stopped goes on at the candidate where it was.
     """
     sequences = job.sequences.calibration
     train, validation = sequences[:-validation_samples], sequences[-validation_samples:]
@@ -81,8 +82,7 @@ def select_for_model(
     lams = tuple(0.0 if candidate.lam is None else candidate.lam for candidate in candidates)
     values: list[float] = []
     state = loaded.weights()
-    # These hash every weight, so once: what candidates differ in is added below.
-    keys, outside = layer_keys(loaded, judged), outside_fingerprints(loaded)
+    keys, outside = layer_keys(loaded, judged, weights), list(weights.outside.values())
     for index, candidate in enumerate(candidates):
         trial = replace(judged, method=candidate)
         key = selection_key(keys, outside, trial, validation)

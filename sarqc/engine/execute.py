@@ -13,7 +13,8 @@ from sarqc.calibration.kept_layers import SUFFIX, KeptLayers
 from sarqc.calibration.pictures import LayerCurve
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import settle
-from sarqc.engine.keys import float_model_key, layer_keys, quantized_model_key
+from sarqc.engine.doctor import device_warnings
+from sarqc.engine.keys import float_model_key, layer_keys, quantized_model_key, weights_of
 from sarqc.engine.measure import Workbench, compare_prompts, continue_prompts, measure
 from sarqc.engine.outcome import Outcome
 from sarqc.engine.plan import Prepared, output_is_free, prepare, window_for
@@ -73,15 +74,17 @@ def execute(
     yield Stage("loading", recipe.model)
     scratch = settings.scratch_dir() if prepared.streamed else None
     loaded = load(prepared.checkpoint, choose_device(settings.device), scratch=scratch)
+    yield from device_warnings(loaded.device)
     bench = Workbench(loaded, ArtefactStore(settings.artefacts_dir()), settings)
     job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
-    keys, float_key = layer_keys(loaded, job), float_model_key(loaded)
+    weights = weights_of(loaded)
+    keys, float_key = layer_keys(loaded, job, weights), float_model_key(loaded, weights)
     yield _started(bench, recipe, keys)
     original = yield from measure(bench, prepared, "float", float_key)
     float_texts = yield from continue_prompts(bench, prepared, float_key)
-    job, selection = yield from settle(bench, recipe, job)
+    job, selection = yield from settle(bench, recipe, job, weights)
     if selection is not None:
-        keys = layer_keys(loaded, job)
+        keys = layer_keys(loaded, job, weights)
     yield Stage("quantizing", f"{recipe.method}, {recipe.bits} bits")
     reports, curves = yield from _layers(bench, job, keys)
     quantized_key = quantized_model_key(float_key, keys)

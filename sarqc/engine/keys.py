@@ -6,12 +6,13 @@ kept holds more. Nothing else may change the bytes of a key, or everything kept 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
+import xxhash
 from torch import nn
 
 from sarqc.calibration.job import CalibrationJob
@@ -21,28 +22,58 @@ from sarqc.files.artefacts import chain_key
 from sarqc.models.loading import STORED, LoadedModel
 from sarqc.quantization.methods import FITTING, Method
 
-LAYER_FORMAT = 6
+LAYER_FORMAT = 7
 MEASUREMENT_FORMAT = 1
 SELECTION_FORMAT = 3
 TEXT_FORMAT = 1
+_HASHED_AT_ONCE = 4  # blocks; each is on the CPU meanwhile
 
 
-def layer_keys(loaded: LoadedModel, job: CalibrationJob) -> dict[str, str]:
-    """The key of every layer, in the order of solving, from the float weights and the job alone."""
+@dataclass(frozen=True)
+class Weights:
+    """The weights of a model at one moment as hashes, made once for all keys that depend on them."""
+
+    outside: dict[str, str]  # of embedding, last norm and head, by their paths
+    blocks: list[str]
+
+
+def weights_of(loaded: LoadedModel) -> Weights:
+    """The model's weights as they are now: every byte is read."""
+    inside = {id(module) for module in loaded.blocks().modules()}
+    outside = {
+        path: fingerprint(module)
+        for path, module in loaded.model.named_modules()
+        if id(module) not in inside and not any(True for _ in module.children())
+    }
+
+    def of_block(block: nn.Module) -> str:
+        with loaded.at(block):
+            return fingerprint(block)
+
+    at_once = 1 if loaded.streaming is not None else _HASHED_AT_ONCE  # a streamed model has one block at a time
+    with ThreadPoolExecutor(at_once) as threads:
+        return Weights(outside, list(threads.map(of_block, loaded.blocks())))
+
+
+def layer_keys(loaded: LoadedModel, job: CalibrationJob, weights: Weights | None = None) -> dict[str, str]:
+    """The key of every layer, in the order of solving, from the float weights and the job alone.
+
+    ``weights``: those of the float model, where they are known.
+    """
+    weights = weights or weights_of(loaded)
     config = {name: value for name, value in loaded.checkpoint.config.items() if name != "transformers_version"}
     chain = chain_key(
         LAYER_FORMAT, torch.__version__, loaded.device.type, str(loaded.compute_dtype), _storage(loaded),
         config, job.sequences.protocol, job.inputs_from,
-        fingerprint(loaded.model.get_submodule(loaded.family.embedding)),
+        weights.outside[loaded.family.embedding],
     )  # fmt: skip
     # Gradients through a block are summed in as many parts as there are threads, and every step builds on the last bits
     # of the one before. No code of another solver was seen to depend on it.
     threads = [torch.get_num_threads()] if job.method.unit == "block" and loaded.device.type == "cpu" else []
     keys: dict[str, str] = {}
     by_block = layers_by_block(loaded.checkpoint.layers)
-    for index, block in enumerate(loaded.blocks()):
-        with loaded.at(block):
-            chain = chain_key(chain, fingerprint(block))
+    for index, of_block in enumerate(weights.blocks):
+        chain = chain_key(chain, of_block)
         names = [layer.name for layer in by_block.get(index, [])]
         grids = {name: asdict(job.grids[name]) for name in names}
         block_keys = [
@@ -79,15 +110,15 @@ def selection_key(
     keys: Mapping[str, str], outside: Sequence[str], trial: CalibrationJob, validation: np.ndarray
 ) -> str:
     """Of one candidate for the whole model: ``keys`` of its layers, ``outside`` of the blocks (see
-    ``outside_fingerprints``), ``validation`` (samples, length) judged on.
+    ``Weights``), ``validation`` (samples, length) judged on.
     """
     choices = _choices(trial)
     return chain_key("selection", SELECTION_FORMAT, [*keys.values()], [*outside], choices, validation.tobytes())
 
 
-def float_model_key(loaded: LoadedModel) -> str:
+def float_model_key(loaded: LoadedModel, weights: Weights) -> str:
     """Of the model as it was loaded, and of how it computes."""
-    return chain_key(loaded.device.type, str(loaded.compute_dtype), model_fingerprint(loaded))
+    return chain_key(loaded.device.type, str(loaded.compute_dtype), _fingerprint_of(weights))
 
 
 def quantized_model_key(float_key: str, keys: Mapping[str, str]) -> str:
@@ -125,27 +156,20 @@ def compared_text_key(text_key: str, quantized_key: str) -> str:
 
 def model_fingerprint(loaded: LoadedModel) -> str:
     """What changes with any weight of the model as it is now."""
-    outside = outside_fingerprints(loaded)
-    blocks = []
-    for block in loaded.blocks():
-        with loaded.at(block):
-            blocks.append(fingerprint(block))
-    return chain_key(outside, blocks)
+    return _fingerprint_of(weights_of(loaded))
 
 
-def outside_fingerprints(loaded: LoadedModel) -> list[str]:
-    """Of what stands around the blocks: embedding, last norm, head."""
-    inside = {id(module) for module in loaded.blocks().modules()}
-    return [
-        fingerprint(module)
-        for module in loaded.model.modules()
-        if id(module) not in inside and not any(True for _ in module.children())
-    ]
+def _fingerprint_of(weights: Weights) -> str:
+    return chain_key([*weights.outside.values()], weights.blocks)
 
 
 def fingerprint(module: nn.Module) -> str:
-    """SHA-256 over the names, dtypes, shapes and bits of a module's parameters and buffers."""
-    digest = hashlib.sha256()
+    """XXH3 over the names, dtypes, shapes and bits of a module's parameters and buffers.
+
+    Ten gigabytes a second, where SHA-256 may take a minute for the weights of a 7B model. Nobody gains by weights that
+    are made to collide: who chooses them reads their own results.
+    """
+    digest = xxhash.xxh3_128()
     for name, tensor in sorted(module.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)

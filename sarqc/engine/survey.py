@@ -24,7 +24,7 @@ from sarqc.calibration.job import SolvedLayer, calibration_job
 from sarqc.calibration.pictures import LayerCurve
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import ModelSelection, settle
-from sarqc.engine.keys import layer_keys
+from sarqc.engine.keys import layer_keys, weights_of
 from sarqc.engine.measure import Workbench, measure_point, versions
 from sarqc.engine.plan import indivisible_layers
 from sarqc.engine.study_output import (
@@ -398,8 +398,9 @@ def _from_runs(shared: _Shared, line: SurveyLine, seed: int, result: LineResult)
             drawn = _sequences(shared, seed, recipe.samples)
             sequences = Sequences(drawn.calibration, unseen.calibration, {**drawn.protocol, "unseen": unseen.protocol})
             job = calibration_job(recipe, checkpoint, sequences, indivisible_layers(recipe, checkpoint))
-            job, selection = returned(settle(bench, recipe, job))
-            keys, budget = layer_keys(loaded, job), bench.settings.sweep_bytes()
+            weights = weights_of(loaded)
+            job, selection = returned(settle(bench, recipe, job, weights))
+            keys, budget = layer_keys(loaded, job, weights), bench.settings.sweep_bytes()
             steps = calibrate(loaded, job, bench.store, keys, budget_bytes=budget)
             solved = [step for step in steps if isinstance(step, SolvedLayer)]
             by_gamma[-1].append([layer.curve for layer in solved])

@@ -14,6 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import xxhash
+
+_DIGEST_BYTES = 16
 PARTIAL_SECONDS = 3600.0  # nobody writes a file for so long; a younger one may belong to another process
 
 
@@ -34,8 +37,8 @@ def _for_the_owner(path: str, flags: int) -> int:
 class ArtefactStore:
     """A folder of immutable files ``<key[:2]>/<key><suffix>``, each written whole or not at all.
 
-    The file's last bytes are a SHA-256 of what precedes them, so a file damaged on disk is recognised, removed and
-    made again. Use counts as a touch: ``trim`` removes what was not used for longest.
+    The file's last bytes are a hash of what precedes them, so a file damaged on disk is recognised, removed and made
+    again. Use counts as a touch: ``trim`` removes what was not used for longest.
     """
 
     def __init__(self, root: Path) -> None:
@@ -55,12 +58,12 @@ class ArtefactStore:
             content = path.read_bytes()
         except FileNotFoundError:
             return None
-        payload, checksum = content[:-32], content[-32:]
-        if hashlib.sha256(payload).digest() != checksum:
+        payload, checksum = memoryview(content)[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
+        if xxhash.xxh3_128_digest(payload) != checksum:
             path.unlink(missing_ok=True)
             return None
         os.utime(path)
-        return payload
+        return bytes(payload)
 
     def write(self, key: str, suffix: str, payload: bytes) -> Path:
         """Stores a payload under a key; atomic, and harmless when two processes write the same."""
@@ -71,7 +74,7 @@ class ArtefactStore:
         try:
             with open(partial, "xb", opener=_for_the_owner) as file:
                 file.write(payload)
-                file.write(hashlib.sha256(payload).digest())
+                file.write(xxhash.xxh3_128_digest(payload))
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(partial, path)

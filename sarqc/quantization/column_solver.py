@@ -30,9 +30,7 @@ from torch import Tensor
 from sarqc.errors import NumericalError, SarqcError
 from sarqc.quantization.grid import (
     Grid,
-    dequantize,
     dequantize_groups,
-    nearest_codes,
     scales_and_zero_points,
     split_groups,
 )
@@ -41,6 +39,7 @@ from sarqc.quantization.objective import drift_weights, regularised_gram, salien
 from sarqc.quantization.quantized_layer import CheckedLayer
 from sarqc.quantization.refinement import in_turn, refined_codes
 from sarqc.quantization.solving import Context, LayerJob, Solved
+from sarqc.quantization.turns import Columns, take_turns
 
 _FIRST_FLOOR = 1e-6  # of the largest diagonal entry
 _LAST_FLOOR = 1e2
@@ -300,6 +299,7 @@ def solve_columns(
             scale, zero_point = scales_and_zero_points(copy, grid, storage, source, weights)
             scales.append(scale)  # (C, O)
             zero_points.append(zero_point)
+            scale, zero_point = scale.unsqueeze(1), zero_point.unsqueeze(1)  # (C, 1, O)
         for start in range(0, group_size, block_size):
             stop = min(start + block_size, group_size)
             # Column by column only inside a block: the rest of the group gets a block's errors in one product, which is
@@ -307,29 +307,26 @@ def solve_columns(
             block = carried[:, start:stop]  # (C, B, O), a view that the columns below keep up to date
             if fixed is not None:
                 groups = orders[:, first + start : first + stop] // group_size  # (C, B)
-                block_scales, block_zeros = (in_turn(part.mT, groups) for part in fixed)  # (C, B, O)
-            for offset in range(stop - start):
-                column = first + start + offset
-                if fixed is not None:
-                    scale, zero_point = block_scales[:, offset], block_zeros[:, offset]  # (C, O)
-                value = original[:, column] + block[:, offset]  # (C, O)
-                code = nearest_codes(value, scale, zero_point, grid)
-                codes[:, column] = code
-                # Against W itself, not against the compensated value: F takes plain errors (see above).
-                error = original[:, column] - dequantize(code, scale, zero_point, grid.is_affine)  # (C, O)
-                delta[:, column] = error
-                row = inside[:, start + offset, start + offset + 1 : stop]  # (C, rest of the block)
-                block[:, offset + 1 :].addcmul_(row.unsqueeze(-1), error.unsqueeze(-2))
-                if shifts is not None:
-                    values[:, column] = value
-                    row = shifts[:, column, column + 1 : first + stop]  # (C, rest of the block)
-                    block[:, offset + 1 :].addcmul_(row.unsqueeze(-1), value.unsqueeze(-2))
+                scale, zero_point = (in_turn(part.mT, groups) for part in fixed)  # (C, B, O)
+            here = slice(first + start, first + stop)
+            columns = Columns(
+                original=original[:, here],
+                carried=block,
+                factor=inside[:, start:stop, start:stop],
+                scales=scale.expand_as(block),
+                zero_points=zero_point.expand_as(block),
+                codes=codes[:, here],
+                delta=delta[:, here],
+                shift=None if shifts is None else shifts[:, here, here],
+                values=None if shifts is None else values[:, here],
+            )
+            take_turns(columns, grid)
             if stop < group_size:
                 rest = inside[:, start:stop, stop:].mT  # (C, rest of the group, B)
-                carried[:, stop:].baddbmm_(rest, delta[:, first + start : first + stop])
+                carried[:, stop:].baddbmm_(rest, delta[:, here])
                 if shifts is not None:
-                    rest = shifts[:, first + start : first + stop, first + stop : last].mT
-                    carried[:, stop:].baddbmm_(rest, values[:, first + start : first + stop])
+                    rest = shifts[:, here, first + stop : last].mT
+                    carried[:, stop:].baddbmm_(rest, values[:, here])
     if fixed is None:
         return codes.mT, torch.stack(scales, dim=-1), torch.stack(zero_points, dim=-1)
     as_stored = torch.empty_like(codes).scatter_(1, orders.unsqueeze(-1).expand_as(codes), codes)

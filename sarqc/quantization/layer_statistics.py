@@ -12,6 +12,8 @@ from torch import Tensor
 
 from sarqc.errors import NumericalError, Refused
 
+_SUMMED_AT_ONCE = 2048  # tokens
+
 
 @dataclass(frozen=True)
 class LayerStatistics:
@@ -58,19 +60,9 @@ class LayerStatistics:
         float_inputs, of the same shape: what the same tokens bring under the float prefix; with them there is a cross
         term. Sums run in float32, in float64 for float64 inputs.
         """
-        if float_inputs is not None and float_inputs.shape != inputs.shape:
-            raise Refused(
-                f"inputs are {tuple(inputs.shape)} and float_inputs {tuple(float_inputs.shape)}",
-                "layer statistics",
-                "Give both inputs of the same tokens.",
-            )
-        tokens = inputs.reshape(-1, inputs.shape[-1])  # (N, I)
-        tokens = tokens.to(torch.promote_types(tokens.dtype, torch.float32))
-        cross = None
-        if float_inputs is not None:
-            cross = (float_inputs.reshape(tokens.shape).to(tokens.dtype) - tokens).mT @ tokens  # (I, I)
-        largest = tokens.norm(dim=-1).max() if len(tokens) else tokens.new_zeros(())
-        return cls(tokens.mT @ tokens, tokens.abs().sum(dim=0), tokens.shape[0], cross, largest)
+        sums = RunningSums()
+        sums.add(inputs, float_inputs)
+        return sums.total()
 
     def __add__(self, other: LayerStatistics) -> LayerStatistics:
         if self.gram.shape != other.gram.shape:
@@ -103,3 +95,66 @@ class LayerStatistics:
         return LayerStatistics(
             self.gram.to(device, dtype), self.abs_sum.to(device, dtype), self.n_tokens, cross, largest
         )
+
+
+class RunningSums:
+    """The statistics of a layer while batches of its inputs come. Nothing is asked of the device until ``total``."""
+
+    def __init__(self) -> None:
+        self._gram: Tensor | None = None
+        self._abs_sum: Tensor | None = None
+        self._largest: Tensor | None = None
+        self._cross: Tensor | None = None
+        self._n_tokens = 0
+
+    def add(self, inputs: Tensor, float_inputs: Tensor | None = None) -> None:
+        """Takes a batch in, as ``LayerStatistics.from_inputs`` does; with ``float_inputs`` every time or never."""
+        if float_inputs is not None and float_inputs.shape != inputs.shape:
+            raise Refused(
+                f"inputs are {tuple(inputs.shape)} and float_inputs {tuple(float_inputs.shape)}",
+                "layer statistics",
+                "Give both inputs of the same tokens.",
+            )
+        if self._n_tokens and (self._cross is None) != (float_inputs is None):
+            raise Refused(
+                "statistics with a cross term and statistics without one do not add",
+                "layer statistics",
+                "Give float_inputs for every batch or for none.",
+            )
+        tokens = inputs.reshape(-1, inputs.shape[-1])  # (N, I)
+        work = torch.promote_types(tokens.dtype, torch.float32)
+        cross = None
+        if float_inputs is not None:
+            wide = tokens.to(work)
+            cross = (float_inputs.reshape(tokens.shape).to(work) - wide).mT @ wide  # (I, I)
+        norms = torch.linalg.vector_norm(tokens, dim=-1, dtype=work)  # (N,)
+        largest = norms.max() if len(tokens) else tokens.new_zeros((), dtype=work)
+        self._gram = _with_gram(self._gram, tokens, work)
+        self._abs_sum = _added(self._abs_sum, tokens.abs().sum(dim=0, dtype=work))
+        self._cross = None if cross is None else _added(self._cross, cross)
+        self._largest = largest if self._largest is None else torch.maximum(self._largest, largest)
+        self._n_tokens += len(tokens)
+
+    def total(self) -> LayerStatistics:
+        """Of all batches so far, of which there must be one. Raises ``NumericalError`` as ``LayerStatistics`` does."""
+        assert self._gram is not None
+        assert self._abs_sum is not None
+        return LayerStatistics(self._gram, self._abs_sum, self._n_tokens, self._cross, self._largest)
+
+
+def _with_gram(total: Tensor | None, tokens: Tensor, work: torch.dtype) -> Tensor:
+    """Σ x xᵀ of tokens (N, I), added to what there is: (I, I) in the working precision.
+
+    A product of two numbers of 16 bits is exact in float32, and a GPU's units for such products take a tenth of the
+    time. But they cut sums off instead of rounding them: of more than some thousand terms the error would be seen.
+    """
+    if not tokens.is_cuda or tokens.dtype not in (torch.float16, torch.bfloat16):
+        wide = tokens.to(work)
+        return _added(total, wide.mT @ wide)
+    for part in tokens.split(_SUMMED_AT_ONCE):
+        total = _added(total, torch.mm(part.mT, part, out_dtype=work))
+    return tokens.new_zeros(tokens.shape[-1], tokens.shape[-1], dtype=work) if total is None else total
+
+
+def _added(total: Tensor | None, part: Tensor) -> Tensor:
+    return part if total is None else total.add_(part)

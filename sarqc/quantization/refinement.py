@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from sarqc.quantization.grid import Grid, dequantize
+from sarqc.quantization.turns import Descent, descend
 
 _BLOCK = 64  # columns between two updates of the rest: speed only
 
@@ -83,24 +84,16 @@ def _one_pass(
     delta, codes, width = delta.clone(), codes.clone(), gram.shape[-1]
     for start in range(0, width, _BLOCK):
         stop = min(start + _BLOCK, width)
-        inside = gram[:, start:stop, start:stop]  # (C, B, B)
-        near = pull[:, start:stop]  # (C, B, O), a view that the columns below keep right
+        here = slice(start, stop)
+        inside = gram[:, here, here]  # (C, B, B)
         diagonal = inside.diagonal(dim1=-2, dim2=-1).unsqueeze(-1)  # (C, B, 1)
         # In codes the best value is code - pull / (G_jj scale). A channel that carries no weight in the objective has
         # no pull either, and keeps its codes.
-        rate = 1 / (torch.where(diagonal > 0, diagonal, torch.ones_like(diagonal)) * scales[:, start:stop])  # (C, B, O)
+        rate = -1 / (torch.where(diagonal > 0, diagonal, torch.ones_like(diagonal)) * scales[:, here])  # (C, B, O)
         steps = torch.empty_like(rate)  # (C, B, O)
-        columns = zip(
-            *(part.unbind(1) for part in (codes[:, start:stop], near, rate, scales[:, start:stop])), strict=True
-        )
-        for offset, (code, pulled, rated, scale) in enumerate(columns):  # (C, O) each
-            best = torch.addcmul(code, pulled, rated, value=-1).round_().clamp_(grid.lowest, grid.highest)
-            step = torch.mul(best - code, scale)
-            code.copy_(best)
-            steps[:, offset] = step
-            near[:, offset + 1 :].addcmul_(inside[:, offset, offset + 1 :].unsqueeze(-1), step.unsqueeze(-2))
-        delta[:, start:stop] += steps
-        pull[:, stop:].baddbmm_(gram[:, stop:, start:stop], steps)
+        descend(Descent(codes[:, here], pull[:, here], rate, scales[:, here], inside, steps), grid)
+        delta[:, here] += steps
+        pull[:, stop:].baddbmm_(gram[:, stop:, here], steps)
     return codes, delta
 
 

@@ -15,7 +15,7 @@ from sarqc.calibration.corpora import Sequences
 from sarqc.calibration.job import CalibrationJob, SolvedLayer
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import ModelSelection, select_for_model
-from sarqc.engine.keys import layer_keys
+from sarqc.engine.keys import layer_keys, weights_of
 from sarqc.events import CandidateDone, EpochDone
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import LoadedModel
@@ -113,7 +113,9 @@ def test_one_lambda_by_the_perplexity_of_the_kept_sequences(random_llama: Path, 
     store = ArtefactStore(tmp_path)
 
     def selecting() -> Iterator[CandidateDone | EpochDone]:
-        selections.append((yield from select_for_model(loaded, plan, points, 2, store, budget_bytes=1 << 30)))
+        selections.append(
+            (yield from select_for_model(loaded, weights_of(loaded), plan, points, 2, store, budget_bytes=1 << 30))
+        )
 
     selections: list[ModelSelection] = []
     steps = list(selecting())

@@ -1,0 +1,100 @@
+"""The kernels for a GPU against the loops, bit for bit: in Triton's interpreter, or on a GPU where there is one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from sarqc.quantization import turn_kernels
+from sarqc.quantization.column_solver import factorise, solve_columns
+from sarqc.quantization.grid import KINDS, Grid, Kind
+from sarqc.quantization.refinement import refined_codes
+from sarqc.quantization.turns import (
+    Columns,
+    descent_in_a_loop,
+    first_difference,
+    random_columns,
+    random_descent,
+    turns_in_a_loop,
+    why_no_kernels,
+)
+from tests.oracles_kernels import same_bits, with_kernels
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+SHAPES = [(1, 1, 1), (2, 7, 3), (1, 12, 130)]  # candidates, columns, rows
+DTYPES = [torch.float32, torch.float64]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shifted", [False, True], ids=["plain", "shifted"])
+def test_turns(kind: Kind, shape: tuple[int, int, int], dtype: torch.dtype, shifted: bool) -> None:
+    for bits in (2, 8):
+        random, grid = torch.Generator().manual_seed(bits), Grid(bits, None, kind)
+        columns = random_columns(shape, grid, random, dtype, DEVICE, shifted=shifted)
+        same_bits(columns, grid, turn_kernels.take_turns, turns_in_a_loop, ("codes", "delta", "values"))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_descent(kind: Kind, shape: tuple[int, int, int], dtype: torch.dtype) -> None:
+    for bits in (2, 8):
+        random, grid = torch.Generator().manual_seed(bits), Grid(bits, None, kind)
+        block = random_descent(shape, grid, random, dtype, DEVICE)
+        same_bits(block, grid, turn_kernels.descend, descent_in_a_loop, ("codes", "steps"))
+
+
+def test_ties_and_values_far_outside_of_the_grid() -> None:
+    grid, scale = Grid(3, None, "asymmetric"), 0.25
+    original = torch.tensor([-1e30, -3e4, -0.125, 0.0, 0.125, 0.375, 0.625, 1.5, 3e4, 1e30], device=DEVICE)
+    original = original.reshape(1, 1, -1)
+    columns = Columns(
+        original, torch.zeros_like(original), original.new_ones(1, 1, 1), torch.full_like(original, scale),
+        torch.full_like(original, 3.0), torch.zeros_like(original), torch.zeros_like(original),
+    )  # fmt: skip
+    same_bits(columns, grid, turn_kernels.take_turns, turns_in_a_loop, ("codes", "delta"))
+    turn_kernels.take_turns(columns, grid)
+    assert columns.codes.flatten().tolist() == [0, 0, 3, 3, 3, 5, 5, 7, 7, 7]  # ties to even quotients
+
+
+@pytest.mark.parametrize("kind", ["asymmetric", "affine"])
+@pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
+def test_a_whole_solver(kind: Kind, static: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(1)
+    weight, inputs = torch.randn(2, 12, 96, device=DEVICE), torch.randn(300, 96, device=DEVICE)
+    grams = torch.stack([inputs.mT @ inputs + lam * torch.eye(96, device=DEVICE) for lam in (3.0, 90.0)])
+    factors = torch.stack([factorise(gram).unit_upper for gram in grams])
+    shifts = 0.01 * factors.triu(1)
+    grid = Grid(2, 48, kind)
+    orders = torch.stack([torch.randperm(96) for _ in range(2)]).to(DEVICE) if static else None
+
+    def solved() -> list[torch.Tensor]:
+        codes, scales, zero_points = solve_columns(
+            weight, factors, grid, torch.float16, block_size=32, static_groups=static, shifts=shifts, orders=orders
+        )
+        refined = refined_codes(weight, codes, scales, zero_points, grams, grid, passes=3, orders=orders)
+        return [codes, scales, zero_points, refined]
+
+    with monkeypatch.context() as patch:
+        calls = with_kernels(patch, None)
+        loops = solved()
+        assert calls == []
+    calls = with_kernels(monkeypatch, turn_kernels)
+    for one, other in zip(solved(), loops, strict=True):
+        assert torch.equal(one, other)
+    assert {"take_turns", "descend"} == set(calls)
+
+
+def test_what_a_host_is_told_about_its_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert first_difference(turn_kernels, DEVICE) == ""
+    assert why_no_kernels(torch.device("cpu")) == ""
+
+    def wrong(columns: Columns, grid: Grid) -> None:
+        turns_in_a_loop(columns, grid)
+        columns.delta[0, 0, 0] *= 1 + 2**-20
+
+    with monkeypatch.context() as patch:
+        patch.setattr(turn_kernels, "take_turns", wrong)
+        assert first_difference(turn_kernels, DEVICE).startswith("columns, asymmetric")
