@@ -13,6 +13,7 @@ import runpy
 import shutil
 import signal
 import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated, Any, cast, get_origin
 
@@ -294,17 +295,25 @@ def user(
 
 @app.command()
 def doctor() -> None:
-    """Say what this host has: devices, folders, settings."""
+    """Say what this host has, and whether its device computes what it should: on a GPU, some minutes of trials.
+
+    The exit code is 1 where something is wrong.
+    """
     from sarqc.models.catalogue import embedded_models
 
     settings = read_settings()
     for name, value in settings.model_dump().items():
         typer.echo(f"SARQC_{name.upper():<20}{value}")
-    import torch
-
-    cuda = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
-    typer.echo(f"{'CUDA devices':<26}{', '.join(cuda) or 'none, the CPU is used'}")
     typer.echo(f"{'embedded models':<26}{', '.join(embedded_models(settings)) or 'none'}")
+    from sarqc.engine.doctor import examine
+
+    wrong = 0
+    with tempfile.TemporaryDirectory(prefix="sarqc-doctor-") as folder:
+        for finding in examine(settings.model_copy(update={"state_dir": Path(folder)})):
+            typer.echo(f"{'ok   ' if finding.is_sound else 'WRONG'} {finding.words}")
+            wrong += not finding.is_sound
+    if wrong:
+        raise typer.Exit(1)
 
 
 def main() -> None:

@@ -7,13 +7,14 @@ from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
+import torch
+
 from sarqc import documents
 from sarqc.calibration.job import CalibrationJob, SolvedLayer, calibration_job
 from sarqc.calibration.kept_layers import SUFFIX, KeptLayers
 from sarqc.calibration.pictures import LayerCurve
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import settle
-from sarqc.engine.doctor import device_warnings
 from sarqc.engine.keys import float_model_key, layer_keys, quantized_model_key, weights_of
 from sarqc.engine.measure import Workbench, compare_prompts, continue_prompts, measure
 from sarqc.engine.outcome import Outcome
@@ -30,6 +31,7 @@ from sarqc.models.families import LayerInfo
 from sarqc.models.hub import NotCached
 from sarqc.models.loading import LoadedModel, choose_device, load
 from sarqc.quantization.quantized_layer import LayerReport
+from sarqc.quantization.turns import why_no_kernels
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -115,6 +117,12 @@ def execute(
         yield Saved("checkpoint", str(checkpoint_dir))
     bench.store.trim(int(settings.cache_gib * 2**30))
     yield Finished(summary, time.perf_counter() - started)
+
+
+def device_warnings(device: torch.device) -> Iterator[Warned]:
+    """What a run does otherwise on this device than it should; results are not touched by it."""
+    if reason := why_no_kernels(device):
+        yield Warned(f"columns are solved one by one, which is slow on a GPU: {reason}", str(device))
 
 
 def warm_up() -> None:

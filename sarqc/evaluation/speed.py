@@ -161,11 +161,14 @@ def measure_speed(
     models, reason, difference = {"float": _in_bfloat16(loaded.model)}, why_no_kernel(loaded, grids), None
     if not reason:
         linears = {name: cast(nn.Linear, loaded.model.get_submodule(name)) for name in layers}  # as why_no_kernel says
-        fast = {name: int4_linear(linear, layers[name], grids[name]) for name, linear in linears.items()}
-        difference = max(kernel_difference(linear, fast[name]) for name, linear in linears.items())
-        if difference > TOLERANCE:
+        try:
+            fast = {name: int4_linear(linear, layers[name], grids[name]) for name, linear in linears.items()}
+            difference = max(kernel_difference(linear, fast[name]) for name, linear in linears.items())
+        except RuntimeError as error:  # a device whose kernel does not do what PyTorch promises
+            reason = f"PyTorch's 4-bit kernel failed: {next(iter(str(error).splitlines()), 'RuntimeError')[:200]}"
+        if difference is not None and difference > TOLERANCE:
             reason = f"the kernel's outputs differ by {difference:.2g} from those of our weights: more than rounding"
-        else:
+        if not reason:
             models["quantized"] = _in_bfloat16(loaded.model, fast)
     prompt = torch.randint(loaded.vocabulary, (1, length - decoded), generator=torch.Generator().manual_seed(0))
     seconds: dict[str, list[tuple[float, float]]] = {which: [] for which in models}

@@ -325,6 +325,8 @@ class Supervisor:
         for run in self.store.in_state(State.RUNNING, State.CANCELLING):
             token, job = jobs.get(run.id, (0, None))
             if job is None:
+                if run.pid is not None:
+                    self.workers.end_leftover(run.pid)
                 if run.state is State.RUNNING:
                     self._put_back(run)
                 else:

@@ -26,6 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import psutil
+
 from sarqc.errors import Refused
 from sarqc.events import Event, Failed, Warned, from_json
 from sarqc.jobs.exports import checkpoint_folder
@@ -37,6 +39,8 @@ EVENT_BYTES = 16 << 20  # the longest line of a worker
 RUN_BYTES = 128 << 20  # of all that a worker says in an attempt
 EXIT_SECONDS = 5.0  # how long a process may take to end after its last word
 WARM_SECONDS = 600.0  # how long a process waits, imports done, for a run that doesn't come
+
+_MODULE = "sarqc.jobs.child"  # what a worker process runs
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +100,9 @@ class Workers(Protocol):
     def silent_seconds(self, token: int) -> float:
         """For how long a worker has given no sign of life; 0 for one that is gone, or whose words nobody has taken."""
 
+    def end_leftover(self, pid: int) -> None:
+        """Ends a worker of an earlier app, if that is what the process is: one that is stopped did not see its end."""
+
     def warm_up(self) -> None:
         """A run is likely to come soon."""
 
@@ -117,7 +124,7 @@ class _Process:
         read_end, write_end = os.pipe()
         try:
             self._popen = subprocess.Popen(
-                [sys.executable, "-P", "-u", "-m", "sarqc.jobs.child", str(write_end), execute],
+                [sys.executable, "-P", "-u", "-m", _MODULE, str(write_end), execute],
                 stdin=subprocess.PIPE,
                 pass_fds=(write_end,),
                 start_new_session=True,
@@ -263,6 +270,11 @@ class LocalWorkers:
     def silent_seconds(self, token: int) -> float:
         process = self._running.get(token)
         return process.silent_seconds() if process else 0.0
+
+    def end_leftover(self, pid: int) -> None:
+        with suppress(psutil.Error, ProcessLookupError, PermissionError):
+            if _MODULE in psutil.Process(pid).cmdline() and os.getpgid(pid) == pid:
+                os.killpg(pid, signal.SIGKILL)
 
     def warm_up(self) -> None:
         """Starts a process with the slow imports on the first device without one."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sarqc.errors import NumericalError, Refused
 
-_SUMMED_AT_ONCE = 2048  # tokens
+_SUMMED_AT_ONCE = 1024  # tokens
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,9 @@ class RunningSums:
 def _with_gram(total: Tensor | None, tokens: Tensor, work: torch.dtype) -> Tensor:
     """Σ x xᵀ of tokens (N, I), added to what there is: (I, I) in the working precision.
 
-    A product of two numbers of 16 bits is exact in float32, and a GPU's units for such products take a tenth of the
-    time. But they cut sums off instead of rounding them: of more than some thousand terms the error would be seen.
+    A product of two numbers of 16 bits is exact in float32, and a GPU's units for such products take a fifth of the
+    time. But they cut sums off instead of rounding them: on an H100 the largest error, in units of √(G_ii G_jj), was
+    5e-6 with 1024 terms at once and 5e-5 with 8192; that of products in float32 was 6e-6.
     """
     if not tokens.is_cuda or tokens.dtype not in (torch.float16, torch.bfloat16):
         wide = tokens.to(work)

@@ -249,6 +249,25 @@ def test_a_worker_that_still_imports_ends_with_its_app(tmp_path: Path, job: byte
     os.close(read_end)
 
 
+def test_a_stopped_worker_of_an_earlier_app_is_ended(settings: Settings, tmp_path: Path) -> None:
+    read_end, write_end = os.pipe()
+    command = [sys.executable, "-P", "-m", "sarqc.jobs.child", str(write_end), "tests.jobs.fake_runs:slow"]
+    leftover = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(write_end,), start_new_session=True)
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    workers = LocalWorkers(settings, lambda message: None)
+    leftover.send_signal(signal.SIGSTOP)
+    for pid in (leftover.pid, stranger.pid, 2**22 + 1):  # the last one: beyond the largest process id
+        workers.end_leftover(pid)
+    assert leftover.wait(60) == -signal.SIGKILL
+    assert stranger.poll() is None
+    stranger.kill()
+    stranger.wait()
+    assert leftover.stdin is not None
+    leftover.stdin.close()
+    for descriptor in (read_end, write_end):
+        os.close(descriptor)
+
+
 def test_the_worker_does_not_know_the_database() -> None:
     """Importing what a worker process runs brings in neither SQLite nor a web framework nor torch."""
     code = "import sarqc.jobs.child, sys; print({'sqlite3', 'fastapi', 'torch', 'gradio'} & set(sys.modules))"

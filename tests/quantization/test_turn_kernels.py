@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -98,3 +103,40 @@ def test_what_a_host_is_told_about_its_kernels(monkeypatch: pytest.MonkeyPatch) 
     with monkeypatch.context() as patch:
         patch.setattr(turn_kernels, "take_turns", wrong)
         assert first_difference(turn_kernels, DEVICE).startswith("columns, asymmetric")
+
+
+_COMPILE = """
+from itertools import product
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from sarqc.quantization import turn_kernels
+
+def compiled(kernel, constants):
+    def kind(name):
+        if name in constants:
+            return "constexpr"
+        if name.startswith("n_") or name.endswith(("_c", "_b")):
+            return "i32"
+        return "fp32" if name in ("lowest", "highest") else "*fp64" if constants["DOUBLE"] else "*fp32"
+    names = kernel.arg_names
+    places = {(names.index(name),): value for name, value in constants.items()}
+    source = ASTSource(kernel, {name: kind(name) for name in names}, places)
+    options = {"num_warps": 1, "enable_fp_fusion": False}
+    return triton.compile(source, target=GPUTarget("cuda", 80, 32), options=options).asm["ptx"]
+
+for double, special in product((False, True), repeat=2):
+    sizes = {"COLUMNS": 16, "ROWS": 32, "DOUBLE": double}
+    turns = compiled(turn_kernels._turns, sizes | {"AFFINE": special, "SHIFTED": special})
+    precise = "div.rn.f64" if double else "div.rn.f32"
+    assert precise in turns and "fma.rn" in turns and "div.full" not in turns
+assert "fma.rn" in compiled(turn_kernels._descent, {"COLUMNS": 16, "ROWS": 32, "DOUBLE": False})
+print("compiled")
+"""
+
+
+def test_the_kernels_compile_for_a_gpu_that_is_not_here(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    environment |= {"TRITON_CACHE_DIR": str(tmp_path)}
+    answer = subprocess.run([sys.executable, "-c", _COMPILE], capture_output=True, text=True, env=environment)
+    assert answer.stdout.strip() == "compiled", answer.stderr[-2000:]

@@ -104,6 +104,9 @@ class _Round:
                     os.kill(pid, number)
         if kind in ("app -9", "both"):
             self.app.end()
+            for pid in workers:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)  # who is stopped can't see that the app is gone
             try:
                 until(lambda: not any(map(is_alive, workers)), seconds=10)
             except AssertionError:

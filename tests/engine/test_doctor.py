@@ -1,0 +1,100 @@
+"""The doctor on this host, and what it says of a device that computes wrongly."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from sarqc.calibration.job import SolvedLayer
+from sarqc.engine import doctor
+from sarqc.engine.plan import prepare
+from sarqc.evaluation import speed
+from sarqc.models.loading import load
+from sarqc.quantization.methods import METHODS
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+
+
+def test_every_method_is_compared_and_equals_itself(fresh_settings: Settings) -> None:
+    findings = list(doctor._solvers(fresh_settings, torch.device("cpu")))
+    assert [finding.words.partition(":")[0] for finding in findings] == list(METHODS)
+    for finding in findings:
+        assert finding.is_sound
+        assert "100.000% of the codes" in finding.words
+        assert "within 0.00%" in finding.words
+
+
+@pytest.fixture(scope="module")
+def layers(settings: Settings) -> list[SolvedLayer]:
+    prepared = prepare(Recipe.parse(doctor._RECIPE | {"method": "rtn"}), settings)
+    job = doctor.calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
+    loaded = load(prepared.checkpoint, torch.device("cpu"))
+    return doctor._solved(loaded, job, doctor._data(loaded, prepared))
+
+
+def test_a_device_that_rounds_otherwise_is_seen(layers: list[SolvedLayer]) -> None:
+    first = layers[0]
+    codes = first.quantized.codes.clone()
+    codes[: len(codes) // 2] += 1
+    wrong_codes = replace(first, quantized=replace(first.quantized, codes=codes))
+    report = replace(first.quantized.report, recon_loss=first.quantized.report.recon_loss * 1.05)
+    wrong_loss = replace(first, quantized=replace(first.quantized, report=report))
+    assert doctor.compared("rtn", layers, layers).is_sound
+    assert not doctor.compared("rtn", layers, [wrong_codes, *layers[1:]]).is_sound
+    assert not doctor.compared("rtn", layers, [wrong_loss, *layers[1:]]).is_sound
+    assert doctor.compared("signround", layers, [wrong_loss, *layers[1:]]).is_sound  # learned in another precision
+
+
+def test_a_solver_that_fails_on_the_device_is_a_finding(
+    fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solve, calls = doctor.solve_block, []
+
+    def failing(*arguments: object) -> Iterator[object]:
+        calls.append(arguments)
+        if len(calls) == 4:  # of the second method, on the device
+            raise RuntimeError("CUDA error: no kernel image is available")
+        return solve(*arguments)
+
+    monkeypatch.setattr(doctor, "solve_block", failing)
+    findings = list(doctor._solvers(fresh_settings, torch.device("cpu")))
+    assert [finding.is_sound for finding in findings] == [True, False] + [True] * (len(METHODS) - 2)
+    assert findings[1].words == "awq: RuntimeError: CUDA error: no kernel image is available"
+
+
+def test_a_kernel_that_fails_becomes_a_reason(fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(codes: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("not implemented for this device\nand more")
+
+    monkeypatch.setattr(speed, "_packed", failing)
+    (finding,) = doctor._kernel(fresh_settings)
+    assert not finding.is_sound
+    assert finding.words == "No 4-bit kernel: PyTorch's 4-bit kernel failed: not implemented for this device."
+
+
+def test_the_command_says_what_the_host_can_do(tmp_path: Path) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-m", "sarqc", "doctor"], capture_output=True, text=True,
+        env=os.environ | {"SARQC_DEVICE": "cpu", "SARQC_STATE_DIR": str(tmp_path)},
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    lines = answer.stdout.splitlines()
+    assert any(line.startswith("ok    Runs compute on the CPU") for line in lines)
+    assert any("A whole run: perplexity" in line for line in lines)
+    assert not any(line.startswith("WRONG") for line in lines)
+    assert not any(tmp_path.iterdir())  # what it tried is not kept
+
+
+def test_a_device_that_is_not_there_is_said(fresh_settings: Settings) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this host has a GPU")
+    (finding,) = doctor.examine(fresh_settings.model_copy(update={"device": "cuda"}))
+    assert not finding.is_sound
+    assert "there is none" in finding.words
