@@ -320,6 +320,7 @@ def main() -> None:
     # Threads that spin while they wait starve each other on a busy host: measured ten times slower with two processes
     # on two cores. It must be set before torch loads its thread pool.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # as nvidia-smi counts, of which plans ask memory
     _guarded(app, "--json" in sys.argv)
 
 

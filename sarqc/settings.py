@@ -114,8 +114,11 @@ class Settings(BaseSettings):
     requests_per_minute: int = Field(
         1200, ge=1, description="Requests from one address, where SARQC_ACCESS is not private."
     )
-    sweep_gib: float = Field(
-        1.0, gt=0, description="Working memory for the λ and γ of a layer that are solved at once, in GiB."
+    sweep_gib: float | None = Field(
+        None,
+        gt=0,
+        description="Working memory for the λ and γ of a layer that are solved at once, in GiB; empty: 1, on a GPU an "
+        "eighth of its memory.",
     )
     cache_gib: float = Field(20.0, gt=0, description="Finished layers and results kept on disk, in GiB.")
     export_gib: float = Field(
@@ -147,10 +150,6 @@ class Settings(BaseSettings):
     run_hours: float | None = Field(
         None, gt=0, description="Hours that an attempt at a run may take before it is ended as failed; empty: any."
     )
-
-    def sweep_bytes(self) -> int:
-        """``sweep_gib`` in bytes."""
-        return int(self.sweep_gib * 2**30)
 
     def resolved_state_dir(self) -> Path:
         """``state_dir`` with ``~`` expanded, as an absolute path."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -203,15 +203,11 @@ def _by_group(
         group = {fold.linears[step.job]: step.layer for step in steps}
         scale = group[fold.linears[0]].channel_scale
         if fold.source is None:
-            group = {path: _flagged(layer, "not_foldable") for path, layer in group.items()}
+            group = {path: layer.flagged("not_foldable") for path, layer in group.items()}
         elif scale is not None and fold.source in layers:
             row_scales[fold.source] = fold.source_scale(scale)
         found |= group
     return found
-
-
-def _flagged(layer: QuantizedLayer, flag: str) -> QuantizedLayer:
-    return replace(layer, report=replace(layer.report, flags=(*layer.report.flags, flag)))
 
 
 def _through_the_block(

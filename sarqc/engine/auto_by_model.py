@@ -10,6 +10,7 @@ from sarqc.calibration.corpora import Sequences
 from sarqc.calibration.job import CalibrationJob, Curves
 from sarqc.calibration.pipeline import calibrate
 from sarqc.documents import PerplexityProtocol, Selection
+from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.keys import Weights, layer_keys, selection_key
 from sarqc.engine.measure import Workbench
 from sarqc.evaluation.perplexity import measure_perplexity
@@ -53,7 +54,7 @@ def settle(
     samples = recipe.validation_samples()
     yield Stage("choosing λ", f"{len(candidates)} candidates, judged on {samples} of {recipe.samples} sequences")
     selection = yield from select_for_model(
-        bench.loaded, weights, job, candidates, samples, bench.store, budget_bytes=bench.settings.sweep_bytes()
+        bench.loaded, weights, job, candidates, samples, bench.store, budget_bytes=sweep_bytes(bench.settings)
     )
     return replace(job, method=candidates[selection.best]), selection
 

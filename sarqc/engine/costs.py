@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-import shutil
-import subprocess
-import time
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 
 import psutil
 
+from sarqc.engine.gpus import Gpu, visible_gpus
 from sarqc.evaluation import DECODED_TOKENS, LOGIT_BYTES, LOSS_BYTES, SPEED_REPEATS, task_bytes
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.quantization.methods import PRODUCTS_PER_SECOND, Method, Workload
@@ -154,8 +151,11 @@ def host_bytes(work: Work) -> int:
 def disk_bytes(work: Work, *, on_processor: bool, streamed: bool) -> int:
     """Bytes that a run writes to the state folder, roughly: finished layers, changed blocks, texts and the study."""
     recipe, task = work.recipe, work.task
-    layers = (task.weights() + work.groups) * (1 + work.stored)  # codes, zero points, and what they stand for
-    pictures = 2 * _PICTURES * len(task.shapes) * (len({*recipe.sweep, -1.0}) + work.candidates)  # study and store
+    layers = task.weights() + work.groups * (2 + work.stored)  # codes, zero points and scales
+    if work.method.has_channel_scales:
+        layers += task.weights() * work.stored  # and what they stand for
+    points = len({*recipe.sweep, -1.0}) if work.method.lam is not None else 1
+    pictures = 2 * _PICTURES * len(task.shapes) * (points + work.candidates)  # study and store
     blocks = sum(work.blocks) * (4 if on_processor else work.stored) if streamed else 0
     return round(layers + pictures + blocks + len(recipe.prompts) * _text_numbers(work) * 2 * 4)
 
@@ -203,8 +203,8 @@ def _calibration_seconds(work: Work, samples: int) -> float:
     return (passes + grams) / PRODUCTS_PER_SECOND + work.method.seconds(task)
 
 
-KNOWN_SECONDS = 5  # asking a GPU takes a good part of a second
 _CGROUP = Path("/sys/fs/cgroup")
+_SWEEP = 1 << 30
 
 
 def free_bytes(settings: Settings) -> int | None:
@@ -213,14 +213,27 @@ def free_bytes(settings: Settings) -> int | None:
         return int(settings.memory_gib * 2**30)
     if on_processor(settings):
         return _free_here()
-    free = _free_on_gpus()
-    number = settings.device.partition(":")[2] or "0"
-    return free[int(number)] if number.isdigit() and int(number) < len(free) else None
+    gpu = _gpu_of(settings)
+    return None if gpu is None else gpu.free
+
+
+def sweep_bytes(settings: Settings) -> int:
+    """What the candidates of a layer that are solved at once may take on the device of a run."""
+    if settings.sweep_gib is not None:
+        return int(settings.sweep_gib * 2**30)
+    gpu = None if on_processor(settings) else _gpu_of(settings)
+    return _SWEEP if gpu is None else max(_SWEEP, gpu.total // 8)
+
+
+def _gpu_of(settings: Settings) -> Gpu | None:
+    """The GPU that runs compute on, or the first of them."""
+    gpus, number = visible_gpus(), settings.device.partition(":")[2] or "0"
+    return gpus[int(number)] if number.isdigit() and int(number) < len(gpus) else None
 
 
 def on_processor(settings: Settings) -> bool:
     """Whether runs compute on the CPU, so that the device's memory is the machine's."""
-    return settings.device == "cpu" or (settings.device == "auto" and not _free_on_gpus())
+    return settings.device == "cpu" or (settings.device == "auto" and not visible_gpus())
 
 
 def _free_here() -> int:
@@ -236,24 +249,3 @@ def _free_here() -> int:
         return free if limit == "max" else min(free, int(limit) - int(used) + cached)
     except (OSError, ValueError, StopIteration):
         return free
-
-
-@lru_cache(maxsize=1)
-def _nvidia_smi() -> str | None:
-    return shutil.which("nvidia-smi")
-
-
-def _free_on_gpus() -> list[int]:
-    """Free memory of each GPU, in its order; none where nobody can be asked. Known for some seconds."""
-    program = _nvidia_smi()
-    return [] if program is None else _asked(program, int(time.monotonic() // KNOWN_SECONDS))
-
-
-@lru_cache(maxsize=1)
-def _asked(program: str, _when: int) -> list[int]:
-    question = [program, "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
-    try:
-        answer = subprocess.run(question, capture_output=True, text=True, timeout=10, check=True)
-        return [int(line) * 2**20 for line in answer.stdout.split()]
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return []

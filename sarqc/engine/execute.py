@@ -15,6 +15,7 @@ from sarqc.calibration.kept_layers import SUFFIX, KeptLayers
 from sarqc.calibration.pictures import LayerCurve
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import settle
+from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.keys import float_model_key, layer_keys, quantized_model_key, weights_of
 from sarqc.engine.measure import Workbench, compare_prompts, continue_prompts, measure
 from sarqc.engine.outcome import Outcome
@@ -37,6 +38,7 @@ from sarqc.settings import Settings
 
 _FALLBACKS = {  # flags of a layer that got something else than was asked for
     "not_foldable": "no operation before it can take up scales: it is rounded without any",
+    "little_memory": "the device ran out of memory: fewer candidates were solved at once, which takes longer",
     "not_judged": "no token came by which its candidates could be judged: the first one was taken",
 }
 _STARVED = {  # flags of experts' linears
@@ -159,7 +161,7 @@ def _layers(
     """Quantizes the model in place; returns reports by layer and curves, both in the order of the layers."""
     reports: dict[str, LayerReport] = {}
     curves: list[LayerCurve] = []
-    steps = calibrate(bench.loaded, job, bench.store, keys, budget_bytes=bench.settings.sweep_bytes())
+    steps = calibrate(bench.loaded, job, bench.store, keys, budget_bytes=sweep_bytes(bench.settings))
     for step in steps:
         if not isinstance(step, SolvedLayer):
             yield step

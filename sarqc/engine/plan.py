@@ -237,7 +237,7 @@ def _memory(work: costs.Work, settings: Settings) -> tuple[bool, int]:
     """
     free, on_processor = costs.free_bytes(settings), costs.on_processor(settings)
     whole, one = (
-        costs.memory_bytes(work, settings.sweep_bytes(), on_processor=on_processor, streamed=part)
+        costs.memory_bytes(work, costs.sweep_bytes(settings), on_processor=on_processor, streamed=part)
         for part in (False, True)
     )
     streamed = settings.weights == "streamed" or (settings.weights == "auto" and free is not None and whole > free)

@@ -24,6 +24,7 @@ from sarqc.calibration.job import SolvedLayer, calibration_job
 from sarqc.calibration.pictures import LayerCurve
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import ModelSelection, settle
+from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.keys import layer_keys, weights_of
 from sarqc.engine.measure import Workbench, measure_point, versions
 from sarqc.engine.plan import indivisible_layers
@@ -341,7 +342,7 @@ def _from_statistics(
     """Puts the line's weights into the model, one point (γ, λ) after the other, and notes its curves in ``result``."""
     survey, loaded = shared.survey, shared.bench.loaded
     grid = Grid(line.bits, survey.group_size, survey.grid)
-    budget = shared.bench.settings.sweep_bytes()
+    budget = sweep_bytes(shared.bench.settings)
     loaded.restore(shared.float_weights)
     weights = {  # copies, because the model gets others below
         layer.name: loaded.weight(layer.name).detach().to(loaded.stored_as(f"{layer.name}.weight"), copy=True)
@@ -366,7 +367,7 @@ def _errors_by_size(
     shared: _Shared, statistics: _DrawStatistics, line: SurveyLine, grid: Grid, weights: dict[str, Tensor]
 ) -> dict[str, np.ndarray]:
     """Relative errors (layer, size, γ, λ) of layers solved on more or fewer sequences, on those and on unseen."""
-    budget = shared.bench.settings.sweep_bytes()
+    budget = sweep_bytes(shared.bench.settings)
     sweeps = [
         [
             sweep_layer(
@@ -400,7 +401,7 @@ def _from_runs(shared: _Shared, line: SurveyLine, seed: int, result: LineResult)
             job = calibration_job(recipe, checkpoint, sequences, indivisible_layers(recipe, checkpoint))
             weights = weights_of(loaded)
             job, selection = returned(settle(bench, recipe, job, weights))
-            keys, budget = layer_keys(loaded, job, weights), bench.settings.sweep_bytes()
+            keys, budget = layer_keys(loaded, job, weights), sweep_bytes(bench.settings)
             steps = calibrate(loaded, job, bench.store, keys, budget_bytes=budget)
             solved = [step for step in steps if isinstance(step, SolvedLayer)]
             by_gamma[-1].append([layer.curve for layer in solved])

@@ -40,6 +40,7 @@ RUN_BYTES = 128 << 20  # of all that a worker says in an attempt
 EXIT_SECONDS = 5.0  # how long a process may take to end after its last word
 WARM_SECONDS = 600.0  # how long a process waits, imports done, for a run that doesn't come
 
+_IN_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # as nvidia-smi counts, of which plans ask memory
 _MODULE = "sarqc.jobs.child"  # what a worker process runs
 
 log = logging.getLogger(__name__)
@@ -130,6 +131,7 @@ class _Process:
                 start_new_session=True,
                 # Threads that spin while they wait would starve the pages, and each other, on a small host.
                 env={"OMP_WAIT_POLICY": "PASSIVE"}
+                | _IN_ORDER
                 | os.environ
                 | {"PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path)},
             )
@@ -351,8 +353,9 @@ def _ask_torch() -> tuple[Device, ...]:
     """The CUDA devices, asked in a process of its own: this one never gets a CUDA context."""
     try:
         answer = subprocess.run(
-            [sys.executable, "-c", _QUESTION], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL
-        )
+            [sys.executable, "-c", _QUESTION], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+            env=_IN_ORDER | os.environ,
+        )  # fmt: skip
         names = json.loads(answer.stdout.strip().splitlines()[-1]) if answer.returncode == 0 else []
         if answer.returncode:
             log.warning("asking PyTorch for devices failed: %s", answer.stderr.strip()[-500:])

@@ -20,7 +20,7 @@ from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import Method
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.solve import only_solved, quantize
-from sarqc.quantization.solving import BUDGET_BYTES, Context, LayerJob
+from sarqc.quantization.solving import BUDGET_BYTES, LITTLE_MEMORY, Context, LayerJob
 
 
 @dataclass(frozen=True)
@@ -66,19 +66,21 @@ def select_layers(
         layer = CheckedLayer(weight, _restricted(job.train, channels), grid, validation, name=job.name)
         compared.append(LayerJob(layer, points))
         crosses.append(validation.cross)
-    chosen, tables = [], []
+    chosen, tables, flags = [], [], []
     by_job = groupby(only_solved(quantize(compared, context)), key=lambda solved: solved.job)
     for number, of_job in by_job:  # one layer's candidates at a time: all of them together may be many gigabytes
         job, solved = jobs[number], [one.layer for one in of_job]
         part, cross = compared[number].layer, crosses[number]
         scores = [_score(layer, part, cross, point) for layer, point in zip(solved, points, strict=True)]
         tables.append(_table(solved, part, points, scores))
+        short = any(LITTLE_MEMORY in layer.report.flags for layer in solved)
+        flags.append([LITTLE_MEMORY] * short + ["not_judged"] * (job.validation.n_tokens == 0))
         whole = CheckedLayer(job.weight, job.train + job.validation, grid, job.held_out, name=job.name)
         chosen.append(LayerJob(whole, [points[scores.index(min(scores))]]))
     selected = []
     for number, _, best in only_solved(quantize(chosen, context)):
-        flags = (*best.report.flags, "not_judged") if jobs[number].validation.n_tokens == 0 else best.report.flags
-        selected.append(replace(best, report=replace(best.report, candidates=tables[number], flags=flags)))
+        report = replace(best.report, candidates=tables[number], flags=(*best.report.flags, *flags[number]))
+        selected.append(replace(best, report=report))
     return selected
 
 

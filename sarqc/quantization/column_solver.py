@@ -38,7 +38,7 @@ from sarqc.quantization.methods import ColumnSolver, Range
 from sarqc.quantization.objective import drift_weights, regularised_gram, saliency
 from sarqc.quantization.quantized_layer import CheckedLayer
 from sarqc.quantization.refinement import in_turn, refined_codes
-from sarqc.quantization.solving import Context, LayerJob, Solved
+from sarqc.quantization.solving import LITTLE_MEMORY, Context, LayerJob, Solved
 from sarqc.quantization.turns import Columns, take_turns
 
 _FIRST_FLOOR = 1e-6  # of the largest diagonal entry
@@ -52,9 +52,19 @@ def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
         for number, job in enumerate(jobs)
         for index, method in enumerate(job.points_of(ColumnSolver))
     ]
-    size = _points_at_once(points[0], context.budget_bytes)
-    for start in range(0, len(points), size):
-        yield from _solve_together(points[start : start + size])
+    size, start, had_room = _points_at_once(points[0], context.budget_bytes), 0, True
+    while start < len(points):
+        together = points[start : start + size]
+        try:
+            solved = _solve_together(together)
+        except torch.OutOfMemoryError:
+            if len(together) == 1:
+                raise
+            size, had_room = len(together) // 2, False
+            continue
+        for one in solved:
+            yield one if had_room else one._replace(layer=one.layer.flagged(LITTLE_MEMORY))
+        start += len(together)
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,7 @@ def _points_at_once(first: _Point, budget_bytes: int) -> int:
 
 
 def _solve_together(points: Sequence[_Point]) -> Iterator[Solved]:
+    """The points as one batch; all memory is taken before this returns, but for what one report needs."""
     first, settings = points[0].layer, points[0].method
     batch = _Batch.of(points)
     stated = [_state(point, batch, position) for position, point in enumerate(points)]
@@ -99,6 +110,18 @@ def _solve_together(points: Sequence[_Point]) -> Iterator[Solved]:
             passes=settings.refine, orders=batch.orders,
         )  # fmt: skip
     dequantized = dequantize_groups(codes, scales, zero_points, first.grid.is_affine).to(first.storage)
+    return _results(points, stated, codes, scales, zero_points, dequantized)
+
+
+def _results(
+    points: Sequence[_Point],
+    stated: Sequence[_Stated],
+    codes: Tensor,
+    scales: Tensor,
+    zero_points: Tensor,
+    dequantized: Tensor,
+) -> Iterator[Solved]:
+    """The layers of a batch: codes and dequantized (C, O, I), scales and zero_points (C, O, G)."""
     for position, (point, said) in enumerate(zip(points, stated, strict=True)):
         if point.method.shift != "none" and not torch.isfinite(dequantized[position]).all():
             raise NumericalError(

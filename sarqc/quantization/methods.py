@@ -104,6 +104,7 @@ class Method:
     are not its own. A field may stand in for a property: ``lam: float = 0.3`` in a family is its λ.
     """
 
+    has_channel_scales: ClassVar[bool] = False  # so that codes, scales and zero points alone don't make the weights
     solver: ClassVar[str]  # module whose function ``solve`` is as in ``solving.Solver``; by name, as it needs torch
     reported: ClassVar[tuple[str, ...]] = ()  # fields that a report's ``chosen`` names
 
@@ -320,6 +321,7 @@ class ScaleSearch(Method):
     """
 
     solver: ClassVar[str] = "sarqc.quantization.scale_search"
+    has_channel_scales: ClassVar[bool] = True
     reported: ClassVar[tuple[str, ...]] = ("lam", "saliency", "mode", "include_identity")
 
     lam: float = 0.0

@@ -6,7 +6,7 @@ Axes: O out_features, I in_features, G groups.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -66,6 +66,10 @@ class QuantizedLayer:
     report: LayerReport
     row_scale: Tensor | None = None  # (O,) in the dtype of the weight
     biases: Tensor | None = None  # (O, G) in the dtype of the weight, of the affine grid alone
+
+    def flagged(self, flag: str) -> QuantizedLayer:
+        """The same with one more flag in its report."""
+        return replace(self, report=replace(self.report, flags=(*self.report.flags, flag)))
 
     def stored(self) -> Tensor:
         """What codes, scales, zero points and biases make, (O, I) in the dtype of the weight: as if both scales of

@@ -19,6 +19,8 @@ from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 
 BUDGET_BYTES = 1 << 30  # what the candidates solved at once may take by default; more are solved in turns
 
+LITTLE_MEMORY = "little_memory"  # a flag of reports: the device had no room for a batch, which was made smaller
+
 BlockForward = Callable[[dict[str, Tensor], Tensor], Tensor]  # weights by name, inputs (B, T, D) -> outputs (B, T, D)
 
 Family = TypeVar("Family", bound=Method)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sarqc.engine import costs as host
+from sarqc.engine import gpus
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan
 from sarqc.evaluation import LOGIT_BYTES, LOSS_BYTES, task_batch
@@ -25,14 +26,16 @@ from tests.http.test_full_disk import small_disk
 def two_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A program that answers as nvidia-smi does, and writes down how often it was asked."""
     program = tmp_path / "nvidia-smi"
-    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\nprintf "24000\\n1000\\n"\n')
+    rows = "GPU-aa11, 24000, 81559\\nGPU-bb22, 1000, 16000\\n"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\nprintf "{rows}"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    for cached in (host._nvidia_smi, host._asked):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    for cached in (gpus._nvidia_smi, gpus._asked):
         cached.cache_clear()
     yield tmp_path / "asked"
-    host._nvidia_smi.cache_clear()
-    host._asked.cache_clear()
+    gpus._nvidia_smi.cache_clear()
+    gpus._asked.cache_clear()
 
 
 def test_memory_of_gpus(two_gpus: Path) -> None:
@@ -45,6 +48,26 @@ def test_memory_of_gpus(two_gpus: Path) -> None:
     assert host.free_bytes(Settings(device="cuda:1", memory_gib=3)) == 3 * 2**30
     assert len(two_gpus.read_text().splitlines()) <= 2  # not for every question
     assert "memory.free" in two_gpus.read_text()
+
+
+@pytest.mark.parametrize(
+    ("visible", "free"),
+    [("1", [1000]), ("1,0", [1000, 24000]), ("GPU-bb", [1000]), ("0,7,1", [24000]), ("GPU", []), ("", []), ("-1", [])],
+)
+def test_only_the_gpus_that_cuda_shows_count(
+    two_gpus: Path, monkeypatch: pytest.MonkeyPatch, visible: str, free: list[int]
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert [gpu.free for gpu in gpus.visible_gpus()] == [mib * 2**20 for mib in free]
+    assert host.free_bytes(Settings(device="cuda")) == (free[0] * 2**20 if free else None)
+
+
+def test_candidates_take_what_the_device_has(two_gpus: Path) -> None:
+    assert host.sweep_bytes(Settings(device="cpu")) == 1 << 30
+    assert host.sweep_bytes(Settings(device="cuda:0")) == 81559 * 2**20 // 8
+    assert host.sweep_bytes(Settings(device="cuda:1")) == 16000 * 2**20 // 8
+    assert host.sweep_bytes(Settings(device="cuda:2")) == 1 << 30  # of a GPU that nobody knows
+    assert host.sweep_bytes(Settings(device="cuda:0", sweep_gib=0.5)) == 1 << 29
 
 
 def test_a_gpu_that_does_not_answer_is_none(two_gpus: Path) -> None:
@@ -64,7 +87,16 @@ def test_a_containers_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert host.free_bytes(Settings(device="cpu")) == pytest.approx(whole, rel=0.5)
 
 
-@pytest.mark.parametrize("more", [{}, {"sweep": [0.1, 0.2, 0.5]}, {"prompts": ["Once upon a time"] * 3}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"sweep": [0.1, 0.2, 0.5]},
+        {"prompts": ["Once", "Twice upon", "A third time"]},
+        {"method": "awq"},
+        {"method": "gptq"},
+    ],
+)
 def test_a_plan_says_what_a_run_writes(more: dict[str, object], fresh_settings: Settings) -> None:
     recipe = Recipe.parse(
         {"model": "tiny-llama", "calibration": "tiny-llama-calibration", "samples": 1, "length": 16, "group_size": 32,

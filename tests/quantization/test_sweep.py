@@ -9,10 +9,13 @@ import pytest
 import torch
 
 from sarqc.quantization import column_solver
+from sarqc.quantization.auto_by_layer import SelectionJob, select_layers
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import Method, method
-from sarqc.quantization.solve import LayerSweep, quantize_layer, sweep_layer
+from sarqc.quantization.quantized_layer import CheckedLayer
+from sarqc.quantization.solve import LayerSweep, only_solved, quantize, quantize_layer, sweep_layer
+from sarqc.quantization.solving import Context, LayerJob
 from tests import oracles
 
 ROWS, COLUMNS = 6, 64
@@ -173,3 +176,50 @@ def test_a_smaller_budget_takes_more_turns_and_changes_nothing(name: str, monkey
     for field in FIELDS:
         for sweep in sweeps.values():
             torch.testing.assert_close(getattr(sweep, field), getattr(sweeps[1], field), rtol=1e-9, atol=0)
+
+
+class SmallDevice:
+    """A device with room for so many points at once; more raise what PyTorch raises."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+        self.tried: list[int] = []
+        solve = column_solver._Batch.of
+
+        def of(points: list) -> column_solver._Batch:
+            self.tried.append(len(points))
+            if len(points) > room:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+            return solve(points)
+
+        monkeypatch.setattr(column_solver._Batch, "of", of)
+
+
+def test_a_batch_without_room_is_halved_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = CheckedLayer(W, STATISTICS, Grid(3, 16, "asymmetric"), HELD_OUT)
+    job = LayerJob(layer, method("rqc-gbs").points(LAMS))
+    plain = [solved.layer for solved in only_solved(quantize([job], Context()))]
+    device = SmallDevice(monkeypatch, 1)
+    small = [solved.layer for solved in only_solved(quantize([job], Context()))]
+    assert device.tried == [4, 2, 1, 1, 1, 1]
+    for one, other in zip(plain, small, strict=True):
+        assert torch.equal(one.codes, other.codes)
+        assert one.report.flags == ()
+        assert other.report.flags == ("little_memory",)
+
+
+def test_a_point_that_has_no_room_alone_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    SmallDevice(monkeypatch, 0)
+    with pytest.raises(torch.OutOfMemoryError):
+        quantize_layer(W, STATISTICS, Grid(3, 16, "asymmetric"), method("rqc-gbs"))
+
+
+def test_auto_says_that_its_candidates_had_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [SelectionJob("one", W, STATISTICS, HELD_OUT), SelectionJob("two", W, STATISTICS, HELD_OUT)]
+    points = method("rqc-gbs").points(LAMS)
+    plain = select_layers(jobs, Grid(3, 16, "asymmetric"), points)
+    SmallDevice(monkeypatch, 3)
+    small = select_layers(jobs, Grid(3, 16, "asymmetric"), points)
+    for one, other in zip(plain, small, strict=True):
+        assert torch.equal(one.codes, other.codes)
+        assert one.report.candidates == other.report.candidates
+        assert "little_memory" in other.report.flags

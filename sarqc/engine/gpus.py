@@ -1,0 +1,57 @@
+"""The memory of this host's GPUs, asked of nvidia-smi: no torch, so that asking makes no context on a device."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+
+KNOWN_SECONDS = 5  # asking a GPU takes a good part of a second
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU's memory in bytes."""
+
+    uuid: str
+    free: int
+    total: int
+
+
+def visible_gpus() -> list[Gpu]:
+    """The GPUs that CUDA shows a process, in its order; none where nobody can be asked. Known for some seconds.
+
+    nvidia-smi lists every card in the order of the bus, which workers are told to keep to (``CUDA_DEVICE_ORDER``).
+    ``CUDA_VISIBLE_DEVICES`` says which of them are shown, by number or by the beginning of a uuid.
+    """
+    program = _nvidia_smi()
+    every = [] if program is None else _asked(program, int(time.monotonic() // KNOWN_SECONDS))
+    wanted = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if wanted is None:
+        return list(every)
+    visible: list[Gpu] = []
+    for name in map(str.strip, wanted.split(",")):
+        found = [gpu for number, gpu in enumerate(every) if name == str(number) or (name and gpu.uuid.startswith(name))]
+        if len(found) != 1:
+            break  # as CUDA does: what follows a name that means nothing is not there
+        visible += found
+    return visible
+
+
+@lru_cache(maxsize=1)
+def _nvidia_smi() -> str | None:
+    return shutil.which("nvidia-smi")
+
+
+@lru_cache(maxsize=1)
+def _asked(program: str, _when: int) -> tuple[Gpu, ...]:
+    question = [program, "--query-gpu=uuid,memory.free,memory.total", "--format=csv,noheader,nounits"]
+    try:
+        answer = subprocess.run(question, capture_output=True, text=True, timeout=10, check=True)
+        rows = [line.split(",") for line in answer.stdout.splitlines() if line.strip()]
+        return tuple(Gpu(uuid.strip(), int(free) * 2**20, int(total) * 2**20) for uuid, free, total in rows)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return ()
