@@ -120,12 +120,17 @@ class Access:
         """The id of a study that a visitor may share or remove. Raises as ``own_run``."""
         visitor.require("runner", where)
         self.study(visitor, study_id)
-        owns = visitor.owner in self.studies.owners(study_id)
-        if self.store.has(study_id):
-            owns = self.store.get(study_id).owner == visitor.owner
-        if not owns and not self.everything(visitor):
+        if not self.owns_study(visitor, study_id):
             raise Forbidden("the study belongs to somebody else", where, "Only its owner may do this.")
         return study_id
+
+    def owns_study(self, visitor: Visitor, study_id: str) -> bool:
+        """Whether a visitor may share or remove a study that they may see."""
+        if visitor.role == "viewer" or self.everything(visitor):
+            return visitor.role != "viewer"
+        if self.store.has(study_id):
+            return self.store.get(study_id).owner == visitor.owner
+        return visitor.owner in self.studies.owners(study_id)
 
     def _shown(self, visitor: Visitor, kind: str) -> frozenset[str]:
         return frozenset(link.target for link in self.links.behind(visitor.links) if link.kind == kind)

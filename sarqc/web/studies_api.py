@@ -37,7 +37,7 @@ AT_MOST = 8  # studies in one comparison
 
 def studies_router(settings: Settings, access: Access) -> APIRouter:
     """The routes under ``/studies`` and ``/compare``."""
-    library = access.library
+    library, owns = access.library, access.owns_study
     router = APIRouter(route_class=ApiRoute, tags=["studies"])
     router.include_router(_upload_router(settings, access))
 
@@ -46,13 +46,18 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
 
     @router.get("/studies")
     def list_studies(request: Request) -> Response:
-        """Studies that one may see, newest first."""
+        """Studies that one may see, newest first; ``is_mine``: whether one may share and remove it."""
         who, listing = visitor_of(request), library.listing()
-        if access.everything(who):
-            return json_body(request, listing)
-        seen = [study for study in listing["studies"] if access.sees_study(who, study["id"])]
-        damaged = [study for study in listing["damaged"] if access.sees_study(who, study["id"])]
-        return json_body(request, {"studies": seen, "damaged": damaged})
+        sees = {study["id"] for kind in (listing["studies"], listing["damaged"]) for study in kind}
+        if not access.everything(who):
+            sees = {study_id for study_id in sees if access.sees_study(who, study_id)}
+        return json_body(
+            request,
+            {
+                "studies": [one | {"is_mine": owns(who, one["id"])} for one in listing["studies"] if one["id"] in sees],
+                "damaged": [one | {"is_mine": owns(who, one["id"])} for one in listing["damaged"] if one["id"] in sees],
+            },
+        )
 
     @router.get("/studies/{study_id}")
     def get_study(request: Request, study_id: str) -> Response:

@@ -483,7 +483,9 @@ def test_studies_of_the_command_line_are_the_operators(door: Door, tmp_path: Pat
     stranger = door(access="open", strangers="runner")
     write_study(tmp_path / "state" / "studies", "by-hand")
     write_study(tmp_path / "assets" / "studies", "shipped")
-    assert [study["id"] for study in stranger.get("/api/studies").json()["studies"]] == ["shipped"]
+    (shown,) = stranger.get("/api/studies").json()["studies"]
+    assert (shown["id"], shown["is_mine"]) == ("shipped", False)
+    error_of(stranger.delete("/api/studies/shipped"), 403)
     error_of(stranger.get("/api/studies/by-hand"), 404)
     assert stranger.get("/api/studies/shipped").status_code == 200
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as Links from "../../assets/js/base/share_link.js";
-import { mayRun, mayShare, nameOf, whyNoRun } from "../../assets/js/base/whoami.js";
+import { mayChange, mayRun, mayShare, nameOf, whyNoRun } from "../../assets/js/base/whoami.js";
 import * as Texts from "../../assets/js/calibrate/own_texts.js";
 import { toShare } from "../../assets/js/lab/state.js";
 import * as Studies from "../../assets/js/runs/studies_list.js";
@@ -14,6 +14,11 @@ const local = { name: "local", role: "operator", signed_in: false, can_sign_in: 
 test("who may begin a run, and who may share it", () => {
   assert.deepEqual([ann, guest, local].map(mayRun), [true, false, true]);
   assert.ok(mayShare(ann, "ann"));
+  assert.ok(mayChange(ann, "ann"));
+  assert.ok(!mayChange(ann, "bob"));
+  assert.ok(!mayChange({ ...ann, role: "viewer" }, "ann"));
+  assert.ok(mayChange({ ...ann, public: false }, "bob")); // a private host is everybody's who reaches it
+  assert.ok(mayChange(null, "bob")); // where the server did not say, it will
   assert.ok(!mayShare(ann, "bob"));
   assert.ok(mayShare({ ...ann, role: "operator" }, "bob"));
   assert.ok(!mayShare({ ...guest }, guest.name));

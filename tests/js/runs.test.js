@@ -120,3 +120,17 @@ test("the page of runs is a script that can be loaded", async () => {
   const page = await import("../../assets/js/runs/runs_page.js");
   assert.equal(typeof page.mount, "function");
 });
+
+test("who only follows a link to a run is offered nothing that the server would refuse", () => {
+  const visited = (who) => (state, owner) =>
+    deeds(reduce(START, { type: "visited", who }), run("1", { state, owner, study_id: null }));
+  const ann = { name: "ann", role: "runner", signed_in: true, can_sign_in: true, public: true };
+  assert.deepEqual(visited(ann)("running", "ann"), ["cancel"]);
+  assert.deepEqual(visited(ann)("failed", "ann"), ["continue", "delete"]);
+  for (const state of ["queued", "running", "failed", "finished"]) {
+    assert.deepEqual(visited(ann)(state, "bob"), []);
+    assert.deepEqual(visited({ ...ann, role: "viewer" })(state, "ann"), []);
+  }
+  assert.deepEqual(visited({ ...ann, role: "operator" })("running", "bob"), ["cancel"]);
+  assert.deepEqual(visited({ ...ann, public: false })("running", "bob"), ["cancel"]);
+});

@@ -36,6 +36,13 @@ export const mayRun = (who) => who.role !== "viewer";
  */
 export const mayShare = (who, owner) => who.public && mayRun(who) && (who.role === "operator" || who.name === owner);
 
+/**
+ * True for somebody who may cancel, continue or delete a thing, or take it away.
+ * @param {Visitor | null} who null where the server did not say: it will say so again to whoever tries
+ * @param {string} owner of the thing
+ */
+export const mayChange = (who, owner) => !who?.public || who.role === "operator" || (mayRun(who) && who.name === owner);
+
 /** What a person is called: those without a name of their own are guests. @param {Visitor} who */
 export const nameOf = (who) => (who.name.startsWith("guest-") ? "Guest" : who.name);
 

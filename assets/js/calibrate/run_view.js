@@ -13,7 +13,7 @@ import { problemBlock } from "../base/problem.js";
 import { METHODS } from "../base/recipe_contract.js";
 import { shareLink } from "../base/share_link.js";
 import { stateChip } from "../base/state_chip.js";
-import { mayShare } from "../base/whoami.js";
+import { mayChange, mayShare } from "../base/whoami.js";
 import { curvesPart } from "../explorer/curves_part.js";
 import { expertsPart } from "../explorer/experts_part.js";
 import { Explorer } from "../explorer/explorer.js";
@@ -231,7 +231,8 @@ export function runView({ card, recipeCard: recipePlace, study, names, measured,
   function draw(shown) {
     const { id, run, said } = shown;
     const isFinished = run?.state === "finished";
-    if (run && isFinished && run.formats) files ??= exportsCard({ ...run, formats: run.formats });
+    const isTheirs = !run || mayChange(who, run.owner);
+    if (run && isFinished && run.formats && isTheirs) files ??= exportsCard({ ...run, formats: run.formats });
     if (run && who && mayShare(who, run.owner)) link ??= shareLink("run", run.id);
     // Another run's card begins anew: its log open, its folds closed.
     const content = repeat(
@@ -240,7 +241,7 @@ export function runView({ card, recipeCard: recipePlace, study, names, measured,
       () =>
         shown.trouble && !run
           ? unreachable(shown.trouble, leave)
-          : cardOf(shown, { folds, choose, act, leave, files, link }),
+          : cardOf(shown, { folds, choose, act, leave, files, link, isTheirs }),
     );
     render(content, card);
     if (run && isFinished) showFurther(run, said);
@@ -287,7 +288,7 @@ async function placeInQueue(run) {
 }
 
 /** @typedef {{isOpen: (title: string) => boolean, open: (title: string) => void}} Folds */
-/** @typedef {{folds: Folds, choose: (block: number) => void, act: (verb: "cancel" | "continue") => void, leave: () => void, files: {element: HTMLElement} | null, link: HTMLElement | null}} Acts */
+/** @typedef {{folds: Folds, choose: (block: number) => void, act: (verb: "cancel" | "continue") => void, leave: () => void, files: {element: HTMLElement} | null, link: HTMLElement | null, isTheirs: boolean}} Acts */
 
 /** @param {string} text @param {string} name @param {() => void} act @param {string} [kind] */
 const button = (text, name, act, kind = "quiet") =>
@@ -419,11 +420,11 @@ function factsOf(run, said) {
 }
 
 /** @param {Run} run @param {Acts} acts */
-function buttons(run, { act, leave }) {
+function buttons(run, { act, leave, isTheirs }) {
   const isLive = ["queued", "running"].includes(run.state);
-  const canGoOn = ["cancelled", "interrupted", "failed"].includes(run.state);
+  const canGoOn = isTheirs && ["cancelled", "interrupted", "failed"].includes(run.state);
   return [
-    isLive ? button("Cancel", "cancel", () => act("cancel"), "act-quiet") : nothing,
+    isLive && isTheirs ? button("Cancel", "cancel", () => act("cancel"), "act-quiet") : nothing,
     canGoOn ? button("Continue", "continue", () => act("continue"), "act") : nothing,
     run.state === "finished" && run.study_id
       ? html`<a class="act" href=${`/?study=${encodeURIComponent(run.study_id)}`} data-testid="open-lab">Open in Lab</a>`

@@ -11,6 +11,7 @@ import { problemBlock } from "../base/problem.js";
 import { METHODS } from "../base/recipe_contract.js";
 import { stateChip } from "../base/state_chip.js";
 import { table } from "../base/table.js";
+import { visitor } from "../base/whoami.js";
 import { fittingWords, shortModel } from "../calibrate/recipe_form.js";
 import { drawnTable, figureMenu } from "../charts/figure_menu.js";
 import { plot } from "../charts/plot_host.js";
@@ -37,6 +38,11 @@ export async function mount(root) {
   filter.value = given.get("filter") ?? "";
   const page = store({ ...START, filter: filter.value }, reduce, draw);
   const { dispatch } = page;
+
+  visitor().then(
+    (who) => dispatch({ type: "visited", who }),
+    () => {}, // the list says it if the server does not answer
+  );
 
   /** What goes wrong is said above the table. */
   async function attempt(/** @type {() => Promise<void>} */ work) {

@@ -5,6 +5,7 @@
 
 import { AT_REST } from "../base/contract.js";
 import { STATE_WORDS } from "../base/state_chip.js";
+import { mayChange } from "../base/whoami.js";
 
 /** @import { Run, RunsAction, RunsState } from "./types.d.ts" */
 
@@ -19,6 +20,7 @@ export const START = {
   asking: null,
   comparison: null,
   trouble: null,
+  who: null,
 };
 
 /**
@@ -28,6 +30,8 @@ export const START = {
  */
 export function reduce(state, action) {
   switch (action.type) {
+    case "visited":
+      return { ...state, who: action.who };
     case "listed":
       return { ...state, runs: withRuns(state, action.runs), next: action.next };
     case "changed":
@@ -122,13 +126,14 @@ export const canBePicked = ({ picked }, { id, study_id }) =>
  * @param {RunsState} state
  * @param {Run} run
  */
-export function deeds({ asking }, { id, state, batch, study_id }) {
+export function deeds({ asking, who }, { id, state, batch, study_id, owner }) {
+  const isTheirs = mayChange(who, owner);
   const deletion = asking === id ? ["delete-yes", "delete-no"] : ["delete"];
   return [
     ...(batch ? ["batch"] : []),
     ...(study_id ? ["lab"] : []),
-    ...(["queued", "running"].includes(state) ? ["cancel"] : []),
-    ...(AT_REST.includes(state) && state !== "finished" ? ["continue"] : []),
-    ...(AT_REST.includes(state) ? deletion : []),
+    ...(isTheirs && ["queued", "running"].includes(state) ? ["cancel"] : []),
+    ...(isTheirs && AT_REST.includes(state) && state !== "finished" ? ["continue"] : []),
+    ...(isTheirs && AT_REST.includes(state) ? deletion : []),
   ];
 }

@@ -167,9 +167,10 @@ function studiesTable({ studies, asking }, deeds) {
     { title: "From", show: ({ origin }) => ORIGINS[/** @type {keyof typeof ORIGINS} */ (origin)] },
     { title: "When", show: ({ created }) => when(created) },
     {
-      show: ({ id }) => html`<span class="row-buttons">
+      show: ({ id, is_mine }) => html`<span class="row-buttons">
         <a class="quiet" href="/api/studies/${encodeURIComponent(id)}/download" download="">Download</a>
-        ${share ? act("Share", "study-share", () => share(id)) : nothing}${deletion(id, asking, deeds)}
+        ${share && is_mine ? act("Share", "study-share", () => share(id)) : nothing}
+        ${is_mine ? deletion(id, asking, deeds) : nothing}
       </span>`,
     },
   ];
@@ -187,7 +188,10 @@ function damagedTable({ damaged, asking }, deeds) {
   const columns = [
     { title: "Can’t be read", cell: ({ id }) => html`<td class="study-title" title=${id}>${id}</td>` },
     { title: "Why", cell: ({ error }) => html`<td class="damaged-why">${sentence(error)}</td>` },
-    { show: ({ id }) => html`<span class="row-buttons">${deletion(id, asking, deeds)}</span>` },
+    {
+      show: ({ id, is_mine }) =>
+        html`<span class="row-buttons">${is_mine ? deletion(id, asking, deeds) : nothing}</span>`,
+    },
   ];
   const line = (/** @type {DamagedEntry} */ { id }, /** @type {unknown} */ cells) =>
     html`<tr data-testid="damaged" data-study=${id}>${cells}</tr>`;

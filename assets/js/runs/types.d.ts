@@ -2,6 +2,7 @@
 
 import type { Trouble } from "../base/problem.js";
 import type { Recipe, State } from "../base/types.d.ts";
+import type { Visitor } from "../base/whoami.js";
 import type { Figure } from "../charts/bind.js";
 
 /** Of a run, what its row shows: see sarqc/jobs/run.py. */
@@ -34,9 +35,11 @@ export interface RunsState {
   readonly asking: string | null; // the run whose deletion waits for a second click
   readonly comparison: Comparison | null;
   readonly trouble: Trouble | null;
+  readonly who: Visitor | null; // looks at it; null where the server did not say
 }
 
 export type RunsAction =
+  | { type: "visited"; who: Visitor | null }
   | { type: "listed"; runs: Run[]; next: string | null }
   | { type: "changed"; run: Run }
   | { type: "removed"; id: string }
@@ -53,12 +56,14 @@ export interface StudyEntry {
   model: string;
   origin: string;
   created: string;
+  is_mine: boolean; // whether whoever looks may share and remove it
 }
 
 /** A study that can't be read, and why. */
 export interface DamagedEntry {
   id: string;
   error: Trouble;
+  is_mine: boolean;
 }
 
 export interface StudiesState {
