@@ -50,8 +50,9 @@ def weights_of(loaded: LoadedModel) -> Weights:
         with loaded.at(block):
             return fingerprint(block)
 
-    at_once = 1 if loaded.streaming is not None else _HASHED_AT_ONCE  # a streamed model has one block at a time
-    with ThreadPoolExecutor(at_once) as threads:
+    if loaded.streaming is not None:  # one block at a time is in memory
+        return Weights(outside, [of_block(block) for block in loaded.blocks()])
+    with ThreadPoolExecutor(_HASHED_AT_ONCE) as threads:
         return Weights(outside, list(threads.map(of_block, loaded.blocks())))
 
 

@@ -107,14 +107,14 @@ def choose_device(wanted: str) -> torch.device:
 
 
 def load(checkpoint: Checkpoint, device: torch.device, *, scratch: Path | None = None) -> LoadedModel:
-    """The model and its tokenizer. On the CPU it computes in float32, on CUDA in the dtype that holds all linears.
+    """The model and its tokenizer. On the CPU it computes in float32, elsewhere in the dtype that holds all linears.
 
     With ``scratch``, a folder for blocks that were changed, the weights of a block are in memory only while it is used.
     """
     from transformers import AutoTokenizer
 
     compute_dtype = torch.float32
-    if device.type == "cuda":
+    if device.type != "cpu":
         weights = (f"{checkpoint.family.in_file(layer.name)}.weight" for layer in checkpoint.layers)
         compute_dtype = reduce(torch.promote_types, (STORED[checkpoint.dtypes[name]] for name in weights))
     model, files = _without_weights(checkpoint, compute_dtype), WeightFiles(checkpoint)

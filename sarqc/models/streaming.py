@@ -73,8 +73,8 @@ class Streaming:
 
     def _bring(self, block: nn.Module) -> None:
         if block in self._changed:
-            for name, tensor in safetensors.torch.load_file(self._changed[block], device=str(self._device)).items():
-                put(block, name, tensor)
+            for name, tensor in safetensors.torch.load_file(self._changed[block]).items():
+                put(block, name, tensor.to(self._device))
         else:
             self._files.fill(self._model, self._paths[block], self._device, self._dtype)
 

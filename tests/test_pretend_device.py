@@ -1,0 +1,193 @@
+"""Everything on a device that refuses what a GPU refuses, against the same on the CPU; and that mistakes are seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from sarqc.engine import execute as engine
+from sarqc.evaluation import perplexity
+from sarqc.events import Event, Finished, LayerDone, Measured, TextsCompared
+from sarqc.models import walk
+from sarqc.quantization import block_learning, column_solver, quantized_layer, scale_search
+from sarqc.quantization.methods import METHODS
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from tests.models.cases import make_checkpoint
+from tests.pretend_device import OnDevice, pretend, pretended
+
+Doc = dict[str, Any]
+Run = Callable[..., list[Event]]
+
+
+@pytest.fixture
+def document(random_llama: Path, text_file: Path) -> Doc:
+    return {
+        "model": str(random_llama), "bits": 3, "group_size": 16, "method": "gptq", "calibration": str(text_file),
+        "samples": 3, "length": 16, "held_out_samples": 1, "test": str(text_file), "window": 16, "test_tokens": 64,
+        "epochs": 1, "steps": 2,
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def mixture(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> Path:
+    return make_checkpoint("mixtral", tmp_path_factory.mktemp("models") / "mixtral", tiny_llama)
+
+
+@pytest.fixture
+def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Runs a recipe on a pretended device, in a state folder of its own."""
+
+    def run(document: Doc, index: int = 0, **more: Any) -> list[Event]:
+        settings = Settings(state_dir=tmp_path / f"there-{index}", device="cpu", **more.pop("settings", {}))
+        with monkeypatch.context() as patch, pretended():
+            patch.setattr(engine, "choose_device", lambda wanted: pretend(index))
+            return list(engine.execute(Recipe.parse(document), settings, **more))
+
+    return run
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Run:
+    """Runs a recipe on the CPU."""
+
+    def run(document: Doc, **more: Any) -> list[Event]:
+        settings = Settings(state_dir=tmp_path / "here", device="cpu", **more.pop("settings", {}))
+        return list(engine.execute(Recipe.parse(document), settings, **more))
+
+    return run
+
+
+def assert_alike(one: list[Event], other: list[Event], within: float = 2e-3) -> None:
+    """Losses of all layers and perplexities; attention is summed in another order."""
+
+    def numbers(events: list[Event]) -> np.ndarray:
+        reports = [event.report for event in events if isinstance(event, LayerDone)]
+        losses = [[report["recon_loss"], report["drift"], report["held_out_loss"]] for report in reports]
+        return np.array([*np.ravel(losses), *(event.value for event in events if isinstance(event, Measured))])
+
+    np.testing.assert_allclose(numbers(one), numbers(other), rtol=within)
+
+
+def device_of(events: list[Event]) -> str:
+    summary = next(event.summary for event in events if isinstance(event, Finished))
+    return str(summary["device"])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method(method: str, document: Doc, here: Run, there: Run) -> None:
+    document |= {"method": method}
+    found = there(document)
+    assert device_of(found) == "gpu:0"
+    # The full shift magnifies what differs, and so from block to block.
+    assert_alike(found, here(document), within=0.1 if method == "gptaq-full" else 2e-3)
+
+
+@pytest.mark.parametrize("more", [
+    {"method": "sarqc-gbs", "lambda": "auto", "gamma": "auto"},
+    {"method": "sarqc-gptaq", "starved": "damped"},
+    {"method": "awq", "mode": "foldable"},
+    {"method": "sarqc-omniquant"},
+], ids=lambda more: more["method"])  # fmt: skip
+def test_a_mixture(more: Doc, document: Doc, mixture: Path, here: Run, there: Run) -> None:
+    document |= {"model": str(mixture), "test": None} | more
+    assert_alike(there(document), here(document))
+
+
+@pytest.mark.parametrize("more", [
+    {"method": "sarqc-gbs", "lambda": "auto", "gamma": "auto"},
+    {"method": "gptq", "range": "search", "order": "activation", "refine": 2},
+    {"method": "sarqc-omniquant", "lambda": "auto"},
+    {"method": "rqc-gbs", "lambda": 0.3, "sweep": [0.0, 1.0], "only": "model.layers.1.mlp.down_proj"},
+    {"method": "gptaq", "inputs_from": "quantized", "grid": "affine"},
+    {"method": "rtn", "inputs_from": "float", "bits": 4},
+], ids=["auto by layer", "fitted grid", "auto by model", "one layer", "affine", "float prefix"])  # fmt: skip
+def test_choices(more: Doc, document: Doc, here: Run, there: Run) -> None:
+    document |= more
+    assert_alike(there(document), here(document))
+
+
+def test_streamed_resumed_and_a_second_device(document: Doc, here: Run, there: Run) -> None:
+    expected = here(document)
+    assert_alike(there(document, settings={"weights": "streamed"}), expected)
+    again = there(document)  # finds all layers, which lie on the CPU
+    assert all(event.from_cache for event in again if isinstance(event, LayerDone))
+    second = there(document, index=1)
+    assert device_of(second) == "gpu:1"
+    assert_alike(second, expected)
+
+
+@pytest.mark.parametrize("form", ["plain", "packed"])
+def test_texts_and_exports(form: str, document: Doc, there: Run, here: Run, tmp_path: Path) -> None:
+    document |= {"grid": "full_range", "bits": 4, "prompts": ["Once upon"], "new_tokens": 4}
+    found = there(document, checkpoint_dir=tmp_path / "made-there", checkpoint_format=form)
+    here(document, checkpoint_dir=tmp_path / "made-here", checkpoint_format=form)
+    assert any(isinstance(event, TextsCompared) for event in found)
+    made, expected = ({path.name for path in (tmp_path / name).iterdir()} for name in ("made-there", "made-here"))
+    assert made == expected
+
+
+def _on_the_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, with one tensor of its result left behind on the CPU."""
+
+    def wrong(*given: Any, **named: Any) -> Any:
+        result = function(*given, **named)
+        return result.inner if isinstance(result, OnDevice) else result
+
+    return wrong
+
+
+def _as_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, after a look at what it was given that only the CPU allows."""
+
+    def wrong(*given: Any, **named: Any) -> Any:
+        next(part for part in given if isinstance(part, Tensor)).numpy()
+        return function(*given, **named)
+
+    return wrong
+
+
+def _with_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, after random numbers for a tensor of the device from the CPU's generator."""
+
+    def wrong(*given: Any, **named: Any) -> Any:
+        tensor = next(part for part in given if isinstance(part, Tensor))
+        tensor.clone().normal_(generator=torch.Generator())
+        return function(*given, **named)
+
+    return wrong
+
+
+@pytest.mark.parametrize(("where", "name", "method", "mistake"), [
+    (walk.BlockWalk, "through", "rtn", _on_the_cpu),
+    (quantized_layer, "recon_loss", "rtn", _as_numpy),
+    (column_solver, "_working_copy", "gptq", _on_the_cpu),
+    (column_solver, "shifted_weight", "gptaq-full", _on_the_cpu),
+    (scale_search, "round_to_grid", "awq", _as_numpy),
+    (block_learning, "sar_loss", "sarqc-omniquant", _with_numbers),
+    (perplexity, "cross_entropy", "rtn", _as_numpy),
+], ids=lambda part: getattr(part, "__name__", part))  # fmt: skip
+def test_a_planted_mistake_is_seen(
+    where: Any, name: str, method: str, mistake: Callable[..., Any], document: Doc, there: Run,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(where, name, mistake(getattr(where, name)))
+    with pytest.raises((RuntimeError, TypeError), match=r"on the CPU|to numpy|a generator of"):
+        there(document | {"method": method})
+
+
+def test_two_devices_don_t_mix() -> None:
+    with pretended():
+        one, other = torch.ones(3, device=pretend(0)), torch.ones(3, device=pretend(1))
+        assert (one + 1).device == pretend(0)
+        assert torch.equal((one + other.to(one.device)).cpu(), torch.full((3,), 2.0))
+        assert one[torch.tensor([0])].device == pretend(0)  # indices may be of the CPU
+        for mixed in (lambda: one + other, lambda: one @ torch.ones(3), lambda: torch.ones(3).add_(one)):
+            with pytest.raises(RuntimeError, match="expected all tensors on"):
+                mixed()
