@@ -136,7 +136,10 @@ class RunningSums:
         self._n_tokens += len(tokens)
 
     def total(self) -> LayerStatistics:
-        """Of all batches so far, of which there must be one. Raises ``NumericalError`` as ``LayerStatistics`` does."""
+        """Of all batches, of which there must be one; none may follow.
+
+        Raises ``NumericalError`` where a sum is not finite.
+        """
         assert self._gram is not None
         assert self._abs_sum is not None
         return LayerStatistics(self._gram, self._abs_sum, self._n_tokens, self._cross, self._largest)

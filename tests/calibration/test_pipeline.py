@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
 from sarqc.calibration.corpora import draw_sequences
@@ -188,6 +190,38 @@ def test_biases_are_kept(random_llama: Path, tmp_path: Path) -> None:
         assert torch.equal(again.biases, before.biases)
         assert torch.equal(again.stored(), before.dequantized)
         assert torch.equal(again.stored(), loaded.weight(layer.info.name))
+
+
+def test_a_disk_that_fails_ends_the_run_and_what_was_kept_stays(
+    random_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, written = ArtefactStore.write, []
+
+    def failing(self: ArtefactStore, key: str, suffix: str, payload: bytes) -> Path:
+        if len(written) == 5:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(key)
+        return write(self, key, suffix, payload)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ArtefactStore, "write", failing)
+        with pytest.raises(OSError, match="No space left"):
+            run(random_llama, tmp_path)
+    assert {path.stem for path in tmp_path.glob("*/*.layer")} == set(written)
+    _, solved = run(random_llama, tmp_path)
+    assert sum(layer.from_cache for layer in solved) == 5
+
+
+def test_a_file_holds_no_weights_that_its_codes_make(random_llama: Path, tmp_path: Path) -> None:
+    for name, is_stored in (("gptq", False), ("rtn", False), ("awq", True)):
+        run(random_llama, tmp_path / name, name=name)
+        for path in (tmp_path / name).glob("*/*.layer"):
+            payload = path.read_bytes()[:-16]
+            assert ("dequantized" in safetensors.torch.load(payload)) <= is_stored, (name, path)
+        solved = run(random_llama, tmp_path / name, name=name)[1]
+        for layer in solved:
+            assert layer.from_cache
+            assert layer.quantized.dequantized.shape == layer.info.shape
 
 
 def test_a_damaged_file_is_made_again(random_llama: Path, tmp_path: Path) -> None:

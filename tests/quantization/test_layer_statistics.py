@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from sarqc.errors import NumericalError, Refused
-from sarqc.quantization.layer_statistics import LayerStatistics
+from sarqc.quantization.layer_statistics import LayerStatistics, RunningSums
 from tests import oracles
 
 
@@ -136,3 +136,33 @@ def test_cross_terms_that_do_not_fit_are_refused() -> None:
     broken[1, 2] = float("nan")
     with pytest.raises(NumericalError, match="cross is not finite at channel 2"):
         LayerStatistics(crossed.gram, crossed.abs_sum, 3, broken)
+
+
+def test_running_sums_are_the_sums_of_their_batches() -> None:
+    x = torch.from_numpy(oracles.correlated_inputs(11, 60, 10))
+    y = torch.from_numpy(oracles.correlated_inputs(12, 60, 10))
+    sums, added = RunningSums(), LayerStatistics.from_inputs(x[:0], y[:0])
+    for one, other in zip(x.split([0, 1, 17, 42]), y.split([0, 1, 17, 42]), strict=True):
+        sums.add(one, other)
+        added = added + LayerStatistics.from_inputs(one, other)
+    total = sums.total()
+    assert total.n_tokens == 60
+    for name in ("gram", "abs_sum", "cross", "max_norm"):
+        assert torch.equal(getattr(total, name), getattr(added, name)), name
+
+
+def test_running_sums_have_float_inputs_always_or_never() -> None:
+    x = torch.ones(3, 4)
+    for first, second in ((None, x), (x, None)):
+        sums = RunningSums()
+        sums.add(x, first)
+        with pytest.raises(Refused, match="every batch or for none"):
+            sums.add(x, second)
+
+
+def test_running_sums_notice_what_is_not_finite_at_the_end() -> None:
+    sums = RunningSums()
+    sums.add(torch.ones(3, 4))
+    sums.add(torch.tensor([[1.0, float("nan"), 1.0, 1.0]]))
+    with pytest.raises(NumericalError, match="gram is not finite at channel"):
+        sums.total()
