@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from sarqc.quantization import turns
+from sarqc.quantization.columns import Block, copied
 from sarqc.quantization.grid import Grid
-from sarqc.quantization.turns import Block, copied
 
 
 def same_bits(

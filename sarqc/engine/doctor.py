@@ -72,7 +72,7 @@ def _name(device: torch.device) -> str:
 
 
 def _rates(device: torch.device) -> Iterator[Finding]:
-    """What the device does in a second, roughly: the best of three tries."""
+    """What the device does in a second, roughly: the best of four tries."""
     size = 4096 if device.type == "cuda" else 1024
     for dtype in (torch.float32, torch.float16, torch.float64) if device.type == "cuda" else (torch.float32,):
         matrix = torch.ones(size, size, device=device, dtype=dtype)

@@ -28,6 +28,7 @@ import torch
 from torch import Tensor
 
 from sarqc.errors import NumericalError, SarqcError
+from sarqc.quantization.columns import Columns
 from sarqc.quantization.grid import (
     Grid,
     dequantize_groups,
@@ -39,7 +40,7 @@ from sarqc.quantization.objective import drift_weights, regularised_gram, salien
 from sarqc.quantization.quantized_layer import CheckedLayer
 from sarqc.quantization.refinement import in_turn, refined_codes
 from sarqc.quantization.solving import LITTLE_MEMORY, Context, LayerJob, Solved
-from sarqc.quantization.turns import Columns, take_turns
+from sarqc.quantization.turns import take_turns
 
 _FIRST_FLOOR = 1e-6  # of the largest diagonal entry
 _LAST_FLOOR = 1e2

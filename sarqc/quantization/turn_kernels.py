@@ -16,8 +16,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from sarqc.quantization.columns import Columns, Descent
 from sarqc.quantization.grid import Grid
-from sarqc.quantization.turns import Columns, Descent
 
 _HELD = 2048  # 32-bit numbers that a program holds of what is carried: 64 registers in each of a warp's threads
 
