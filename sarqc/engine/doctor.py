@@ -14,7 +14,8 @@ from sarqc.calibration.block import BlockData, solve_block
 from sarqc.calibration.capture import Statistics, collect
 from sarqc.calibration.job import CalibrationJob, SolvedLayer, calibration_job
 from sarqc.calibration.pipeline import layers_by_block
-from sarqc.engine.execute import device_warnings, execute
+from sarqc.engine.execute import execute
+from sarqc.engine.measure import device_warnings
 from sarqc.engine.plan import Prepared, prepare
 from sarqc.errors import SarqcError
 from sarqc.evaluation.speed import TOLERANCE
@@ -48,7 +49,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     try:
         device = choose_device(settings.device)
     except SarqcError as error:
-        yield Finding(False, str(error))
+        yield Finding(False, f"{error.what} ({error.where}). {error.remedy}")
         return
     yield Finding(True, f"Runs compute on {_name(device)}.")
     yield from _rates(device)

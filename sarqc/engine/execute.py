@@ -7,8 +7,6 @@ from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
-import torch
-
 from sarqc import documents
 from sarqc.calibration.job import CalibrationJob, SolvedLayer, calibration_job
 from sarqc.calibration.kept_layers import SUFFIX, KeptLayers
@@ -17,7 +15,7 @@ from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import settle
 from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.keys import float_model_key, layer_keys, quantized_model_key, weights_of
-from sarqc.engine.measure import Workbench, compare_prompts, continue_prompts, measure
+from sarqc.engine.measure import Workbench, compare_prompts, continue_prompts, device_warnings, measure
 from sarqc.engine.outcome import Outcome
 from sarqc.engine.plan import Prepared, output_is_free, prepare, window_for
 from sarqc.engine.study_output import write_run
@@ -32,7 +30,6 @@ from sarqc.models.families import LayerInfo
 from sarqc.models.hub import NotCached
 from sarqc.models.loading import LoadedModel, choose_device, load
 from sarqc.quantization.quantized_layer import LayerReport
-from sarqc.quantization.turns import why_no_kernels
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -119,12 +116,6 @@ def execute(
         yield Saved("checkpoint", str(checkpoint_dir))
     bench.store.trim(int(settings.cache_gib * 2**30))
     yield Finished(summary, time.perf_counter() - started)
-
-
-def device_warnings(device: torch.device) -> Iterator[Warned]:
-    """What a run does otherwise on this device than it should; results are not touched by it."""
-    if reason := why_no_kernels(device):
-        yield Warned(f"columns are solved one by one, which is slow on a GPU: {reason}", str(device))
 
 
 def warm_up() -> None:

@@ -6,10 +6,11 @@ import dataclasses
 import importlib.metadata
 import json
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from sarqc.calibration.corpora import Text
 from sarqc.documents import Which
@@ -19,9 +20,10 @@ from sarqc.errors import SarqcError
 from sarqc.evaluation.perplexity import measure_perplexity
 from sarqc.evaluation.side_by_side import compare_texts, continue_float
 from sarqc.evaluation.tasks import items_key, measure_accuracy
-from sarqc.events import Event, Measured, Stage, TextsCompared
+from sarqc.events import Event, Measured, Stage, TextsCompared, Warned
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import LoadedModel
+from sarqc.quantization.turns import why_no_kernels
 from sarqc.settings import Settings
 
 _TEXTS = "text side by side"
@@ -167,3 +169,9 @@ def measure_point(bench: Workbench, test: Text, window: int, task: str) -> tuple
 def versions() -> dict[str, str]:
     """The libraries that a number depends on."""
     return {name: importlib.metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")}
+
+
+def device_warnings(device: torch.device) -> Iterator[Warned]:
+    """What a run does otherwise on this device than it should; results are not touched by it."""
+    if reason := why_no_kernels(device):
+        yield Warned(f"columns are solved one by one, which is slow on a GPU: {reason}", str(device))

@@ -26,7 +26,7 @@ from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import ModelSelection, settle
 from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.keys import layer_keys, weights_of
-from sarqc.engine.measure import Workbench, measure_point, versions
+from sarqc.engine.measure import Workbench, device_warnings, measure_point, versions
 from sarqc.engine.plan import indivisible_layers
 from sarqc.engine.study_output import (
     AXES,
@@ -227,6 +227,8 @@ def conduct(survey: Survey, settings: Settings, folder: Path) -> Iterator[str]:
     shared = _prepared(survey, settings)
     perplexity, correct = measure_point(shared.bench, shared.test, survey.window, survey.task)
     accuracy = float(np.mean(correct))
+    for warned in device_warnings(shared.bench.loaded.device):
+        yield f"warning: {warned.what}"
     yield f"float model: perplexity {perplexity:.4f}, accuracy {accuracy:.4f}"
     results = [LineResult(survey, line, len(correct)) for line in survey.lines]
     started, done = time.perf_counter(), 0

@@ -274,6 +274,9 @@ class LocalWorkers:
         return process.silent_seconds() if process else 0.0
 
     def end_leftover(self, pid: int) -> None:
+        with self._mutex:
+            if pid in {process.pid for process in (*self._running.values(), *self._warm.values())}:
+                return  # the number has come round to a worker of this app
         with suppress(psutil.Error, ProcessLookupError, PermissionError):
             if _MODULE in psutil.Process(pid).cmdline() and os.getpgid(pid) == pid:
                 os.killpg(pid, signal.SIGKILL)

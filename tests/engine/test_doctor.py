@@ -98,3 +98,9 @@ def test_a_device_that_is_not_there_is_said(fresh_settings: Settings) -> None:
     (finding,) = doctor.examine(fresh_settings.model_copy(update={"device": "cuda"}))
     assert not finding.is_sound
     assert "there is none" in finding.words
+    answer = subprocess.run(
+        [sys.executable, "-m", "sarqc", "doctor"], capture_output=True, text=True,
+        env=os.environ | {"SARQC_DEVICE": "cuda"},
+    )  # fmt: skip
+    assert answer.returncode == 1
+    assert "WRONG CUDA was asked for and there is none (device cuda). Set SARQC_DEVICE" in answer.stdout
