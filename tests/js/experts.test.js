@@ -75,9 +75,9 @@ test("a shared cell has the mean and the largest error of those that tokens reac
   assert.equal(State.describeMatrix(nothing), "1 of 14 layers solved.");
 });
 
-test("thousands of layers are folded and described in less than a second", () => {
+test("thousands of layers are folded and described in less than a second of a processor", () => {
   const many = mixture(48, 128);
-  const begun = performance.now();
+  const begun = process.cpuUsage(); // a busy host takes time, and no more of this
   let state = State.reduce(State.initial(), started(many));
   for (let index = 0; index < many.length; index += 1) state = State.reduce(state, done(index, 0.1, 5));
   const { cells } = State.matrix(many);
@@ -85,7 +85,8 @@ test("thousands of layers are folded and described in less than a second", () =>
   State.describeMatrix(state);
   layerRows(State.layerReports(state));
   assert.equal(state.results.size, many.length);
-  assert.ok(performance.now() - begun < 1000);
+  const { user, system } = process.cpuUsage(begun); // in µs
+  assert.ok(user + system < 1e6);
 });
 
 test("tokens stand in the table only where they differ, and what is not known is a dash", () => {

@@ -15,7 +15,7 @@ from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import ColumnSolver
 from sarqc.quantization.solve import quantize_layer
-from tests.js.conftest import node
+from tests.js.node import NODE
 
 HERE = Path(__file__).parent
 LAYERS = 1000
@@ -102,7 +102,7 @@ def test_learns_solver_equals_the_library(tmp_path: Path) -> None:
     assert cases[-1]["answer"]["diagonalFloor"] > 0
     path = tmp_path / "cases.json"
     path.write_text(json.dumps({"layers": cases, "pairs": [best_pair(seed) for seed in range(200)]}))
-    command = [node(), str(HERE / "compare_solver.mjs"), str(path)]
+    command = [str(NODE), str(HERE / "compare_solver.mjs"), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     found = json.loads(done.stdout)
