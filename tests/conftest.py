@@ -7,8 +7,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
-# Before torch and the Hub's client are imported: both read these once.
+# Before torch and the Hub's client are imported: both read these once, here and in every process that a test starts.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ["OMP_NUM_THREADS"] = "1"  # the tensors here are small: a second thread would only wait for a core
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 os.environ["SARQC_STATE_DIR"] = tempfile.mkdtemp(prefix="sarqc-tests-")
@@ -39,14 +40,6 @@ def settings() -> Settings:
 def tiny_llama(settings: Settings) -> Path:
     """Folder of the embedded model."""
     return settings.assets_dir / "models" / "tiny-llama"
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread() -> None:
-    """The tensors here are small: a second thread would only wait for a core."""
-    import torch
-
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

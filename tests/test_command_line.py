@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -21,11 +22,29 @@ from sarqc.terminal import Progress, print_summary, words
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def sarqc(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def in_a_process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """What a process of its own does; its imports cost more than most runs here."""
     return subprocess.run(
         [sys.executable, "-m", "sarqc", *arguments], cwd=ROOT, env=os.environ | environment, capture_output=True,
         text=True, timeout=120, check=False,
     )  # fmt: skip
+
+
+def sarqc(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """What the command does, in this process."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.setattr(sys, "argv", ["sarqc", *arguments])
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        on_sigterm = signal.getsignal(signal.SIGTERM)
+        try:
+            command_line.main()
+        except SystemExit as ended:
+            code = ended.code
+        finally:
+            signal.signal(signal.SIGTERM, on_sigterm)  # which a run makes a polite end
+    return subprocess.CompletedProcess([*arguments], code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture
@@ -40,7 +59,7 @@ def flags(random_llama: Path, text_file: Path) -> list[str]:
 
 def test_flags_and_a_file_are_the_same_run(flags: list[str], tmp_path: Path) -> None:
     state = {"SARQC_STATE_DIR": str(tmp_path / "state")}
-    first = sarqc("quantize", *flags, "--output", str(tmp_path / "out"), "--json", **state)
+    first = in_a_process("quantize", *flags, "--output", str(tmp_path / "out"), "--json", **state)
     assert first.returncode == 0, first.stderr
     summary = json.loads(first.stdout)
     assert {"perplexity", "perplexity_float", "share_quantized", "layers"} <= set(summary)
@@ -107,7 +126,7 @@ def test_an_empty_text_is_refused(flags: list[str], tmp_path: Path) -> None:
 
 def test_a_hub_that_is_away_is_one_sentence(flags: list[str]) -> None:
     for offline in ("0", "1"):
-        result = sarqc("quantize", *flags, "--model", "meta-llama/Llama-2-7b-hf", HF_HUB_OFFLINE=offline)
+        result = in_a_process("quantize", *flags, "--model", "meta-llama/Llama-2-7b-hf", HF_HUB_OFFLINE=offline)
         assert result.returncode == 2
         assert "Hub" in result.stderr
         assert len(result.stderr.strip().splitlines()) == 1
@@ -156,17 +175,13 @@ def test_the_flag_of_a_list_is_given_once_for_each_entry(flags: list[str], tmp_p
     assert [len(text["greedy"]["float"]["ids"]) for text in summary["texts"]] == [3, 3]
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, str]:
-    """The error of a command that is run in this process: one JSON object, and one line for people."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["sarqc", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            command_line.main()
-    said = capsys.readouterr()
-    assert ended.value.code == 2, said
-    assert said.err.startswith("sarqc: ")
-    assert len(said.err.splitlines()) == 1
-    return json.loads(said.out)["error"] if "--json" in arguments else {"what": said.err}
+def refused(*arguments: str) -> dict[str, str]:
+    """The error of a command: one JSON object, and one line for people."""
+    done = sarqc(*arguments)
+    assert done.returncode == 2, done
+    assert done.stderr.startswith("sarqc: ")
+    assert len(done.stderr.splitlines()) == 1
+    return json.loads(done.stdout)["error"] if "--json" in arguments else {"what": done.stderr}
 
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -188,22 +203,22 @@ WRONG_FILES = {
 
 
 @pytest.mark.parametrize("name", WRONG_FILES)
-def test_a_wrong_file_is_one_sentence(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_file_is_one_sentence(name: str, tmp_path: Path) -> None:
     content, what = WRONG_FILES[name]
     path = tmp_path / "recipe.yaml"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    assert what in refused(capsys, "run", str(path), "--json")["what"]
+    assert what in refused("run", str(path), "--json")["what"]
     if name != "not a list of names":
-        assert what in refused(capsys, "survey", str(path), "--output", str(tmp_path / "study"))["what"]
+        assert what in refused("survey", str(path), "--output", str(tmp_path / "study"))["what"]
     assert not (tmp_path / "study").exists()
 
 
-def test_a_date_in_a_list_is_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_date_in_a_list_is_a_text(tmp_path: Path) -> None:
     path = tmp_path / "recipe.yaml"
     path.write_text("model: [2020-01-01, 2020-01-02]\ncalibration: x\n")
-    assert "2020-01-01" in refused(capsys, "run", str(path), "--json")["what"]
+    assert "2020-01-01" in refused("run", str(path), "--json")["what"]
     path.write_text("bits: [[2020-01-01]]\nmodel: x\ncalibration: x\n")
-    assert refused(capsys, "run", str(path), "--json")["what"].startswith("bits is")
+    assert refused("run", str(path), "--json")["what"].startswith("bits is")
 
 
 @pytest.mark.parametrize(
@@ -212,43 +227,41 @@ def test_a_date_in_a_list_is_a_text(tmp_path: Path, capsys: pytest.CaptureFixtur
      ("DEVICE", "foo"), ("DEVICE", "cuda:x")],
 )  # fmt: skip
 def test_a_wrong_setting_is_one_sentence_before_any_work(
-    name: str, value: str, flags: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, value: str, flags: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"SARQC_{name}", value)
     for command in (["plan", *flags, "--json"], ["quantize", *flags, "--json"]):
-        error = refused(capsys, *command)
+        error = refused(*command)
         assert error["where"] == f"SARQC_{name}"
         assert value in error["what"]
         assert error["remedy"]
-    assert f"SARQC_{name}" in refused(capsys, "doctor")["what"]
+    assert f"SARQC_{name}" in refused("doctor")["what"]
 
 
 @pytest.mark.parametrize("output", ["/proc/x/y", "/dev/full/x", "{file}", "{file}/x"])
 def test_an_output_that_can_not_be_made_is_refused_before_any_work(
-    output: str, flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    output: str, flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SARQC_STATE_DIR", str(tmp_path / "state"))
     (tmp_path / "file").write_text("mine")
     output = output.format(file=tmp_path / "file")
-    assert output in refused(capsys, "quantize", *flags, "--output", output, "--json")["where"]
+    assert output in refused("quantize", *flags, "--output", output, "--json")["where"]
     survey = ROOT / "assets" / "studies" / "tiny-llama.yaml"
-    assert output in refused(capsys, "survey", str(survey), "--output", output)["what"]
+    assert output in refused("survey", str(survey), "--output", output)["what"]
     assert (tmp_path / "file").read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
 
 
-def test_a_survey_does_not_replace_what_is_no_study(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_survey_does_not_replace_what_is_no_study(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     survey = ROOT / "assets" / "studies" / "tiny-llama.yaml"
-    assert "no study" in refused(capsys, "survey", str(survey), "--output", str(tmp_path))["what"]
+    assert "no study" in refused("survey", str(survey), "--output", str(tmp_path))["what"]
     assert (tmp_path / "mine.txt").read_text() == "mine"
 
 
-def test_a_state_folder_that_can_not_be_written(
-    flags: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_state_folder_that_can_not_be_written(flags: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SARQC_STATE_DIR", "/proc/nothing/here")
-    assert "/proc/nothing/here" in refused(capsys, "quantize", *flags, "--json")["where"]
+    assert "/proc/nothing/here" in refused("quantize", *flags, "--json")["where"]
 
 
 def test_no_traceback_from_a_process_either(tmp_path: Path) -> None:
@@ -256,7 +269,7 @@ def test_no_traceback_from_a_process_either(tmp_path: Path) -> None:
         [sys.executable, "app.py"], cwd=ROOT, env=os.environ | {"SARQC_PORT": "abc"}, capture_output=True, text=True,
         timeout=120, check=False,
     )  # fmt: skip
-    for done in (app, sarqc("serve", SARQC_PORT="abc"), sarqc("run", str(tmp_path), "--json")):
+    for done in (app, in_a_process("serve", SARQC_PORT="abc"), in_a_process("run", str(tmp_path), "--json")):
         assert done.returncode == 2
         assert "Traceback" not in done.stderr
 
