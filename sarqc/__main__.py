@@ -228,6 +228,9 @@ def _check_all(recipes: dict[str, Recipe], output: Path | None, checkpoint_forma
 def survey(
     file: Path,
     output: Annotated[Path, typer.Option("--output", help="Folder of the study; its name is the study's id.")],
+    add: Annotated[
+        bool, typer.Option("--add", help="Keep the lines that the study there already has; make only the others.")
+    ] = False,
 ) -> None:
     """Make a study over method × bits × λ × γ × calibration draws from a YAML file."""
 
@@ -240,9 +243,11 @@ def survey(
         if output.is_dir() and any(output.iterdir()) and not (output / "study.json").is_file():
             raise Refused("the output folder holds something that is no study", str(output), "Give a new folder.")
         from sarqc.engine.survey import Survey, conduct
+        from sarqc.study.document import Study
 
         wanted = Survey.from_file(file)
-        for line in conduct(wanted, settings, output):
+        had = Study.open(output) if add else None
+        for line in conduct(wanted, settings, output, had):
             typer.echo(line, err=True)
 
     _guarded(work, as_json=False)

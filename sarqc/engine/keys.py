@@ -137,11 +137,13 @@ def accuracy_key(model_key: str, task: str, limit: int | None, items: Sequence[s
     return chain_key("accuracy", MEASUREMENT_FORMAT, model_key, task, limit, *items)
 
 
-def survey_point_key(loaded: LoadedModel, ids: np.ndarray, window: int, task: str, items: Sequence[str]) -> str:
-    """Of perplexity and accuracy at a point of a survey, of the weights as they are now."""
+def survey_point_key(
+    loaded: LoadedModel, float_key: str, ids: np.ndarray, window: int, task: str, items: Sequence[str]
+) -> str:
+    """Of what is measured at a point of a survey: the weights as they are now, beside the float model of that key."""
     return chain_key(
-        "survey point", MEASUREMENT_FORMAT, model_fingerprint(loaded), str(loaded.device), ids.tobytes(), window,
-        task, *items,
+        "survey point", MEASUREMENT_FORMAT, model_fingerprint(loaded), float_key, str(loaded.device), ids.tobytes(),
+        window, task, *items,
     )  # fmt: skip
 
 

@@ -11,13 +11,21 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from sarqc.calibration.corpora import Text
 from sarqc.documents import Which
-from sarqc.engine.keys import accuracy_key, compared_text_key, float_text_key, perplexity_key, survey_point_key
+from sarqc.engine.keys import (
+    accuracy_key,
+    compared_text_key,
+    float_text_key,
+    model_fingerprint,
+    perplexity_key,
+    survey_point_key,
+)
 from sarqc.engine.plan import Prepared
 from sarqc.errors import SarqcError
-from sarqc.evaluation.perplexity import measure_perplexity
+from sarqc.evaluation.perplexity import measure_beside, measure_perplexity, states_of
 from sarqc.evaluation.side_by_side import compare_texts, continue_float
 from sarqc.evaluation.tasks import items_key, measure_accuracy
 from sarqc.events import Event, Measured, Stage, TextsCompared, Warned
@@ -153,17 +161,42 @@ def compare_prompts(
     return tuple(compared)
 
 
-def measure_point(bench: Workbench, test: Text, window: int, task: str) -> tuple[float, np.ndarray]:
-    """Perplexity, and 0 or 1 for each item of the task as uint8 (items,), of the weights as they are now."""
+@dataclass(frozen=True, eq=False)
+class FloatStates:
+    """What the float model says of a test text, before its weights are replaced; ``key`` names its weights."""
+
+    test: Text
+    window: int
+    states: Tensor  # as ``perplexity.states_of`` gives them
+    key: str
+
+    @classmethod
+    def of(cls, loaded: LoadedModel, test: Text, window: int) -> FloatStates:
+        return cls(test, window, states_of(loaded, test.ids, test.corpus, window), model_fingerprint(loaded))
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A point of a survey, measured."""
+
+    perplexity: float
+    kl: float  # KL(float ‖ quantized) in nats, mean over the test text's tokens
+    correct: np.ndarray  # (items,) uint8, 0 or 1
+
+
+def measure_point(bench: Workbench, original: FloatStates, task: str) -> Point:
+    """Of the weights as they are now, on the test text of ``original``."""
+    test, window = original.test, original.window
 
     def make() -> bytes:
-        perplexity = measure_perplexity(bench.loaded, test.ids, test.corpus, window)
+        perplexity, divergence = measure_beside(bench.loaded, test.ids, test.corpus, window, original.states)
         accuracy = measure_accuracy(bench.loaded, task, bench.settings)
-        return json.dumps({"perplexity": perplexity.value, "correct": accuracy.correct}).encode()
+        document = {"perplexity": perplexity.value, "kl": divergence.kl.mean, "correct": accuracy.correct}
+        return json.dumps(document).encode()
 
-    key = survey_point_key(bench.loaded, test.ids, window, task, items_key(task, bench.settings))
+    key = survey_point_key(bench.loaded, original.key, test.ids, window, task, items_key(task, bench.settings))
     document = json.loads(kept(bench.store, key, make))
-    return document["perplexity"], np.array(document["correct"], dtype=np.uint8)
+    return Point(document["perplexity"], document["kl"], np.array(document["correct"], dtype=np.uint8))
 
 
 def versions() -> dict[str, str]:

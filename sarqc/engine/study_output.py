@@ -28,6 +28,7 @@ from sarqc.study.document import SIGNED_ZERO, ArrayRef, Line, ModelFacts, Study,
 AXES = ("draw", "gamma", "lambda")
 LAYER_AXES = ("draw", "layer", "gamma", "lambda")
 UNMEASURED = 255  # in ``correct``
+Pictures = Literal["all", "surface", "none"]  # of a line's weights: every pooling and the group, one surface, or none
 
 
 def study_line(method: str, fitting: Mapping[str, str | int] = MappingProxyType({}), **fields: Any) -> Line:
@@ -37,7 +38,9 @@ def study_line(method: str, fitting: Mapping[str, str | int] = MappingProxyType(
     return Line(method=method, title=title, baseline=entry.baseline, fitting=dict(fitting), **fields)
 
 
-def curve_arrays(writer: StudyWriter, curves: list[list[list[LayerCurve]]]) -> dict[str, ArrayRef]:
+def curve_arrays(
+    writer: StudyWriter, curves: list[list[list[LayerCurve]]], pictures: Pictures = "all"
+) -> dict[str, ArrayRef]:
     """The layer arrays of a line from its curves, indexed [draw][layer][gamma]; pictures are of the first draw."""
     arrays = {
         name: writer.add(
@@ -45,7 +48,7 @@ def curve_arrays(writer: StudyWriter, curves: list[list[list[LayerCurve]]]) -> d
         )
         for name in ("recon", "held_out", "sar", "drift")
     }
-    for name in SURFACES:
+    for name in {"all": SURFACES, "surface": SURFACES[:1], "none": ()}[pictures]:
         values = np.array([[getattr(curve, name) for curve in layer] for layer in curves[0]])  # L G M row column
         cells, scale = eight_bits(values, SIGNED_ZERO if name == "surface_signed" else 0)
         arrays[name] = writer.add(cells, (*LAYER_AXES[1:], "row", "column"))
@@ -57,7 +60,7 @@ def curve_arrays(writer: StudyWriter, curves: list[list[list[LayerCurve]]]) -> d
         arrays[name] = writer.add(values, ("draw", "layer"))
     arrays["tokens"] = writer.add(tokens, ("draw", "layer"))
     arrays["deciles"] = writer.add(deciles, (*LAYER_AXES[1:], "decile"))
-    return arrays | _group_arrays(writer, curves[0])
+    return arrays if pictures == "none" else arrays | _group_arrays(writer, curves[0])
 
 
 def eight_bits(values: np.ndarray, zero: int) -> tuple[np.ndarray, np.ndarray]:
@@ -101,16 +104,25 @@ def joined(curves: Sequence[LayerCurve]) -> LayerCurve:
     return replace(curves[0], lams=tuple(lam for curve in curves for lam in curve.lams), **arrays)
 
 
-def auto_fields(
+def auto_axes(recipe: Recipe) -> dict[str, Any]:
+    """The fields of a line whose λ and γ “auto” chooses."""
+    candidates = recipe.candidates()
+    return {
+        "lams": (0.0,), "gammas": (None,), "chosen": (0, 0), "selected": recipe.auto_by(),
+        "candidate_lams": tuple(dict.fromkeys(point.lam for point in candidates)),
+        "candidate_gammas": tuple(dict.fromkeys(point.gamma for point in candidates)),
+    }  # fmt: skip
+
+
+def auto_arrays(
     writer: StudyWriter,
     recipe: Recipe,
     reports: list[list[LayerReport]],
     selections: Sequence[ModelSelection | None],
-) -> tuple[dict[str, Any], dict[str, ArrayRef]]:
-    """Fields and arrays of a line whose λ and γ “auto” chose: reports [draw][layer]; selections [draw], by model."""
-    by, candidates = recipe.auto_by(), recipe.candidates()
-    lams = tuple(dict.fromkeys(point.lam for point in candidates))
-    gammas = tuple(dict.fromkeys(point.gamma for point in candidates))
+) -> dict[str, ArrayRef]:
+    """The arrays of a line whose λ and γ “auto” chose: reports [draw][layer]; selections [draw], by model."""
+    axes = auto_axes(recipe)
+    lams, gammas = axes["candidate_lams"], axes["candidate_gammas"]
 
     def chosen(name: str) -> np.ndarray:  # (D, L)
         values = [[report.chosen.get(name) for report in draw] for draw in reports]
@@ -120,7 +132,7 @@ def auto_fields(
         "selected_lambda": writer.add(chosen("lam"), ("draw", "layer")),
         "selected_gamma": writer.add(chosen("gamma"), ("draw", "layer")),
     }
-    if by == "layer":
+    if axes["selected"] == "layer":
         shape = (len(reports), len(reports[0]), len(gammas), len(lams))
         for name in ("train", "validation"):
             rows = [[[row[name] for row in report.candidates] for report in draw] for draw in reports]
@@ -131,11 +143,7 @@ def auto_fields(
     else:
         table = np.array([selection.perplexities for selection in selections if selection is not None])  # (D, M)
         arrays["candidate_perplexity"] = writer.add(table, ("draw", "candidate_lambda"))
-    fields = {
-        "lams": (0.0,), "gammas": (None,), "chosen": (0, 0), "selected": by,
-        "candidate_lams": lams, "candidate_gammas": gammas,
-    }  # fmt: skip
-    return fields, arrays
+    return arrays
 
 
 @contextmanager
@@ -216,8 +224,8 @@ def _run_line(outcome: Outcome, writer: StudyWriter) -> Line:
     arrays |= {"perplexity": writer.add(perplexity, AXES), "accuracy": writer.add(accuracy, AXES)}
     fields: dict[str, Any] = {"lams": lams, "gammas": (job.method.gamma,), "chosen": (0, own)}
     if recipe.auto_by() is not None:
-        fields, chosen = auto_fields(writer, recipe, [list(outcome.reports.values())], [outcome.selection])
-        arrays |= chosen
+        fields = auto_axes(recipe)
+        arrays |= auto_arrays(writer, recipe, [list(outcome.reports.values())], [outcome.selection])
     return study_line(
         recipe.method, recipe.to_method().fitting(), bits=recipe.bits, grid=recipe.grid, group_size=recipe.group_size,
         draws=(recipe.seed,), arrays=arrays, texts=tuple(event.comparison() for event in outcome.texts),

@@ -6,6 +6,8 @@ candidates are solved as batches. ``inputs_from: quantized`` does for each point
 
 from __future__ import annotations
 
+import itertools
+import json
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
@@ -26,13 +28,15 @@ from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import ModelSelection, settle
 from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.keys import layer_keys, weights_of
-from sarqc.engine.measure import Workbench, device_warnings, measure_point, versions
+from sarqc.engine.measure import FloatStates, Point, Workbench, device_warnings, measure_point, versions
 from sarqc.engine.plan import indivisible_layers
 from sarqc.engine.study_output import (
     AXES,
     LAYER_AXES,
     UNMEASURED,
-    auto_fields,
+    Pictures,
+    auto_arrays,
+    auto_axes,
     curve_arrays,
     joined,
     model_facts,
@@ -53,7 +57,7 @@ from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.quantization.solve import sweep_layer
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
-from sarqc.study.document import ArrayRef, Line, StudyWriter
+from sarqc.study.document import ArrayRef, Line, Study, StudyWriter, copied
 
 T = TypeVar("T")
 Auto = Literal["auto"]
@@ -74,6 +78,7 @@ class SurveyLine(BaseModel):
     refine: int = Field(0, ge=0, le=MOST_PASSES)
     starved: Starved = "plain"
     warm_start: WarmStart = "none"
+    pictures: Pictures = "all"  # kept of the line's weights
 
     def fitting(self) -> dict[str, str | int]:
         """Of ``FITTING`` what is not plain."""
@@ -114,6 +119,16 @@ class Survey(BaseModel):
     window: int = Field(ge=2)
     task: str
     lines: tuple[SurveyLine, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _lines_have_names(self) -> Survey:
+        names = [(line.method, line.bits, line.lams == "auto", *line.fitting().items()) for line in self.lines]
+        for name in names:
+            if names.count(name) > 1:
+                raise Refused(
+                    "a line is there twice", f"survey “{self.title}”, {name[0]} at {name[1]} bits", "Join the two."
+                )
+        return self
 
     @model_validator(mode="after")
     def _lines_are_possible(self) -> Survey:
@@ -167,13 +182,13 @@ class LineResult:
 
     def __post_init__(self) -> None:
         shape = (len(self.survey.draws), *self.wanted.shape)
-        self.perplexity, self.accuracy = np.full(shape, np.nan), np.full(shape, np.nan)
+        self.perplexity, self.kl, self.accuracy = (np.full(shape, np.nan) for _ in range(3))
         self.correct = np.full((*shape, self.items), UNMEASURED, dtype=np.uint8)
 
-    def measured(self, draw: int, point: tuple[int, int], perplexity: float, correct: np.ndarray) -> None:
-        self.perplexity[(draw, *point)] = perplexity
-        self.accuracy[(draw, *point)] = np.mean(correct)
-        self.correct[(draw, *point)] = correct
+    def measured(self, draw: int, point: tuple[int, int], quality: Point) -> None:
+        at = (draw, *point)
+        self.perplexity[at], self.kl[at] = quality.perplexity, quality.kl
+        self.accuracy[at], self.correct[at] = np.mean(quality.correct), quality.correct
 
     def point_text(self, point: tuple[int, int]) -> str:
         if self.wanted.lams == "auto":
@@ -181,22 +196,17 @@ class LineResult:
         return f"γ {self.wanted.gammas[point[0]]}, λ {self.wanted.lams[point[1]]}"
 
     def line(self, writer: StudyWriter) -> Line:
-        survey, wanted = self.survey, self.wanted
-        arrays: dict[str, ArrayRef] = curve_arrays(writer, self.curves)
-        arrays |= {name: writer.add(getattr(self, name), AXES) for name in ("perplexity", "accuracy")}
+        wanted, planned = self.wanted, _planned(self.survey, self.wanted)
+        arrays: dict[str, ArrayRef] = curve_arrays(writer, self.curves, wanted.pictures)
+        arrays |= {name: writer.add(getattr(self, name), AXES) for name in ("perplexity", "kl", "accuracy")}
         arrays["correct"] = writer.add(self.correct, (*AXES, "item"))
-        fields: dict[str, Any] = {"lams": wanted.lams, "gammas": wanted.gammas, "sizes": wanted.sizes}
         if wanted.lams == "auto":
-            recipe = recipe_for(survey, wanted, survey.draws[0])
-            fields, chosen = auto_fields(writer, recipe, self.reports, self.selections)
-            arrays |= chosen
+            recipe = recipe_for(self.survey, wanted, self.survey.draws[0])
+            arrays |= auto_arrays(writer, recipe, self.reports, self.selections)
         for name in self.by_size[0] if self.by_size else ():
             stacked = np.stack([draw[name] for draw in self.by_size])
             arrays[name] = writer.add(stacked, (*LAYER_AXES[:2], "size", *LAYER_AXES[2:]))
-        return study_line(
-            wanted.method, wanted.fitting(), bits=wanted.bits, grid=survey.grid, group_size=survey.group_size,
-            draws=survey.draws, arrays=arrays, **fields,
-        )  # fmt: skip
+        return planned.model_copy(update={"arrays": arrays})
 
 
 def recipe_for(
@@ -218,42 +228,97 @@ def recipe_for(
     )  # fmt: skip
 
 
-def conduct(survey: Survey, settings: Settings, folder: Path) -> Iterator[str]:
+def conduct(survey: Survey, settings: Settings, folder: Path, had: Study | None = None) -> Iterator[str]:
     """Makes the study in ``folder`` and yields a line of progress for each point.
 
     Measurements, and under a quantized prefix finished layers too, are kept as artefacts: a survey that was stopped
-    continues where it was.
+    continues where it was. Lines of ``had`` that the survey asks for too are taken from there as they are. Raises
+    ``Refused`` where that study was made of another model, on other texts or with other libraries.
     """
     shared = _prepared(survey, settings)
-    perplexity, correct = measure_point(shared.bench, shared.test, survey.window, survey.task)
-    accuracy = float(np.mean(correct))
+    original = measure_point(shared.bench, shared.original, survey.task)
+    accuracy, items = float(np.mean(original.correct)), len(original.correct)
     for warned in device_warnings(shared.bench.loaded.device):
         yield f"warning: {warned.what}"
-    yield f"float model: perplexity {perplexity:.4f}, accuracy {accuracy:.4f}"
-    results = [LineResult(survey, line, len(correct)) for line in survey.lines]
+    yield f"float model: perplexity {original.perplexity:.4f}, accuracy {accuracy:.4f}"
+    protocol = _protocol(shared, items)
+    lines_had = _lines_had(survey, had, protocol, original.perplexity)
+    results = {line: LineResult(survey, line, items) for line in survey.lines if line not in lines_had}
     started, done = time.perf_counter(), 0
-    total = sum(int(np.prod(line.shape)) for line in survey.lines) * len(survey.draws)
+    total = sum(int(np.prod(line.shape)) for line in results) * len(survey.draws)
     for draw, seed in enumerate(survey.draws):
-        statistics = _draw_statistics(shared, seed)
-        for line, result in zip(survey.lines, results, strict=True):
+        statistics = _draw_statistics(shared, seed, list(results))
+        for line, result in results.items():
             if _shares(survey, line):
                 points = _from_statistics(shared, statistics, line, result)
             else:
                 points = _from_runs(shared, line, seed, result)
             for point in points:
-                quantized, answers = measure_point(shared.bench, shared.test, survey.window, survey.task)
-                result.measured(draw, point, quantized, answers)
+                quality = measure_point(shared.bench, shared.original, survey.task)
+                result.measured(draw, point, quality)
                 done += 1
                 where = f"draw {seed}, {line.bits} bits, {line.method}, {result.point_text(point)}"
-                yield f"{done}/{total} {time.perf_counter() - started:.0f} s: {where}: perplexity {quantized:.3f}"
-    error = float(np.sqrt(accuracy * (1 - accuracy) / max(len(correct) - 1, 1)))
+                seconds = time.perf_counter() - started
+                yield f"{done}/{total} {seconds:.0f} s: {where}: perplexity {quality.perplexity:.3f}"
+    error = float(np.sqrt(accuracy * (1 - accuracy) / max(items - 1, 1)))
     checkpoint = shared.bench.loaded.checkpoint
-    facts = model_facts(survey.model, checkpoint, perplexity, (accuracy, error))
+    facts = model_facts(survey.model, checkpoint, original.perplexity, (accuracy, error))
     with study_writer(folder) as writer:
-        lines = [result.line(writer) for result in results]
-        protocol = _protocol(shared, len(correct))
+        lines = [
+            results[line].line(writer) if had is None or line in results else copied(had, lines_had[line], writer)
+            for line in survey.lines
+        ]
         writer.finish(study_of(folder.name, survey.title, survey.inputs_from, facts, checkpoint, protocol, lines))
     yield f"study written to {folder}"
+
+
+def _lines_had(
+    survey: Survey, had: Study | None, protocol: dict[str, Any], perplexity: float
+) -> dict[SurveyLine, Line]:
+    """The lines of the survey that a former study has. Raises ``Refused`` for one that can't stand beside new ones."""
+    if had is None:
+        return {}
+    now = (survey.inputs_from, survey.model, perplexity, json.loads(json.dumps(protocol)))
+    then = (had.prefix, had.model.name, had.model.perplexity, had.protocol)
+    if now != then:
+        words = ("its inputs", "its model", "the float model's perplexity", "its protocol")
+        other = next(word for word, one, another in zip(words, now, then, strict=True) if one != another)
+        raise Refused(
+            f"its lines can't stand beside new ones: {other} would be another",
+            f"study {had.id}",
+            "Make all of it anew.",
+        )
+    return {
+        line: held
+        for line, held in itertools.product(survey.lines, had.lines)
+        if _axes(held) == _axes(_planned(survey, line))
+    }
+
+
+def _axes(line: Line) -> tuple[object, ...]:
+    candidates = (line.candidate_lams, line.candidate_gammas)
+    return (
+        line.name,
+        line.bits,
+        line.grid,
+        line.group_size,
+        line.lams,
+        line.gammas,
+        line.draws,
+        line.sizes,
+        candidates,
+    )
+
+
+def _planned(survey: Survey, line: SurveyLine) -> Line:
+    """The line that the survey would make, still without arrays."""
+    fields: dict[str, Any] = {"lams": line.lams, "gammas": line.gammas, "sizes": line.sizes}
+    if line.lams == "auto":
+        fields = auto_axes(recipe_for(survey, line, survey.draws[0]))
+    return study_line(
+        line.method, line.fitting(), bits=line.bits, grid=survey.grid, group_size=survey.group_size,
+        draws=survey.draws, arrays={}, **fields,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,7 +329,7 @@ class _Shared:
     bench: Workbench
     calibration: Text
     held_out: Sequences  # all of them in ``calibration``: nothing is fitted on them
-    test: Text
+    original: FloatStates  # on the test text
     unseen: dict[str, LayerStatistics]  # of the held-out sequences, by layer
     float_weights: dict[str, Tensor]
 
@@ -283,7 +348,8 @@ def _prepared(survey: Survey, settings: Settings) -> _Shared:
         held_out_samples=0, sampling="sequential", seed=0,
     )  # fmt: skip
     unseen = _collect(loaded, held_out.calibration)
-    return _Shared(survey, bench, calibration, held_out, test, unseen, loaded.weights())
+    original = FloatStates.of(loaded, test, survey.window)
+    return _Shared(survey, bench, calibration, held_out, original, unseen, loaded.weights())
 
 
 def _collect(loaded: LoadedModel, sequences: np.ndarray) -> dict[str, LayerStatistics]:
@@ -305,10 +371,10 @@ class _DrawStatistics:
     by_size: list[tuple[int, dict[str, LayerStatistics]]]
 
 
-def _draw_statistics(shared: _Shared, seed: int) -> _DrawStatistics:
-    """What the lines that share statistics need of another calibration draw; empty where none does."""
+def _draw_statistics(shared: _Shared, seed: int, lines: list[SurveyLine]) -> _DrawStatistics:
+    """What those of the lines that share statistics need of another calibration draw; empty where none does."""
     survey, loaded = shared.survey, shared.bench.loaded
-    lines = [line for line in survey.lines if _shares(survey, line)]
+    lines = [line for line in lines if _shares(survey, line)]
     if not lines:
         return _DrawStatistics({}, [])
     loaded.restore(shared.float_weights)
@@ -427,7 +493,8 @@ def returned(steps: Generator[object, None, T]) -> T:
 
 def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
     survey, loaded = shared.survey, shared.bench.loaded
-    windows = len(shared.test.ids) // survey.window
+    test = shared.original.test
+    windows = len(test.ids) // survey.window
     return {
         "calibration": {
             "corpus": shared.calibration.corpus,
@@ -440,7 +507,7 @@ def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
             "tokens": survey.held_out_samples * survey.length,
         },
         "test": {
-            "corpus": shared.test.corpus,
+            "corpus": test.corpus,
             "window": survey.window, "windows": windows,
             "predicted_tokens": windows * (survey.window - 1),
             "dtype": str(loaded.compute_dtype).removeprefix("torch."),

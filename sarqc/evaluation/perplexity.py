@@ -1,6 +1,7 @@
-"""Perplexity with its protocol: never a number without the corpus, the window, the tokens and the dtype.
+"""Perplexity with its protocol: never a number without the corpus, the window, the tokens and the dtype; and how far
+the same predictions are from the float model's.
 
-Axes: B windows of a batch, T tokens of a window, D hidden size, V vocabulary.
+Axes: N windows, B windows of a batch, T tokens of a window, D hidden size, V vocabulary.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +19,7 @@ from torch.nn.functional import cross_entropy
 from sarqc.documents import PerplexityProtocol
 from sarqc.errors import NumericalError, Refused
 from sarqc.evaluation import LOGIT_BYTES, LOSS_BYTES
+from sarqc.evaluation.divergence import Divergence, Summed, token_divergences
 from sarqc.models.loading import LoadedModel
 from sarqc.models.walk import last_states
 
@@ -35,29 +38,68 @@ def measure_perplexity(loaded: LoadedModel, ids: np.ndarray, corpus: str, window
     A remainder shorter than a window is left out, unless it is all there is. Each window's first token is not
     predicted. Raises ``Refused`` for fewer than two tokens, ``NumericalError`` when the model returns NaN.
     """
-    if len(ids) < 2:
-        raise Refused(f"the text has {len(ids)} tokens", f"test text {corpus}", "Give at least two tokens.")
-    window = min(window, len(ids))
-    windows = torch.from_numpy(ids[: len(ids) // window * window].copy()).reshape(-1, window)
-    batch = max(1, _positions_in(LOGIT_BYTES, loaded) // window)
-    total, predicted = 0.0, 0
+    return _measured(loaded, ids, corpus, window, None)[0]
+
+
+def measure_beside(
+    loaded: LoadedModel, ids: np.ndarray, corpus: str, window: int, float_states: Tensor
+) -> tuple[Perplexity, Divergence]:
+    """The perplexity, and from the same passes how far the predictions are from those of the float model.
+
+    ``float_states`` is what ``states_of`` gave for that model, whose head this model shares. Raises as
+    ``measure_perplexity``.
+    """
+    perplexity, divergence = _measured(loaded, ids, corpus, window, float_states)
+    assert divergence is not None
+    return perplexity, divergence
+
+
+def states_of(loaded: LoadedModel, ids: np.ndarray, corpus: str, window: int) -> Tensor:
+    """What the head reads of every window: (N, T, D) on the CPU. Many times smaller than the logits, which the head
+    makes of them again. Raises ``Refused`` for fewer than two tokens.
+    """
+    windows = _windows(ids, corpus, window)
     with torch.no_grad():
-        for tokens, states in _states(loaded, windows, batch):
-            losses = _losses(loaded, tokens, states)
-            total += float(losses.double().sum())
-            predicted += losses.numel()
+        return torch.cat([states.cpu() for _, states in _states(loaded, windows)])
+
+
+def _measured(
+    loaded: LoadedModel, ids: np.ndarray, corpus: str, window: int, float_states: Tensor | None
+) -> tuple[Perplexity, Divergence | None]:
+    windows = _windows(ids, corpus, window)
+    total, predicted, first = 0.0, 0, 0
+    summed = None if float_states is None else Summed(len(windows))
+    with torch.no_grad():
+        for tokens, states in _states(loaded, windows):
+            original = None if float_states is None else float_states[first : first + len(tokens)].to(states)
+            losses = []
+            for part in _predictions(loaded, tokens, states, original):
+                losses.append(cross_entropy(part.logits.float(), part.following, reduction="none"))
+                if summed is not None and part.original is not None:
+                    summed.add(first + part.window, token_divergences(part.original, part.logits, part.following))
+            total += float(torch.cat(losses).double().sum())
+            predicted += sum(map(len, losses))
+            first += len(tokens)
     mean = total / predicted
     if not math.isfinite(mean):
         raise NumericalError("the model's predictions are not finite", f"test text {corpus}", "Load a sound model.")
     protocol: PerplexityProtocol = {
         "corpus": corpus,
-        "window": window,
+        "window": windows.shape[1],
         "windows": len(windows),
         "predicted_tokens": predicted,
         "dtype": str(loaded.compute_dtype).removeprefix("torch."),
         "device": str(loaded.device),
     }
-    return Perplexity(math.exp(min(mean, 700.0)), protocol)
+    return Perplexity(math.exp(min(mean, 700.0)), protocol), None if summed is None else summed.divergence()
+
+
+def _windows(ids: np.ndarray, corpus: str, window: int) -> Tensor:
+    """The text cut into windows (N, T)."""
+    if len(ids) < 2:
+        raise Refused(f"the text has {len(ids)} tokens", f"test text {corpus}", "Give at least two tokens.")
+    window = min(window, len(ids))
+    return torch.from_numpy(ids[: len(ids) // window * window].copy()).reshape(-1, window)
 
 
 def _positions_in(size: int, loaded: LoadedModel) -> int:
@@ -65,30 +107,43 @@ def _positions_in(size: int, loaded: LoadedModel) -> int:
     return max(1, size // (4 * loaded.vocabulary))
 
 
-def _states(loaded: LoadedModel, windows: Tensor, batch: int) -> Iterator[tuple[Tensor, Tensor]]:
+def _states(loaded: LoadedModel, windows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Tokens (B, T) and what the head reads of them (B, T, D), batch by batch."""
     if loaded.streaming is not None:
         yield from zip(
             (window.to(loaded.device) for window in torch.split(windows, 1)), last_states(loaded, windows), strict=True
         )
         return
+    batch = max(1, _positions_in(LOGIT_BYTES, loaded) // windows.shape[1])
     for part in torch.split(windows, batch):
         tokens = part.to(loaded.device)
         yield tokens, loaded.model.base_model(tokens, use_cache=False).last_hidden_state
 
 
-def _losses(loaded: LoadedModel, tokens: Tensor, states: Tensor) -> Tensor:
-    """Minus the log-probabilities of all tokens but each window's first, window by window.
+class _Prediction(NamedTuple):
+    """What is said of a stretch of one window."""
+
+    window: int  # in its batch
+    logits: Tensor  # (n, V)
+    following: Tensor  # (n,), the tokens that came
+    original: Tensor | None  # (n, V), logits of the float model
+
+
+def _predictions(loaded: LoadedModel, tokens: Tensor, states: Tensor, original: Tensor | None) -> Iterator[_Prediction]:
+    """Predictions of all tokens but each window's first, window by window.
 
     Logits are many times as wide as states, so that no more than ``LOGIT_BYTES`` of them are made at once: those of the
     whole batch, or where a single window has more, of one stretch of it after the other.
     """
-    head, losses = loaded.model.get_output_embeddings(), []
+    head = loaded.model.get_output_embeddings()
     at_once, few = _positions_in(LOGIT_BYTES, loaded), _positions_in(LOSS_BYTES, loaded)
     for begin in range(0, tokens.shape[1] - 1, at_once):
-        logits = head(states[:, begin : begin + at_once])  # (B, stretch, V)
+        stretch = slice(begin, begin + at_once)
+        logits = head(states[:, stretch])  # (B, stretch, V)
+        beside = None if original is None else head(original[:, stretch])
         following = tokens[:, begin + 1 : begin + at_once + 1]
-        for of_window, targets in zip(logits, following, strict=True):
-            parts = zip(of_window[: len(targets)].split(few), targets.split(few), strict=True)
-            losses += [cross_entropy(part.float(), next_ones, reduction="none") for part, next_ones in parts]
-    return torch.cat(losses)
+        for window, targets in enumerate(following):
+            for at in range(0, len(targets), few):
+                part = slice(at, min(at + few, len(targets)))
+                of_float = None if beside is None else beside[window, part]
+                yield _Prediction(window, logits[window, part], targets[part], of_float)

@@ -7,6 +7,7 @@ in ``study.safetensors`` is called ``line/bits/quantity``. What is not known is 
 | array | axes | meaning |
 |---|---|---|
 | perplexity, accuracy | draw, gamma, lambda | of the whole quantized model; NaN where it was not measured |
+| kl | draw, gamma, lambda | KL(float ‖ quantized) on the test text in nats, mean over tokens |
 | correct | draw, gamma, lambda, item | 1 where a test item was answered rightly, 0 otherwise, 255 not measured |
 | recon | draw, layer, gamma, lambda | relative reconstruction error on calibration text; NaN where no token came |
 | held_out | draw, layer, gamma, lambda | relative reconstruction error on unseen text; NaN where there is none |
@@ -35,7 +36,8 @@ what follows of the first draw |
 among, on the sequences it was solved on and on those it was judged on |
 | candidate_perplexity | draw, candidate_lambda | on the sequences that one λ for the whole model was judged on |
 
-Surfaces beside ``surface`` and the arrays of the group are missing in older studies.
+Surfaces beside ``surface``, the arrays of the group and ``kl`` are missing in older studies. A line whose survey asked
+for fewer pictures has one surface, or none and no group either.
 
 A line with ``selected`` has one point, at lams (0,) and gammas (None,): every layer there has what was chosen for it.
 
@@ -380,14 +382,17 @@ def rewrite(study: Study, folder: Path) -> Study:
     """Writes a study that was opened, of whatever version, to ``folder`` in the current one, with the same numbers."""
     writer = StudyWriter(folder)
     try:
-        lines = []
-        for line in study.lines:
-            arrays = {name: writer.add(study.array(line, name), ref.axes) for name, ref in line.arrays.items()}
-            lines.append(line.model_copy(update={"arrays": arrays}))
-        return writer.finish(study.model_copy(update={"lines": tuple(lines)}))
+        lines = tuple(copied(study, line, writer) for line in study.lines)
+        return writer.finish(study.model_copy(update={"lines": lines}))
     except BaseException:
         writer.discard()
         raise
+
+
+def copied(study: Study, line: Line, writer: StudyWriter) -> Line:
+    """A line of a study that was opened, with its numbers, for the study that the writer makes."""
+    arrays = {name: writer.add(study.array(line, name), ref.axes) for name, ref in line.arrays.items()}
+    return line.model_copy(update={"arrays": arrays})
 
 
 def write_document(study: Study, folder: Path) -> None:

@@ -72,6 +72,42 @@ def test_points_are_runs(
     np.testing.assert_allclose(recon[1, :, 0, 1], reports, rtol=2e-3)
 
 
+def test_lines_that_are_there_are_kept(small: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+    first = {"method": "rqc-gbs", "bits": 2, "lambda": [0.01, 0.3]}
+    second = {"method": "rqc-gbs", "bits": 2, "lambda": [0.01, 0.3], "range": "search", "order": "activation"}
+    bare = {"method": "rqc-gbs", "bits": 3, "lambda": [0.1], "refine": 2, "pictures": "none"}
+    few = {"method": "sarqc-gbs", "bits": 3, "lambda": [0.1], "pictures": "surface"}
+
+    def made(name: str, lines: list[dict], had: Study | None = None) -> tuple[list[str], Study]:
+        survey = Survey.model_validate({**small, "lines": lines})
+        return list(conduct(survey, fresh_settings, tmp_path / name, had)), Study.open(tmp_path / name)
+
+    _, former = made("former", [first])
+    words, added = made("former", [second, first, bare, few], former)
+    assert sum("draw 7" in line for line in words) == 4  # of the new lines alone
+    _, anew = made("anew", [second, first, bare, few])
+    assert [line.name for line in added.lines] == [line.name for line in anew.lines]
+    for one, other in zip(added.lines, anew.lines, strict=True):
+        assert one == other
+        for name in one.arrays:
+            np.testing.assert_array_equal(added.array(one, name), anew.array(other, name))
+    kl = added.array(added.line("rqc-gbs", 2), "kl")
+    assert (kl > 0).all()
+    assert np.unique(kl).size == 2
+    pictures = {
+        line.name: {name for name in line.arrays if "surface" in name or "group" in name} for line in anew.lines
+    }
+    assert not pictures["rqc-gbs-refine2"]
+    assert {name for name in pictures["sarqc-gbs"] if "surface" in name} == {"surface", "surface_scale"}
+    assert "surface_signed" in pictures["rqc-gbs"]
+
+    another = Survey.model_validate({**small, "window": 32, "lines": [first]})
+    with pytest.raises(Refused, match="perplexity"):
+        list(conduct(another, fresh_settings, tmp_path / "another", anew))
+    with pytest.raises(Refused, match="twice"):
+        Survey.model_validate({**small, "lines": [first, {**first, "lambda": [0.2]}]})
+
+
 def test_a_wrong_survey_is_refused(tmp_path: Path) -> None:
     (tmp_path / "survey.yaml").write_text("title: no more than this")
     with pytest.raises(Refused, match="survey"):

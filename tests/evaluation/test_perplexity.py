@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM
 
 from sarqc.errors import NumericalError, Refused
 from sarqc.evaluation import perplexity
-from sarqc.evaluation.perplexity import measure_perplexity
+from sarqc.evaluation.perplexity import measure_beside, measure_perplexity, states_of
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
 
@@ -96,3 +96,52 @@ def test_nan_is_an_error(loaded: LoadedModel) -> None:
     loaded.model.model.norm.weight.data[0] = float("nan")
     with pytest.raises(NumericalError):
         measure_perplexity(loaded, np.arange(30), "short", 100)
+
+
+def probabilities(folder: Path, ids: np.ndarray, window: int, change: float) -> np.ndarray:
+    """What a float64 model with every linear's weights changed predicts: (windows, tokens, vocabulary)."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64)
+    scale_layers(model, change)
+    with torch.no_grad():
+        return model(torch.from_numpy(ids.reshape(-1, window))).logits.softmax(-1).numpy()
+
+
+def scale_layers(model: torch.nn.Module, change: float) -> None:
+    for name, weight in model.named_parameters():
+        if "_proj" in name:
+            weight.data *= 1 + change
+
+
+@pytest.mark.parametrize("logit_bytes", [1, 1 << 28])
+def test_how_far_from_the_float_model(
+    loaded: LoadedModel, random_llama: Path, monkeypatch: pytest.MonkeyPatch, logit_bytes: int
+) -> None:
+    monkeypatch.setattr(perplexity, "LOGIT_BYTES", logit_bytes)
+    ids = np.random.default_rng(1).integers(0, 4096, 200)
+    states = states_of(loaded, ids, "noise", 50)
+    value, none = measure_beside(loaded, ids, "noise", 50, states)
+    assert value == measure_perplexity(loaded, ids, "noise", 50)
+    assert (none.kl.mean, none.kl_99, none.log_ratio.mean, none.same_top.mean) == (0, 0, 0, 1)
+    scale_layers(loaded.model, 0.5)
+    value, found = measure_beside(loaded, ids, "noise", 50, states)
+    assert value == measure_perplexity(loaded, ids, "noise", 50)
+
+    p, q = (probabilities(random_llama, ids, 50, change)[:, :-1] for change in (0.0, 0.5))
+    following = ids.reshape(-1, 50)[:, 1:, None]
+    ratio = np.log(np.take_along_axis(p, following, -1) / np.take_along_axis(q, following, -1))[..., 0]
+    kl = (p * np.log(p / q)).sum(-1)
+    same = p.argmax(-1) == q.argmax(-1)
+    assert 0 < same.mean() < 1
+    assert kl.mean() > 1e-3
+    for estimate, values in ((found.log_ratio, ratio), (found.kl, kl), (found.same_top, same)):
+        assert estimate.mean == pytest.approx(values.mean(), rel=1e-4)
+        by_window = values.mean(axis=1)
+        assert estimate.error == pytest.approx(np.sqrt(by_window.var(ddof=1) / 4), rel=1e-3)
+    assert found.kl_99 == pytest.approx(np.percentile(kl, 99), rel=1e-4)
+    assert found.log_ratio.mean == pytest.approx(math.log(value.value / oracle(random_llama, ids, 50)), rel=1e-4)
+
+
+def test_one_window_has_no_standard_error(loaded: LoadedModel) -> None:
+    ids = np.arange(30)
+    _, found = measure_beside(loaded, ids, "short", 100, states_of(loaded, ids, "short", 100))
+    assert math.isnan(found.kl.error)

@@ -1,0 +1,74 @@
+"""How far a quantized model's predictions are from the float model's on the same text, with standard errors.
+
+Axes: n tokens, N windows of equally many, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+
+class Estimate(NamedTuple):
+    """A mean over windows and its standard error, NaN for a single window."""
+
+    mean: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Differences of two models over the same tokens. Windows are the sample, as tokens of one are not independent."""
+
+    log_ratio: Estimate  # ln(perplexity of the quantized / of the float model)
+    kl: Estimate  # KL(float ‖ quantized) in nats a token, at temperature 1
+    kl_99: float  # its 99th percentile over tokens
+    same_top: Estimate  # share of tokens at which both models hold the same one most probable
+
+
+class TokenDivergences(NamedTuple):
+    """Of n tokens, each (n,)."""
+
+    log_ratio: Tensor
+    kl: Tensor
+    same_top: Tensor
+
+
+def token_divergences(original: Tensor, quantized: Tensor, following: Tensor) -> TokenDivergences:
+    """Of logits (n, V) of both models and the tokens (n,) that came, in float32 with sums over V as wide as that."""
+    p, q = original.float().log_softmax(dim=-1), quantized.float().log_softmax(dim=-1)
+    came = following.unsqueeze(-1)
+    return TokenDivergences(
+        (p.gather(-1, came) - q.gather(-1, came)).squeeze(-1),
+        (p.exp() * (p - q)).sum(dim=-1).clamp(min=0),
+        p.argmax(dim=-1) == q.argmax(dim=-1),
+    )
+
+
+class Summed:
+    """What tokens add up to, window by window."""
+
+    def __init__(self, windows: int) -> None:
+        self._sums = np.zeros((len(TokenDivergences._fields), windows))
+        self._tokens = np.zeros(windows)
+        self._kl: list[np.ndarray] = []
+
+    def add(self, window: int, tokens: TokenDivergences) -> None:
+        values = [part.double().cpu().numpy() for part in tokens]
+        self._sums[:, window] += [part.sum() for part in values]
+        self._tokens[window] += len(values[0])
+        self._kl.append(values[1])
+
+    def divergence(self) -> Divergence:
+        log_ratio, kl, same_top = (_estimate(sums / self._tokens) for sums in self._sums)
+        return Divergence(log_ratio, kl, float(np.percentile(np.concatenate(self._kl), 99)), same_top)
+
+
+def _estimate(of_windows: np.ndarray) -> Estimate:
+    """Windows have equally many tokens: the mean of their means is that of all tokens."""
+    count = len(of_windows)
+    error = float(of_windows.std(ddof=1) / np.sqrt(count)) if count > 1 else float("nan")
+    return Estimate(float(of_windows.mean()), error)
