@@ -15,6 +15,8 @@ _PICKS = """
   <label data-control="bits"><select data-pick="bits" data-testid="pick-bits" aria-label="Bits"></select></label>
   <label data-control="method"><select data-pick="method" data-testid="pick-method"
     aria-label="Method"></select></label>
+  <label data-control="method" hidden><select data-pick="fitting" data-testid="pick-fitting"
+    aria-label="How the grid is fitted"></select></label>
   <label data-control="layer" hidden><select data-pick="block" data-testid="pick-block"
     aria-label="Block"></select></label>
   <label data-control="layer"><select data-pick="layer" data-testid="pick-layer" aria-label="Layer"></select></label>
@@ -64,6 +66,7 @@ def build(settings: Settings) -> None:
         with gr.Column(elem_classes=["below"]):
             further_plots("lab-")
             part(MEASURED)
+            plot("lab-ladder", "What each step is worth", classes="plot-further plot-ladder", hidden=True)
             plot("lab-methods", "Every method of this study", classes="plot-further plot-methods", hidden=True)
         part(NUMBERS, classes="area-numbers")
 

@@ -130,7 +130,7 @@ def _line(
     )  # fmt: skip
 
 
-def _study(folder: Path, prefix: str, lines: list[Line]) -> Study:
+def study_document(folder: Path, prefix: str, lines: list[Line]) -> Study:
     return Study(
         id=folder.name,
         title="A made-up study",
@@ -180,7 +180,7 @@ def write_study(
     for one in plan:
         measured = sizes and one[0] == "sarqc-gbs" and one[5] is None
         lines.append(_line(writer, rng, one, f"Title of {one[0]}", sizes=measured))
-    return writer.finish(_study(folder, prefix, lines))
+    return writer.finish(study_document(folder, prefix, lines))
 
 
 def write_points_study(folder: Path, *, draws: int = 4) -> Study:
@@ -195,7 +195,7 @@ def write_points_study(folder: Path, *, draws: int = 4) -> Study:
         values = levels.get(name, 90.5) + noise
         plan = (name, entry.baseline, (0.0,), (None,), values, selected)
         lines.append(_line(writer, rng, plan, entry.title, drifts=0.7 + 0.05 * (7 * number % len(METHODS))))
-    return writer.finish(_study(folder, "quantized", lines))
+    return writer.finish(study_document(folder, "quantized", lines))
 
 
 def write_mixture(folder: Path, *, tokens: np.ndarray) -> Study:
@@ -235,5 +235,5 @@ def write_mixture(folder: Path, *, tokens: np.ndarray) -> Study:
         method="sarqc-gbs", title="Title of sarqc-gbs", baseline="gptq", bits=2, grid="asymmetric", group_size=128,
         lams=LAMS, gammas=GAMMAS, draws=tuple(range(draws)), arrays=arrays,
     )  # fmt: skip
-    study = _study(folder, "quantized", [line])
+    study = study_document(folder, "quantized", [line])
     return writer.finish(study.model_copy(update={"layers": tuple(made)}))

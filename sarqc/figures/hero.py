@@ -50,18 +50,23 @@ def _gammas(facts: LineFacts) -> range:
     return range(len(facts.line.gammas))
 
 
+def _twin(facts: LineFacts) -> tuple[LineFacts | None, str]:
+    """The line whose curves stand faintly behind, and its name: without saliency, or on the plain grid."""
+    return (facts.identity, "identity") if facts.identity is not None else (facts.plain, "plain grid")
+
+
 def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
     error = quality.to_baseline.error if quality.to_baseline is not None else None
-    what = "saliency" if facts.identity is not None else ""
+    what = "saliency" if facts.identity is not None else "this grid" if facts.plain is not None else ""
     curves = [Curve("perplexity" if name == "perplexity" else "accuracy", QUALITY, quality.mean, error, label=what)]
-    twin = facts.identity
+    twin, beside = _twin(facts)
     twin_quality = None if twin is None else (twin.accuracy if name == "accuracy" else twin.perplexity)
     if twin is not None and twin_quality is not None:
-        curves.append(_ghost(facts, twin, twin_quality.mean, QUALITY, "identity"))
+        curves.append(_ghost(facts, twin, twin_quality.mean, QUALITY, beside))
     base = facts.baseline
     points: tuple[tuple[str, float, float], ...] = ()
     if base is not None and quality.baseline_mean is not None and facts.baseline_position is None:
-        points = ((baseline_name(base), base.lam, quality.baseline_mean), *_heavier_damping(facts, twin, twin_quality))
+        points = ((baseline_name(base), base.lam, quality.baseline_mean), *_heavier_damping(facts, name))
     pinned = () if quality.baseline_mean is None else (quality.baseline_mean,)
     model = facts.study.model
     if name == "accuracy":
@@ -71,10 +76,10 @@ def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
     return Panel(title, perplexity_text, tuple(curves), 1.35, short, model.perplexity, pinned, points)
 
 
-def _heavier_damping(
-    facts: LineFacts, twin: LineFacts | None, quality: Quality | None
-) -> tuple[tuple[str, float, float], ...]:
+def _heavier_damping(facts: LineFacts, name: str) -> tuple[tuple[str, float, float], ...]:
     """GPTQ with more than its usual damping: points of the identity curve, where that was measured."""
+    twin = facts.identity
+    quality = None if twin is None else (twin.accuracy if name == "accuracy" else twin.perplexity)
     if twin is None or quality is None or facts.baseline is None or facts.baseline.method != "gptq":
         return ()
     places = [(lam, lam_index(twin.line, lam)) for lam in DAMPINGS[1:]]
@@ -87,7 +92,7 @@ def _error_panel(facts: LineFacts, words: str) -> Panel:
         curves.append(Curve("unseen text", HELD_OUT, facts.held_out, label="unseen text", short="unseen"))
     if facts.recon is not None:
         curves.append(Curve("calibration text", RECON, facts.recon, label="calibration text", short="calibration"))
-    twin = facts.identity
+    twin, _ = _twin(facts)
     if twin is not None and twin.held_out is not None and facts.held_out is not None:
         curves.append(_ghost(facts, twin, twin.held_out, HELD_OUT, ""))
     return Panel(f"Reconstruction error (L_recon), {words}", error_text, tuple(curves), 1.1, "Error:")
@@ -96,20 +101,22 @@ def _error_panel(facts: LineFacts, words: str) -> Panel:
 def _drift_panel(facts: LineFacts, words: str) -> Panel:
     assert facts.sar is not None
     curves = [Curve("weight drift", DRIFT, facts.sar)]
-    if facts.identity is not None and facts.identity.sar is not None:
-        curves.append(_ghost(facts, facts.identity, facts.identity.sar, DRIFT, ""))
+    twin, _ = _twin(facts)
+    if twin is not None and twin.sar is not None:
+        curves.append(_ghost(facts, twin, twin.sar, DRIFT, ""))
     weighted = METHODS[facts.line.method].make.saliency == "saliency"
     title = f"Weight drift, saliency-weighted (L_sar), {words}" if weighted else f"Weight drift (L_sar, S = 1), {words}"
     return Panel(title, error_text, tuple(curves), 0.95, "Drift (L_sar)")
 
 
 def _ghost(facts: LineFacts, twin: LineFacts, values: np.ndarray, style: Role, label: str) -> Curve:
-    """The identity curve on this line's axis, equal for every γ; NaN where it has no such λ."""
+    """The twin's curves on this line's axis, one for every γ where it has only one; NaN where it has no such λ."""
     columns = equal_points(facts.line, twin.line)
-    row = np.array([np.nan if column is None else values[0, column] for column in columns])
+    nothing = np.full(len(values), np.nan)
+    matched = np.stack([nothing if column is None else values[:, column] for column in columns], axis=-1)  # G' M
     faded: Role = {**style, "color": style["color"].replace(")", "-faint)"), "dash": "solid"}
-    tiled = np.tile(row, (len(facts.line.gammas), 1))
-    return Curve("identity", faded, tiled, label=label, faint=True, short=label)
+    tiled = np.broadcast_to(matched, (len(facts.line.gammas), len(columns)))
+    return Curve(label or _twin(facts)[1], faded, tiled, label=label, faint=True, short=label)
 
 
 def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None:

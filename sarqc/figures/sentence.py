@@ -64,7 +64,9 @@ def small_print(facts: LineFacts, gamma: int, lam: int) -> list[str]:
     # At λ = 0 saliency and identity are one and the same computation: nothing to compare.
     same = has_lam(facts.line) and facts.line.lams[lam] == 0
     if facts.to_identity is not None and math.isfinite(facts.to_identity.mean[at]) and not same:
-        lines.append(_identity_text(facts.to_identity, at))
+        lines.append(_beside_text("Saliency against identity here", facts.to_identity, at))
+    if facts.to_plain is not None and math.isfinite(facts.to_plain.mean[at]):
+        lines.append(_beside_text("This grid against the plain one here", facts.to_plain, at))
     return lines
 
 
@@ -317,10 +319,10 @@ def _points(difference: Difference, at: tuple[int, int], name: str) -> str:
     return f"{size} points {'above' if mean > 0 else 'below'} {name}"
 
 
-def _identity_text(difference: Difference, at: tuple[int, int]) -> str:
+def _beside_text(what: str, difference: Difference, at: tuple[int, int]) -> str:
     mean, error, draws = float(difference.mean[at]), float(difference.error[at]), int(difference.draws[at])
     size = plus_minus(mean, error, 50.0)
-    lead = "Saliency against identity here: "
+    lead = f"{what}: "
     if not math.isfinite(error):
         return f"{lead}{size} in perplexity, on one draw."
     if difference.verdict(at) == 0:

@@ -10,6 +10,7 @@ import numpy as np
 from sarqc.errors import NotFound
 from sarqc.figures.deciles import decile_drift
 from sarqc.figures.inspector import read_group
+from sarqc.figures.ladder import rung_name
 from sarqc.figures.layer_quantities import quantities_of, quantity_of
 from sarqc.figures.surfaces import surface_layer
 from sarqc.figures.theorem import terms
@@ -17,12 +18,14 @@ from sarqc.figures.view import Column, DataTable, point_rows
 from sarqc.plain import plain
 from sarqc.study.document import Study, one_draw
 from sarqc.study.facts import LineFacts, line_facts
+from sarqc.study.ladder import ladder
 from sarqc.study.paired import mean_over_draws, paired_difference
 
 Row = dict[str, Any]
 COLUMN_OF = {"lambda": "chosen_lambda", "gamma": "chosen_gamma"}  # of a quantity, where it is called otherwise
 # key, heading, kind of number; a table has those of its rows, in this order
 HEADINGS: dict[str, tuple[str, str]] = {
+    "step": ("Step", "text"),
     "layer": ("Layer", "text"),
     "method": ("Method", "text"),
     "draw": ("Draw", "plain"),
@@ -33,6 +36,11 @@ HEADINGS: dict[str, tuple[str, str]] = {
     "decile": ("Decile of saliency", "plain"),
     "perplexity": ("Perplexity, unseen text", "perplexity"),
     "perplexity_error": ("± standard error", "difference"),
+    "perplexity_difference": ("Paired difference of this step", "difference"),
+    "perplexity_difference_error": ("± standard error", "difference"),
+    "kl": ("KL to the float model, nats a token", "significant"),
+    "kl_difference": ("Paired difference of this step", "significant"),
+    "kl_difference_error": ("± standard error", "significant"),
     "accuracy": ("Accuracy", "share"),
     "recon": ("Reconstruction error, calibration text", "significant"),
     "held_out": ("Reconstruction error, unseen text", "significant"),
@@ -56,12 +64,19 @@ HEADINGS: dict[str, tuple[str, str]] = {
 
 
 def figure_table(
-    study: Study, figure: str, *, method: str, bits: int, layer: int | None, draw: int | None = None
+    study: Study,
+    figure: str,
+    *,
+    method: str,
+    bits: int,
+    layer: int | None,
+    draw: int | None = None,
+    steps: str | None = None,
 ) -> DataTable:
     """Columns and rows of the numbers behind a figure of the Lab, for every γ and λ of a line.
 
-    ``draw`` is a seed, None the mean over draws. Raises ``NotFound`` for a figure without a table, and for what the
-    study does not have.
+    ``draw`` is a seed, None the mean over draws; ``steps`` the order of the ladder's, joined by commas. Raises
+    ``NotFound`` for a figure without a table, and for what the study does not have.
     """
     if draw is not None:
         study = one_draw(study, draw)
@@ -69,10 +84,11 @@ def figure_table(
     if figure in ("hero", "plane", "gamma_grid"):
         n_g, n_m = len(facts.line.gammas), len(facts.line.lams)
         return point_rows(facts, [(g, m) for g in range(n_g) for m in range(n_m)])
-    if figure not in TABLES:
-        have = ", ".join(("hero", "plane", "gamma_grid", *TABLES))
+    if figure not in (*TABLES, "ladder"):
+        have = ", ".join(("hero", "plane", "gamma_grid", "ladder", *TABLES))
         raise NotFound(f"there is no table of “{figure}”", f"study {study.id}", f"There are tables of {have}.")
-    rows = [{key: plain(value) for key, value in row.items()} for row in TABLES[figure](facts)]
+    found = _ladder(facts, steps) if figure == "ladder" else TABLES[figure](facts)
+    rows = [{key: plain(value) for key, value in row.items()} for row in found]
     present = {key for row in rows for key, value in row.items() if value is not None}
     columns: list[Column] = [
         {"key": key, "title": title, "kind": kind} for key, (title, kind) in HEADINGS.items() if key in present
@@ -184,6 +200,16 @@ def _weights(facts: LineFacts) -> Iterator[Row]:
                 "quantized": group.taken[at][index],
                 "nearest": not group.other[at][index],
             }
+
+
+def _ladder(facts: LineFacts, steps: str | None) -> Iterator[Row]:
+    climbed = ladder(facts.study, facts.line.bits, steps.split(",") if steps else None)
+    for rung in () if climbed is None else climbed.rungs:
+        row: Row = {"step": rung_name(rung), "method": rung.line.name}
+        row |= {name: mean_over_draws(values) for name, values in rung.values.items()}
+        for name, difference in rung.differences.items():
+            row |= {f"{name}_difference": difference.mean, f"{name}_difference_error": difference.error}
+        yield row
 
 
 TABLES = {

@@ -14,6 +14,7 @@ from sarqc.figures.gamma_grid import gamma_grid
 from sarqc.figures.gap import gap
 from sarqc.figures.hero import hero
 from sarqc.figures.inspector import inspector
+from sarqc.figures.ladder import LadderWords, ladder_figure, ladder_words
 from sarqc.figures.layer_map import layer_label, layer_map
 from sarqc.figures.layer_quantities import QUANTITIES, Quantity, quantities_of, quantity_of
 from sarqc.figures.measured import Fact, grid_text, how_measured
@@ -25,9 +26,11 @@ from sarqc.figures.sentence import Piece, sentence, small_print
 from sarqc.figures.surfaces import Arrays, PoolingChoice, pooling_choices, surface_arrays, surface_layer, weight_figures
 from sarqc.figures.theorem import Term, theorem, theorem_terms
 from sarqc.plain import plain
+from sarqc.quantization.methods import METHODS, fitting_text
 from sarqc.study.document import Line, Study, one_draw
 from sarqc.study.experts import TokenCounts
 from sarqc.study.facts import LineFacts, has_lam, is_point, lam_index, line_facts
+from sarqc.study.ladder import ladder
 
 # key, heading, kind of number: how the browser writes it, and what the CSV's column is called
 COLUMNS: tuple[tuple[str, str, str], ...] = (
@@ -112,12 +115,14 @@ class ViewLine(TypedDict):
 
 
 class LineChoice(TypedDict):
-    """A line that can be chosen."""
+    """A line that can be chosen: ``solver`` is its name without the grid's fitting, ``fitting`` that in words."""
 
     name: str
     method: str
     title: str
     bits: int
+    solver: str
+    fitting: str  # empty for the plain grid
 
 
 class LineKey(TypedDict):
@@ -175,6 +180,7 @@ class View(TypedDict):
     table: DataTable
     tokens: TokenTable | None
     theorem: list[Term] | None
+    ladder: LadderWords | None
     measured: list[Fact]
     explore: bool
 
@@ -188,6 +194,7 @@ def lab_view(
     scale: str | None = None,
     draw: int | str | None = None,
     quantity: str | None = None,
+    steps: str | None = None,
 ) -> View:
     """All that the Lab shows of one line and layer, for every γ and λ, as plain JSON data.
 
@@ -195,7 +202,8 @@ def lab_view(
     ``method`` or ``bits`` the line is the one that tells most. ``scale`` is one of ``SCALES`` for the main figure's
     errors, raw where the line has no such; ``draw`` is the seed of one calibration draw, None and "all" mean the mean
     over all; ``quantity`` is one of ``QUANTITIES`` for the map of layers, the first that the line has where it has no
-    such. Raises ``NotFound`` for what the study does not have, ``Refused`` for an unknown scale or quantity.
+    such; ``steps`` is the order of the ladder's, joined by commas. Raises ``NotFound`` for what the study does not
+    have, ``Refused`` for an unknown scale, quantity or step.
     """
     first = default_line(study, None, None)
     line = default_line(study, method or None, _whole(bits, "bits"))
@@ -215,6 +223,7 @@ def lab_view(
     shown = surface_layer(facts)
     arrays = surface_arrays(facts, shown)
     counts = counts_of(facts)
+    climbed = ladder(study, line.bits, steps.split(",") if steps else None)
     n_g, n_m = len(line.gammas), len(line.lams)
     grid = [(g, m) for g in range(n_g) for m in range(n_m)]
     scales = scales_of(facts)
@@ -233,9 +242,7 @@ def lab_view(
         "draw": seed,
         "draws": list(draws),
         "default": {"method": first.name, "bits": first.bits},
-        "choices": [
-            {"name": one.name, "method": one.method, "title": one.label, "bits": one.bits} for one in study.lines
-        ],
+        "choices": [_line_choice(one) for one in study.lines],
         "lams": list(line.lams),
         "gammas": list(line.gammas),
         "lam_texts": lam_names(line),
@@ -244,13 +251,17 @@ def lab_view(
         "band": (facts.perplexity.band.tolist() if facts.perplexity else [[False] * n_m] * n_g),
         "sentences": [[sentence(facts, g, m) for m in range(n_m)] for g in range(n_g)],
         "small_print": [[small_print(facts, g, m) for m in range(n_m)] for g in range(n_g)],
-        "figures": _figures(facts, arrays, shown, counts, chosen, coloured),
+        "figures": {
+            **_figures(facts, arrays, shown, counts, chosen, coloured),
+            "ladder": None if climbed is None else ladder_figure(facts, climbed),
+        },
         "arrays": arrays,
         "poolings": pooling_choices(arrays),
         "surface_layer": shown,
         "table": point_rows(facts, grid),
         "tokens": token_table(counts),
         "theorem": theorem_terms(facts),
+        "ladder": None if climbed is None else ladder_words(climbed),
         "measured": how_measured(facts),
         "explore": study.prefix == "float",
     }
@@ -350,6 +361,14 @@ def _line_facts(study: Study, line: Line) -> ViewLine:
         "fitting": line.fitting,
         "draws": list(line.draws),
     }
+
+
+def _line_choice(line: Line) -> LineChoice:
+    plain = line.model_copy(update={"fitting": {}, "title": METHODS[line.method].title if line.fitting else line.title})
+    return {
+        "name": line.name, "method": line.method, "title": plain.label, "bits": line.bits, "solver": plain.name,
+        "fitting": fitting_text(line.fitting),
+    }  # fmt: skip
 
 
 def _layer_choices(study: Study, shown: int) -> list[LayerChoice]:

@@ -7,7 +7,7 @@ member of ``Method``. Adding a method is adding a row to ``METHODS``.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -32,6 +32,13 @@ FITTING_WORDS = {
     "warm_start": "started from {}",
 }
 FITTING = tuple(FITTING_WORDS)
+
+
+def fitting_text(fitting: Mapping[str, str | int]) -> str:
+    """“searched range, activation order”: of ``FITTING`` what is not plain, in words; empty where nothing is."""
+    return ", ".join(FITTING_WORDS[name].format(value) for name, value in fitting.items())
+
+
 MOST_PASSES = 30  # of a refinement
 SEQUENCES_OF_A_STEP = 8  # of learned rounding
 

@@ -101,6 +101,8 @@ class LineFacts:
     change: dict[str, np.ndarray]  # "recon", "held_out", "drift": relative change to the baseline, G M
     identity: LineFacts | None  # the same line without saliency, for the faint curves
     to_identity: Difference | None  # perplexity, saliency minus identity at equal λ, G M
+    plain: LineFacts | None  # of a line on a better fitted grid, the same on the plain one
+    to_plain: Difference | None  # perplexity, this grid minus the plain one at equal γ and λ, G M
     selection: Selection | None  # of a line whose λ was chosen by “auto”
 
     def read(self, name: str) -> np.ndarray | None:
@@ -241,22 +243,32 @@ def line_facts(study: Study, *, method: str, bits: int, layer: int | None, with_
             below = mean_over_draws(np.where(both, reference, np.nan))
             change[name] = above / np.where(below > 0, below, np.nan) - 1
 
-    identity = to_identity = None
-    twin = next((one for one in study.lines if _is_identity_of(one, line)), None) if with_identity else None
-    if twin is not None:
-        identity = line_facts(study, method=twin.name, bits=bits, layer=layer, with_identity=False)
-        to_identity = _against_identity(line, of_perplexity, identity)
+    twins: list[tuple[LineFacts, Difference | None] | tuple[None, None]] = []
+    for is_twin in (_is_identity_of, _is_plain_of):
+        twin = next((one for one in study.lines if is_twin(one, line)), None) if with_identity else None
+        if twin is None:
+            twins.append((None, None))
+            continue
+        beside = line_facts(study, method=twin.name, bits=bits, layer=layer, with_identity=False)
+        twins.append((beside, _against(line, of_perplexity, beside)))
+    (identity, to_identity), (on_plain, to_plain) = twins
     means = {name: None if array is None else mean_over_draws(array) for name, array in arrays.items()}
     return LineFacts(
         study, line, layer, base, of_perplexity, of_accuracy, **means, change=change, identity=identity,
-        to_identity=to_identity, selection=read_selection(study, line),
+        to_identity=to_identity, plain=on_plain, to_plain=to_plain, selection=read_selection(study, line),
     )  # fmt: skip
 
 
 def _is_identity_of(twin: Line, line: Line) -> bool:
-    """The same solver without saliency, at the same width, with λ chosen in the same way."""
-    same = twin.bits == line.bits and twin.selected == line.selected
+    """The same solver without saliency, at the same width and on the same grid, with λ chosen in the same way."""
+    same = twin.bits == line.bits and twin.selected == line.selected and twin.fitting == line.fitting
     return same and twin.method == IDENTITY_OF.get(line.method)
+
+
+def _is_plain_of(twin: Line, line: Line) -> bool:
+    """The same method at the same width and at the same values of γ, on the plain grid."""
+    same = twin.bits == line.bits and twin.method == line.method and twin.selected == line.selected
+    return bool(line.fitting) and same and not twin.fitting and twin.gammas == line.gammas
 
 
 def read_selection(study: Study, line: Line) -> Selection | None:
@@ -285,15 +297,18 @@ def _accuracy(accuracy: np.ndarray, correct: np.ndarray | None, line: Line, base
     return Quality(quality.mean, difference, quality.baseline_mean, quality.best, quality.band, quality.values)
 
 
-def _against_identity(line: Line, perplexity: Quality | None, identity: LineFacts) -> Difference | None:
-    """Saliency minus identity at equal λ and in equal draws; NaN where the identity line has no such λ."""
-    if perplexity is None or identity.perplexity is None:
+def _against(line: Line, perplexity: Quality | None, twin: LineFacts) -> Difference | None:
+    """A line minus its twin at equal λ and in equal draws; NaN where the twin has no such λ.
+
+    The twin has the line's γ, or a single one that stands beside all of them.
+    """
+    if perplexity is None or twin.perplexity is None:
         return None
-    theirs = _aligned(identity.perplexity.values, identity.line.draws, line.draws)[:, 0]  # D M'
-    columns = equal_points(line, identity.line)
-    nothing = np.full(theirs.shape[0], np.nan)
-    matched = np.stack([nothing if column is None else theirs[:, column] for column in columns], axis=-1)  # D M
-    return paired_difference(perplexity.values, matched[:, None])
+    theirs = _aligned(twin.perplexity.values, twin.line.draws, line.draws)  # D G' M'
+    columns = equal_points(line, twin.line)
+    nothing = np.full(theirs.shape[:2], np.nan)
+    matched = np.stack([nothing if column is None else theirs[..., column] for column in columns], axis=-1)  # D G' M
+    return paired_difference(perplexity.values, matched)
 
 
 def layer_slice(ref: ArrayRef, layer: int) -> tuple[int, int]:

@@ -29,6 +29,7 @@ from sarqc.jobs.run import AT_REST, LANES, RunDocument, State
 from sarqc.models.catalogue import ModelEntry
 from sarqc.quantization.methods import FITTING_WORDS, METHODS, Candidates
 from sarqc.recipe import Recipe, field_extra, idle_fields, public_name
+from sarqc.study.ladder import STEPS
 from sarqc.study.library import StudyListing
 from sarqc.study.students_t import TABLE
 from sarqc.web.typescript import Declarations, literal
@@ -51,6 +52,7 @@ CONTROLS = {
     "drawing": "Drawing of the weights",
     "pool": "What a cell of it says",
     "quantity": "Quantity of the map",
+    "steps": "Order of the ladder’s steps",
     "lambda": "λ",
     "gamma": "γ",
     "play": "Play",
@@ -69,6 +71,7 @@ PANELS = {
     "map": "Every layer",
     "plane": "Error against drift",
     "gamma_grid": "λ × γ",
+    "ladder": "What each step is worth",
     "methods": "Every method",
     "selection": "What “auto” chose",
     "gap": "Amount of text",
@@ -241,6 +244,7 @@ def names() -> list[Constant]:
         ),
         Constant("SCALES", "Record<Scale, string>", "Scales of the main figure's errors, and their words.", SCALES),
         Constant("QUANTITIES", "Record<Quantity, string>", "What the map of layers can be coloured by.", quantities),
+        Constant("LADDER_STEPS", "string[]", "Steps of the ladder, in their usual order.", list(STEPS)),
         Constant("POOLINGS", "Record<PoolingName, string>", "Ways of pooling ΔW, and their words.", poolings),
         Constant("QUALITIES", "Record<Quality, string>", "What the main figure can show as quality.", QUALITIES),
         Constant("DRAWINGS", "Record<Drawing, string>", "How the weights can be drawn.", DRAWINGS),

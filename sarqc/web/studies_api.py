@@ -102,14 +102,17 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         scale: str | None = None,
         draw: str | None = None,
         quantity: str | None = None,
+        steps: str | None = None,
     ) -> Response:
         """The facts and figures of the Lab for one line (none: the one that tells most), one layer (none: all), one
         named scale of the errors (none: raw), one calibration draw (none: the mean over all) and one quantity for the
-        map of layers (none: the error on unseen text)."""
+        map of layers (none: the error on unseen text); ``steps``: the order of the ladder's, joined by commas."""
         from sarqc.figures import lab_view
 
         study = opened(request, study_id)
-        view = lab_view(study, method=method, bits=bits, layer=layer, scale=scale, draw=draw, quantity=quantity)
+        view = lab_view(
+            study, method=method, bits=bits, layer=layer, scale=scale, draw=draw, quantity=quantity, steps=steps
+        )
         return json_body(request, view)
 
     @router.get("/studies/{study_id}/tables/{figure}")
@@ -121,12 +124,14 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         bits: int,
         layer: int | None = None,
         draw: int | None = None,
+        steps: str | None = None,
     ) -> Response:
-        """The numbers behind a figure of the Lab at full precision, for every γ and λ of a line."""
+        """The numbers behind a figure of the Lab at full precision, for every γ and λ of a line; ``steps``: the order
+        of the ladder's."""
         from sarqc.figures import figure_table
 
         study = opened(request, study_id)
-        table = figure_table(study, figure, method=method, bits=bits, layer=layer, draw=draw)
+        table = figure_table(study, figure, method=method, bits=bits, layer=layer, draw=draw, steps=steps)
         return json_body(request, table)
 
     @router.get("/studies/{study_id}/download")

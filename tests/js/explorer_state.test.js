@@ -86,6 +86,7 @@ test("the address asks for what is shown: chosen things, not what merely fits th
     scale: "raw",
     quantity: "held_out",
     draw: "all",
+    steps: undefined,
     show: "perplexity",
     drawing: undefined,
     pool: "mean",
@@ -106,13 +107,25 @@ test("accuracy is shown where it was measured", () => {
 test("another quantity changes the map alone", () => {
   const state = opened();
   const [map, experts] = [{}, {}];
-  const news = { type: "coloured", quantity: "drift", figures: { map, map_experts: experts, hero: {} } };
-  const { view: now } = reduce(state, news);
+  const answer = { quantity: "drift", ladder: null, figures: { map, map_experts: experts, hero: {}, ladder: {} } };
+  const { view: now } = reduce(state, { type: "redrawn", name: "quantity", answer });
   assert.equal(now.quantity, "drift");
   assert.equal(now.figures.map, map);
   assert.equal(now.figures.map_experts, experts);
   assert.equal(now.figures.hero, view.figures.hero);
+  assert.equal(now.figures.ladder, view.figures.ladder);
   assert.equal(view.quantity, "held_out");
+});
+
+test("another order changes the ladder alone", () => {
+  const ladder = { steps: [{ name: "range", title: "range" }], words: "" };
+  const answer = { quantity: "drift", ladder, figures: { map: {}, ladder: { data: [] } } };
+  const { view: now } = reduce(opened(), { type: "redrawn", name: "steps", answer });
+  assert.equal(now.ladder, ladder);
+  assert.equal(now.figures.ladder, answer.figures.ladder);
+  assert.equal(now.figures.map, view.figures.map);
+  assert.equal(now.quantity, view.quantity);
+  assert.equal(addressOf({ ...opened(), view: now }).steps, "range");
 });
 
 test("which figure a card shows, and which cards are not there", () => {

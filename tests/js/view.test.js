@@ -32,11 +32,19 @@ const MAKE = {
   scale: (dice) => dice.pick(["raw", "paper", "ratio"]),
   draw: (dice) => dice.pick(["all", 0, 4, 123456]),
   quantity: (dice) => dice.pick(["held_out", "recon", "drift", "sar", "lambda", "gamma", "tokens"]),
+  steps: (dice) => dice.pick(["order,range,lambda,refine", "lambda,refine,order,range", "refine,order,range,lambda"]),
   show: (dice) => dice.pick(["perplexity", "accuracy"]),
   drawing: (dice) => dice.pick(["surface", "flat", "difference"]),
   pool: (dice) => dice.pick(["max", "mean", "max-saliency", "mean-saliency", "signed"]),
 };
-const STANDARD = { layer: "all", scale: "raw", draw: "all", show: "perplexity", pool: "max" };
+const STANDARD = {
+  layer: "all",
+  scale: "raw",
+  draw: "all",
+  steps: "order,range,lambda,refine",
+  show: "perplexity",
+  pool: "max",
+};
 
 test("every state survives its own address, 2,000 of them", () => {
   assert.deepEqual(Object.keys(MAKE), Object.keys(LAB_VIEW));

@@ -9,6 +9,7 @@ import {
   CONTROLS,
   DRAWINGS,
   EVERYWHERE,
+  LADDER_STEPS,
   PANELS,
   POOLINGS,
   QUALITIES,
@@ -64,6 +65,14 @@ export const oneOf = (title, options, standard) => ({
   ...(standard === undefined ? {} : { standard }),
 });
 
+/** @param {string} title @param {readonly string[]} all @returns {Parameter} */
+const anyOrder = (title, all) => ({
+  title,
+  read: (text) => (text.split(",").sort().join() === [...all].sort().join() ? text : undefined),
+  wants: `${all.join(", ")} in any order, joined by commas`,
+  standard: all.join(),
+});
+
 /** The Lab. Study, line, λ and γ have no fixed standard: without them the page opens with what tells most. */
 export const LAB_VIEW = {
   study: name("study"),
@@ -75,6 +84,7 @@ export const LAB_VIEW = {
   scale: oneOf("scale of the errors", Object.keys(SCALES), "raw"),
   draw: position("calibration draw"),
   quantity: oneOf("quantity of the map", Object.keys(QUANTITIES)), // standard: the line's first
+  steps: anyOrder("order of the ladder’s steps", LADDER_STEPS),
   show: oneOf("quality shown", Object.keys(QUALITIES), "perplexity"),
   drawing: oneOf("drawing of the weights", Object.keys(DRAWINGS)), // standard: what fits the screen
   pool: oneOf("what a cell of the drawing says", Object.keys(POOLINGS), "max"),

@@ -95,6 +95,12 @@ export const QUANTITIES = frozen({
 });
 
 /**
+ * Steps of the ladder, in their usual order.
+ * @type {readonly string[]}
+ */
+export const LADDER_STEPS = frozen(["order", "range", "lambda", "refine"]);
+
+/**
  * Ways of pooling ΔW, and their words.
  * @type {Readonly<Record<PoolingName, string>>}
  */
@@ -162,6 +168,7 @@ export const CONTROLS = frozen({
   drawing: "Drawing of the weights",
   pool: "What a cell of it says",
   quantity: "Quantity of the map",
+  steps: "Order of the ladder’s steps",
   lambda: "λ",
   gamma: "γ",
   play: "Play",
@@ -184,6 +191,7 @@ export const PANELS = frozen({
   map: "Every layer",
   plane: "Error against drift",
   gamma_grid: "λ × γ",
+  ladder: "What each step is worth",
   methods: "Every method",
   selection: "What “auto” chose",
   gap: "Amount of text",

@@ -54,6 +54,7 @@ export type Control =
   | "drawing"
   | "pool"
   | "quantity"
+  | "steps"
   | "lambda"
   | "gamma"
   | "play"
@@ -72,6 +73,7 @@ export type Panel =
   | "map"
   | "plane"
   | "gamma_grid"
+  | "ladder"
   | "methods"
   | "selection"
   | "gap"
@@ -270,6 +272,7 @@ export interface View {
   table: DataTable;
   tokens: TokenTable | null;
   theorem: Term[] | null;
+  ladder: LadderWords | null;
   measured: Fact[];
   explore: boolean;
 }
@@ -331,12 +334,14 @@ export interface LineKey {
   bits: number;
 }
 
-/** A line that can be chosen. */
+/** A line that can be chosen: `solver` is its name without the grid's fitting, `fitting` that in words. */
 export interface LineChoice {
   name: string;
   method: string;
   title: string;
   bits: number;
+  solver: string;
+  fitting: string;
 }
 
 /** Positions of a λ and a γ on the axes of a line. */
@@ -437,6 +442,18 @@ export interface Term {
   symbol: string;
   values: string[][];
   sentence: string;
+}
+
+/** Of a ladder what is not drawn: its steps in their order, and what λ is worth. */
+export interface LadderWords {
+  steps: LadderStep[];
+  words: string;
+}
+
+/** A step that can be taken earlier or later. */
+export interface LadderStep {
+  name: string;
+  title: string;
 }
 
 /** A heading and a plain text. */

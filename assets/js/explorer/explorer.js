@@ -19,6 +19,8 @@ import { plot } from "../charts/plot_host.js";
 import { figureMenus } from "./figure_tables.js";
 import { addressOf, initial, reduce } from "./state.js";
 
+const REDRAWN = { quantity: "the map of layers", steps: "the ladder" };
+
 /** @typedef {import("./state.js").State} State */
 /** @typedef {import("./state.js").Action} Action */
 /** @typedef {import("./state.js").Wanted} Wanted */
@@ -52,7 +54,7 @@ export class Explorer {
     this.state = initial({ narrow: matchMedia("(max-width: 760px)").matches, locked: link.lock });
     this.rendered = this.state;
     this.requests = 0; // of views
-    this.colourings = 0; // requests of maps
+    this.redrawings = 0; // requests of single figures
     /** @type {Object<string, Host>} */
     this.hosts = {};
     /** @type {Map<string, any[]>} the figure and the arrays that each card was given */
@@ -110,19 +112,24 @@ export class Explorer {
     }
   }
 
-  /** Colours the map of layers by another quantity of the shown line; nothing else is fetched or drawn anew. @param {string} quantity */
-  async recolour(quantity) {
+  /**
+   * Draws the map of layers by another quantity of the shown line, or the ladder in another order; nothing else is drawn
+   * anew.
+   * @param {"quantity"|"steps"} name
+   * @param {string} value
+   */
+  async redraw(name, value) {
     const { view, locked } = this.state;
-    if (!view || locked.includes("quantity")) return;
-    this.colourings += 1;
-    const mine = this.colourings;
+    if (!view || locked.includes(name)) return;
+    this.redrawings += 1;
+    const mine = this.redrawings;
     try {
-      const answer = await request(viewPath({ ...addressOf({ ...this.state, view }), quantity }));
+      const answer = await request(viewPath({ ...addressOf({ ...this.state, view }), [name]: value }));
       // Anything newer that is on its way, or another view, goes before this answer.
-      if (mine !== this.colourings || view !== this.state.view) return;
-      this.dispatch({ type: "coloured", ...answer });
+      if (mine !== this.redrawings || view !== this.state.view) return;
+      this.dispatch({ type: "redrawn", name, answer });
     } catch (error) {
-      this.dispatch({ type: "troubled", problem: asProblem(error, "the map of layers") });
+      this.dispatch({ type: "troubled", problem: asProblem(error, REDRAWN[name]) });
     }
   }
 

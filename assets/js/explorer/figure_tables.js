@@ -31,10 +31,11 @@ export function figureMenus(explorer) {
  * @param {import("./state.js").View} view
  * @param {string} card
  */
-export function tablePath({ study, line, layer, draw }, card) {
+export function tablePath({ study, line, layer, draw, ladder }, card) {
   const query = new URLSearchParams({ method: line.name, bits: String(line.bits) });
   if (layer !== null) query.set("layer", String(layer));
   if (draw !== null) query.set("draw", String(draw));
+  if (card === "ladder" && ladder) query.set("steps", ladder.steps.map(({ name }) => name).join());
   return `/studies/${encodeURIComponent(study.id)}/tables/${card}?${query}`;
 }
 

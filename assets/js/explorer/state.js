@@ -28,10 +28,11 @@ import { nearest } from "../base/address_bar.js";
  * @property {{name: string, title: string}[]} scales
  * @property {string|null} quantity
  * @property {{name: string, title: string}[]} quantities
+ * @property {{steps: {name: string, title: string}[], words: string}|null} ladder
  * @property {number|null} draw null for the mean over all
  * @property {number[]} draws
  * @property {{method: string, bits: number}} default
- * @property {{name: string, method: string, title: string, bits: number}[]} choices
+ * @property {{name: string, method: string, title: string, bits: number, solver: string, fitting: string}[]} choices
  * @property {number[]} lams
  * @property {(number|null)[]} gammas
  * @property {string[]} lam_texts
@@ -64,6 +65,7 @@ import { nearest } from "../base/address_bar.js";
  * @property {string} [scale]
  * @property {number|"all"} [draw]
  * @property {string|null} [quantity]
+ * @property {string} [steps] of the ladder, joined by commas
  * @property {Quality} [show]
  * @property {Drawing} [drawing]
  * @property {string} [pool]
@@ -88,7 +90,7 @@ import { nearest } from "../base/address_bar.js";
 /**
  * @typedef {{type: "requested"} | {type: "opened", view: View, arrays: Arrays, wanted: Wanted} | {type: "pictured"}
  *   | {type: "drawn"} | {type: "failed", problem: Trouble} | {type: "troubled", problem: Trouble}
- *   | {type: "coloured", quantity: string|null, figures: Object<string, Figure|null>}
+ *   | {type: "redrawn", name: "quantity"|"steps", answer: View}
  *   | {type: "moved", gamma?: number, lambda?: number} | {type: "played"} | {type: "stopped"}
  *   | {type: "quality", name: Quality} | {type: "drawing", name: Drawing} | {type: "flattened"}
  *   | {type: "pool", name: string} | {type: "level", name: Level}} Action
@@ -138,8 +140,8 @@ export function reduce(state, action) {
       return { ...state, phase: state.phase === "first" ? "first" : "drawn", problem: action.problem };
     case "troubled":
       return { ...state, problem: action.problem };
-    case "coloured":
-      return state.view ? { ...state, problem: null, view: coloured(state.view, action) } : state;
+    case "redrawn":
+      return state.view ? { ...state, problem: null, view: redrawn(state.view, action) } : state;
     case "moved":
       return moved(state, action);
     case "played":
@@ -181,9 +183,13 @@ function opened(state, { view, arrays, wanted }) {
   };
 }
 
-/** The map of layers by another quantity; everything else of the view is the same object as before.
- * @type {(view: View, news: {quantity: string|null, figures: Object<string, Figure|null>}) => View} */
-function coloured(view, { quantity, figures: { map, map_experts } }) {
+/** The map of layers by another quantity, or the ladder in another order; everything else of the view is the same object
+ * as before.
+ * @type {(view: View, news: {name: "quantity"|"steps", answer: View}) => View} */
+function redrawn(view, { name, answer }) {
+  const { quantity, ladder, figures } = answer;
+  if (name === "steps") return { ...view, ladder, figures: { ...view.figures, ladder: figures.ladder } };
+  const { map, map_experts } = figures;
   return { ...view, quantity, figures: { ...view.figures, map, map_experts } };
 }
 
@@ -221,6 +227,7 @@ export function addressOf({ view, at, quality, wish, pool }) {
     gamma: view.gammas[at.gamma] ?? undefined,
     scale: view.scale,
     quantity: view.quantity,
+    steps: view.ladder?.steps.map(({ name }) => name).join(),
     draw: view.draw ?? "all",
     show: quality,
     drawing: wish,

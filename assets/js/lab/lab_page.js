@@ -16,6 +16,7 @@ import { visitor } from "../base/whoami.js";
 import { curvesPart } from "../explorer/curves_part.js";
 import { expertsPart } from "../explorer/experts_part.js";
 import { Explorer } from "../explorer/explorer.js";
+import { ladderPart } from "../explorer/ladder_part.js";
 import { mapPart } from "../explorer/map_part.js";
 import { numbersPart } from "../explorer/numbers_part.js";
 import { radiusPart } from "../explorer/radius.js";
@@ -44,6 +45,7 @@ export async function mount() {
     parts: [
       curvesPart(CURVES),
       mapPart(),
+      ladderPart(),
       expertsPart(),
       theoremPart(),
       wordsPart(),
@@ -137,7 +139,7 @@ export async function mount() {
       const { dataset, value } = /** @type {HTMLSelectElement} */ (select);
       const wish = Lab.fetchedFor(state.explored, dataset.pick ?? "", value);
       if (wish && "load" in wish) explorer.load(wish.load);
-      else if (wish) explorer.recolour(wish.recolour);
+      else if (wish) explorer.redraw("quantity", wish.recolour);
     });
   }
 

@@ -10,6 +10,9 @@ import { mayRun } from "../base/whoami.js";
 import { addressOf } from "../explorer/state.js";
 import * as Preview from "./preview.js";
 
+/** @type {Object<string, string>} lists that are locked by another's name */
+const LOCKED_AS = { block: "layer", fitting: "method" };
+
 /** @typedef {import("../explorer/state.js").View} View */
 /** @typedef {import("../explorer/state.js").Wanted} Wanted */
 /** @typedef {import("../explorer/state.js").Trouble} Trouble */
@@ -157,9 +160,12 @@ export function opening(studies, wanted) {
  * @returns {{load: Wanted} | {recolour: string} | null}
  */
 export function fetchedFor(explored, list, text) {
+  const { view } = explored;
+  if (view && (list === "method" || list === "fitting")) {
+    return { load: { ...addressOf({ ...explored, view }), method: lineWith(view, list, text) } };
+  }
   const name = list === "block" ? "layer" : list; // a block leads to its first layer
   const value = /** @type {Object<string, {read: (text: string) => any}>} */ (LAB_VIEW)[name].read(text);
-  const { view } = explored;
   if (!view) return name === "study" ? { load: { study: value } } : null;
   const wanted = { ...addressOf({ ...explored, view }), [name]: value };
   if (name === "quantity") return { recolour: value };
@@ -173,6 +179,24 @@ export function fetchedFor(explored, list, text) {
   return { load: name === "bits" && !has ? { ...wanted, method: undefined } : wanted };
 }
 
+/** The shown line among those that can be chosen. @param {View} view */
+const shownChoice = ({ line, choices }) =>
+  choices.find(({ name, bits }) => name === line.name && bits === line.bits) ?? { solver: line.name, fitting: "" };
+
+/**
+ * The line of another solver, on the shown grid where it has that, or of the shown solver on another grid.
+ * @param {View} view
+ * @param {"method"|"fitting"} list
+ * @param {string} text a solver, or a fitting
+ */
+function lineWith(view, list, text) {
+  const shown = shownChoice(view);
+  const solver = list === "method" ? text : shown.solver;
+  const fitting = list === "fitting" ? text : shown.fitting;
+  const lines = view.choices.filter((line) => line.bits === view.line.bits && line.solver === solver);
+  return (lines.find((line) => line.fitting === fitting) ?? lines[0])?.name;
+}
+
 /**
  * All the lists, in the order of the page.
  * @param {State} state
@@ -184,13 +208,16 @@ export function picks({ studies, wanted, explored: { view, locked } }) {
     name,
     groups: options.length ? [{ title: null, options }] : [],
     value: String(value ?? ""),
-    disabled: options.length < 2 || locked.includes(name === "block" ? "layer" : name),
+    disabled: options.length < 2 || locked.includes(LOCKED_AS[name] ?? name),
   });
   const study = list("study", (studies ?? []).map(studyOption), view?.study.id ?? wanted.study);
   if (!view) return [study];
   const { line } = view;
   const widths = [...new Set(view.choices.map(({ bits }) => bits))].sort((a, b) => a - b);
-  const methods = view.choices.filter(({ bits }) => bits === line.bits);
+  const lines = view.choices.filter(({ bits }) => bits === line.bits);
+  const shown = shownChoice(view);
+  const solvers = lines.filter(({ solver }, index) => lines.findIndex((one) => one.solver === solver) === index);
+  const fittings = lines.filter(({ solver }) => solver === shown.solver);
   const { blocks, block, groups, layer } = layerChoice(view);
   /** @type {Option[]} */
   const draws = view.draws.map((seed) => [seed, `draw ${seed}`]);
@@ -203,8 +230,15 @@ export function picks({ studies, wanted, explored: { view, locked } }) {
     ),
     list(
       "method",
-      methods.map(/** @returns {Option} */ ({ name, title, method }) => [name, `${title} · ${method}`]),
-      line.name,
+      solvers.map(/** @returns {Option} */ ({ solver, title, method }) => [solver, `${title} · ${method}`]),
+      shown.solver,
+    ),
+    list(
+      "fitting",
+      fittings.length > 1
+        ? fittings.map(/** @returns {Option} */ ({ fitting }) => [fitting, fitting || "plain grid"])
+        : [],
+      shown.fitting,
     ),
     list("block", blocks ?? [], block),
     { name: "layer", groups, value: layer, disabled: view.layers.length < 2 || locked.includes("layer") },

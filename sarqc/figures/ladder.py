@@ -1,0 +1,179 @@
+"""The ladder as a drawing: each step's paired difference on the same draws, in perplexity and in KL."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypedDict
+
+import numpy as np
+
+from sarqc.figures.drawing import PLAIN_AXIS, QUALITY, Figure, base_layout, note
+from sarqc.figures.numbers import draws_text, lam_text, number, perplexity_text, plus_minus
+from sarqc.quantization.methods import FITTING_WORDS
+from sarqc.study.facts import LineFacts
+from sarqc.study.ladder import LAMBDA, Ladder, Rung
+from sarqc.study.paired import Difference, mean_over_draws
+
+
+class _Side(NamedTuple):
+    """One of the two halves: a quality, its words and its place."""
+
+    quality: str
+    title: str
+    short: str
+    show: Callable[[float], str]
+    axis: str  # of plotly
+    domain: tuple[float, float]
+    narrow: tuple[float, float]
+
+
+def _kl_text(value: float) -> str:
+    return number(value, 3)
+
+
+SIDES = (
+    _Side("perplexity", "Perplexity on unseen text", "Perplexity", perplexity_text, "x", (0.0, 0.47),
+          (0.0, 0.46)),
+    _Side("kl", "KL to the float model, nats a token", "KL, nats", _kl_text, "x2", (0.53, 1.0), (0.54, 1.0)),
+)  # fmt: skip
+NAMES = {"nearest": "Round to nearest", "gptq": "GPTQ 1 %", "lambda": f"λ = {lam_text(LAMBDA)}"}
+SHORT = {"nearest": "nearest", "order": "+ order", "range": "+ range", "refine": "+ refined", "learned": "learned"}
+
+
+def rung_name(rung: Rung) -> str:
+    """“+ searched range”."""
+    if rung.step in ("nearest", "gptq"):
+        return NAMES[rung.step]
+    if rung.step == "learned":
+        return "Learned rounding"
+    if rung.step == "lambda":
+        return f"+ {NAMES['lambda']}"
+    return f"+ {FITTING_WORDS[rung.step].format(rung.line.fitting[rung.step])}"
+
+
+class LadderStep(TypedDict):
+    """A step that can be taken earlier or later."""
+
+    name: str
+    title: str
+
+
+class LadderWords(TypedDict):
+    """Of a ladder what is not drawn: its steps in their order, and what λ is worth."""
+
+    steps: list[LadderStep]
+    words: str
+
+
+def ladder_words(climbed: Ladder) -> LadderWords:
+    titles = {"order": "order", "range": "range", "refine": "refinement", "lambda": NAMES["lambda"]}
+    return {"steps": [{"name": step, "title": titles[step]} for step in climbed.steps], "words": _sentence(climbed)}
+
+
+def difference_text(difference: Difference, value: float) -> str:
+    """“−9.0 ± 0.7”."""
+    return plus_minus(float(difference.mean), float(difference.error), value)
+
+
+def ladder_figure(facts: LineFacts, climbed: Ladder) -> Figure:
+    """The ladder of the shown width."""
+    rungs = climbed.rungs
+    layout = base_layout(left=150, right=16, top=26, bottom=24)
+    layout["yaxis"] = {**PLAIN_AXIS, "range": [len(rungs) - 0.4, -0.6], "showgrid": False}
+    layout["yaxis"] |= {"tickvals": list(range(len(rungs))), "ticktext": [rung_name(rung) for rung in rungs]}
+    layout["yaxis"] |= {"tickfont": {"size": 12, "color": "var(--ink)"}}
+    figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}}
+    for side in SIDES:
+        if all(side.quality in rung.values for rung in rungs):
+            _add_side(figure, rungs, side)
+    figure["narrow"] |= {
+        "layout.margin.l": 74,
+        "layout.margin.r": 8,
+        "layout.yaxis.ticktext": [SHORT.get(rung.step, rung_name(rung)) for rung in rungs],
+    }
+    figure["title"] = "What each step is worth"
+    figure["aria"] = _aria(facts, climbed)
+    return figure
+
+
+def _sentence(climbed: Ladder) -> str:
+    """What λ is worth on the plain grid, and what on the grid with every other step taken."""
+    words = []
+    for where, differences in (("on the plain grid", climbed.lam_alone), ("after the others", climbed.lam_last)):
+        difference = differences["perplexity"]
+        text = difference_text(difference, float(mean_over_draws(climbed.rungs[0].values["perplexity"])))
+        unclear = math.isfinite(difference.error) and difference.verdict(()) == 0
+        words.append(f"{text} {where}" + (", which is not clear of 0" if unclear else ""))
+    return f"λ = {lam_text(LAMBDA)} in perplexity: {'; '.join(words)}."
+
+
+def _add_side(figure: Figure, rungs: tuple[Rung, ...], side: _Side) -> None:
+    layout = figure["layout"]
+    values = [float(mean_over_draws(rung.values[side.quality])) for rung in rungs]
+    errors = [float(rung.differences[side.quality].error) if rung.differences else math.nan for rung in rungs]
+    low, high = min(values), max(values)
+    pad = 0.12 * (high - low or 1.0)
+    layout[f"{side.axis[0]}axis{side.axis[1:]}"] = {
+        **PLAIN_AXIS, "domain": list(side.domain), "range": [low - 2 * pad, high + 2 * pad], "nticks": 4, "anchor": "y",
+    }  # fmt: skip
+    figure["data"].append(_bars(side, values, errors, [_hover(rung, value, side) for rung, value in zip(
+        rungs, values, strict=True)]))  # fmt: skip
+    middle = (low + high) / 2
+    for at, rung in enumerate(rungs):
+        ends = (values[at], values[max(at - 1, 0)])
+        left = sum(ends) / 2 > middle  # the words stand on the emptier side
+        text = side.show(values[at]) if not rung.differences else difference_text(
+            rung.differences[side.quality], 50.0 if side.quality == "perplexity" else 1.0)  # fmt: skip
+        error = np.nan_to_num(errors[at])
+        place = {"x": min(*ends, values[at] - error) if left else max(*ends, values[at] + error)}
+        place |= {"xref": side.axis, "yref": "y", "y": at, "xanchor": "right" if left else "left"}
+        font = {"size": 12, "color": "var(--ink)" if rung.step == "lambda" else "var(--ink-2)"}
+        layout["annotations"].append(note(text, **place, yanchor="middle", xshift=-6 if left else 6, font=font))
+        figure["narrow"][f"layout.annotations.{len(layout['annotations']) - 1}.font.size"] = 10
+    at = len(layout["annotations"])
+    layout["annotations"].append(note(side.title, xref="paper", yref="paper", x=side.domain[0], y=1, yshift=4))
+    figure["narrow"] |= {f"layout.annotations.{at}.text": side.short}
+
+
+def _bars(side: _Side, values: list[float], errors: list[float], texts: list[str]) -> dict[str, Any]:
+    """From the rung before to each rung, the first a mark alone; the bar's end carries the step's standard error."""
+    before = [values[0], *values[:-1]]
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": side.quality,
+        "y": list(range(len(values))),
+        "base": before,
+        "x": [value - first for value, first in zip(values, before, strict=True)],
+        "xaxis": side.axis,
+        "width": 0.5,
+        "marker": {"color": "var(--quality-faint)", "line": {"color": QUALITY["color"], "width": 1.5}},
+        "error_x": {
+            "type": "data",
+            "array": [error if math.isfinite(error) else 0.0 for error in errors],
+            "thickness": 1.5,
+            "width": 4,
+            "color": QUALITY["color"],
+        },
+        "text": texts,
+        "textposition": "none",
+        "hovertemplate": "%{text}<extra></extra>",
+    }
+
+
+def _hover(rung: Rung, value: float, side: _Side) -> str:
+    said = f"{rung_name(rung)}: {side.show(value)}"
+    if not rung.differences:
+        return said
+    return f"{said}, {difference_text(rung.differences[side.quality], 1.0)} in this step"
+
+
+def _aria(facts: LineFacts, climbed: Ladder) -> str:
+    steps = []
+    for rung in climbed.rungs:
+        value = perplexity_text(float(mean_over_draws(rung.values["perplexity"])))
+        change = f", {difference_text(rung.differences['perplexity'], 50.0)}" if rung.differences else ""
+        steps.append(f"{rung_name(rung)} {value}{change}")
+    count = draws_text(len(climbed.rungs[0].line.draws))
+    return f"Perplexity step by step at {facts.line.bits} bits, paired over {count}: {'; '.join(steps)}."

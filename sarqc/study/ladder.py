@@ -1,0 +1,117 @@
+"""The ladder: what each choice beside the bits is worth at one width, one step after the other, on the same draws.
+
+Rounding to nearest, GPTQ with 1 % damping, then the steps in an order that may be chosen, since what a step is worth
+depends on those before it, and at last learned rounding. D calibration draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, combinations
+
+import numpy as np
+
+from sarqc.errors import Refused
+from sarqc.study.document import Line, Study
+from sarqc.study.facts import lam_index
+from sarqc.study.paired import Difference, paired_difference
+
+STEPS = ("order", "range", "lambda", "refine")
+PLAIN_LAMBDA, LAMBDA = 0.01, 0.1  # of the identity: GPTQ's damping, and the λ of the step
+QUALITIES = ("perplexity", "kl")
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A point of the study, and what the step onto it changed. By quality; one that was not measured is left out."""
+
+    step: str  # of STEPS, or “nearest”, “gptq”, “learned”
+    line: Line
+    values: Mapping[str, np.ndarray]  # D
+    differences: Mapping[str, Difference]  # to the rung before; none of the first
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """The rungs from the first to the last, and what λ is worth before and after all the other steps."""
+
+    steps: tuple[str, ...]  # in their order
+    rungs: tuple[Rung, ...]
+    lam_alone: Mapping[str, Difference]
+    lam_last: Mapping[str, Difference]
+
+
+def ladder(study: Study, bits: int, steps: Sequence[str] | None = None) -> Ladder | None:
+    """The ladder of a width; None where the study lacks a corner of it. ``steps``: all of ``STEPS``, in any order.
+
+    Raises ``Refused`` for other steps.
+    """
+    if steps is not None and sorted(steps) != sorted(STEPS):
+        raise Refused(f"the steps are {', '.join(steps)[:80]}", "ladder", f"Give {', '.join(STEPS)} in any order.")
+    corners = _corners(study, bits)
+    if corners is None:
+        return None
+    order = tuple(steps or STEPS)
+    taken = [frozenset(order[:count]) for count in range(len(order) + 1)]
+    places = [("gptq", corners[taken[0]])]
+    places += [(step, corners[done]) for step, done in zip(order, taken[1:], strict=True)]
+    draws = corners[taken[0]].line.draws
+    for step, methods, last in (("nearest", ("rtn",), False), ("learned", ("sarqc-signround", "signround"), True)):
+        place = _place_of(study, bits, methods, draws)
+        if place is not None:
+            places.insert(len(places) if last else 0, (step, place))
+    rungs, before = [], None
+    for step, place in places:
+        values = place.values(study)
+        rungs.append(Rung(step, place.line, values, {} if before is None else _differences(values, before)))
+        before = values
+
+    def lam_after(done: frozenset[str]) -> dict[str, Difference]:
+        return _differences(corners[done | {"lambda"}].values(study), corners[done].values(study))
+
+    return Ladder(order, tuple(rungs), lam_after(frozenset()), lam_after(frozenset(STEPS) - {"lambda"}))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A point of a line without γ."""
+
+    line: Line
+    lam: int  # position
+
+    def values(self, study: Study) -> dict[str, np.ndarray]:
+        found = {name: study.read(self.line, name) for name in QUALITIES}  # D G M
+        return {name: array[:, 0, self.lam] for name, array in found.items() if array is not None}
+
+
+def _differences(values: Mapping[str, np.ndarray], before: Mapping[str, np.ndarray]) -> dict[str, Difference]:
+    return {name: paired_difference(values[name], before[name]) for name in values if name in before}
+
+
+def _corners(study: Study, bits: int) -> dict[frozenset[str], _Place] | None:
+    """The column solver's point for every subset of the steps; None where one is missing or has other draws.
+
+    The step of refinement has the most passes that the study has.
+    """
+    lines = [line for line in study.lines if line.bits == bits and line.method == "rqc-gbs" and not line.selected]
+    passes = max((int(line.fitting.get("refine", 0)) for line in lines), default=0)
+    made = {"order": "activation", "range": "search", "refine": passes}
+    corners: dict[frozenset[str], _Place] = {}
+    for subset in chain.from_iterable(combinations(STEPS, count) for count in range(len(STEPS) + 1)):
+        fitting = {name: value for name, value in made.items() if name in subset}
+        line = next((one for one in lines if one.fitting == fitting and one.draws == lines[0].draws), None)
+        at = None if line is None else lam_index(line, LAMBDA if "lambda" in subset else PLAIN_LAMBDA)
+        if line is None or at is None or passes == 0:
+            return None
+        corners[frozenset(subset)] = _Place(line, at)
+    return corners
+
+
+def _place_of(study: Study, bits: int, methods: Sequence[str], draws: tuple[int, ...]) -> _Place | None:
+    """The point of the first of the methods that the width has on these draws, at the line's largest λ."""
+    for method in methods:
+        for line in study.lines:
+            if line.method == method and line.bits == bits and line.draws == draws and not line.selected:
+                return _Place(line, len(line.lams) - 1)
+    return None

@@ -1,0 +1,136 @@
+"""The ladder against numbers that are known: steps that are additive but for one pair, in any order."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from sarqc.errors import Refused
+from sarqc.figures import figure_table, lab_view
+from sarqc.quantization.methods import METHODS, fitting_text
+from sarqc.study.document import Line, Study, StudyWriter
+from sarqc.study.ladder import STEPS, ladder
+from tests.synthetic_study import layers, study_document
+
+WORTH = {"order": -4.0, "range": -9.0, "refine": -1.5, "lambda": -3.0}
+TOGETHER = 2.0  # what range and λ are worth less in company
+DRAWS = np.array([0.0, 1.5, -2.0, 4.0])  # of the draw itself, which cancels in pairs
+NOISE = {"order": 0.5, "range": 0.25, "refine": 0.1, "lambda": 0.3}
+SIGN = np.array([1.0, -1.0, 1.0, -1.0])
+FITTING = {"order": "activation", "range": "search", "refine": 3}
+
+
+def perplexity(steps: set[str]) -> np.ndarray:
+    value = 86.0 + sum(WORTH[step] for step in steps) + (TOGETHER if {"range", "lambda"} <= steps else 0.0)
+    return value + DRAWS + sum(NOISE[step] for step in steps) * SIGN
+
+
+def line(writer: StudyWriter, method: str, fitting: dict, lams: tuple[float, ...], values: np.ndarray) -> Line:
+    """``values`` (D, M)."""
+    title = ", ".join(filter(None, [METHODS[method].title, fitting_text(fitting)]))
+    arrays = {
+        "perplexity": writer.add(values[:, None], ("draw", "gamma", "lambda")),
+        "kl": writer.add(values[:, None] / 100, ("draw", "gamma", "lambda")),
+        "drift": writer.add(np.ones((4, len(layers()), 1, len(lams))), ("draw", "layer", "gamma", "lambda")),
+    }
+    return Line(
+        method=method, title=title, baseline=METHODS[method].baseline, bits=2, grid="asymmetric", group_size=128,
+        lams=lams, gammas=(None,), draws=(0, 1, 2, 3), fitting=fitting, arrays=arrays,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def lines_of_a_ladder() -> list[set[str]]:
+    return [set(part) for count in range(4) for part in combinations(("order", "range", "refine"), count)]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory, lines_of_a_ladder: list[set[str]]) -> Study:
+    writer = StudyWriter(tmp_path_factory.mktemp("ladder") / "ladder")
+    lines = [line(writer, "rtn", {}, (0.0,), (100 + DRAWS)[:, None])]
+    for steps in lines_of_a_ladder:
+        fitting = {name: value for name, value in FITTING.items() if name in steps}
+        both = np.stack([perplexity(steps), perplexity(steps | {"lambda"})], axis=1)
+        lines.append(line(writer, "rqc-gbs", fitting, (0.01, 0.1), both))
+    learned = np.stack([perplexity(set(STEPS)) - 1, perplexity(set(STEPS)) - 2], axis=1)
+    lines.append(line(writer, "sarqc-signround", {"range": "search"}, (0.0, 0.05), learned))
+    return writer.finish(study_document(writer.folder, "float", lines))
+
+
+@pytest.mark.parametrize(
+    "order", [None, ("lambda", "range", "order", "refine"), ("refine", "range", "lambda", "order")]
+)
+def test_every_step_is_its_paired_difference(study: Study, order: tuple[str, ...] | None) -> None:
+    climbed = ladder(study, 2, order)
+    assert climbed is not None
+    order = order or STEPS
+    assert climbed.steps == order
+    assert [rung.step for rung in climbed.rungs] == ["nearest", "gptq", *order, "learned"]
+    worth = {step: WORTH[step] for step in order}
+    later = max(("range", "lambda"), key=order.index)
+    worth[later] += TOGETHER
+    for rung in climbed.rungs[2:-1]:
+        difference = rung.differences["perplexity"]
+        assert difference.mean == pytest.approx(worth[rung.step], abs=1e-5)
+        spread = NOISE[rung.step] * SIGN
+        assert difference.error == pytest.approx(np.std(spread, ddof=1) / 2, abs=1e-5)
+        assert rung.differences["kl"].mean == pytest.approx(worth[rung.step] / 100, abs=1e-6)
+    assert climbed.rungs[1].differences["perplexity"].mean == pytest.approx(-14, abs=1e-5)
+    assert climbed.rungs[-1].differences["perplexity"].mean == pytest.approx(-2, abs=1e-5)
+    assert climbed.lam_alone["perplexity"].mean == pytest.approx(WORTH["lambda"], abs=1e-5)
+    assert climbed.lam_last["perplexity"].mean == pytest.approx(WORTH["lambda"] + TOGETHER, abs=1e-5)
+
+
+@pytest.mark.parametrize("steps", [("order",), ("order", "order", "lambda", "refine"), ("all", "of", "them", "so")])
+def test_other_steps_are_refused(study: Study, steps: tuple[str, ...]) -> None:
+    with pytest.raises(Refused, match="steps"):
+        ladder(study, 2, steps)
+
+
+def test_without_a_corner_there_is_none(study: Study) -> None:
+    for missing in range(1, 9):
+        fewer = study.model_copy(update={"lines": study.lines[:missing] + study.lines[missing + 1 :]})
+        assert ladder(fewer, 2) is None
+    assert ladder(study, 3) is None
+
+
+def test_the_page_has_it_in_the_order_asked_for(study: Study) -> None:
+    view = lab_view(study, method="rqc-gbs", bits=2, steps="lambda,refine,order,range")
+    assert [step["name"] for step in view["ladder"]["steps"]] == ["lambda", "refine", "order", "range"]
+    figure = view["figures"]["ladder"]
+    assert figure["layout"]["yaxis"]["ticktext"] == [
+        "Round to nearest", "GPTQ 1 %", "+ λ = 0.1", "+ refined × 3", "+ activation order", "+ searched range",
+        "Learned rounding",
+    ]  # fmt: skip
+    bars, kl = figure["data"]
+    ends = np.array(bars["base"]) + np.array(bars["x"])
+    expected = [100, 86, 83, 81.5, 77.5, 70.5, 68.5]
+    np.testing.assert_allclose(ends, np.array(expected) + DRAWS.mean(), atol=1e-4)
+    np.testing.assert_allclose(np.array(kl["base"]) + np.array(kl["x"]), ends / 100, atol=1e-5)
+    assert "−3.00 ± 0.17 on the plain grid" in view["ladder"]["words"].replace("\u00a0", " ")
+    assert "−1.00 ± 0.17 after the others" in view["ladder"]["words"].replace("\u00a0", " ")
+    table = figure_table(study, "ladder", method="rqc-gbs", bits=2, layer=None, steps="lambda,refine,order,range")
+    assert [row["perplexity_difference"] for row in table["rows"][2:]] == pytest.approx(
+        [-3, -1.5, -4, -7, -2], abs=1e-4
+    )
+    assert "perplexity_difference" not in table["rows"][0]
+
+
+def test_lines_on_a_better_grid(study: Study) -> None:
+    """Chosen apart from the method; compared with GPTQ on their own grid, and with themselves on the plain one."""
+    name = "rqc-gbs-search-activation-refine3"
+    names = [one["name"] for one in lab_view(study)["choices"]]
+    name = next(one for one in names if all(word in one for word in ("search", "activation", "refine3")))
+    view = lab_view(study, method=name, bits=2)
+    mine = next(choice for choice in view["choices"] if choice["name"] == name)
+    assert mine["solver"] == "rqc-gbs"
+    assert mine["fitting"].count(",") == 2
+    assert mine["title"] == METHODS["rqc-gbs"].title
+    small = " ".join(view["small_print"][0][1]).replace("\u00a0", " ")
+    assert "This grid against the plain one here: perplexity 12.5 ± 0.5 lower" in small
+    row = next(one for one in view["table"]["rows"] if one["lambda"] == 0.1)
+    assert row["perplexity_difference"] == pytest.approx(WORTH["lambda"] + TOGETHER, abs=1e-4)
+    hero = view["figures"]["hero"]
+    assert any(trace.get("name") == "plain grid" for trace in hero["data"])
