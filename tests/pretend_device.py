@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 NAME = "gpu"
@@ -85,7 +84,8 @@ class OnDevice(Tensor):
 
 def _computed(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """An operation of PyTorch on any tensors: checked, computed on the CPU, and put back where it belongs."""
-    tensors = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, Tensor)]
+    leaves = [*_leaves(args), *_leaves(tuple(kwargs.values()))]
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     devices = {part.device for part in tensors if isinstance(part, OnDevice)}
     asked = None if kwargs.get("device") is None else torch.device(kwargs["device"])
     if func not in _COPIES:
@@ -94,7 +94,7 @@ def _computed(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if func is _ATEN.copy_.default:
         target = args[0].device
     if target is not None and target.type == NAME:
-        generators = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, torch.Generator)]
+        generators = [leaf for leaf in leaves if isinstance(leaf, torch.Generator)]
         if generators:
             raise RuntimeError(f"expected a generator of {target}, and it is of {generators[0].device} ({func})")
         if target.index is None:
@@ -102,7 +102,8 @@ def _computed(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if asked is not None and asked.type == NAME:
         kwargs = kwargs | {"device": torch.device("cpu")}
     kwargs.pop("pin_memory", None)
-    inner_args, inner_kwargs = tree_map(_inner, (args, kwargs))
+    inner_args = _each(_inner, args)
+    inner_kwargs = {name: _each(_inner, value) for name, value in kwargs.items()}
     if func is _ATEN.histc.default and not inner_args[0].is_floating_point():  # a GPU counts integers, the CPU does not
         result = func(inner_args[0].double(), *inner_args[1:], **inner_kwargs).to(inner_args[0].dtype)
     else:
@@ -112,7 +113,7 @@ def _computed(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return kwargs.get("out", args[0])  # in place: what was given is what comes back
     if target is None or target.type != NAME:
         return result
-    return tree_map(lambda leaf: OnDevice(leaf, target) if _is_plain(leaf) else leaf, result)
+    return _each(lambda leaf: OnDevice(leaf, target) if _is_plain(leaf) else leaf, result)
 
 
 def _check(func: Any, args: Any, tensors: list[Tensor], devices: set[torch.device]) -> None:
@@ -123,11 +124,31 @@ def _check(func: Any, args: Any, tensors: list[Tensor], devices: set[torch.devic
         return
     strangers = [part for part in tensors if _is_plain(part) and part.ndim > 0]
     if func in _INDEXED and isinstance(args[0], OnDevice):
-        indices = {id(leaf) for leaf in tree_flatten(args[1])[0]}
+        indices = {id(leaf) for leaf in args[1]}
         strangers = [part for part in strangers if id(part) not in indices]
     if strangers:
         shapes = [tuple(part.shape) for part in strangers]
         raise RuntimeError(f"expected all tensors on {next(iter(devices))}, and {shapes} are on the CPU ({func})")
+
+
+# What operations take and return is values, and lists and tuples of them; for these PyTorch's own walk through any tree
+# takes longer than the operations.
+
+
+def _leaves(part: Any) -> Iterator[Any]:
+    """All values in lists and tuples."""
+    if isinstance(part, list | tuple):
+        for inside in part:
+            yield from _leaves(inside)
+    else:
+        yield part
+
+
+def _each(function: Callable[[Any], Any], part: Any) -> Any:
+    """Lists and tuples with the function of each value in the place of the value."""
+    if isinstance(part, list | tuple):
+        return type(part)([_each(function, inside) for inside in part])
+    return function(part)
 
 
 def _inner(leaf: Any) -> Any:

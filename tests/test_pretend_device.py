@@ -26,10 +26,18 @@ Doc = dict[str, Any]
 Run = Callable[..., list[Event]]
 
 
+# Two blocks: what the first hands on, and what the second makes of it.
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> Path:
+    return make_checkpoint("llama", tmp_path_factory.mktemp("models") / "llama", tiny_llama, num_hidden_layers=2)
+
+
 @pytest.fixture
-def document(random_llama: Path, text_file: Path) -> Doc:
+def document(llama: Path, text_file: Path) -> Doc:
     return {
-        "model": str(random_llama), "bits": 3, "group_size": 16, "method": "gptq", "calibration": str(text_file),
+        "model": str(llama), "bits": 3, "group_size": 16, "method": "gptq", "calibration": str(text_file),
         "samples": 3, "length": 16, "held_out_samples": 1, "test": str(text_file), "window": 16, "test_tokens": 64,
         "epochs": 1, "steps": 2,
     }  # fmt: skip
@@ -37,7 +45,7 @@ def document(random_llama: Path, text_file: Path) -> Doc:
 
 @pytest.fixture(scope="module")
 def mixture(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> Path:
-    return make_checkpoint("mixtral", tmp_path_factory.mktemp("models") / "mixtral", tiny_llama)
+    return make_checkpoint("mixtral", tmp_path_factory.mktemp("models") / "mixtral", tiny_llama, num_hidden_layers=2)
 
 
 @pytest.fixture
