@@ -9,7 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from sarqc.events import EVENT_TYPES
-from sarqc.quantization.methods import METHODS, Candidates
+from sarqc.quantization.methods import METHODS, SIGNS, Candidates
 from sarqc.recipe import Recipe, public_name
 from sarqc.settings import Settings
 from sarqc.web import api as http
@@ -33,7 +33,7 @@ def page() -> str:
         [
             f"`{name}`",
             entry.title,
-            ", ".join({"lam": "λ", "gamma": "γ"}[parameter] for parameter in entry.tunes) or "–",
+            ", ".join(SIGNS[parameter] for parameter in entry.tunes) or "–",
             _tries(entry.auto),
             ", ".join(f"`{option}`" for option in entry.options) or "–",
             f"`{entry.baseline}`",
@@ -84,8 +84,9 @@ def routes() -> str:
 def _tries(auto: Candidates | None) -> str:
     if auto is None:
         return "–"
-    values = {"λ": auto.lams, "γ": tuple(gamma for gamma in auto.gammas if gamma is not None)}
-    said = "; ".join(f"{sign} {', '.join(f'{value:g}' for value in found)}" for sign, found in values.items() if found)
+    values = {"λ": auto.lams, "γ": auto.gammas, "α": auto.strengths}
+    known = {sign: [value for value in found if value is not None] for sign, found in values.items()}
+    said = "; ".join(f"{sign} {', '.join(f'{value:g}' for value in found)}" for sign, found in known.items() if found)
     return f"for each layer: {said}" if auto.by == "layer" else f"for the whole model: {said}"
 
 

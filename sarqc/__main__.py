@@ -22,7 +22,7 @@ import typer
 from sarqc.documents import LayerReport, NamedReport, RunDocument
 from sarqc.errors import Refused, SarqcError
 from sarqc.events import Finished, Saved
-from sarqc.quantization.methods import METHODS, Candidates
+from sarqc.quantization.methods import METHODS, SIGNS, Candidates
 from sarqc.recipe import Recipe, expanded, public_name, read_document, separator
 from sarqc.settings import read_settings
 from sarqc.terminal import Progress, print_summary
@@ -258,7 +258,7 @@ def methods() -> None:
     """List the methods: what each lets you choose, what “auto” tries, and its further options."""
     rows = [("method", "", "chooses", "auto", "options")]
     for name, entry in METHODS.items():
-        chooses = ", ".join({"lam": "λ", "gamma": "γ"}[parameter] for parameter in entry.tunes)
+        chooses = ", ".join(SIGNS[parameter] for parameter in entry.tunes)
         rows.append((name, entry.title, chooses or "–", _tries(entry.auto), ", ".join(entry.options) or "–"))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -268,7 +268,8 @@ def methods() -> None:
 def _tries(auto: Candidates | None) -> str:
     if auto is None:
         return "–"
-    counts = [f"{len(auto.lams)} λ"] + ([f"{len(auto.gammas)} γ"] if auto.gammas != (None,) else [])
+    axes = {"λ": auto.lams, "γ": auto.gammas, "α": auto.strengths}
+    counts = [f"{len(values)} {sign}" for sign, values in axes.items() if values not in ((), (None,))]
     return " × ".join(counts) + (" for each layer" if auto.by == "layer" else " for the whole model")
 
 

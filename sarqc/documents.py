@@ -219,6 +219,7 @@ class CandidateReport(TypedDict):
     train: float
     validation: float
     relative_drift: float
+    shift_strength: NotRequired[float]  # of methods with a shift
 
 
 class LayerReport(TypedDict):

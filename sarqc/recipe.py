@@ -118,6 +118,14 @@ class Recipe(BaseModel):
             "default.",
         ),
     )  # fmt: skip
+    shift_strength: Annotated[float, Field(ge=0)] | Literal["auto"] | None = Field(
+        None,
+        **_describe(
+            "method", "α",
+            "How much of the way back to the float model's inputs GPTAQ's shift goes: a number or “auto”; empty takes "
+            "the method's own default.",
+        ),
+    )  # fmt: skip
     validation_share: float = Field(
         0.25,
         gt=0,
@@ -364,20 +372,18 @@ class Recipe(BaseModel):
         entry = METHODS.get(self.method)
         choices: dict[str, Any] = {}
         if entry is not None:
-            given = {name: getattr(self, name) for name in ("lam", "gamma") if name in entry.tunes}
+            given = {name: getattr(self, name) for name in entry.tunes}
             choices = {name: value for name, value in given.items() if value not in (None, "auto")}
             choices |= {name: getattr(self, name) for name in entry.options}
         return method(self.method, **choices)
 
     def candidates(self) -> tuple[Method, ...]:
-        """The methods among which “auto” chooses, γ outer and λ inner; none where nothing is left to choose."""
+        """The methods among which “auto” chooses, see ``Candidates.points``; none where nothing is left to choose."""
         entry, base = METHODS[self.method], self.to_method()
         tuned = [name for name in entry.tunes if getattr(self, name) == "auto"]
         if entry.auto is None or not tuned:
             return ()
-        gammas = entry.auto.gammas if "gamma" in tuned else (base.gamma,)
-        lams = (base.lam,) if "lam" not in tuned and base.lam is not None else entry.auto.lams
-        return tuple(base.points(lams, gammas))
+        return tuple(entry.auto.points(base, tuned))
 
     def auto_by(self) -> Literal["layer", "model"] | None:
         """What “auto” chooses for, each layer or the whole model; None where nothing is left to choose."""

@@ -10,6 +10,7 @@ import typer
 
 from sarqc.documents import RunDocument
 from sarqc.events import CandidateDone, EpochDone, Event, LayerDone, PointDone, Saved, Stage, Started, Warned
+from sarqc.quantization.methods import SIGNS
 
 
 class Progress:
@@ -141,13 +142,15 @@ def _what_was_chosen(summary: RunDocument) -> list[tuple[str, str]]:
             for one in selection["candidates"]
         ]
     reports = [layer["report"] for layer in summary["layers"] if layer["report"].get("candidates")]
-    pairs = Counter((report["chosen"]["lam"], report["chosen"].get("gamma")) for report in reports)
-    tried = dict.fromkeys((one["lam"], one["gamma"]) for report in reports for one in report["candidates"])
+    chosen = Counter(tuple(report["chosen"].get(name) for name in SIGNS) for report in reports)
+    tried = dict.fromkeys(tuple(one.get(name) for name in SIGNS) for report in reports for one in report["candidates"])
     return [
         (
-            f"λ = {lam:g}" + ("" if gamma is None else f", γ = {gamma:g}"),
-            f"{pairs[lam, gamma]} of {len(reports)} layers",
+            ", ".join(
+                f"{sign} = {value:g}" for sign, value in zip(SIGNS.values(), point, strict=True) if value is not None
+            ),
+            f"{chosen[point]} of {len(reports)} layers",
         )
-        for lam, gamma in tried
-        if pairs[lam, gamma]
+        for point in tried
+        if chosen[point]
     ]

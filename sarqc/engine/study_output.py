@@ -132,14 +132,20 @@ def auto_arrays(
         "selected_lambda": writer.add(chosen("lam"), ("draw", "layer")),
         "selected_gamma": writer.add(chosen("gamma"), ("draw", "layer")),
     }
+    if len({point.alpha for point in recipe.candidates()}) > 1:
+        arrays["selected_strength"] = writer.add(chosen("shift_strength"), ("draw", "layer"))
     if axes["selected"] == "layer":
-        shape = (len(reports), len(reports[0]), len(gammas), len(lams))
-        for name in ("train", "validation"):
-            rows = [[[row[name] for row in report.candidates] for report in draw] for draw in reports]
-            table = np.array(rows, dtype=np.float64)  # NaN for None
-            arrays[f"candidate_{name}"] = writer.add(
-                table.reshape(shape), ("draw", "layer", "candidate_gamma", "candidate_lambda")
-            )
+        shape = (len(reports), len(reports[0]), len(gammas), len(lams), -1)  # at last α
+        tables = {
+            name: np.array(
+                [[[row[name] for row in report.candidates] for report in draw] for draw in reports], dtype=np.float64
+            ).reshape(shape)  # NaN for None
+            for name in ("train", "validation")
+        }
+        best = np.nan_to_num(tables["validation"], nan=np.inf).argmin(axis=-1, keepdims=True)
+        for name, table in tables.items():
+            of_best = np.take_along_axis(table, best, axis=-1)[..., 0]
+            arrays[f"candidate_{name}"] = writer.add(of_best, ("draw", "layer", "candidate_gamma", "candidate_lambda"))
     else:
         table = np.array([selection.perplexities for selection in selections if selection is not None])  # (D, M)
         arrays["candidate_perplexity"] = writer.add(table, ("draw", "candidate_lambda"))

@@ -64,7 +64,8 @@ Auto = Literal["auto"]
 
 
 class SurveyLine(BaseModel):
-    """One method with the values of its axes; ``lambda: auto`` leaves λ, and γ unless it is given, to be chosen."""
+    """One method with the values of its axes; ``lambda: auto`` leaves λ, and γ unless it is given, to be chosen, and
+    α of a method that has nothing else to choose."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -212,10 +213,15 @@ class LineResult:
 def recipe_for(
     survey: Survey, line: SurveyLine, seed: int, lam: float | Auto = "auto", gamma: float | None = None
 ) -> Recipe:
-    """What a run of one point would be asked; λ and γ as far as the method has them."""
+    """What a run of one point would be asked; λ and γ as far as the method has them.
+
+    “auto” in the place of λ chooses α of a method that has nothing else to choose.
+    """
     tunes = METHODS[line.method].tunes
     values: dict[str, Any] = {"lambda": lam, "gamma": "auto" if lam == "auto" and gamma is None else gamma}
-    names = {"lambda": "lam", "gamma": "gamma"}
+    if lam == "auto" and "lam" not in tunes:
+        values["shift_strength"] = "auto"
+    names = {"lambda": "lam", "gamma": "gamma", "shift_strength": "shift_strength"}
     return Recipe.parse(
         {
             "model": survey.model, "bits": line.bits, "grid": survey.grid,

@@ -32,7 +32,7 @@ TITLE = "What “auto” chose"
 def selection(facts: LineFacts) -> Figure | None:
     """For one λ of the whole model its perplexities; else the candidates of a layer, or what all layers chose."""
     found = facts.selection
-    if found is None:
+    if found is None or len(found.lams) * len(found.gammas) == 1:
         return None
     if found.by == "model":
         return None if found.perplexity is None else _by_model(facts, found)

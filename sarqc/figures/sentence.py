@@ -51,7 +51,7 @@ def sentence(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
 
 def small_print(facts: LineFacts, gamma: int, lam: int) -> list[str]:
     """Further facts of the point, one plain sentence each: what “auto” chose, accuracy, what saliency adds."""
-    lines: list[str] = [] if facts.selection is None else [_chosen_text(facts.selection)]
+    lines: list[str] = [] if facts.selection is None else _chosen_texts(facts.selection)
     at = (gamma, lam)
     accuracy = facts.accuracy
     if accuracy is not None and math.isfinite(accuracy.mean[at]):
@@ -99,8 +99,9 @@ def _auto_part(facts: LineFacts) -> list[Piece]:
     """How λ was chosen, with its value where the whole model has one."""
     where, found = " on held-out calibration text", facts.selection
     if facts.line.selected == "layer":
-        open_ = (("λ", facts.line.candidate_lams), ("γ", facts.line.candidate_gammas))
-        signs = " and ".join(sign for sign, values in open_ if len(values) > 1) or "λ"
+        open_ = {"λ": len(facts.line.candidate_lams) > 1, "γ": len(facts.line.candidate_gammas) > 1}
+        open_["α"] = found is not None and found.strength is not None
+        signs = " and ".join(sign for sign, is_open in open_.items() if is_open) or "λ"
         return [_p(signs, "lambda"), _p(f" chosen layer by layer{where}")]
     if found is None or not np.isfinite(found.lam).any():
         return [_p("λ", "lambda"), _p(f" chosen for the whole model{where}")]
@@ -109,6 +110,16 @@ def _auto_part(facts: LineFacts) -> list[Piece]:
         return [_p(f"λ = {low}".replace(" ", NBSP), "lambda"), _p(f", chosen for the whole model{where},")]
     span = f"λ from {low} to {high}".replace(" ", NBSP)
     return [_p(span, "lambda"), _p(f", chosen for the whole model{where} in each draw,")]
+
+
+def _chosen_texts(found: Selection) -> list[str]:
+    """What was chosen of λ and γ, where there were several, and of α."""
+    texts = [_chosen_text(found)] if len(found.lams) * len(found.gammas) > 1 or found.strength is None else []
+    if found.strength is not None:
+        values, counts = np.unique(found.strength[np.isfinite(found.strength)], return_counts=True)
+        each = ", ".join(f"{lam_text(value)} ({n}×)" for value, n in zip(values.tolist(), counts, strict=True))
+        texts.append(f"“auto” chose α of the shift: {each}." if each else "What was chosen of α was not recorded.")
+    return texts
 
 
 def _chosen_text(found: Selection) -> str:

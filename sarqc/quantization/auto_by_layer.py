@@ -42,7 +42,7 @@ def select_layers(
     channel_fraction: float = 1.0,
     budget_bytes: int = BUDGET_BYTES,
 ) -> list[QuantizedLayer]:
-    """Layers of one shape, each at the best for itself of some points, which differ in λ and γ.
+    """Layers of one shape, each at the best for itself of some points, which differ in λ, γ and α.
 
     Every point is solved on ``train`` and judged on ``validation``, by tr(ΔW gram ΔWᵀ); a method that aims at the float
     model's inputs by its own aim, ‖Ŵ X - W X_float‖² but for a constant of the layer. The best, the first of equals, is
@@ -102,6 +102,7 @@ def _table(
             "train": layer.report.relative_recon,
             "validation": score / energy if energy > 0 else None,  # nothing came to judge by
             "relative_drift": layer.report.relative_drift,
+            **({} if point.alpha is None else {"shift_strength": point.alpha}),
         }
         for point, layer, score in zip(points, solved, scores, strict=True)
     )

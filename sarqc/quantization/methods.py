@@ -126,6 +126,11 @@ class Method:
         return None
 
     @property
+    def alpha(self) -> float | None:
+        """α of GPTAQ's shifted aim, ``shift_strength`` as a choice; None for a method without such an aim."""
+        return None
+
+    @property
     def saliency(self) -> Saliency:
         """S of its drift term: 1, or by the inputs' size."""
         return "identity"
@@ -285,6 +290,10 @@ class ColumnSolver(Method):
 
     def for_all_tokens(self) -> Self:
         return replace(self, starved="plain")
+
+    @property
+    def alpha(self) -> float | None:
+        return None if self.shift == "none" else self.shift_strength
 
     @property
     def needs(self) -> frozenset[str]:
@@ -486,13 +495,26 @@ class LearnedRounding(LearnedMethod):
 class Candidates:
     """What “auto” chooses among, and by what.
 
-    by ``"layer"``: each layer its own pair, by the reconstruction error of a held-out part of the calibration
+    by ``"layer"``: each layer its own point, by the reconstruction error of a held-out part of the calibration
     sequences; by ``"model"``: one λ for the whole model, by the perplexity of that part.
     """
 
     by: Literal["layer", "model"]
-    lams: tuple[float, ...]
+    lams: tuple[float, ...] = ()
     gammas: tuple[float | None, ...] = (None,)
+    strengths: tuple[float | None, ...] = (None,)  # α of GPTAQ's shift
+
+    def points(self, base: Method, tuned: Sequence[str]) -> list[Method]:
+        """The methods to compare: ``tuned`` (fields of the method) vary, γ outermost and α innermost."""
+        lams = self.lams if "lam" in tuned or base.lam is None else (base.lam,)
+        pairs = base.points(lams, self.gammas if "gamma" in tuned else (base.gamma,))
+        if "shift_strength" not in tuned:
+            return pairs
+        return [point.with_(shift_strength=strength) for point in pairs for strength in self.strengths]
+
+
+# How people write what a method lets them choose.
+SIGNS = {"lam": "λ", "gamma": "γ", "shift_strength": "α"}
 
 
 @dataclass(frozen=True)
@@ -501,7 +523,7 @@ class MethodEntry:
 
     title: str
     make: Method
-    tunes: tuple[str, ...]  # of "lam", "gamma"
+    tunes: tuple[str, ...]  # of ``SIGNS``: what “auto” may choose
     baseline: str  # the public name it is compared with
     options: tuple[str, ...] = ()  # further recipe fields that mean something to it
     auto: Candidates | None = None  # the paper's candidates; None where there is nothing to choose
@@ -517,6 +539,7 @@ _LEARNED = ("epochs", "normalise")
 _ROUNDED = ("steps", "normalise", "warm_start", "range", "order")
 _SEARCHED = Candidates("model", tuple(step / 10 for step in range(1, 11)))
 _SOLVED = Candidates("layer", (0.25, 0.5, 0.75), (0.1, 0.15, 0.35, 0.5))
+_SHIFTED = Candidates("layer", strengths=(0.0, 0.25, 0.5, 0.75, 1.0))
 
 METHODS: dict[str, MethodEntry] = {
     "rtn": MethodEntry("Round to nearest", RoundToNearest(), (), "rtn", ("range", "refine")),
@@ -537,17 +560,24 @@ METHODS: dict[str, MethodEntry] = {
         _SOLVER,
         _SOLVED,
     ),
-    "gptaq": MethodEntry("GPTAQ", ColumnSolver(lam=0.01, shift="published"), (), "gptq", _SOLVER),
+    "gptaq": MethodEntry(
+        "GPTAQ", ColumnSolver(lam=0.01, shift="published"), ("shift_strength",), "gptq", _SOLVER, _SHIFTED
+    ),
     "gptaq-full": MethodEntry(
-        "GPTAQ, full shift", ColumnSolver(lam=0.01, shift="full", shift_strength=1.0), (), "gptq", _SOLVER
+        "GPTAQ, full shift",
+        ColumnSolver(lam=0.01, shift="full", shift_strength=1.0),
+        ("shift_strength",),
+        "gptq",
+        _SOLVER,
+        _SHIFTED,
     ),
     "sarqc-gptaq": MethodEntry(
         "SARQC with GPTAQ",
         ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency", shift="published"),
-        ("lam", "gamma"),
+        ("lam", "gamma", "shift_strength"),
         "gptaq",
         _SOLVER,
-        _SOLVED,
+        replace(_SOLVED, strengths=_SHIFTED.strengths),
     ),
     "omniquant": MethodEntry("OmniQuant, weight-only", LearnedClipping(lam=0.0), (), "omniquant", _LEARNED),
     "sarqc-omniquant": MethodEntry(

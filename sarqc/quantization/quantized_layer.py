@@ -28,8 +28,9 @@ class LayerReport:
     A ratio to 0 is not known and None: that of an expert that no token reached, or of a weight of zeros.
     chosen: the method with the values it settled on; a scale search adds alpha and lam_interval, the first and the last
     λ (None: without end) at which that candidate wins. diagonal_floor: what had to be added to the diagonal of G.
-    candidates: what “auto” chose from, in the candidates' order: lam, gamma, train and validation (relative
-    reconstruction error on the inputs it was solved on and on those it was judged on), relative_drift.
+    candidates: what “auto” chose from, in the candidates' order: lam, gamma, shift_strength where there is one, train
+    and validation (relative reconstruction error on the inputs it was solved on and on those it was judged on),
+    relative_drift.
     """
 
     recon_loss: float

@@ -32,8 +32,9 @@ what follows of the first draw |
 | output_energy, held_out_energy | draw, layer | mean of ‖W x‖² over the tokens of the calibration and the unseen text |
 | recon_by_size, held_out_by_size | draw, layer, size, gamma, lambda | the same errors, solved on ``sizes`` sequences |
 | selected_lambda, selected_gamma | draw, layer | what “auto” chose; NaN where there is no γ |
+| selected_strength | draw, layer | α of GPTAQ's shift that “auto” chose, where it was asked to |
 | candidate_train, candidate_validation | draw, layer, candidate_gamma, candidate_lambda | recon of what “auto” chose \
-among, on the sequences it was solved on and on those it was judged on |
+among, on the sequences it was solved on and on those it was judged on; of several α the one judged best |
 | candidate_perplexity | draw, candidate_lambda | on the sequences that one λ for the whole model was judged on |
 
 Surfaces beside ``surface``, the arrays of the group and ``kl`` are missing in older studies. A line whose survey asked

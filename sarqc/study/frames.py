@@ -89,7 +89,7 @@ def _layers(study: Study, line: Line) -> pd.DataFrame:
     for name, values in arrays.items():
         rows[name] = values.reshape(-1)
     shape = next(iter(arrays.values())).shape
-    for name in ("tokens", "selected_lambda", "selected_gamma"):
+    for name in ("tokens", "selected_lambda", "selected_gamma", "selected_strength"):
         values = study.read(line, name)  # D L
         if values is not None:
             rows[name] = np.broadcast_to(values[..., None, None], shape).reshape(-1)

@@ -141,6 +141,7 @@ class Auto(TypedDict):
     by: Literal["layer", "model"]
     lams: list[float]
     gammas: list[float]
+    strengths: list[float]  # α of GPTAQ's shift
 
 
 class MethodFacts(TypedDict):
@@ -202,7 +203,8 @@ def method_facts(name: str) -> MethodFacts:
 
 
 def _auto_facts(auto: Candidates) -> Auto:
-    return {"by": auto.by, "lams": list(auto.lams), "gammas": [one for one in auto.gammas if one is not None]}
+    gammas, strengths = ([one for one in values if one is not None] for values in (auto.gammas, auto.strengths))
+    return {"by": auto.by, "lams": list(auto.lams), "gammas": gammas, "strengths": strengths}
 
 
 def form_method(name: str) -> FormMethod:

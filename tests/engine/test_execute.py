@@ -25,6 +25,7 @@ from sarqc.events import (
     Warned,
     from_json,
 )
+from sarqc.figures import lab_view
 from sarqc.models import folding
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -287,6 +288,37 @@ def test_auto_for_layers_keeps_what_was_compared(document: dict, fresh_settings:
     again = list(execute(recipe, fresh_settings))
     assert again[-1].summary == summary
     assert all(event.from_cache for event in of_type(again, LayerDone))
+
+
+def test_auto_chooses_alpha_of_the_shift(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+    """With λ of its own, and beside λ and γ; what is compared at each (γ, λ) is the α that was judged best."""
+    common = {**document, "sweep": [], "samples": 8, "validation_share": 0.25, "inputs_from": "quantized"}
+    for number, asked in enumerate(
+        (
+            {"method": "gptaq-full", "lambda": None, "gamma": None, "shift_strength": "auto"},
+            {"method": "sarqc-gptaq", "lambda": "auto", "gamma": 0.5, "shift_strength": "auto"},
+        )
+    ):
+        recipe = Recipe.parse({**common, **asked})
+        events = list(execute(recipe, fresh_settings, study_dir=tmp_path, study_id=f"alpha{number}"))
+        reports = [event.report for event in events if isinstance(event, LayerDone)]
+        study = Study.open(tmp_path / f"alpha{number}")
+        (line,) = study.lines
+        strength = study.array(line, "selected_strength")[0]
+        np.testing.assert_allclose(strength, [report["chosen"]["shift_strength"] for report in reports])
+        assert len(set(strength.tolist())) > 1
+        judged = study.array(line, "candidate_validation")[0]
+        lams = list(line.candidate_lams)
+        for layer, report in enumerate(reports):
+            assert len(report["candidates"]) == 5 * len(lams)
+            for at, lam in enumerate(lams):
+                best = min(row["validation"] for row in report["candidates"] if row["lam"] == lam)
+                assert judged[layer, 0, at] == np.float32(best)
+        view = lab_view(study)
+        words = " ".join(view["small_print"][0][0])
+        assert "α of the shift: " in words
+        assert ("most often λ" in words) == (len(lams) > 1)
+        assert (view["figures"]["selection"] is None) == (len(lams) == 1)
 
 
 def test_auto_for_the_model_settles_on_one_lambda(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:

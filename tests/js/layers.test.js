@@ -42,8 +42,8 @@ test("what a layer chose stands beside what it gained", () => {
 
 test("pairs are counted, γ in rows and λ in columns", () => {
   assert.deepEqual(pairCounts(auto), {
-    lams: [0.25, 0.5],
-    gammas: [0.1, 0.5],
+    across: { key: "lam", sign: "λ", values: [0.25, 0.5] },
+    down: { key: "gamma", sign: "γ", values: [0.1, 0.5] },
     counts: [
       [0, 1],
       [1, 0],
@@ -61,7 +61,17 @@ test("pairs are counted, γ in rows and λ in columns", () => {
       },
     ),
   ];
-  assert.deepEqual(pairCounts(one), { lams: [0.25, 0.5], gammas: [null], counts: [[0, 1]] });
+  const alone = { key: "lam", sign: "λ", values: [0.25, 0.5] };
+  assert.deepEqual(pairCounts(one), { across: alone, down: null, counts: [[0, 1]] });
+  const shifted = [0, 0.5, 1].map((strength) => ({ lam: 0.01, gamma: null, shift_strength: strength, validation: 1 }));
+  const chosen = (/** @type {number} */ strength) =>
+    layer("a", { lam: 0.01, shift_strength: strength }, { candidates: shifted });
+  assert.deepEqual(pairCounts([chosen(0.5), chosen(1), chosen(0.5)]), {
+    across: { key: "shift_strength", sign: "α", values: [0, 0.5, 1] },
+    down: null,
+    counts: [[0, 2, 1]],
+  });
+  assert.equal(layerRows([chosen(0.5)])[0].shift_strength, 0.5);
 });
 
 test("λ stands in the table of layers only where layers chose it", () => {
@@ -91,7 +101,7 @@ test("scales with their interval of λ", () => {
     rows.map((row) => shown(row, "Same choice for λ")),
     ["0.123 to 0.5", "0.2 and more", "–"],
   );
-  assert.match(csv(LAYER_COLUMNS, rows), /^layer,.*\r\na,0\.1,,0\.3,,,,0\.35,0\.12345,0\.5,/);
+  assert.match(csv(LAYER_COLUMNS, rows), /^layer,.*\r\na,0\.1,,0\.3,,,,,0\.35,0\.12345,0\.5,/);
 });
 
 test("learned clipping with its epoch and objective", () => {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -25,13 +26,12 @@ GRID = Grid(2, 16, "asymmetric")
 
 
 def grid_of(name: str) -> list[Method]:
+    """What “auto” compares, put together once more: GPTAQ's own choose α alone, sarqc-gptaq all three."""
     auto = METHODS[name].auto
     assert auto is not None
-    return [
-        method(name, lam=lam) if gamma is None else method(name, lam=lam, gamma=gamma)
-        for gamma in auto.gammas
-        for lam in auto.lams
-    ]
+    axes = {"gamma": auto.gammas, "lam": auto.lams or (None,), "shift_strength": auto.strengths}
+    points = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    return [method(name, **{key: value for key, value in point.items() if value is not None}) for point in points]
 
 
 def inputs_and_weight(seed: int = 0) -> tuple[torch.Tensor, ...]:
@@ -42,7 +42,7 @@ def inputs_and_weight(seed: int = 0) -> tuple[torch.Tensor, ...]:
     return train, validation, train + 0.3 * noise[0], validation + 0.3 * noise[1], weight
 
 
-@pytest.mark.parametrize("name", ["rqc-gbs", "sarqc-gbs", "sarqc-gptaq"])
+@pytest.mark.parametrize("name", ["rqc-gbs", "sarqc-gbs", "sarqc-gptaq", "gptaq", "gptaq-full"])
 @pytest.mark.parametrize("seed", [0, 10, 20])
 def test_the_chosen_point_is_the_best_on_inputs_it_was_not_solved_on(name: str, seed: int) -> None:
     train, validation, float_train, float_validation, weight = inputs_and_weight(seed)
@@ -50,7 +50,7 @@ def test_the_chosen_point_is_the_best_on_inputs_it_was_not_solved_on(name: str, 
     seen = LayerStatistics.from_inputs(train, float_train)
     unseen = LayerStatistics.from_inputs(validation, float_validation)
     layer = quantize_selected(weight, seen, unseen, GRID, points)
-    aim = float_validation if name == "sarqc-gptaq" else validation
+    aim = float_validation if "gptaq" in name else validation
     losses = []
     for point in points:
         solved = quantize_layer(weight, seen, GRID, point).dequantized
@@ -59,12 +59,14 @@ def test_the_chosen_point_is_the_best_on_inputs_it_was_not_solved_on(name: str, 
     assert len(set(losses)) > 2  # the candidates do differ
     assert layer.report.chosen["lam"] == points[best].lam
     assert layer.report.chosen["gamma"] == points[best].gamma
+    assert layer.report.chosen.get("shift_strength") == points[best].alpha
     again = quantize_layer(weight, seen + unseen, GRID, points[best])
     assert torch.equal(layer.codes, again.codes)
     assert layer.report.recon_loss == again.report.recon_loss
 
     table = layer.report.candidates
-    assert [(row["lam"], row["gamma"]) for row in table] == [(point.lam, point.gamma) for point in points]
+    named = [(row["lam"], row["gamma"], row.get("shift_strength")) for row in table]
+    assert named == [(point.lam, point.gamma, point.alpha) for point in points]
     energy = float(((validation @ weight.T) ** 2).sum())
     constant = float((((aim - validation) @ weight.T) ** 2).sum())
     for row, loss, point in zip(table, losses, points, strict=True):

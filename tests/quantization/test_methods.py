@@ -7,7 +7,15 @@ import math
 import pytest
 
 from sarqc.errors import Refused
-from sarqc.quantization.methods import METHODS, ColumnSolver, LearnedClipping, RoundToNearest, ScaleSearch, method
+from sarqc.quantization.methods import (
+    METHODS,
+    SIGNS,
+    ColumnSolver,
+    LearnedClipping,
+    RoundToNearest,
+    ScaleSearch,
+    method,
+)
 
 
 def test_named_methods_are_points_of_one_family() -> None:
@@ -22,7 +30,8 @@ def test_every_row_makes_its_method_and_has_a_baseline(name: str) -> None:
     entry = METHODS[name]
     assert method(name) == entry.make
     assert entry.baseline in METHODS
-    assert set(entry.tunes) <= {"lam", "gamma"}
+    assert set(entry.tunes) <= {*SIGNS}
+    assert ("shift_strength" in entry.tunes) == (entry.make.alpha is not None)
     assert entry.make.unit in {"layer", "group", "block"}
 
 

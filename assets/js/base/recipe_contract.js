@@ -35,6 +35,14 @@ export const RECIPE_FIELDS = frozen({
   method: { name: "method", key: "method", kind: "text", title: "Method", unit: "", default: "sarqc-gbs" },
   lam: { name: "lam", key: "lambda", kind: "number or word", title: "λ", unit: "", default: null },
   gamma: { name: "gamma", key: "gamma", kind: "number or word", title: "γ", unit: "", default: null },
+  shift_strength: {
+    name: "shift_strength",
+    key: "shift_strength",
+    kind: "number or word",
+    title: "α",
+    unit: "",
+    default: null,
+  },
   validation_share: {
     name: "validation_share",
     key: "validation_share",
@@ -156,6 +164,7 @@ export const METHODS = frozen({
       given: [
         "lam",
         "gamma",
+        "shift_strength",
         "validation_share",
         "channel_fraction",
         "mode",
@@ -171,6 +180,7 @@ export const METHODS = frozen({
       auto: [
         "lam",
         "gamma",
+        "shift_strength",
         "validation_share",
         "channel_fraction",
         "mode",
@@ -199,6 +209,7 @@ export const METHODS = frozen({
       given: [
         "lam",
         "gamma",
+        "shift_strength",
         "validation_share",
         "channel_fraction",
         "epochs",
@@ -212,6 +223,7 @@ export const METHODS = frozen({
       auto: [
         "lam",
         "gamma",
+        "shift_strength",
         "validation_share",
         "channel_fraction",
         "epochs",
@@ -233,10 +245,11 @@ export const METHODS = frozen({
     tunes: ["lam"],
     options: ["mode", "include_identity", "range", "refine"],
     defaults: { lam: 0.3, mode: "per_linear", include_identity: true, range: "minmax", refine: 0 },
-    auto: { by: "model", lams: [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1], gammas: [] },
+    auto: { by: "model", lams: [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1], gammas: [], strengths: [] },
     unasked: {
       given: [
         "gamma",
+        "shift_strength",
         "validation_share",
         "channel_fraction",
         "epochs",
@@ -249,6 +262,7 @@ export const METHODS = frozen({
       ],
       auto: [
         "gamma",
+        "shift_strength",
         "channel_fraction",
         "epochs",
         "steps",
@@ -270,10 +284,11 @@ export const METHODS = frozen({
     tunes: ["lam"],
     options: ["mode", "include_identity", "range", "refine"],
     defaults: { lam: 0.3, mode: "per_linear", include_identity: true, range: "minmax", refine: 0 },
-    auto: { by: "model", lams: [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1], gammas: [] },
+    auto: { by: "model", lams: [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1], gammas: [], strengths: [] },
     unasked: {
       given: [
         "gamma",
+        "shift_strength",
         "validation_share",
         "channel_fraction",
         "epochs",
@@ -286,6 +301,7 @@ export const METHODS = frozen({
       ],
       auto: [
         "gamma",
+        "shift_strength",
         "channel_fraction",
         "epochs",
         "steps",
@@ -312,6 +328,7 @@ export const METHODS = frozen({
       given: [
         "lam",
         "gamma",
+        "shift_strength",
         "validation_share",
         "channel_fraction",
         "mode",
@@ -324,6 +341,7 @@ export const METHODS = frozen({
       auto: [
         "lam",
         "gamma",
+        "shift_strength",
         "validation_share",
         "channel_fraction",
         "mode",
@@ -344,10 +362,11 @@ export const METHODS = frozen({
     tunes: ["lam"],
     options: ["static_groups", "range", "order", "refine", "starved"],
     defaults: { lam: 0.25, static_groups: false, range: "minmax", order: "natural", refine: 0, starved: "plain" },
-    auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [] },
+    auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [], strengths: [] },
     unasked: {
       given: [
         "gamma",
+        "shift_strength",
         "validation_share",
         "channel_fraction",
         "mode",
@@ -357,7 +376,17 @@ export const METHODS = frozen({
         "normalise",
         "include_identity",
       ],
-      auto: ["gamma", "mode", "epochs", "steps", "warm_start", "normalise", "include_identity", "sweep"],
+      auto: [
+        "gamma",
+        "shift_strength",
+        "mode",
+        "epochs",
+        "steps",
+        "warm_start",
+        "normalise",
+        "include_identity",
+        "sweep",
+      ],
     },
   },
   "sarqc-gbs": {
@@ -377,9 +406,10 @@ export const METHODS = frozen({
       refine: 0,
       starved: "plain",
     },
-    auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [0.1, 0.15, 0.35, 0.5] },
+    auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [0.1, 0.15, 0.35, 0.5], strengths: [] },
     unasked: {
       given: [
+        "shift_strength",
         "validation_share",
         "channel_fraction",
         "mode",
@@ -389,7 +419,7 @@ export const METHODS = frozen({
         "normalise",
         "include_identity",
       ],
-      auto: ["mode", "epochs", "steps", "warm_start", "normalise", "include_identity", "sweep"],
+      auto: ["shift_strength", "mode", "epochs", "steps", "warm_start", "normalise", "include_identity", "sweep"],
     },
   },
   gptaq: {
@@ -398,10 +428,17 @@ export const METHODS = frozen({
     baseline: "gptq",
     unit: "layer",
     needs: ["abs_mean", "cross", "gram"],
-    tunes: [],
+    tunes: ["shift_strength"],
     options: ["static_groups", "range", "order", "refine", "starved"],
-    defaults: { static_groups: false, range: "minmax", order: "natural", refine: 0, starved: "plain" },
-    auto: null,
+    defaults: {
+      shift_strength: 0.25,
+      static_groups: false,
+      range: "minmax",
+      order: "natural",
+      refine: 0,
+      starved: "plain",
+    },
+    auto: { by: "layer", lams: [], gammas: [], strengths: [0, 0.25, 0.5, 0.75, 1] },
     unasked: {
       given: [
         "lam",
@@ -415,18 +452,7 @@ export const METHODS = frozen({
         "normalise",
         "include_identity",
       ],
-      auto: [
-        "lam",
-        "gamma",
-        "validation_share",
-        "channel_fraction",
-        "mode",
-        "epochs",
-        "steps",
-        "warm_start",
-        "normalise",
-        "include_identity",
-      ],
+      auto: ["lam", "gamma", "mode", "epochs", "steps", "warm_start", "normalise", "include_identity", "sweep"],
     },
   },
   "gptaq-full": {
@@ -435,10 +461,17 @@ export const METHODS = frozen({
     baseline: "gptq",
     unit: "layer",
     needs: ["abs_mean", "cross", "gram"],
-    tunes: [],
+    tunes: ["shift_strength"],
     options: ["static_groups", "range", "order", "refine", "starved"],
-    defaults: { static_groups: false, range: "minmax", order: "natural", refine: 0, starved: "plain" },
-    auto: null,
+    defaults: {
+      shift_strength: 1,
+      static_groups: false,
+      range: "minmax",
+      order: "natural",
+      refine: 0,
+      starved: "plain",
+    },
+    auto: { by: "layer", lams: [], gammas: [], strengths: [0, 0.25, 0.5, 0.75, 1] },
     unasked: {
       given: [
         "lam",
@@ -452,18 +485,7 @@ export const METHODS = frozen({
         "normalise",
         "include_identity",
       ],
-      auto: [
-        "lam",
-        "gamma",
-        "validation_share",
-        "channel_fraction",
-        "mode",
-        "epochs",
-        "steps",
-        "warm_start",
-        "normalise",
-        "include_identity",
-      ],
+      auto: ["lam", "gamma", "mode", "epochs", "steps", "warm_start", "normalise", "include_identity", "sweep"],
     },
   },
   "sarqc-gptaq": {
@@ -472,18 +494,19 @@ export const METHODS = frozen({
     baseline: "gptaq",
     unit: "layer",
     needs: ["abs_mean", "cross", "gram"],
-    tunes: ["lam", "gamma"],
+    tunes: ["lam", "gamma", "shift_strength"],
     options: ["static_groups", "range", "order", "refine", "starved"],
     defaults: {
       lam: 0.25,
       gamma: 0.1,
+      shift_strength: 0.25,
       static_groups: false,
       range: "minmax",
       order: "natural",
       refine: 0,
       starved: "plain",
     },
-    auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [0.1, 0.15, 0.35, 0.5] },
+    auto: { by: "layer", lams: [0.25, 0.5, 0.75], gammas: [0.1, 0.15, 0.35, 0.5], strengths: [0, 0.25, 0.5, 0.75, 1] },
     unasked: {
       given: [
         "validation_share",
@@ -512,6 +535,7 @@ export const METHODS = frozen({
       given: [
         "lam",
         "gamma",
+        "shift_strength",
         "validation_share",
         "channel_fraction",
         "mode",
@@ -528,6 +552,7 @@ export const METHODS = frozen({
       auto: [
         "lam",
         "gamma",
+        "shift_strength",
         "validation_share",
         "channel_fraction",
         "mode",
@@ -552,10 +577,11 @@ export const METHODS = frozen({
     tunes: ["lam"],
     options: ["epochs", "normalise"],
     defaults: { lam: 0.05, epochs: null, normalise: "initial" },
-    auto: { by: "model", lams: [0.01, 0.05, 0.1, 0.15], gammas: [] },
+    auto: { by: "model", lams: [0.01, 0.05, 0.1, 0.15], gammas: [], strengths: [] },
     unasked: {
       given: [
         "gamma",
+        "shift_strength",
         "validation_share",
         "channel_fraction",
         "mode",
@@ -571,6 +597,7 @@ export const METHODS = frozen({
       ],
       auto: [
         "gamma",
+        "shift_strength",
         "channel_fraction",
         "mode",
         "steps",
@@ -599,6 +626,7 @@ export const METHODS = frozen({
       given: [
         "lam",
         "gamma",
+        "shift_strength",
         "validation_share",
         "channel_fraction",
         "mode",
@@ -612,6 +640,7 @@ export const METHODS = frozen({
       auto: [
         "lam",
         "gamma",
+        "shift_strength",
         "validation_share",
         "channel_fraction",
         "mode",
@@ -633,10 +662,11 @@ export const METHODS = frozen({
     tunes: ["lam"],
     options: ["steps", "normalise", "warm_start", "range", "order"],
     defaults: { lam: 0.05, steps: 200, normalise: "initial", warm_start: "none", range: "minmax", order: "natural" },
-    auto: { by: "model", lams: [0.01, 0.05, 0.1, 0.15], gammas: [] },
+    auto: { by: "model", lams: [0.01, 0.05, 0.1, 0.15], gammas: [], strengths: [] },
     unasked: {
       given: [
         "gamma",
+        "shift_strength",
         "validation_share",
         "channel_fraction",
         "mode",
@@ -649,6 +679,7 @@ export const METHODS = frozen({
       ],
       auto: [
         "gamma",
+        "shift_strength",
         "channel_fraction",
         "mode",
         "epochs",

@@ -141,6 +141,7 @@ export interface Auto {
   by: "layer" | "model";
   lams: number[];
   gammas: number[];
+  strengths: number[];
 }
 
 /** Names of the fields that the form leaves out, with λ and γ given or chosen by “auto”. */
@@ -160,6 +161,7 @@ export interface Recipe {
   method: string;
   lambda: number | "auto" | null;
   gamma: number | "auto" | null;
+  shift_strength: number | "auto" | null;
   validation_share: number;
   channel_fraction: number;
   mode: "per_linear" | "foldable";
@@ -626,6 +628,7 @@ export interface CandidateReport {
   train: number;
   validation: number;
   relative_drift: number;
+  shift_strength?: number;
 }
 
 /** One λ of the curve of a run's only layer is solved; a run of several layers does not say so. */

@@ -27,6 +27,11 @@ export const LAYER_COLUMNS = [
   { key: "relative_drift", title: "Drift", show: significant("relative_drift") },
   { key: "lam", title: "λ", show: (row) => (row.lam === null ? "–" : plain(row.lam)) },
   { key: "gamma", title: "γ", show: (row) => (row.gamma === null ? "–" : plain(row.gamma)) },
+  {
+    key: "shift_strength",
+    title: "α of the shift",
+    show: (row) => (row.shift_strength === null ? "–" : plain(row.shift_strength)),
+  },
   { key: "validation" },
   { key: "alpha", title: "α", show: (row) => (typeof row.alpha === "number" ? plain(row.alpha) : (row.alpha ?? "–")) },
   { key: "lam_low", title: "Same choice for λ", show: interval },
@@ -76,6 +81,7 @@ export function layerRows(layers) {
       relative_drift: known(report.relative_drift),
       lam: auto ? known(chosen.lam) : null,
       gamma: auto ? known(chosen.gamma) : null,
+      shift_strength: auto ? known(chosen.shift_strength) : null,
       validation: known(winner(report)?.validation),
       alpha: "alpha" in chosen ? (chosen.alpha ?? "none") : null,
       lam_low: known(low),
@@ -120,7 +126,10 @@ export function shortNames(names) {
  */
 function winner({ candidates, chosen }) {
   return candidates?.find(
-    (/** @type {any} */ one) => one.lam === chosen?.lam && known(one.gamma) === known(chosen?.gamma),
+    (/** @type {any} */ one) =>
+      one.lam === chosen?.lam &&
+      known(one.gamma) === known(chosen?.gamma) &&
+      known(one.shift_strength) === known(chosen?.shift_strength),
   );
 }
 
@@ -145,6 +154,7 @@ export function judgements(layers) {
       short: short[index],
       lam: best.lam,
       gamma: known(best.gamma),
+      shift_strength: known(best.shift_strength),
       validation: best.validation,
       overMedian: less(median(errors)),
       overWorst: less(errors.at(-1)),
@@ -158,19 +168,33 @@ function median(sorted) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
+/** @typedef {{key: string, sign: string, values: number[]}} Axis of what was compared */
+/** @type {[key: "lam"|"gamma"|"shift_strength", sign: string][]} what “auto” may choose */
+const CHOSEN = [
+  ["lam", "λ"],
+  ["gamma", "γ"],
+  ["shift_strength", "α"],
+];
+
 /**
- * How many layers chose each pair: one row for each γ, one column for each λ.
+ * How many layers chose each pair, over the first two of λ, γ and α that had several candidates: the first along the
+ * columns, the second along the rows.
  * @param {LayerReport[]} layers
+ * @returns {{across: Axis, down: Axis|null, counts: number[][]}}
  */
 export function pairCounts(layers) {
   const every = layers.flatMap(({ report }) => report.candidates ?? []);
-  /** @param {"lam" | "gamma"} key */
-  const values = (key) => [...new Set(every.map((one) => known(one[key])))].sort((a, b) => a - b);
-  const [lams, gammas] = [values("lam"), values("gamma")];
-  const counts = gammas.map(() => lams.map(() => 0));
+  const all = CHOSEN.map(([key, sign]) => ({
+    key,
+    sign,
+    values: [...new Set(every.map((one) => known(one[key])))].sort((a, b) => a - b),
+  }));
+  const [across = all[0], down = null] = all.filter(({ values }) => values.length > 1);
+  const counts = (down?.values ?? [null]).map(() => across.values.map(() => 0));
   for (const { report } of layers) {
     const best = winner(report);
-    if (best) counts[gammas.indexOf(known(best.gamma))][lams.indexOf(best.lam)] += 1;
+    const row = down && best ? down.values.indexOf(known(best[down.key])) : 0;
+    if (best) counts[row][across.values.indexOf(known(best[across.key]))] += 1;
   }
-  return { lams, gammas, counts };
+  return { across, down, counts };
 }

@@ -53,7 +53,7 @@ export function idleFields(recipe) {
 }
 
 /**
- * What “auto” chooses in a recipe: of "lam" and "gamma".
+ * What “auto” chooses in a recipe: of "lam", "gamma" and "shift_strength".
  * @param {Said} recipe
  * @param {FormMethod} method
  */
@@ -63,7 +63,7 @@ function tuned(recipe, method) {
 }
 
 /** @type {Record<string, string>} */
-const SIGNS = { lam: "λ", gamma: "γ" };
+const SIGNS = { lam: "λ", gamma: "γ", shift_strength: "α" };
 
 /**
  * What “auto” does, or would do, for the method of a recipe; empty where it has nothing to choose.
@@ -76,7 +76,10 @@ export function autoWords(recipe) {
   if (!auto) return "";
   const asked = tuned(recipe, method);
   const tried = (asked.length ? asked : method.tunes)
-    .map((field) => ({ sign: SIGNS[field], values: field === "lam" ? auto.lams : auto.gammas }))
+    .map((field) => ({
+      sign: SIGNS[field],
+      values: field === "lam" ? auto.lams : field === "gamma" ? auto.gammas : auto.strengths,
+    }))
     .map(({ sign, values }, index) => `${values.length} ${index ? "of" : "values of"} ${sign} (${span(values)})`)
     .join(" × ");
   const kept = judgedOn(recipe);
@@ -163,6 +166,7 @@ export function describe(recipe) {
   for (const [sign, value] of [
     ["λ", recipe.lambda],
     ["γ", recipe.gamma],
+    ["α", recipe.shift_strength],
   ]) {
     if (value === "auto") parts.push(`${sign} auto`);
     else if (value !== null && value !== undefined) parts.push(`${sign} = ${value}`);

@@ -106,7 +106,7 @@ function chosenForTheModel({ lambda, candidates, protocol }) {
 function chosenByLayer(layers, folds) {
   const judged = judgements(layers);
   if (!judged.length) return nothing;
-  const { lams, gammas, counts } = pairCounts(layers);
+  const { across, down, counts } = pairCounts(layers);
   const most = Math.max(...counts.flat());
   /** @param {number} times */
   const cell = (times) => {
@@ -114,38 +114,34 @@ function chosenByLayer(layers, folds) {
     const shade = `background: color-mix(in srgb, var(--accent) ${share}%, transparent)`;
     return html`<td style=${times ? shade : nothing}>${times || "–"}</td>`;
   };
-  const several = gammas.length > 1;
   /** @typedef {typeof judged[0]} Judged */
   const better = (/** @type {number | null} */ value) => (value === null ? "–" : percent(value, 1));
   const gamma = { title: "γ", show: (/** @type {Judged} */ one) => (one.gamma === null ? "–" : plain(one.gamma)) };
+  const alpha = { title: "α", show: (/** @type {Judged} */ one) => plain(one.shift_strength) };
   const columns = [
     { title: "λ", show: (/** @type {Judged} */ one) => plain(one.lam) },
     ...(judged.some((one) => one.gamma !== null) ? [gamma] : []),
+    ...(judged.some((one) => one.shift_strength !== null) ? [alpha] : []),
     { title: "Error when judged", show: (/** @type {Judged} */ one) => format(one.validation, "significant") },
     { title: "Below median", show: (/** @type {Judged} */ one) => better(one.overMedian) },
     { title: "Below worst", show: (/** @type {Judged} */ one) => better(one.overWorst) },
   ];
   const pairs = table({
     columns: [
-      ...(several
-        ? [
-            {
-              isHead: true,
-              show: (/** @type {number} */ row) => `γ ${gammas[row] === null ? "–" : plain(gammas[row])}`,
-            },
-          ]
+      ...(down
+        ? [{ isHead: true, show: (/** @type {number} */ row) => `${down.sign} ${plain(down.values[row])}` }]
         : []),
-      ...lams.map((lam, column) => ({
-        title: `λ ${plain(lam)}`,
+      ...across.values.map((value, column) => ({
+        title: `${across.sign} ${plain(value)}`,
         cell: (/** @type {number} */ row) => cell(counts[row][column]),
       })),
     ],
-    rows: gammas.keys(),
+    rows: counts.keys(),
     name: "pairs",
     caption: "Layers that chose each",
   });
   return html`<section class="selection" data-testid="selection">
-    <h3>${several ? "λ and γ" : "λ"} chosen layer by layer</h3>
+    <h3>${down ? `${across.sign} and ${down.sign}` : across.sign} chosen layer by layer</h3>
     <div class="table-scroll">${pairs}</div>
     ${fold("What each layer chose", folds, () => layerTable(judged, columns, "What each layer chose"))}
   </section>`;
