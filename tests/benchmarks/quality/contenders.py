@@ -1,0 +1,56 @@
+"""Who takes part: a name, an engine, and the settings that its script is handed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One row of the table. ``engine`` is a name of ``ENGINES``; its script reads ``settings``."""
+
+    title: str
+    engine: str
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What runs a contender: a script beside this file, and the packages of its environment.
+
+    ``requirements`` empty: this environment.
+    """
+
+    script: str
+    requirements: tuple[str, ...] = ()
+
+
+TORCH = "torch==2.13.0"
+ENGINES: dict[str, Engine] = {
+    "sarqc": Engine("run_sarqc.py"),
+    "llmcompressor": Engine("run_llmcompressor.py", ("llmcompressor==0.14.0",)),
+    "auto-round": Engine("run_auto_round.py", ("auto-round==0.16.1",)),
+    "gptqmodel": Engine("run_gptqmodel.py", ("gptqmodel==7.7.0",)),
+}
+
+_EVERYTHING = {"lam": 0.1, "range": "search", "order": "activation", "refine": 3}
+BASELINE, RIVAL = "gptq", "auto-round"  # what every row is compared with
+
+CONTENDERS: dict[str, Contender] = {
+    "gptq": Contender("sarqc: GPTQ, 1 %", "sarqc", {"method": "gptq"}),
+    "gptq-activation": Contender(
+        "sarqc: GPTQ, 1 %, activation order", "sarqc", {"method": "gptq", "order": "activation"}
+    ),
+    "rqc-everything": Contender("sarqc: RQC, everything on", "sarqc", {"method": "rqc-gbs"} | _EVERYTHING),
+    "sarqc-everything": Contender(
+        "sarqc: SARQC, everything on", "sarqc", {"method": "sarqc-gbs", "gamma": 0.1} | _EVERYTHING
+    ),
+    "signround": Contender("sarqc: SignRound, 200 steps", "sarqc", {"method": "signround"}),
+    "sarqc-signround": Contender("sarqc: SARQC with SignRound, λ 0.05", "sarqc", {"method": "sarqc-signround"}),
+    "llmcompressor-gptq": Contender("llm-compressor: GPTQ, its default", "llmcompressor", {}),
+    "auto-round": Contender("AutoRound: default, 200 iterations", "auto-round", {"iters": 200}),
+    "auto-round-light": Contender("AutoRound: light, 50 iterations", "auto-round", {"iters": 50, "lr": 5e-3}),
+    "gptqmodel": Contender("GPTQModel: GPTQ, its default", "gptqmodel", {}),
+}

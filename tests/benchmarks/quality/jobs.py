@@ -1,0 +1,101 @@
+"""A job: one calibration by one engine, in a process and an environment of its own, on tokens that it is handed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+
+from sarqc.calibration.corpora import Sequences, draw_sequences, text_of
+from sarqc.models.checkpoint import Checkpoint
+from sarqc.settings import Settings
+from tests.benchmarks.quality.contenders import ENGINES
+from tests.benchmarks.quality.dequantize import Tensors
+from tests.benchmarks.quality.environment import python_of
+
+_SCRIPTS = Path(__file__).parent / "engines"
+_ROOT = Path(__file__).resolve().parents[3]
+
+
+class EngineFailed(Exception):
+    """An engine ended without weights; the message is the end of what it said."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """``model``: the folder of a checkpoint; ``group_size`` None: the whole row; ``settings``: see the script."""
+
+    engine: str
+    model: Path
+    bits: int
+    group_size: int | None
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Left:
+    """What an engine left. ``format``: of ``FORMATS``; seconds of the calibration alone, by the processor's clock
+    and by that on the wall."""
+
+    tensors: Tensors
+    format: str
+    seconds: float
+    wall: float
+    versions: dict[str, str]
+
+
+def drawn(calibration: str, checkpoint: Checkpoint, *, samples: int, length: int, draw: int) -> Sequences:
+    """The calibration tokens of a draw, the same for every engine."""
+    text = text_of(calibration, checkpoint, Settings())
+    return draw_sequences(
+        text.ids, text.corpus, samples=samples, length=length, held_out_samples=0, sampling="random", seed=draw
+    )  # fmt: skip
+
+
+def run_job(job: Job, tokens: np.ndarray, folder: Path, threads: int) -> Left:
+    """Runs a job on tokens (samples, length); environments and scratch are under ``folder``. May raise EngineFailed."""
+    python = python_of(job.engine, folder)
+    with tempfile.TemporaryDirectory(dir=folder, prefix="job-") as name:
+        scratch = Path(name)
+        np.save(scratch / "tokens.npy", tokens)
+        document = {
+            "model": str(job.model.resolve()), "bits": job.bits, "group_size": job.group_size,
+            "settings": dict(job.settings),
+        }  # fmt: skip
+        (scratch / "job.json").write_text(json.dumps(document))
+        command = [python, _SCRIPTS / ENGINES[job.engine].script, scratch]
+        environment = _environment(job.engine, threads)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            (folder / "failed.log").write_text(f"{job}\n{done.stdout}\n{done.stderr}")
+            raise EngineFailed(last_line(done.stderr))
+        said = json.loads((scratch / "done.json").read_text())
+        tensors = {name: _as_numpy(tensor) for name, tensor in load_file(scratch / said["weights"]).items()}
+    seconds = said["seconds"]
+    return Left(tensors, said["format"], seconds["processor"], seconds["wall"], said["versions"])
+
+
+def _as_numpy(tensor: torch.Tensor) -> np.ndarray:
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # numpy has no bfloat16
+
+
+def _environment(engine: str, threads: int) -> dict[str, str]:
+    """Without a network, with so many threads; only our own script finds this repository."""
+    offline = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "CUDA_VISIBLE_DEVICES": ""}
+    path = {} if ENGINES[engine].requirements else {"PYTHONPATH": str(_ROOT)}
+    return os.environ | offline | path | {"OMP_NUM_THREADS": str(threads)}
+
+
+def last_line(said: str) -> str:
+    """What an engine's traceback ends with."""
+    lines = [line for line in said.strip().splitlines() if line.strip()]
+    return lines[-1][:200] if lines else "it said nothing"

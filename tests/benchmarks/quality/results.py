@@ -1,0 +1,61 @@
+"""What was measured, as one JSON file for each model, width, draw and contender: an interrupted run continues."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Where a result belongs."""
+
+    model: str
+    bits: int
+    draw: int
+    contender: str
+
+    def path(self, folder: Path) -> Path:
+        return folder / "results" / self.model / f"w{self.bits}-draw{self.draw}-{self.contender}.json"
+
+
+@dataclass(frozen=True)
+class Result:
+    """One calibration, measured. ``seconds``: processor time of the calibration alone; ``wall``: by the clock.
+
+    ``failed``: what the engine said where it gave no weights; then there are no numbers. ``protocol``: the same for all
+    cells of a model. ``versions``: of the engine and of what it runs on.
+    """
+
+    protocol: dict[str, Any]
+    versions: dict[str, str]
+    perplexity: float | None = None
+    kl: float | None = None
+    same_top: float | None = None
+    seconds: float | None = None
+    wall: float | None = None
+    failed: str | None = None
+
+    def write(self, path: Path) -> None:
+        """Whole or not at all."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False), encoding="utf-8")
+        os.replace(partial, path)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        return cls(**json.loads(path.read_text(encoding="utf-8")))
+
+
+def read_all(folder: Path) -> dict[Cell, Result]:
+    """Everything kept under a folder."""
+    results = {}
+    for path in sorted(folder.glob("results/*/w*-draw*-*.json")):
+        bits, draw, contender = path.stem.split("-", 2)
+        cell = Cell(path.parent.name, int(bits.removeprefix("w")), int(draw.removeprefix("draw")), contender)
+        results[cell] = Result.read(path)
+    return results

@@ -1,0 +1,129 @@
+"""What can be wrong with the comparison of engines: dequantizers, kept results, paired numbers, rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.benchmarks.quality.dequantize import from_compressed_tensors, from_gptq, levels, unpacked
+from tests.benchmarks.quality.results import Cell, Result, read_all
+from tests.benchmarks.quality.table import page, summarised, table_of
+
+PROTOCOL = {"calibration": "text", "samples": 8}
+
+
+def packed(numbers: np.ndarray, bits: int) -> np.ndarray:
+    """Unsigned numbers (R, C) as rows of 32-bit words, by Python's own integers."""
+    words = -(-numbers.shape[1] * bits // 32)
+    rows = [sum(int(number) << bits * place for place, number in enumerate(row)) for row in numbers]
+    return np.array([[(row >> 32 * word) & 0xFFFFFFFF for word in range(words)] for row in rows], dtype=np.uint32).view(
+        np.int32
+    )
+
+
+@pytest.fixture
+def random() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4])
+def test_numbers_that_lie_across_two_words_are_unpacked(bits: int, random: np.random.Generator) -> None:
+    numbers = random.integers(0, 1 << bits, (5, 37))
+    assert np.array_equal(unpacked(packed(numbers, bits), bits, 37), numbers)
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4])
+def test_compressed_tensors_hold_signed_codes_and_zero_points(bits: int, random: np.random.Generator) -> None:
+    half, scales = 1 << (bits - 1), random.random((6, 2)).astype(np.float32)
+    codes, zeros = random.integers(-half, half, (6, 64)), random.integers(-half, half, (6, 2))
+    tensors = {
+        "up.weight_packed": packed(codes + half, bits), "up.weight_scale": scales,
+        "up.weight_zero_point": packed((zeros + half).T, bits).T, "up.weight_shape": np.array([6, 64]),
+    }  # fmt: skip
+    expected = np.stack([(codes[:, i] - zeros[:, i // 32]) * scales[:, i // 32] for i in range(64)], axis=1)
+    assert np.allclose(from_compressed_tensors(tensors, "up", bits), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4])
+def test_gptq_files_hold_zero_points_less_one_and_the_group_of_each_channel(
+    bits: int, random: np.random.Generator
+) -> None:
+    most, scales = (1 << bits) - 1, random.random((32, 2)).astype(np.float16)
+    codes, zeros = random.integers(0, most + 1, (32, 64)), random.integers(0, most + 1, (32, 2))
+    groups = random.permutation(np.repeat([0, 1], 32))
+    tensors = {
+        "up.qweight": packed(codes, bits).T, "up.qzeros": packed(((zeros - 1) & most).T, bits), "up.scales": scales.T,
+        "up.g_idx": groups.astype(np.int32),
+    }  # fmt: skip
+    wide = scales.astype(np.float32)
+    expected = np.stack([(codes[:, i] - zeros[:, g]) * wide[:, g] for i, g in enumerate(groups)], axis=1)
+    assert np.array_equal(from_gptq(tensors, "up", bits), expected)
+
+
+def test_groups_are_equal_parts_of_a_row() -> None:
+    found = levels(np.array([[0, 1, 2, 3]]), np.array([[1.0, 10.0]]), np.array([[1, 2]]))
+    assert found.tolist() == [[-1, 0, 0, 10]]
+
+
+def result(perplexity: float, seconds: float = 1.0, **changed: object) -> Result:
+    given = {"protocol": PROTOCOL, "versions": {"torch": "2"}, "perplexity": perplexity, "kl": 0.1, "same_top": 0.5}
+    return Result(**given | {"seconds": seconds, "wall": seconds} | changed)
+
+
+def cell(draw: int, contender: str) -> Cell:
+    return Cell("tiny", 2, draw, contender)
+
+
+def test_results_are_read_as_they_were_written(tmp_path) -> None:
+    written = {cell(draw, name): result(70.0 + draw) for draw in range(2) for name in ("gptq", "auto-round-light")}
+    for where, one in written.items():
+        one.write(where.path(tmp_path))
+    (tmp_path / "results" / "tiny" / "w2-draw1-gptq.partial").write_text("{")  # of a run that was stopped
+    assert read_all(tmp_path) == written
+
+
+def rows_of(results: dict[Cell, Result]) -> dict[str, str]:
+    """The table's rows without their heading, by the title that each begins with."""
+    lines = table_of(summarised(results)["models"]["tiny"]["widths"]["2"]).splitlines()[2:]
+    return {line.split(" | ")[0].removeprefix("| "): line for line in lines}
+
+
+def test_differences_and_ratios_are_of_the_same_draws() -> None:
+    perplexities = {"gptq": (80.0, 90.0, 100.0), "auto-round": (79.0, 88.0, 97.0), "gptqmodel": (79.0, 89.1, 99.1)}
+    results = {
+        cell(draw, name): result(value, seconds=4.0 if name == "auto-round" else 1.0)
+        for name, values in perplexities.items()
+        for draw, value in enumerate(values)
+    }
+    results[cell(1, "rqc-everything")] = result(85.0, seconds=2.0)
+    rows = rows_of(results)
+    assert "| 90.00 (10.00) | – | +2.00 ± 0.58 | 0.1000 | 1.00 × | 0.25 × |" in rows["sarqc: GPTQ, 1 %"]  # t = 3.46
+    assert "| −2.00 ± 0.58 | – |" in rows["AutoRound: default, 200 iterations"]  # of 4.30
+    assert "| −0.93 ± 0.03, better |" in rows["GPTQModel: GPTQ, its default"]
+    assert "| 85.00, 1 of 3 draws | −5.00 | −3.00 |" in rows["sarqc: RQC, everything on"]
+    assert rows["sarqc: RQC, everything on"].endswith("| 2.00 × | 0.50 × |")
+
+
+def test_an_engine_that_gives_nothing_has_a_row_that_says_why() -> None:
+    results = {cell(0, "gptq"): result(80.0), cell(0, "gptqmodel"): Result(PROTOCOL, {}, failed="widths of 172 | 64")}
+    rows = rows_of(results)
+    assert "gave no weights: widths of 172 \\| 64" in rows["GPTQModel: GPTQ, its default"]
+    assert "| 80.00 | – | – |" in rows["sarqc: GPTQ, 1 %"]
+
+
+def test_results_of_other_tokens_are_not_mixed() -> None:
+    results = {cell(0, "gptq"): result(80.0), cell(1, "gptq"): result(81.0, protocol={"calibration": "other"})}
+    with pytest.raises(ValueError, match="different protocols"):
+        summarised(results)
+
+
+def test_results_of_other_versions_are_not_mixed() -> None:
+    results = {cell(0, "gptq"): result(80.0), cell(1, "gptq"): result(81.0, versions={"torch": "3"})}
+    with pytest.raises(ValueError, match="others with"):
+        summarised(results)
+
+
+def test_every_width_of_a_model_has_its_table() -> None:
+    text = page(summarised({Cell("tiny", bits, 0, "gptq"): result(80.0) for bits in (2, 3)}))
+    assert text.count("sarqc: GPTQ, 1 %") == 2
+    assert "### tiny, 3 bits" in text
