@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from argparse import Namespace
+from pathlib import Path
+
 import numpy as np
 import pytest
+import torch
+from safetensors.numpy import load_file
 
-from tests.benchmarks.quality.dequantize import from_compressed_tensors, from_gptq, levels, unpacked
+from sarqc.evaluation.perplexity import measure_perplexity
+from sarqc.models.checkpoint import read_checkpoint
+from sarqc.models.families import LayerInfo
+from sarqc.models.loading import LoadedModel, load
+from sarqc.quantization.grid import Grid
+from tests.benchmarks.quality.__main__ import missing
+from tests.benchmarks.quality.dequantize import FORMATS, from_compressed_tensors, from_gptq, levels, unpacked
+from tests.benchmarks.quality.engines import run_sarqc
+from tests.benchmarks.quality.evaluate import Evaluator
 from tests.benchmarks.quality.results import Cell, Result, read_all
+from tests.benchmarks.quality.same_codes import agreement, of_llmcompressor, of_sarqc
 from tests.benchmarks.quality.table import page, summarised, table_of
+from tests.oracles import round_to_nearest
 
 PROTOCOL = {"calibration": "text", "samples": 8}
 
@@ -74,7 +90,7 @@ def cell(draw: int, contender: str) -> Cell:
     return Cell("tiny", 2, draw, contender)
 
 
-def test_results_are_read_as_they_were_written(tmp_path) -> None:
+def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
     written = {cell(draw, name): result(70.0 + draw) for draw in range(2) for name in ("gptq", "auto-round-light")}
     for where, one in written.items():
         one.write(where.path(tmp_path))
@@ -127,3 +143,80 @@ def test_every_width_of_a_model_has_its_table() -> None:
     text = page(summarised({Cell("tiny", bits, 0, "gptq"): result(80.0) for bits in (2, 3)}))
     assert text.count("sarqc: GPTQ, 1 %") == 2
     assert "### tiny, 3 bits" in text
+
+
+@pytest.fixture(scope="module")
+def loaded(random_llama: Path) -> LoadedModel:
+    return load(read_checkpoint(random_llama, "random-llama"), torch.device("cpu"))
+
+
+IDS = np.random.default_rng(1).integers(0, 4096, 200)
+
+
+def test_the_float_weights_lose_nothing_and_other_weights_leave_no_trace(loaded: LoadedModel) -> None:
+    evaluator = Evaluator(loaded, IDS, 32)
+    weights = {layer.name: loaded.weight(layer.name).numpy().copy() for layer in loaded.checkpoint.layers}
+    worse = evaluator.measure(lambda name: 0.5 * weights[name])
+    same = evaluator.measure(weights.__getitem__)
+    expected = measure_perplexity(loaded, IDS, "text", 32).value
+    assert evaluator.predicted_tokens == 6 * 31
+    assert same.perplexity == pytest.approx(expected, rel=1e-6)
+    assert evaluator.float_perplexity() == pytest.approx(expected, rel=1e-6)
+    assert (same.kl, same.same_top) == (pytest.approx(0, abs=1e-7), 1.0)
+    assert worse.kl > 0.1
+    assert worse.perplexity != pytest.approx(expected, rel=1e-3)
+
+
+def test_the_divergence_is_that_of_pytorch_over_all_predicted_tokens(loaded: LoadedModel) -> None:
+    weights = {layer.name: loaded.weight(layer.name).numpy().copy() for layer in loaded.checkpoint.layers}
+    found = Evaluator(loaded, IDS, 32).measure(lambda name: 0.5 * weights[name])
+    windows = torch.from_numpy(IDS[:192]).reshape(6, 32)
+    of_float = loaded.model(windows).logits[:, :-1]
+    for name in weights:
+        loaded.weight(name).mul_(0.5)
+    of_changed = loaded.model(windows).logits[:, :-1]
+    for name, weight in weights.items():
+        loaded.weight(name).copy_(torch.from_numpy(weight))
+    parts = [part.double().log_softmax(-1).flatten(0, 1) for part in (of_changed, of_float)]
+    expected = torch.nn.functional.kl_div(*parts, reduction="batchmean", log_target=True)
+    assert found.kl == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_our_own_script_leaves_what_its_method_gives(random_llama: Path, loaded: LoadedModel, tmp_path: Path) -> None:
+    job = {"model": str(random_llama), "bits": 3, "group_size": 16, "settings": {"method": "rtn"}}
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    np.save(tmp_path / "tokens.npy", IDS[:64].reshape(2, 32))
+    run_sarqc.main(tmp_path)
+    said = json.loads((tmp_path / "done.json").read_text())
+    tensors = load_file(tmp_path / said["weights"])
+    name = "model.layers.1.mlp.down_proj"
+    expected = round_to_nearest(loaded.weight(name).numpy(), 3, 16, "asymmetric")
+    assert np.allclose(FORMATS[said["format"]](tensors, name, 3), expected.dequantized, rtol=1e-5)
+    assert said["seconds"]["processor"] > 0
+
+
+def test_only_what_is_not_kept_is_run(tmp_path: Path) -> None:
+    given = Namespace(folder=tmp_path, model="tiny", bits=[2, 3], draws=2, contenders=["gptq", "auto-round"])
+    cells = list(missing(given))
+    assert len(cells) == 8
+    assert [cell.contender for cell in cells[:4]] == ["gptq", "auto-round"] * 2  # engines alternate within a draw
+    result(80.0).write(cells[1].path(tmp_path))
+    Result(PROTOCOL, {}, failed="no").write(cells[5].path(tmp_path))
+    assert list(missing(given)) == [cells[number] for number in (0, 2, 3, 4, 6, 7)]
+
+
+def test_codes_of_both_are_unsigned_and_compared_by_layer_row_and_block(random: np.random.Generator) -> None:
+    layers = [LayerInfo(name=name, block=block, module="up", shape=(4, 32)) for block, name in enumerate(("a", "b"))]
+    grid, codes = Grid(2, 16, "full_range"), {name: random.integers(-2, 2, (4, 32)) for name in "ab"}
+    other = {name: part.copy() for name, part in codes.items()}
+    other["b"][1, 3:5] = -codes["b"][1, 3:5] - 1  # another code of the four
+    theirs = {f"{name}.weight_packed": packed(part + 2, 2) for name, part in other.items()}
+    theirs |= {f"{name}.weight_shape": np.array([4, 32]) for name in other}
+    found = agreement(
+        of_sarqc({f"{name}.codes": part for name, part in codes.items()}, ["a", "b"], grid),
+        of_llmcompressor(theirs, ["a", "b"], 2), layers,
+    )  # fmt: skip
+    assert found == {
+        "share": 254 / 256, "worst_layer": "b", "share_of_worst": 126 / 128, "blocks": [1.0, 0.9844],
+        "layers": 2, "whole_layers": 1, "rows": 8, "rows_apart": 1,
+    }  # fmt: skip
