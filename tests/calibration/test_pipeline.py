@@ -129,15 +129,26 @@ def test_the_float_model_is_only_read_through_its_weights(random_llama: Path, tm
     assert changed == {f"{layer.name}.weight" for layer in loaded.checkpoint.layers}
 
 
+@pytest.fixture(scope="module")
+def undisturbed(
+    random_llama: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> tuple[str, str, LoadedModel, list[SolvedLayer]]:
+    """A run to its end, with its method and prefix."""
+    name, inputs_from = request.param
+    return name, inputs_from, *run(random_llama, tmp_path_factory.mktemp("whole"), name=name, inputs_from=inputs_from)
+
+
 @pytest.mark.parametrize(
-    ("name", "inputs_from"),
+    "undisturbed",
     [("sarqc-gbs", "quantized"), ("sarqc-gbs", "float"), ("sarqc-gptaq", "quantized"), ("gptaq-full", "quantized")],
+    indirect=True,
+    ids="-".join,
 )
 @pytest.mark.parametrize("stop_after", [1, 7, 10, 14, 20])
 def test_a_stopped_run_continues_to_the_same_bits(
-    random_llama: Path, tmp_path: Path, stop_after: int, name: str, inputs_from: str
+    random_llama: Path, tmp_path: Path, stop_after: int, undisturbed: tuple[str, str, LoadedModel, list[SolvedLayer]]
 ) -> None:
-    undisturbed, whole = run(random_llama, tmp_path / "a", name=name, inputs_from=inputs_from)
+    name, inputs_from, model, whole = undisturbed
     loaded = fresh(random_llama)
     plan = a_plan(loaded, name, inputs_from)
     store = ArtefactStore(tmp_path / "b")
@@ -148,7 +159,7 @@ def test_a_stopped_run_continues_to_the_same_bits(
     continued, solved = run(random_llama, tmp_path / "b", name=name, inputs_from=inputs_from)
     assert [layer.from_cache for layer in solved] == [index < stop_after for index in range(21)]
     for path, weight in weights(continued).items():
-        assert torch.equal(weight, weights(undisturbed)[path]), path
+        assert torch.equal(weight, model.weight(path)), path
     for before, after in zip(whole, solved, strict=True):
         assert before.quantized.report == after.quantized.report
         for array in CURVE_ARRAYS:
@@ -263,9 +274,12 @@ def test_a_bad_weight_names_its_layer(random_llama: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_the_curve_has_the_chosen_point(random_llama: Path, tmp_path: Path, name: str) -> None:
-    _, solved = run(random_llama, tmp_path, name=name, curves=Curves((0.0, 0.3, 1.0)))
-    for layer in solved:
-        own = method(name).lam or 0.0  # 0 where there is no λ
+    learning = {option: 2 for option in ("epochs", "steps") if option in METHODS[name].options}
+    loaded = fresh(random_llama)
+    plan = replace(a_plan(loaded, curves=Curves((0.0, 0.3, 1.0))), method=method(name, **learning))
+    steps = calibrate(loaded, plan, ArtefactStore(tmp_path), layer_keys(loaded, plan))
+    for layer in [step for step in steps if isinstance(step, SolvedLayer)]:
+        own = plan.method.lam or 0.0  # 0 where there is no λ
         position = layer.curve.lams.index(own)
         report = layer.quantized.report
         assert layer.curve.recon[position] == np.float32(report.relative_recon)
