@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from make_reference import table
 
 from sarqc.calibration.corpora import draw_sequences, text_of
+from sarqc.figures.ladder import ladder_words, rung_name
 from sarqc.figures.numbers import BASELINES
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.quantization.methods import METHODS, ScaleSearch
@@ -21,6 +22,7 @@ from sarqc.settings import Settings
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import lam_index, line_facts, read_selection
 from sarqc.study.frames import frame
+from sarqc.study.ladder import STEPS, Ladder, ladder
 from sarqc.study.paired import mean_over_draws, paired_difference
 from sarqc.study.students_t import clear_from
 
@@ -41,6 +43,9 @@ def chosen_text(line: Line, layers: pd.DataFrame) -> str:
     chosen = of_line(layers, line).round({"selected_lambda": 6, "selected_gamma": 6})
     if line.selected == "model":
         return "λ " + ", ".join(f"{lam:g}" for lam in sorted(chosen["selected_lambda"].unique()))
+    if "lam" not in METHODS[line.method].tunes:
+        counts = chosen["selected_strength"].value_counts()
+        return f"α {counts.index[0]:g} ({counts.iloc[0] / counts.sum():.0%} of layers)"
     counts = chosen.groupby(["selected_lambda", "selected_gamma"], dropna=False).size()
     lam, gamma = counts.idxmax()
     share = f"{counts.max() / counts.sum():.0%} of layers"
@@ -73,7 +78,8 @@ def compared_accuracy(study: Study, line: Line) -> str:
 
 def smallest_taken(study: Study) -> str:
     """How often “auto” took the smallest λ of its candidates, where it chose for each layer."""
-    selections = [read_selection(study, line) for line in study.lines if line.selected == "layer"]
+    tuned = [line for line in study.lines if line.selected == "layer" and "lam" in METHODS[line.method].tunes]
+    selections = [read_selection(study, line) for line in tuned]
     shares, smallest = [], set()
     for selection in filter(None, selections):
         smallest.add(min(selection.lams))
@@ -155,6 +161,31 @@ def gap_table(study: Study, bits: int) -> str:
     return table(["calibration tokens", *(f"λ = {line.lams[i]:g}" for i in columns)], rows)
 
 
+def ladder_table(climbed: Ladder) -> str:
+    rows = []
+    for rung in climbed.rungs:
+        row = [rung_name(rung)]
+        for name, decimals in (("perplexity", 2), ("kl", 4)):
+            row.append(f"{mean_over_draws(rung.values[name]):.{decimals}f}")
+            difference = rung.differences.get(name)
+            said = "–" if difference is None else f"{difference.mean:+.{decimals}f} ± {difference.error:.{decimals}f}"
+            row.append(said.replace("-", "−"))
+        rows.append(row)
+    return table(["step", "perplexity", "paired difference", "KL, nats a token", "paired difference"], rows)
+
+
+def ladders(study: Study) -> list[str]:
+    """A ladder for each width that the study has one for, in the usual order and with λ first."""
+    parts = []
+    for bits in sorted({line.bits for line in study.lines}):
+        orders = (STEPS, ("lambda", *(step for step in STEPS if step != "lambda")))
+        for climbed in filter(None, (ladder(study, bits, order) for order in orders)):
+            first = climbed.steps[0]
+            title = f"### {study.model.name}, {bits} bits" + (", λ first" if first == "lambda" else "")
+            parts += [title, ladder_table(climbed), ladder_words(climbed)["words"]]
+    return parts
+
+
 def page() -> str:
     runs, explored = (Study.open(STUDIES / name) for name in ("tiny-llama-methods", "tiny-llama"))
     lines, points, layers = runs.lines, frame(runs, "points"), frame(runs, "layers")
@@ -186,6 +217,13 @@ def page() -> str:
             f"### {bits} bits",
             methods_table(runs, [line for line in lines if line.bits == bits], points, layers),
         ]
+    parts += [
+        "## What each step is worth",
+        "The column solver on the float prefix, the same draws for every row: each takes one more step than the one "
+        "above and keeps the others. Steps are not additive: what each is worth depends on those before. The last row "
+        "begins at GPTQ's codes and learns through whole blocks, with the drift penalty.",
+        *ladders(explored),
+    ]
     parts += [
         "## More calibration text, smaller gap",
         "Mean relative reconstruction error over layers and draws of the column solver with identity, on the "

@@ -284,8 +284,8 @@ def _lines_had(
     """The lines of the survey that a former study has. Raises ``Refused`` for one that can't stand beside new ones."""
     if had is None:
         return {}
-    now = (survey.inputs_from, survey.model, perplexity, json.loads(json.dumps(protocol)))
-    then = (had.prefix, had.model.name, had.model.perplexity, had.protocol)
+    now = (survey.inputs_from, survey.model, f"{perplexity:.5g}", json.loads(json.dumps(protocol)))
+    then = (had.prefix, had.model.name, f"{had.model.perplexity or 0:.5g}", had.protocol)  # threads change last digits
     if now != then:
         words = ("its inputs", "its model", "the float model's perplexity", "its protocol")
         other = next(word for word, one, another in zip(words, now, then, strict=True) if one != another)

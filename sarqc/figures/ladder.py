@@ -10,6 +10,7 @@ import numpy as np
 
 from sarqc.figures.drawing import PLAIN_AXIS, QUALITY, Figure, base_layout, note
 from sarqc.figures.numbers import draws_text, lam_text, number, perplexity_text, plus_minus
+from sarqc.plain import measured
 from sarqc.quantization.methods import FITTING_WORDS
 from sarqc.study.facts import LineFacts
 from sarqc.study.ladder import LAMBDA, Ladder, Rung
@@ -59,16 +60,36 @@ class LadderStep(TypedDict):
     title: str
 
 
+class Worth(TypedDict):
+    """What a step is worth in perplexity, with its standard error; null where one draw can't say."""
+
+    mean: float | None
+    error: float | None
+    clear: bool  # of 0
+
+
 class LadderWords(TypedDict):
-    """Of a ladder what is not drawn: its steps in their order, and what λ is worth."""
+    """Of a ladder what is not drawn: its steps in their order, what each is worth before and after all the others, and
+    a sentence on λ."""
 
     steps: list[LadderStep]
+    alone: list[Worth]
+    last: list[Worth]
     words: str
 
 
 def ladder_words(climbed: Ladder) -> LadderWords:
     titles = {"order": "order", "range": "range", "refine": "refinement", "lambda": NAMES["lambda"]}
-    return {"steps": [{"name": step, "title": titles[step]} for step in climbed.steps], "words": _sentence(climbed)}
+    alone, last = (
+        [_worth(each[step]["perplexity"]) for step in climbed.steps] for each in (climbed.alone, climbed.last)
+    )
+    steps: list[LadderStep] = [{"name": step, "title": titles[step]} for step in climbed.steps]
+    return {"steps": steps, "alone": alone, "last": last, "words": _sentence(climbed)}
+
+
+def _worth(difference: Difference) -> Worth:
+    mean, error = (measured(float(value)) for value in (difference.mean, difference.error))
+    return {"mean": mean, "error": error, "clear": difference.verdict(()) != 0}
 
 
 def difference_text(difference: Difference, value: float) -> str:
@@ -100,8 +121,8 @@ def ladder_figure(facts: LineFacts, climbed: Ladder) -> Figure:
 def _sentence(climbed: Ladder) -> str:
     """What λ is worth on the plain grid, and what on the grid with every other step taken."""
     words = []
-    for where, differences in (("on the plain grid", climbed.lam_alone), ("after the others", climbed.lam_last)):
-        difference = differences["perplexity"]
+    for where, steps in (("on the plain grid", climbed.alone), ("after the others", climbed.last)):
+        difference = steps["lambda"]["perplexity"]
         text = difference_text(difference, float(mean_over_draws(climbed.rungs[0].values["perplexity"])))
         unclear = math.isfinite(difference.error) and difference.verdict(()) == 0
         words.append(f"{text} {where}" + (", which is not clear of 0" if unclear else ""))

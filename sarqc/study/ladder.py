@@ -34,12 +34,12 @@ class Rung:
 
 @dataclass(frozen=True)
 class Ladder:
-    """The rungs from the first to the last, and what λ is worth before and after all the other steps."""
+    """The rungs from the first to the last, and what each step is worth before and after all the others."""
 
     steps: tuple[str, ...]  # in their order
     rungs: tuple[Rung, ...]
-    lam_alone: Mapping[str, Difference]
-    lam_last: Mapping[str, Difference]
+    alone: Mapping[str, Mapping[str, Difference]]  # by step and quality
+    last: Mapping[str, Mapping[str, Difference]]
 
 
 def ladder(study: Study, bits: int, steps: Sequence[str] | None = None) -> Ladder | None:
@@ -67,10 +67,11 @@ def ladder(study: Study, bits: int, steps: Sequence[str] | None = None) -> Ladde
         rungs.append(Rung(step, place.line, values, {} if before is None else _differences(values, before)))
         before = values
 
-    def lam_after(done: frozenset[str]) -> dict[str, Difference]:
-        return _differences(corners[done | {"lambda"}].values(study), corners[done].values(study))
+    def worth(step: str, done: frozenset[str]) -> dict[str, Difference]:
+        return _differences(corners[done | {step}].values(study), corners[done - {step}].values(study))
 
-    return Ladder(order, tuple(rungs), lam_after(frozenset()), lam_after(frozenset(STEPS) - {"lambda"}))
+    alone, after_others = ({step: worth(step, done) for step in order} for done in (frozenset[str](), frozenset(STEPS)))
+    return Ladder(order, tuple(rungs), alone, after_others)
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,16 @@ def test_the_last_steps_show_the_numbers_of_the_study(open_page, app):
     page.keyboard.press("Escape")
     assert [cell[1] for cell in cells] == [f"{row['perplexity']:.1f}" for row in rows]
     page.get_by_test_id("next").click()
-    last = page.get_by_test_id("step-7")
+    knobs = page.get_by_test_id("step-7")
+    knobs.get_by_role("button", name="the order").click()
+    knobs.get_by_test_id("show").click()
+    knobs.get_by_test_id("answer").get_by_text("You said the order").wait_for()
+    worth = dict(zip((one["name"] for one in view["ladder"]["steps"]), view["ladder"]["alone"], strict=True))
+    drawn = " ".join(knobs.locator(".step-canvas text").all_text_contents())
+    assert all(f"{-one['mean']:.1f} ± {one['error']:.1f}" in drawn for one in worth.values())
+    page.wait_for_url("**/learn?step=7&shown=1&guess=1")
+    page.get_by_test_id("next").click()
+    last = page.get_by_test_id("step-8")
     last.get_by_test_id("show").click()
     table = last.get_by_test_id("published")
     table.wait_for()
@@ -212,17 +221,17 @@ def test_what_a_link_locks_stays_and_every_control_can_be_named(open_page):
 
 
 def test_the_last_step_leads_to_the_lab_unless_the_link_locks_the_way(open_page):
-    page = open_page("/learn?step=7&embed=1")
+    page = open_page("/learn?step=8&embed=1")
     page.get_by_test_id("to-lab").click()
     page.wait_for_selector(".lab.is-open")
     assert page.get_by_test_id("pick-study").input_value() == "tiny-llama"
     assert page.get_by_test_id("pick-method").input_value() == "sarqc-gbs"
     assert query(page)["embed"] == "1"
 
-    page = open_page("/learn?step=6")
+    page = open_page("/learn?step=7")
     page.get_by_test_id("next").wait_for()
     assert page.get_by_test_id("to-lab").is_hidden()
-    page = open_page("/learn?step=7&lock=next")
+    page = open_page("/learn?step=8&lock=next")
     page.get_by_test_id("next").wait_for()
     assert page.get_by_test_id("next").is_disabled()
     assert page.get_by_test_id("to-lab").is_hidden()
@@ -230,9 +239,9 @@ def test_the_last_step_leads_to_the_lab_unless_the_link_locks_the_way(open_page)
 
 def test_on_a_phone_the_answer_brings_its_figure_and_says_which_curve_is_which(open_page):
     page = open_page("/learn?step=5", width=390, height=844, reduced_motion="reduce")
-    for number, names in ((5, {"calibration text", "unseen text"}), (7, {"identity", "saliency", "float"})):
-        if number == 7:
-            page.click("[data-go='7']")
+    for number, names in ((5, {"calibration text", "unseen text"}), (8, {"identity", "saliency", "float"})):
+        if number == 8:
+            page.click("[data-go='8']")
         step = page.get_by_test_id(f"step-{number}")
         step.locator(".step-canvas text").first.wait_for()
         step.get_by_test_id("show").click()

@@ -40,6 +40,14 @@ const view = (gamma) => {
 };
 const words = (pieces) => pieces.map((piece) => piece.text ?? piece).join("");
 
+const worth = (mean, error) => ({ mean, error, clear: Math.abs(mean) > 2.8 * error });
+const LADDER = {
+  steps: ["lambda", "range", "order", "refine"].map((name) => ({ name, title: name })),
+  alone: [worth(-3, 0.2), worth(-9, 0.5), worth(-4, 0.5), worth(-1, 0.1)],
+  last: [worth(-0.5, 0.4), worth(-6, 0.5), worth(-2, 0.5), worth(-2, 0.1)],
+  words: "",
+};
+
 let modules;
 before(async () => {
   globalThis.matchMedia ??= () => ({ matches: false, addEventListener() {} });
@@ -53,7 +61,9 @@ test("the tour has a step for each in its words, and each can be opened from its
   );
   const data = { layer: { view: view(null), surface: null }, both: { identity: view(null), saliency: view(0.5) } };
   for (const [name, module] of Object.entries(modules)) {
-    const fetched = name === "layer" ? data.layer : ["model", "paper"].includes(name) ? data.both : null;
+    const ladder = { ...view(null), ladder: LADDER };
+    const fetched =
+      name === "layer" ? data.layer : name === "knobs" ? ladder : ["model", "paper"].includes(name) ? data.both : null;
     const made = fetched ?? module.prepare?.(given) ?? null;
     for (const shown of [0, 1]) {
       const facts = module.facts({ ...module.start, shown }, made, given);
@@ -66,10 +76,19 @@ test("the tour has a step for each in its words, and each can be opened from its
   }
 });
 
-test("a step whose study is being fetched has no facts, and step 7 says what was published", () => {
+test("a step whose study is being fetched has no facts, and the last says what was published", () => {
   const { layer, model, paper } = modules;
   assert.equal(layer.facts(layer.start, null, given), null);
   assert.equal(model.facts(model.start, null, given), null);
+  const { knobs } = modules;
+  assert.equal(knobs.facts(knobs.start, null, given), null);
+  assert.equal(knobs.facts(knobs.start, { ...view(null), ladder: null }, given), null); // a study without a ladder
+  const worths = knobs.facts({ shown: 1, guess: 3 }, { ...view(null), ladder: LADDER }, given);
+  assert.equal(
+    words(knobs.answer(worths)),
+    "You said λ = 0.1. Worth most is the range, 9.0 ± 0.5 in perplexity. λ saves 3.0 ± 0.2 alone, and 0.5 ± 0.4, not " +
+      "clear of 0 after all the others: what a knob is worth depends on what was turned before.",
+  );
   const facts = paper.facts({ shown: 1, guess: 0.3 }, null, given);
   assert.equal(facts.ours, null);
   assert.match(

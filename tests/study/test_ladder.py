@@ -79,8 +79,10 @@ def test_every_step_is_its_paired_difference(study: Study, order: tuple[str, ...
         assert rung.differences["kl"].mean == pytest.approx(worth[rung.step] / 100, abs=1e-6)
     assert climbed.rungs[1].differences["perplexity"].mean == pytest.approx(-14, abs=1e-5)
     assert climbed.rungs[-1].differences["perplexity"].mean == pytest.approx(-2, abs=1e-5)
-    assert climbed.lam_alone["perplexity"].mean == pytest.approx(WORTH["lambda"], abs=1e-5)
-    assert climbed.lam_last["perplexity"].mean == pytest.approx(WORTH["lambda"] + TOGETHER, abs=1e-5)
+    for step in STEPS:
+        together = TOGETHER if step in ("range", "lambda") else 0.0
+        assert climbed.alone[step]["perplexity"].mean == pytest.approx(WORTH[step], abs=1e-5)
+        assert climbed.last[step]["perplexity"].mean == pytest.approx(WORTH[step] + together, abs=1e-5)
 
 
 @pytest.mark.parametrize("steps", [("order",), ("order", "order", "lambda", "refine"), ("all", "of", "them", "so")])
@@ -109,6 +111,8 @@ def test_the_page_has_it_in_the_order_asked_for(study: Study) -> None:
     expected = [100, 86, 83, 81.5, 77.5, 70.5, 68.5]
     np.testing.assert_allclose(ends, np.array(expected) + DRAWS.mean(), atol=1e-4)
     np.testing.assert_allclose(np.array(kl["base"]) + np.array(kl["x"]), ends / 100, atol=1e-5)
+    assert [round(one["mean"], 4) for one in view["ladder"]["alone"]] == [-3, -1.5, -4, -9]
+    assert [one["clear"] for one in view["ladder"]["last"]] == [True] * 4
     assert "−3.00 ± 0.17 on the plain grid" in view["ladder"]["words"].replace("\u00a0", " ")
     assert "−1.00 ± 0.17 after the others" in view["ladder"]["words"].replace("\u00a0", " ")
     table = figure_table(study, "ladder", method="rqc-gbs", bits=2, layer=None, steps="lambda,refine,order,range")

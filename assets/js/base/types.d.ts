@@ -446,9 +446,11 @@ export interface Term {
   sentence: string;
 }
 
-/** Of a ladder what is not drawn: its steps in their order, and what λ is worth. */
+/** Of a ladder what is not drawn: its steps in their order, what each is worth before and after all the others, and a sentence on λ. */
 export interface LadderWords {
   steps: LadderStep[];
+  alone: Worth[];
+  last: Worth[];
   words: string;
 }
 
@@ -456,6 +458,13 @@ export interface LadderWords {
 export interface LadderStep {
   name: string;
   title: string;
+}
+
+/** What a step is worth in perplexity, with its standard error; null where one draw can't say. */
+export interface Worth {
+  mean: number | null;
+  error: number | null;
+  clear: boolean;
 }
 
 /** A heading and a plain text. */

@@ -97,7 +97,7 @@ const numbered = (/** @type {string} */ name, /** @type {string} */ title, /** @
  * @type {Object<string, string>}
  */
 export const CONTROLS = {
-  ...numbered("step", "Step", 7),
+  ...numbered("step", "Step", 8),
   back: "Back",
   next: "Next",
   show: "The answer",

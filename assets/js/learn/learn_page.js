@@ -8,6 +8,7 @@ import { isLocked, link, note } from "../base/link.js";
 import { onTheme } from "../base/theme.js";
 import { common, unknownHere } from "./address.js";
 import * as channels from "./channels.js";
+import * as knobs from "./knobs.js";
 import * as lattice from "./lattice.js";
 import * as layer from "./layer.js";
 import * as model from "./model.js";
@@ -17,7 +18,7 @@ import * as tokens from "./tokens.js";
 import * as weight from "./weight.js";
 
 /** @type {Object<string, import("./types.d.ts").AnyStep>} */
-export const MODULES = { weight, lattice, tokens, channels, layer, model, paper };
+export const MODULES = { weight, lattice, tokens, channels, layer, model, knobs, paper };
 const COMMON = common(Object.keys(MODULES).length);
 
 /**

@@ -1,5 +1,5 @@
 /**
- * Step 7: the paper's figure 1(b) and its perplexities at 2 bits, as published, beside the embedded model's own numbers.
+ * Step 8: the paper's figure 1(b) and its perplexities at 2 bits, as published, beside the embedded model's own numbers.
  * @module learn/paper
  */
 

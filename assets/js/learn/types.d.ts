@@ -93,7 +93,14 @@ export interface View {
   gamma_texts: string[];
   band: boolean[][];
   table: { columns: NumberTable["columns"]; rows: ViewRow[] };
+  ladder: { steps: { name: string; title: string }[]; alone: Worth[]; last: Worth[]; words: string } | null;
   arrays: { surface?: ArrayInfo };
+}
+/** What a step of the ladder is worth in perplexity; null where one draw can't say. */
+export interface Worth {
+  mean: number | null;
+  error: number | null;
+  clear: boolean;
 }
 export type ViewRow = { at: [number, number] } & { [key: string]: Cell };
 export interface ArrayInfo {

@@ -1,0 +1,181 @@
+/**
+ * Step 7: what λ is worth beside the other choices of a column solver, each alone and after all the others.
+ * @module learn/knobs
+ */
+
+import { LADDER_STEPS } from "../base/contract.js";
+import { number } from "../base/format.js";
+import { afterGuess } from "../charts/chart.js";
+import { label, ROLES, s, segment } from "../charts/svg.js";
+import { asking } from "./address.js";
+import { choices } from "./controls.js";
+import { bestOf, viewOf } from "./shipped_study.js";
+
+/**
+ * @typedef {import("./types.d.ts").Asking} Settings
+ * @typedef {import("./types.d.ts").View} Data
+ * @typedef {NonNullable<ReturnType<typeof facts>>} Facts
+ */
+
+/** @type {Object<string, {title: string, explained: string}>} */
+const KNOBS = {
+  order: { title: "the order", explained: "columns with large inputs first" },
+  range: { title: "the range", explained: "levels closer together, outliers cut" },
+  lambda: { title: "λ = 0.1", explained: "the drift penalty, ten times GPTQ’s" },
+  refine: { title: "refinement", explained: "three more passes over the codes" },
+};
+
+/** The guess is a position among the knobs, from 1. */
+export const state = {
+  guess: {
+    title: "guess",
+    read: (/** @type {string} */ text) => (/^[1-4]$/.test(text) ? Number(text) : undefined),
+    wants: "a whole number from 1 to 4",
+  },
+};
+
+/** @type {Settings} */
+export const start = {};
+
+/** @param {import("./types.d.ts").Given} given */
+export const prepare = ({ study: { id, bits, identity } }) => viewOf(id, { method: identity, bits });
+
+/**
+ * What each knob saves in perplexity; a study without a ladder has none of it.
+ * @param {Settings} settings
+ * @param {Data|null} data
+ */
+export function facts(settings, data) {
+  if (!data?.ladder) return null;
+  const { steps, alone, last } = data.ladder;
+  const knobs = LADDER_STEPS.map((name) => {
+    const at = steps.findIndex((step) => step.name === name);
+    return { name, ...KNOBS[name], alone: alone[at], last: last[at] };
+  });
+  return {
+    ...asking(settings),
+    guess: settings.guess,
+    knobs,
+    most: bestOf(knobs.map((knob) => knob.alone.mean)),
+    draws: data.line.draws.length,
+  };
+}
+
+/** @param {import("./types.d.ts").Worth} worth */
+const saved = ({ mean, error, clear }) =>
+  `${number(-(mean ?? 0), 1)} ± ${number(error ?? 0, 1)}${clear ? "" : ", not clear of 0"}`;
+
+/** @type {import("./types.d.ts").StepModule<Settings, Data, Facts>["answer"]} */
+export function answer({ guess, knobs, most }) {
+  const said = guess === undefined ? "" : `You said ${knobs[guess - 1].title}. `;
+  const lam = knobs[LADDER_STEPS.indexOf("lambda")];
+  const best = knobs[most];
+  return [
+    said,
+    { role: "quality", text: `Worth most is ${best.title}, ${saved(best.alone)} in perplexity.` },
+    ` λ saves ${saved(lam.alone)} alone, and ${saved(lam.last)} after all the others: what a knob is worth depends on what was turned before.`,
+  ];
+}
+
+/** @param {Facts} facts */
+export function aria({ answered, knobs }) {
+  if (!answered) return `Four choices of a column solver: ${knobs.map(({ title }) => title).join(", ")}.`;
+  const each = knobs.map(({ title, alone, last }) => `${title} ${saved(alone)} alone, ${saved(last)} after the others`);
+  return `Perplexity saved: ${each.join("; ")}.`;
+}
+
+/** @param {Facts} facts */
+export function table({ answered, knobs }) {
+  const columns = [{ key: "knob", title: "Choice", kind: "text" }];
+  if (!answered) return { columns, rows: knobs.map(({ title }) => ({ knob: title })) };
+  columns.push(
+    { key: "alone", title: "Perplexity, alone", kind: "difference" },
+    { key: "alone_error", title: "± standard error", kind: "difference" },
+    { key: "last", title: "Perplexity, after the others", kind: "difference" },
+    { key: "last_error", title: "± standard error", kind: "difference" },
+  );
+  return {
+    columns,
+    rows: knobs.map(({ title, alone, last }) => ({
+      knob: title,
+      alone: alone.mean,
+      alone_error: alone.error,
+      last: last.mean,
+      last_error: last.error,
+    })),
+  };
+}
+
+/**
+ * @param {import("./stage.js").Stage<Settings, Data, Facts>} stage
+ * @returns {import("./types.d.ts").StepView<Facts>}
+ */
+export function create(stage) {
+  return {
+    ask: () =>
+      choices({
+        control: "guess",
+        label: "Worth most",
+        options: LADDER_STEPS.map((name, index) => /** @type {[number, string]} */ ([index + 1, KNOBS[name].title])),
+        value: stage.state.guess,
+        change: (guess) => stage.set({ guess }),
+      }),
+    draw: (size, facts) => drawn(size, facts),
+  };
+}
+
+/**
+ * A row for each knob: its name, and with the answer two bars, alone and after the others.
+ * @param {import("../charts/svg.js").Size} size
+ * @param {Facts} facts
+ */
+function drawn({ width, height }, { answered, knobs, guess }) {
+  const box = { left: 14, right: width - 86, top: 44, bottom: height - 40 };
+  const tall = (box.bottom - box.top) / knobs.length;
+  const reach = Math.max(
+    ...knobs.flatMap(({ alone, last }) => [alone, last]).map(({ mean, error }) => (error ?? 0) - (mean ?? 0)),
+  );
+  const x = (/** @type {number} */ value) => box.left + ((box.right - box.left) * Math.max(0, value)) / reach;
+  /** @type {(worth: import("./types.d.ts").Worth, y: number, faint: boolean) => import("../charts/svg.js").Drawn} */
+  const bar = ({ mean, error }, y, faint) => {
+    const [value, doubt] = [-(mean ?? 0), error ?? 0];
+    return [
+      s("rect", {
+        x: box.left,
+        y: y - 8,
+        width: Math.max(1, x(value) - box.left),
+        height: 16,
+        rx: 2,
+        fill: faint ? "var(--quality-faint)" : ROLES.quality.color,
+      }),
+      segment(x(value - doubt), y, x(value + doubt), y, { stroke: "var(--ink)", "stroke-width": 1.5 }),
+      label(x(value + doubt) + 8, y, `${number(value, 1)} ± ${number(doubt, 1)}`, { fill: "var(--ink)" }),
+    ];
+  };
+  return [
+    label(
+      box.left,
+      18,
+      answered ? "Perplexity saved at 2 bits: alone, and (faint) after all the others" : "Four knobs",
+      {
+        weight: 600,
+      },
+    ),
+    knobs.map(({ title, explained, alone, last }, index) => {
+      const y = box.top + index * tall;
+      const chosen = guess === index + 1;
+      return [
+        label(box.left, y + 8, `${title}${chosen ? ", your guess" : ""}`, {
+          weight: 600,
+          fill: chosen ? "var(--series-4-ink, var(--ink))" : "var(--ink)",
+          size: 13,
+        }),
+        width > 460 && label(box.right + 80, y + 8, explained, { at: "end" }),
+        answered && [bar(alone, y + 28, false), bar(last, y + 50, true)],
+        answered && segment(box.left, y + 18, box.left, y + 60, { stroke: "var(--ink-3)" }),
+        !answered && segment(box.left, y + 22, box.right + 80, y + 22, { stroke: "var(--line)" }),
+      ];
+    }),
+    !answered && afterGuess({ ...box, top: box.bottom - 8, bottom: box.bottom + 24 }),
+  ];
+}
