@@ -6,6 +6,7 @@ import numpy as np
 
 from sarqc.figures.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure, Role, bind, note, position
 from sarqc.figures.numbers import (
+    BASELINES,
     accuracy_text,
     baseline_name,
     draws_text,
@@ -168,7 +169,8 @@ def _add_ticks(figure: Figure, facts: LineFacts) -> None:
     base = facts.baseline
     if base is None or len(facts.line.lams) < 2:
         return
-    named = [(base.lam, baseline_name(base))]
+    own = BASELINES.get(base.method) or baseline_name(base)
+    named = [(base.lam, own)]
     if base.method == "gptq":
         named += [(lam, f"{100 * lam:g} %") for lam in DAMPINGS[1:]]
     free = -1.0  # up to where an earlier name reaches on the axis
@@ -182,14 +184,14 @@ def _add_ticks(figure: Figure, facts: LineFacts) -> None:
             figure["layout"]["shapes"].append(upright(axis_name(index), place, line, "below"))
         if place < free:
             continue
-        free = place + width * (0.9 if label != baseline_name(base) else 1.6)
+        free = place + width * (0.9 if label != own else 1.6)
         text = {"xref": "x", "yref": "paper", "x": place, "y": 0, "yanchor": "bottom", "xshift": 4, "yshift": 1}
         at = len(figure["layout"]["annotations"])
         figure["layout"]["annotations"].append(
             note(label, **text, align="left", font={"size": 12, "color": "var(--ink-2)"})
         )
         figure["narrow"] |= {f"layout.annotations.{at}.font.size": 11, f"layout.annotations.{at}.xshift": 2}
-        if label == baseline_name(base) and base.method == "gptq":
+        if label == own and base.method == "gptq":
             figure["narrow"][f"layout.annotations.{at}.text"] = label.replace(" ", "<br>", 1)
 
 

@@ -75,7 +75,8 @@ def _p(text: str, role: str = "") -> Piece:
 
 
 def _name(baseline: Baseline) -> str:
-    return {"gptq": "plain GPTQ", "rtn": "plain rounding"}.get(baseline.method, baseline_name(baseline))
+    plain = {"gptq": "plain GPTQ", "rtn": "plain rounding"}
+    return baseline_name(baseline) if baseline.on_its_grid else plain.get(baseline.method, baseline_name(baseline))
 
 
 def _is_baseline(facts: LineFacts, lam: int) -> bool:

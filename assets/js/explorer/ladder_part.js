@@ -19,7 +19,7 @@ export function ladderPart() {
       choice = made(
         html`<div class="switch" role="group" aria-label="Order of the steps" data-control="steps" data-testid="steps"></div>`,
       );
-      ladder.tools.append(choice);
+      ladder.tools.append(made(html`<span class="tool-word">first:</span>`), choice);
     },
 
     render(explorer, { view }, before) {
