@@ -18,12 +18,15 @@ PATIENCE = 200.0  # seconds: a worker that has to be started on a busy host is s
 
 
 def until(condition: Callable[[], object], seconds: float = PATIENCE) -> object:
-    """The first true answer of the condition; fails when there is none in time."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    """The first true answer of the condition; fails when there is none in time.
+
+    It is asked more and more seldom: a question may be a request, and would take the time of what is waited for.
+    """
+    began = time.monotonic()
+    while (waited := time.monotonic() - began) < seconds:
         if answer := condition():
             return answer
-        time.sleep(0.01)
+        time.sleep(min(0.01 + waited / 20, 0.1))
     raise AssertionError("it did not happen in time")
 
 

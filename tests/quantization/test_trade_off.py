@@ -34,7 +34,8 @@ def tensors(points: Points) -> tuple[torch.Tensor, torch.Tensor]:
 
 def minimisers(points: Points, lam: Fraction) -> set[int]:
     values = [Fraction(recon) + lam * Fraction(drift) for drift, recon in points]
-    return {position for position, value in enumerate(values) if value == min(values)}
+    least = min(values)
+    return {position for position, value in enumerate(values) if value == least}
 
 
 def exact_interval(points: Points, position: int) -> tuple[Fraction, Fraction | None] | None:
@@ -83,11 +84,12 @@ def test_intervals_are_all_pairwise_comparisons_together(points: Points) -> None
 def test_a_dense_scan_of_lambda_finds_the_same_candidates(points: Points) -> None:
     """Differences of integers up to 6 can tie only at p/q with p, q ≤ 6: sixtieths hold them all and much between."""
     ours = found(points)
+    intervals = [ours.interval(position) for position in range(len(points))]
     for step in [*range(0, 6 * 60 + 60), 10**6]:
-        lam = Fraction(step, 60)
-        best = minimisers(points, lam)
-        for position in range(len(points)):
-            assert (float(lam) in ours.interval(position)) == (position in best), (lam, position)
+        lam, values = step / 60, [60 * recon + step * drift for drift, recon in points]  # whole numbers
+        least = min(values)
+        for value, interval in zip(values, intervals, strict=True):
+            assert (lam in interval) == (value == least), (lam, value)
 
 
 @settings(max_examples=400, deadline=None)

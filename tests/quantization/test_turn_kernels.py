@@ -61,18 +61,18 @@ def test_ties_and_values_far_outside_of_the_grid() -> None:
 @pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
 def test_a_whole_solver(kind: Kind, static: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(1)
-    weight, inputs = torch.randn(2, 12, 96, device=DEVICE), torch.randn(300, 96, device=DEVICE)
-    grams = torch.stack([inputs.mT @ inputs + lam * torch.eye(96, device=DEVICE) for lam in (3.0, 90.0)])
+    weight, inputs = torch.randn(2, 5, 24, device=DEVICE), torch.randn(75, 24, device=DEVICE)
+    grams = torch.stack([inputs.mT @ inputs + lam * torch.eye(24, device=DEVICE) for lam in (1.0, 30.0)])
     factors = torch.stack([factorise(gram).unit_upper for gram in grams])
-    shifts = 0.01 * factors.triu(1)
-    grid = Grid(2, 48, kind)
-    orders = torch.stack([torch.randperm(96) for _ in range(2)]).to(DEVICE) if static else None
+    shifts = 0.1 * factors.triu(1)
+    grid = Grid(2, 12, kind)
+    orders = torch.stack([torch.randperm(24) for _ in range(2)]).to(DEVICE) if static else None
 
     def solved() -> list[torch.Tensor]:
         codes, scales, zero_points = solve_columns(
-            weight, factors, grid, torch.float16, block_size=32, static_groups=static, shifts=shifts, orders=orders
+            weight, factors, grid, torch.float16, block_size=8, static_groups=static, shifts=shifts, orders=orders
         )
-        refined = refined_codes(weight, codes, scales, zero_points, grams, grid, passes=3, orders=orders)
+        refined = refined_codes(weight, codes, scales, zero_points, grams, grid, passes=2, orders=orders)
         return [codes, scales, zero_points, refined]
 
     with monkeypatch.context() as patch:
