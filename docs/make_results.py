@@ -22,8 +22,8 @@ from sarqc.settings import Settings
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import lam_index, line_facts, read_selection
 from sarqc.study.frames import frame
-from sarqc.study.ladder import STEPS, Ladder, ladder
-from sarqc.study.paired import mean_over_draws, paired_difference
+from sarqc.study.ladder import Ladder, ladder
+from sarqc.study.paired import Difference, mean_over_draws, paired_difference
 from sarqc.study.students_t import clear_from
 
 PAGE = Path(__file__).parent / "results.md"
@@ -161,28 +161,41 @@ def gap_table(study: Study, bits: int) -> str:
     return table(["calibration tokens", *(f"λ = {line.lams[i]:g}" for i in columns)], rows)
 
 
+def said(difference: Difference | None, decimals: int) -> str:
+    if difference is None:
+        return "–"
+    return f"{difference.mean:+.{decimals}f} ± {difference.error:.{decimals}f}".replace("-", "−")
+
+
 def ladder_table(climbed: Ladder) -> str:
     rows = []
     for rung in climbed.rungs:
         row = [rung_name(rung)]
         for name, decimals in (("perplexity", 2), ("kl", 4)):
-            row.append(f"{mean_over_draws(rung.values[name]):.{decimals}f}")
-            difference = rung.differences.get(name)
-            said = "–" if difference is None else f"{difference.mean:+.{decimals}f} ± {difference.error:.{decimals}f}"
-            row.append(said.replace("-", "−"))
+            row += [f"{mean_over_draws(rung.values[name]):.{decimals}f}", said(rung.differences.get(name), decimals)]
         rows.append(row)
     return table(["step", "perplexity", "paired difference", "KL, nats a token", "paired difference"], rows)
 
 
+def worth_table(climbed: Ladder) -> str:
+    """What each step is worth in perplexity on the plain grid, and with all the other steps taken."""
+    titles = {step["name"]: step["title"] for step in ladder_words(climbed)["steps"]}
+    rows = []
+    for step in climbed.steps:
+        row = [titles[step]]
+        for each in (climbed.alone[step]["perplexity"], climbed.last[step]["perplexity"]):
+            row += [said(each, 2), {-1: "better", 0: "not clear of 0", 1: "worse"}[each.verdict(())]]
+        rows.append(row)
+    return table(["step", "alone, on the plain grid", "", "after all the others", ""], rows)
+
+
 def ladders(study: Study) -> list[str]:
-    """A ladder for each width that the study has one for, in the usual order and with λ first."""
+    """A ladder for each width that the study has one for."""
     parts = []
     for bits in sorted({line.bits for line in study.lines}):
-        orders = (STEPS, ("lambda", *(step for step in STEPS if step != "lambda")))
-        for climbed in filter(None, (ladder(study, bits, order) for order in orders)):
-            first = climbed.steps[0]
-            title = f"### {study.model.name}, {bits} bits" + (", λ first" if first == "lambda" else "")
-            parts += [title, ladder_table(climbed), ladder_words(climbed)["words"]]
+        climbed = ladder(study, bits)
+        if climbed is not None:
+            parts += [f"### {study.model.name}, {bits} bits", ladder_table(climbed), worth_table(climbed)]
     return parts
 
 

@@ -25,6 +25,9 @@ const KNOBS = {
   refine: { title: "refinement", explained: "three more passes over the codes" },
 };
 
+const [ALONE, AFTER] = [ROLES.quality.color, "var(--quality-faint)"];
+const WORDS = 84; // pixels to the right of the longest bar
+
 /** The guess is a position among the knobs, from 1. */
 export const state = {
   guess: {
@@ -65,6 +68,9 @@ export function facts(settings, data) {
 const saved = ({ mean, error, clear }) =>
   `${number(-(mean ?? 0), 1)} ± ${number(error ?? 0, 1)}${clear ? "" : ", not clear of 0"}`;
 
+/** What helps alone and harms after the others. @param {Facts["knobs"][0]} knob */
+const turns = ({ alone, last }) => alone.clear && last.clear && (alone.mean ?? 0) < 0 && (last.mean ?? 0) > 0;
+
 /** @type {import("./types.d.ts").StepModule<Settings, Data, Facts>["answer"]} */
 export function answer({ guess, knobs, most }) {
   const said = guess === undefined ? "" : `You said ${knobs[guess - 1].title}. `;
@@ -73,7 +79,8 @@ export function answer({ guess, knobs, most }) {
   return [
     said,
     { role: "quality", text: `Worth most is ${best.title}, ${saved(best.alone)} in perplexity.` },
-    ` λ saves ${saved(lam.alone)} alone, and ${saved(lam.last)} after all the others: what a knob is worth depends on what was turned before.`,
+    ` λ saves ${saved(lam.alone)} alone and ${saved(lam.last)} after all the others.`,
+    ...knobs.filter(turns).map(({ title }) => ` After the others ${title} does harm.`),
   ];
 }
 
@@ -125,57 +132,63 @@ export function create(stage) {
 }
 
 /**
- * A row for each knob: its name, and with the answer two bars, alone and after the others.
+ * A row for each knob: its name, and with the answer two bars, alone and after the others; to the left of 0 what does
+ * harm.
  * @param {import("../charts/svg.js").Size} size
  * @param {Facts} facts
  */
 function drawn({ width, height }, { answered, knobs, guess }) {
-  const box = { left: 14, right: width - 86, top: 44, bottom: height - 40 };
+  const box = { left: 14, right: width - 14, top: 62, bottom: height - 34 };
   const tall = (box.bottom - box.top) / knobs.length;
-  const reach = Math.max(
-    ...knobs.flatMap(({ alone, last }) => [alone, last]).map(({ mean, error }) => (error ?? 0) - (mean ?? 0)),
-  );
-  const x = (/** @type {number} */ value) => box.left + ((box.right - box.left) * Math.max(0, value)) / reach;
-  /** @type {(worth: import("./types.d.ts").Worth, y: number, faint: boolean) => import("../charts/svg.js").Drawn} */
-  const bar = ({ mean, error }, y, faint) => {
+  const thick = Math.min(30, Math.max(12, (tall - 34) / 2.4));
+  const worths = knobs.flatMap(({ alone, last }) => [alone, last]).map(({ mean, error }) => [-(mean ?? 0), error ?? 0]);
+  const low = Math.min(0, ...worths.map(([value, doubt]) => value - doubt));
+  const high = Math.max(...worths.map(([value, doubt]) => value + doubt));
+  const room = box.right - box.left - WORDS;
+  const x = (/** @type {number} */ value) => box.left + (room * (value - low)) / (high - low || 1);
+  /** @type {(worth: import("./types.d.ts").Worth, y: number, fill: string) => import("../charts/svg.js").Drawn} */
+  const bar = ({ mean, error }, y, fill) => {
     const [value, doubt] = [-(mean ?? 0), error ?? 0];
+    const [from, to] = [Math.min(x(0), x(value)), Math.max(x(0), x(value))];
     return [
-      s("rect", {
-        x: box.left,
-        y: y - 8,
-        width: Math.max(1, x(value) - box.left),
-        height: 16,
-        rx: 2,
-        fill: faint ? "var(--quality-faint)" : ROLES.quality.color,
-      }),
+      s("rect", { x: from, y: y - thick / 2, width: Math.max(1, to - from), height: thick, rx: 2, fill }),
       segment(x(value - doubt), y, x(value + doubt), y, { stroke: "var(--ink)", "stroke-width": 1.5 }),
-      label(x(value + doubt) + 8, y, `${number(value, 1)} ± ${number(doubt, 1)}`, { fill: "var(--ink)" }),
+      label(Math.max(x(0), x(value + doubt)) + 8, y, `${number(value, 1)} ± ${number(doubt, 1)}`, {
+        fill: "var(--ink)",
+      }),
     ];
   };
-  return [
-    label(
-      box.left,
-      18,
-      answered ? "Perplexity saved at 2 bits: alone, and (faint) after all the others" : "Four knobs",
-      {
+  const rows = knobs.map(({ title, explained, alone, last }, index) => {
+    const y = box.top + index * tall;
+    const chosen = guess === index + 1;
+    const first = y + 24 + thick / 2;
+    return [
+      label(box.left, y + 8, chosen ? `${title}, your guess` : title, {
         weight: 600,
-      },
-    ),
-    knobs.map(({ title, explained, alone, last }, index) => {
-      const y = box.top + index * tall;
-      const chosen = guess === index + 1;
-      return [
-        label(box.left, y + 8, `${title}${chosen ? ", your guess" : ""}`, {
-          weight: 600,
-          fill: chosen ? "var(--series-4-ink, var(--ink))" : "var(--ink)",
-          size: 13,
-        }),
-        width > 460 && label(box.right + 80, y + 8, explained, { at: "end" }),
-        answered && [bar(alone, y + 28, false), bar(last, y + 50, true)],
-        answered && segment(box.left, y + 18, box.left, y + 60, { stroke: "var(--ink-3)" }),
-        !answered && segment(box.left, y + 22, box.right + 80, y + 22, { stroke: "var(--line)" }),
-      ];
-    }),
-    !answered && afterGuess({ ...box, top: box.bottom - 8, bottom: box.bottom + 24 }),
+        fill: chosen ? "var(--series-4-ink)" : "var(--ink)",
+        size: 14,
+      }),
+      width > 460 && label(box.right, y + 8, explained, { at: "end" }),
+      answered
+        ? [
+            bar(alone, first, ALONE),
+            bar(last, first + thick + 4, AFTER),
+            segment(x(0), first - thick / 2 - 3, x(0), first + 1.5 * thick + 7, { stroke: "var(--ink-3)" }),
+          ]
+        : segment(box.left, y + 24, box.right, y + 24, { stroke: "var(--line)" }),
+    ];
+  });
+  return [
+    label(box.left, 16, "Perplexity saved on unseen text", { weight: 600, size: 13 }),
+    legend(box.left, "alone", ALONE),
+    legend(box.left + 80, "after all the others", AFTER),
+    rows,
+    !answered && afterGuess({ ...box, top: box.bottom - 4, bottom: box.bottom + 24 }),
   ];
 }
+
+/** @type {(x: number, text: string, fill: string) => import("../charts/svg.js").Drawn} */
+const legend = (x, text, fill) => [
+  s("rect", { x, y: 32, width: 14, height: 12, rx: 2, fill }),
+  label(x + 20, 38, text),
+];
