@@ -18,21 +18,18 @@ class Contender:
 
 @dataclass(frozen=True)
 class Engine:
-    """What runs a contender: a script beside this file, and the packages of its environment.
-
-    ``requirements`` empty: this environment.
-    """
+    """What runs a contender: a script in engines/, and the packages of its environment, none for this environment."""
 
     script: str
     requirements: tuple[str, ...] = ()
+    torch: str = "torch==2.13.0"  # this project's, unless the engine wants another
 
 
-TORCH = "torch==2.13.0"
 ENGINES: dict[str, Engine] = {
     "sarqc": Engine("run_sarqc.py"),
     "llmcompressor": Engine("run_llmcompressor.py", ("llmcompressor==0.14.0",)),
     "auto-round": Engine("run_auto_round.py", ("auto-round==0.16.1",)),
-    "gptqmodel": Engine("run_gptqmodel.py", ("gptqmodel==7.7.0",)),
+    "gptqmodel": Engine("run_gptqmodel.py", ("gptqmodel==7.7.0",), "torch>=2.14.1"),
 }
 
 _EVERYTHING = {"lam": 0.1, "range": "search", "order": "activation", "refine": 3}

@@ -7,7 +7,7 @@ import sys
 import venv
 from pathlib import Path
 
-from tests.benchmarks.quality.contenders import ENGINES, TORCH
+from tests.benchmarks.quality.contenders import ENGINES
 
 _READY = "ready"  # a file that says that everything was installed
 
@@ -18,14 +18,14 @@ def python_of(engine: str, folder: Path) -> Path:
     torch comes first and alone: what the engines ask for would otherwise bring a build for GPUs. Raises
     ``CalledProcessError`` where pip fails.
     """
-    requirements = ENGINES[engine].requirements
+    torch, requirements = ENGINES[engine].torch, ENGINES[engine].requirements
     if not requirements:
         return Path(sys.executable)
     home = folder / f"env-{engine}"
     python = home / "bin" / "python"
     if not (home / _READY).exists():
         venv.create(home, with_pip=True, clear=True)
-        for packages in ((TORCH,), (TORCH, *requirements)):
+        for packages in ((torch,), (torch, *requirements)):
             command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]
             subprocess.run(command, check=True)
         (home / _READY).touch()
