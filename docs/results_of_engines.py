@@ -55,8 +55,8 @@ def _compared(summary: Mapping[str, Any]) -> Iterator[str]:
         "All grids are asymmetric, with min–max ranges where a row does not say otherwise. “Everything on” is a "
         "searched range, activation order, λ = 0.1 and three passes of refinement. llm-compressor takes columns in "
         "activation order with static groups and 1 % damping; GPTQModel reorders columns and whole groups, with 5 % "
-        "damping; AutoRound learns offsets and ranges by the sign of the gradient, in bfloat16 on a processor and here "
-        "without compiling, which would take longer than all its steps. The others compute in float32. Differences are "
+        "damping; AutoRound learns offsets and ranges by the sign of the gradient, in bfloat16 on a processor, and is "
+        "not compiled here. The others compute in float32. Differences are "
         "of perplexity, paired over draws, ± is their standard error, and “better” or “worse” is Student's t at 5 %, "
         "not corrected for the number of comparisons; without ± there was one draw. KL is that of the float model's "
         "predictions to the quantized one's, the mean of a token. Times are processor seconds of the calibration "
@@ -94,7 +94,7 @@ def _beside(contenders: Mapping[str, Any]) -> Iterator[str]:
             yield f"{CONTENDERS[OURS].title.split(': ')[1]}, beside {words}: {found}, in {times} its time."
     absent = [entry.title for name, entry in CONTENDERS.items() if name not in contenders]
     if absent:
-        yield f"Not run: {'; '.join(absent)}."
+        yield f"Not run, for time: {'; '.join(absent)}."
 
 
 def _same_codes(rows: list[Mapping[str, Any]]) -> Iterator[str]:

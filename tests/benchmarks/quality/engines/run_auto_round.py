@@ -27,7 +27,7 @@ def main(folder: Path) -> None:
     rounder = AutoRound(
         model, tokenizer=tokenizer, bits=job["bits"], group_size=job["group_size"] or -1, sym=False,
         dataset=list(tokens.split(8)), nsamples=len(tokens), seqlen=tokens.shape[1], device_map="cpu",
-        enable_torch_compile=False,  # compiling takes minutes, more than all steps of a small model
+        enable_torch_compile=False,  # compiling takes minutes before the first step
         **job["settings"],
     )  # fmt: skip
     wall, processor = time.perf_counter(), time.process_time()
