@@ -8,8 +8,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from sarqc.documents import SIGNS
 from sarqc.events import EVENT_TYPES
-from sarqc.quantization.methods import METHODS, SIGNS, Candidates
+from sarqc.quantization.methods import METHODS, Candidates
 from sarqc.recipe import Recipe, public_name
 from sarqc.settings import Settings
 from sarqc.web import api as http

@@ -19,10 +19,10 @@ from typing import Annotated, Any, cast, get_origin
 
 import typer
 
-from sarqc.documents import LayerReport, NamedReport, RunDocument
+from sarqc.documents import SIGNS, LayerReport, NamedReport, RunDocument
 from sarqc.errors import Refused, SarqcError
 from sarqc.events import Finished, Saved
-from sarqc.quantization.methods import METHODS, SIGNS, Candidates
+from sarqc.quantization.methods import METHODS, Candidates
 from sarqc.recipe import Recipe, expanded, public_name, read_document, separator
 from sarqc.settings import read_settings
 from sarqc.terminal import Progress, print_summary

@@ -8,6 +8,10 @@ from typing import Literal, NotRequired, TypedDict
 Which = Literal["float", "quantized"]
 
 
+# How people write what a method may leave to “auto”.
+SIGNS = {"lam": "λ", "gamma": "γ", "shift_strength": "α"}
+
+
 class CalibrationProtocol(TypedDict, total=False):
     """How calibration sequences came about."""
 

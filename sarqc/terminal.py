@@ -8,9 +8,8 @@ from typing import Any, TextIO
 
 import typer
 
-from sarqc.documents import RunDocument
+from sarqc.documents import SIGNS, RunDocument
 from sarqc.events import CandidateDone, EpochDone, Event, LayerDone, PointDone, Saved, Stage, Started, Warned
-from sarqc.quantization.methods import SIGNS
 
 
 class Progress:

@@ -513,17 +513,13 @@ class Candidates:
         return [point.with_(shift_strength=strength) for point in pairs for strength in self.strengths]
 
 
-# How people write what a method lets them choose.
-SIGNS = {"lam": "λ", "gamma": "γ", "shift_strength": "α"}
-
-
 @dataclass(frozen=True)
 class MethodEntry:
     """One row of ``METHODS``: how a public name becomes a method, and what a person may choose."""
 
     title: str
     make: Method
-    tunes: tuple[str, ...]  # of ``SIGNS``: what “auto” may choose
+    tunes: tuple[str, ...]  # of ``documents.SIGNS``: what “auto” may choose
     baseline: str  # the public name it is compared with
     options: tuple[str, ...] = ()  # further recipe fields that mean something to it
     auto: Candidates | None = None  # the paper's candidates; None where there is nothing to choose

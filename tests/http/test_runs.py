@@ -41,7 +41,9 @@ def test_what_a_recipe_may_name(client: TestClient) -> None:
     assert list(methods) == list(METHODS)
     assert methods["sarqc-gbs"]["defaults"]["lam"] == METHODS["sarqc-gbs"].make.lam
     assert methods["sarqc-gbs"]["tunes"] == ["lam", "gamma"]
-    assert methods["sarqc-gbs"]["auto"] == {"by": "layer", "lams": [0.25, 0.5, 0.75], "gammas": [0.1, 0.15, 0.35, 0.5]}
+    auto = {"by": "layer", "lams": [0.25, 0.5, 0.75], "gammas": [0.1, 0.15, 0.35, 0.5], "strengths": []}
+    assert methods["sarqc-gbs"]["auto"] == auto
+    assert methods["gptaq"]["auto"]["strengths"] == [0, 0.25, 0.5, 0.75, 1]
     assert methods["rqc-gs"]["auto"]["by"] == "model"
     assert methods["rqc-gs"]["auto"]["gammas"] == []
     assert methods["gptq"]["tunes"] == []

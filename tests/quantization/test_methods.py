@@ -6,10 +6,10 @@ import math
 
 import pytest
 
+from sarqc.documents import SIGNS
 from sarqc.errors import Refused
 from sarqc.quantization.methods import (
     METHODS,
-    SIGNS,
     ColumnSolver,
     LearnedClipping,
     RoundToNearest,
