@@ -151,7 +151,10 @@ def _add_side(figure: Figure, rungs: tuple[Rung, ...], side: _Side) -> None:
         place |= {"xref": side.axis, "yref": "y", "y": at, "xanchor": "right" if left else "left"}
         font = {"size": 12, "color": "var(--ink)" if rung.step == "lambda" else "var(--ink-2)"}
         layout["annotations"].append(note(text, **place, yanchor="middle", xshift=-6 if left else 6, font=font))
-        figure["narrow"][f"layout.annotations.{len(layout['annotations']) - 1}.font.size"] = 10
+        if rung.differences:  # on a phone without the error
+            mean = float(rung.differences[side.quality].mean)
+            short = number(mean, 1 if side.quality == "perplexity" else 3)
+            figure["narrow"][f"layout.annotations.{len(layout['annotations']) - 1}.text"] = short
     at = len(layout["annotations"])
     layout["annotations"].append(note(side.title, xref="paper", yref="paper", x=side.domain[0], y=1, yshift=4))
     figure["narrow"] |= {f"layout.annotations.{at}.text": side.short}

@@ -10,6 +10,7 @@ import numpy as np
 
 from sarqc.figures.drawing import PLAIN_AXIS, QUALITY, Figure, base_layout, clamp, honest_range, note
 from sarqc.figures.numbers import (
+    BASELINES,
     Format,
     accuracy_text,
     baseline_name,
@@ -18,12 +19,14 @@ from sarqc.figures.numbers import (
     perplexity_text,
     plus_minus,
 )
-from sarqc.study.facts import LineFacts, Quality, has_lam, line_facts
+from sarqc.study.document import Line
+from sarqc.study.facts import Baseline, LineFacts, Quality, has_lam, line_facts
 from sarqc.study.paired import paired_difference
 
 # Two panels side by side, with a column of values between them; narrower on a phone.
 LEFT, RIGHT = (0.0, 0.42), (0.58, 1.0)
 NARROW_LEFT, NARROW_RIGHT = (0.0, 0.36), (0.64, 1.0)
+SAME_GRID = ", same grid"  # of a baseline that is fitted as the line is
 ROOMY = 9  # up to this many rows, a λ has a line of its own under the method's name
 
 
@@ -51,7 +54,8 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     rows.sort(key=lambda row: row.value, reverse=lower)  # drawn from below: the best comes last and stands highest
     show = perplexity_text if lower else accuracy_text
     reference = facts.study.model.perplexity if lower else facts.study.model.accuracy
-    layout = base_layout(left=216, right=178, top=24, bottom=24)
+    fitted = any(row.against.endswith(SAME_GRID) for row in rows)  # longer names on both sides
+    layout = base_layout(left=282 if fitted else 216, right=214 if fitted else 178, top=24, bottom=24)
     layout["yaxis"] = {**PLAIN_AXIS, "range": [-0.6 if reference is None else -1.2, len(rows) - 0.4], "showgrid": False}
     layout["yaxis"] |= {"tickvals": list(range(len(rows))), "ticktext": _ticks(rows, facts.line.name)}
     layout["yaxis"] |= {"tickfont": {"size": 12, "color": "var(--ink)"}, "ticks": "outside", "ticklen": 4}
@@ -93,10 +97,10 @@ def _rows(facts: LineFacts, quality_name: str, unit: float) -> list[_Row]:
             continue
         base, position = one.baseline, one.baseline_position
         itself = base is not None and (position == best[1] or line.name == base.method)
-        paired, against = quality.to_baseline, "" if base is None or itself else baseline_name(base)
+        paired, against = quality.to_baseline, "" if base is None or itself else _against_name(base)
         difference = math.nan if paired is None else unit * float(paired.mean[best])
         error = math.nan if paired is None or itself else unit * float(paired.error[best])
-        short = f"{line.method} auto" if line.selected else line.method
+        short = " ".join([line.method, *_marks(line), *(["auto"] if line.selected else [])])
         rows.append(
             _Row(line.name, line.label, short, _point(one, best), *_alone(quality, best), difference, error, against)
         )
@@ -105,6 +109,17 @@ def _rows(facts: LineFacts, quality_name: str, unit: float) -> list[_Row]:
             alone = _alone(quality, (0, position))
             rows.append(_Row(None, baseline_name(base), baseline_name(base), "", *alone, 0.0, math.nan, ""))
     return rows
+
+
+def _marks(line: Line) -> list[str]:
+    """How a line's grid is fitted, in a word each."""
+    words = {"range": "range", "order": "order", "refine": f"×{line.fitting.get('refine')}", "starved": "damped"}
+    return [words.get(name, str(value)) for name, value in line.fitting.items()]
+
+
+def _against_name(base: Baseline) -> str:
+    """Of the baseline; on the line's own grid as short as the room beside the differences is."""
+    return f"{BASELINES.get(base.method, base.method)}{SAME_GRID}" if base.on_its_grid else baseline_name(base)
 
 
 def _best(quality: Quality, name: str) -> tuple[int, int] | None:
