@@ -55,7 +55,7 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     show = perplexity_text if lower else accuracy_text
     reference = facts.study.model.perplexity if lower else facts.study.model.accuracy
     fitted = any(row.against.endswith(SAME_GRID) for row in rows)  # longer names on both sides
-    layout = base_layout(left=282 if fitted else 216, right=214 if fitted else 178, top=24, bottom=24)
+    layout = base_layout(left=282 if fitted else 216, right=232 if fitted else 178, top=24, bottom=24)
     layout["yaxis"] = {**PLAIN_AXIS, "range": [-0.6 if reference is None else -1.2, len(rows) - 0.4], "showgrid": False}
     layout["yaxis"] |= {"tickvals": list(range(len(rows))), "ticktext": _ticks(rows, facts.line.name)}
     layout["yaxis"] |= {"tickfont": {"size": 12, "color": "var(--ink)"}, "ticks": "outside", "ticklen": 4}
@@ -71,7 +71,7 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     _add_title(figure, f"Paired difference{unit}", f"Difference{unit}", RIGHT[0], NARROW_RIGHT[0])
     short = [f"<b>{row.short}</b>" if row.line == facts.line.name else row.short for row in rows]
     figure["narrow"] |= {
-        "layout.margin.l": 146,
+        "layout.margin.l": 170 if fitted else 146,
         "layout.margin.r": 14,
         "layout.yaxis.ticktext": short,
         "layout.xaxis.domain": list(NARROW_LEFT),
