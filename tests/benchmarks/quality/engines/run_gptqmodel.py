@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import torch
+
+os.environ.setdefault("GPTQMODEL_CPU_WORKERS", "2")  # it takes no fewer, and on two cores would not start
+
 from gptqmodel import BACKEND, GPTQModel, QuantizeConfig
 
 PACKAGES = ("gptqmodel", "torch", "transformers")
