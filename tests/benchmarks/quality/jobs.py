@@ -74,7 +74,9 @@ def run_job(job: Job, tokens: np.ndarray, folder: Path, threads: int) -> Left:
         (scratch / "job.json").write_text(json.dumps(document))
         command = [python, _SCRIPTS / ENGINES[job.engine].script, scratch]
         environment = _environment(job.engine, threads)
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, env=environment, cwd=scratch, capture_output=True, text=True, check=False
+        )  # fmt: skip
         if done.returncode:
             (folder / "failed.log").write_text(f"{job}\n{done.stdout}\n{done.stderr}")
             raise EngineFailed(last_line(done.stderr))
