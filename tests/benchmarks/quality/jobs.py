@@ -63,6 +63,7 @@ def drawn(calibration: str, checkpoint: Checkpoint, *, samples: int, length: int
 
 def run_job(job: Job, tokens: np.ndarray, folder: Path, threads: int) -> Left:
     """Runs a job on tokens (samples, length); environments and scratch are under ``folder``. May raise EngineFailed."""
+    folder = folder.resolve()
     python = python_of(job.engine, folder)
     with tempfile.TemporaryDirectory(dir=folder, prefix="job-") as name:
         scratch = Path(name)
