@@ -17,6 +17,7 @@ from tests.benchmarks.quality.table import difference, ratio, table_of
 
 NUMBERS = Path(__file__).parent / "engines.json"
 OURS = "rqc-everything"
+PLANNED = ("tiny-llama", "tiny-moe", "stories260K")  # each at 2, 3 and 4 bits
 
 # LLaMA-2-7B, WikiText-2, windows of 2048 tokens, weights only, groups of 128: W3, W2, and where it is printed.
 _MAGR = "MagR (arXiv 2406.00800), table 3"
@@ -63,6 +64,8 @@ def _compared(summary: Mapping[str, Any]) -> Iterator[str]:
         "alone, loading and saving excluded, as geometric means of ratios within a draw: the host was busy with other "
         "work, which a clock on the wall would count too."
     )
+    if absent := list(_not_made(summary["models"])):
+        yield f"Not made yet, for time: {'; '.join(absent)}. Rows say where they have fewer draws than others."
     for model, of_model in summary["models"].items():
         protocol = of_model["protocol"]
         group = f"Groups of {protocol['group_size']}" if protocol["group_size"] else "One group for a whole row"
@@ -79,6 +82,14 @@ def _compared(summary: Mapping[str, Any]) -> Iterator[str]:
             yield " ".join(_beside(contenders))
 
 
+def _not_made(models: Mapping[str, Any]) -> Iterator[str]:
+    for model in PLANNED:
+        widths = models.get(model, {"widths": {}})["widths"]
+        bits = [width for width in ("2", "3", "4") if width not in widths]
+        if bits:
+            yield f"{model} at {', '.join(bits)} bits"
+
+
 def _versions(versions: Mapping[str, Mapping[str, str]]) -> str:
     return "; ".join(
         ", ".join(f"{package} {version}" for package, version in of_engine.items()) for of_engine in versions.values()
@@ -90,8 +101,13 @@ def _beside(contenders: Mapping[str, Any]) -> Iterator[str]:
     ours = contenders.get(OURS, {"failed": ""})
     for other, words in ((RIVAL, "AutoRound's default"), (BASELINE, "our plain GPTQ")):
         if "failed" not in ours and "failed" not in contenders.get(other, {"failed": ""}):
-            found, times = difference(ours, contenders[other]), ratio(ours, contenders[other])
-            yield f"{CONTENDERS[OURS].title.split(': ')[1]}, beside {words}: {found}, in {times} its time."
+            of_perplexity = difference(ours, contenders[other])
+            of_kl = difference(ours, contenders[other], "kl", 4)
+            title = CONTENDERS[OURS].title.removeprefix("sarqc: ")
+            yield (
+                f"{title}, beside {words}: perplexity {of_perplexity}; KL {of_kl}; {ratio(ours, contenders[other])} "
+                "its time."
+            )
     absent = [entry.title for name, entry in CONTENDERS.items() if name not in contenders]
     if absent:
         yield f"Not run, for time: {'; '.join(absent)}."

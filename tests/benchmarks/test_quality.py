@@ -22,7 +22,7 @@ from tests.benchmarks.quality.engines import run_sarqc
 from tests.benchmarks.quality.evaluate import Evaluator
 from tests.benchmarks.quality.results import Cell, Result, read_all
 from tests.benchmarks.quality.same_codes import agreement, of_llmcompressor, of_sarqc
-from tests.benchmarks.quality.table import page, summarised, table_of
+from tests.benchmarks.quality.table import difference, page, summarised, table_of
 from tests.oracles import round_to_nearest
 
 PROTOCOL = {"calibration": "text", "samples": 8}
@@ -118,6 +118,12 @@ def test_differences_and_ratios_are_of_the_same_draws() -> None:
     assert "| −0.93 ± 0.03, better |" in rows["GPTQModel: GPTQ, its default"]
     assert "| 85.00, 1 of 3 draws | −5.00 | −3.00 |" in rows["sarqc: RQC, everything on"]
     assert rows["sarqc: RQC, everything on"].endswith("| 2.00 × | 0.50 × |")
+
+
+def test_a_difference_of_divergences_is_paired_as_well() -> None:
+    ours, theirs = ({"kl": values} for values in ([0.11, 0.12, None], [0.1, 0.1, 0.3]))
+    assert difference(ours, theirs, "kl", 4) == "+0.0150 ± 0.0050"
+    assert difference(theirs, ours, "kl", 4) == "−0.0150 ± 0.0050"
 
 
 def test_an_engine_that_gives_nothing_has_a_row_that_says_why() -> None:

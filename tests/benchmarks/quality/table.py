@@ -117,16 +117,16 @@ def paired(numbers: Numbers, other: Numbers, quantity: str) -> tuple[np.ndarray,
     return first, second
 
 
-def difference(numbers: Numbers, other: Numbers | None) -> str:
-    """The paired difference of perplexity with its standard error, and a word where it is clear."""
+def difference(numbers: Numbers, other: Numbers | None, quantity: str = "perplexity", digits: int = 2) -> str:
+    """The paired difference of a quantity, less being better, with its standard error, and a word where it is clear."""
     if other is None or "failed" in other or numbers is other:
         return "–"
-    found = paired_difference(*paired(numbers, other, "perplexity"))
+    found = paired_difference(*paired(numbers, other, quantity))
     if not found.draws:
         return "–"
-    error = "" if np.isnan(found.error) else f" ± {found.error:.2f}"
+    error = "" if np.isnan(found.error) else f" ± {found.error:.{digits}f}"
     word = {-1: ", better", 0: "", 1: ", worse"}[found.verdict(())]
-    return f"{found.mean:+.2f}{error}{word}".replace("-", "−")
+    return f"{found.mean:+.{digits}f}{error}{word}".replace("-", "−")
 
 
 def ratio(numbers: Numbers, other: Numbers | None) -> str:
