@@ -21,7 +21,7 @@ from sarqc.models.catalogue import checkpoint_of
 from sarqc.quantization.methods import METHODS, ScaleSearch
 from sarqc.settings import Settings
 from sarqc.study.document import Line, Study
-from sarqc.study.facts import lam_index, line_facts, read_selection
+from sarqc.study.facts import has_lam, lam_index, line_facts, read_selection
 from sarqc.study.frames import frame
 from sarqc.study.ladder import Ladder, ladder
 from sarqc.study.paired import Difference, mean_over_draws, paired_difference
@@ -40,7 +40,7 @@ WORDS = {-1: "better than", 0: "not to be told from", 1: "worse than"}
 def chosen_text(line: Line, layers: pd.DataFrame) -> str:
     """What “auto” took: every λ that it took for the model, or of its choices for layers the most frequent."""
     if line.selected is None:
-        return "–"
+        return f"given: λ {line.lams[0]:g}" if line.fitting and has_lam(line) else "–"
     chosen = of_line(layers, line).round({"selected_lambda": 6, "selected_gamma": 6})
     if line.selected == "model":
         return "λ " + ", ".join(f"{lam:g}" for lam in sorted(chosen["selected_lambda"].unique()))
@@ -65,6 +65,19 @@ def compared(line: Line, points: pd.DataFrame) -> tuple[str, str] | None:
     difference = paired_difference(by_draw[line.name].to_numpy(), by_draw[line.baseline].to_numpy())
     number = f"{difference.mean:+.2f} ± {difference.error:.2f}".replace("-", "−")
     return number, f"{WORDS[difference.verdict(())]} {BASELINES[line.baseline]}"
+
+
+def beside_others(lines: list[Line], points: pd.DataFrame, bits: int) -> str:
+    """Lines on a better fitted grid beside the methods that correct or learn more, paired over draws."""
+    by_draw = points[points["bits"] == bits].pivot(index="draw", columns="method", values="perplexity")
+    sentences = []
+    for line in (one for one in lines if one.bits == bits and one.fitting):
+        words = []
+        for other in (one for one in lines if one.bits == bits and one.name in ("gptaq", "omniquant")):
+            difference = paired_difference(by_draw[line.name].to_numpy(), by_draw[other.name].to_numpy())
+            words.append(f"{WORDS[difference.verdict(())]} {other.label} ({said(difference, 2)})")
+        sentences.append(f"{line.label}, is {', and '.join(words)}.")
+    return " ".join(sentences)
 
 
 def compared_accuracy(study: Study, line: Line) -> str:
@@ -231,6 +244,7 @@ def page() -> str:
         parts += [
             f"### {bits} bits",
             methods_table(runs, [line for line in lines if line.bits == bits], points, layers),
+            beside_others(lines, points, bits),
         ]
     parts += [
         "## What each step is worth",
