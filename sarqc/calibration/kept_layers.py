@@ -31,7 +31,7 @@ _TENSORS = (
 )  # None: not in the file
 
 
-_MOST_WAITING = 3  # layers, each still on its device
+MOST_WAITING = 3  # layers, each still on its device
 
 
 def write_layer(store: ArtefactStore, key: str, solved: SolvedLayer) -> None:
@@ -50,14 +50,14 @@ def write_layer(store: ArtefactStore, key: str, solved: SolvedLayer) -> None:
 class LayerWriter:
     """Keeps solved layers while the next ones are solved: for a large model the disk takes as long as the solver.
 
-    A context, at whose end all are kept, also after an error. Errors of the disk come with a later layer, at the latest
-    from ``finish``.
+    Layers come out again in their order, each once it is kept: what a run says is done is there after a kill too. A
+    context, at whose end all are kept, also after an error. Errors of the disk come where their layer would.
     """
 
     def __init__(self, store: ArtefactStore | None) -> None:
         self._store = store
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="layer-writer")
-        self._waiting: deque[Future[None]] = deque()
+        self._waiting: deque[tuple[SolvedLayer, Future[None] | None]] = deque()
 
     def __enter__(self) -> Self:
         return self
@@ -65,18 +65,28 @@ class LayerWriter:
     def __exit__(self, *error: object) -> None:
         self._thread.shutdown(wait=True)
 
-    def write(self, key: str, solved: SolvedLayer) -> None:
-        """Keeps a layer soon; without a store, never."""
-        if self._store is None:
-            return
-        while len(self._waiting) >= _MOST_WAITING:
-            self._waiting.popleft().result()
-        self._waiting.append(self._thread.submit(write_layer, self._store, key, solved))
+    def keep(self, key: str, solved: SolvedLayer) -> Iterator[SolvedLayer]:
+        """Takes a layer, and gives those that are kept by now; without a store there is nothing to wait for."""
+        writing = None
+        if self._store is not None and not solved.from_cache:
+            writing = self._thread.submit(write_layer, self._store, key, solved)
+        self._waiting.append((solved, writing))
+        return self._kept(MOST_WAITING)
 
-    def finish(self) -> None:
-        """Waits until all are kept."""
+    def finish(self) -> Iterator[SolvedLayer]:
+        """Waits until all are kept, and gives the last of them."""
+        return self._kept(0)
+
+    def _kept(self, most: int) -> Iterator[SolvedLayer]:
+        """The first ones, until no more than ``most`` wait and the next is still being written."""
         while self._waiting:
-            self._waiting.popleft().result()
+            solved, writing = self._waiting[0]
+            if writing is not None:
+                if len(self._waiting) <= most and not writing.done():
+                    return
+                writing.result()
+            self._waiting.popleft()
+            yield solved
 
 
 def read_layer(store: ArtefactStore, key: str, info: LayerInfo) -> SolvedLayer | None:

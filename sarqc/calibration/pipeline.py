@@ -38,9 +38,9 @@ def calibrate(
     """Quantizes the model in place and yields each linear as it is done, what a method that learns says, and where the
     job tells points, those of each linear before it.
 
-    Layers are kept in ``store``, at the latest at the end of their block. Those found there are not solved again; the
-    walk goes no further than the last block that has one missing. Without a store everything is solved and nothing
-    kept. Errors of the mathematics are raised with the layer's or the block's name in front.
+    Layers are kept in ``store`` before they are yielded, at the latest at the end of their block. Those found there are
+    not solved again; the walk goes no further than the last block that has one missing. Without a store everything is
+    solved and nothing kept. Errors of the mathematics are raised with the layer's or the block's name in front.
     """
     by_block = layers_by_block(loaded.checkpoint.layers)
     missing = {name for name, key in keys.items() if store is None or not store.has(key, SUFFIX)}
@@ -66,15 +66,15 @@ def calibrate(
                 solved_layers = []
                 for solved in _solved(loaded, job, index, layers, kept, data, budget_bytes):
                     if isinstance(solved, SolvedLayer):
-                        if not solved.from_cache:
-                            writer.write(keys[solved.info.name], solved)
                         solved_layers.append(solved)
-                    yield solved
+                        yield from writer.keep(keys[solved.info.name], solved)
+                    else:
+                        yield solved
                 if layers:
                     write_back(loaded, job, index, solved_layers)  # after all were solved on the block's float outputs
                 if walks is not None and index < last_missing:
                     walks.advance(block)
-                writer.finish()
+                yield from writer.finish()
 
 
 def _solved(

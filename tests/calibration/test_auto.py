@@ -13,6 +13,7 @@ import torch
 
 from sarqc.calibration.corpora import Sequences
 from sarqc.calibration.job import CalibrationJob, SolvedLayer
+from sarqc.calibration.kept_layers import MOST_WAITING
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import ModelSelection, select_for_model
 from sarqc.engine.keys import layer_keys, weights_of
@@ -84,9 +85,12 @@ def test_a_stopped_run_continues_to_the_same_bits(random_llama: Path, tmp_path: 
     steps = calibrate(stopped, plan, ArtefactStore(tmp_path / "stopped"), layer_keys(stopped, plan))
     for _ in range(10):
         next(steps)
+    steps.close()
+    kept = len(list((tmp_path / "stopped").glob("*/*.layer")))
+    assert 10 <= kept <= 10 + MOST_WAITING
     again = fresh(random_llama)
     resumed = solved_layers(again, auto_plan(again, "sarqc-gbs"), tmp_path / "stopped")
-    assert sum(one.from_cache for one in resumed) == 10
+    assert sum(one.from_cache for one in resumed) == kept
     assert [one.quantized.report for one in resumed] == [one.quantized.report for one in layers]
     assert all(
         torch.equal(one, other) for one, other in zip(weights(whole).values(), weights(again).values(), strict=True)

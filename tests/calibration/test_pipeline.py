@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import torch
 
 from sarqc.calibration.corpora import draw_sequences
 from sarqc.calibration.job import CalibrationJob, Curves, SolvedLayer
-from sarqc.calibration.kept_layers import KeptLayers
+from sarqc.calibration.kept_layers import MOST_WAITING, KeptLayers
 from sarqc.calibration.pictures import CURVE_ARRAYS
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.keys import layer_keys
@@ -156,8 +157,10 @@ def test_a_stopped_run_continues_to_the_same_bits(
     for _ in range(stop_after):
         next(stopped)
     stopped.close()
+    kept = len(list((tmp_path / "b").glob("*/*.layer")))
+    assert stop_after <= kept <= stop_after + MOST_WAITING  # those that were said, and those on their way
     continued, solved = run(random_llama, tmp_path / "b", name=name, inputs_from=inputs_from)
-    assert [layer.from_cache for layer in solved] == [index < stop_after for index in range(21)]
+    assert [layer.from_cache for layer in solved] == [index < kept for index in range(21)]
     for path, weight in weights(continued).items():
         assert torch.equal(weight, model.weight(path)), path
     for before, after in zip(whole, solved, strict=True):
@@ -221,6 +224,25 @@ def test_a_disk_that_fails_ends_the_run_and_what_was_kept_stays(
     assert {path.stem for path in tmp_path.glob("*/*.layer")} == set(written)
     _, solved = run(random_llama, tmp_path)
     assert sum(layer.from_cache for layer in solved) == 5
+
+
+def test_a_layer_that_is_said_is_kept(random_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever kills the process at a layer finds that layer kept, also where the disk is slower than the solver."""
+    write = ArtefactStore.write
+
+    def slow(self: ArtefactStore, key: str, suffix: str, payload: bytes) -> Path:
+        time.sleep(0.05)
+        return write(self, key, suffix, payload)
+
+    monkeypatch.setattr(ArtefactStore, "write", slow)
+    loaded, store = fresh(random_llama), ArtefactStore(tmp_path)
+    plan = a_plan(loaded)
+    keys, names = layer_keys(loaded, plan), []
+    for step in calibrate(loaded, plan, store, keys):
+        assert isinstance(step, SolvedLayer)
+        assert store.has(keys[step.info.name], ".layer"), step.info.name
+        names.append(step.info.name)
+    assert names == [layer.name for layer in loaded.checkpoint.layers]
 
 
 def test_a_file_holds_no_weights_that_its_codes_make(random_llama: Path, tmp_path: Path) -> None:
