@@ -35,6 +35,7 @@ NAME_LENGTH = 256  # characters of a name in it
 LARGEST_NUMBER = 2**63  # of whole ones
 VIEW_BYTES = 16 << 20  # of what the Lab shows of a line and layer
 ORDER = ("draw", "layer", "size", "candidate_gamma", "candidate_lambda", "gamma", "lambda")  # of axes, see Study
+Z_MEM_ERROR = -4  # of zlib.h; Python says it as "Error -4 while …"
 TAG_DIGITS = 8  # of a hash of the content, at the end of the name of an uploaded study
 
 
@@ -59,6 +60,8 @@ def check(archive: Path, folder: Path, limit: int) -> str:
         with zipfile.ZipFile(archive) as opened:
             study = _unpacked(opened, folder, limit)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        if str(error).startswith(f"Error {Z_MEM_ERROR} "):
+            raise MemoryError from None  # zlib's own word for it
         raise Refused(f"the file is no zip archive that can be read: {error}", "upload", REMEDY) from None
     study = study.model_copy(update={"id": _named(study)})
     write_document(study, folder)

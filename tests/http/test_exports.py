@@ -41,7 +41,7 @@ def unpacked(content: bytes, folder: Path) -> Path:
     """The one folder that an archive makes."""
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         assert {member.name.split("/")[0] for member in archive} == {archive.getnames()[0].split("/")[0]}
-        archive.extractall(folder, filter="data")
+        archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))  # from 3.11.4 on
     (found,) = folder.iterdir()
     return found
 

@@ -10,6 +10,7 @@ import stat
 import struct
 import threading
 import zipfile
+import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,7 +22,7 @@ from fastapi.testclient import TestClient
 from app import create_app
 from sarqc.settings import SITE, Settings
 from sarqc.study.document import Study
-from sarqc.web import studies_api, uploads
+from sarqc.web import studies_api, upload_check, uploads
 from sarqc.web.uploads import store_upload
 from tests.former_studies import former_files
 from tests.http.conftest import assert_error, write_study
@@ -332,3 +333,15 @@ def test_studies_say_where_they_come_from_and_whose_they_are(client: TestClient,
     assert client.delete("/api/studies/0123456789abcdef").status_code == 204
     assert Study.open(settings.studies_dir() / run_id).id == run_id
     assert len(client.get("/api/studies").json()["studies"]) == 2
+
+
+def test_what_zlib_says_of_memory_is_no_damaged_archive(files: Files, tmp_path: Path, monkeypatch) -> None:
+    """Before Python 3.11.4 the archive of a process without memory ends so."""
+
+    def without_memory(*_: object) -> None:
+        raise zlib.error("Error -4 while decompressing data")
+
+    monkeypatch.setattr(upload_check, "_unpacked", without_memory)
+    (tmp_path / "sent.zip").write_bytes(zipped(files))
+    with pytest.raises(MemoryError):
+        upload_check.check(tmp_path / "sent.zip", tmp_path, 1 << 20)
