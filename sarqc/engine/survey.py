@@ -235,7 +235,7 @@ def recipe_for(
 
 
 def conduct(survey: Survey, settings: Settings, folder: Path, had: Study | None = None) -> Iterator[str]:
-    """Makes the study in ``folder`` and yields a line of progress for each point.
+    """Makes the study in ``folder`` and yields a line of progress for each kept line and each point.
 
     Measurements, and under a quantized prefix finished layers too, are kept as artefacts: a survey that was stopped
     continues where it was. Lines of ``had`` that the survey asks for too are taken from there as they are. Raises
@@ -249,6 +249,8 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Study | None 
     yield f"float model: perplexity {original.perplexity:.4f}, accuracy {accuracy:.4f}"
     protocol = _protocol(shared, items)
     lines_had = _lines_had(survey, had, protocol, original.perplexity)
+    for held in lines_had.values():
+        yield f"kept as it is: {held.bits} bits, {held.name}"
     results = {line: LineResult(survey, line, items) for line in survey.lines if line not in lines_had}
     started, done = time.perf_counter(), 0
     total = sum(int(np.prod(line.shape)) for line in results) * len(survey.draws)

@@ -82,8 +82,10 @@ def test_lines_that_are_there_are_kept(small: dict, fresh_settings: Settings, tm
         survey = Survey.model_validate({**small, "lines": lines})
         return list(conduct(survey, fresh_settings, tmp_path / name, had)), Study.open(tmp_path / name)
 
-    _, former = made("former", [first])
+    words, former = made("former", [first])
+    assert not any("kept" in line for line in words)
     words, added = made("former", [second, first, bare, few], former)
+    assert [line for line in words if "kept" in line] == ["kept as it is: 2 bits, rqc-gbs"]
     assert sum("draw 7" in line for line in words) == 4  # of the new lines alone
     _, anew = made("anew", [second, first, bare, few])
     assert [line.name for line in added.lines] == [line.name for line in anew.lines]
