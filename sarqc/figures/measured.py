@@ -60,6 +60,9 @@ def how_measured(facts: LineFacts) -> list[Fact]:
         pairs.append(("Error bars", paired))
     if facts.perplexity is not None and len(line.draws) > 1 and len(line.lams) > 1:
         pairs.append(("Green band", _BAND))
+    if "kl" in line.arrays:
+        text = "KL(float ‖ quantized) in nats at temperature 1, mean over the tokens that perplexity predicts"
+        pairs.append(("KL to the float model", text))
     pairs.append(("Reconstruction error", "‖(Ŵ − W)X‖² / ‖WX‖² of a layer; all layers: their mean"))
     found = experts_of(study.layers)
     if found is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from sarqc.figures import figure_table, lab_view
 from sarqc.quantization.methods import METHODS, fitting_text
 from sarqc.study.document import Line, Study, StudyWriter
 from sarqc.study.ladder import STEPS, ladder
-from tests.synthetic_study import layers, study_document
+from tests.synthetic_study import layers, study_document, write_study
 
 WORTH = {"order": -4.0, "range": -9.0, "refine": -1.5, "lambda": -3.0}
 TOGETHER = 2.0  # what range and λ are worth less in company
@@ -120,6 +122,12 @@ def test_the_page_has_it_in_the_order_asked_for(study: Study) -> None:
         [-3, -1.5, -4, -7, -2], abs=1e-4
     )
     assert "perplexity_difference" not in table["rows"][0]
+
+
+def test_it_is_said_how_kl_was_measured_where_it_was(study: Study, tmp_path: Path) -> None:
+    told = {one["name"]: one["text"] for one in lab_view(study, method="rqc-gbs", bits=2)["measured"]}
+    assert "KL(float ‖ quantized) in nats" in told["KL to the float model"]
+    assert "KL" not in json.dumps(lab_view(write_study(tmp_path / "older"))["measured"])
 
 
 def test_lines_on_a_better_grid(study: Study) -> None:
