@@ -8,7 +8,8 @@ import { html, render } from "../base/html.js";
 import { layerAt } from "./state.js";
 
 const NO_WEBGL = "This browser draws no three-dimensional figures";
-const MISSING = "Surfaces of the weights are kept of a study’s first draw, if at all.";
+const MISSING =
+  "No surfaces of the weights here: a study keeps them of its first draw alone, and of no line made with “pictures: none”.";
 /** @type {[label: string, bySaliency: boolean][]} */
 const ORDERS = [
   ["inputs as stored", false],
