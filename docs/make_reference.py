@@ -85,9 +85,8 @@ def routes() -> str:
 def _tries(auto: Candidates | None) -> str:
     if auto is None:
         return "–"
-    values = {"λ": auto.lams, "γ": auto.gammas, "α": auto.strengths}
-    known = {sign: [value for value in found if value is not None] for sign, found in values.items()}
-    said = "; ".join(f"{sign} {', '.join(f'{value:g}' for value in found)}" for sign, found in known.items() if found)
+    axes = auto.axes().items()
+    said = "; ".join(f"{SIGNS[field]} {', '.join(f'{value:g}' for value in values)}" for field, values in axes)
     return f"for each layer: {said}" if auto.by == "layer" else f"for the whole model: {said}"
 
 

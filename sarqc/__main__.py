@@ -268,8 +268,7 @@ def methods() -> None:
 def _tries(auto: Candidates | None) -> str:
     if auto is None:
         return "–"
-    axes = {"λ": auto.lams, "γ": auto.gammas, "α": auto.strengths}
-    counts = [f"{len(values)} {sign}" for sign, values in axes.items() if values not in ((), (None,))]
+    counts = [f"{len(values)} {SIGNS[field]}" for field, values in auto.axes().items()]
     return " × ".join(counts) + (" for each layer" if auto.by == "layer" else " for the whole model")
 
 

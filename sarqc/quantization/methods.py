@@ -504,6 +504,12 @@ class Candidates:
     gammas: tuple[float | None, ...] = (None,)
     strengths: tuple[float | None, ...] = (None,)  # α of GPTAQ's shift
 
+    def axes(self) -> dict[str, tuple[float, ...]]:
+        """The values to choose from, by field of the method; fields without any are left out."""
+        given = {"lam": self.lams, "gamma": self.gammas, "shift_strength": self.strengths}
+        known = {field: tuple(value for value in values if value is not None) for field, values in given.items()}
+        return {field: values for field, values in known.items() if values}
+
     def points(self, base: Method, tuned: Sequence[str]) -> list[Method]:
         """The methods to compare: ``tuned`` (fields of the method) vary, γ outermost and α innermost."""
         lams = self.lams if "lam" in tuned or base.lam is None else (base.lam,)

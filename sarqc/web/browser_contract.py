@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict, 
 from pydantic.fields import FieldInfo
 
 from sarqc.calibration.corpora import CorpusEntry
+from sarqc.documents import SIGNS
 from sarqc.engine.plan import Plan
 from sarqc.events import EVENT_TYPES
 from sarqc.figures.compare import Comparison
@@ -203,8 +204,8 @@ def method_facts(name: str) -> MethodFacts:
 
 
 def _auto_facts(auto: Candidates) -> Auto:
-    gammas, strengths = ([one for one in values if one is not None] for values in (auto.gammas, auto.strengths))
-    return {"by": auto.by, "lams": list(auto.lams), "gammas": gammas, "strengths": strengths}
+    lams, gammas, strengths = (list(auto.axes().get(field, ())) for field in SIGNS)
+    return {"by": auto.by, "lams": lams, "gammas": gammas, "strengths": strengths}
 
 
 def form_method(name: str) -> FormMethod:
@@ -244,6 +245,7 @@ def names() -> list[Constant]:
         Constant(
             "FITTING_WORDS", "Record<string, string>", "How a grid is fitted where it is not plainly.", FITTING_WORDS
         ),
+        Constant("SIGNS", "Record<string, string>", "How people write what “auto” may choose.", SIGNS),
         Constant("SCALES", "Record<Scale, string>", "Scales of the main figure's errors, and their words.", SCALES),
         Constant("QUANTITIES", "Record<Quantity, string>", "What the map of layers can be coloured by.", quantities),
         Constant("LADDER_STEPS", "string[]", "Steps of the ladder, in their usual order.", list(STEPS)),

@@ -10,6 +10,7 @@ from sarqc.documents import SIGNS
 from sarqc.errors import Refused
 from sarqc.quantization.methods import (
     METHODS,
+    Candidates,
     ColumnSolver,
     LearnedClipping,
     RoundToNearest,
@@ -31,8 +32,14 @@ def test_every_row_makes_its_method_and_has_a_baseline(name: str) -> None:
     assert method(name) == entry.make
     assert entry.baseline in METHODS
     assert set(entry.tunes) <= {*SIGNS}
+    assert set(entry.auto.axes() if entry.auto else ()) == set(entry.tunes)
     assert ("shift_strength" in entry.tunes) == (entry.make.alpha is not None)
     assert entry.make.unit in {"layer", "group", "block"}
+
+
+def test_axes_of_auto_are_the_fields_that_have_values() -> None:
+    assert Candidates("layer", (0.0, 0.5), (None, 0.1)).axes() == {"lam": (0.0, 0.5), "gamma": (0.1,)}
+    assert Candidates("layer", strengths=(0.0, 1.0)).axes() == {"shift_strength": (0.0, 1.0)}
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -0.1])

@@ -75,6 +75,12 @@ export const FITTING_WORDS = frozen({
 });
 
 /**
+ * How people write what “auto” may choose.
+ * @type {Readonly<Record<string, string>>}
+ */
+export const SIGNS = frozen({ lam: "λ", gamma: "γ", shift_strength: "α" });
+
+/**
  * Scales of the main figure's errors, and their words.
  * @type {Readonly<Record<Scale, string>>}
  */

@@ -3,6 +3,7 @@
  * @module layer_rows
  */
 
+import { SIGNS } from "../base/contract.js";
 import { count, format, plain } from "../base/format.js";
 
 /** @typedef {{name: string, report: Record<string, any>}} LayerReport */
@@ -169,12 +170,6 @@ function median(sorted) {
 }
 
 /** @typedef {{key: string, sign: string, values: number[]}} Axis of what was compared */
-/** @type {[key: "lam"|"gamma"|"shift_strength", sign: string][]} what “auto” may choose */
-const CHOSEN = [
-  ["lam", "λ"],
-  ["gamma", "γ"],
-  ["shift_strength", "α"],
-];
 
 /**
  * How many layers chose each pair, over the first two of λ, γ and α that had several candidates: the first along the
@@ -184,7 +179,7 @@ const CHOSEN = [
  */
 export function pairCounts(layers) {
   const every = layers.flatMap(({ report }) => report.candidates ?? []);
-  const all = CHOSEN.map(([key, sign]) => ({
+  const all = Object.entries(SIGNS).map(([key, sign]) => ({
     key,
     sign,
     values: [...new Set(every.map((one) => known(one[key])))].sort((a, b) => a - b),

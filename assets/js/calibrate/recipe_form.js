@@ -3,7 +3,7 @@
  * @module recipe_form
  */
 
-import { FITTING_WORDS } from "../base/contract.js";
+import { FITTING_WORDS, SIGNS } from "../base/contract.js";
 import { plain } from "../base/format.js";
 import { METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 
@@ -61,9 +61,6 @@ function tuned(recipe, method) {
   const said = /** @type {Record<string, any>} */ (recipe);
   return method.auto ? method.tunes.filter((name) => said[RECIPE_FIELDS[name].key] === "auto") : [];
 }
-
-/** @type {Record<string, string>} */
-const SIGNS = { lam: "λ", gamma: "γ", shift_strength: "α" };
 
 /**
  * What “auto” does, or would do, for the method of a recipe; empty where it has nothing to choose.
