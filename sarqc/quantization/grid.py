@@ -15,11 +15,10 @@ import torch
 from torch import Tensor
 
 from sarqc.errors import Refused
-from sarqc.quantization.methods import Range
+from sarqc.quantization.methods import SHRINKS, Range
 
 Kind = Literal["symmetric", "full_range", "asymmetric", "affine"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-SHRINKS: tuple[float, ...] = tuple((40 - step) / 40 for step in range(25))  # 1 down to 0.4: the searched ranges
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from sarqc.quantization import column_solver
 from sarqc.quantization.block_learning import BlockLearning, Learned, Schedule, check_block
-from sarqc.quantization.grid import SHRINKS, round_to_grid, span_of_range
+from sarqc.quantization.grid import round_to_grid, span_of_range
 from sarqc.quantization.learned_linear import LearnedLinear, Rounded
-from sarqc.quantization.methods import SEQUENCES_OF_A_STEP, LearnedRounding
+from sarqc.quantization.methods import SEQUENCES_OF_A_STEP, SHRINKS, LearnedRounding
 from sarqc.quantization.quantized_layer import CheckedLayer
 from sarqc.quantization.solving import BlockRun, Context, Epoch, LayerJob, Solved
 

@@ -39,6 +39,8 @@ def fitting_text(fitting: Mapping[str, str | int]) -> str:
     return ", ".join(FITTING_WORDS[name].format(value) for name, value in fitting.items())
 
 
+SHRINKS = tuple((40 - step) / 40 for step in range(25))  # 1 down to 0.4: shares of a group's range that a search tries
+ALPHAS = tuple(step / 20 for step in range(21))  # α of a scale search, which tries no scaling too
 MOST_PASSES = 30  # of a refinement
 SEQUENCES_OF_A_STEP = 8  # of learned rounding
 
@@ -66,8 +68,6 @@ PRODUCTS_PER_SECOND = 1.2e11
 _SOLVES_PER_SECOND = 2e10
 _ROUNDED_PER_SECOND = 1e8
 _CLIPPED_PER_SECOND = 1.5e8
-_TRIED = 22  # candidates of a scale search: 21 values of α, and none
-_SHRUNK = 25  # candidates for the range of a group
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Workload:
 
 def _fitting_seconds(work: Workload, source: Range, passes: int) -> float:
     """Of the choices about the grid, for one point of every linear."""
-    searching = _SHRUNK * work.weights() / _ROUNDED_PER_SECOND if source == "search" else 0.0
+    searching = len(SHRINKS) * work.weights() / _ROUNDED_PER_SECOND if source == "search" else 0.0
     return searching + passes * 1.5 * work.squares() / _SOLVES_PER_SECOND
 
 
@@ -367,7 +367,8 @@ class ScaleSearch(Method):
         return "the format has no place for the channel scales of a search in mode per_linear"
 
     def seconds(self, work: Workload) -> float:
-        searching = _TRIED * (2 * work.squares() / PRODUCTS_PER_SECOND + work.weights() / _ROUNDED_PER_SECOND)
+        candidate = 2 * work.squares() / PRODUCTS_PER_SECOND + work.weights() / _ROUNDED_PER_SECOND
+        searching = (len(ALPHAS) + 1) * candidate
         return searching + work.points * _fitting_seconds(work, self.range, self.refine)
 
 

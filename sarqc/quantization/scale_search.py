@@ -16,14 +16,12 @@ from torch import Tensor
 
 from sarqc.errors import Refused
 from sarqc.quantization.grid import Grid, dequantize_groups, round_to_grid
-from sarqc.quantization.methods import Method, Range, ScaleSearch
+from sarqc.quantization.methods import ALPHAS, Method, Range, ScaleSearch
 from sarqc.quantization.objective import column_means, floored, recon_loss, sar_loss
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.refinement import refined_layer
 from sarqc.quantization.solving import Context, LayerJob, Solved
 from sarqc.quantization.trade_off import LambdaIntervals, lambda_intervals
-
-ALPHAS: tuple[float, ...] = tuple(step / 20 for step in range(21))
 
 
 def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:

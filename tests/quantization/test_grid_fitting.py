@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sarqc.errors import Refused
-from sarqc.quantization.grid import SHRINKS, Grid, Kind
+from sarqc.quantization.grid import Grid, Kind
 from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import METHODS, ColumnSolver, Method, method
+from sarqc.quantization.methods import METHODS, SHRINKS, ColumnSolver, Method, method
 from sarqc.quantization.quantized_layer import QuantizedLayer
 from sarqc.quantization.refinement import refined_codes
 from sarqc.quantization.solve import quantize_layer, sweep_layer

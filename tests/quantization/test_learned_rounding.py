@@ -8,9 +8,9 @@ from torch import Tensor
 
 from sarqc.errors import Refused
 from sarqc.quantization import round_to_nearest
-from sarqc.quantization.grid import SHRINKS, Grid
+from sarqc.quantization.grid import Grid
 from sarqc.quantization.learned_rounding import RoundedLinear, SignDescent
-from sarqc.quantization.methods import ColumnSolver, LearnedRounding, RoundToNearest, method
+from sarqc.quantization.methods import SHRINKS, ColumnSolver, LearnedRounding, RoundToNearest, method
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.solve import quantize_layer
 from sarqc.quantization.solving import Context, Epoch, LayerJob
