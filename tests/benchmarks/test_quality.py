@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from argparse import Namespace
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from sarqc.models.loading import LoadedModel, load
 from sarqc.quantization.grid import Grid
 from tests.benchmarks.quality.__main__ import missing
 from tests.benchmarks.quality.dequantize import FORMATS, from_compressed_tensors, from_gptq, levels, unpacked
-from tests.benchmarks.quality.engines import run_sarqc
+from tests.benchmarks.quality.engines import engine_job, run_sarqc
 from tests.benchmarks.quality.evaluate import Evaluator
 from tests.benchmarks.quality.results import Cell, Result, read_all
 from tests.benchmarks.quality.same_codes import agreement, of_llmcompressor, of_sarqc
@@ -199,6 +201,31 @@ def test_our_own_script_leaves_what_its_method_gives(random_llama: Path, loaded:
     expected = round_to_nearest(loaded.weight(name).numpy(), 3, 16, "asymmetric")
     assert np.allclose(FORMATS[said["format"]](tensors, name, 3), expected.dequantized, rtol=1e-5)
     assert said["seconds"]["processor"] > 0
+
+
+def test_what_scripts_share_is_there_without_this_repository() -> None:
+    """As an engine's interpreter finds it: beside the script."""
+    probe = "import sys; sys.path.insert(0, sys.argv[1]); import engine_job; print(*sys.modules)"
+    command = [sys.executable, "-I", "-c", probe, str(Path(engine_job.__file__).parent)]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert "engine_job" in loaded
+    assert not {"sarqc", "tests", "torch"} & {*loaded}
+
+
+def test_weights_are_one_file_wherever_an_engine_puts_it(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint" / "inner").mkdir(parents=True)
+    (tmp_path / "checkpoint" / "inner" / "model.safetensors").touch()
+    (tmp_path / "scratch.safetensors").touch()  # of the engine itself
+    with engine_job.timed() as seconds:
+        assert seconds == {}
+    engine_job.write_done(tmp_path, "gptq", seconds, engine_job.versions_of(["numpy"]))
+    said = json.loads((tmp_path / "done.json").read_text())
+    assert said["weights"] == "checkpoint/inner/model.safetensors"
+    assert said["versions"] == {"numpy": np.__version__}
+    assert set(said["seconds"]) == {"wall", "processor"}
+    (tmp_path / "checkpoint" / "more.safetensors").touch()
+    with pytest.raises(ValueError, match="too many"):
+        engine_job.write_done(tmp_path, "gptq", seconds, {})
 
 
 def test_only_what_is_not_kept_is_run(tmp_path: Path) -> None:

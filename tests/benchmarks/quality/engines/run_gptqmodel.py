@@ -5,42 +5,32 @@ Run by the interpreter of an environment that has GPTQModel; it knows nothing of
 
 from __future__ import annotations
 
-import importlib.metadata
-import json
 import os
 import sys
-import time
 from pathlib import Path
 
-import numpy as np
 import torch
 
 os.environ.setdefault("GPTQMODEL_CPU_WORKERS", "2")  # it takes no fewer, and on two cores would not start
 
+from engine_job import read_job, timed, versions_of, write_done
 from gptqmodel import BACKEND, GPTQModel, QuantizeConfig
 
 PACKAGES = ("gptqmodel", "torch", "transformers")
 
 
 def main(folder: Path) -> None:
-    job = json.loads((folder / "job.json").read_text())
+    job, tokens = read_job(folder)
     config = QuantizeConfig(
         bits=job["bits"], group_size=job["group_size"] or -1, sym=False, device="cpu", offload_to_disk=False,
         **job["settings"],
     )  # fmt: skip
     model = GPTQModel.load(job["model"], config, dtype=torch.float32, backend=BACKEND.TORCH)
-    tokens = torch.from_numpy(np.load(folder / "tokens.npy"))
-    rows = [{"input_ids": row, "attention_mask": torch.ones_like(row)} for row in tokens]
-    wall, processor = time.perf_counter(), time.process_time()
-    model.quantize(rows, batch_size=1)
-    seconds = {"wall": time.perf_counter() - wall, "processor": time.process_time() - processor}
+    rows = [{"input_ids": row, "attention_mask": torch.ones_like(row)} for row in torch.from_numpy(tokens)]
+    with timed() as seconds:
+        model.quantize(rows, batch_size=1)
     model.save(str(folder / "checkpoint"))
-    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
-    (written,) = (folder / "checkpoint").rglob("*.safetensors")
-    done = {
-        "seconds": seconds, "format": "gptq", "weights": str(written.relative_to(folder)), "versions": versions
-    }  # fmt: skip
-    (folder / "done.json").write_text(json.dumps(done))
+    write_done(folder, "gptq", seconds, versions_of(PACKAGES))
 
 
 if __name__ == "__main__":

@@ -5,15 +5,12 @@ Run by the interpreter of an environment that has llm-compressor; it knows nothi
 
 from __future__ import annotations
 
-import importlib.metadata
-import json
 import sys
-import time
 from pathlib import Path
 
-import numpy as np
 import torch
 from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
+from engine_job import read_job, timed, versions_of, write_done
 from llmcompressor import oneshot
 from llmcompressor.modifiers.gptq import GPTQModifier
 from torch.utils.data import DataLoader
@@ -23,11 +20,10 @@ PACKAGES = ("llmcompressor", "compressed-tensors", "torch", "transformers")
 
 
 def main(folder: Path) -> None:
-    job = json.loads((folder / "job.json").read_text())
+    job, tokens = read_job(folder)
     settings = dict(job["settings"])
     model = AutoModelForCausalLM.from_pretrained(job["model"], dtype=torch.float32)
-    tokens = torch.from_numpy(np.load(folder / "tokens.npy"))
-    rows = [{"input_ids": row, "attention_mask": torch.ones_like(row)} for row in tokens]
+    rows = [{"input_ids": row, "attention_mask": torch.ones_like(row)} for row in torch.from_numpy(tokens)]
     weights = QuantizationArgs(
         num_bits=job["bits"], type="int", symmetric=settings.pop("symmetric", False),
         strategy="group" if job["group_size"] else "channel", group_size=job["group_size"],
@@ -36,17 +32,11 @@ def main(folder: Path) -> None:
         config_groups={"group_0": QuantizationScheme(targets=["Linear"], weights=weights)},
         ignore=["lm_head", "re:.*mlp.gate$"], **settings.pop("gptq", {}),
     )  # fmt: skip
-    wall, processor = time.perf_counter(), time.process_time()
-    batches = DataLoader(rows, batch_size=1)
-    oneshot(model=model, dataset=batches, recipe=recipe, num_calibration_samples=len(rows), **settings)
-    seconds = {"wall": time.perf_counter() - wall, "processor": time.process_time() - processor}
+    with timed() as seconds:
+        batches = DataLoader(rows, batch_size=1)
+        oneshot(model=model, dataset=batches, recipe=recipe, num_calibration_samples=len(rows), **settings)
     model.save_pretrained(folder / "checkpoint", save_compressed=True)
-    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
-    done = {
-        "seconds": seconds, "format": "compressed-tensors", "weights": "checkpoint/model.safetensors",
-        "versions": versions,
-    }  # fmt: skip
-    (folder / "done.json").write_text(json.dumps(done))
+    write_done(folder, "compressed-tensors", seconds, versions_of(PACKAGES))
 
 
 if __name__ == "__main__":

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
-import time
 from pathlib import Path
 
-import numpy as np
 import torch
 from safetensors.torch import save_file
 
@@ -20,11 +17,11 @@ from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import load
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.methods import method
+from tests.benchmarks.quality.engines.engine_job import read_job, timed, write_done
 
 
 def main(folder: Path) -> None:
-    job = json.loads((folder / "job.json").read_text())
-    tokens = np.load(folder / "tokens.npy")
+    job, tokens = read_job(folder)
     warm_up()
     checkpoint = read_checkpoint(Path(job["model"]), Path(job["model"]).name)
     loaded = load(checkpoint, torch.device("cpu"))
@@ -36,17 +33,16 @@ def main(folder: Path) -> None:
         dict.fromkeys(names, grid), method(settings.pop("method"), **settings), inputs_from,
         Sequences(tokens, tokens[:0], protocol={}),
     )  # fmt: skip
-    wall, processor = time.perf_counter(), time.process_time()
-    solved = [step for step in calibrate(loaded, quantizing, None, dict.fromkeys(names, "")) if is_layer(step)]
-    seconds = {"wall": time.perf_counter() - wall, "processor": time.process_time() - processor}
+    with timed() as seconds:
+        solved = [step for step in calibrate(loaded, quantizing, None, dict.fromkeys(names, "")) if is_layer(step)]
     tensors = {
         f"{layer.info.name}.{part}": getattr(layer.quantized, part).contiguous()
         for layer in solved
         for part in ("codes", "scales", "zero_points")
     }
-    save_file(tensors, folder / "weights.safetensors")
-    done = {"seconds": seconds, "format": "parts", "weights": "weights.safetensors", "versions": versions()}
-    (folder / "done.json").write_text(json.dumps(done))
+    (folder / "checkpoint").mkdir()
+    save_file(tensors, folder / "checkpoint" / "weights.safetensors")
+    write_done(folder, "parts", seconds, versions())
 
 
 def is_layer(step: object) -> bool:

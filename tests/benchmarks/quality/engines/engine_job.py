@@ -1,0 +1,47 @@
+"""What the scripts of all engines share: the job, the time of the calibration, and the account of what it left.
+
+It lies beside the scripts and needs numpy alone, so that it is there in environments without this repository.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def read_job(folder: Path) -> tuple[dict[str, Any], np.ndarray]:
+    """The job that ``jobs.run_job`` wrote into the folder, and its tokens (samples, length)."""
+    return json.loads((folder / "job.json").read_text()), np.load(folder / "tokens.npy")
+
+
+@contextmanager
+def timed() -> Iterator[dict[str, float]]:
+    """Seconds of the block, filled in at its end: on the wall, and of the processor."""
+    seconds: dict[str, float] = {}
+    wall, processor = time.perf_counter(), time.process_time()
+    yield seconds
+    seconds |= {"wall": time.perf_counter() - wall, "processor": time.process_time() - processor}
+
+
+def versions_of(packages: Iterable[str]) -> dict[str, str]:
+    return {name: importlib.metadata.version(name) for name in packages}
+
+
+def write_done(folder: Path, weights_format: str, seconds: Mapping[str, float], versions: Mapping[str, str]) -> None:
+    """Says what lies under ``checkpoint`` there: one file of weights, in a format of ``FORMATS``.
+
+    Raises ValueError where there is not one. Some engines leave files of their own beside that folder.
+    """
+    (weights,) = (folder / "checkpoint").rglob("*.safetensors")
+    done = {
+        "seconds": dict(seconds), "format": weights_format, "weights": str(weights.relative_to(folder)),
+        "versions": dict(versions),
+    }  # fmt: skip
+    (folder / "done.json").write_text(json.dumps(done))
