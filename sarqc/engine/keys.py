@@ -138,7 +138,7 @@ def accuracy_key(model_key: str, task: str, limit: int | None, items: Sequence[s
 
 
 def survey_point_key(
-    loaded: LoadedModel, float_key: str, ids: np.ndarray, window: int, task: str, items: Sequence[str]
+    loaded: LoadedModel, float_key: str, ids: np.ndarray, window: int, task: str | None, items: Sequence[str]
 ) -> str:
     """Of what is measured at a point of a survey: the weights as they are now, beside the float model of that key."""
     return chain_key(

@@ -181,20 +181,29 @@ class Point:
 
     perplexity: float
     kl: float  # KL(float ‖ quantized) in nats, mean over the test text's tokens
-    correct: np.ndarray  # (items,) uint8, 0 or 1
+    correct: np.ndarray  # (items,) uint8, 0 or 1; empty without a task
+
+    def accuracy(self) -> tuple[float, float] | None:
+        """Share of the task's items and its standard error; None without a task."""
+        items = len(self.correct)
+        if not items:
+            return None
+        share = float(self.correct.mean())
+        return share, math.sqrt(share * (1 - share) / max(items - 1, 1))
 
 
-def measure_point(bench: Workbench, original: FloatStates, task: str) -> Point:
-    """Of the weights as they are now, on the test text of ``original``."""
+def measure_point(bench: Workbench, original: FloatStates, task: str | None) -> Point:
+    """Of the weights as they are now, on the test text of ``original`` and, where there is one, a task."""
     test, window = original.test, original.window
 
     def make() -> bytes:
         perplexity, divergence = measure_beside(bench.loaded, test.ids, test.corpus, window, original.states)
-        accuracy = measure_accuracy(bench.loaded, task, bench.settings)
-        document = {"perplexity": perplexity.value, "kl": divergence.kl.mean, "correct": accuracy.correct}
+        correct = [] if task is None else measure_accuracy(bench.loaded, task, bench.settings).correct
+        document = {"perplexity": perplexity.value, "kl": divergence.kl.mean, "correct": correct}
         return json.dumps(document).encode()
 
-    key = survey_point_key(bench.loaded, original.key, test.ids, window, task, items_key(task, bench.settings))
+    items = () if task is None else items_key(task, bench.settings)
+    key = survey_point_key(bench.loaded, original.key, test.ids, window, task, items)
     document = json.loads(kept(bench.store, key, make))
     return Point(document["perplexity"], document["kl"], np.array(document["correct"], dtype=np.uint8))
 

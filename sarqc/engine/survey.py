@@ -118,7 +118,7 @@ class Survey(BaseModel):
     held_out_samples: int = Field(ge=1)
     test: str
     window: int = Field(ge=2)
-    task: str
+    task: str | None = None  # for accuracies, of which there are none without
     lines: tuple[SurveyLine, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -175,7 +175,7 @@ class LineResult:
 
     survey: Survey
     wanted: SurveyLine
-    items: int
+    items: int  # of the task; 0 without one
     curves: list[list[list[LayerCurve]]] = field(default_factory=list)  # [draw][layer][gamma]
     reports: list[list[LayerReport]] = field(default_factory=list)  # [draw][layer], of lines with “auto”
     selections: list[ModelSelection | None] = field(default_factory=list)  # [draw], of lines with “auto”
@@ -189,7 +189,8 @@ class LineResult:
     def measured(self, draw: int, point: tuple[int, int], quality: Point) -> None:
         at = (draw, *point)
         self.perplexity[at], self.kl[at] = quality.perplexity, quality.kl
-        self.accuracy[at], self.correct[at] = np.mean(quality.correct), quality.correct
+        if (accuracy := quality.accuracy()) is not None:
+            self.accuracy[at], self.correct[at] = accuracy[0], quality.correct
 
     def point_text(self, point: tuple[int, int]) -> str:
         if self.wanted.lams == "auto":
@@ -200,7 +201,8 @@ class LineResult:
         wanted, planned = self.wanted, _planned(self.survey, self.wanted)
         arrays: dict[str, ArrayRef] = curve_arrays(writer, self.curves, wanted.pictures)
         arrays |= {name: writer.add(getattr(self, name), AXES) for name in ("perplexity", "kl", "accuracy")}
-        arrays["correct"] = writer.add(self.correct, (*AXES, "item"))
+        if self.items:
+            arrays["correct"] = writer.add(self.correct, (*AXES, "item"))
         if wanted.lams == "auto":
             recipe = recipe_for(self.survey, wanted, self.survey.draws[0])
             arrays |= auto_arrays(writer, recipe, self.reports, self.selections)
@@ -243,10 +245,11 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Study | None 
     """
     shared = _prepared(survey, settings)
     original = measure_point(shared.bench, shared.original, survey.task)
-    accuracy, items = float(np.mean(original.correct)), len(original.correct)
+    accuracy, items = original.accuracy(), len(original.correct)
     for warned in device_warnings(shared.bench.loaded.device):
         yield f"warning: {warned.what}"
-    yield f"float model: perplexity {original.perplexity:.4f}, accuracy {accuracy:.4f}"
+    of_task = "" if accuracy is None else f", accuracy {accuracy[0]:.4f}"
+    yield f"float model: perplexity {original.perplexity:.4f}{of_task}"
     protocol = _protocol(shared, items)
     lines_had = _lines_had(survey, had, protocol, original.perplexity)
     for held in lines_had.values():
@@ -268,9 +271,8 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Study | None 
                 where = f"draw {seed}, {line.bits} bits, {line.method}, {result.point_text(point)}"
                 seconds = time.perf_counter() - started
                 yield f"{done}/{total} {seconds:.0f} s: {where}: perplexity {quality.perplexity:.3f}"
-    error = float(np.sqrt(accuracy * (1 - accuracy) / max(items - 1, 1)))
     checkpoint = shared.bench.loaded.checkpoint
-    facts = model_facts(survey.model, checkpoint, original.perplexity, (accuracy, error))
+    facts = model_facts(survey.model, checkpoint, original.perplexity, accuracy)
     with study_writer(folder) as writer:
         lines = [
             results[line].line(writer) if had is None or line in results else copied(had, lines_had[line], writer)
@@ -520,7 +522,7 @@ def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
             "predicted_tokens": windows * (survey.window - 1),
             "dtype": str(loaded.compute_dtype).removeprefix("torch."),
         },
-        "tasks": [survey.task],
+        "tasks": [] if survey.task is None else [survey.task],
         "items": items,
         "device": str(loaded.device),
         "versions": versions(),

@@ -160,7 +160,8 @@ def measure_accuracy(
             answers: list[str] = super().generate_until(requests, disable_tqdm=True)
             return answers
 
-    manager = _Shared.get(TaskManager)
+    of_its_own = name in embedded_tasks(settings)  # and defined here: lm-eval's index of its own tasks is not needed
+    manager = TaskManager(include_defaults=False) if of_its_own else _Shared.get(TaskManager)
     tasks, source = _load(manager, name, settings)
     wrapped = Quiet(
         pretrained=loaded.model,
@@ -260,12 +261,15 @@ def _read(manager: Any, name: str, settings: Settings) -> tuple[list[Any], str]:
 
 
 def _quieten() -> None:
-    """No warnings about overrides that are meant, and no bars, of which a group would leave one for each subject."""
+    """No warnings about overrides that are meant, no bars, of which a group would leave one for each subject, and no
+    report on the host, for which every evaluation would start a dozen programs."""
     import datasets
+    from lm_eval import evaluator
     from lm_eval.api import task
 
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     datasets.disable_progress_bars()
+    evaluator.add_env_info = lambda _: None
     task.tqdm = lambda items, **_: items  # its one bar that no argument turns off
 
 

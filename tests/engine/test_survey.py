@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,12 @@ from sarqc.engine.execute import execute
 from sarqc.engine.survey import Survey, conduct
 from sarqc.errors import Refused
 from sarqc.events import Finished, LayerDone
+from sarqc.figures import compare_view, lab_view
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Line, Study
+from sarqc.study.facts import line_facts
+from sarqc.study.frames import frame
 
 
 @pytest.fixture
@@ -53,8 +57,6 @@ def test_points_are_runs(
     perplexity = study.array(line, "perplexity")
     assert perplexity.shape == (2, 1, 2)
     assert perplexity[0, 0, 0] != perplexity[1, 0, 0]
-    correct = study.array(line, "correct")
-    np.testing.assert_allclose(correct.mean(-1), study.array(line, "accuracy"), rtol=1e-6)
 
     recipe = Recipe.parse(
         {
@@ -70,6 +72,42 @@ def test_points_are_runs(
     recon = study.array(line, "recon")
     reports = [event.report["relative_recon"] for event in events if isinstance(event, LayerDone)]
     np.testing.assert_allclose(recon[1, :, 0, 1], reports, rtol=2e-3)
+
+
+def test_with_a_task_every_point_has_its_accuracy(small: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+    lines = [{"method": "rqc-gbs", "bits": 2, "lambda": [0.0, 0.3]}]
+    survey = Survey.model_validate({**small, "task": "tiny-llama-continuations", "lines": lines})
+    words = list(conduct(survey, fresh_settings, tmp_path / "small"))
+    study = Study.open(tmp_path / "small")
+    line = study.line("rqc-gbs", 2)
+    accuracy, correct = study.array(line, "accuracy"), study.array(line, "correct")
+    assert np.isfinite(accuracy).all()
+    np.testing.assert_allclose(correct.mean(-1), accuracy, rtol=1e-6)
+    assert (correct[0, 0, 0] != correct[0, 0, 1]).any()
+    share, items = study.model.accuracy, correct.shape[-1]
+    assert f"accuracy {share:.4f}" in words[0]
+    assert study.model.accuracy_standard_error == pytest.approx((share * (1 - share) / (items - 1)) ** 0.5)
+    assert (study.protocol["tasks"], study.protocol["items"]) == (["tiny-llama-continuations"], items)
+
+
+def test_without_a_task_figures_do_without_accuracies(small: dict, fresh_settings: Settings, tmp_path: Path) -> None:
+    lines = [
+        {"method": "gptq", "bits": 3},
+        {"method": "rqc-gbs", "bits": 3, "lambda": [0.0, 0.3]},
+        {"method": "rqc-gbs", "bits": 3, "lambda": "auto"},
+    ]
+    list(conduct(Survey.model_validate({**small, "lines": lines}), fresh_settings, tmp_path / "small"))
+    study = Study.open(tmp_path / "small")
+    assert (study.model.accuracy, study.protocol["tasks"], study.protocol["items"]) == (None, [], 0)
+    for line in study.lines:
+        assert line_facts(study, method=line.name, bits=3, layer=None).accuracy is None
+        view = lab_view(study, method=line.name, bits=3, layer=None)
+        json.dumps(view, allow_nan=False)
+        assert view["figures"]["hero_accuracy"] is None
+        assert not any(column["key"].startswith("accuracy") for column in view["table"]["columns"])
+    json.dumps(compare_view([study, study]), allow_nan=False)
+    assert frame(study)["perplexity"].notna().all()
+    assert frame(study)["accuracy"].isna().all()
 
 
 def test_lines_that_are_there_are_kept(small: dict, fresh_settings: Settings, tmp_path: Path) -> None:
@@ -132,7 +170,7 @@ def small(random_llama: Path, text_file: Path) -> dict[str, object]:
     return {
         "title": "small", "model": str(random_llama), "grid": "asymmetric", "group_size": 16,
         "calibration": str(text_file), "samples": 4, "length": 32, "draws": [7], "held_out": str(text_file),
-        "held_out_samples": 2, "test": str(text_file), "window": 64, "task": "tiny-llama-continuations",
+        "held_out_samples": 2, "test": str(text_file), "window": 64,
     }  # fmt: skip
 
 
