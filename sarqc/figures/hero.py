@@ -177,13 +177,11 @@ def _add_ticks(figure: Figure, facts: LineFacts) -> None:
     width = len(facts.line.lams) / 10  # of a short name, in steps of the axis: nearly the same share of any
     for lam, label in named:
         place = position(lam, facts.line.lams)
-        if place is None:
+        if place is None or place < free:  # a line without its name would only cross the name before it
             continue
         line = {"color": "var(--ink-3)", "width": 1, "dash": "dot"}
         for index in range(sum(name.startswith("yaxis") for name in figure["layout"])):
             figure["layout"]["shapes"].append(upright(axis_name(index), place, line, "below"))
-        if place < free:
-            continue
         free = place + width * (0.9 if label != own else 1.6)
         text = {"xref": "x", "yref": "paper", "x": place, "y": 0, "yanchor": "bottom", "xshift": 4, "yshift": 1}
         at = len(figure["layout"]["annotations"])

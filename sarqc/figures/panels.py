@@ -30,6 +30,7 @@ from sarqc.figures.drawing import (
 from sarqc.figures.numbers import Format, number
 
 WORDS_ROOM = 0.09  # of a panel's range, beside the usual air, for words at its edge
+FEW_LAMS = 3  # up to so many, names at the lines' ends reach to where words at the right edge begin
 LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share of their panel
 
 
@@ -167,7 +168,7 @@ def _add_panel(
     if ring:
         _add_rings(figure, panel, axis, names, span)
     _add_off_scale(figure, off, axis, names, span, panel.show)
-    _add_reference(layout, panel, axis, span)
+    _add_reference(layout, panel, axis, span, len(names))
     _add_title(figure, panel, domain[1], ring)
     _add_end_labels(figure, ends, axis, len(names), span, ring)
 
@@ -279,23 +280,34 @@ def _add_off_scale(
     figure["bindings"] += [bind(f"data.{at}.{path}", values, "gamma") for path, values in columns.items()]
 
 
-def _add_reference(layout: dict[str, Any], panel: Panel, axis: str, span: tuple[float, float]) -> None:
-    """The float model: a thin line, or where it is off the scale a word at that edge."""
+def _add_reference(layout: dict[str, Any], panel: Panel, axis: str, span: tuple[float, float], n_lams: int) -> None:
+    """The float model: a thin line, or where it is off the scale a word at that edge.
+
+    Its words keep clear of the names at the lines' ends, which reach far into an axis of few λ, and of the band's words
+    in the upper corners: below the scale they stand at the left, and beside a line there too where there are few λ.
+    """
     value = panel.reference
     if value is None:
         return
     text = f"float model {panel.show(value)}"
-    inside = span[0] <= value <= span[1]
-    place = {"xref": "paper", "yref": axis, "x": 1, "xanchor": "right", "font": {"size": 12, "color": "var(--ink-2)"}}
-    if inside:
-        line = {"color": "var(--ink-2)", "width": 1, "dash": "2px 3px"}
-        layout["shapes"].append(
-            {"type": "line", "xref": "paper", "yref": axis, "x0": 0, "x1": 1, "y0": value, "y1": value, "line": line}
-        )
-        layout["annotations"].append(note(text, y=value, yanchor="bottom", **place))
+    font = {"size": 12, "color": "var(--ink-2)"}
+    right = {"xref": "paper", "yref": axis, "x": 1, "xanchor": "right", "font": font}
+    left = {"xref": "paper", "yref": axis, "x": 0, "xanchor": "left", "xshift": 4, "font": font}
+    if value < span[0]:
+        layout["annotations"].append(note(f"↓ {text}", y=span[0], yanchor="bottom", **left))
         return
-    arrow, edge, side = ("↓", span[0], "bottom") if value < span[0] else ("↑", span[1], "top")
-    layout["annotations"].append(note(f"{arrow} {text}", y=edge, yanchor=side, **place))
+    if value > span[1]:
+        layout["annotations"].append(note(f"↑ {text}", y=span[1], yanchor="top", **right))
+        return
+    line = {"color": "var(--ink-2)", "width": 1, "dash": "2px 3px"}
+    layout["shapes"].append(
+        {"type": "line", "xref": "paper", "yref": axis, "x0": 0, "x1": 1, "y0": value, "y1": value, "line": line}
+    )
+    if n_lams > FEW_LAMS:
+        layout["annotations"].append(note(text, y=value, yanchor="bottom", **right))
+    else:
+        middle = (span[0] + span[1]) / 2
+        layout["annotations"].append(note(text, y=value, yanchor="top" if value > middle else "bottom", **left))
 
 
 def _add_title(figure: Figure, panel: Panel, top: float, ring: bool) -> None:

@@ -12,10 +12,11 @@ import pytest
 
 from sarqc.errors import NotFound, Refused
 from sarqc.figures import compare_view, lab_view
-from sarqc.figures.drawing import clamp, honest_range, position
+from sarqc.figures.drawing import QUALITY, clamp, honest_range, position
 from sarqc.figures.hero import hero
 from sarqc.figures.measured import grid_text
-from sarqc.figures.numbers import decimals_for, lam_text, number, percent
+from sarqc.figures.numbers import decimals_for, lam_text, number, percent, perplexity_text
+from sarqc.figures.panels import Curve, Panel, stack
 from sarqc.figures.view import COLUMNS
 from sarqc.study.facts import line_facts
 from tests.synthetic_study import LAMS, write_study
@@ -115,6 +116,27 @@ class TestHero:
     def test_float_model_out_of_range_is_named_at_the_edge(self, view):
         texts = [note["text"] for note in view["figures"]["hero"]["layout"]["annotations"]]
         assert "↓ float model 60.0" in texts
+
+    @pytest.mark.parametrize(
+        ("float_model", "count", "corner"),
+        [
+            (61.3, 2, ("left", "bottom")),  # below the scale
+            (61.3, 10, ("left", "bottom")),
+            (71.9, 2, ("left", "top")),  # on it: below a line that is high, where the band's words are above it
+            (70.1, 2, ("left", "bottom")),
+            (71.9, 10, ("right", "bottom")),
+            (95.0, 2, ("right", "top")),
+        ],
+    )
+    def test_words_of_the_float_model_keep_clear_of_names_at_the_lines_ends(self, float_model, count, corner):
+        values = np.linspace(70, 72, count)[None]
+        curve = Curve("perplexity", QUALITY, values, label="this grid")
+        panel = Panel("Perplexity", perplexity_text, (curve,), 1.0, reference=float_model)
+        lams = [0.01 * (step + 1) for step in range(count)]
+        figure = stack(lams, [f"{lam:g}" for lam in lams], [panel], ring=True)
+        (note,) = (note for note in figure["layout"]["annotations"] if "float model" in note["text"])
+        assert (note["xanchor"], note["yanchor"]) == corner
+        assert note["x"] == (0 if corner[0] == "left" else 1)
 
     def test_band_covers_the_sweet_spot(self, study, view):
         facts = line_facts(study, method="sarqc-gbs", bits=2, layer=None)
