@@ -136,7 +136,7 @@ def test_interrupted_politely_it_keeps_its_layers(random_llama: Path, text_file:
     state = {"SARQC_STATE_DIR": str(tmp_path / "state")}
     arguments = [
         "quantize", "--model", "tiny-llama", "--method", "rtn", "--bits", "2", "--calibration",
-        "tiny-llama-calibration", "--samples", "16", "--length", "256", "--test", "tiny-llama-test", "--json",
+        "tiny-llama-calibration", "--samples", "32", "--length", "256", "--json",
     ]  # fmt: skip
     process = subprocess.Popen(
         [sys.executable, "-m", "sarqc", *arguments], cwd=ROOT, env=os.environ | state, stdout=subprocess.PIPE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -32,8 +33,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with nothing but the wheel, and the libraries of this one behind it."""
     folder = tmp_path_factory.mktemp("installed")
-    venv.create(folder, with_pip=True)
-    subprocess.run([folder / "bin" / "python", "-m", "pip", "install", "-q", "--no-deps", wheel], check=True)
+    venv.create(folder)
+    pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "-q", "--no-deps"]
+    subprocess.run([*pip, wheel], check=True)
     (site,) = folder.glob("lib/python*/site-packages")
     libraries = next(path for path in sys.path if path.endswith("site-packages"))
     (site / "libraries.pth").write_text(libraries)
@@ -62,9 +64,13 @@ def test_the_console_command(installed: Path, tmp_path: Path) -> None:
         return done.stdout
 
     assert "sarqc-gbs" in said("methods")
-    where = said("doctor")
-    assert str(installed.parent) in where  # its assets, and not those of a checkout
-    assert "tiny-llama" in where
+    recipe = ["--model", "tiny-llama", "--calibration", "tiny-llama-calibration", "--samples", "1", "--length", "16"]
+    done = json.loads(said("quantize", *recipe, "--method", "rtn", "--output", "made", "--json"))
+    assert (tmp_path / "made" / "model" / "model.safetensors").is_file()
+    assert done["layers"]
+    where = "from sarqc.settings import Settings; print(Settings().assets_dir)"
+    printed = subprocess.check_output([installed / "python", "-c", where], cwd=tmp_path, text=True, env=clean(tmp_path))
+    assert str(installed.parent) in printed  # its assets, and not those of a checkout
 
 
 def test_the_app_starts(installed: Path, tmp_path: Path) -> None:

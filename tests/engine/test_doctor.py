@@ -93,6 +93,7 @@ def test_the_command_says_what_the_host_can_do(tmp_path: Path) -> None:
     assert answer.exit_code == 0, answer.output
     lines = answer.stdout.splitlines()
     assert any(line.startswith("ok    Runs compute on the CPU") for line in lines)
+    assert any(line.startswith("embedded models") and "tiny-llama" in line for line in lines)
     assert any("A whole run: perplexity" in line for line in lines)
     assert not any(line.startswith("WRONG") for line in lines)
     assert not any(tmp_path.iterdir())  # what it tried is not kept
