@@ -122,5 +122,5 @@ def quantize_selected(
 ) -> QuantizedLayer:
     """One layer, chosen for by itself."""
     job = SelectionJob("", weight, train, validation, held_out)
-    (layer,) = select_layers([job], grid, points, channel_fraction=channel_fraction, budget_bytes=budget_bytes)
+    (layer,) = select_layers([job], grid, points, channel_fraction=channel_fraction, context=Context(budget_bytes))
     return layer

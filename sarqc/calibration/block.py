@@ -47,7 +47,7 @@ class BlockData:
 
 
 def solve_block(
-    loaded: LoadedModel, job: CalibrationJob, layers: dict[str, LayerInfo], data: BlockData, budget_bytes: int
+    loaded: LoadedModel, job: CalibrationJob, layers: dict[str, LayerInfo], data: BlockData, context: Context
 ) -> Iterator[SolvedLayer | EpochDone | PointDone]:
     """The block's layers in their order, each at all λ of the job's curve; ``layers`` by path within the block.
 
@@ -58,7 +58,7 @@ def solve_block(
         path: loaded.weight(layer.name).to(loaded.stored_as(f"{layer.name}.weight")) for path, layer in layers.items()
     }
     if job.method.unit == "layer":
-        yield from _by_layer(job, layers, weights, data, budget_bytes)
+        yield from _by_layer(job, layers, weights, data, context)
         return
     started = time.perf_counter()
     index = next(iter(layers.values())).block
@@ -83,7 +83,7 @@ def solve_block(
 
 
 def _by_layer(
-    job: CalibrationJob, layers: dict[str, LayerInfo], weights: dict[str, Tensor], data: BlockData, budget_bytes: int
+    job: CalibrationJob, layers: dict[str, LayerInfo], weights: dict[str, Tensor], data: BlockData, context: Context
 ) -> Iterator[SolvedLayer | PointDone]:
     lams = job.curve_lams()
     for together in batches(layers, {path: weight.dtype for path, weight in weights.items()}):
@@ -98,9 +98,7 @@ def _by_layer(
                 for path in together
             ]
             candidates = [method_for(layers[together[0]], point) for point in job.candidates]
-            chosen = select_layers(
-                selecting, grid, candidates, channel_fraction=job.channel_fraction, budget_bytes=budget_bytes
-            )
+            chosen = select_layers(selecting, grid, candidates, channel_fraction=job.channel_fraction, context=context)
             found = iter(chosen)
         else:
             points = method_for(layers[together[0]], job.method).points(lams)
@@ -108,7 +106,7 @@ def _by_layer(
                 LayerJob(_checked(path, job, layers, weights, data, name=layers[path].name), points)
                 for path in together
             ]
-            steps = only_solved(quantize(solving, Context(budget_bytes)))  # one layer after the other
+            steps = only_solved(quantize(solving, context))  # one layer after the other
             found = (step.layer for step in steps)
         for path in together:
             solved = []

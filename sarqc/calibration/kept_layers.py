@@ -6,12 +6,13 @@ import json
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Self
 
 import safetensors.torch
 import torch
 
+from sarqc.calibration.codes_as_bytes import Packing, packed, unpacked
 from sarqc.calibration.job import SolvedLayer
 from sarqc.calibration.pictures import CURVE_ARRAYS, LayerCurve
 from sarqc.errors import NotFound
@@ -21,7 +22,6 @@ from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
 
 SUFFIX = ".layer"
 _TENSORS = (
-    "codes",
     "scales",
     "zero_points",
     "dequantized",
@@ -37,8 +37,12 @@ MOST_WAITING = 3  # layers, each still on its device
 def write_layer(store: ArtefactStore, key: str, solved: SolvedLayer) -> None:
     """Keeps a solved layer under its key."""
     quantized, curve = solved.quantized, solved.curve
-    document = {"report": quantized.report.to_json(), "lams": curve.lams, "seconds": solved.seconds}
+    codes, packing = packed(quantized.codes)
+    document = {
+        "report": quantized.report.to_json(), "lams": curve.lams, "seconds": solved.seconds, "codes": asdict(packing),
+    }  # fmt: skip
     tensors = {"document": torch.frombuffer(bytearray(json.dumps(document).encode()), dtype=torch.uint8)}
+    tensors |= {"codes": codes}
     tensors |= {name: part for name in _TENSORS if (part := getattr(quantized, name)) is not None}
     if torch.equal(quantized.stored(), quantized.dequantized):
         del tensors["dequantized"]  # two thirds of the file
@@ -71,11 +75,15 @@ class LayerWriter:
         if self._store is not None and not solved.from_cache:
             writing = self._thread.submit(write_layer, self._store, key, solved)
         self._waiting.append((solved, writing))
-        return self._kept(MOST_WAITING)
+        return self.ready()
 
     def finish(self) -> Iterator[SolvedLayer]:
         """Waits until all are kept, and gives the last of them."""
         return self._kept(0)
+
+    def ready(self) -> Iterator[SolvedLayer]:
+        """Those that are kept by now."""
+        return self._kept(MOST_WAITING)
 
     def _kept(self, most: int) -> Iterator[SolvedLayer]:
         """The first ones, until no more than ``most`` wait and the next is still being written."""
@@ -98,7 +106,7 @@ def read_layer(store: ArtefactStore, key: str, info: LayerInfo) -> SolvedLayer |
     document = json.loads(bytes(tensors["document"].numpy()))
     report = document["report"] | {name: tuple(document["report"][name]) for name in ("flags", "candidates")}
     quantized = QuantizedLayer(
-        codes=tensors["codes"],
+        codes=unpacked(tensors["codes"], Packing(**document["codes"])),
         scales=tensors["scales"],
         zero_points=tensors["zero_points"],
         channel_scale=tensors.get("channel_scale"),

@@ -6,7 +6,7 @@ Axes: O out_features, I in_features.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -30,7 +30,7 @@ def drift_surface(delta: Tensor, size: int = SURFACE_SIZE) -> Tensor:
 
     A matrix with fewer rows or columns than that repeats them, so that all layers' pictures have one shape.
     """
-    return adaptive_max_pool2d(delta.abs().float().unsqueeze(0), (size, size)).squeeze(0)
+    return _pooled(delta.abs().float(), size, adaptive_max_pool2d)
 
 
 def further_surfaces(delta: Tensor, order: Tensor, size: int = FURTHER_SIZE) -> dict[str, Tensor]:
@@ -43,7 +43,7 @@ def further_surfaces(delta: Tensor, order: Tensor, size: int = FURTHER_SIZE) -> 
     by_order = plain[:, order]
 
     def mean(values: Tensor) -> Tensor:
-        return adaptive_avg_pool2d(values.unsqueeze(0), (size, size)).squeeze(0)
+        return _pooled(values, size, adaptive_avg_pool2d)
 
     return {
         "surface_mean": mean(plain.abs()),
@@ -51,6 +51,17 @@ def further_surfaces(delta: Tensor, order: Tensor, size: int = FURTHER_SIZE) -> 
         "surface_mean_sorted": mean(by_order.abs()),
         "surface_signed": mean(by_order),
     }
+
+
+def _pooled(values: Tensor, size: int, pool: Callable[[Tensor, tuple[int, int]], Tensor]) -> Tensor:
+    """(O, I) -> (size, size)."""
+    return pooled_in_turn(values, size, pool) if values.is_cuda else pool(values.unsqueeze(0), (size, size)).squeeze(0)
+
+
+def pooled_in_turn(values: Tensor, size: int, pool: Callable[[Tensor, tuple[int, int]], Tensor]) -> Tensor:
+    """The same with one axis after the other: a GPU gives each cell a single thread, and a picture has few cells."""
+    by_channel = pool(values.unsqueeze(1), (1, size)).squeeze(1)  # (O, size)
+    return pool(by_channel.mT.unsqueeze(1), (1, size)).squeeze(1).mT
 
 
 def saliency_order(abs_mean: Tensor, weight: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from sarqc.models.families import LayerInfo
 from sarqc.models.folding import write_folded
 from sarqc.models.loading import LoadedModel
 from sarqc.models.walk import BlockWalk
-from sarqc.quantization.solving import BUDGET_BYTES
+from sarqc.quantization.solving import BUDGET_BYTES, Context
 
 
 def calibrate(
@@ -38,14 +38,16 @@ def calibrate(
     """Quantizes the model in place and yields each linear as it is done, what a method that learns says, and where the
     job tells points, those of each linear before it.
 
-    Layers are kept in ``store`` before they are yielded, at the latest at the end of their block. Those found there are
-    not solved again; the walk goes no further than the last block that has one missing. Without a store everything is
-    solved and nothing kept. Errors of the mathematics are raised with the layer's or the block's name in front.
+    Layers are kept in ``store`` before they are yielded, so that the last ones of a block may come with the next.
+    Those found there are not solved again; the walk goes no further than the last block that has one missing. Without
+    a store everything is solved and nothing kept. Errors of the mathematics are raised with the layer's or the block's
+    name in front.
     """
     by_block = layers_by_block(loaded.checkpoint.layers)
     missing = {name for name, key in keys.items() if store is None or not store.has(key, SUFFIX)}
     last_missing = max((layer.block for layer in loaded.checkpoint.layers if layer.name in missing), default=-1)
     walks = _Walks(loaded, job) if last_missing >= 0 else None
+    context = Context.on(loaded.device, budget_bytes)
     with LayerWriter(store) as writer:
         for index, block in enumerate(loaded.blocks()):
             layers = by_block.get(index, [])
@@ -61,10 +63,11 @@ def calibrate(
                             data = walks.collect(block)
                         except SarqcError as error:
                             raise error.at(f"{loaded.family.blocks}.{index}") from None
+                        yield from writer.ready()
                     else:
                         walks.pass_float(block)  # while the block is float: its layers are all kept
                 solved_layers = []
-                for solved in _solved(loaded, job, index, layers, kept, data, budget_bytes):
+                for solved in _solved(loaded, job, index, layers, kept, data, context):
                     if isinstance(solved, SolvedLayer):
                         solved_layers.append(solved)
                         yield from writer.keep(keys[solved.info.name], solved)
@@ -74,7 +77,8 @@ def calibrate(
                     write_back(loaded, job, index, solved_layers)  # after all were solved on the block's float outputs
                 if walks is not None and index < last_missing:
                     walks.advance(block)
-                yield from writer.finish()
+                yield from writer.ready()
+        yield from writer.finish()
 
 
 def _solved(
@@ -84,7 +88,7 @@ def _solved(
     layers: list[LayerInfo],
     kept: dict[str, SolvedLayer | None],
     data: BlockData | None,
-    budget_bytes: int,
+    context: Context,
 ) -> Iterator[SolvedLayer | EpochDone | PointDone]:
     """The block's layers in order, from the store where they are there; linears that depend on each other only all."""
     by_path = {_path(loaded, layer): layer for layer in layers}
@@ -93,7 +97,7 @@ def _solved(
     wanted = whole_batches(by_path, storages, missing)
     if job.method.unit != "layer" and missing:
         wanted = by_path
-    fresh = solve_block(loaded, job, wanted, data, budget_bytes) if wanted and data is not None else iter(())
+    fresh = solve_block(loaded, job, wanted, data, context) if wanted and data is not None else iter(())
     for path, layer in by_path.items():
         solved = None if path in wanted else kept[layer.name]
         if solved is not None and job.curves.tells_points:

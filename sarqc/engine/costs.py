@@ -10,6 +10,7 @@ import psutil
 
 from sarqc.engine.gpus import Gpu, visible_gpus
 from sarqc.evaluation import DECODED_TOKENS, LOGIT_BYTES, LOSS_BYTES, SPEED_REPEATS, task_bytes
+from sarqc.models import BATCH_TOKENS, BATCHES_FOR_EXPERTS
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.quantization.methods import PRODUCTS_PER_SECOND, Method, Workload
 from sarqc.recipe import Recipe
@@ -119,16 +120,19 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
     if "cross" in work.method.needs:
         sets += 1 + bool(work.candidates)
     process = _PROCESS if on_processor else _CONTEXT
-    working = work.method.working_bytes(replace(work.task, budget_bytes=budget))
+    task = replace(work.task, budget_bytes=budget)
+    working = work.method.working_bytes(task) + (0 if on_processor else work.method.recorded_bytes(task))
     texts = _text_numbers(work) * (_COMPARED if on_processor else 3 * 4) if recipe.prompts else 0
     return round(
         computed * (weights + states) + solved + 4 * sets * work.gram_numbers + working
-        + _measuring_bytes(work, computed) + copies + process + texts
+        + _passing_bytes(work, computed, on_processor=on_processor) + copies + process + texts
     )  # fmt: skip
 
 
-def _measuring_bytes(work: Work, computed: float) -> float:
-    """Bytes of perplexity or of a task, whichever takes more, at ``computed`` bytes for each number in the model."""
+def _passing_bytes(work: Work, computed: float, *, on_processor: bool) -> float:
+    """Bytes of perplexity, of a task, or of calibration texts on their way through a block, whichever takes most, at
+    ``computed`` bytes for each number in the model.
+    """
     recipe, checkpoint = work.recipe, work.checkpoint
     vocabulary, architecture = checkpoint.architecture.vocab_size, checkpoint.architecture
     judged = recipe.validation_samples() * recipe.length if recipe.auto_by() == "model" else 0
@@ -136,9 +140,11 @@ def _measuring_bytes(work: Work, computed: float) -> float:
     window = recipe.window or min(DEFAULT_WINDOW, checkpoint.max_positions)
     at_once = min(tokens, max(window, LOGIT_BYTES // (4 * vocabulary)))
     inside = 4 * architecture.hidden_size + 3 * architecture.intermediate_size  # of a block, for each token
+    batch = BATCH_TOKENS * (BATCHES_FOR_EXPERTS if checkpoint.family.mixture else 1)
+    passing = 0 if on_processor else computed * min(work.calibration, batch) * inside  # through a block
     logits = min(LOGIT_BYTES, 4 * vocabulary * at_once) + 2 * min(LOSS_BYTES, 4 * vocabulary * at_once)
     tasks = task_bytes(vocabulary, checkpoint.max_positions) if recipe.tasks else 0
-    return max(logits + computed * at_once * inside, tasks)
+    return max(logits + computed * at_once * inside, tasks, passing)
 
 
 def host_bytes(work: Work) -> int:
@@ -151,7 +157,8 @@ def host_bytes(work: Work) -> int:
 def disk_bytes(work: Work, *, on_processor: bool, streamed: bool) -> int:
     """Bytes that a run writes to the state folder, roughly: finished layers, changed blocks, texts and the study."""
     recipe, task = work.recipe, work.task
-    layers = task.weights() + work.groups * (2 + work.stored)  # codes, zero points and scales
+    in_a_byte = 8 // task.bits  # whole codes
+    layers = task.weights() / max(1, in_a_byte) + work.groups * (2 + work.stored)  # codes, zero points and scales
     if work.method.has_channel_scales:
         layers += task.weights() * work.stored  # and what they stand for
     points = len({*recipe.sweep, -1.0}) if work.method.lam is not None else 1

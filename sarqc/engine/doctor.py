@@ -23,6 +23,7 @@ from sarqc.events import Event, Measured, SpeedMeasured
 from sarqc.models.loading import LoadedModel, choose_device, load
 from sarqc.models.walk import BlockWalk
 from sarqc.quantization.methods import METHODS
+from sarqc.quantization.solving import BUDGET_BYTES, Context
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -155,7 +156,7 @@ def _moved(data: BlockData, loaded: LoadedModel) -> BlockData:
 def _solved(loaded: LoadedModel, job: CalibrationJob, data: BlockData) -> list[SolvedLayer]:
     prefix = f"{loaded.family.blocks}.0."
     layers = {layer.name.removeprefix(prefix): layer for layer in layers_by_block(loaded.checkpoint.layers)[0]}
-    steps = solve_block(loaded, job, layers, data, 1 << 30)
+    steps = solve_block(loaded, job, layers, data, Context.on(loaded.device, BUDGET_BYTES))
     return [step for step in steps if isinstance(step, SolvedLayer)]
 
 

@@ -6,14 +6,14 @@ kept holds more. Nothing else may change the bytes of a key, or everything kept 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
 import xxhash
-from torch import nn
+from torch import Tensor, nn
 
 from sarqc.calibration.job import CalibrationJob
 from sarqc.calibration.pipeline import layers_by_block
@@ -22,11 +22,12 @@ from sarqc.files.artefacts import chain_key
 from sarqc.models.loading import STORED, LoadedModel
 from sarqc.quantization.methods import FITTING, Method
 
-LAYER_FORMAT = 7
+LAYER_FORMAT = 8
 MEASUREMENT_FORMAT = 1
 SELECTION_FORMAT = 3
 TEXT_FORMAT = 1
 _HASHED_AT_ONCE = 4  # blocks; each is on the CPU meanwhile
+_COPIED_AT_ONCE = 1 << 26  # bytes
 
 
 @dataclass(frozen=True)
@@ -175,5 +176,19 @@ def fingerprint(module: nn.Module) -> str:
     digest = xxhash.xxh3_128()
     for name, tensor in sorted(module.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        for part in _on_the_host(tensor.detach().contiguous().reshape(-1).view(torch.uint8)):
+            digest.update(part.numpy().data)
     return digest.hexdigest()
+
+
+def _on_the_host(content: Tensor) -> Iterator[Tensor]:
+    """Bytes (n,) in the machine's memory, each part until the next is asked for.
+
+    Those of a GPU come through memory that stays in its place, which takes a tenth of the time.
+    """
+    if not content.is_cuda:
+        yield content.cpu()
+        return
+    buffer = torch.empty(min(_COPIED_AT_ONCE, len(content)), dtype=torch.uint8, pin_memory=True)
+    for part in content.split(_COPIED_AT_ONCE):
+        yield buffer[: len(part)].copy_(part)

@@ -66,7 +66,11 @@ class ArtefactStore:
         return bytes(payload)
 
     def write(self, key: str, suffix: str, payload: bytes) -> Path:
-        """Stores a payload under a key; atomic, and harmless when two processes write the same."""
+        """Stores a payload under a key; atomic, and harmless when two processes write the same.
+
+        Nothing waits for the disk, which takes longer than a GPU for a layer. After a loss of power a file may lack its
+        end: it is damaged then, and made again.
+        """
         path = self.path(key, suffix)
         path.parent.mkdir(parents=True, exist_ok=True)
         # Named before it is made, so that an interrupt at any moment leaves nothing whose name is not known.
@@ -75,8 +79,6 @@ class ArtefactStore:
             with open(partial, "xb", opener=_for_the_owner) as file:
                 file.write(payload)
                 file.write(xxhash.xxh3_128_digest(payload))
-                file.flush()
-                os.fsync(file.fileno())
             os.replace(partial, path)
         except BaseException:
             partial.unlink(missing_ok=True)

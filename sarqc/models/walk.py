@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from sarqc.models import BATCH_TOKENS, BATCHES_FOR_EXPERTS
 from sarqc.models.linears import as_parameters
 from sarqc.models.loading import LoadedModel
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-BATCH_TOKENS = 8192  # tokens that go through a block at once
 
 
 class BlockWalk:
@@ -32,7 +32,8 @@ class BlockWalk:
         """sequences: (n_sequences, T) token ids; with none of them every walk is empty."""
         self.loaded = loaded
         model, family = loaded.model, loaded.family
-        per_batch = max(1, BATCH_TOKENS // max(1, sequences.shape[-1]))
+        more = BATCHES_FOR_EXPERTS if loaded.device.type == "cuda" and loaded.family.mixture else 1
+        per_batch = max(1, more * BATCH_TOKENS // max(1, sequences.shape[-1]))
         self.hidden: list[Tensor] = []  # of (B, T, D)
         self._arguments: dict[nn.Module, dict[str, Any]] = {}  # by block
         with torch.no_grad():

@@ -20,7 +20,7 @@ from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import Method
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
 from sarqc.quantization.solve import only_solved, quantize
-from sarqc.quantization.solving import BUDGET_BYTES, LITTLE_MEMORY, Context, LayerJob
+from sarqc.quantization.solving import LITTLE_MEMORY, Context, LayerJob
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def select_layers(
     points: Sequence[Method],
     *,
     channel_fraction: float = 1.0,
-    budget_bytes: int = BUDGET_BYTES,
+    context: Context | None = None,
 ) -> list[QuantizedLayer]:
     """Layers of one shape, each at the best for itself of some points, which differ in λ, γ and α.
 
@@ -57,7 +57,7 @@ def select_layers(
         raise Refused(f"the channel fraction is {channel_fraction}", "selection", "Give a number above 0, at most 1.")
     width = jobs[0].weight.shape[-1]
     channels = kept_channels(width, grid.group_size_for(width), channel_fraction)
-    context = Context(budget_bytes)
+    context = context or Context()
     compared, crosses = [], []
     jobs = [_on_its_device(job) for job in jobs]
     for job in jobs:

@@ -21,7 +21,7 @@ Axes: C candidates, O out_features, I in_features, G groups of a row, K channels
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -38,8 +38,9 @@ from sarqc.quantization.grid import (
 from sarqc.quantization.methods import ColumnSolver, Range
 from sarqc.quantization.objective import drift_weights, regularised_gram, saliency
 from sarqc.quantization.quantized_layer import CheckedLayer
+from sarqc.quantization.recorded import Function, Recorder, Results, Tensors
 from sarqc.quantization.refinement import in_turn, refined_codes
-from sarqc.quantization.solving import LITTLE_MEMORY, Context, LayerJob, Solved
+from sarqc.quantization.solving import LITTLE_MEMORY, NOT_RECORDED, Context, LayerJob, Solved
 from sarqc.quantization.turns import take_turns
 
 _FIRST_FLOOR = 1e-6  # of the largest diagonal entry
@@ -57,14 +58,16 @@ def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
     while start < len(points):
         together = points[start : start + size]
         try:
-            solved = _solve_together(together)
+            solved = _solve_together(together, context.recorder)
         except torch.OutOfMemoryError:
             if len(together) == 1:
                 raise
             size, had_room = len(together) // 2, False
             continue
+        flags = [LITTLE_MEMORY] * (not had_room)
+        flags += [NOT_RECORDED] * (context.recorder is not None and context.recorder.failed)
         for one in solved:
-            yield one if had_room else one._replace(layer=one.layer.flagged(LITTLE_MEMORY))
+            yield one._replace(layer=one.layer.flagged(*flags))
         start += len(together)
 
 
@@ -88,22 +91,23 @@ def _points_at_once(first: _Point, budget_bytes: int) -> int:
     return max(1, (budget_bytes - factorising) // (numbers * layer.weight.element_size()))
 
 
-def _solve_together(points: Sequence[_Point]) -> Iterator[Solved]:
+def _solve_together(points: Sequence[_Point], recorder: Recorder | None) -> Iterator[Solved]:
     """The points as one batch; all memory is taken before this returns, but for what one report needs."""
     first, settings = points[0].layer, points[0].method
     batch = _Batch.of(points)
     stated = [_state(point, batch, position) for position, point in enumerate(points)]
-    codes, scales, zero_points = solve_columns(
-        batch.weights,
-        batch.factors,
-        first.grid,
-        first.storage,
+    tensors = {
+        "weight": batch.weights, "factors": batch.factors, "orders": batch.orders, "importance": batch.importance,
+        **({} if batch.shifts is None else {"shifts": batch.shifts}),
+    }  # fmt: skip
+    codes, scales, zero_points = (recorder or _started)(
+        solve_columns,
+        tensors,
+        grid=first.grid,
+        storage=first.storage,
         block_size=settings.block_size,
         static_groups=settings.has_static_groups,
-        shifts=batch.shifts,
-        orders=batch.orders,
         source=settings.range,
-        importance=batch.importance,
     )
     if batch.aims is not None and batch.grams is not None:
         codes = refined_codes(
@@ -112,6 +116,11 @@ def _solve_together(points: Sequence[_Point]) -> Iterator[Solved]:
         )  # fmt: skip
     dequantized = dequantize_groups(codes, scales, zero_points, first.grid.is_affine).to(first.storage)
     return _results(points, stated, codes, scales, zero_points, dequantized)
+
+
+def _started(function: Function, tensors: Tensors, **settings: Hashable) -> Results:
+    """Without a recorder."""
+    return function(**tensors, **settings)
 
 
 def _results(

@@ -155,9 +155,11 @@ def _with_gram(total: Tensor | None, tokens: Tensor, work: torch.dtype) -> Tenso
     if not tokens.is_cuda or tokens.dtype not in (torch.float16, torch.bfloat16):
         wide = tokens.to(work)
         return _added(total, wide.mT @ wide)
+    if total is None:
+        total = tokens.new_zeros(tokens.shape[-1], tokens.shape[-1], dtype=work)
     for part in tokens.split(_SUMMED_AT_ONCE):
-        total = _added(total, torch.mm(part.mT, part, out_dtype=work))
-    return tokens.new_zeros(tokens.shape[-1], tokens.shape[-1], dtype=work) if total is None else total
+        torch.addmm(total, part.mT, part, out_dtype=work, out=total)
+    return total
 
 
 def _added(total: Tensor | None, part: Tensor) -> Tensor:

@@ -69,6 +69,8 @@ _SOLVES_PER_SECOND = 2e10
 _ROUNDED_PER_SECOND = 1e8
 _CLIPPED_PER_SECOND = 1.5e8
 
+RECORDED_SHARE = 8  # the part of the budget, as a divisor, that inputs of recorded operations may take on a GPU
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -199,6 +201,10 @@ class Method:
         rows, width = work.largest()
         return 4 * 6 * rows * width
 
+    def recorded_bytes(self, work: Workload) -> int:
+        """What recordings of the method's operations take on a GPU, see ``recorded.Recorder``."""
+        return 0
+
     def seconds(self, work: Workload) -> float:
         """A rough estimate for two CPU cores, beside the passes through the model and the Grams."""
         return 0.0
@@ -310,6 +316,11 @@ class ColumnSolver(Method):
         point = 4 * self.numbers_of_point(rows, width, work.group_size or width, shifted=True)
         factorising = 48 * max(width for _, width in work.shapes) ** 2
         return factorising + max(point, min(work.budget_bytes, work.together * point))
+
+    def recorded_bytes(self, work: Workload) -> int:
+        again = {shape for shape in work.shapes if work.shapes.count(shape) > 1}
+        inputs = sum(4 * work.together * (rows + width) * width for rows, width in again)
+        return 4 * min(work.budget_bytes // RECORDED_SHARE, inputs)  # up to three times as much is worked in
 
     def numbers_of_point(self, rows: int, width: int, group_size: int, *, shifted: bool) -> int:
         """Numbers in the working precision that one linear takes at one point; a shift has targets of its own."""

@@ -68,9 +68,9 @@ class QuantizedLayer:
     row_scale: Tensor | None = None  # (O,) in the dtype of the weight
     biases: Tensor | None = None  # (O, G) in the dtype of the weight, of the affine grid alone
 
-    def flagged(self, flag: str) -> QuantizedLayer:
-        """The same with one more flag in its report."""
-        return replace(self, report=replace(self.report, flags=(*self.report.flags, flag)))
+    def flagged(self, *flags: str) -> QuantizedLayer:
+        """The same with more flags in its report."""
+        return replace(self, report=replace(self.report, flags=(*self.report.flags, *flags))) if flags else self
 
     def stored(self) -> Tensor:
         """What codes, scales, zero points and biases make, (O, I) in the dtype of the weight: as if both scales of

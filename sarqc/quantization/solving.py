@@ -11,15 +11,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
+import torch
 from torch import Tensor
 
 from sarqc.errors import Refused
-from sarqc.quantization.methods import Method
+from sarqc.quantization.methods import RECORDED_SHARE, Method
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
+from sarqc.quantization.recorded import Recorder
 
 BUDGET_BYTES = 1 << 30  # what the candidates solved at once may take by default; more are solved in turns
 
-LITTLE_MEMORY = "little_memory"  # a flag of reports: the device had no room for a batch, which was made smaller
+# Flags of reports.
+LITTLE_MEMORY = "little_memory"  # the device had no room for a batch, which was made smaller
+NOT_RECORDED = "not_recorded"  # columns could not be recorded as one operation, or had other bits then
 
 BlockForward = Callable[[dict[str, Tensor], Tensor], Tensor]  # weights by name, inputs (B, T, D) -> outputs (B, T, D)
 
@@ -60,12 +64,18 @@ class Context:
     """What a solver may use beside the linears.
 
     ties: (I,) integers, for linears that share a scale: channels with equal numbers get one, where several channels
-    come from one row of a linear before.
+    come from one row of a linear before. recorder: for operations on a GPU that come again; None: each is started.
     """
 
     budget_bytes: int = BUDGET_BYTES
     ties: Tensor | None = None
     block: BlockRun | None = None
+    recorder: Recorder | None = None
+
+    @classmethod
+    def on(cls, device: torch.device, budget_bytes: int) -> Context:
+        """For all linears of a model on this device."""
+        return cls(budget_bytes, recorder=Recorder.on(device, budget_bytes // RECORDED_SHARE))
 
 
 class Solved(NamedTuple):

@@ -12,8 +12,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import adaptive_avg_pool2d, adaptive_max_pool2d
 
-from sarqc.calibration.pictures import MOST_CHANNELS, curve_of, inspect_group, largest_group
+from sarqc.calibration.pictures import MOST_CHANNELS, curve_of, inspect_group, largest_group, pooled_in_turn
 from sarqc.engine.study_output import curve_arrays, eight_bits, joined, study_line
 from sarqc.figures import figure_table, lab_view
 from sarqc.figures.surfaces import POOLINGS
@@ -268,3 +269,13 @@ def test_every_pooling_has_its_drawings_and_older_studies_have_one(study, tmp_pa
     assert not [name for name in view["figures"] if ":" in name]
     later = one_draw(older, 1)
     assert lab_view(later, method="sarqc-gbs", bits=2)["poolings"] == []
+
+
+@pytest.mark.parametrize("shape", [(80, 120), (41, 97), (44, 36), (7, 300)])
+def test_pooled_one_axis_after_the_other_it_is_the_same_picture(shape: tuple[int, int]) -> None:
+    values = torch.from_numpy(np.random.default_rng(3).normal(size=shape)).float()
+    for size in (40, 28):
+        largest = pooled_in_turn(values, size, adaptive_max_pool2d)
+        assert torch.equal(largest, adaptive_max_pool2d(values.unsqueeze(0), (size, size)).squeeze(0))
+        mean = adaptive_avg_pool2d(values.double().unsqueeze(0), (size, size)).squeeze(0)
+        torch.testing.assert_close(pooled_in_turn(values, size, adaptive_avg_pool2d).double(), mean, rtol=0, atol=1e-6)
