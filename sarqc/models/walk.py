@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-
 class BlockWalk:
     """Hidden states of some sequences on their way through the blocks, one block at a time.
 
