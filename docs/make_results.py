@@ -210,6 +210,12 @@ def ladders(study: Study) -> list[str]:
         climbed = ladder(study, bits)
         if climbed is not None:
             parts += [f"### {study.model.name}, {bits} bits", ladder_table(climbed), worth_table(climbed)]
+            parts += [
+                f"{line.title}, λ = {line.lams[-1]:g}: {mean_over_draws(study.read(line, 'perplexity')[:, 0, -1]):.2f}, "
+                f"KL {mean_over_draws(study.read(line, 'kl')[:, 0, -1]):.4f}."
+                for line in study.lines
+                if line.bits == bits and "warm_start" in line.fitting
+            ]
     return parts
 
 
@@ -249,8 +255,8 @@ def page() -> str:
     parts += [
         "## What each step is worth",
         "The column solver on the float prefix, the same draws for every row: each takes one more step than the one "
-        "above and keeps the others. Steps are not additive: what each is worth depends on those before. The last row "
-        "begins at GPTQ's codes and learns through whole blocks, with the drift penalty.",
+        "above and keeps the others. Steps are not additive: what each is worth depends on those before. Learned "
+        "rounding goes through whole blocks, begins at the nearest levels and stands in the place of all steps.",
         *ladders(explored),
     ]
     parts += [

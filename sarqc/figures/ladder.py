@@ -47,7 +47,7 @@ def rung_name(rung: Rung) -> str:
     if rung.step in ("nearest", "gptq"):
         return NAMES[rung.step]
     if rung.step == "learned":
-        return "Learned rounding"
+        return "+ learned rounding" if "warm_start" in rung.line.fitting else "Learned rounding instead"
     if rung.step == "lambda":
         return f"+ {NAMES['lambda']}"
     return f"+ {FITTING_WORDS[rung.step].format(rung.line.fitting[rung.step])}"

@@ -29,7 +29,7 @@ FITTING_WORDS = {
     "order": "activation order",
     "refine": "refined × {}",
     "starved": "starved experts damped",
-    "warm_start": "started from {}",
+    "warm_start": "started from GPTQ's codes",
 }
 FITTING = tuple(FITTING_WORDS)
 

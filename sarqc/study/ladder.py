@@ -1,7 +1,8 @@
 """The ladder: what each choice beside the bits is worth at one width, one step after the other, on the same draws.
 
 Rounding to nearest, GPTQ with 1 % damping, then the steps in an order that may be chosen, since what a step is worth
-depends on those before it, and at last learned rounding. D calibration draws.
+depends on those before it, and at last learned rounding, which takes their place or begins at GPTQ's codes. D
+calibration draws.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def ladder(study: Study, bits: int, steps: Sequence[str] | None = None) -> Ladde
     places = [("gptq", corners[taken[0]])]
     places += [(step, corners[done]) for step, done in zip(order, taken[1:], strict=True)]
     draws = corners[taken[0]].line.draws
-    for step, methods, last in (("nearest", ("rtn",), False), ("learned", ("sarqc-signround", "signround"), True)):
+    for step, methods, last in (("nearest", ("rtn",), False), ("learned", ("signround", "sarqc-signround"), True)):
         place = _place_of(study, bits, methods, draws)
         if place is not None:
             places.insert(len(places) if last else 0, (step, place))
@@ -110,9 +111,11 @@ def _corners(study: Study, bits: int) -> dict[frozenset[str], _Place] | None:
 
 
 def _place_of(study: Study, bits: int, methods: Sequence[str], draws: tuple[int, ...]) -> _Place | None:
-    """The point of the first of the methods that the width has on these draws, at the line's largest λ."""
+    """The point of the first of the methods that the width has on these draws, at the line's largest λ; on the plain
+    grid rather than on a fitted one.
+    """
     for method in methods:
-        for line in study.lines:
+        for line in sorted(study.lines, key=lambda line: len(line.fitting)):
             if line.method == method and line.bits == bits and line.draws == draws and not line.selected:
                 return _Place(line, len(line.lams) - 1)
     return None

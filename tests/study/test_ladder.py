@@ -11,8 +11,9 @@ import pytest
 
 from sarqc.errors import Refused
 from sarqc.figures import figure_table, lab_view
+from sarqc.figures.ladder import rung_name
 from sarqc.quantization.methods import METHODS, fitting_text
-from sarqc.study.document import Line, Study, StudyWriter
+from sarqc.study.document import Line, Study, StudyWriter, copied
 from sarqc.study.ladder import STEPS, ladder
 from tests.synthetic_study import layers, study_document, write_study
 
@@ -106,7 +107,7 @@ def test_the_page_has_it_in_the_order_asked_for(study: Study) -> None:
     figure = view["figures"]["ladder"]
     assert figure["layout"]["yaxis"]["ticktext"] == [
         "Round to nearest", "GPTQ 1 %", "+ λ = 0.1", "+ refined × 3", "+ activation order", "+ searched range",
-        "Learned rounding",
+        "Learned rounding instead",
     ]  # fmt: skip
     bars, kl = figure["data"]
     ends = np.array(bars["base"]) + np.array(bars["x"])
@@ -148,3 +149,16 @@ def test_lines_on_a_better_grid(study: Study) -> None:
     assert row["perplexity_difference"] == pytest.approx(WORTH["lambda"] + TOGETHER, abs=1e-4)
     hero = view["figures"]["hero"]
     assert any(trace.get("name") == "plain grid" for trace in hero["data"])
+
+
+def test_learned_rounding_stands_for_the_others_unless_it_begins_at_their_codes(tmp_path: Path, study: Study) -> None:
+    warm = "sarqc-signround", {"range": "search", "warm_start": "gptq"}, (0.05,), (70 + DRAWS)[:, None]
+    plain = "signround", {}, (0.0,), (69 + DRAWS)[:, None]
+    for added, name, value in (([warm], "+ learned rounding", 70), ([warm, plain], "Learned rounding instead", 69)):
+        writer = StudyWriter(tmp_path / f"with-{len(added)}")
+        lines = [copied(study, part, writer) for part in study.lines if "signround" not in part.method]
+        lines += [line(writer, *values) for values in added]
+        climbed = ladder(writer.finish(study_document(writer.folder, "float", lines)), 2)
+        assert climbed is not None
+        assert rung_name(climbed.rungs[-1]) == name
+        assert climbed.rungs[-1].values["perplexity"] == pytest.approx(value + DRAWS, abs=1e-4)

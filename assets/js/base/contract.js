@@ -71,7 +71,7 @@ export const FITTING_WORDS = frozen({
   order: "activation order",
   refine: "refined × {}",
   starved: "starved experts damped",
-  warm_start: "started from {}",
+  warm_start: "started from GPTQ's codes",
 });
 
 /**
