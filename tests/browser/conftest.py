@@ -33,6 +33,8 @@ ARGUMENTS = (
     "--no-sandbox",
     "--use-angle=swiftshader",
     "--enable-unsafe-swiftshader",
+    "--disable-gpu-compositing",  # WebGL alone is drawn by SwiftShader: for whole pages it takes more than all else
+    "--disable-gpu-rasterization",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
