@@ -147,12 +147,15 @@ class Supervisor:
                     return found, False
                 self.delete(found.id)  # somebody has removed or changed its files
                 found = None
-            if found is not None and found.state in AT_REST:
-                return self.resume(found.id), True
-            if found is not None:
+            if found is not None and found.state not in AT_REST:
                 return found, False
-            exports.check_room(self.store, self.settings, size)
-            made = self.store.create_export(parent, checkpoint_format, size, owner, at_most=self.settings.max_queued)
+            if found is None:
+                exports.check_room(self.store, self.settings, size)
+                made = self.store.create_export(
+                    parent, checkpoint_format, size, owner, at_most=self.settings.max_queued
+                )
+            else:
+                made = self._queue_again(found.id)
         audit.info("run %s of “%s” is exported as %s by “%s”", run_id, parent.owner, checkpoint_format, owner)
         return self._changed(made), True
 
@@ -167,12 +170,14 @@ class Supervisor:
 
         Raises ``NotFound``, ``Conflict``, and for an export ``NoRoom``.
         """
+        return self._changed(self._queue_again(run_id))
+
+    def _queue_again(self, run_id: str) -> Run:
         with self.store.transaction():
             run = self.store.get(run_id)
             if run.parent is not None and run.at_rest:
                 exports.check_room(self.store, self.settings, run.bytes or 0)
-            run = self.store.move(run_id, State.QUEUED)
-        return self._changed(run)
+            return self.store.move(run_id, State.QUEUED)
 
     def delete(self, run_id: str) -> Run:
         """Removes a run at rest, its study, log and exports; returns what it was. Raises ``NotFound``, ``Conflict``."""
@@ -203,6 +208,7 @@ class Supervisor:
         return [{"id": device.id, "name": device.name, "run": busy.get(device.id)} for device in self.workers.devices]
 
     def _changed(self, run: Run) -> Run:
+        """Wakes the loop: after the transaction, before whose end the loop would see nothing new, and wait again."""
         self.bell.ring(run.id, ALL_RUNS)
         self.wake()
         return run

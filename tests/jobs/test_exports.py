@@ -9,6 +9,7 @@ import sqlite3
 import tarfile
 from collections import namedtuple
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,24 @@ def test_cancelled_it_leaves_nothing_and_can_be_asked_for_again(
     again, is_queued = supervisor.export(parent.id, "plain", 5, "ann")
     assert (again.id, again.attempt, is_queued) == (made.id, 2, True)
     until_state(store, made.id, State.FINISHED)
+
+
+def test_a_loop_that_is_woken_for_an_export_sees_it_queued(
+    store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervisor = Supervisor(store, settings, execute="tests.jobs.fake_runs:exporting")  # its loop is not started
+    parent = finished_run(supervisor)
+    made, _ = supervisor.export(parent.id, "plain", 5, "ann")
+    supervisor.cancel(made.id)
+    seen = []
+
+    def look() -> None:
+        with ThreadPoolExecutor(1) as another:  # with a connection of its own, as the loop has
+            seen.append(another.submit(store.get, made.id).result().state)
+
+    monkeypatch.setattr(supervisor, "wake", look)
+    supervisor.export(parent.id, "plain", 5, "ann")
+    assert seen == [State.QUEUED]
 
 
 @pytest.mark.parametrize(
