@@ -211,7 +211,8 @@ def ladders(study: Study) -> list[str]:
         if climbed is not None:
             parts += [f"### {study.model.name}, {bits} bits", ladder_table(climbed), worth_table(climbed)]
             parts += [
-                f"{line.title}, λ = {line.lams[-1]:g}: {mean_over_draws(study.read(line, 'perplexity')[:, 0, -1]):.2f}, "
+                f"{line.title}, λ = {line.lams[-1]:g}: "
+                f"{mean_over_draws(study.read(line, 'perplexity')[:, 0, -1]):.2f}, "
                 f"KL {mean_over_draws(study.read(line, 'kl')[:, 0, -1]):.4f}."
                 for line in study.lines
                 if line.bits == bits and "warm_start" in line.fitting
