@@ -100,7 +100,7 @@ def difference_text(difference: Difference, value: float) -> str:
 def ladder_figure(facts: LineFacts, climbed: Ladder) -> Figure:
     """The ladder of the shown width."""
     rungs = climbed.rungs
-    layout = base_layout(left=150, right=16, top=26, bottom=24)
+    layout = base_layout(left=168, right=16, top=26, bottom=24)
     layout["yaxis"] = {**PLAIN_AXIS, "range": [len(rungs) - 0.4, -0.6], "showgrid": False}
     layout["yaxis"] |= {"tickvals": list(range(len(rungs))), "ticktext": [rung_name(rung) for rung in rungs]}
     layout["yaxis"] |= {"tickfont": {"size": 12, "color": "var(--ink)"}}

@@ -27,6 +27,7 @@ from sarqc.study.paired import paired_difference
 LEFT, RIGHT = (0.0, 0.42), (0.58, 1.0)
 NARROW_LEFT, NARROW_RIGHT = (0.0, 0.36), (0.64, 1.0)
 SAME_GRID = ", same grid"  # of a baseline that is fitted as the line is
+LONGEST = 44  # characters of a label that has room beside many rows
 ROOMY = 9  # up to this many rows, a λ has a line of its own under the method's name
 
 
@@ -67,7 +68,8 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     _add_values(figure, rows, show, reference)
     _add_differences(figure, rows, lower)
     what, unit = ("Perplexity", "") if lower else ("Accuracy", ", points")
-    _add_title(figure, "Perplexity on unseen text" if lower else what, what, LEFT[0], NARROW_LEFT[0])
+    title = "Perplexity on unseen text" if lower and not fitted else what  # where there is room for it
+    _add_title(figure, title, what, LEFT[0], NARROW_LEFT[0])
     _add_title(figure, f"Paired difference{unit}", f"Difference{unit}", RIGHT[0], NARROW_RIGHT[0])
     short = [f"<b>{row.short}</b>" if row.line == facts.line.name else row.short for row in rows]
     figure["narrow"] |= {
@@ -114,7 +116,8 @@ def _rows(facts: LineFacts, quality_name: str, unit: float) -> list[_Row]:
 def _marks(line: Line) -> list[str]:
     """How a line's grid is fitted, in a word each."""
     words = {"range": "range", "order": "order", "refine": f"×{line.fitting.get('refine')}", "starved": "damped"}
-    return [words.get(name, str(value)) for name, value in line.fitting.items()]
+    words["warm_start"] = "from GPTQ"
+    return [words[name] for name in line.fitting]
 
 
 def _against_name(base: Baseline) -> str:
@@ -143,7 +146,8 @@ def _point(one: LineFacts, best: tuple[int, int]) -> str:
 def _ticks(rows: list[_Row], shown: str) -> list[str]:
     texts = []
     for row in rows:
-        name = row.label if not row.point or len(rows) <= ROOMY else row.short
+        roomy = len(rows) <= ROOMY or (not row.point and len(row.label) <= LONGEST)
+        name = row.label if roomy else row.short
         text = f"<b>{name}</b>" if row.line == shown else name
         joint = "<br>" if len(rows) <= ROOMY else ", "
         texts.append(f'{text}{joint}<span style="color:var(--ink-2)">{row.point}</span>' if row.point else text)

@@ -156,7 +156,9 @@ def _quality_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
     value = float(quality.mean[at])
     shown = _p(number(value, decimals_for(value)), "quality")
     if base is not None and _is_baseline(facts, lam):
-        pieces = [*start, _p(f" is {_name(base)}: perplexity "), shown, _p(" on unseen text"), *_float_part(facts)]
+        itself = base.method == facts.line.method  # and not a point of another method's curve
+        words = " has perplexity " if itself else f" is {_name(base)}: perplexity "
+        pieces = [*start, _p(words), shown, _p(" on unseen text"), *_float_part(facts)]
         rest = _best_of_curve(facts, quality, gamma)
         return [*pieces, _p(". "), *rest] if rest else [*pieces, _p(".")]
     pieces = [*start, _p(" has perplexity "), shown, _p(" on unseen text")]
