@@ -1,7 +1,7 @@
 # make app    open the web app on http://127.0.0.1:7860
 # make test   make check, then the whole suite in two processes
 # make check  types, style, and whether what is generated is current
-# make bench  speed, as ratios within one run
+# make bench  speed, as ratios within one run; MODEL=llama2-7b counts what calibrating a published model costs on GPUs
 # make torture  a running app under malformed requests, kills, many viewers and damage; TORTURE="--seed 7 …"
 # Each does all of its own set-up in .venv.
 
@@ -33,7 +33,7 @@ check: .venv/dev.done node_modules/.package-lock.json
 	$(BIN)/python docs/make_results.py --check
 
 bench: .venv/dev.done
-	$(BIN)/python -m tests.benchmarks.bench
+	$(BIN)/python -m tests.benchmarks.$(if $(MODEL),model_costs $(MODEL),bench)
 
 torture: .venv/dev.done
 	$(BIN)/python -m tests.torture $(TORTURE)

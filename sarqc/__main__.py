@@ -314,7 +314,7 @@ def doctor() -> None:
 
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="sarqc-doctor-") as folder:
-        for finding in examine(settings.model_copy(update={"state_dir": Path(folder)})):
+        for finding in examine(settings.model_copy(update={"state_dir": Path(folder)}), settings):
             typer.echo(f"{'ok   ' if finding.is_sound else 'WRONG'} {finding.words}")
             wrong += not finding.is_sound
     if wrong:

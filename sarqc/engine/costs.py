@@ -12,7 +12,9 @@ from sarqc.engine.gpus import Gpu, visible_gpus
 from sarqc.evaluation import DECODED_TOKENS, LOGIT_BYTES, LOSS_BYTES, SPEED_REPEATS, task_bytes
 from sarqc.models import BATCH_TOKENS, BATCHES_FOR_EXPERTS
 from sarqc.models.checkpoint import Checkpoint
-from sarqc.quantization.methods import PRODUCTS_PER_SECOND, Method, Workload
+from sarqc.models.families import LayerInfo
+from sarqc.quantization.counts import TWO_CORES, Count, Rates
+from sarqc.quantization.methods import Method, Workload
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -53,6 +55,19 @@ class Work:
     def calibration(self) -> int:
         """Calibration tokens."""
         return self.recipe.samples * self.recipe.length
+
+    def share_of_tokens(self, layer: LayerInfo) -> float:
+        """Of a linear: those of an expert see the tokens that are routed to it, on average."""
+        chosen, experts = self.checkpoint.architecture.num_experts_per_tok, self.checkpoint.experts(layer.block)
+        return 1.0 if layer.expert is None or not chosen or not experts else min(1.0, chosen / experts)
+
+    def active_weights(self) -> float:
+        """Weights of the quantized linears that a token passes through."""
+        return sum(self.share_of_tokens(layer) * math.prod(layer.shape) for layer in self.checkpoint.layers)
+
+    def active_parameters(self) -> float:
+        """All parameters that a token passes through."""
+        return self.checkpoint.parameters - self.task.weights() + self.active_weights()
 
     def packed_bits(self) -> int:
         """Bits of all quantized linears, scales and zero points or biases included, scales and biases with 16 bits."""
@@ -172,42 +187,63 @@ def _text_numbers(work: Work) -> int:
     return work.recipe.new_tokens * work.checkpoint.architecture.vocab_size
 
 
-_BYTES_PER_SECOND = 5e9
+# Operations that a GPU starts for a linear while a batch of tokens passes, its statistics included.
+_STARTED_OF_BATCH = 12
 
 
-def minutes(work: Work) -> float:
-    """A rough estimate for two CPU cores of all calibrations that the recipe asks for, and of its measurements."""
+def minutes(work: Work, rates: Rates = TWO_CORES) -> float:
+    """A rough estimate of all calibrations that the recipe asks for, and of its measurements, on a device."""
+    return sum(map(rates.seconds, stages(work).values())) / 60
+
+
+def stages(work: Work) -> dict[str, Count]:
+    """What each stage of a run has to do. A stage that the recipe does without is left out."""
     recipe, checkpoint = work.recipe, work.checkpoint
-    seconds = _calibration_seconds(work, recipe.samples)
+    found = {"reading the weights": Count(read=checkpoint.size_bytes)}
     if recipe.auto_by() == "model":
         judged = recipe.validation_samples()
-        once = _calibration_seconds(work, recipe.samples - judged)
-        judging = 2 * checkpoint.parameters * judged * recipe.length / PRODUCTS_PER_SECOND
-        seconds += work.candidates * (once + judging)
-    measuring = 2 * 2 * (work.task.weights() + checkpoint.parameters) * work.test_tokens
-    return (seconds + measuring / PRODUCTS_PER_SECOND + _reading_seconds(work)) / 60
-
-
-def _reading_seconds(work: Work) -> float:
-    """Continuing the prompts in two ways, and speed. A token that is made alone reads every parameter once."""
-    recipe, checkpoint = work.recipe, work.checkpoint
-    read = 4 * checkpoint.parameters / _BYTES_PER_SECOND
-    passes = 2 * checkpoint.parameters / PRODUCTS_PER_SECOND
-    made = len(recipe.prompts) * recipe.new_tokens
-    seconds = 2 * 2 * (made * read + (2 * work.prompt_tokens + made) * passes)
+        judging = Count(products=2 * work.active_parameters() * judged * recipe.length)
+        once = _passing(work, recipe.samples - judged) + _solving(work, recipe.samples - judged)
+        found["choosing among candidates"] = (once + judging).times(work.candidates)
+    found["passing the calibration text"] = _passing(work, recipe.samples)
+    found["solving"] = _solving(work, recipe.samples)
+    if work.test_tokens:
+        found["perplexity"] = Count(products=2 * 2 * 2 * work.active_parameters() * work.test_tokens)
+    if recipe.prompts:
+        found["texts"] = _texts(work)
     if recipe.speed:
-        length = min(DEFAULT_WINDOW, checkpoint.max_positions)
-        seconds += 2 * (SPEED_REPEATS + 1) * (4 * length * passes + DECODED_TOKENS * read)
-    return seconds
+        found["speed"] = _speed(work)
+    return found
 
 
-def _calibration_seconds(work: Work, samples: int) -> float:
-    """Passes over the text, Grams, and what the method does at each point: one, a curve, or what “auto” compares."""
-    recipe, task = work.recipe, replace(work.task, sequences=samples)
+def _passing(work: Work, samples: int) -> Count:
+    """The calibration text through all blocks, and the Grams of what their linears read."""
+    recipe, task = work.recipe, work.task
     tokens = (samples + recipe.held_out_samples) * recipe.length
-    passes = 2 * task.weights() * (1 + task.walks) * tokens
-    grams = task.walks * sum(2 * tokens * width**2 for _, width in task.shapes) / 2
-    return (passes + grams) / PRODUCTS_PER_SECOND + work.method.seconds(task)
+    passes = 2 * work.active_weights() * (1 + task.walks) * tokens
+    shares = (work.share_of_tokens(layer) for layer in work.checkpoint.layers)
+    squares = sum(share * width**2 for share, (_, width) in zip(shares, task.shapes, strict=True))
+    batch = BATCH_TOKENS * (BATCHES_FOR_EXPERTS if work.checkpoint.family.mixture else 1)
+    started = _STARTED_OF_BATCH * task.walks * math.ceil(tokens / batch) * len(task.shapes)
+    return Count(products=passes + task.walks * tokens * squares, started=started)
+
+
+def _solving(work: Work, samples: int) -> Count:
+    return work.method.count(replace(work.task, sequences=samples))
+
+
+def _texts(work: Work) -> Count:
+    """Both models continue the prompts in two ways, and judge both. A token that is made alone reads all parameters."""
+    recipe = work.recipe
+    made = len(recipe.prompts) * recipe.new_tokens
+    passed = 2 * work.prompt_tokens + made
+    return Count(read=4 * work.checkpoint.parameters * made, products=2 * work.active_parameters() * passed).times(4)
+
+
+def _speed(work: Work) -> Count:
+    length = min(DEFAULT_WINDOW, work.checkpoint.max_positions)
+    once = Count(read=4 * work.checkpoint.parameters * DECODED_TOKENS, products=8 * work.active_parameters() * length)
+    return once.times(2 * (SPEED_REPEATS + 1))
 
 
 _CGROUP = Path("/sys/fs/cgroup")
@@ -220,7 +256,7 @@ def free_bytes(settings: Settings) -> int | None:
         return int(settings.memory_gib * 2**30)
     if on_processor(settings):
         return _free_here()
-    gpu = _gpu_of(settings)
+    gpu = gpu_of(settings)
     return None if gpu is None else gpu.free
 
 
@@ -228,11 +264,11 @@ def sweep_bytes(settings: Settings) -> int:
     """What the candidates of a layer that are solved at once may take on the device of a run."""
     if settings.sweep_gib is not None:
         return int(settings.sweep_gib * 2**30)
-    gpu = None if on_processor(settings) else _gpu_of(settings)
+    gpu = None if on_processor(settings) else gpu_of(settings)
     return _SWEEP if gpu is None else max(_SWEEP, gpu.total // 8)
 
 
-def _gpu_of(settings: Settings) -> Gpu | None:
+def gpu_of(settings: Settings) -> Gpu | None:
     """The GPU that runs compute on, or the first of them."""
     gpus, number = visible_gpus(), settings.device.partition(":")[2] or "0"
     return gpus[int(number)] if number.isdigit() and int(number) < len(gpus) else None

@@ -14,9 +14,11 @@ from sarqc.calibration.block import BlockData, solve_block
 from sarqc.calibration.capture import Statistics, collect
 from sarqc.calibration.job import CalibrationJob, SolvedLayer, calibration_job
 from sarqc.calibration.pipeline import layers_by_block
+from sarqc.engine.costs import gpu_of
 from sarqc.engine.execute import execute
 from sarqc.engine.measure import device_warnings
 from sarqc.engine.plan import Prepared, prepare
+from sarqc.engine.rates import GpuSpeed, keep
 from sarqc.errors import SarqcError
 from sarqc.evaluation.speed import TOLERANCE
 from sarqc.events import Event, Measured, SpeedMeasured
@@ -45,15 +47,17 @@ class Finding:
     words: str
 
 
-def examine(settings: Settings) -> Iterator[Finding]:
-    """One finding after the other. The state folder should be a new one: what is kept there is not done again."""
+def examine(settings: Settings, home: Settings) -> Iterator[Finding]:
+    """One finding after the other. The state folder should be a new one: what is kept there is not done again. ``home``
+    has the folder for a GPU's rates, which plans read.
+    """
     try:
         device = choose_device(settings.device)
     except SarqcError as error:
         yield Finding(False, f"{error.what} ({error.where}). {error.remedy}")
         return
     yield Finding(True, f"Runs compute on {_name(device)}.")
-    yield from _rates(device)
+    yield from _rates(device, home)
     if device.type == "cuda":
         for warned in device_warnings(device):
             yield Finding(False, f"{warned.what}.")
@@ -73,19 +77,25 @@ def _name(device: torch.device) -> str:
     )
 
 
-def _rates(device: torch.device) -> Iterator[Finding]:
+def _rates(device: torch.device, home: Settings) -> Iterator[Finding]:
     """What the device does in a second, roughly: the best of four tries."""
     size = 4096 if device.type == "cuda" else 1024
+    reached: dict[torch.dtype, float] = {}
     for dtype in (torch.float32, torch.float16, torch.float64) if device.type == "cuda" else (torch.float32,):
         matrix = torch.ones(size, size, device=device, dtype=dtype)
         seconds = min(_seconds(device, partial(torch.matmul, matrix, matrix)) for _ in range(4))
-        yield Finding(True, f"Matrix products in {dtype}: {2 * size**3 / seconds / 1e12:.3g} TFLOP/s.")
+        reached[dtype] = 2 * size**3 / seconds
+        yield Finding(True, f"Matrix products in {dtype}: {reached[dtype] / 1e12:.3g} TFLOP/s.")
     long = torch.ones(64 << 20, device=device)
     seconds = min(_seconds(device, lambda: long.mul_(1.0)) for _ in range(4))
-    yield Finding(True, f"Memory: {2 * 4 * len(long) / seconds / 1e9:.3g} GB/s read and written.")
+    memory = 2 * 4 * len(long) / seconds
+    yield Finding(True, f"Memory: {memory / 1e9:.3g} GB/s read and written.")
     short = torch.ones(1, device=device)
     seconds = min(_seconds(device, lambda: [short.mul_(1.0) for _ in range(1000)]) for _ in range(4))
     yield Finding(True, f"An operation on nothing: {seconds * 1e3:.3g} µs.")
+    if device.type == "cuda" and (gpu := gpu_of(home)) is not None:
+        keep(home, gpu.uuid, GpuSpeed(reached[torch.float16], reached[torch.float32], memory, 1000 / seconds))
+        yield Finding(True, "Plans take their minutes from these rates.")
 
 
 def _seconds(device: torch.device, work: Callable[[], object]) -> float:

@@ -1,4 +1,4 @@
-"""The memory of this host's GPUs, asked of nvidia-smi: no torch, so that asking makes no context on a device."""
+"""This host's GPUs and their memory, asked of nvidia-smi: no torch, so that asking makes no context on a device."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ KNOWN_SECONDS = 5  # asking a GPU takes a good part of a second
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU's memory in bytes."""
+    """One GPU, its memory in bytes."""
 
     uuid: str
+    name: str
     free: int
     total: int
 
@@ -48,10 +49,10 @@ def _nvidia_smi() -> str | None:
 
 @lru_cache(maxsize=1)
 def _asked(program: str, _when: int) -> tuple[Gpu, ...]:
-    question = [program, "--query-gpu=uuid,memory.free,memory.total", "--format=csv,noheader,nounits"]
+    question = [program, "--query-gpu=uuid,name,memory.free,memory.total", "--format=csv,noheader,nounits"]
     try:
         answer = subprocess.run(question, capture_output=True, text=True, timeout=10, check=True)
-        rows = [line.split(",") for line in answer.stdout.splitlines() if line.strip()]
-        return tuple(Gpu(uuid.strip(), int(free) * 2**20, int(total) * 2**20) for uuid, free, total in rows)
+        rows = [map(str.strip, line.split(",")) for line in answer.stdout.splitlines() if line.strip()]
+        return tuple(Gpu(uuid, name, int(free) * 2**20, int(total) * 2**20) for uuid, name, free, total in rows)
     except (OSError, subprocess.SubprocessError, ValueError):
         return ()

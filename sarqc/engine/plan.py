@@ -15,12 +15,13 @@ from pydantic import BaseModel, ConfigDict
 
 from sarqc.calibration.corpora import Sequences, Text, check_corpus, draw_sequences, text_of
 from sarqc.engine import costs
+from sarqc.engine.rates import rates_of_device
 from sarqc.errors import NoRoom, Refused
 from sarqc.evaluation.tasks import known_task
 from sarqc.export.readers import Carrier, who_can_load
 from sarqc.files.names import free_on_disk, shortened
 from sarqc.models.catalogue import checkpoint_of
-from sarqc.models.checkpoint import Checkpoint
+from sarqc.models.checkpoint import Checkpoint, promised_checkpoint
 from sarqc.models.hub import NotCached
 from sarqc.models.tokenizer_files import encode
 from sarqc.plain import gib
@@ -52,6 +53,7 @@ class Plan(BaseModel):
     calibration_tokens: int
     test_tokens: int | None = None
     minutes: float | None = None
+    minutes_on: str = ""  # whose rates these are
     formats: tuple[Carrier, ...] = ()  # who will be able to load the model, by the format it is saved in
     warnings: tuple[str, ...] = ()
 
@@ -72,16 +74,22 @@ class Prepared:
 
 
 def plan(recipe: Recipe, settings: Settings) -> Plan:
-    """What a person is shown of ``prepare``, with less in it for a model of the Hub that is not on this host yet."""
+    """What a person is shown of ``prepare``; of a model of the Hub that is not on this host yet, what its configuration
+    says.
+    """
     try:
         return prepare(recipe, settings).shown
     except NotCached as missing:
-        note = f"{missing} is not on this host yet: it will be downloaded, and sizes are known after that"
+        note = f"{missing} is not on this host yet: it will be downloaded"
+        if missing.config is not None:
+            checkpoint = promised_checkpoint(recipe.model, missing.config).restricted(recipe.only)
+            words = f"{note}. Sizes are those of its configuration, and time is without the measurements"
+            return _shown_before(recipe, checkpoint, settings, words)
         return Plan(
             model=recipe.model,
             calibration_tokens=recipe.samples * recipe.length,
             formats=who_can_load(recipe),
-            warnings=(*recipe.ignored(), note),
+            warnings=(*recipe.ignored(), f"{note}, and sizes are known after that"),
         )
 
 
@@ -93,13 +101,14 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
     is still on the Hub only and ``download`` does not allow to fetch it; everything that can be checked without is
     checked.
     """
-    checkpoint = checkpoint_of(recipe.model, recipe.revision, settings, download=download)
-    for task in recipe.tasks:
-        known_task(task, settings)
-    if checkpoint is None:
+    try:
+        checkpoint = checkpoint_of(recipe.model, recipe.revision, settings, download=download)
+    except NotCached:
+        _check_tasks(recipe, settings)
         for corpus in filter(None, (recipe.calibration, recipe.test)):
             check_corpus(corpus, settings)
-        raise NotCached(recipe.model)
+        raise
+    _check_tasks(recipe, settings)
     checkpoint = checkpoint.restricted(recipe.only)
     if recipe.length > checkpoint.max_positions:
         raise Refused(
@@ -125,6 +134,11 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
     disk = costs.disk_bytes(work, on_processor=costs.on_processor(settings), streamed=streamed)
     shown = _shown(work, settings, per_channel, streamed, memory, disk)
     return Prepared(recipe, checkpoint, sequences, per_channel, test, window, prompts, streamed, shown)
+
+
+def _check_tasks(recipe: Recipe, settings: Settings) -> None:
+    for task in recipe.tasks:
+        known_task(task, settings)
 
 
 def _test_text(recipe: Recipe, checkpoint: Checkpoint, settings: Settings, *, download: bool) -> Text | None:
@@ -201,11 +215,21 @@ def indivisible_layers(recipe: Recipe, checkpoint: Checkpoint) -> tuple[str, ...
     return tuple(layer.name for layer in odd)
 
 
+def _shown_before(recipe: Recipe, checkpoint: Checkpoint, settings: Settings, note: str) -> Plan:
+    """Of a model whose files are not there yet."""
+    per_channel = indivisible_layers(recipe, checkpoint)
+    work = costs.work_of(recipe, checkpoint, per_channel)
+    streamed, memory = _memory(work, settings)
+    disk = costs.disk_bytes(work, on_processor=costs.on_processor(settings), streamed=streamed)
+    shown = _shown(work, settings, per_channel, streamed, memory, disk)
+    return shown.model_copy(update={"warnings": (*shown.warnings, note)})
+
+
 def _shown(
     work: costs.Work, settings: Settings, per_channel: tuple[str, ...], streamed: bool, memory: int, disk: int
 ) -> Plan:
     recipe, checkpoint, bits = work.recipe, work.checkpoint, work.packed_bits()
-    quantized = work.task.weights()
+    quantized, (rates, device) = work.task.weights(), rates_of_device(settings)
     return Plan(
         model=recipe.model,
         family=checkpoint.family.title,
@@ -223,7 +247,8 @@ def _shown(
         streamed=streamed,
         calibration_tokens=work.calibration,
         test_tokens=work.test_tokens or None,
-        minutes=costs.minutes(work),
+        minutes=costs.minutes(work, rates),
+        minutes_on=device,
         formats=who_can_load(recipe, checkpoint.family),
         warnings=(*_warnings(recipe, checkpoint, per_channel, streamed), *_disk(disk, settings)),
     )

@@ -169,18 +169,15 @@ def fetch(model: str, revision: str | None, settings: Settings, *, download: boo
     folder = local_folder(model, settings) or hub.cached(model, revision, settings)
     if folder is not None:
         return folder
-    hub.judge(model, revision, settings)
+    config = hub.judge(model, revision, settings)
     if not download:
-        raise NotCached(model)
+        raise NotCached(model, config)
     return hub.download(model, revision)
 
 
-def checkpoint_of(model: str, revision: str | None, settings: Settings, *, download: bool = False) -> Checkpoint | None:
-    """A model's checkpoint without its weights; None for a Hub model not on this host that may not be fetched."""
-    try:
-        folder = fetch(model, revision, settings, download=download)
-    except NotCached:
-        return None
+def checkpoint_of(model: str, revision: str | None, settings: Settings, *, download: bool = False) -> Checkpoint:
+    """A model's checkpoint without its weights. Raises ``NotCached`` where it is not here and may not be fetched."""
+    folder = fetch(model, revision, settings, download=download)
     checkpoint = read_checkpoint(folder, model)
     check_tokenizer(folder, model)
     return checkpoint

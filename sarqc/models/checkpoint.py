@@ -21,6 +21,7 @@ from sarqc.models.tensor_files import read_tensors, same_bits
 from sarqc.models.tokenizer_files import check_settings
 
 _PARAMETERS = (".weight", ".bias")  # how the names of parameters end, in every family here
+_NAMES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}  # in safetensors, of torch's names
 FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}  # types of weights that are read, and their bytes
 TOGETHER = "Download the checkpoint again; its configuration and its weights must belong together."
 _AGAIN = "Download the checkpoint again."
@@ -187,6 +188,18 @@ def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
     _ = checkpoint.layers  # refuses missing linears
     _check_promises(checkpoint)
     return checkpoint
+
+
+def promised_checkpoint(name: str, config: dict[str, Any]) -> Checkpoint:
+    """What a configuration alone says of a model: sizes and shapes for a plan, and no file. The weights are taken to be
+    stored as it says, in float32 where it does not.
+
+    Raises ``Refused`` as ``check_config`` does.
+    """
+    architecture, family = check_config(config, name)
+    shapes = dict(promised_shapes(architecture, family))
+    stored = _NAMES.get(str(config.get("dtype", config.get("torch_dtype"))), "F32")
+    return Checkpoint(name, Path(name), config, architecture, family, shapes, dict.fromkeys(shapes, stored), files={})
 
 
 def check_config(config: dict[str, Any], where: str) -> tuple[Architecture, Family]:

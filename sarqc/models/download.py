@@ -33,8 +33,8 @@ def cached(model: str, revision: str | None, settings: Settings) -> Path | None:
     return folder if (folder / "config.json").is_file() else None
 
 
-def judge(model: str, revision: str | None, settings: Settings) -> None:
-    """Returns where the Hub has a model that can be used and has room here; only its config.json is fetched.
+def judge(model: str, revision: str | None, settings: Settings) -> dict[str, Any]:
+    """The config.json of a model of the Hub that can be used and has room here; nothing else is fetched.
 
     Raises ``Refused`` for one of another kind, ``TooLarge`` and ``NoRoom`` by its size, and what ``ask`` raises.
     """
@@ -56,6 +56,7 @@ def judge(model: str, revision: str | None, settings: Settings) -> None:
             model,
             "Make room, or set HF_HOME to a folder on a larger disk.",
         )
+    return offer.config
 
 
 def download(model: str, revision: str | None) -> Path:

@@ -20,7 +20,14 @@ _under_way: dict[Hashable, Future[Any]] = {}
 
 
 class NotCached(Exception):
-    """A model or a text of the Hub that exists but is not on this host yet; its message is the name."""
+    """A model or a text of the Hub that exists but is not on this host yet; its message is the name.
+
+    ``config``: the config.json of a model.
+    """
+
+    def __init__(self, name: str, config: dict[str, Any] | None = None) -> None:
+        super().__init__(name)
+        self.config = config
 
 
 def within(seconds: float, key: Hashable, work: Callable[[], T]) -> T:

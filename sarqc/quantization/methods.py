@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from sarqc.errors import Refused
+from sarqc.quantization.counts import Count
 
 Unit = Literal["layer", "group", "block"]
 Saliency = Literal["identity", "saliency"]
@@ -61,13 +62,9 @@ def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
         raise Refused(f"{name} is “{value}”", "method", f"Choose one of {', '.join(allowed)}.")
 
 
-# Sustained operations a second, measured on the embedded model with two server cores: passes through the model and
-# Grams are large products, the column solver's are small, a scale search rounds every weight for every candidate and
-# learned clipping in every step. A GPU is faster by far.
-PRODUCTS_PER_SECOND = 1.2e11
-_SOLVES_PER_SECOND = 2e10
-_ROUNDED_PER_SECOND = 1e8
-_CLIPPED_PER_SECOND = 1.5e8
+# Operations that a GPU starts for one linear, beside those of its point, and in a learned step: from runs on an H100,
+# seconds over those of an operation on nothing.
+_STARTED_OF_LINEAR, _STARTED_OF_POINT, _STARTED_OF_STEP = 500, 300, 80
 
 RECORDED_SHARE = 8  # the part of the budget, as a divisor, that inputs of recorded operations may take on a GPU
 
@@ -99,10 +96,15 @@ class Workload:
         return sum(rows * width**2 for rows, width in self.shapes)
 
 
-def _fitting_seconds(work: Workload, source: Range, passes: int) -> float:
+def _fitting(work: Workload, source: Range, passes: int) -> Count:
     """Of the choices about the grid, for one point of every linear."""
-    searching = len(SHRINKS) * work.weights() / _ROUNDED_PER_SECOND if source == "search" else 0.0
-    return searching + passes * 1.5 * work.squares() / _SOLVES_PER_SECOND
+    rounded = len(SHRINKS) * work.weights() if source == "search" else 0
+    return Count(rounded=rounded, solves=passes * 1.5 * work.squares())
+
+
+def _started(work: Workload) -> Count:
+    """Of a layer by itself at all its points."""
+    return Count(started=len(work.shapes) * (_STARTED_OF_LINEAR + _STARTED_OF_POINT * work.points))
 
 
 @dataclass(frozen=True)
@@ -205,9 +207,9 @@ class Method:
         """What recordings of the method's operations take on a GPU, see ``recorded.Recorder``."""
         return 0
 
-    def seconds(self, work: Workload) -> float:
-        """A rough estimate for two CPU cores, beside the passes through the model and the Grams."""
-        return 0.0
+    def count(self, work: Workload) -> Count:
+        """What it has to do beside the passes through the model and the Grams."""
+        return _started(work)
 
 
 @dataclass(frozen=True)
@@ -230,8 +232,8 @@ class RoundToNearest(Method):
     def needs(self) -> frozenset[str]:
         return frozenset({"gram"}) if self.fitting() else frozenset()
 
-    def seconds(self, work: Workload) -> float:
-        return _fitting_seconds(work, self.range, self.refine)
+    def count(self, work: Workload) -> Count:
+        return _started(work) + _fitting(work, self.range, self.refine)
 
 
 @dataclass(frozen=True)
@@ -329,10 +331,10 @@ class ColumnSolver(Method):
             numbers += 3 * width * width + 6 * rows * width  # G, its copy in the order of turns, both aims, the pulls
         return numbers + (width * width + 2 * rows * width if shifted else 0)
 
-    def seconds(self, work: Workload) -> float:
+    def count(self, work: Workload) -> Count:
         cubes = sum(width**3 / 3 for _, width in work.shapes)
-        solving = work.points * (cubes + (1 + 2 * work.walks) * work.squares()) / _SOLVES_PER_SECOND
-        return solving + work.points * _fitting_seconds(work, self.range, self.refine)
+        solving = Count(solves=cubes + (1 + 2 * work.walks) * work.squares())
+        return _started(work) + (solving + _fitting(work, self.range, self.refine)).times(work.points)
 
 
 @dataclass(frozen=True)
@@ -377,10 +379,10 @@ class ScaleSearch(Method):
             return None
         return "the format has no place for the channel scales of a search in mode per_linear"
 
-    def seconds(self, work: Workload) -> float:
-        candidate = 2 * work.squares() / PRODUCTS_PER_SECOND + work.weights() / _ROUNDED_PER_SECOND
-        searching = (len(ALPHAS) + 1) * candidate
-        return searching + work.points * _fitting_seconds(work, self.range, self.refine)
+    def count(self, work: Workload) -> Count:
+        candidate = Count(losses=2 * work.squares(), rounded=work.weights())
+        fitting = _fitting(work, self.range, self.refine).times(work.points)
+        return _started(work) + candidate.times(len(ALPHAS) + 1) + fitting
 
 
 @dataclass(frozen=True)
@@ -441,11 +443,14 @@ class LearnedClipping(LearnedMethod):
     def working_bytes(self, work: Workload) -> int:
         return 4 * 10 * work.block_weights
 
-    def seconds(self, work: Workload) -> float:
+    def count(self, work: Workload) -> Count:
         """A step forward and back for each sequence, a look at the whole after each epoch."""
         epochs, tokens = work.points * self.epochs_at(work.bits), work.sequences * work.length
-        learning = epochs * 8 * work.weights() * tokens / PRODUCTS_PER_SECOND
-        return learning + epochs * work.weights() * work.sequences / _CLIPPED_PER_SECOND
+        return _started(work) + Count(
+            products=epochs * 8 * work.weights() * tokens,
+            clipped=epochs * work.weights() * work.sequences,
+            started=epochs * work.sequences * len(work.shapes) * _STARTED_OF_STEP,
+        )
 
 
 @dataclass(frozen=True)
@@ -493,14 +498,17 @@ class LearnedRounding(LearnedMethod):
         starting = 0 if solver is None else solver.working_bytes(replace(work, together=1))
         return max(4 * 14 * work.block_weights, starting)
 
-    def seconds(self, work: Workload) -> float:
+    def count(self, work: Workload) -> Count:
         """A step forward and back for each of its sequences, a look at the whole after each epoch, and the start."""
         passes = work.points * self.steps * min(SEQUENCES_OF_A_STEP, work.sequences)
-        learning = passes * 8 * work.weights() * work.length / PRODUCTS_PER_SECOND
-        rounding = work.points * self.steps * work.weights() / _CLIPPED_PER_SECOND
+        learning = Count(
+            products=passes * 8 * work.weights() * work.length,
+            clipped=work.points * self.steps * work.weights(),
+            started=passes * len(work.shapes) * _STARTED_OF_STEP,
+        )
         solver, once = self.starting_solver(), replace(work, points=1)
-        starting = _fitting_seconds(once, self.range, 0) if solver is None else solver.seconds(once)
-        return learning + rounding + starting
+        starting = _fitting(once, self.range, 0) if solver is None else solver.count(once)
+        return _started(work) + learning + starting
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from tests.http.test_full_disk import small_disk
 def two_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A program that answers as nvidia-smi does, and writes down how often it was asked."""
     program = tmp_path / "nvidia-smi"
-    rows = "GPU-aa11, 24000, 81559\\nGPU-bb22, 1000, 16000\\n"
+    rows = "GPU-aa11, NVIDIA H100 80GB HBM3, 24000, 81559\\nGPU-bb22, Quadro, 1000, 16000\\n"
     program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\nprintf "{rows}"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")

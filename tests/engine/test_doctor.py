@@ -102,7 +102,7 @@ def test_the_command_says_what_the_host_can_do(tmp_path: Path) -> None:
 def test_a_device_that_is_not_there_is_said(fresh_settings: Settings) -> None:
     if torch.cuda.is_available():
         pytest.skip("this host has a GPU")
-    (finding,) = doctor.examine(fresh_settings.model_copy(update={"device": "cuda"}))
+    (finding,) = doctor.examine(fresh_settings.model_copy(update={"device": "cuda"}), fresh_settings)
     assert not finding.is_sound
     assert "there is none" in finding.words
     answer = subprocess.run(

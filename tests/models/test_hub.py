@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from sarqc.errors import Unreachable
+from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.hub import ask, within
 from sarqc.settings import Settings
 from tests.models.fake_hub import FakeHub, serving
@@ -32,7 +33,8 @@ wanted = json.load(sys.stdin)
 for document in wanted["plans"]:
     settings, began = Settings(**document.pop("settings", {})), time.monotonic()
     try:
-        answer = {"warnings": plan(Recipe.parse(document), settings).warnings}
+        planned = plan(Recipe.parse(document), settings)
+        answer = {"warnings": planned.warnings, "parameters": planned.parameters, "layers": planned.layers}
     except SarqcError as error:
         answer = error.to_json()
     print(json.dumps(answer | {"seconds": time.monotonic() - began}), flush=True)
@@ -105,8 +107,10 @@ def test_the_unusable_is_refused_before_its_download(hub: FakeHub, tmp_path: Pat
             assert str(tmp_path) not in json.dumps(said)
         assert "3 GiB" in large["what"]
         assert "SARQC_DOWNLOAD_GIB" in large["remedy"]
-        assert good["warnings"] == ["somebody/good is not on this host yet: it will be downloaded, and sizes are known "
-                                    "after that"]  # fmt: skip
+        assert good["warnings"] == ["somebody/good is not on this host yet: it will be downloaded. Sizes are those of "
+                                    "its configuration, and time is without the measurements"]  # fmt: skip
+        assert good["parameters"] == read_checkpoint(hub.models["somebody/good"]).parameters
+        assert good["layers"] == 21
         fetched = {asked.rpartition("/")[2] for asked in hub.asked if "/resolve/" in asked}
         assert fetched == {"config.json"}
 

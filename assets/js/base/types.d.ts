@@ -213,6 +213,7 @@ export interface Plan {
   calibration_tokens: number;
   test_tokens: number | null;
   minutes: number | null;
+  minutes_on: string;
   formats: Carrier[];
   warnings: string[];
 }

@@ -38,7 +38,7 @@ export function planFacts(plan) {
     [
       "Time",
       known(plan.minutes, (minutes) =>
-        minutes < 1 ? "under a minute on two CPU cores" : `at most ${duration(60 * minutes)} on two CPU cores`,
+        minutes < 1 ? `under a minute on ${plan.minutes_on}` : `about ${duration(60 * minutes)} on ${plan.minutes_on}`,
       ),
     ],
   ];

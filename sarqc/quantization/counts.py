@@ -1,0 +1,62 @@
+"""What a stage of a run has to do, counted without a device, and how long a device takes for it. No torch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import astuple, dataclass
+
+
+@dataclass(frozen=True)
+class Count:
+    """Work by what limits it."""
+
+    products: float = 0.0  # floating-point operations of large products: passes through the model, Grams
+    losses: float = 0.0  # of products of one linear with its Gram, in float32
+    solves: float = 0.0  # of solvers: factors, columns
+    rounded: float = 0.0  # weights that a search rounds
+    clipped: float = 0.0  # weights that a learned step rounds
+    started: float = 0.0  # operations that a GPU starts, whatever they do
+    read: float = 0.0  # bytes of weights that pass through a device's memory or come from a disk
+
+    def __add__(self, other: Count) -> Count:
+        return Count(*(one + another for one, another in zip(astuple(self), astuple(other), strict=True)))
+
+    def times(self, number: float) -> Count:
+        return Count(*(number * part for part in astuple(self)))
+
+
+@dataclass(frozen=True)
+class Rates(Count):
+    """What a device does of each in a second, sustained; infinity: it takes no time worth counting."""
+
+    def seconds(self, count: Count) -> float:
+        pairs = zip(astuple(count), astuple(self), strict=True)
+        return math.fsum(part / rate for part, rate in pairs if part)
+
+
+# Measured on the embedded model with two server cores: passes through the model and Grams are large products, the
+# column solver's are small, a scale search rounds every weight for every candidate and learned clipping in every step.
+TWO_CORES = Rates(
+    products=1.2e11, losses=1.2e11, solves=2e10, rounded=1e8, clipped=1.5e8, started=math.inf, read=5e9
+)  # fmt: skip
+
+# What a run of LLaMA-2-7B's shapes on an H100 reached of the best rates that large products and copies had there, and
+# bytes that a weight moves while it is rounded.
+_OF_PRODUCTS, _OF_SOLVES = 0.5, 0.25
+_BYTES_OF_SEARCH, _BYTES_OF_STEP = 60, 100
+_FROM_DISK = 2e9
+
+
+def rates_of_gpu(half: float, single: float, memory: float, started: float) -> Rates:
+    """Of a GPU from what it reaches: floating-point operations a second of large products in 16 bits and in float32,
+    bytes of memory read and written a second, operations on nothing started a second.
+    """
+    return Rates(
+        products=_OF_PRODUCTS * half,
+        losses=single,
+        solves=_OF_SOLVES * single,
+        rounded=memory / _BYTES_OF_SEARCH,
+        clipped=memory / _BYTES_OF_STEP,
+        started=started,
+        read=_FROM_DISK,
+    )

@@ -1,0 +1,58 @@
+"""What a calibration of a published model costs, counted: ``make bench MODEL=llama2-7b``.
+
+python -m tests.benchmarks.model_costs MODEL [--samples N] [--length T]
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import fields
+
+from sarqc.engine import costs
+from sarqc.engine.rates import PUBLISHED, published_rates
+from sarqc.quantization.counts import Count
+from sarqc.recipe import Recipe
+from tests.benchmarks.known_models import known_checkpoint, known_names
+
+_UNITS = {"products": 1e12, "losses": 1e12, "solves": 1e12, "rounded": 1e9, "clipped": 1e9, "started": 1e6, "read": 1e9}
+_HEADS = ("products, T", "losses, T", "solves, T", "rounded, G", "clipped, G", "started, M", "read, GB")
+
+
+def table(work: costs.Work) -> list[str]:
+    """A row for each stage: its counts, then its seconds on each GPU."""
+    gpus = {name: rates for name in PUBLISHED if (rates := published_rates(name)) is not None}
+    lines = [" ".join([f"{'stage':32}", *(f"{head:>12}" for head in _HEADS), *(f"{name:>10}" for name in gpus)])]
+    total = Count()
+    for name, count in [*costs.stages(work).items(), ("all", total)]:
+        total += count
+        shown = total if name == "all" else count
+        amounts = [f"{getattr(shown, field.name) / _UNITS[field.name]:12.1f}" for field in fields(Count)]
+        lines.append(" ".join([f"{name:32}", *amounts, *(f"{gpu.seconds(shown):9.0f}s" for gpu in gpus.values())]))
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", choices=known_names())
+    parser.add_argument("--samples", type=int, default=128)
+    parser.add_argument("--length", type=int, default=2048)
+    wanted = parser.parse_args()
+    checkpoint = known_checkpoint(wanted.model)
+    print(f"{wanted.model}: {checkpoint.parameters / 1e9:.2f} billion parameters, {len(checkpoint.layers)} linears")
+    print(f"{wanted.samples} × {wanted.length} tokens, 3 bits, SARQC column solver, groups of 128; no perplexity.")
+    print("Assumed: 3/4 of the published rates, of which large products reach half and solvers a quarter; an operation")
+    print("starts in 11 µs; weights come at 2 GB/s. Imports and downloads are not counted.")
+    for words, choice in (
+        ("λ and γ given", {"lambda": 0.3, "gamma": 0.5}),
+        ("λ and γ auto", {"lambda": "auto", "gamma": "auto"}),
+    ):
+        document = {
+            "model": wanted.model, "bits": 3, "method": "sarqc-gbs", "calibration": "text", "samples": wanted.samples,
+            "length": wanted.length, **choice,
+        }  # fmt: skip
+        print(f"\n{words}")
+        print("\n".join(table(costs.work_of(Recipe.parse(document), checkpoint))))
+
+
+if __name__ == "__main__":
+    main()
