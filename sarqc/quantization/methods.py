@@ -7,6 +7,7 @@ member of ``Method``. Adding a method is adding a row to ``METHODS``.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self, get_args
@@ -320,7 +321,7 @@ class ColumnSolver(Method):
         return factorising + max(point, min(work.budget_bytes, work.together * point))
 
     def recorded_bytes(self, work: Workload) -> int:
-        again = {shape for shape in work.shapes if work.shapes.count(shape) > 1}
+        again = [shape for shape, count in Counter(work.shapes).items() if count > 1]
         inputs = sum(4 * work.together * (rows + width) * width for rows, width in again)
         return 4 * min(work.budget_bytes // RECORDED_SHARE, inputs)  # up to three times as much is worked in
 

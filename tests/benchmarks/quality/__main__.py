@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -57,8 +56,6 @@ class Comparison:
     def __init__(self, given: argparse.Namespace) -> None:
         self._given, settings = given, Settings()
         checkpoint = checkpoint_of(given.model, None, settings)
-        if checkpoint is None:
-            sys.exit(f"{given.model} is not on this host")
         self._checkpoint = checkpoint
         test = text_of(given.test, checkpoint, settings)
         loaded = load(checkpoint, torch.device("cpu"))

@@ -41,6 +41,9 @@ CONTENDERS: dict[str, Contender] = {
         "sarqc: GPTQ, 1 %, activation order", "sarqc", {"method": "gptq", "order": "activation"}
     ),
     "rqc-everything": Contender("sarqc: RQC, everything on", "sarqc", {"method": "rqc-gbs"} | _EVERYTHING),
+    "rqc-natural": Contender(
+        "sarqc: RQC, all but the order", "sarqc", {"method": "rqc-gbs"} | _EVERYTHING | {"order": "natural"}
+    ),
     "sarqc-everything": Contender(
         "sarqc: SARQC, everything on", "sarqc", {"method": "sarqc-gbs", "gamma": 0.1} | _EVERYTHING
     ),

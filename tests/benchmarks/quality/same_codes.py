@@ -116,7 +116,6 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     checkpoint = checkpoint_of(given.model, None, Settings())
-    assert checkpoint is not None  # a model of this host
     names = [layer.name for layer in checkpoint.layers]
     tokens = drawn(given.calibration, checkpoint, samples=8, length=256, draw=0).calibration
     rows: list[dict[str, Any]] = []
