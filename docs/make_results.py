@@ -34,6 +34,7 @@ WITH_IDENTITY = (
     "“AWQ” and the other scale searches have s̃ = 1 among their candidates, which is rounding to nearest: the default "
     "of this project (`include_identity`), not of AWQ nor of the paper."
 )
+VERDICTS = {-1: "better", 0: "not clear of 0", 1: "worse"}
 WORDS = {-1: "better than", 0: "not to be told from", 1: "worse than"}
 
 
@@ -182,13 +183,51 @@ def said(difference: Difference | None, decimals: int) -> str:
 
 
 def ladder_table(climbed: Ladder) -> str:
+    everywhere = [
+        (name, head, decimals)
+        for name, head, decimals in (("perplexity", "perplexity", 2), ("kl", "KL, nats a token", 4))
+        if all(name in rung.values for rung in climbed.rungs)
+    ]
     rows = []
     for rung in climbed.rungs:
         row = [rung_name(rung)]
-        for name, decimals in (("perplexity", 2), ("kl", 4)):
+        for name, _, decimals in everywhere:
             row += [f"{mean_over_draws(rung.values[name]):.{decimals}f}", said(rung.differences.get(name), decimals)]
         rows.append(row)
-    return table(["step", "perplexity", "paired difference", "KL, nats a token", "paired difference"], rows)
+    heads = [part for _, head, _ in everywhere for part in (head, "paired difference")]
+    return table(["step", *heads], rows)
+
+
+def damped_table(study: Study) -> str:
+    """The column solver with starved experts damped beside the plain one, at the λ that both have."""
+    rows = []
+    for line in study.lines:
+        plain = next((one for one in study.lines if is_plain_twin(one, line)), None)
+        if line.fitting != {"starved": "damped"} or plain is None:
+            continue
+        for position, lam in enumerate(line.lams):
+            at = lam_index(plain, lam)
+            if at is not None:
+                damped, before = (
+                    study.read(line, "perplexity")[:, 0, position],
+                    study.read(plain, "perplexity")[:, 0, at],
+                )
+                difference = paired_difference(damped, before)
+                rows.append(
+                    [
+                        f"{line.bits}",
+                        f"{lam:g}",
+                        f"{mean_over_draws(before):.2f}",
+                        f"{mean_over_draws(damped):.2f}",
+                        said(difference, 2),
+                        VERDICTS[difference.verdict(())],
+                    ]
+                )
+    return table(["bits", "λ", "the same λ", "λ (1 + width / tokens)", "paired difference", ""], rows)
+
+
+def is_plain_twin(line: Line, fitted: Line) -> bool:
+    return not line.fitting and not line.selected and (line.method, line.bits) == (fitted.method, fitted.bits)
 
 
 def worth_table(climbed: Ladder) -> str:
@@ -198,7 +237,7 @@ def worth_table(climbed: Ladder) -> str:
     for step in climbed.steps:
         row = [titles[step]]
         for each in (climbed.alone[step]["perplexity"], climbed.last[step]["perplexity"]):
-            row += [said(each, 2), {-1: "better", 0: "not clear of 0", 1: "worse"}[each.verdict(())]]
+            row += [said(each, 2), VERDICTS[each.verdict(())]]
         rows.append(row)
     return table(["step", "alone, on the plain grid", "", "after all the others", ""], rows)
 
@@ -221,7 +260,7 @@ def ladders(study: Study) -> list[str]:
 
 
 def page() -> str:
-    runs, explored = (Study.open(STUDIES / name) for name in ("tiny-llama-methods", "tiny-llama"))
+    runs, explored, mixture = (Study.open(STUDIES / name) for name in ("tiny-llama-methods", "tiny-llama", "tiny-moe"))
     lines, points, layers = runs.lines, frame(runs, "points"), frame(runs, "layers")
     calibration, test = runs.protocol["calibration"], runs.protocol["test"]
     draws, awq = len(lines[0].draws), METHODS["awq"].make
@@ -259,6 +298,11 @@ def page() -> str:
         "above and keeps the others. Steps are not additive: what each is worth depends on those before. Learned "
         "rounding goes through whole blocks, begins at the nearest levels and stands in the place of all steps.",
         *ladders(explored),
+        *ladders(mixture),
+        "## Experts that few tokens reach",
+        f"{mixture.model.name}, the column solver with identity on the float prefix. “Damped” gives a linear of an "
+        "expert more of the penalty, the fewer tokens were routed to it. Perplexity:",
+        damped_table(mixture),
     ]
     parts += [
         "## More calibration text, smaller gap",

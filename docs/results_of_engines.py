@@ -5,6 +5,7 @@ The file is written by ``python -m tests.benchmarks.quality --write docs/engines
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ from tests.benchmarks.quality.contenders import BASELINE, CONTENDERS, RIVAL
 from tests.benchmarks.quality.table import difference, ratio, table_of
 
 NUMBERS = Path(__file__).parent / "engines.json"
-OURS = "rqc-everything"
+OURS = ("rqc-natural", "rqc-everything")
 PLANNED = ("tiny-llama", "tiny-moe", "stories260K")  # each at 2, 3 and 4 bits
 
 # LLaMA-2-7B, WikiText-2, windows of 2048 tokens, weights only, groups of 128: W3, W2, and where it is printed.
@@ -54,9 +55,10 @@ def _compared(summary: Mapping[str, Any]) -> Iterator[str]:
     )
     yield (
         "All grids are asymmetric, with min–max ranges where a row does not say otherwise. “Everything on” is a "
-        "searched range, activation order, λ = 0.1 and three passes of refinement. llm-compressor takes columns in "
-        "activation order with static groups and 1 % damping; GPTQModel reorders columns and whole groups, with 5 % "
-        "damping; AutoRound learns offsets and ranges by the sign of the gradient, in bfloat16 on a processor, and is "
+        "searched range, activation order, λ = 0.1 and three passes of refinement; “all but the order” takes columns "
+        "as they are stored. llm-compressor takes columns in activation order with static groups and 1 % damping; "
+        "GPTQModel reorders columns and whole groups, with 5 % damping; AutoRound learns offsets and ranges by the "
+        "sign of the gradient, in bfloat16 on a processor, and is "
         "not compiled here. The others compute in float32. Differences are "
         "of perplexity, paired over draws, ± is their standard error, and “better” or “worse” is Student's t at 5 %, "
         "not corrected for the number of comparisons; without ± there was one draw. KL is that of the float model's "
@@ -97,13 +99,14 @@ def _versions(versions: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def _beside(contenders: Mapping[str, Any]) -> Iterator[str]:
-    """What the table says of everything on, and who is not in it."""
-    ours = contenders.get(OURS, {"failed": ""})
-    for other, words in ((RIVAL, "AutoRound's default"), (BASELINE, "our plain GPTQ")):
+    """What the table says of everything on and of all but the order, and who is not in it."""
+    others = (RIVAL, "AutoRound's default"), (BASELINE, "our plain GPTQ")
+    for name, (other, words) in itertools.product(OURS, others):
+        ours = contenders.get(name, {"failed": ""})
         if "failed" not in ours and "failed" not in contenders.get(other, {"failed": ""}):
             of_perplexity = difference(ours, contenders[other])
             of_kl = difference(ours, contenders[other], "kl", 4)
-            title = CONTENDERS[OURS].title.removeprefix("sarqc: ")
+            title = CONTENDERS[name].title.removeprefix("sarqc: ")
             yield (
                 f"{title}, beside {words}: perplexity {of_perplexity}; KL {of_kl}; {ratio(ours, contenders[other])} "
                 "its time."

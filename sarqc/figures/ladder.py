@@ -26,7 +26,6 @@ class _Side(NamedTuple):
     show: Callable[[float], str]
     axis: str  # of plotly
     domain: tuple[float, float]
-    narrow: tuple[float, float]
 
 
 def _kl_text(value: float) -> str:
@@ -34,10 +33,9 @@ def _kl_text(value: float) -> str:
 
 
 SIDES = (
-    _Side("perplexity", "Perplexity on unseen text", "Perplexity", perplexity_text, "x", (0.0, 0.47),
-          (0.0, 0.46)),
-    _Side("kl", "KL to the float model, nats a token", "KL, nats", _kl_text, "x2", (0.53, 1.0), (0.54, 1.0)),
-)  # fmt: skip
+    _Side("perplexity", "Perplexity on unseen text", "Perplexity", perplexity_text, "x", (0.0, 0.47)),
+    _Side("kl", "KL to the float model, nats a token", "KL, nats", _kl_text, "x2", (0.53, 1.0)),
+)
 NAMES = {"nearest": "Round to nearest", "gptq": "GPTQ 1 %", "lambda": f"λ = {lam_text(LAMBDA)}"}
 SHORT = {"nearest": "nearest", "order": "+ order", "range": "+ range", "refine": "+ refined", "learned": "learned"}
 
@@ -105,9 +103,9 @@ def ladder_figure(facts: LineFacts, climbed: Ladder) -> Figure:
     layout["yaxis"] |= {"tickvals": list(range(len(rungs))), "ticktext": [rung_name(rung) for rung in rungs]}
     layout["yaxis"] |= {"tickfont": {"size": 12, "color": "var(--ink)"}}
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}}
-    for side in SIDES:
-        if all(side.quality in rung.values for rung in rungs):
-            _add_side(figure, rungs, side)
+    sides = [side for side in SIDES if all(side.quality in rung.values for rung in rungs)]
+    for side in sides if len(sides) > 1 else [sides[0]._replace(domain=(0.0, 1.0))]:
+        _add_side(figure, rungs, side)
     figure["narrow"] |= {
         "layout.margin.l": 74,
         "layout.margin.r": 8,

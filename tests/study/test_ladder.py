@@ -151,6 +151,16 @@ def test_lines_on_a_better_grid(study: Study) -> None:
     assert any(trace.get("name") == "plain grid" for trace in hero["data"])
 
 
+def test_without_kl_perplexity_has_all_the_room(tmp_path: Path, study: Study) -> None:
+    writer = StudyWriter(tmp_path / "without-kl")
+    lines = [copied(study, part, writer) for part in study.lines]
+    lines[0] = lines[0].model_copy(update={"arrays": {k: v for k, v in lines[0].arrays.items() if k != "kl"}})
+    bare = writer.finish(study_document(writer.folder, "float", lines))
+    figure = lab_view(bare, method="rqc-gbs", bits=2)["figures"]["ladder"]
+    assert figure["layout"]["xaxis"]["domain"] == [0.0, 1.0]
+    assert [trace["name"] for trace in figure["data"]] == ["perplexity"]
+
+
 def test_learned_rounding_stands_for_the_others_unless_it_begins_at_their_codes(tmp_path: Path, study: Study) -> None:
     warm = "sarqc-signround", {"range": "search", "warm_start": "gptq"}, (0.05,), (70 + DRAWS)[:, None]
     plain = "signround", {}, (0.0,), (69 + DRAWS)[:, None]
