@@ -254,6 +254,10 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Study | None 
     lines_had = _lines_had(survey, had, protocol, original.perplexity)
     for held in lines_had.values():
         yield f"kept as it is: {held.bits} bits, {held.name}"
+    kept = {(held.bits, held.name) for held in lines_had.values()}
+    for former in () if had is None else had.lines:
+        if (former.bits, former.name) not in kept:
+            yield f"not taken over: {former.bits} bits, {former.name}, which the survey does not ask for as it was made"
     results = {line: LineResult(survey, line, items) for line in survey.lines if line not in lines_had}
     started, done = time.perf_counter(), 0
     total = sum(int(np.prod(line.shape)) for line in results) * len(survey.draws)

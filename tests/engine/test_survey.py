@@ -125,6 +125,9 @@ def test_lines_that_are_there_are_kept(small: dict, fresh_settings: Settings, tm
     words, added = made("former", [second, first, bare, few], former)
     assert [line for line in words if "kept" in line] == ["kept as it is: 2 bits, rqc-gbs"]
     assert sum("draw 7" in line for line in words) == 4  # of the new lines alone
+    assert not any("not taken over" in line for line in words)
+    words, _ = made("other", [second], former)
+    assert [line.partition(",")[0] for line in words if "not taken over" in line] == ["not taken over: 2 bits"]
     _, anew = made("anew", [second, first, bare, few])
     assert [line.name for line in added.lines] == [line.name for line in anew.lines]
     for one, other in zip(added.lines, anew.lines, strict=True):
