@@ -27,9 +27,11 @@ def test_verdicts_of_the_results_are_students_t_over_five_draws() -> None:
     text, _, ladder = text.partition("## What each step is worth")
     rows = re.findall(r"\| ([+-][\d.]+) ± ([\d.]+) \| (better|not|worse) .*\| ([+-][\d.]+) ± ([\d.]+)", text)
     assert len(rows) == 24  # every method with a baseline, at two widths; its accuracy with an error too
-    steps = re.findall(r"([+-][\d.]+) ± ([\d.]+) \| (better|not|worse)", ladder.partition("\n## ")[0])
-    assert len(steps) == 8  # four steps, alone and after the others
-    for mean, error, word in steps:
+    ladder, _, rest = ladder.partition("\n## Experts that few tokens reach")
+    verdicts = r"([+-][\d.]+) ± ([\d.]+) \| (better|not|worse)"
+    steps, damped = re.findall(verdicts, ladder), re.findall(verdicts, rest.partition("\n## ")[0])
+    assert (len(steps), len(damped)) == (16, 3)  # four steps, alone and after the others, of two models; values of λ
+    for mean, error, word in steps + damped:
         assert (abs(float(mean)) > 2.78 * float(error)) == (word != "not")
     for mean, error, word, _, of_accuracy in rows:
         assert (abs(float(mean)) > 2.78 * float(error)) == (word != "not")  # of rounded numbers: none is so near
