@@ -199,35 +199,19 @@ def ladder_table(climbed: Ladder) -> str:
 
 
 def damped_table(study: Study) -> str:
-    """The column solver with starved experts damped beside the plain one, at the λ that both have."""
+    """The column solver with starved experts damped beside the plain one at the same λ."""
     rows = []
-    for line in study.lines:
-        plain = next((one for one in study.lines if is_plain_twin(one, line)), None)
-        if line.fitting != {"starved": "damped"} or plain is None:
-            continue
-        for position, lam in enumerate(line.lams):
-            at = lam_index(plain, lam)
-            if at is not None:
-                damped, before = (
-                    study.read(line, "perplexity")[:, 0, position],
-                    study.read(plain, "perplexity")[:, 0, at],
-                )
-                difference = paired_difference(damped, before)
-                rows.append(
-                    [
-                        f"{line.bits}",
-                        f"{lam:g}",
-                        f"{mean_over_draws(before):.2f}",
-                        f"{mean_over_draws(damped):.2f}",
-                        said(difference, 2),
-                        VERDICTS[difference.verdict(())],
-                    ]
-                )
+    for line in (line for line in study.lines if line.fitting == {"starved": "damped"}):
+        facts = line_facts(study, method=line.name, bits=line.bits, layer=None)
+        assert facts.perplexity is not None
+        assert facts.to_plain is not None
+        for at, lam in enumerate(line.lams):
+            difference = Difference(*(part[0, at] for part in vars(facts.to_plain).values()))
+            damped = float(facts.perplexity.mean[0, at])
+            values = [f"{damped - float(difference.mean):.2f}", f"{damped:.2f}"]
+            verdict = VERDICTS[difference.verdict(())]
+            rows.append([f"{line.bits}", f"{lam:g}", *values, said(difference, 2), verdict])
     return table(["bits", "λ", "the same λ", "λ (1 + width / tokens)", "paired difference", ""], rows)
-
-
-def is_plain_twin(line: Line, fitted: Line) -> bool:
-    return not line.fitting and not line.selected and (line.method, line.bits) == (fitted.method, fitted.bits)
 
 
 def worth_table(climbed: Ladder) -> str:
