@@ -199,7 +199,7 @@ def minutes(work: Work, rates: Rates = TWO_CORES) -> float:
 def stages(work: Work) -> dict[str, Count]:
     """What each stage of a run has to do. A stage that the recipe does without is left out."""
     recipe, checkpoint = work.recipe, work.checkpoint
-    found = {"reading the weights": Count(read=checkpoint.size_bytes)}
+    found = {"reading the weights": Count(loaded=checkpoint.size_bytes)}
     if recipe.auto_by() == "model":
         judged = recipe.validation_samples()
         judging = Count(products=2 * work.active_parameters() * judged * recipe.length)
@@ -208,7 +208,9 @@ def stages(work: Work) -> dict[str, Count]:
     found["passing the calibration text"] = _passing(work, recipe.samples)
     found["solving"] = _solving(work, recipe.samples)
     if work.test_tokens:
-        found["perplexity"] = Count(products=2 * 2 * 2 * work.active_parameters() * work.test_tokens)
+        found["perplexity"] = Count(
+            products=2 * 2 * (work.active_weights() + work.active_parameters()) * work.test_tokens
+        )
     if recipe.prompts:
         found["texts"] = _texts(work)
     if recipe.speed:

@@ -16,7 +16,8 @@ class Count:
     rounded: float = 0.0  # weights that a search rounds
     clipped: float = 0.0  # weights that a learned step rounds
     started: float = 0.0  # operations that a GPU starts, whatever they do
-    read: float = 0.0  # bytes of weights that pass through a device's memory or come from a disk
+    read: float = 0.0  # bytes of weights in the device's memory, for each token that is made alone
+    loaded: float = 0.0  # bytes of weights that come from files and are hashed
 
     def __add__(self, other: Count) -> Count:
         return Count(*(one + another for one, another in zip(astuple(self), astuple(other), strict=True)))
@@ -37,11 +38,11 @@ class Rates(Count):
 # Measured on the embedded model with two server cores: passes through the model and Grams are large products, the
 # column solver's are small, a scale search rounds every weight for every candidate and learned clipping in every step.
 TWO_CORES = Rates(
-    products=1.2e11, losses=1.2e11, solves=2e10, rounded=1e8, clipped=1.5e8, started=math.inf, read=5e9
+    products=1.2e11, losses=1.2e11, solves=2e10, rounded=1e8, clipped=1.5e8, started=math.inf, read=5e9, loaded=5e9
 )  # fmt: skip
 
-# What a run of LLaMA-2-7B's shapes on an H100 reached of the best rates that large products and copies had there, and
-# bytes that a weight moves while it is rounded.
+# What a run of LLaMA-2-7B's shapes on an H100 reached of the best rates that large products had there; the bytes that a
+# weight moves while it is rounded are an estimate.
 _OF_PRODUCTS, _OF_SOLVES = 0.5, 0.25
 _BYTES_OF_SEARCH, _BYTES_OF_STEP = 60, 100
 _FROM_DISK = 2e9
@@ -58,5 +59,6 @@ def rates_of_gpu(half: float, single: float, memory: float, started: float) -> R
         rounded=memory / _BYTES_OF_SEARCH,
         clipped=memory / _BYTES_OF_STEP,
         started=started,
-        read=_FROM_DISK,
+        read=memory,
+        loaded=_FROM_DISK,
     )

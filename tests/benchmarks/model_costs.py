@@ -14,8 +14,17 @@ from sarqc.quantization.counts import Count
 from sarqc.recipe import Recipe
 from tests.benchmarks.known_models import known_checkpoint, known_names
 
-_UNITS = {"products": 1e12, "losses": 1e12, "solves": 1e12, "rounded": 1e9, "clipped": 1e9, "started": 1e6, "read": 1e9}
-_HEADS = ("products, T", "losses, T", "solves, T", "rounded, G", "clipped, G", "started, M", "read, GB")
+_UNITS = {
+    "products": 1e12,
+    "losses": 1e12,
+    "solves": 1e12,
+    "rounded": 1e9,
+    "clipped": 1e9,
+    "started": 1e6,
+    "read": 1e9,
+    "loaded": 1e9,
+}
+_HEADS = ("products, T", "losses, T", "solves, T", "rounded, G", "clipped, G", "started, M", "read, GB", "loaded, GB")
 
 
 def table(work: costs.Work) -> list[str]:

@@ -56,8 +56,10 @@ def test_the_same_name_of_another_bus_is_another_gpu() -> None:
 
 def test_seconds_are_the_sum_of_all_parts() -> None:
     rates = replace(TWO_CORES, started=1e3)
-    count = Count(products=2.4e11, losses=1.2e11, solves=2e10, rounded=1e8, clipped=3e8, started=500, read=5e9)
-    assert rates.seconds(count) == pytest.approx(2 + 1 + 1 + 1 + 2 + 0.5 + 1)
+    count = Count(
+        products=2.4e11, losses=1.2e11, solves=2e10, rounded=1e8, clipped=3e8, started=500, read=5e9, loaded=1e10
+    )
+    assert rates.seconds(count) == pytest.approx(2 + 1 + 1 + 1 + 2 + 0.5 + 1 + 2)
     assert TWO_CORES.seconds(Count(started=1e12)) == 0
     assert (count + count.times(2)) == count.times(3)
 
@@ -72,7 +74,7 @@ def test_a_dense_model_is_counted_by_hand() -> None:
     stages = costs.stages(work("llama2-7b"))
     tokens, width, inner, blocks = 128 * 2048, 4096, 11008, 32
     weights = blocks * (4 * width**2 + 3 * width * inner)
-    assert stages["reading the weights"].read == 2 * 6_738_415_616
+    assert stages["reading the weights"].loaded == 2 * 6_738_415_616
     grams = blocks * (6 * width**2 + inner**2)
     assert stages["passing the calibration text"].products == pytest.approx(tokens * (2 * 2 * weights + grams))
     solved = (6 * width**3 + inner**3) / 3 + 3 * (4 * width**3 + 2 * inner * width**2 + width * inner**2)
@@ -91,7 +93,16 @@ def test_a_token_passes_through_its_experts_alone() -> None:
 def test_it_is_near_to_what_an_h100_took() -> None:
     rates = published_rates("H100")
     assert rates is not None
+    # Calibration, reading and hashing without imports; of the second four blocks were run, of the third three.
     for model, changes, measured in (
         ("llama2-7b", {}, 48), ("llama2-7b", {"lambda": "auto", "gamma": "auto"}, 146), ("qwen3-30b-a3b", {}, 220),
     ):  # fmt: skip
         assert abs(math.log(60 * costs.minutes(work(model, **changes), rates) / measured)) < math.log(1.3)
+
+
+def test_texts_are_made_at_the_rate_of_a_gpus_own_memory() -> None:
+    rates = published_rates("H100")
+    assert rates is not None
+    counted = work("llama2-7b", prompts=["a", "b"], new_tokens=48)
+    once = 4 * counted.checkpoint.parameters / (0.75 * 3.35e12)  # all parameters, for a token
+    assert rates.seconds(costs.stages(counted)["texts"]) == pytest.approx(4 * 2 * 48 * once, rel=0.05)
