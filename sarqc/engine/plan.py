@@ -83,8 +83,10 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
         note = f"{missing} is not on this host yet: it will be downloaded"
         if missing.config is not None:
             checkpoint = promised_checkpoint(recipe.model, missing.config).restricted(recipe.only)
+            per_channel = indivisible_layers(recipe, checkpoint)
+            shown = _shown(costs.work_of(recipe, checkpoint, per_channel), settings, per_channel)
             words = f"{note}. Sizes are those of its configuration, and time is without the measurements"
-            return _shown_before(recipe, checkpoint, settings, words)
+            return shown.model_copy(update={"warnings": (*shown.warnings, words)})
         return Plan(
             model=recipe.model,
             calibration_tokens=recipe.samples * recipe.length,
@@ -130,10 +132,8 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
         recipe, checkpoint, per_channel, test_tokens=0 if test is None else len(test.ids),
         prompt_tokens=sum(map(len, prompts)),
     )  # fmt: skip
-    streamed, memory = _memory(work, settings)
-    disk = costs.disk_bytes(work, on_processor=costs.on_processor(settings), streamed=streamed)
-    shown = _shown(work, settings, per_channel, streamed, memory, disk)
-    return Prepared(recipe, checkpoint, sequences, per_channel, test, window, prompts, streamed, shown)
+    shown = _shown(work, settings, per_channel)
+    return Prepared(recipe, checkpoint, sequences, per_channel, test, window, prompts, shown.streamed, shown)
 
 
 def _check_tasks(recipe: Recipe, settings: Settings) -> None:
@@ -215,20 +215,11 @@ def indivisible_layers(recipe: Recipe, checkpoint: Checkpoint) -> tuple[str, ...
     return tuple(layer.name for layer in odd)
 
 
-def _shown_before(recipe: Recipe, checkpoint: Checkpoint, settings: Settings, note: str) -> Plan:
-    """Of a model whose files are not there yet."""
-    per_channel = indivisible_layers(recipe, checkpoint)
-    work = costs.work_of(recipe, checkpoint, per_channel)
+def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...]) -> Plan:
+    """Raises ``Refused`` where the device has no room for the work, ``NoRoom`` where the disk has none."""
+    recipe, checkpoint, bits = work.recipe, work.checkpoint, work.packed_bits()
     streamed, memory = _memory(work, settings)
     disk = costs.disk_bytes(work, on_processor=costs.on_processor(settings), streamed=streamed)
-    shown = _shown(work, settings, per_channel, streamed, memory, disk)
-    return shown.model_copy(update={"warnings": (*shown.warnings, note)})
-
-
-def _shown(
-    work: costs.Work, settings: Settings, per_channel: tuple[str, ...], streamed: bool, memory: int, disk: int
-) -> Plan:
-    recipe, checkpoint, bits = work.recipe, work.checkpoint, work.packed_bits()
     quantized, (rates, device) = work.task.weights(), rates_of_device(settings)
     return Plan(
         model=recipe.model,
