@@ -6,7 +6,7 @@ Axes: O out_features, I in_features.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -17,7 +17,7 @@ from torch.nn.functional import adaptive_avg_pool2d, adaptive_max_pool2d
 
 from sarqc.quantization.grid import Grid, split_groups
 from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.objective import column_means, floored
+from sarqc.quantization.objective import column_energies, column_means, floored
 from sarqc.quantization.quantized_layer import QuantizedLayer
 
 SURFACE_SIZE = 40
@@ -25,43 +25,45 @@ FURTHER_SIZE = 28  # of the other pictures, so that all together stay small
 DECILES = 10
 
 
-def drift_surface(delta: Tensor, size: int = SURFACE_SIZE) -> Tensor:
-    """|ΔW| max-pooled to size × size cells: (O, I) -> (size, size). A cell shows the largest drift beneath it.
+def surfaces(delta: Tensor, order: Tensor) -> dict[str, Tensor]:
+    """ΔW pooled to square pictures, by name: delta (O, I), order (I,) of the input channels.
 
-    A matrix with fewer rows or columns than that repeats them, so that all layers' pictures have one shape.
+    surface, of 40 × 40 cells, is the largest |ΔW|; of 28 × 28 cells, surface_mean is the mean of |ΔW|, surface_sorted
+    and surface_mean_sorted are the largest and the mean with the channels in that order, and surface_signed is the mean
+    of ΔW in that order, where opposite changes cancel. A matrix with fewer rows or columns than cells repeats them, so
+    that all layers' pictures have one shape.
     """
-    return _pooled(delta.abs().float(), size, adaptive_max_pool2d)
-
-
-def further_surfaces(delta: Tensor, order: Tensor, size: int = FURTHER_SIZE) -> dict[str, Tensor]:
-    """ΔW pooled to size × size cells in other ways, by name: delta (O, I), order (I,) of the input channels.
-
-    surface_mean is the mean of |ΔW|; surface_sorted and surface_mean_sorted are the largest and the mean with the
-    channels in that order; surface_signed is the mean of ΔW in that order, where opposite changes cancel.
-    """
-    plain = delta.float()
-    by_order = plain[:, order]
-
-    def mean(values: Tensor) -> Tensor:
-        return _pooled(values, size, adaptive_avg_pool2d)
-
+    signed, mean, largest = (torch.stack(rows) for rows in zip(*_rows(delta, FURTHER_SIZE), strict=True))  # (28, I)
+    fine = torch.stack([rows.abs().amax(dim=0) for rows in _split(delta, SURFACE_SIZE)])  # (40, I)
     return {
-        "surface_mean": mean(plain.abs()),
-        "surface_sorted": drift_surface(by_order, size),
-        "surface_mean_sorted": mean(by_order.abs()),
-        "surface_signed": mean(by_order),
+        "surface": _across(fine, adaptive_max_pool2d),
+        "surface_mean": _across(mean, adaptive_avg_pool2d),
+        "surface_sorted": _across(largest[:, order], adaptive_max_pool2d),
+        "surface_mean_sorted": _across(mean[:, order], adaptive_avg_pool2d),
+        "surface_signed": _across(signed[:, order], adaptive_avg_pool2d),
     }
 
 
-def _pooled(values: Tensor, size: int, pool: Callable[[Tensor, tuple[int, int]], Tensor]) -> Tensor:
-    """(O, I) -> (size, size)."""
-    return pooled_in_turn(values, size, pool) if values.is_cuda else pool(values.unsqueeze(0), (size, size)).squeeze(0)
+def _rows(delta: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Mean of ΔW, mean and largest |ΔW| of the rows beneath each row of cells, by channel: (I,) each.
+
+    Rows come first, a few at a time: a processor has them in its cache, and of a large matrix no second one is made.
+    """
+    for rows in _split(delta, size):
+        absolute = rows.abs()
+        yield rows.mean(dim=0), absolute.mean(dim=0), absolute.amax(dim=0)
 
 
-def pooled_in_turn(values: Tensor, size: int, pool: Callable[[Tensor, tuple[int, int]], Tensor]) -> Tensor:
-    """The same with one axis after the other: a GPU gives each cell a single thread, and a picture has few cells."""
-    by_channel = pool(values.unsqueeze(1), (1, size)).squeeze(1)  # (O, size)
-    return pool(by_channel.mT.unsqueeze(1), (1, size)).squeeze(1).mT
+def _split(values: Tensor, size: int) -> Iterator[Tensor]:
+    """Rows (O, I) as adaptive pooling cuts them: in ``size`` parts, which share a row where they don't divide O."""
+    count = len(values)
+    return (values[index * count // size : -(-(index + 1) * count // size)] for index in range(size))
+
+
+def _across(rows: Tensor, pool: Callable[[Tensor, tuple[int, int]], Tensor]) -> Tensor:
+    """(size, I) -> (size, size)."""
+    size = len(rows)
+    return pool(rows.unsqueeze(1), (1, size)).squeeze(1)
 
 
 def saliency_order(abs_mean: Tensor, weight: Tensor) -> Tensor:
@@ -69,14 +71,13 @@ def saliency_order(abs_mean: Tensor, weight: Tensor) -> Tensor:
     return (floored(abs_mean) / floored(column_means(weight))).argsort()
 
 
-def drift_by_saliency(delta: Tensor, abs_mean: Tensor, weight: Tensor, parts: int = DECILES) -> Tensor:
+def drift_by_saliency(delta: Tensor, order: Tensor, parts: int = DECILES) -> Tensor:
     """Root-mean-square ΔW of the channels in each tenth of saliency, least salient first: (O, I) -> (parts,).
 
-    Channels are ranked as in ``saliency_order``, so that methods can be compared. A layer with fewer channels than
-    parts repeats the nearest channel's value.
+    order (I,): channels as ``saliency_order`` ranks them, so that methods can be compared. A layer with fewer channels
+    than parts repeats the nearest channel's value.
     """
-    order = saliency_order(abs_mean, weight)  # (I,)
-    by_channel = delta.float().square().mean(dim=0)[order]  # (I,)
+    by_channel = column_energies(delta)[order] / len(delta)  # (I,)
     bounds = torch.linspace(0, len(order), parts + 1).round().long().tolist()
     means = []
     for first, last in pairwise(bounds):
@@ -96,7 +97,7 @@ class LayerCurve:
     sar: np.ndarray  # (L,) relative_sar
     drift: np.ndarray  # (L,) relative_drift
     surface: np.ndarray  # (L, 40, 40) pooled |ΔW|
-    surface_mean: np.ndarray  # (L, 28, 28), these four as in further_surfaces
+    surface_mean: np.ndarray  # (L, 28, 28), these four as in ``surfaces``
     surface_sorted: np.ndarray  # (L, 28, 28)
     surface_mean_sorted: np.ndarray  # (L, 28, 28)
     surface_signed: np.ndarray  # (L, 28, 28)
@@ -134,10 +135,11 @@ def curve_of(
 ) -> LayerCurve:
     """What is drawn of one layer: weight (O, I), solved on the grid (one for each λ) from these statistics."""
     reports = [layer.report for layer in solved]
-    deltas = [layer.dequantized.float() - weight.float() for layer in solved]
+    plain = weight.float()
+    deltas = [layer.dequantized.float() - plain for layer in solved]
     inputs = statistics.abs_mean.to(weight.device)
-    order = saliency_order(inputs, weight.float())
-    further = [further_surfaces(delta, order) for delta in deltas]
+    order = saliency_order(inputs, plain)
+    pictures = [surfaces(delta, order) for delta in deltas]
     group = inspect_group(weight, solved, grid)
 
     def numbers(name: str) -> np.ndarray:
@@ -151,11 +153,10 @@ def curve_of(
         held_out=numbers("relative_held_out"),
         sar=numbers("relative_sar"),
         drift=numbers("relative_drift"),
-        surface=np.stack([drift_surface(delta).cpu().numpy() for delta in deltas]),
-        deciles=np.stack([drift_by_saliency(delta, inputs, weight.float()).cpu().numpy() for delta in deltas]),
+        **{name: np.stack([one[name].cpu().numpy() for one in pictures]) for name in SURFACES},
+        deciles=np.stack([drift_by_saliency(delta, order).cpu().numpy() for delta in deltas]),
         group_place=np.array([group.row, group.first]),
         **{f"group_{name}": getattr(group, name).numpy() for name in ("weight", "codes", "zero", "step")},
-        **{name: np.stack([one[name].cpu().numpy() for one in further]) for name in further[0]},
         weight_norm=_scalar(float(weight.double().norm())),
         token_norm=_scalar(_largest_norm(statistics, held_out)),
         output_energy=_scalar(

@@ -35,6 +35,7 @@ from sarqc.quantization.grid import (
     scales_and_zero_points,
     split_groups,
 )
+from sarqc.quantization.layer_statistics import is_finite
 from sarqc.quantization.methods import ColumnSolver, Range
 from sarqc.quantization.objective import drift_weights, regularised_gram, saliency
 from sarqc.quantization.quantized_layer import CheckedLayer
@@ -133,7 +134,7 @@ def _results(
 ) -> Iterator[Solved]:
     """The layers of a batch: codes and dequantized (C, O, I), scales and zero_points (C, O, G)."""
     for position, (point, said) in enumerate(zip(points, stated, strict=True)):
-        if point.method.shift != "none" and not torch.isfinite(dequantized[position]).all():
+        if point.method.shift != "none" and not is_finite(dequantized[position]):
             raise NumericalError(
                 "the shift towards the float model's inputs is too large to be represented",
                 point.layer.name or "column solver",

@@ -40,12 +40,19 @@ def drift_weights(gram: Tensor, s_squared: Tensor | None) -> Tensor:
 
 def regularised_gram(gram: Tensor, s_squared: Tensor | None, lam: float) -> Tensor:
     """G = gram + λ · h̄ · diag(s²/mean(s²)); the argument is not changed. gram (I, I), s_squared (I,) or None."""
-    return gram + torch.diag_embed(lam * drift_weights(gram, s_squared))
+    regularised = gram.clone()
+    regularised.diagonal().add_(lam * drift_weights(gram, s_squared))
+    return regularised
 
 
 def recon_loss(delta: Tensor, gram: Tensor) -> Tensor:
     """L_recon = tr(ΔW · gram · ΔWᵀ) = ‖ΔW X‖²_F: delta (..., O, I), gram (I, I) -> (...)."""
     return ((delta @ gram) * delta).sum(dim=(-2, -1))
+
+
+def column_energies(delta: Tensor) -> Tensor:
+    """‖ΔW_·j‖² of each column, of which every drift is a weighted sum: delta (..., O, I) -> (..., I)."""
+    return torch.linalg.vector_norm(delta, dim=-2).square()
 
 
 def sar_loss(delta: Tensor, s: Tensor | None = None) -> Tensor:

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from sarqc.errors import NumericalError, Refused, SarqcError
 from sarqc.quantization.grid import Grid, dequantize_groups
-from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.objective import recon_loss, sar_loss
+from sarqc.quantization.layer_statistics import LayerStatistics, is_finite
+from sarqc.quantization.objective import column_energies, recon_loss
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class CheckedLayer:
         self.n_tokens = statistics.n_tokens
         self.held_out_gram = None if held_out is None else held_out.gram.to(weight.device, dtype)
         self.energy = float(recon_loss(self.weight, self.gram))
-        self.norm = float(sar_loss(self.weight))
+        self.column_energies = column_energies(self.weight)  # (I,)
         self.held_out_energy = 0.0 if self.held_out_gram is None else float(recon_loss(self.weight, self.held_out_gram))
 
     def quantized(
@@ -157,8 +157,9 @@ class CheckedLayer:
     ) -> LayerReport:
         delta = dequantized.to(self.weight.dtype) - self.weight  # (O, I)
         recon = float(recon_loss(delta, self.gram))
-        sar = float(sar_loss(delta, drift_scale))
-        drift = float(sar_loss(delta))
+        moved = column_energies(delta)  # (I,)
+        sar, drift = float(_weighted(moved, drift_scale)), float(_weighted(moved))
+        relative_square = _ratio(drift, float(_weighted(self.column_energies)))
         held_out = None if self.held_out_gram is None else float(recon_loss(delta, self.held_out_gram))
         raised = {
             "diagonal_floor": diagonal_floor > 0,
@@ -170,8 +171,8 @@ class CheckedLayer:
             sar_loss=sar,
             drift=drift,
             relative_recon=_ratio(recon, self.energy),
-            relative_sar=_ratio(sar, float(sar_loss(self.weight, drift_scale))),
-            relative_drift=None if (square := _ratio(drift, self.norm)) is None else math.sqrt(square),
+            relative_sar=_ratio(sar, float(_weighted(self.column_energies, drift_scale))),
+            relative_drift=None if relative_square is None else math.sqrt(relative_square),
             held_out_loss=held_out,
             relative_held_out=None if held_out is None else _ratio(held_out, self.held_out_energy),
             chosen=chosen,
@@ -195,7 +196,7 @@ def _check(
                 name,
                 "Give the statistics of this layer's inputs.",
             )
-    if not torch.isfinite(weight).all():
+    if not is_finite(weight):
         row, column = (int(index) for index in (~torch.isfinite(weight)).nonzero()[0])
         raise NumericalError(
             f"the weight is not finite at row {row}, column {column}", "weight", "Repair or re-download the checkpoint."
@@ -213,6 +214,11 @@ def _is_row_scale(scale: Tensor, weight: Tensor) -> bool:
         return False
     representable = torch.equal(scale.to(weight.dtype).double(), scale.double())
     return representable and bool(((scale > 0) & torch.isfinite(scale)).all())
+
+
+def _weighted(energies: Tensor, s: Tensor | None = None) -> Tensor:
+    """‖ΔW diag(S)‖²_F from the energies of its columns (I,), S (I,) or None for 1."""
+    return (energies if s is None else energies * s.square()).sum()
 
 
 def _ratio(part: float, whole: float) -> float | None:

@@ -47,16 +47,16 @@ def descend(block: Descent, grid: Grid) -> None:
 def turns_in_a_loop(columns: Columns, grid: Grid) -> None:
     """``take_turns`` column by column."""
     shift, values = columns.shift, columns.values
-    for column in range(columns.original.shape[1]):
-        scale, zero_point = columns.scales[:, column], columns.zero_points[:, column]  # (C, O)
-        value = columns.original[:, column] + columns.carried[:, column]  # (C, O)
-        code = nearest_codes(value, scale, zero_point, grid)
-        columns.codes[:, column] = code
+    factor, carried = columns.factor.unsqueeze(-1), columns.carried  # (C, B, B, 1), (C, B, O)
+    parts = (columns.original, carried, columns.scales, columns.zero_points, columns.codes, columns.delta)
+    turns = zip(*(part.unbind(1) for part in parts), strict=True)
+    for column, (original, gained, scale, zero_point, code, error) in enumerate(turns):  # (C, O) each
+        value = original + gained
+        code.copy_(nearest_codes(value, scale, zero_point, grid))
         # Against W itself, not against the compensated value: F takes plain errors (see column_solver).
-        error = columns.original[:, column] - dequantize(code, scale, zero_point, grid.is_affine)  # (C, O)
-        columns.delta[:, column] = error
-        rest = columns.carried[:, column + 1 :]
-        rest.addcmul_(columns.factor[:, column, column + 1 :].unsqueeze(-1), error.unsqueeze(-2))
+        torch.sub(original, dequantize(code, scale, zero_point, grid.is_affine), out=error)
+        rest = carried[:, column + 1 :]
+        rest.addcmul_(factor[:, column, column + 1 :], error.unsqueeze(-2))
         if shift is not None and values is not None:
             values[:, column] = value
             rest.addcmul_(shift[:, column, column + 1 :].unsqueeze(-1), value.unsqueeze(-2))

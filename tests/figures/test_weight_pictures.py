@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch.nn.functional import adaptive_avg_pool2d, adaptive_max_pool2d
 
-from sarqc.calibration.pictures import MOST_CHANNELS, curve_of, inspect_group, largest_group, pooled_in_turn
+from sarqc.calibration.pictures import MOST_CHANNELS, curve_of, inspect_group, largest_group, surfaces
 from sarqc.engine.study_output import curve_arrays, eight_bits, joined, study_line
 from sarqc.figures import figure_table, lab_view
 from sarqc.figures.surfaces import POOLINGS
@@ -272,10 +272,14 @@ def test_every_pooling_has_its_drawings_and_older_studies_have_one(study, tmp_pa
 
 
 @pytest.mark.parametrize("shape", [(80, 120), (41, 97), (44, 36), (7, 300)])
-def test_pooled_one_axis_after_the_other_it_is_the_same_picture(shape: tuple[int, int]) -> None:
-    values = torch.from_numpy(np.random.default_rng(3).normal(size=shape)).float()
-    for size in (40, 28):
-        largest = pooled_in_turn(values, size, adaptive_max_pool2d)
-        assert torch.equal(largest, adaptive_max_pool2d(values.unsqueeze(0), (size, size)).squeeze(0))
-        mean = adaptive_avg_pool2d(values.double().unsqueeze(0), (size, size)).squeeze(0)
-        torch.testing.assert_close(pooled_in_turn(values, size, adaptive_avg_pool2d).double(), mean, rtol=0, atol=1e-6)
+def test_cells_are_adaptive_poolings_of_the_whole_matrix(shape: tuple[int, int]) -> None:
+    random = np.random.default_rng(3)
+    delta, order = torch.from_numpy(random.normal(size=shape)).float(), torch.from_numpy(random.permutation(shape[1]))
+    found, sorted_ = surfaces(delta, order), delta[:, order]
+    for name, values, size in (("surface", delta, 40), ("surface_sorted", sorted_, 28)):
+        assert torch.equal(found[name], adaptive_max_pool2d(values.abs().unsqueeze(0), (size, size)).squeeze(0))
+    means = {"surface_mean": delta.abs(), "surface_mean_sorted": sorted_.abs(), "surface_signed": sorted_}
+    for name, values in means.items():
+        mean = adaptive_avg_pool2d(values.double().unsqueeze(0), (28, 28)).squeeze(0)
+        torch.testing.assert_close(found[name].double(), mean, rtol=0, atol=1e-6)
+    assert found.keys() == {"surface", "surface_sorted", *means}
