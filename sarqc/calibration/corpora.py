@@ -11,22 +11,25 @@ import os
 import secrets
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import tokenizers
 from pydantic import BaseModel, ConfigDict
 
 from sarqc.calibration.uploaded_texts import UPLOADED, text_path
 from sarqc.documents import CalibrationProtocol
 from sarqc.errors import NotFound, Refused, TooLarge, Unreachable, disk_full, is_disk_full
+from sarqc.files.artefacts import ArtefactStore, chain_key
 from sarqc.files.names import file_identity, is_regular, path_of, shortened
 from sarqc.models.catalogue import embedded_models
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.hub import NotCached, ask, within
-from sarqc.models.tokenizer_files import encode, tokenizer_identity
+from sarqc.models.tokenizer_files import FAST, encode, tokenizer_identity
 from sarqc.settings import Settings
 
 
@@ -124,19 +127,36 @@ def text_of(name: str, checkpoint: Checkpoint, settings: Settings, *, download: 
     with _one_at_a_time:  # who asks for the same text meanwhile gets it from the cache
         return _tokenised(
             source, checkpoint.folder, tokenizer_identity(checkpoint.folder), checkpoint.name,
-            checkpoint.architecture.vocab_size,
+            checkpoint.architecture.vocab_size, settings.artefacts_dir(),
         )  # fmt: skip
 
 
 _one_at_a_time = threading.Lock()
+_KEPT_FROM = 1 << 18  # characters, which take a tenth of a second to tokenise
 
 
 @lru_cache(maxsize=4)
-def _tokenised(source: _Source, folder: Path, _tokenizer: tuple[object, ...], model: str, vocabulary: int) -> Text:
+def _tokenised(
+    source: _Source, folder: Path, _tokenizer: tuple[object, ...], model: str, vocabulary: int, artefacts: Path
+) -> Text:
     text, corpus = _read(source)
-    ids = encode(text, folder, model, vocabulary)
+    # Other processes have no use for a small text's tokens, and somebody's own text is gone when it is deleted.
+    keeps = len(text) >= _KEPT_FROM and (folder / FAST).exists() and not UPLOADED.fullmatch(source.name)
+    ids = _kept(text, folder, model, vocabulary, artefacts) if keeps else encode(text, folder, model, vocabulary)
     ids.flags.writeable = False  # shared by the cache
     return Text(corpus, ids)
+
+
+def _kept(text: str, folder: Path, model: str, vocabulary: int, artefacts: Path) -> np.ndarray:
+    """``encode``, read from a file where a process has done it before."""
+    store, versions = ArtefactStore(artefacts), tokenizers.__version__
+    key = chain_key("tokens 1", text.encode(), (folder / FAST).read_bytes(), vocabulary, versions)
+    if (content := store.read(key, ".tokens")) is not None:
+        return np.frombuffer(content, dtype=np.int32).astype(np.int64)
+    ids = encode(text, folder, model, vocabulary)
+    with suppress(OSError):  # a full disk; whoever asks again has to wait again
+        store.write(key, ".tokens", ids.astype(np.int32).tobytes())
+    return ids
 
 
 def check_corpus(name: str, settings: Settings) -> None:

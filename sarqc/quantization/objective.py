@@ -52,7 +52,8 @@ def recon_loss(delta: Tensor, gram: Tensor) -> Tensor:
 
 def column_energies(delta: Tensor) -> Tensor:
     """‖ΔW_·j‖² of each column, of which every drift is a weighted sum: delta (..., O, I) -> (..., I)."""
-    return torch.linalg.vector_norm(delta, dim=-2).square()
+    energies: Tensor = torch.linalg.vector_norm(delta, dim=-2).square()
+    return energies
 
 
 def sar_loss(delta: Tensor, s: Tensor | None = None) -> Tensor:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sarqc.calibration import corpora
 from sarqc.calibration.corpora import check_corpus, read_corpus, text_of
 from sarqc.engine.plan import plan
 from sarqc.errors import NotFound, Refused, TooLarge
@@ -89,6 +90,39 @@ def test_a_text_is_tokenised_once_and_again_when_it_changed(
     path.unlink()
     with pytest.raises(NotFound):  # what was read before is not given for what is gone
         text_of(str(path), checkpoint, settings)
+
+
+def test_tokens_of_a_large_text_are_kept_for_other_processes(
+    settings: Settings, tiny_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint, path = read_checkpoint(tiny_llama, "tiny-llama"), tmp_path / "text.txt"
+
+    def kept() -> list[Path]:
+        return list(settings.artefacts_dir().glob("*/*.tokens"))
+
+    path.write_text("Once upon a time there was a fox. " * 8000)
+    first = text_of(str(path), checkpoint, settings)
+    (file,) = kept()
+    corpora._tokenised.cache_clear()  # as in another process
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("tokenised again")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(corpora, "encode", refuse)
+        again = text_of(str(path), checkpoint, settings)
+        assert np.array_equal(again.ids, first.ids)
+        assert (again.ids.dtype, again.corpus) == (first.ids.dtype, first.corpus)
+        path.write_text("Once upon a time there was a hen. " * 8000)
+        with pytest.raises(AssertionError):  # another text
+            text_of(str(path), checkpoint, settings)
+    file.write_bytes(b"damaged" + file.read_bytes()[7:])
+    path.write_text("Once upon a time there was a fox. " * 8000)
+    assert np.array_equal(text_of(str(path), checkpoint, settings).ids, first.ids)
+    corpora._tokenised.cache_clear()
+    path.write_text("Once upon a time")
+    text_of(str(path), checkpoint, settings)
+    assert len(kept()) == 1  # a short one is not worth a file
 
 
 def test_no_folder_of_the_host_is_named_that_nobody_named(settings: Settings, tmp_path: Path) -> None:
