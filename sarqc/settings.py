@@ -114,6 +114,9 @@ class Settings(BaseSettings):
     requests_per_minute: int = Field(
         1200, ge=1, description="Requests from one address, where SARQC_ACCESS is not private."
     )
+    check_device: bool = Field(
+        True, description="Before its first run a GPU is compared with the CPU, and runs are refused where it differs."
+    )
     sweep_gib: float | None = Field(
         None,
         gt=0,

@@ -19,7 +19,8 @@ from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
 DEFAULT_WINDOW = 2048  # tokens that a model sees at once where nothing else is asked
-_PROCESS = 1 << 29  # Python, PyTorch and what they hold for themselves
+_PROCESS = 320 << 20  # Python, PyTorch, transformers and what they hold for themselves: 290 MiB were measured
+_HOST = 2 << 30  # the same beside a GPU, with the libraries of CUDA
 # What CUDA, its libraries and PyTorch's pool hold on a device for themselves. On an H100 the context took 0.5 GiB, and
 # a run of tiny-llama 0.45 GiB more than the rest of its plan.
 _CONTEXT = 1 << 30
@@ -140,33 +141,36 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
     texts = _text_numbers(work) * (_COMPARED if on_processor else 3 * 4) if recipe.prompts else 0
     return round(
         computed * (weights + states) + solved + 4 * sets * work.gram_numbers + working
-        + _passing_bytes(work, computed, on_processor=on_processor) + copies + process + texts
+        + _passing_bytes(work, computed, on_processor=on_processor, streamed=streamed) + copies + process + texts
     )  # fmt: skip
 
 
-def _passing_bytes(work: Work, computed: float, *, on_processor: bool) -> float:
+def _passing_bytes(work: Work, computed: float, *, on_processor: bool, streamed: bool) -> float:
     """Bytes of perplexity, of a task, or of calibration texts on their way through a block, whichever takes most, at
-    ``computed`` bytes for each number in the model.
+    ``computed`` bytes for each number in the model. Of a model that is streamed a window is measured at a time.
     """
     recipe, checkpoint = work.recipe, work.checkpoint
     vocabulary, architecture = checkpoint.architecture.vocab_size, checkpoint.architecture
     judged = recipe.validation_samples() * recipe.length if recipe.auto_by() == "model" else 0
     tokens = max(work.test_tokens, judged)
     window = recipe.window or min(DEFAULT_WINDOW, checkpoint.max_positions)
-    at_once = min(tokens, max(window, LOGIT_BYTES // (4 * vocabulary)))
+    judged_at_once = min(tokens, window if streamed else max(window, LOGIT_BYTES // (4 * vocabulary)))
     inside = 4 * architecture.hidden_size + 3 * architecture.intermediate_size  # of a block, for each token
     batch = BATCH_TOKENS * (BATCHES_FOR_EXPERTS if checkpoint.family.mixture else 1)
-    passing = 0 if on_processor else computed * min(work.calibration, batch) * inside  # through a block
-    logits = min(LOGIT_BYTES, 4 * vocabulary * at_once) + 2 * min(LOSS_BYTES, 4 * vocabulary * at_once)
+    through = max(min(work.calibration, batch), min(tokens, batch) if streamed else judged_at_once)
+    copies = 1 if on_processor else 2  # a GPU's logits are made float32 before their softmax
+    all_logits = 4 * vocabulary * judged_at_once
+    logits = min(LOGIT_BYTES, all_logits) + copies * min(LOSS_BYTES, all_logits)
     tasks = task_bytes(vocabulary, checkpoint.max_positions) if recipe.tasks else 0
-    return max(logits + computed * at_once * inside, tasks, passing)
+    states = computed * judged_at_once * architecture.hidden_size
+    return max(logits + states, computed * through * inside, tasks)
 
 
 def host_bytes(work: Work) -> int:
     """Bytes of the machine's own memory for a run on a GPU: weights pass through it tensor by tensor."""
     largest = max(math.prod(shape) for shape in work.checkpoint.shapes.values())
     texts = _text_numbers(work) * _COMPARED if work.recipe.prompts else 0
-    return round(4 * _PROCESS + 2 * largest * work.stored + texts)
+    return round(_HOST + 2 * largest * work.stored + texts)
 
 
 def disk_bytes(work: Work, *, on_processor: bool, streamed: bool) -> int:
@@ -202,15 +206,14 @@ def stages(work: Work) -> dict[str, Count]:
     found = {"reading the weights": Count(loaded=checkpoint.size_bytes)}
     if recipe.auto_by() == "model":
         judged = recipe.validation_samples()
-        judging = Count(products=2 * work.active_parameters() * judged * recipe.length)
+        judging = _through_the_blocks(work, judged * recipe.length)
         once = _passing(work, recipe.samples - judged) + _solving(work, recipe.samples - judged)
         found["choosing among candidates"] = (once + judging).times(work.candidates)
     found["passing the calibration text"] = _passing(work, recipe.samples)
     found["solving"] = _solving(work, recipe.samples)
     if work.test_tokens:
-        found["perplexity"] = Count(
-            products=2 * 2 * (work.active_weights() + work.active_parameters()) * work.test_tokens
-        )
+        head = 2 * checkpoint.architecture.vocab_size * checkpoint.architecture.hidden_size * work.test_tokens
+        found["perplexity"] = (_through_the_blocks(work, work.test_tokens) + Count(products=head)).times(2)
     if recipe.prompts:
         found["texts"] = _texts(work)
     if recipe.speed:
@@ -218,16 +221,23 @@ def stages(work: Work) -> dict[str, Count]:
     return found
 
 
+def _through_the_blocks(work: Work, tokens: int) -> Count:
+    """Tokens once through all blocks: products with their weights, and what is done to every number between them."""
+    architecture = work.checkpoint.architecture
+    numbers = 10 * architecture.hidden_size + 6 * architecture.intermediate_size  # read or written, of a token
+    return Count(products=2 * work.active_weights() * tokens, read=4 * numbers * tokens * work.checkpoint.n_blocks)
+
+
 def _passing(work: Work, samples: int) -> Count:
     """The calibration text through all blocks, and the Grams of what their linears read."""
     recipe, task = work.recipe, work.task
     tokens = (samples + recipe.held_out_samples) * recipe.length
-    passes = 2 * work.active_weights() * (1 + task.walks) * tokens
+    passes = _through_the_blocks(work, tokens).times(1 + task.walks)
     shares = (work.share_of_tokens(layer) for layer in work.checkpoint.layers)
     squares = sum(share * width**2 for share, (_, width) in zip(shares, task.shapes, strict=True))
     batch = BATCH_TOKENS * (BATCHES_FOR_EXPERTS if work.checkpoint.family.mixture else 1)
     started = _STARTED_OF_BATCH * task.walks * math.ceil(tokens / batch) * len(task.shapes)
-    return Count(products=passes + task.walks * tokens * squares, started=started)
+    return passes + Count(products=task.walks * tokens * squares, started=started)
 
 
 def _solving(work: Work, samples: int) -> Count:

@@ -4,47 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
-from torch import Tensor
 
-from sarqc.calibration.block import BlockData, solve_block
-from sarqc.calibration.capture import Statistics, collect
-from sarqc.calibration.job import CalibrationJob, SolvedLayer, calibration_job
-from sarqc.calibration.pipeline import layers_by_block
+from sarqc.engine.comparison import MODEL, RECIPE, Finding, solvers
 from sarqc.engine.costs import gpu_of
 from sarqc.engine.execute import execute
 from sarqc.engine.measure import device_warnings
-from sarqc.engine.plan import Prepared, prepare
+from sarqc.engine.plan import prepare
 from sarqc.engine.rates import GpuSpeed, keep
 from sarqc.errors import SarqcError
 from sarqc.evaluation.speed import TOLERANCE
 from sarqc.events import Event, Measured, SpeedMeasured
-from sarqc.models.loading import LoadedModel, choose_device, load
-from sarqc.models.walk import BlockWalk
+from sarqc.models.loading import choose_device
 from sarqc.quantization.methods import METHODS
-from sarqc.quantization.solving import BUDGET_BYTES, Context
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
-MODEL = "tiny-llama"
-CODES, OBJECTIVE = 0.98, 0.01  # least share of equal codes, and largest relative difference of a layer's objective
-LEARNED_OBJECTIVE = 0.1  # a learned one goes through the block in the device's own precision
 FLOAT, QUANTIZED = 0.005, 0.05  # largest relative differences of perplexities
-_RECIPE = {
-    "model": MODEL, "bits": 3, "group_size": 128, "calibration": f"{MODEL}-calibration", "samples": 8, "length": 128,
-    "epochs": 2, "steps": 8, "inputs_from": "quantized",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A sentence about the host, and whether it is as it should be."""
-
-    is_sound: bool
-    words: str
 
 
 def examine(settings: Settings, home: Settings) -> Iterator[Finding]:
@@ -61,7 +39,7 @@ def examine(settings: Settings, home: Settings) -> Iterator[Finding]:
     if device.type == "cuda":
         for warned in device_warnings(device):
             yield Finding(False, f"{warned.what}.")
-        yield from _solvers(settings, device)
+        yield from solvers(settings, device, METHODS)
     yield from _whole_run(settings, device)
     yield from _kernel(settings)
 
@@ -111,68 +89,9 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def _solvers(settings: Settings, device: torch.device) -> Iterator[Finding]:
-    """The first block by every method, on the device and on the CPU, from the same statistics."""
-    first = prepare(Recipe.parse(_RECIPE | {"method": "rtn"}), settings)
-    host, guest = load(first.checkpoint, torch.device("cpu")), load(first.checkpoint, device)
-    data = _data(host, first)
-    for method in METHODS:
-        prepared = prepare(Recipe.parse(_RECIPE | {"method": method}), settings)
-        job = calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
-        try:
-            expected, found = _solved(host, job, data), _solved(guest, job, _moved(data, guest))
-        except Exception as error:  # whatever the device's libraries raise is the finding
-            yield Finding(False, f"{method}: {type(error).__name__}: {str(error)[:300]}")
-            continue
-        yield compared(method, expected, found)
-
-
-def compared(method: str, expected: list[SolvedLayer], found: list[SolvedLayer]) -> Finding:
-    """A method's layers on two devices: equal but for ties, and where one code more or less was rounded otherwise."""
-    pairs = [(one.quantized, other.quantized) for one, other in zip(expected, found, strict=True)]
-    equal = sum(int((one.codes.cpu() == other.codes.cpu()).sum()) for one, other in pairs)
-    share = equal / sum(one.codes.numel() for one, _ in pairs)
-    worst = max(abs(other.report.recon_loss / one.report.recon_loss - 1) for one, other in pairs)
-    learned = METHODS[method].make.unit == "block"
-    is_sound = worst <= (LEARNED_OBJECTIVE if learned else OBJECTIVE) and (learned or share >= CODES)
-    return Finding(is_sound, f"{method}: {share:.3%} of the codes are the CPU's, errors within {worst:.2%} of its.")
-
-
-def _data(loaded: LoadedModel, prepared: Prepared) -> BlockData:
-    """The first block's statistics on the CPU, with float inputs that are not quite the same, as for a later block."""
-    sequences = torch.from_numpy(prepared.sequences.calibration.copy())
-    walk, others, block = BlockWalk(loaded, sequences), BlockWalk(loaded, sequences), loaded.blocks()[0]
-    noise = torch.Generator().manual_seed(0)
-    others.hidden = [states * (1 + 0.02 * torch.randn(states.shape, generator=noise)) for states in others.hidden]
-    statistics, targets = collect(walk, block, others)
-    return BlockData((statistics,), None, walk.forward(block), walk.hidden, targets)
-
-
-def _moved(data: BlockData, loaded: LoadedModel) -> BlockData:
-    def there(states: list[Tensor]) -> list[Tensor]:
-        return [part.to(loaded.device, loaded.compute_dtype) for part in states]
-
-    statistics: Statistics = {path: part.to(loaded.device) for path, part in data.parts[0].items()}
-    walk = BlockWalk(loaded, torch.zeros(1, data.inputs[0].shape[1], dtype=torch.int64))  # for its masks and positions
-    return replace(
-        data,
-        parts=(statistics,),
-        forward=walk.forward(loaded.blocks()[0]),
-        inputs=there(data.inputs),
-        targets=there(data.targets),
-    )
-
-
-def _solved(loaded: LoadedModel, job: CalibrationJob, data: BlockData) -> list[SolvedLayer]:
-    prefix = f"{loaded.family.blocks}.0."
-    layers = {layer.name.removeprefix(prefix): layer for layer in layers_by_block(loaded.checkpoint.layers)[0]}
-    steps = solve_block(loaded, job, layers, data, Context.on(loaded.device, BUDGET_BYTES))
-    return [step for step in steps if isinstance(step, SolvedLayer)]
-
-
 def _whole_run(settings: Settings, device: torch.device) -> Iterator[Finding]:
     """A run with perplexity on the device, against one on the CPU, and its memory against the plan's."""
-    recipe = Recipe.parse(_RECIPE | {"method": "sarqc-gbs", "test": f"{MODEL}-test", "test_tokens": 4096})
+    recipe = Recipe.parse(RECIPE | {"method": "sarqc-gbs", "test": f"{MODEL}-test", "test_tokens": 4096})
     planned = prepare(recipe, settings).shown.memory_bytes or 0
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
@@ -209,7 +128,7 @@ def _events(recipe: Recipe, settings: Settings) -> list[Event]:
 
 def _kernel(settings: Settings) -> Iterator[Finding]:
     """The 4-bit kernel, by a run that measures speed."""
-    recipe = Recipe.parse(_RECIPE | {"method": "rtn", "bits": 4, "samples": 1, "speed": True})
+    recipe = Recipe.parse(RECIPE | {"method": "rtn", "bits": 4, "samples": 1, "speed": True})
     measured = next(event for event in _events(recipe, settings) if isinstance(event, SpeedMeasured))
     if measured.kernel is None or measured.quantized is None or measured.float is None:
         yield Finding(False, f"No 4-bit kernel: {measured.reason}.")

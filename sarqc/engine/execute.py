@@ -19,6 +19,7 @@ from sarqc.engine.measure import Workbench, compare_prompts, continue_prompts, d
 from sarqc.engine.outcome import Outcome
 from sarqc.engine.plan import Prepared, output_is_free, prepare, window_for
 from sarqc.engine.study_output import write_run
+from sarqc.engine.trust import check
 from sarqc.evaluation.speed import measure_speed
 from sarqc.events import Event, Finished, LayerDone, Saved, SpeedMeasured, Stage, Started, Warned
 from sarqc.export.card import model_card
@@ -73,10 +74,13 @@ def execute(
         prepared = yield from _prepared(recipe, settings)
     for warning in prepared.shown.warnings:
         yield Warned(warning, "plan")
+    device = choose_device(settings.device)
+    yield from device_warnings(device)
+    if device.type == "cuda":
+        yield from check(device, settings)
     yield Stage("loading", recipe.model)
     scratch = settings.scratch_dir() if prepared.streamed else None
-    loaded = load(prepared.checkpoint, choose_device(settings.device), scratch=scratch)
-    yield from device_warnings(loaded.device)
+    loaded = load(prepared.checkpoint, device, scratch=scratch)
     bench = Workbench(loaded, ArtefactStore(settings.artefacts_dir()), settings)
     job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
     weights = weights_of(loaded)

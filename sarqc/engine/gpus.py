@@ -20,6 +20,7 @@ class Gpu:
     name: str
     free: int
     total: int
+    driver: str = ""
 
 
 def visible_gpus() -> list[Gpu]:
@@ -49,10 +50,13 @@ def _nvidia_smi() -> str | None:
 
 @lru_cache(maxsize=1)
 def _asked(program: str, _when: int) -> tuple[Gpu, ...]:
-    question = [program, "--query-gpu=uuid,name,memory.free,memory.total", "--format=csv,noheader,nounits"]
+    asked = "uuid,name,memory.free,memory.total,driver_version"
+    question = [program, f"--query-gpu={asked}", "--format=csv,noheader,nounits"]
     try:
         answer = subprocess.run(question, capture_output=True, text=True, timeout=10, check=True)
         rows = [map(str.strip, line.split(",")) for line in answer.stdout.splitlines() if line.strip()]
-        return tuple(Gpu(uuid, name, int(free) * 2**20, int(total) * 2**20) for uuid, name, free, total in rows)
+        return tuple(
+            Gpu(uuid, name, int(free) * 2**20, int(total) * 2**20, driver) for uuid, name, free, total, driver in rows
+        )
     except (OSError, subprocess.SubprocessError, ValueError):
         return ()

@@ -77,6 +77,7 @@ def _measured(
                 losses.append(cross_entropy(part.logits.float(), part.following, reduction="none"))
                 if summed is not None and part.original is not None:
                     summed.add(first + part.window, token_divergences(part.original, part.logits, part.following))
+                del part  # and with it the logits, before the next are made
             total += float(torch.cat(losses).double().sum())
             predicted += sum(map(len, losses))
             first += len(tokens)
@@ -147,3 +148,4 @@ def _predictions(loaded: LoadedModel, tokens: Tensor, states: Tensor, original: 
                 part = slice(at, min(at + few, len(targets)))
                 of_float = None if beside is None else beside[window, part]
                 yield _Prediction(window, logits[window, part], targets[part], of_float)
+        del logits, beside, of_float

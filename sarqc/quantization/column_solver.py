@@ -36,7 +36,7 @@ from sarqc.quantization.grid import (
     split_groups,
 )
 from sarqc.quantization.layer_statistics import is_finite
-from sarqc.quantization.methods import ColumnSolver, Range
+from sarqc.quantization.methods import FACTORISING, ColumnSolver, Range
 from sarqc.quantization.objective import drift_weights, regularised_gram, saliency
 from sarqc.quantization.quantized_layer import CheckedLayer
 from sarqc.quantization.recorded import Function, Recorder, Results, Tensors
@@ -88,7 +88,7 @@ def _points_at_once(first: _Point, budget_bytes: int) -> int:
     rows, width = layer.weight.shape
     group_size = layer.grid.group_size_for(width)
     numbers = method.numbers_of_point(rows, width, group_size, shifted=method.shift != "none")
-    factorising = 6 * 8 * width * width  # one at a time, in float64
+    factorising = FACTORISING * width * width  # one at a time
     return max(1, (budget_bytes - factorising) // (numbers * layer.weight.element_size()))
 
 

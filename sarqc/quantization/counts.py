@@ -16,7 +16,7 @@ class Count:
     rounded: float = 0.0  # weights that a search rounds
     clipped: float = 0.0  # weights that a learned step rounds
     started: float = 0.0  # operations that a GPU starts, whatever they do
-    read: float = 0.0  # bytes of weights in the device's memory, for each token that is made alone
+    read: float = 0.0  # bytes in the device's memory: states between products, weights for each token made alone
     loaded: float = 0.0  # bytes of weights that come from files and are hashed
 
     def __add__(self, other: Count) -> Count:
@@ -35,10 +35,11 @@ class Rates(Count):
         return math.fsum(part / rate for part, rate in pairs if part)
 
 
-# Measured on the embedded model with two server cores: passes through the model and Grams are large products, the
-# column solver's are small, a scale search rounds every weight for every candidate and learned clipping in every step.
+# Measured with two server cores on the embedded models and on two blocks of TinyLlama's shapes: passes through a model
+# and Grams are large products, the column solver's are small, a scale search rounds every weight for every candidate,
+# and learned clipping does in every step.
 TWO_CORES = Rates(
-    products=1.2e11, losses=1.2e11, solves=2e10, rounded=1e8, clipped=1.5e8, started=math.inf, read=5e9, loaded=5e9
+    products=1e11, losses=1e11, solves=5e10, rounded=1e8, clipped=1.5e8, started=3e4, read=5e9, loaded=5e9
 )  # fmt: skip
 
 # What a run of LLaMA-2-7B's shapes on an H100 reached of the best rates that large products had there; the bytes that a

@@ -67,6 +67,7 @@ def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
 # seconds over those of an operation on nothing.
 _STARTED_OF_LINEAR, _STARTED_OF_POINT, _STARTED_OF_STEP = 500, 300, 80
 
+FACTORISING = 44  # bytes for each number of a Gram while it is factorised: four copies in float64, three in float32
 RECORDED_SHARE = 8  # the part of the budget, as a divisor, that inputs of recorded operations may take on a GPU
 
 
@@ -100,7 +101,8 @@ class Workload:
 def _fitting(work: Workload, source: Range, passes: int) -> Count:
     """Of the choices about the grid, for one point of every linear."""
     rounded = len(SHRINKS) * work.weights() if source == "search" else 0
-    return Count(rounded=rounded, solves=passes * 1.5 * work.squares())
+    started = passes * len(work.shapes) * _STARTED_OF_POINT
+    return Count(rounded=rounded, solves=passes * 1.5 * work.squares(), started=started)
 
 
 def _started(work: Workload) -> Count:
@@ -316,9 +318,11 @@ class ColumnSolver(Method):
 
     def working_bytes(self, work: Workload) -> int:
         rows, width = work.largest()
-        point = 4 * self.numbers_of_point(rows, width, work.group_size or width, shifted=True)
-        factorising = 48 * max(width for _, width in work.shapes) ** 2
-        return factorising + max(point, min(work.budget_bytes, work.together * point))
+        point = 4 * self.numbers_of_point(rows, width, work.group_size or width, shifted=self.shift != "none")
+        factorising = FACTORISING * max(width for _, width in work.shapes) ** 2
+        at_once = min(work.together, max(1, (work.budget_bytes - factorising) // point))
+        filled = 4 * at_once * (width + rows) * width  # weights and factors of all points, while the last is factorised
+        return max(factorising + filled, at_once * point)
 
     def recorded_bytes(self, work: Workload) -> int:
         again = [shape for shape, count in Counter(work.shapes).items() if count > 1]

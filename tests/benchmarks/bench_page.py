@@ -63,8 +63,8 @@ def served() -> Iterator[str]:
             process.wait(30)
 
 
-def measure(browser: Any, url: str) -> None:
-    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+def measure(browser: Any, url: str) -> Iterator[tuple[str, float]]:
+    """What was looked at, and its milliseconds."""
     for name in ("empty cache", "warm cache"):
         context = browser.new_context(viewport={"width": 1280, "height": 800})
         found: list[dict[str, float]] = []
@@ -79,8 +79,8 @@ def measure(browser: Any, url: str) -> None:
             found.append(page.evaluate("first"))
             page.close()
         context.close()
-        texts = [f"{part} {median_and_high([one[part] for one in found])[0]:.0f} ms" for part in found[0]]
-        print(f"{name}, from the address to: {', '.join(texts)}")
+        for part in found[0]:
+            yield f"{name}, from the address to {part}", median_and_high([one[part] for one in found])[0]
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     page.goto(url)
     page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
@@ -89,8 +89,9 @@ def measure(browser: Any, url: str) -> None:
         times = page.evaluate(STEPS, {"steps": 200, "pause": pause, "slider": slider})
         for name in ("handler", "line", "surface"):
             middle, high = median_and_high(times[name])
-            steps = f"200 steps of {slider} {pause} ms apart"
-            print(f"{steps}, {name}: median {middle:.1f} ms, 95 % within {high:.1f} ms")
+            steps = f"200 steps of {slider} {pause} ms apart, {name}"
+            yield f"{steps}, median", middle
+            yield f"{steps}, 95 % within", high
     page.close()
 
 
@@ -140,7 +141,8 @@ if __name__ == "__main__":
     wanted = parser.parse_args()
     with sync_playwright() as playwright, nullcontext(wanted.url) if wanted.url else served() as address:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
-        measure(chromium, address)
+        for what, milliseconds in measure(chromium, address):
+            print(f"{what}\t{milliseconds:.2f}\tms", flush=True)
         if wanted.minutes:
             watch_heap(chromium, address, wanted.minutes)
         chromium.close()

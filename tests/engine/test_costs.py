@@ -26,7 +26,7 @@ from tests.http.test_full_disk import small_disk
 def two_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A program that answers as nvidia-smi does, and writes down how often it was asked."""
     program = tmp_path / "nvidia-smi"
-    rows = "GPU-aa11, NVIDIA H100 80GB HBM3, 24000, 81559\\nGPU-bb22, Quadro, 1000, 16000\\n"
+    rows = "GPU-aa11, NVIDIA H100 80GB HBM3, 24000, 81559, 570.1\\nGPU-bb22, Quadro, 1000, 16000, 570.1\\n"
     program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\nprintf "{rows}"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
@@ -134,29 +134,39 @@ def test_tasks_are_read_in_batches_whose_logits_the_plan_knows(vocabulary: int, 
     assert task_batch(vocabulary, 128) >= batch
     whole = read_checkpoint(random_llama)
     checkpoint = replace(whole, architecture=whole.architecture.model_copy(update={"vocab_size": vocabulary}))
-    recipe = Recipe.parse({"model": "any", "calibration": "any", "group_size": 16})
-    asked = Recipe.parse({"model": "any", "calibration": "any", "group_size": 16, "tasks": ["piqa"]})
     plain, with_task = (
-        host.memory_bytes(host.work_of(one, checkpoint), 10**7, on_processor=True, streamed=False)
-        for one in (recipe, asked)
+        host.memory_bytes(
+            host.work_of(Recipe.parse(SHORT | asked), checkpoint), 10**7, on_processor=True, streamed=False
+        )
+        for asked in ({}, {"tasks": ["piqa"]})
     )
     # Logits and their logarithms; the model's 128 positions are the longest item.
-    assert with_task - plain == 8 * vocabulary * 128 * task_batch(vocabulary, 128)
+    assert with_task - plain == 8 * vocabulary * 128 * task_batch(vocabulary, 128) - 32 * INSIDE
+
+
+SHORT = {"model": "any", "calibration": "any", "group_size": 16, "samples": 1, "length": 32}
+INSIDE = 4 * (4 * 32 + 3 * 48)  # bytes of a token in a block of that model
 
 
 @pytest.mark.parametrize("vocabulary", [4096, 152_000])
 def test_perplexity_is_planned_with_its_logits(vocabulary: int, random_llama: Path) -> None:
     whole = read_checkpoint(random_llama)
     checkpoint = replace(whole, architecture=whole.architecture.model_copy(update={"vocab_size": vocabulary}))
-    recipe = Recipe.parse({"model": "any", "calibration": "any", "group_size": 16, "window": 128})
-    none, short, long = (
-        host.memory_bytes(host.work_of(recipe, checkpoint, test_tokens=n), 10**7, on_processor=True, streamed=False)
-        for n in (0, 100, 10**6)
-    )
-    inside = 4 * (4 * 32 + 3 * 48)  # bytes of a token in a block
-    assert short - none == 100 * (3 * 4 * vocabulary + inside)
+    recipe = Recipe.parse(SHORT | {"window": 128})
+
+    def planned(tokens: int, **where: bool) -> int:
+        work = host.work_of(recipe, checkpoint, test_tokens=tokens)
+        return host.memory_bytes(work, 10**7, **{"on_processor": True, "streamed": False, **where})
+
+    states = 4 * 32
+    assert planned(100) - planned(0) == 100 * (2 * 4 * vocabulary + states) - 32 * INSIDE
     at_once = max(128, LOGIT_BYTES // (4 * vocabulary))
-    assert long - none == pytest.approx(LOGIT_BYTES + 2 * LOSS_BYTES + inside * at_once, rel=1e-2)
+    most = LOGIT_BYTES + LOSS_BYTES + states * at_once
+    assert planned(10**6) - planned(0) == pytest.approx(most, rel=1e-2)
+    # Of a model that is streamed the states of the whole text are held, and the logits of one window.
+    held = 4 * 2 * (10**6 - 32) * 32
+    most = max(2 * 4 * vocabulary * 128 + states * 128, 8192 * INSIDE)
+    assert planned(10**6, streamed=True) - planned(0, streamed=True) == pytest.approx(held + most, rel=1e-2)
 
 
 def test_prompts_cost_memory_as_long_as_their_texts_are(settings: Settings) -> None:

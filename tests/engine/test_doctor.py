@@ -15,10 +15,13 @@ from typer.testing import CliRunner
 
 from sarqc.__main__ import app
 from sarqc.calibration.job import SolvedLayer
-from sarqc.engine import doctor
+from sarqc.engine import comparison, doctor, trust
+from sarqc.engine.gpus import Gpu
 from sarqc.engine.plan import prepare
+from sarqc.errors import SarqcError
 from sarqc.evaluation import speed
-from sarqc.models.loading import load
+from sarqc.events import Stage
+from sarqc.models.loading import LoadedModel, load
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -27,11 +30,13 @@ from sarqc.settings import Settings
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same trials on few tokens."""
-    monkeypatch.setattr(doctor, "_RECIPE", doctor._RECIPE | {"samples": 2, "length": 64, "steps": 2})
+    few = comparison.RECIPE | {"samples": 2, "length": 64, "steps": 2}
+    for module in (comparison, doctor):
+        monkeypatch.setattr(module, "RECIPE", few)
 
 
 def test_every_method_is_compared_and_equals_itself(fresh_settings: Settings) -> None:
-    findings = list(doctor._solvers(fresh_settings, torch.device("cpu")))
+    findings = list(comparison.solvers(fresh_settings, torch.device("cpu"), METHODS))
     assert [finding.words.partition(":")[0] for finding in findings] == list(METHODS)
     for finding in findings:
         assert finding.is_sound
@@ -41,10 +46,10 @@ def test_every_method_is_compared_and_equals_itself(fresh_settings: Settings) ->
 
 @pytest.fixture(scope="module")
 def layers(settings: Settings) -> list[SolvedLayer]:
-    prepared = prepare(Recipe.parse(doctor._RECIPE | {"method": "rtn"}), settings)
-    job = doctor.calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
+    prepared = prepare(Recipe.parse(comparison.RECIPE | {"method": "rtn"}), settings)
+    job = comparison.calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
     loaded = load(prepared.checkpoint, torch.device("cpu"))
-    return doctor._solved(loaded, job, doctor._data(loaded, prepared))
+    return comparison._solved(loaded, job, comparison._data(loaded, prepared))
 
 
 def test_a_device_that_rounds_otherwise_is_seen(layers: list[SolvedLayer]) -> None:
@@ -54,17 +59,16 @@ def test_a_device_that_rounds_otherwise_is_seen(layers: list[SolvedLayer]) -> No
     wrong_codes = replace(first, quantized=replace(first.quantized, codes=codes))
     report = replace(first.quantized.report, recon_loss=first.quantized.report.recon_loss * 1.05)
     wrong_loss = replace(first, quantized=replace(first.quantized, report=report))
-    assert doctor.compared("rtn", layers, layers).is_sound
-    assert not doctor.compared("rtn", layers, [wrong_codes, *layers[1:]]).is_sound
-    assert not doctor.compared("rtn", layers, [wrong_loss, *layers[1:]]).is_sound
-    assert doctor.compared("signround", layers, [wrong_loss, *layers[1:]]).is_sound  # learned in another precision
+    assert comparison.compared("rtn", layers, layers).is_sound
+    assert not comparison.compared("rtn", layers, [wrong_codes, *layers[1:]]).is_sound
+    assert not comparison.compared("rtn", layers, [wrong_loss, *layers[1:]]).is_sound
+    assert comparison.compared("signround", layers, [wrong_loss, *layers[1:]]).is_sound  # learned in another precision
 
 
 def test_a_solver_that_fails_on_the_device_is_a_finding(
     fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor, "METHODS", dict(list(METHODS.items())[:3]))
-    solve, calls = doctor.solve_block, []
+    solve, calls = comparison.solve_block, []
 
     def failing(*arguments: object) -> Iterator[object]:
         calls.append(arguments)
@@ -72,10 +76,43 @@ def test_a_solver_that_fails_on_the_device_is_a_finding(
             raise RuntimeError("CUDA error: no kernel image is available")
         return solve(*arguments)
 
-    monkeypatch.setattr(doctor, "solve_block", failing)
-    findings = list(doctor._solvers(fresh_settings, torch.device("cpu")))
+    monkeypatch.setattr(comparison, "solve_block", failing)
+    findings = list(comparison.solvers(fresh_settings, torch.device("cpu"), list(METHODS)[:3]))
     assert [finding.is_sound for finding in findings] == [True, False, True]
     assert findings[1].words == "awq: RuntimeError: CUDA error: no kernel image is available"
+
+
+def test_a_gpu_is_compared_once_for_each_driver_and_refused_where_it_differs(
+    fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, looked, driver = torch.device("cpu"), [], "570.1"
+    monkeypatch.setattr(trust, "gpu_of", lambda _: Gpu("GPU-aa", "card", 1 << 34, 1 << 35, driver))
+    solve = comparison.solve_block
+
+    def seen(loaded: LoadedModel, *arguments: object) -> Iterator[object]:
+        looked.append(loaded)
+        steps = list(solve(loaded, *arguments))
+        if driver == "570.2" and len(looked) % 2 == 0:  # the device's turn
+            steps = [replace(step, quantized=replace(step.quantized, codes=step.quantized.codes + 1)) for step in steps]
+        return iter(steps)
+
+    monkeypatch.setattr(comparison, "solve_block", seen)
+    (stage,) = trust.check(here, fresh_settings)
+    assert isinstance(stage, Stage)
+    assert len(looked) == 6  # three methods on both
+    assert list(trust.check(here, fresh_settings)) == []
+    driver = "570.2"
+    for _ in range(2):  # what was found is kept
+        with pytest.raises(SarqcError, match=r"rtn: 0\.000% of the codes") as refused:
+            list(trust.check(here, fresh_settings))
+    assert "sarqc doctor" in refused.value.remedy
+    assert len(looked) == 12
+    assert list(trust.check(here, fresh_settings.model_copy(update={"check_device": False}))) == []
+    for file in (fresh_settings.resolved_state_dir() / "devices").iterdir():
+        file.write_text("damaged")
+    with pytest.raises(SarqcError):
+        list(trust.check(here, fresh_settings))
+    assert len(looked) == 18
 
 
 def test_a_kernel_that_fails_becomes_a_reason(fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

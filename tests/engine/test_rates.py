@@ -10,7 +10,7 @@ import pytest
 from sarqc.engine import costs
 from sarqc.engine.gpus import Gpu
 from sarqc.engine.rates import GpuSpeed, keep, published_rates, rates_of_device
-from sarqc.quantization.counts import TWO_CORES, Count
+from sarqc.quantization.counts import TWO_CORES, Count, Rates
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from tests.benchmarks.known_models import known_checkpoint
@@ -55,12 +55,14 @@ def test_the_same_name_of_another_bus_is_another_gpu() -> None:
 
 
 def test_seconds_are_the_sum_of_all_parts() -> None:
-    rates = replace(TWO_CORES, started=1e3)
+    rates = Rates(
+        products=1.2e11, losses=1.2e11, solves=2e10, rounded=1e8, clipped=1.5e8, started=1e3, read=5e9, loaded=5e9
+    )
     count = Count(
         products=2.4e11, losses=1.2e11, solves=2e10, rounded=1e8, clipped=3e8, started=500, read=5e9, loaded=1e10
     )
     assert rates.seconds(count) == pytest.approx(2 + 1 + 1 + 1 + 2 + 0.5 + 1 + 2)
-    assert TWO_CORES.seconds(Count(started=1e12)) == 0
+    assert replace(rates, started=math.inf).seconds(Count(started=1e12)) == 0
     assert (count + count.times(2)) == count.times(3)
 
 

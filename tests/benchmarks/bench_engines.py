@@ -1,0 +1,42 @@
+"""Calibration by us and by llm-compressor on the same tokens, alternating, both with activation order."""
+
+from __future__ import annotations
+
+import statistics as middle
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from sarqc.models.catalogue import checkpoint_of, embedded_models
+from sarqc.settings import Settings
+from tests.benchmarks.measured import Figure
+from tests.benchmarks.quality.jobs import Job, drawn, run_job
+from tests.benchmarks.random_models import TINYLLAMA, made
+
+ROUNDS = 3
+OURS = {"method": "gptq", "order": "activation"}
+
+
+def engines(folder: Path) -> Iterator[Figure]:
+    """Seconds on the wall, medians of some rounds. The other engine has an environment of its own under the folder."""
+    wide = made(folder / "tinyllama", **TINYLLAMA)
+    cases = [
+        ("tiny-llama, W2, 32 × 256 tokens", "tiny-llama", 2, 32, 256, 1 / 3),
+        ("tiny-moe, W2, 32 × 256 tokens", "tiny-moe", 2, 32, 256, 1 / 3),
+        ("two blocks of TinyLlama, W4, 8 × 512 tokens", str(wide), 4, 8, 512, 1 / 2),
+    ]
+    settings = Settings(models_dir=folder)
+    for name, model, bits, samples, length, goal in cases:
+        checkpoint = checkpoint_of(model, None, settings)
+        text = f"{model if model in embedded_models(settings) else 'tiny-llama'}-calibration"
+        tokens = drawn(text, checkpoint, samples=samples, length=length, draw=0).calibration
+        wall: dict[str, list[float]] = {"sarqc": [], "llmcompressor": []}
+        for _ in range(ROUNDS):
+            for engine, seconds in wall.items():
+                job = Job(engine, checkpoint.folder, bits, 128, OURS if engine == "sarqc" else {})
+                seconds.append(run_job(job, tokens, folder, torch.get_num_threads()).wall)
+        ours, theirs = (middle.median(seconds) for seconds in wall.values())
+        yield Figure(f"{name}: ours", ours, "s")
+        yield Figure(f"{name}: llm-compressor", theirs, "s")
+        yield Figure(f"{name}: ours of llm-compressor's", ours / theirs, "×", goal)
