@@ -19,6 +19,7 @@ from torch.utils.backend_registration import _setup_privateuseone_for_python_bac
 
 NAME = "gpu"
 _setup_privateuseone_for_python_backend(NAME)
+torch.get_device_module(NAME).get_amp_supported_dtype = lambda: [torch.bfloat16, torch.float16]  # lm-eval asks
 _ATEN = torch.ops.aten
 _COPIES = {_ATEN._to_copy.default, _ATEN.copy_.default}
 # May have indices of the CPU, which a GPU takes too.

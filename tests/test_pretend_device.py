@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from sarqc.engine import execute as engine
+from sarqc.engine import survey
 from sarqc.evaluation import perplexity
 from sarqc.events import Event, Finished, LayerDone, Measured, TextsCompared
 from sarqc.models import walk
@@ -19,6 +21,7 @@ from sarqc.quantization import block_learning, column_solver, quantized_layer, s
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
+from sarqc.study.document import Study
 from tests.models.cases import make_checkpoint
 from tests.pretend_device import OnDevice, pretend, pretended
 
@@ -129,6 +132,49 @@ def test_streamed_resumed_and_a_second_device(document: Doc, here: Run, there: R
     second = there(document, index=1)
     assert device_of(second) == "gpu:1"
     assert_alike(second, expected)
+
+
+def test_lm_eval(here: Run, there: Run) -> None:
+    """On the embedded model, whose task comes without an index of others."""
+    document = {
+        "model": "tiny-llama", "bits": 3, "method": "rtn", "calibration": "tiny-llama-calibration", "samples": 1,
+        "length": 16, "tasks": ["tiny-llama-continuations"], "task_limit": 4,
+    }  # fmt: skip
+    one, other = (
+        {(event.which, event.quantity): event.value for event in run(document) if isinstance(event, Measured)}
+        for run in (here, there)
+    )
+    assert len(one) == 2
+    assert one == other
+
+
+def test_a_survey(document: Doc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points from statistics, from runs and from fewer sequences."""
+    values = {name: document[name] for name in ("model", "calibration", "samples", "length", "test", "window")}
+    lines = [
+        {"method": "rqc-gbs", "bits": 3, "lambda": [0.01, 0.3], "sizes": [1, 3]},
+        {"method": "rqc-gs", "bits": 3, "lambda": [0.1], "pictures": "none"},
+    ]
+    asked = survey.Survey.model_validate(
+        {
+            **values, "title": "both", "grid": "asymmetric", "group_size": 16, "draws": [0], "held_out_samples": 1,
+            "held_out": document["calibration"], "lines": lines,
+        }
+    )  # fmt: skip
+
+    def made(name: str, device: torch.device) -> Study:
+        settings = Settings(state_dir=tmp_path / f"state-{name}", device="cpu")
+        with monkeypatch.context() as patch, pretended() if device.type != "cpu" else nullcontext():
+            patch.setattr(survey, "choose_device", lambda wanted: device)
+            list(survey.conduct(asked, settings, tmp_path / name))
+        return Study.open(tmp_path / name)
+
+    one, other = made("here", torch.device("cpu")), made("there", pretend(0))
+    for line, same in zip(one.lines, other.lines, strict=True):
+        for quantity in ("recon", "held_out", "drift", "perplexity", "kl"):
+            np.testing.assert_allclose(other.read(same, quantity), one.read(line, quantity), rtol=5e-3)
+    by_size = [study.read(study.lines[0], "held_out_by_size") for study in (one, other)]
+    np.testing.assert_allclose(*by_size, rtol=5e-3)
 
 
 @pytest.mark.parametrize("form", ["plain", "packed"])
