@@ -30,7 +30,7 @@ def test_verdicts_of_the_results_are_students_t_over_five_draws() -> None:
     ladder, _, rest = ladder.partition("\n## Experts that few tokens reach")
     verdicts = r"([+-][\d.]+) ± ([\d.]+) \| (better|not|worse)"
     steps, damped = re.findall(verdicts, ladder), re.findall(verdicts, rest.partition("\n## ")[0])
-    assert (len(steps), len(damped)) == (16, 3)  # four steps, alone and after the others, of two models; values of λ
+    assert (len(steps), len(damped)) == (24, 3)  # four steps, alone and after the others, of three tables; values of λ
     for mean, error, word in steps + damped:
         assert (abs(float(mean)) > 2.78 * float(error)) == (word != "not")
     for mean, error, word, _, of_accuracy in rows:
