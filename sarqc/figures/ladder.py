@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 
 from sarqc.figures.drawing import PLAIN_AXIS, QUALITY, Figure, base_layout, note
-from sarqc.figures.numbers import draws_text, lam_text, number, perplexity_text, plus_minus
+from sarqc.figures.numbers import difference_decimals, draws_text, lam_text, number, perplexity_text, plus_minus
 from sarqc.plain import measured
 from sarqc.quantization.methods import FITTING_WORDS
 from sarqc.study.facts import LineFacts
@@ -26,6 +26,9 @@ class _Side(NamedTuple):
     show: Callable[[float], str]
     axis: str  # of plotly
     domain: tuple[float, float]
+
+
+_KL = 1.0  # nats, the size that decides how many decimals a difference has
 
 
 def _kl_text(value: float) -> str:
@@ -143,15 +146,17 @@ def _add_side(figure: Figure, rungs: tuple[Rung, ...], side: _Side) -> None:
         ends = (values[at], values[max(at - 1, 0)])
         left = sum(ends) / 2 > middle  # the words stand on the emptier side
         text = side.show(values[at]) if not rung.differences else difference_text(
-            rung.differences[side.quality], 50.0 if side.quality == "perplexity" else 1.0)  # fmt: skip
+            rung.differences[side.quality], 50.0 if side.quality == "perplexity" else _KL)  # fmt: skip
         error = np.nan_to_num(errors[at])
         place = {"x": min(*ends, values[at] - error) if left else max(*ends, values[at] + error)}
         place |= {"xref": side.axis, "yref": "y", "y": at, "xanchor": "right" if left else "left"}
         font = {"size": 12, "color": "var(--ink)" if rung.step == "lambda" else "var(--ink-2)"}
         layout["annotations"].append(note(text, **place, yanchor="middle", xshift=-6 if left else 6, font=font))
         if rung.differences:  # on a phone without the error
-            mean = float(rung.differences[side.quality].mean)
-            short = number(mean, 1 if side.quality == "perplexity" else 3)
+            difference = rung.differences[side.quality]
+            mean, error = float(difference.mean), float(difference.error)
+            coarse = 1 if abs(mean) >= 1 else 2
+            short = number(mean, coarse if side.quality == "perplexity" else difference_decimals(error, _KL))
             figure["narrow"][f"layout.annotations.{len(layout['annotations']) - 1}.text"] = short
     at = len(layout["annotations"])
     layout["annotations"].append(note(side.title, xref="paper", yref="paper", x=side.domain[0], y=1, yshift=4))

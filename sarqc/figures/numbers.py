@@ -68,13 +68,13 @@ def small_percent(value: float) -> str:
 
 def difference_decimals(error: float, value: float) -> int:
     """Decimals that show the standard error with one digit (two where it begins with 1), at least as many as a
-    perplexity of this size has, and at most three."""
+    perplexity of this size has, and at most three; four beside numbers as small as a KL."""
     base = decimals_for(value)
     if not math.isfinite(error) or error <= 0:
         return base
     exponent = math.floor(math.log10(error))
     lead = error / 10**exponent
-    return int(min(3, max(base, -exponent + (1 if lead < 2 else 0), 0)))
+    return int(min(4 if abs(value) <= 1 else 3, max(base, -exponent + (1 if lead < 2 else 0), 0)))
 
 
 def plus_minus(mean: float, error: float, value: float) -> str:

@@ -343,6 +343,7 @@ def test_numbers_are_written_like_people_write_them():
     assert number(-2.94, 1) == "\u22122.9"
     assert plus_minus(2.94, 0.52, 83.6) == "2.9\u00a0±\u00a00.5"
     assert plus_minus(2.94, math.nan, 83.6) == "2.9"
+    assert plus_minus(-0.00108, 0.00008, 1.0) == "\u22120.0011\u00a0±\u00a00.0001"
     assert difference_decimals(0.14, 83.6) == 2
     assert difference_decimals(12.0, 83.6) == 1
 
