@@ -1,4 +1,4 @@
-"""Writes docs/results.md from the shipped studies and docs/engines.json. ``--check`` only compares."""
+"""Writes docs/results.md from the shipped studies, docs/engines.json and docs/costs.json. ``--check`` only compares."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import results_of_costs
 import results_of_engines
 from make_reference import table
 
@@ -251,8 +252,8 @@ def page() -> str:
     assert isinstance(awq, ScaleSearch)
     parts = [
         "# What the methods give",
-        "Written by `python docs/make_results.py` from the studies in `assets/studies` and from `docs/engines.json`; "
-        "`make check` compares it.",
+        "Written by `python docs/make_results.py` from the studies in `assets/studies`, `docs/engines.json` and "
+        "`docs/costs.json`; `make check` compares it.",
         "## Every method, as a run would do it",
         f"{runs.model.name}, {lines[0].grid}, groups of {lines[0].group_size}, quantized prefix; "
         f"{calibration['samples']} × {calibration['length']} calibration tokens, the same {len(lines[0].draws)} "
@@ -296,6 +297,7 @@ def page() -> str:
     for bits in sorted({line.bits for line in explored.lines if line.sizes}):
         parts += [f"### {bits} bits", gap_table(explored, bits)]
     parts += results_of_engines.parts()
+    parts += results_of_costs.parts()
     return "\n\n".join(parts) + "\n"
 
 

@@ -1,0 +1,61 @@
+"""The part of docs/results.md about time and memory, from docs/costs.json.
+
+The file is written by ``make bench`` on a quiet host and copied here; ``build/bench.json`` is where it is kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from make_reference import table
+
+NUMBERS = Path(__file__).parent / "costs.json"
+TITLES = {
+    "prices": "What more than one λ costs, as parts of a run's seconds",
+    "first-layer": "From a recipe to its first solved layer, imports done",
+    "estimates": "What the plan says, as a part of what was taken",
+    "growth": "How the seconds of quantizing grow: exponents, beside those of theory",
+    "engines": "Beside llm-compressor's GPTQ on the same tokens, both with activation order; seconds on the wall",
+    "sweeps": "A layer at many points in batches",
+    "experts": "Experts of a block together, as parts of one by one",
+    "methods": "Runs of tiny-llama with perplexity, of one point of sarqc-gbs",
+}
+
+
+def parts() -> Iterator[str]:
+    """Paragraphs and tables; nothing where nothing was measured."""
+    if not NUMBERS.exists():
+        return
+    document = json.loads(NUMBERS.read_text(encoding="utf-8"))
+    yield "## What it costs on two cores"
+    yield _host(document["host"])
+    for name, title in TITLES.items():
+        figures = document["sections"].get(name)
+        if figures:
+            yield f"### {title}"
+            yield table(["", "measured", "at most"], [[one["what"], _measured(one), _goal(one)] for one in figures])
+
+
+def _host(host: dict[str, Any]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in host["versions"].items())
+    return (
+        f"Written by `make bench` on {', '.join(host['devices'])}, {host['cores']} cores, {host['threads']} threads, "
+        f"{host['memory_gib']:g} GiB; large products in float32: {host['products_per_second'] / 1e9:.0f} GFLOP/s; "
+        f"{versions}. A single run each, so that a tenth more or less says nothing. “At most” is a goal; where it was "
+        "missed, it stands in bold."
+    )
+
+
+def _measured(figure: dict[str, Any]) -> str:
+    value = f"{figure['value']:.2f}"
+    return f"{value} {figure['unit']}" if figure["unit"] != "exponent" else value
+
+
+def _goal(figure: dict[str, Any]) -> str:
+    if figure["goal"] is None:
+        return "–"
+    text = f"{figure['goal']:.2g}"
+    return text if figure["value"] <= figure["goal"] else f"**{text}**"
