@@ -328,7 +328,8 @@ def solve_columns(
         if fixed is None:
             # The grid must fit what the group will be asked to represent, which is not W but W plus what the columns
             # before it have left to compensate.
-            copy = _working_copy(original[:, first:last], carried, inside).mT  # (C, O, K)
+            own = original[:, first:last]
+            copy = (_working_copy(own, carried, inside) if first else own).mT  # (C, O, K); at first it is W
             weights = None if importance is None else importance[:, None, first:last]  # (C, 1, K)
             scale, zero_point = scales_and_zero_points(copy, grid, storage, source, weights)
             scales.append(scale)  # (C, O)

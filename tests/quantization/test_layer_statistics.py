@@ -166,3 +166,12 @@ def test_running_sums_notice_what_is_not_finite_at_the_end() -> None:
     sums.add(torch.tensor([[1.0, float("nan"), 1.0, 1.0]]))
     with pytest.raises(NumericalError, match="gram is not finite at channel"):
         sums.total()
+
+
+@pytest.mark.parametrize("width", [2047, 2048, 2051])
+def test_half_of_a_large_gram_is_all_of_it(width: int) -> None:
+    inputs = torch.randn(70, width, generator=torch.Generator().manual_seed(1))
+    gram = LayerStatistics.from_inputs(inputs).gram
+    assert torch.equal(gram, gram.mT)
+    expected = inputs.double().mT @ inputs.double()
+    torch.testing.assert_close(gram.double(), expected, rtol=0, atol=1e-5 * float(expected.diagonal().max()))
