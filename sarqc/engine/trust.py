@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+import sarqc
 from sarqc.engine.comparison import solvers
 from sarqc.engine.costs import gpu_of
 from sarqc.errors import SarqcError
@@ -44,7 +45,7 @@ def check(device: torch.device, settings: Settings) -> Iterator[Event]:
 def _file(device: torch.device, settings: Settings) -> Path:
     gpu = gpu_of(settings)
     card = str(device) if gpu is None else (gpu.uuid, gpu.driver)
-    return settings.resolved_state_dir() / "devices" / f"{chain_key(card, torch.__version__)}.json"
+    return settings.resolved_state_dir() / "devices" / f"{chain_key(card, torch.__version__, sarqc.__version__)}.json"
 
 
 def _kept(file: Path) -> list[str] | None:

@@ -31,7 +31,9 @@ class Figure:
     goal: float | None = None
 
     def __str__(self) -> str:
-        wanted = "" if self.goal is None else f"   at most {self.goal:g}{'' if self.value <= self.goal else ', missed'}"
+        wanted = (
+            "" if self.goal is None else f"   at most {self.goal:.2g}{'' if self.value <= self.goal else ', missed'}"
+        )
         return f"{self.what:<78} {self.value:9.2f} {self.unit}{wanted}"
 
 
