@@ -1,6 +1,6 @@
 """The part of docs/results.md about time and memory, from docs/costs.json.
 
-The file is written by ``make bench`` on a quiet host and copied here; ``build/bench.json`` is where it is kept.
+The file is what ``make bench`` keeps as build/bench.json on a quiet host, copied here.
 """
 
 from __future__ import annotations

@@ -191,6 +191,7 @@ def _text_numbers(work: Work) -> int:
     return work.recipe.new_tokens * work.checkpoint.architecture.vocab_size
 
 
+_LOGIT_MOVES = 6  # how often a logit is written or read until its token is judged
 # Operations that a GPU starts for a linear while a batch of tokens passes, its statistics included.
 _STARTED_OF_BATCH = 12
 
@@ -212,8 +213,9 @@ def stages(work: Work) -> dict[str, Count]:
     found["passing the calibration text"] = _passing(work, recipe.samples)
     found["solving"] = _solving(work, recipe.samples)
     if work.test_tokens:
-        head = 2 * checkpoint.architecture.vocab_size * checkpoint.architecture.hidden_size * work.test_tokens
-        found["perplexity"] = (_through_the_blocks(work, work.test_tokens) + Count(products=head)).times(2)
+        logits = checkpoint.architecture.vocab_size * work.test_tokens
+        head = Count(products=2 * checkpoint.architecture.hidden_size * logits, read=_LOGIT_MOVES * 4 * logits)
+        found["perplexity"] = (_through_the_blocks(work, work.test_tokens) + head).times(2)
     if recipe.prompts:
         found["texts"] = _texts(work)
     if recipe.speed:
