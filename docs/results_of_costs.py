@@ -14,14 +14,14 @@ from make_reference import table
 
 NUMBERS = Path(__file__).parent / "costs.json"
 TITLES = {
-    "prices": "What more than one λ costs, as parts of a run's seconds",
-    "first-layer": "From a recipe to its first solved layer, imports done",
+    "prices": "What more than one λ costs, as parts of a run's seconds; W2, 8 × 256 tokens, perplexity included",
+    "first-layer": "From a recipe to its first solved layer, imports done; tiny-llama, W2, 8 × 256 tokens",
     "estimates": "What the plan says, as a part of what was taken",
     "growth": "How the seconds of quantizing grow: exponents, beside those of theory",
     "engines": "Beside llm-compressor's GPTQ on the same tokens, both with activation order; seconds on the wall",
-    "sweeps": "A layer at many points in batches",
-    "experts": "Experts of a block together, as parts of one by one",
-    "methods": "Runs of tiny-llama with perplexity, of one point of sarqc-gbs",
+    "sweeps": "A layer at many points in batches; random weights, W2, 2,048 tokens",
+    "experts": "Experts of a block together, as parts of one by one; 256 tokens each",
+    "methods": "Runs of tiny-llama, W2, 8 × 256 tokens, with perplexity, of one point of sarqc-gbs",
 }
 
 

@@ -149,10 +149,10 @@ def _tokenised(
 
 def _kept(text: str, folder: Path, model: str, vocabulary: int, artefacts: Path) -> np.ndarray:
     """``encode``, read from a file where a process has done it before."""
-    store, versions = ArtefactStore(artefacts), tokenizers.__version__
-    key = chain_key("tokens 1", text.encode(), (folder / FAST).read_bytes(), vocabulary, versions)
-    if (content := store.read(key, ".tokens")) is not None:
-        return np.frombuffer(content, dtype=np.int32).astype(np.int64)
+    store, content = ArtefactStore(artefacts), text.encode(errors="surrogatepass")
+    key = chain_key("tokens 1", content, (folder / FAST).read_bytes(), vocabulary, tokenizers.__version__)
+    if (kept := store.read(key, ".tokens")) is not None:
+        return np.frombuffer(kept, dtype=np.int32).astype(np.int64)
     ids = encode(text, folder, model, vocabulary)
     with suppress(OSError):  # a full disk; whoever asks again has to wait again
         store.write(key, ".tokens", ids.astype(np.int32).tobytes())

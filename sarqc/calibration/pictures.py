@@ -6,7 +6,7 @@ Axes: O out_features, I in_features.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -33,37 +33,24 @@ def surfaces(delta: Tensor, order: Tensor) -> dict[str, Tensor]:
     of ΔW in that order, where opposite changes cancel. A matrix with fewer rows or columns than cells repeats them, so
     that all layers' pictures have one shape.
     """
-    signed, mean, largest = (torch.stack(rows) for rows in zip(*_rows(delta, FURTHER_SIZE), strict=True))  # (28, I)
-    fine = torch.stack([rows.abs().amax(dim=0) for rows in _split(delta, SURFACE_SIZE)])  # (40, I)
+    by_channel = delta.mT.contiguous()  # (I, O)
+    magnitude = by_channel.abs()
+    # One axis after the other, rows first: the channels' order then costs nothing, and a GPU, which gives each cell a
+    # single thread, has as many cells as channels.
+    signed, mean = (_pooled(values, FURTHER_SIZE, adaptive_avg_pool2d).mT for values in (by_channel, magnitude))
+    largest, finer = (_pooled(magnitude, size, adaptive_max_pool2d).mT for size in (FURTHER_SIZE, SURFACE_SIZE))
     return {
-        "surface": _across(fine, adaptive_max_pool2d),
-        "surface_mean": _across(mean, adaptive_avg_pool2d),
-        "surface_sorted": _across(largest[:, order], adaptive_max_pool2d),
-        "surface_mean_sorted": _across(mean[:, order], adaptive_avg_pool2d),
-        "surface_signed": _across(signed[:, order], adaptive_avg_pool2d),
+        "surface": _pooled(finer, SURFACE_SIZE, adaptive_max_pool2d),
+        "surface_mean": _pooled(mean, FURTHER_SIZE, adaptive_avg_pool2d),
+        "surface_sorted": _pooled(largest[:, order], FURTHER_SIZE, adaptive_max_pool2d),
+        "surface_mean_sorted": _pooled(mean[:, order], FURTHER_SIZE, adaptive_avg_pool2d),
+        "surface_signed": _pooled(signed[:, order], FURTHER_SIZE, adaptive_avg_pool2d),
     }
 
 
-def _rows(delta: Tensor, size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Mean of ΔW, mean and largest |ΔW| of the rows beneath each row of cells, by channel: (I,) each.
-
-    Rows come first, a few at a time: a processor has them in its cache, and of a large matrix no second one is made.
-    """
-    for rows in _split(delta, size):
-        absolute = rows.abs()
-        yield rows.mean(dim=0), absolute.mean(dim=0), absolute.amax(dim=0)
-
-
-def _split(values: Tensor, size: int) -> Iterator[Tensor]:
-    """Rows (O, I) as adaptive pooling cuts them: in ``size`` parts, which share a row where they don't divide O."""
-    count = len(values)
-    return (values[index * count // size : -(-(index + 1) * count // size)] for index in range(size))
-
-
-def _across(rows: Tensor, pool: Callable[[Tensor, tuple[int, int]], Tensor]) -> Tensor:
-    """(size, I) -> (size, size)."""
-    size = len(rows)
-    return pool(rows.unsqueeze(1), (1, size)).squeeze(1)
+def _pooled(values: Tensor, size: int, pool: Callable[[Tensor, tuple[int, int]], Tensor]) -> Tensor:
+    """The last axis in ``size`` cells: (N, M) -> (N, size)."""
+    return pool(values.unsqueeze(1), (1, size)).squeeze(1)
 
 
 def saliency_order(abs_mean: Tensor, weight: Tensor) -> Tensor:

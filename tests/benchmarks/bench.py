@@ -38,8 +38,8 @@ def sections(folder: Path) -> dict[str, Section]:
         "first-layer": bench_runs.first_layer,
         "estimates": partial(bench_runs.estimates, folder),
         "growth": partial(bench_runs.growth, folder),
-        "engines": partial(bench_engines.engines, folder),
         "page": page,
+        "engines": partial(bench_engines.engines, folder),  # the last: without a network it fails
     }
 
 
@@ -51,6 +51,7 @@ def main() -> None:
     given = parser.parse_args()
     folder = given.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
+    given.write.parent.mkdir(parents=True, exist_ok=True)
     every = sections(folder)
     if unknown := set(given.only or ()) - every.keys():
         parser.error(f"there is no section {', '.join(sorted(unknown))}; there are {', '.join(every)}")

@@ -18,7 +18,7 @@ from typing import Any
 
 from sarqc.engine.execute import execute, warm_up
 from sarqc.engine.plan import prepare
-from sarqc.events import LayerDone, Measured, Stage
+from sarqc.events import LayerDone, Stage
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -29,7 +29,7 @@ def taken(recipe: Recipe, settings: Settings) -> dict[str, Any]:
     started = time.perf_counter()
     prepared = prepare(recipe, settings)
     stages: dict[str, float] = {}
-    stage, since, first, perplexities = "preparing", started, None, {}
+    stage, since, first = "preparing", started, None
     for event in execute(recipe, settings, prepared=prepared):
         now = time.perf_counter()
         if isinstance(event, Stage):
@@ -37,8 +37,6 @@ def taken(recipe: Recipe, settings: Settings) -> dict[str, Any]:
             stage, since = event.name, now
         elif isinstance(event, LayerDone) and first is None:
             first = now - started
-        elif isinstance(event, Measured):
-            perplexities[event.which] = event.value
     end = time.perf_counter()
     stages[stage] = stages.get(stage, 0.0) + end - since
     return {
@@ -47,7 +45,6 @@ def taken(recipe: Recipe, settings: Settings) -> dict[str, Any]:
         "seconds": end - started,
         "first_layer_seconds": first,
         "stages": stages,
-        "perplexities": perplexities,
     }
 
 
