@@ -129,7 +129,7 @@ class CodeNames:
             return name.partition("=")[0].removeprefix("SARQC_").lower() in Settings.model_fields
         if name.startswith(("make ", "python ", ".venv/bin/python ", "sarqc ", "--")):
             return self.is_command(name)
-        if re.match(r"(GET|POST|DELETE) /", name):
+        if re.match(r"(GET|POST|PATCH|DELETE) /", name):
             path = _PARAMETER.sub("/x", name.partition("?")[0])
             return any(re.fullmatch(route, path) for route in self.routes)
         if re.fullmatch(r"data-[a-z-]+", name):

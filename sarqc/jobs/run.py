@@ -33,6 +33,8 @@ class State(StrEnum):
     FINISHED = "finished"
 
 
+# What people read; a filter takes both.
+STATE_WORDS: Mapping[State, str] = {state: "waiting" if state is State.QUEUED else state.value for state in State}
 AT_REST = frozenset({State.CANCELLED, State.INTERRUPTED, State.FAILED, State.FINISHED})
 
 ALLOWED: Mapping[State, frozenset[State]] = {
@@ -86,6 +88,9 @@ class RunDocument(TypedDict):
     parent: str | None
     format: str | None
     bytes: int | None
+    name: str
+    note: str
+    tags: list[str]
 
 
 @dataclass(frozen=True)
@@ -115,6 +120,9 @@ class Run:
     parent: str | None = None  # of an export: the run that it writes to files
     format: str | None = None  # of an export: of the files
     bytes: int | None = None  # of an export: what the files take, expected at first
+    name: str = ""  # name, note and tags are what people write on it
+    note: str = ""
+    tags: tuple[str, ...] = ()
 
     @property
     def at_rest(self) -> bool:
@@ -144,6 +152,9 @@ class Run:
             "parent": self.parent,
             "format": self.format,
             "bytes": self.bytes,
+            "name": self.name,
+            "note": self.note,
+            "tags": list(self.tags),
         }
 
 

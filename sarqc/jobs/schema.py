@@ -75,6 +75,49 @@ MIGRATIONS: tuple[str, ...] = (
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX runs_by_owner ON runs (owner);
     """,
+    # What people write on runs, and what lists are filtered and sorted by: see ``sarqc.jobs.listing``.
+    """
+    ALTER TABLE runs ADD COLUMN name TEXT NOT NULL DEFAULT '';
+    ALTER TABLE runs ADD COLUMN note TEXT NOT NULL DEFAULT '';
+    ALTER TABLE runs ADD COLUMN tags_json TEXT NOT NULL DEFAULT '[]';
+    CREATE TABLE listed (
+        id              TEXT PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE,
+        form            INTEGER NOT NULL,
+        owner           TEXT NOT NULL,
+        batch           TEXT,
+        series          TEXT NOT NULL,
+        stage           INTEGER NOT NULL,
+        words           TEXT NOT NULL,
+        name            TEXT,
+        model           TEXT NOT NULL,
+        method          TEXT NOT NULL,
+        bits            REAL,
+        lam             REAL,
+        gamma           REAL,
+        perplexity      REAL,
+        log_ratio       REAL,
+        accuracy        REAL,
+        size            REAL,
+        bits_per_weight REAL,
+        duration        REAL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX listed_by_owner ON listed (owner, id);
+    CREATE INDEX listed_by_batch ON listed (batch, id);
+    CREATE INDEX listed_by_series ON listed (series, id);
+    CREATE INDEX listed_by_stage ON listed (stage, id);
+    CREATE INDEX listed_by_name ON listed (name, id);
+    CREATE INDEX listed_by_model ON listed (model, id);
+    CREATE INDEX listed_by_method ON listed (method, id);
+    CREATE INDEX listed_by_bits ON listed (bits, id);
+    CREATE INDEX listed_by_lam ON listed (lam, id);
+    CREATE INDEX listed_by_gamma ON listed (gamma, id);
+    CREATE INDEX listed_by_perplexity ON listed (perplexity, id);
+    CREATE INDEX listed_by_log_ratio ON listed (log_ratio, id);
+    CREATE INDEX listed_by_accuracy ON listed (accuracy, id);
+    CREATE INDEX listed_by_size ON listed (size, id);
+    CREATE INDEX listed_by_bits_per_weight ON listed (bits_per_weight, id);
+    CREATE INDEX listed_by_duration ON listed (duration, id);
+    """,
 )
 
 

@@ -13,17 +13,24 @@ import math
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sarqc.errors import Conflict, NotFound, QueueFull, Refused, WorkerLost
 from sarqc.events import Cancelled, Event, Failed, Finished, Interrupted, LayerDone, Saved, Started
+from sarqc.jobs import listing
+from sarqc.jobs.annotations import Annotations
 from sarqc.jobs.database import Database
+from sarqc.jobs.listing import Group, Question
 from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, Run, State, StoredEvent, advice
 from sarqc.recipe import Recipe
 
 PORTION_BYTES = 1 << 20  # of events deleted at once on a full disk
+PORTION = 500  # runs read at once
+ALL = -1  # as a limit of SQLite
+LISTED = frozenset({"state", "started", "ended", "device", "summary_json", "name", "note", "tags_json"})  # in lists
 
 
 class Store:
@@ -39,6 +46,7 @@ class Store:
         self.close, self.reserve = self._database.close, self._database.reserve
         self.transaction, self.even_when_full = self._database.transaction, self._database.even_when_full
         self.snapshot = self._database.snapshot
+        self._list_again()
 
     # Changes. Each is one transaction.
 
@@ -92,7 +100,9 @@ class Store:
         }  # fmt: skip
         marks = ", ".join("?" * len(row))
         connection.execute(f"INSERT INTO runs ({', '.join(row)}) VALUES ({marks})", (*row.values(),))
-        return self.get(row["id"])
+        run = self.get(row["id"])
+        listing.put(connection, run)
+        return run
 
     def move(
         self, run_id: str, to: State, event: Event | None = None, *, device: str | None = None, keep_place: bool = False
@@ -141,6 +151,24 @@ class Store:
         with self.transaction() as connection:
             run = self.get(run_id)
             self._update(connection, run_id, self._append(connection, run, events, time.time()))
+
+    def annotate(self, run_id: str, written: Annotations) -> Run:
+        """Writes a name, a note or tags on a run. Raises ``NotFound``, and ``Refused`` for an export."""
+        with self.transaction() as connection:
+            if self.get(run_id).parent is not None:
+                raise Refused("an export has no name, note or tags", f"run {run_id}", "Write them on its run.")
+            tags = None if written.tags is None else _dump(written.tags)
+            changes = {"name": written.name, "note": written.note, "tags_json": tags}
+            return self._update(
+                connection, run_id, {name: value for name, value in changes.items() if value is not None}
+            )
+
+    def tag(self, run_id: str, add: Sequence[str], remove: Sequence[str]) -> Run:
+        """Adds tags to a run and takes tags away, whatever their case. Raises as ``annotate``."""
+        with self.transaction():
+            gone = {tag.casefold() for tag in remove}
+            kept = [tag for tag in self.get(run_id).tags if tag.casefold() not in gone]
+            return self.annotate(run_id, Annotations.parse({"tags": [*kept, *add]}))
 
     def set_process(self, run_id: str, pid: int) -> None:
         with self.transaction() as connection:
@@ -193,21 +221,36 @@ class Store:
     def has(self, run_id: str) -> bool:
         return bool(self._rows("SELECT 1 FROM runs WHERE id = ?", run_id))
 
-    def newest(
-        self, limit: int, before: str | None = None, *, of: str | None = None, also: Iterable[str] = ()
-    ) -> list[Run]:
-        """Runs without exports, from the newest backwards, older than ``before`` where that is given.
+    def newest(self, limit: int) -> list[Run]:
+        """Runs without exports, from the newest backwards."""
+        return self.listed(Question(), limit)
 
-        ``of``: those of one owner only, and the runs ``also``.
-        """
-        query, values = "SELECT * FROM runs WHERE parent IS NULL", []
-        if before:
-            query, values = f"{query} AND id < ?", [before]
-        if of is not None:
-            others = list(also)
-            query += f" AND (owner = ? OR id IN ({', '.join('?' * len(others))}))"
-            values += [of, *others]
-        return [_run(row) for row in self._rows(f"{query} ORDER BY id DESC LIMIT ?", *values, limit)]
+    def listed(self, question: Question, limit: int, offset: int = 0) -> list[Run]:
+        """A part of the list that a question asks for, in its order."""
+        with self.snapshot() as connection:
+            return self.runs(listing.ids_of(connection, question, limit, offset))
+
+    def ids(self, question: Question) -> list[str]:
+        """The ids of all runs that a question asks for, in its order."""
+        with self.snapshot() as connection:
+            return listing.ids_of(connection, question, ALL)
+
+    def runs(self, ids: Sequence[str]) -> list[Run]:
+        """The runs of these ids, in their order, without those that are not there."""
+        marks = ", ".join("?" * len(ids))
+        found = {row["id"]: _run(row) for row in self._rows(f"SELECT * FROM runs WHERE id IN ({marks})", *ids)}
+        return [found[run_id] for run_id in ids if run_id in found]
+
+    def count(self, question: Question, by: str | None = None) -> int:
+        """How many runs such a list has, or how many groups: see ``groups``."""
+        with self.snapshot() as connection:
+            return listing.count_of(connection, question, by)
+
+    def groups(self, question: Question, by: str, limit: int, offset: int = 0) -> list[tuple[Group, Run]]:
+        """A part of such a list in groups, each with its newest run; ``by`` is a name of ``listing.GROUPINGS``."""
+        with self.snapshot() as connection:
+            groups = listing.groups_of(connection, question, by, limit, offset)
+            return list(zip(groups, self.runs([group.newest for group in groups]), strict=True))
 
     def waiting_of(self, owner: str) -> int:
         """Queued runs and exports of an owner."""
@@ -313,7 +356,26 @@ class Store:
         changes = changes | {"revision": self._next(connection)}
         names = ", ".join(f"{name} = ?" for name in changes)
         connection.execute(f"UPDATE runs SET {names} WHERE id = ?", (*changes.values(), run_id))
-        return self.get(run_id)
+        run = self.get(run_id)
+        if not LISTED.isdisjoint(changes):
+            listing.put(connection, run)
+        return run
+
+    def _list_again(self) -> None:
+        """Makes the rows of ``listed`` that are not there, or of a former form."""
+        query = (
+            "SELECT id FROM runs WHERE parent IS NULL AND NOT EXISTS"
+            " (SELECT 1 FROM listed WHERE listed.id = runs.id AND form = ?)"
+        )
+        missing = [row["id"] for row in self._rows(query, listing.FORM)]
+        for first in range(0, len(missing), PORTION):
+            runs = self.runs(missing[first : first + PORTION])
+            self.even_when_full(partial(self._put, runs))
+
+    def _put(self, runs: Sequence[Run]) -> None:
+        with self.transaction() as connection:
+            for run in runs:
+                listing.put(connection, run)
 
     def _append(self, connection: sqlite3.Connection, run: Run, events: Sequence[Event], now: float) -> dict[str, Any]:
         """Writes events behind the last one; returns the columns of the run that they change."""
@@ -366,6 +428,7 @@ def _run(row: sqlite3.Row) -> Run:
         state=State(fields.pop("state")),
         summary=json.loads(summary) if summary else None,
         error=json.loads(error) if error else None,
+        tags=tuple(json.loads(fields.pop("tags_json"))),
         **fields,
     )
 

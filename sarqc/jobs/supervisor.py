@@ -23,6 +23,7 @@ from sarqc.errors import Conflict, NotFound, SarqcError, WorkerLost, disk_full
 from sarqc.events import Cancelled, Failed, Finished, Interrupted, Warned
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.jobs import exports, schedule
+from sarqc.jobs.annotations import Annotations
 from sarqc.jobs.bell import ALL_RUNS, Bell
 from sarqc.jobs.checkpoint_files import damage
 from sarqc.jobs.run import AT_REST, Run, State
@@ -178,6 +179,14 @@ class Supervisor:
             if run.parent is not None and run.at_rest:
                 exports.check_room(self.store, self.settings, run.bytes or 0)
             return self.store.move(run_id, State.QUEUED)
+
+    def annotate(self, run_id: str, written: Annotations) -> Run:
+        """Writes a name, a note or tags on a run. Raises as ``Store.annotate``."""
+        return self._changed(self.store.annotate(run_id, written))
+
+    def tag(self, run_id: str, add: Sequence[str], remove: Sequence[str]) -> Run:
+        """Adds tags to a run and takes tags away. Raises as ``Store.annotate``."""
+        return self._changed(self.store.tag(run_id, add, remove))
 
     def delete(self, run_id: str) -> Run:
         """Removes a run at rest, its study, log and exports; returns what it was. Raises ``NotFound``, ``Conflict``."""

@@ -9,11 +9,13 @@ may not see is not there for them: 404.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from fastapi import Request
 
 from sarqc.errors import Forbidden, NoRoom, NotFound, QueueFull
 from sarqc.jobs.links import Links
+from sarqc.jobs.listing import Question
 from sarqc.jobs.run import Run
 from sarqc.jobs.store import Store
 from sarqc.jobs.uploads import Uploads
@@ -68,11 +70,11 @@ class Access:
             raise Forbidden("the run belongs to somebody else", where, "Submit its recipe as a run of your own.")
         return run
 
-    def newest(self, visitor: Visitor, limit: int, before: str | None) -> list[Run]:
-        """The runs that a visitor may see, newest first."""
+    def question(self, visitor: Visitor, question: Question) -> Question:
+        """The same question, of the runs that a visitor may see."""
         if self.everything(visitor):
-            return self.store.newest(limit, before)
-        return self.store.newest(limit, before, of=visitor.owner, also=self._shown(visitor, "run"))
+            return question
+        return replace(question, of=visitor.owner, also=self._shown(visitor, "run"))
 
     def check_queue(self, visitor: Visitor, more: int) -> None:
         """Raises ``QueueFull`` where one person would have more runs waiting than anybody may."""

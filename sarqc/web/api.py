@@ -7,8 +7,12 @@
 | POST /plan | recipe → Plan, or why not |
 | POST /runs ?lane=preview | recipe → 201 and the queued run; 429 when the queue is full. Lists where a recipe has one \
 value → all combinations, or none: {"batch", "runs"} |
-| GET /runs ?limit= &before= | runs, newest first; ``revision`` to listen on from |
-| GET, DELETE /runs/{id} | one run with its exports; deleting takes them, its study and its log along |
+| GET /runs ?filter= &sort= &limit= &offset= &before= &ids= &batch= &series= | runs, newest first; \
+``total`` of them, ``revision`` to listen on from; as a file: GET /runs/csv |
+| GET /runs/groups ?by=seeds, batch | the same in groups: runs that differ in the seed alone, or were sent together |
+| GET, PATCH, DELETE /runs/{id} | one run with its exports; name, note and tags; deleting takes its exports, its study \
+and its log along |
+| POST /runs/delete, /runs/tags | ids → many at once, and which were left and why |
 | POST /runs/{id}/cancel, /continue | the run in its new state; 409 where that can't be |
 | POST /runs/{id}/export ?format= | 201 and the queued export, itself a run; 200 and the one there is; 507: no room |
 | GET /runs/{id}/checkpoint ?format= | the exported model as one tar archive |
@@ -55,6 +59,7 @@ from sarqc.web import streams as sse
 from sarqc.web.access import Access, visitor_of
 from sarqc.web.admission import admit
 from sarqc.web.browser_contract import method_facts
+from sarqc.web.listing_api import listing_router
 from sarqc.web.planning import Planning
 from sarqc.web.profile import is_private
 from sarqc.web.responses import ApiRoute, json_body, refuse_other_sites
@@ -82,6 +87,7 @@ def api_router(supervisor: Supervisor, settings: Settings, access: Access, *, pl
     router = APIRouter(prefix="/api", route_class=ApiRoute, dependencies=[Depends(refuse_other_sites)])
     planning = Planning()
     router.include_router(_offer_router(supervisor, settings, access, planning, plan or _plan))
+    router.include_router(listing_router(supervisor, access))
     router.include_router(_runs_router(supervisor, settings, access, planning, plan or _plan))
     router.include_router(_streams_router(supervisor, access))
     router.include_router(studies_router(settings, access))
@@ -207,17 +213,6 @@ def _runs_router(
             return JSONResponse({"batch": batch, "runs": named}, 201)
 
         return await planning.run(queued)
-
-    @router.get("")
-    def list_runs(
-        request: Request, limit: Annotated[int, Query(ge=1, le=500)] = 100, before: str | None = None
-    ) -> Response:
-        """Runs, newest first. ``next`` is the ``before`` of the following page, or null."""
-        revision = store.revision()  # first: a change after it is told once more rather than never
-        runs = access.newest(visitor_of(request), limit + 1, before)
-        following = runs[limit - 1].id if len(runs) > limit else None
-        document = {"runs": [run.to_json() for run in runs[:limit]], "revision": revision, "next": following}
-        return json_body(request, document)
 
     @router.get("/{run_id}")
     def get_run(request: Request, run_id: str) -> dict[str, Any]:

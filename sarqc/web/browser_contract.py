@@ -26,7 +26,9 @@ from sarqc.figures.layer_quantities import QUANTITIES
 from sarqc.figures.scales import SCALES
 from sarqc.figures.surfaces import POOLINGS
 from sarqc.figures.view import COLUMNS, View
-from sarqc.jobs.run import AT_REST, LANES, RunDocument, State
+from sarqc.jobs.annotations import MOST_TAGS, NAME_LENGTH, NOTE_LENGTH, TAG_LENGTH
+from sarqc.jobs.listing import SORTS
+from sarqc.jobs.run import AT_REST, LANES, STATE_WORDS, RunDocument, State
 from sarqc.models.catalogue import ModelEntry
 from sarqc.quantization.methods import FITTING_WORDS, METHODS, Candidates
 from sarqc.recipe import Recipe, field_extra, idle_fields, public_name
@@ -88,6 +90,9 @@ EVERYWHERE = {"bar": "The bar above"}
 RUN_CONTROLS = ("show", "drawing", "pool", "lambda", "gamma", "play")
 RUN_PANELS = ("sentence", "hero", "surfaces", "deciles", "sliders", "selection", "gap", "theorem", "inspector",
               "tokens", "tokens_error", "measured", "numbers")  # fmt: skip
+
+# Characters of what people write on a run, and how many tags.
+WRITTEN_AT_MOST = {"name": NAME_LENGTH, "note": NOTE_LENGTH, "tag": TAG_LENGTH, "tags": MOST_TAGS}
 
 FieldKind = Literal["truth", "whole", "number", "number or word", "list", "lines", "text"]
 
@@ -239,8 +244,11 @@ def names() -> list[Constant]:
     return [
         Constant("EVENT_TYPES", "EventType[]", "What a run says.", list(EVENT_TYPES)),
         Constant("STATES", "State[]", "Where a run stands.", list(State)),
+        Constant("STATE_WORDS", "Record<State, string>", "Where a run stands, in the words of the page.", STATE_WORDS),
         Constant("AT_REST", "State[]", "States in which nothing goes on by itself.", at_rest),
         Constant("ENDS", "EventType[]", "Events that end a run, named like the state after them.", ends),
+        Constant("RUN_SORTS", "string[]", "What runs can be sorted by.", list(SORTS)),
+        Constant("WRITTEN_AT_MOST", "Record<string, number>", "Bounds of what people write on a run.", WRITTEN_AT_MOST),
         Constant("LANES", "Lane[]", "How urgent a run is.", LANES),
         Constant(
             "FITTING_WORDS", "Record<string, string>", "How a grid is fitted where it is not plainly.", FITTING_WORDS

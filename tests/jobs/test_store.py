@@ -12,6 +12,7 @@ import pytest
 from sarqc.errors import Conflict, NotFound, QueueFull, Refused
 from sarqc.events import Cancelled, Failed, Finished, Interrupted, LayerDone, Saved, Stage, Started
 from sarqc.jobs import store as store_module
+from sarqc.jobs.listing import Question
 from sarqc.jobs.run import ALLOWED, AT_REST, Removed, State
 from sarqc.jobs.schema import migrate
 from sarqc.jobs.store import Store
@@ -204,7 +205,7 @@ def test_pages_of_runs(store: Store) -> None:
     ids = [store.create(recipe(), "ann").id for _ in range(5)]
     first = store.newest(3)
     assert [run.id for run in first] == ids[:1:-1]
-    assert [run.id for run in store.newest(3, before=first[-1].id)] == ids[1::-1]
+    assert [run.id for run in store.listed(Question(before=first[-1].id), 3)] == ids[1::-1]
 
 
 def test_what_changed_since(store: Store) -> None:

@@ -45,6 +45,20 @@ export const EVENT_TYPES = frozen([
 export const STATES = frozen(["queued", "running", "cancelling", "cancelled", "interrupted", "failed", "finished"]);
 
 /**
+ * Where a run stands, in the words of the page.
+ * @type {Readonly<Record<State, string>>}
+ */
+export const STATE_WORDS = frozen({
+  queued: "waiting",
+  running: "running",
+  cancelling: "cancelling",
+  cancelled: "cancelled",
+  interrupted: "interrupted",
+  failed: "failed",
+  finished: "finished",
+});
+
+/**
  * States in which nothing goes on by itself.
  * @type {readonly State[]}
  */
@@ -55,6 +69,33 @@ export const AT_REST = frozen(["cancelled", "interrupted", "failed", "finished"]
  * @type {readonly EventType[]}
  */
 export const ENDS = frozen(["finished", "failed", "cancelled", "interrupted"]);
+
+/**
+ * What runs can be sorted by.
+ * @type {readonly string[]}
+ */
+export const RUN_SORTS = frozen([
+  "created",
+  "name",
+  "model",
+  "method",
+  "state",
+  "bits",
+  "lambda",
+  "gamma",
+  "perplexity",
+  "log_ratio",
+  "accuracy",
+  "size",
+  "bits_per_weight",
+  "duration",
+]);
+
+/**
+ * Bounds of what people write on a run.
+ * @type {Readonly<Record<string, number>>}
+ */
+export const WRITTEN_AT_MOST = frozen({ name: 120, note: 4000, tag: 40, tags: 16 });
 
 /**
  * How urgent a run is.

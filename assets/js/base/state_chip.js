@@ -3,20 +3,10 @@
  * @module state_chip
  */
 
+import { STATE_WORDS } from "./contract.js";
 import { html } from "./html.js";
 
 /** @import { State } from "./types.d.ts" */
-
-/** @type {Record<State, string>} */
-export const STATE_WORDS = {
-  queued: "waiting",
-  running: "running",
-  cancelling: "cancelling",
-  cancelled: "cancelled",
-  interrupted: "interrupted",
-  failed: "failed",
-  finished: "finished",
-};
 
 /** @param {State} state */
 export const stateChip = (state) =>

@@ -561,6 +561,9 @@ export interface Run {
   parent: string | null;
   format: string | null;
   bytes: number | null;
+  name: string;
+  note: string;
+  tags: string[];
 }
 
 /** Linears solved in this attempt, of all. */

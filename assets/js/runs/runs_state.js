@@ -3,8 +3,8 @@
  * @module runs/runs_state
  */
 
-import { AT_REST } from "../base/contract.js";
-import { STATE_WORDS } from "../base/state_chip.js";
+import { AT_REST, STATE_WORDS } from "../base/contract.js";
+
 import { mayChange } from "../base/whoami.js";
 
 /** @import { Run, RunsAction, RunsState } from "./types.d.ts" */

@@ -1,0 +1,266 @@
+"""Which runs a list shows, and in which order: questions to the table ``listed``, one narrow row for each run.
+
+A row of ``listed`` holds what runs are filtered and sorted by, read from the run in ``row_of``. So a list of fifty
+among ten thousand touches fifty recipes and summaries, and an order with an index as many rows. Its ``form`` says which
+``row_of`` wrote it: rows of another form are made again when the store is opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import sqlite3
+import statistics
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypedDict
+
+from sarqc.errors import Refused, SarqcError
+from sarqc.jobs.run import STATE_WORDS, Run, State
+from sarqc.recipe import Recipe
+
+FORM = 1  # of the rows that ``row_of`` writes: counts up with each change of it
+
+# What a list can be sorted by: the public name and the column. A minus before the name begins at the other end.
+SORTS = {
+    "created": "id",  # ids sort by time
+    "name": "name",
+    "model": "model",
+    "method": "method",
+    "state": "stage",
+    "bits": "bits",
+    "lambda": "lam",
+    "gamma": "gamma",
+    "perplexity": "perplexity",
+    "log_ratio": "log_ratio",
+    "accuracy": "accuracy",
+    "size": "size",
+    "bits_per_weight": "bits_per_weight",
+    "duration": "duration",
+}
+# What a group of runs is summed up by.
+MEASURES = ("perplexity", "log_ratio", "accuracy", "size", "bits_per_weight", "duration")
+GROUPINGS = {"seeds": "series", "batch": "COALESCE(batch, id)"}
+MOST_WORDS = 16  # in a filter
+_BEGINNING = "\x1f"  # stands before each word of a row's words
+
+
+class Spread(TypedDict):
+    """A quantity over the runs of a group that have it."""
+
+    count: int
+    mean: float
+    error: float | None  # standard error of the mean; null for one run
+    least: float
+    most: float
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that belong together: the newest of them, and what all have and are."""
+
+    key: str
+    newest: str
+    count: int
+    states: dict[str, int]
+    varies: tuple[str, ...]  # of model, bits, method, lambda and gamma
+    measures: dict[str, Spread]
+
+
+@dataclass(frozen=True)
+class Question:
+    """Which runs, and in which order. Empty: all, the newest first. Exports are in no list."""
+
+    text: str = ""  # every word of it begins a word of the run
+    sort: str = "-created"
+    ids: tuple[str, ...] | None = None
+    batch: str | None = None
+    series: str | None = None  # runs of one recipe but for the seed
+    before: str | None = None  # older than this run
+    of: str | None = None  # of one owner only, and the runs ``also``
+    also: frozenset[str] = field(default_factory=frozenset)
+
+    def __post_init__(self) -> None:
+        if self.sort.removeprefix("-") not in SORTS:
+            raise Refused(
+                f"runs can't be sorted by “{self.sort[:40]}”", "runs, sort", f"Take one of {', '.join(SORTS)}."
+            )
+        if len(self.text.split()) > MOST_WORDS:
+            raise Refused("the filter has too many words", "runs, filter", f"Take {MOST_WORDS} at most.")
+
+    def where(self) -> tuple[str, list[Any]]:
+        """The condition in SQL and its values."""
+        parts, values = ["1"], []
+        for word in self.text.split():
+            stages = [str(stage) for stage, state in enumerate(State) if _says(state, word.casefold())]
+            parts.append(f"(instr(words, ?) OR stage IN ({', '.join(stages)}))" if stages else "instr(words, ?)")
+            values.append(marked(word))
+        if self.ids is not None:
+            parts.append(f"id IN ({_marks(self.ids)})")
+            values += self.ids
+        for column, value in (("batch", self.batch), ("series", self.series)):
+            if value is not None:
+                parts.append(f"{column} = ?")
+                values.append(value)
+        if self.before is not None:
+            parts.append("id < ?")
+            values.append(self.before)
+        if self.of is not None:
+            parts.append(f"(owner = ? OR id IN ({_marks(self.also)}))")
+            values += [self.of, *self.also]
+        return " AND ".join(parts), values
+
+    def order(self) -> str:
+        """What stands behind ORDER BY: runs without the value last either way, and equal ones by their age."""
+        column, direction = SORTS[self.sort.removeprefix("-")], "DESC" if self.sort.startswith("-") else "ASC"
+        return f"id {direction}" if column == "id" else f"{column} {direction} NULLS LAST, id {direction}"
+
+
+# Questions.
+
+
+def ids_of(connection: sqlite3.Connection, question: Question, limit: int, offset: int = 0) -> list[str]:
+    """The ids of a part of the list, in its order."""
+    where, values = question.where()
+    query = f"SELECT id FROM listed WHERE {where} ORDER BY {question.order()} LIMIT ? OFFSET ?"
+    return [row["id"] for row in connection.execute(query, (*values, limit, offset))]
+
+
+def count_of(connection: sqlite3.Connection, question: Question, by: str | None = None) -> int:
+    """How many runs the list has, or how many groups."""
+    where, values = question.where()
+    what = "*" if by is None else f"DISTINCT {_key(by)}"
+    return int(connection.execute(f"SELECT COUNT({what}) AS n FROM listed WHERE {where}", values).fetchone()["n"])
+
+
+def groups_of(connection: sqlite3.Connection, question: Question, by: str, limit: int, offset: int) -> list[Group]:
+    """A part of the list in groups, in the order of their newest runs, their means or their first words."""
+    where, values = question.where()
+    column, direction = SORTS[question.sort.removeprefix("-")], "DESC" if question.sort.startswith("-") else "ASC"
+    of_group = "MAX" if column == "id" else "MIN" if column in ("name", "model", "method", "stage") else "AVG"
+    query = (
+        f"SELECT {_key(by)} AS key, MAX(id) AS newest, COUNT(*) AS n FROM listed WHERE {where} GROUP BY key"
+        f" ORDER BY {of_group}({column}) {direction} NULLS LAST, newest {direction} LIMIT ? OFFSET ?"
+    )
+    found = connection.execute(query, (*values, limit, offset)).fetchall()
+    keys = [row["key"] for row in found]
+    columns = ("stage", "model", "bits", "method", "lam", "gamma", *MEASURES)
+    query = (
+        f"SELECT {_key(by)} AS key, {', '.join(columns)} FROM listed WHERE {where} AND {_key(by)} IN ({_marks(keys)})"
+    )
+    members: dict[str, list[sqlite3.Row]] = {key: [] for key in keys}
+    for row in connection.execute(query, (*values, *keys)):
+        members[row["key"]].append(row)
+    return [_group(row, members[row["key"]]) for row in found]
+
+
+def _group(row: sqlite3.Row, members: Sequence[sqlite3.Row]) -> Group:
+    stages = [member["stage"] for member in members]
+    states = {state.value: stages.count(stage) for stage, state in enumerate(State) if stage in stages}
+    public = {"model": "model", "bits": "bits", "method": "method", "lam": "lambda", "gamma": "gamma"}
+    varies = tuple(name for column, name in public.items() if len({member[column] for member in members}) > 1)
+    found = {name: [member[name] for member in members if member[name] is not None] for name in MEASURES}
+    measures = {name: spread(values) for name, values in found.items() if values}
+    return Group(row["key"], row["newest"], row["n"], states, varies, measures)
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """The mean of at least one value and its standard error."""
+    error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
+    least, most = min(values), max(values)
+    return {"count": len(values), "mean": statistics.fmean(values), "error": error, "least": least, "most": most}
+
+
+def _says(state: State, word: str) -> bool:
+    return state.startswith(word) or STATE_WORDS[state].startswith(word)
+
+
+def _key(by: str) -> str:
+    if by not in GROUPINGS:
+        raise Refused(f"runs can't be grouped by “{by[:40]}”", "runs, group", f"Take {' or '.join(GROUPINGS)}.")
+    return GROUPINGS[by]
+
+
+def _marks(values: Iterable[Any]) -> str:
+    return ", ".join("?" for _ in values)
+
+
+# Rows.
+
+
+def row_of(run: Run) -> dict[str, Any]:
+    """The row of a run in ``listed``."""
+    recipe, summary = run.recipe, run.summary or {}
+    lam, gamma = (_taken(recipe, public, name) for public, name in (("lambda", "lam"), ("gamma", "gamma")))
+    return {
+        "id": run.id,
+        "form": FORM,
+        "owner": run.owner,
+        "batch": run.batch,
+        "series": series_of(recipe),
+        "stage": list(State).index(run.state),
+        "words": words_of(run),
+        "name": run.name.casefold() or None,
+        "model": str(recipe.get("model", "")),
+        "method": str(recipe.get("method", "")),
+        "bits": _real(recipe.get("bits")),
+        "lam": lam,
+        "gamma": gamma,
+        "perplexity": _real(summary.get("perplexity")),
+        "log_ratio": _real(summary.get("log_ratio")),
+        "accuracy": _real(summary.get("accuracy")),
+        "size": _real(summary.get("bytes")),
+        "bits_per_weight": _real(summary.get("bits_per_weight")),
+        "duration": None if run.started is None or run.ended is None else run.ended - run.started,
+    }
+
+
+def put(connection: sqlite3.Connection, run: Run) -> None:
+    """Writes the row of a run as it is now. Exports have none."""
+    if run.parent is not None:
+        return
+    row = row_of(run)
+    names = ", ".join(row)
+    connection.execute(f"INSERT OR REPLACE INTO listed ({names}) VALUES ({_marks(row)})", (*row.values(),))
+
+
+def series_of(recipe: Mapping[str, Any]) -> str:
+    """16 hex digits that are equal for recipes that differ in the seed alone."""
+    rest = {name: value for name, value in recipe.items() if name != "seed"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def words_of(run: Run) -> str:
+    """All that a filter looks at, but for the state, which changes."""
+    recipe = run.recipe
+    bits, lam, kind = recipe.get("bits"), recipe.get("lambda"), recipe.get("kind")
+    said = [run.id, run.batch, run.name, *(f"#{tag}" for tag in run.tags), run.note, run.owner, run.device]
+    said += [recipe.get(name) for name in ("model", "method", "grid", "calibration", "test")]
+    said += [f"{bits} bits" if bits else None, f"λ={lam:g}" if _real(lam) is not None else None, kind]
+    return marked(" ".join(str(word) for word in said if word))
+
+
+def marked(text: str) -> str:
+    """Text in small letters with a mark before each word, so that a filter finds beginnings of words alone: “4” is no
+    part of an id."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return re.sub(r"[^\W_]+", lambda word: _BEGINNING + word[0], folded)
+
+
+def _taken(recipe: Mapping[str, Any], public: str, name: str) -> float | None:
+    """λ or γ as a number: the method's own where the recipe leaves it open; None for “auto” and where there is none."""
+    value = recipe.get(public)
+    if value is not None:
+        return _real(value)
+    with suppress(SarqcError):  # a recipe of another version of sarqc
+        return _real(getattr(Recipe.parse(dict(recipe)).to_method(), name, None))
+    return None
+
+
+def _real(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and math.isfinite(value) else None

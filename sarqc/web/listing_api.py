@@ -1,0 +1,147 @@
+"""Lists of runs over REST: filtered, sorted and in parts, in groups, as CSV, and what is done to many runs at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from sarqc.errors import Refused
+from sarqc.jobs.annotations import Annotations, checked_tags
+from sarqc.jobs.listing import Question
+from sarqc.jobs.run import Run, RunDocument
+from sarqc.jobs.supervisor import Supervisor
+from sarqc.web.access import Access, visitor_of
+from sarqc.web.responses import ApiRoute, json_body
+from sarqc.web.runs_csv import HEAD, line_of
+
+AT_ONCE = 200  # runs that one request may name
+PORTION = 500  # runs of a file that are read at once
+LARGEST = 2**63 - 1  # of SQLite's integers
+
+Document = Annotated[dict[str, Any], Body()]
+Limit = Annotated[int, Query(ge=1, le=500)]
+Offset = Annotated[int, Query(ge=0, le=LARGEST)]
+Grouping = Annotated[str, Query(alias="by")]
+
+
+def asked(
+    text: Annotated[str, Query(alias="filter", max_length=1000)] = "",
+    sort: str = "-created",
+    ids: str | None = None,
+    batch: str | None = None,
+    series: str | None = None,
+    before: str | None = None,
+) -> Question:
+    """Which runs a request is about."""
+    named = None if ids is None else named_ids([part.strip() for part in ids.split(",") if part.strip()])
+    return Question(text, sort, named, batch, series, before)
+
+
+Asked = Annotated[Question, Depends(asked)]
+
+
+def named_ids(ids: Any) -> tuple[str, ...]:
+    """Ids that a request names, each once. Raises ``Refused`` for none, and for more than ``AT_ONCE``."""
+    if not isinstance(ids, list) or not ids or not all(isinstance(one, str) and one.isascii() for one in ids):
+        raise Refused("no runs are named", "runs, ids", "Give the ids of one run or more.")
+    if len(ids) > AT_ONCE:
+        raise Refused(f"{len(ids)} runs are too many at once", "runs, ids", f"Give {AT_ONCE} at most.")
+    return tuple(dict.fromkeys(ids))
+
+
+def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
+    """The routes under ``/runs`` that are about many of them, and the one that writes on a run."""
+    router = APIRouter(prefix="/runs", route_class=ApiRoute, tags=["runs"])
+    store = supervisor.store
+
+    @router.get("")
+    def list_runs(request: Request, question: Asked, limit: Limit = 100, offset: Offset = 0) -> Response:
+        """Runs, newest first unless sorted, and how many there are. ``next`` is the ``before`` of the following page
+        where the newest come first, or null."""
+        question = access.question(visitor_of(request), question)
+        with store.snapshot():
+            revision = store.revision()
+            runs = store.listed(question, limit + 1, offset)
+            total = store.count(question)
+        more = question.sort == "-created" and len(runs) > limit
+        document = {
+            "runs": [run.to_json() for run in runs[:limit]],
+            "total": total,
+            "revision": revision,
+            "next": runs[limit - 1].id if more else None,
+        }
+        return json_body(request, document)
+
+    @router.get("/groups")
+    def list_groups(
+        request: Request, question: Asked, by: Grouping = "seeds", limit: Limit = 100, offset: Offset = 0
+    ) -> Response:
+        """The same list in groups: of runs that differ in the seed alone, or that were sent together (``batch``).
+
+        Of each: the key, which is the ``series`` or ``batch`` that lists its runs, its newest run, and mean, standard
+        error and ends of what was measured.
+        """
+        question = access.question(visitor_of(request), question)
+        with store.snapshot():
+            revision = store.revision()
+            groups = store.groups(question, by, limit, offset)
+            total, runs = store.count(question, by), store.count(question)
+        documents = [
+            {
+                "key": group.key,
+                "run": newest.to_json(),
+                "count": group.count,
+                "states": group.states,
+                "varies": list(group.varies),
+                "measures": group.measures,
+            }
+            for group, newest in groups
+        ]
+        return json_body(request, {"groups": documents, "total": total, "runs": runs, "revision": revision})
+
+    @router.get("/csv")
+    def get_csv(request: Request, question: Asked) -> Response:
+        """The list as a file for spreadsheets: settings, protocol and measurements of each run at full precision."""
+        ids = store.ids(access.question(visitor_of(request), question))
+
+        def lines() -> Iterator[str]:
+            yield HEAD
+            for first in range(0, len(ids), PORTION):
+                yield "".join(map(line_of, store.runs(ids[first : first + PORTION])))
+
+        headers = {"Content-Disposition": 'attachment; filename="runs.csv"', "Cache-Control": "no-store"}
+        return StreamingResponse(lines(), media_type="text/csv; charset=utf-8", headers=headers)
+
+    def each(request: Request, ids: Any, verb: str, work: Callable[[Run], object]) -> dict[str, Any]:
+        """Does something to each of the named runs; what can't be done to one leaves it, and is told."""
+        who, done, left = visitor_of(request), [], []
+        who.require("runner", f"{verb} runs")
+        for run_id in named_ids(ids):
+            try:
+                work(access.own_run(who, run_id, f"{verb} run {run_id}"))
+                done.append(run_id)
+            except Refused as error:
+                left.append({"id": run_id, "error": error.to_json()})
+        return {"done": done, "left": left}
+
+    @router.post("/delete")
+    def delete_many(request: Request, document: Document) -> dict[str, Any]:
+        """Removes those of ``ids`` that are at rest, as ``DELETE /runs/{id}`` does; ``left`` says why others stay."""
+        return each(request, document.get("ids"), "DELETE", lambda run: supervisor.delete(run.id))
+
+    @router.post("/tags")
+    def tag_many(request: Request, document: Document) -> dict[str, Any]:
+        """Adds the tags ``add`` to the runs of ``ids``, and takes the tags ``remove`` away."""
+        add, remove = (checked_tags(document.get(name, []), f"runs, {name}") for name in ("add", "remove"))
+        return each(request, document.get("ids"), "tag", lambda run: supervisor.tag(run.id, add, remove))
+
+    @router.patch("/{run_id}", response_model=None)
+    def annotate(request: Request, run_id: str, document: Document) -> RunDocument:
+        """Writes a name, a note or tags on a run; what is not given stays."""
+        access.own_run(visitor_of(request), run_id, f"PATCH run {run_id}")
+        return supervisor.annotate(run_id, Annotations.parse(document)).to_json()
+
+    return router

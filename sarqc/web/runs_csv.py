@@ -1,0 +1,87 @@
+"""Runs as lines of a CSV file (RFC 4180): what was asked for, what was measured and how, at full precision."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sarqc.jobs.run import Run, iso_time
+from sarqc.recipe import Recipe, public_name
+
+MEASURED = (
+    "perplexity", "perplexity_float", "log_ratio", "log_ratio_error", "kl", "kl_error", "kl_99", "same_top",
+    "accuracy", "accuracy_standard_error", "accuracy_float", "accuracy_standard_error_float",
+    "bytes", "bits_per_weight", "share_quantized", "quantized_layers",
+)  # fmt: skip
+TEST = ("corpus", "window", "windows", "predicted_tokens", "dtype", "device")
+CALIBRATION = ("corpus", "sha256", "samples", "length", "tokens", "held_out_samples", "sampling", "seed")
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")  # with these spreadsheets begin a formula
+
+
+Column = Callable[[Run], Any]
+
+
+def _summed(name: str) -> Column:
+    return lambda run: (run.summary or {}).get(name)
+
+
+def _asked(name: str) -> Column:
+    return lambda run: run.recipe.get(name)
+
+
+def _protocol(part: str, name: str) -> Column:
+    def value(run: Run) -> Any:
+        found = ((run.summary or {}).get("protocol") or {}).get(part)
+        return found.get(name) if isinstance(found, Mapping) else None
+
+    return value
+
+
+COLUMNS: dict[str, Column] = {
+    "id": lambda run: run.id,
+    "name": lambda run: run.name,
+    "tags": lambda run: ", ".join(run.tags),
+    "note": lambda run: run.note,
+    "state": lambda run: run.state.value,
+    "owner": lambda run: run.owner,
+    "batch": lambda run: run.batch,
+    "created": lambda run: iso_time(run.created),
+    "started": lambda run: run.started and iso_time(run.started),
+    "ended": lambda run: run.ended and iso_time(run.ended),
+    "seconds": lambda run: None if run.started is None or run.ended is None else run.ended - run.started,
+    "device": lambda run: run.device,
+    "fingerprint": lambda run: run.fingerprint,
+    "error": lambda run: run.error and run.error["what"],
+    **{name: _summed(name) for name in MEASURED},
+    **{f"test_{name}": _protocol("test", name) for name in TEST},
+    **{f"calibration_{name}": _protocol("calibration", name) for name in CALIBRATION},
+    **{f"recipe_{name}": _asked(name) for name in ("kind", *map(public_name, Recipe.model_fields))},
+}
+
+
+def cell(value: Any) -> str | float | int:
+    """A value as a cell: numbers as they are, lists joined, and no text that a spreadsheet would run as a formula."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return value
+    text = "; ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return f"'{text}" if text.startswith(_FORMULAS) else text
+
+
+def line_of(run: Run) -> str:
+    """The line of a run, with its end."""
+    return _line([cell(value(run)) for value in COLUMNS.values()])
+
+
+def _line(cells: list[Any]) -> str:
+    written = io.StringIO()
+    csv.writer(written).writerow(cells)
+    return written.getvalue()
+
+
+HEAD = _line(list(COLUMNS))

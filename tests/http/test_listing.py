@@ -1,0 +1,153 @@
+"""Lists of runs over REST: parts of them, groups, files, what people write on runs, and many runs at once."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from sarqc.jobs.listing import Question
+from tests.http.conftest import assert_error
+from tests.http.test_access import TOKEN, Door, door
+from tests.http.test_runs import finished, submit
+from tests.jobs.fake_runs import recipe
+
+__all__ = ["door"]
+
+
+def batch(client: TestClient, **lists: list[Any]) -> list[dict]:
+    answer = client.post("/api/runs", json=recipe(2).to_json() | lists)
+    assert answer.status_code == 201, answer.text
+    return [finished(client, run["id"]) for run in answer.json()["runs"]]
+
+
+def test_a_run_gets_a_name_and_is_found_by_it(client: TestClient) -> None:
+    run = finished(client, submit(client)["id"])
+    submit(client, 1)
+    revision = client.get("/api/runs").json()["revision"]
+    body = {"name": "the best", "note": "=1+1\nsecond line", "tags": ["paper"]}
+    answer = client.patch(f"/api/runs/{run['id']}", json=body)
+    assert answer.status_code == 200
+    assert {name: answer.json()[name] for name in body} == body
+    assert answer.json()["revision"] > revision
+    found = client.get("/api/runs", params={"filter": "#paper best second"}).json()
+    assert ([one["id"] for one in found["runs"]], found["total"]) == ([run["id"]], 1)
+
+
+def test_what_is_written_is_checked(client: TestClient) -> None:
+    run_id = submit(client)["id"]
+    error = assert_error(client.patch(f"/api/runs/{run_id}", json={"name": "x" * 121}), 422, "refused")
+    assert "121" in error["what"]
+    for body in ({}, {"state": "finished"}, {"tags": "a"}, {"note": None}):
+        assert_error(client.patch(f"/api/runs/{run_id}", json=body), 422, "refused")
+    for path, half in ((f"PATCH {run_id}", '{"name": "\\ud800"}'), ("POST delete", '{"ids": ["\\ud800"]}')):
+        method, place = path.split()
+        assert_error(client.request(method, f"/api/runs/{place}", content=half), 422, "refused")
+    assert_error(client.patch(f"/api/runs/{run_id}", json=["name"]), 422, "refused")
+    assert_error(client.patch("/api/runs/nothing", json={"name": "x"}), 404, "not_found")
+    assert client.get(f"/api/runs/{run_id}").json()["name"] == ""
+
+
+def test_only_the_owner_and_the_operator_write_on_a_run(door: Door) -> None:
+    ann = door(access="token", access_token=TOKEN, hosts="testserver")
+    ann.post("/sign-in", data={"password": TOKEN, "to": "/"})
+    run = ann.post("/api/runs", json=recipe().to_json()).json()
+    link = ann.post(f"/api/runs/{run['id']}/link").json()["address"]
+    other = door()
+    other.get(link)
+    assert other.get(f"/api/runs/{run['id']}").status_code == 200
+    assert [one["id"] for one in other.get("/api/runs").json()["runs"]] == [run["id"]]
+    for request in (
+        other.patch(f"/api/runs/{run['id']}", json={"name": "mine"}),
+        other.post("/api/runs/tags", json={"ids": [run["id"]], "add": ["mine"]}),
+        other.post("/api/runs/delete", json={"ids": [run["id"]]}),
+    ):
+        assert request.status_code == 403
+    stranger = door()
+    for path in ("/api/runs", "/api/runs/groups", "/api/runs/csv"):
+        assert run["id"] not in stranger.get(path).text
+    finished(ann, run["id"])
+    assert ann.get(f"/api/runs/{run['id']}").json()["name"] == ""
+
+
+def test_parts_of_a_sorted_list(client: TestClient) -> None:
+    runs = batch(client, bits=[2, 4, 3])
+    first = client.get("/api/runs?sort=bits&limit=2").json()
+    assert [run["recipe"]["bits"] for run in first["runs"]] == [2, 3]
+    assert (first["total"], first["next"]) == (3, None)  # next is for the newest first
+    second = client.get("/api/runs?sort=bits&limit=2&offset=2").json()
+    assert [run["recipe"]["bits"] for run in second["runs"]] == [4]
+    named = client.get("/api/runs", params={"ids": f"{runs[0]['id']},nothing"}).json()
+    assert [run["id"] for run in named["runs"]] == [runs[0]["id"]]
+    for wrong in ("sort=owner", "ids=", f"ids={','.join('x' * 201)}", "offset=-1", "filter=" + "a%20" * 17):
+        assert_error(client.get(f"/api/runs?{wrong}"), 422, "refused")
+
+
+def test_seeds_are_one_group(client: TestClient) -> None:
+    runs = batch(client, seed=[1, 2, 3])
+    submit(client, 4)  # the number of layers of these runs is their seed
+    answer = client.get("/api/runs/groups?filter=finished").json()
+    (group,) = answer["groups"]
+    assert (group["count"], group["states"], group["varies"]) == (3, {"finished": 3}, [])
+    assert group["measures"]["perplexity"] == {"count": 3, "mean": 12.5, "error": 0.0, "least": 12.5, "most": 12.5}
+    assert group["run"]["id"] == max(run["id"] for run in runs)
+    unfolded = client.get("/api/runs", params={"series": group["key"], "filter": "finished"}).json()
+    assert {run["id"] for run in unfolded["runs"]} == {run["id"] for run in runs}
+    by_batch = client.get("/api/runs/groups?by=batch").json()
+    assert (by_batch["total"], by_batch["runs"]) == (2, 4)
+    assert {group["key"] for group in by_batch["groups"]} >= {runs[0]["batch"]}
+    assert_error(client.get("/api/runs/groups?by=owner"), 422, "refused")
+
+
+def test_a_list_as_a_file_for_spreadsheets(client: TestClient) -> None:
+    run = finished(client, submit(client)["id"])
+    formula = {"name": '=HYPERLINK("http://evil","x")', "note": 'a "quoted"\nnote, with a comma', "tags": ["-x", "@y"]}
+    client.patch(f"/api/runs/{run['id']}", json=formula)
+    answer = client.get("/api/runs/csv?filter=finished")
+    assert answer.headers["content-type"].startswith("text/csv")
+    assert "attachment" in answer.headers["content-disposition"]
+    (row,) = csv.DictReader(io.StringIO(answer.text, newline=""))
+    assert row["id"] == run["id"]
+    assert row["name"] == f"'{formula['name']}"
+    assert row["note"] == formula["note"]
+    assert row["tags"] == "'-x, @y"
+    assert float(row["perplexity"]) == 12.5
+    assert (row["recipe_model"], row["recipe_seed"], row["recipe_bits"]) == ("fake", "2", "3")
+    assert float(row["seconds"]) > 0
+    assert client.get("/api/runs/csv?filter=nothing").text.count("\n") == 1
+
+
+def test_a_file_has_the_runs_of_all_parts_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = batch(client, bits=[2, 3, 4])
+    monkeypatch.setattr("sarqc.web.listing_api.PORTION", 2)
+    rows = list(csv.DictReader(io.StringIO(client.get("/api/runs/csv?sort=bits").text)))
+    assert [row["recipe_bits"] for row in rows] == ["2", "3", "4"]
+    assert {row["id"] for row in rows} == {run["id"] for run in runs}
+
+
+def test_many_runs_are_deleted_and_those_at_work_are_left(client: TestClient) -> None:
+    done = batch(client, bits=[2, 3])
+    store = client.app.state.supervisor.store
+    running = store.create(recipe(), "local").id
+    with store.transaction() as connection:  # as if it went on
+        connection.execute("UPDATE runs SET state = 'running' WHERE id = ?", (running,))
+    ids = [done[0]["id"], running, "nothing", done[0]["id"]]
+    answer = client.post("/api/runs/delete", json={"ids": ids}).json()
+    assert answer["done"] == [done[0]["id"]]
+    left = {one["id"]: one["error"]["kind"] for one in answer["left"]}
+    assert left == {running: "conflict", "nothing": "not_found"}
+    assert [run.id for run in store.listed(Question(), 9)] == [running, done[1]["id"]]
+    for body in ({}, {"ids": []}, {"ids": "x"}, {"ids": [1]}, {"ids": ["x"] * 201}):
+        assert_error(client.post("/api/runs/delete", json=body), 422, "refused")
+
+
+def test_many_runs_are_tagged(client: TestClient) -> None:
+    runs = batch(client, bits=[2, 3])
+    ids = [run["id"] for run in runs]
+    assert client.post("/api/runs/tags", json={"ids": ids, "add": ["a", "b"]}).json() == {"done": ids, "left": []}
+    client.post("/api/runs/tags", json={"ids": ids[:1], "remove": ["A"]})
+    assert [client.get(f"/api/runs/{run_id}").json()["tags"] for run_id in ids] == [["b"], ["a", "b"]]
+    assert_error(client.post("/api/runs/tags", json={"ids": ids, "add": [""]}), 422, "refused")

@@ -1,0 +1,343 @@
+"""Lists of runs: what people write on them, the filter, orders, parts and groups, beside an oracle in plain Python."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sqlite3
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from sarqc.errors import NotFound, Refused
+from sarqc.events import Finished
+from sarqc.jobs import listing
+from sarqc.jobs.annotations import MOST_TAGS, NAME_LENGTH, TAG_LENGTH, Annotations
+from sarqc.jobs.listing import SORTS, Question
+from sarqc.jobs.run import STATE_WORDS, Run, State
+from sarqc.jobs.schema import MIGRATIONS, migrate
+from sarqc.jobs.store import Store
+from sarqc.quantization.methods import METHODS
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from tests.jobs.fake_runs import recipe
+
+BEFORE_LISTS = 3  # migrations
+
+
+def finished(store: Store, made: Recipe, owner: str = "ann", **summary: Any) -> Run:
+    run_id = store.create(made, owner).id
+    store.move(run_id, State.RUNNING)
+    return store.move(run_id, State.FINISHED, Finished(summary, 1.0))
+
+
+# What people write.
+
+
+def test_a_name_a_note_and_tags_are_kept_and_followed(store: Store) -> None:
+    run = store.create(recipe(), "ann")
+    written = store.annotate(run.id, Annotations.parse({"name": "  the best  one ", "tags": ["#Paper", "paper", "b"]}))
+    assert (written.name, written.note, written.tags) == ("the best one", "", ("Paper", "b"))
+    assert store.changed_since(run.revision) == [written]
+    noted = store.annotate(run.id, Annotations.parse({"note": "two\nlines"}))
+    assert (noted.name, noted.note, noted.tags) == ("the best one", "two\nlines", ("Paper", "b"))
+    assert store.annotate(run.id, Annotations.parse({"name": "", "tags": []})).tags == ()
+    with pytest.raises(NotFound):
+        store.annotate("nothing", Annotations(name="x"))
+
+
+def test_tags_are_added_and_taken_away(store: Store) -> None:
+    run_id = store.create(recipe(), "ann").id
+    store.tag(run_id, ["a", "b"], [])
+    assert store.tag(run_id, ["c", "A"], ["B"]).tags == ("a", "c")
+
+
+def test_an_export_has_no_name(store: Store) -> None:
+    export = store.create_export(finished(store, recipe()), "plain", 1, "ann")
+    with pytest.raises(Refused, match="export"):
+        store.annotate(export.id, Annotations(name="x"))
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {}, {"state": "finished"}, {"name": 3}, {"name": None}, {"name": "x" * (NAME_LENGTH + 1)}, {"note": ["x"]},
+        {"note": "a\0b"}, {"name": "\ud800"}, {"tags": "a"}, {"tags": [1]}, {"tags": [" "]}, {"tags": ["a,b"]},
+        {"tags": ["x" * (TAG_LENGTH + 1)]}, {"tags": [f"t{i}" for i in range(MOST_TAGS + 1)]},
+    ],
+)  # fmt: skip
+def test_what_can_not_be_written_is_refused(document: dict[str, Any]) -> None:
+    with pytest.raises(Refused) as refused:
+        Annotations.parse(document)
+    assert refused.value.what
+    assert refused.value.remedy
+
+
+# A database from before.
+
+
+def test_runs_from_before_are_listed_like_all_others(settings: Settings) -> None:
+    path = settings.database()
+    path.parent.mkdir(parents=True)
+    old = sqlite3.connect(path, isolation_level=None)
+    old.row_factory = sqlite3.Row
+    migrate(old, MIGRATIONS[:BEFORE_LISTS])
+    made = recipe(method="rtn", bits=2)
+    columns = {
+        "recipe_json": json.dumps(made.to_json()), "recipe_fingerprint": made.fingerprint(), "owner": "ann",
+        "lane": "batch", "state": "finished", "created": 10.0, "queued": 10.0, "started": 20.0, "ended": 25.5,
+        "summary_json": '{"perplexity": 9.5}', "revision": 7,
+    }  # fmt: skip
+    for run_id, parent in (("A" * 26, None), ("B" * 26, "A" * 26)):
+        row = columns | {"id": run_id, "parent": parent, "format": parent and "plain"}
+        marks = ", ".join("?" * len(row))
+        old.execute(f"INSERT INTO runs ({', '.join(row)}) VALUES ({marks})", (*row.values(),))
+    old.close()
+    store = Store(path)
+    (run,) = store.listed(Question("rtn finished"), 9)  # without its export
+    assert (run.id, run.name, run.note, run.tags, run.revision) == ("A" * 26, "", "", (), 7)
+    ((group, newest),) = store.groups(Question(), "seeds", 9)
+    assert newest == run
+    assert group.measures["duration"] == {"count": 1, "mean": 5.5, "error": None, "least": 5.5, "most": 5.5}
+    store.close()
+
+
+def test_rows_of_a_former_form_are_made_again(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(settings.database())
+    run = finished(store, recipe())
+    with store.transaction() as connection:
+        connection.execute("UPDATE listed SET words = ''")
+    store.close()
+    again = Store(settings.database())
+    assert again.listed(Question("fake"), 9) == []  # rows of this form are taken as they are
+    again.close()
+    monkeypatch.setattr(listing, "FORM", listing.FORM + 1)
+    store = Store(settings.database())
+    assert store.listed(Question("fake"), 9) == [run]
+    store.close()
+
+
+# Filter and order, beside an oracle.
+
+MODELS = ("tiny-llama", "meta-llama/Llama-2-7b-hf", "Größe-1")
+NAMES = ("rtn", "gptq", "sarqc-gbs", "rqc-gbs")
+TYPED = ("", "llama", "LLAMA 2 bits", "4", "grösse", "#paper", "paper", "waiting", "fin", "rtn cancelled", "λ=0.1",
+         "ann", "ama", "2-7b", "#", "batch-1")  # fmt: skip
+
+
+def begins(run: Run, typed: str) -> bool:
+    """Whether every word typed stands at the beginning of a word of the run."""
+    recipe, lam = run.recipe, run.recipe["lambda"]
+    said = [run.id, run.batch or "", run.name, run.note, run.owner, recipe["model"], recipe["method"], recipe["grid"],
+            recipe["calibration"], f"{recipe['bits']} bits", run.state, STATE_WORDS[run.state]]  # fmt: skip
+    said += [f"#{tag}" for tag in run.tags] + ([] if lam is None else [f"λ={lam:g}"])
+    return all(
+        any(re.search(rf"(?<![^\W_]){re.escape(word)}" if word[0].isalnum() else re.escape(word), one.casefold())
+            for one in said)
+        for word in typed.casefold().split()
+    )  # fmt: skip
+
+
+def value_of(run: Run, sort: str) -> Any:
+    summary = run.summary or {}
+    match sort:
+        case "created":
+            return run.id
+        case "name":
+            return run.name.casefold() or None
+        case "state":
+            return list(State).index(run.state)
+        case "duration":
+            return None if run.ended is None or run.started is None else run.ended - run.started
+        case "lambda" | "gamma":
+            given, own = run.recipe[sort], METHODS[run.recipe["method"]].defaults()
+            return own.get("lam" if sort == "lambda" else sort) if given is None else given
+        case "model" | "method" | "bits":
+            return run.recipe[sort]
+        case "size":
+            return summary.get("bytes")
+    return summary.get(sort)
+
+
+def in_order(runs: list[Run], sort: str) -> list[Run]:
+    name, backwards = sort.removeprefix("-"), sort.startswith("-")
+    known = [run for run in runs if value_of(run, name) is not None]
+    rest = [run for run in runs if value_of(run, name) is None]
+    known.sort(key=lambda run: (value_of(run, name), run.id), reverse=backwards)
+    return known + sorted(rest, key=lambda run: run.id, reverse=backwards)
+
+
+drawn_runs = st.lists(
+    st.fixed_dictionaries(
+        {
+            "model": st.sampled_from(MODELS),
+            "method": st.sampled_from(NAMES),
+            "bits": st.sampled_from((2, 3, 4)),
+            "seed": st.integers(1, 3),
+            "name": st.sampled_from(("", "Größer", "baseline 2", "zz")),
+            "tags": st.lists(st.sampled_from(("paper", "b-side")), unique=True),
+            "state": st.sampled_from((State.QUEUED, State.CANCELLED, State.RUNNING, State.FINISHED)),
+            "perplexity": st.one_of(st.none(), st.floats(1, 1e4)),
+            "size": st.one_of(st.none(), st.integers(1, 10**12)),
+            "owner": st.sampled_from(("ann", "bob")),
+        }
+    ),
+    max_size=12,
+)
+
+
+def made(store: Store, drawn: dict[str, Any]) -> Run:
+    document = recipe(drawn["seed"]).to_json() | {name: drawn[name] for name in ("model", "method", "bits")}
+    run_id = store.create(Recipe.parse(document), drawn["owner"]).id
+    store.annotate(run_id, Annotations(drawn["name"], None, tuple(drawn["tags"])))
+    if drawn["state"] is State.CANCELLED:
+        store.cancel(run_id)
+    elif drawn["state"] is not State.QUEUED:
+        store.move(run_id, State.RUNNING)
+    if drawn["state"] is State.FINISHED:
+        store.move(run_id, State.FINISHED, Finished({"perplexity": drawn["perplexity"], "bytes": drawn["size"]}, 1.0))
+    return store.get(run_id)
+
+
+@given(
+    drawn=drawn_runs,
+    typed=st.sampled_from(TYPED),
+    sort=st.sampled_from([*SORTS, *(f"-{name}" for name in SORTS)]),
+    limit=st.integers(1, 5),
+    by=st.sampled_from(("seeds", "batch")),
+)
+@examples(max_examples=60, deadline=None)
+def test_filter_order_parts_and_groups_are_those_of_plain_python(
+    tmp_path_factory: pytest.TempPathFactory, drawn: list, typed: str, sort: str, limit: int, by: str
+) -> None:
+    store = Store(tmp_path_factory.mktemp("store") / "runs.sqlite3")
+    runs = [made(store, one) for one in drawn]
+    question = Question(typed, sort)
+    expected = in_order([run for run in runs if begins(run, typed)], sort)
+    found = [store.listed(question, limit, offset) for offset in range(0, len(runs) + 1, limit)]
+    assert list(chain(*found)) == expected
+    assert store.count(question) == len(expected)
+    mine = replace(question, of="ann", also=frozenset(run.id for run in runs[:1]))
+    assert store.listed(mine, 99) == [run for run in expected if run.owner == "ann" or run in runs[:1]]
+
+    def key(run: Run) -> tuple:
+        return tuple((k, str(v)) for k, v in run.recipe.items() if k != "seed") if by == "seeds" else (run.id,)
+
+    members: dict[tuple, list[Run]] = {}
+    for run in expected:
+        members.setdefault(key(run), []).append(run)
+    groups = store.groups(question, by, 99)
+    assert store.count(question, by) == len(groups) == len(members)
+    assert {newest.id: group.count for group, newest in groups} == {
+        max(run.id for run in of_one): len(of_one) for of_one in members.values()
+    }
+    for group, newest in groups:
+        values = [run.summary["perplexity"] for run in members[key(newest)] if run.summary]
+        values = [value for value in values if value is not None]
+        measured = group.measures.get("perplexity")
+        assert (measured or {"count": 0})["count"] == len(values)
+        if measured is not None:
+            assert math.isclose(measured["mean"], np.mean(values), rel_tol=1e-12)
+            if len(values) > 1:
+                error = np.std(values, ddof=1) / np.sqrt(len(values))
+                assert math.isclose(measured["error"], error, rel_tol=1e-9, abs_tol=1e-9)
+    store.close()
+
+
+def test_groups_say_in_what_their_runs_differ(store: Store) -> None:
+    batch = [recipe(1, method="sarqc-gbs", **{"lambda": lam}) for lam in (0.1, 0.2)]
+    store.create_all(batch, "ann", batch="batch-1")
+    ((group, newest),) = store.groups(Question(), "batch", 9)
+    assert (group.key, group.count, group.varies) == ("batch-1", 2, ("lambda",))
+    assert group.states == {"queued": 2}
+    assert newest.recipe["lambda"] == 0.2
+    assert [run.recipe["lambda"] for run in store.listed(Question(batch=group.key), 9)] == [0.2, 0.1]
+    seeds = [group for group, _ in store.groups(Question(), "seeds", 9)]
+    assert [group.count for group in seeds] == [1, 1]
+    assert [len(store.listed(Question(series=group.key), 9)) for group in seeds] == [1, 1]
+
+
+@pytest.mark.parametrize("sort", ["", "-", "owner", "id; DROP TABLE runs", "--created"])
+def test_other_orders_and_groups_are_refused(store: Store, sort: str) -> None:
+    with pytest.raises(Refused, match="sorted"):
+        Question(sort=sort)
+    with pytest.raises(Refused, match="grouped"):
+        store.groups(Question(), sort, 9)
+    with pytest.raises(Refused, match="words"):
+        Question("x " * 17)
+
+
+# Ten thousand.
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Ten thousand runs, most of them finished."""
+    path: Path = tmp_path_factory.mktemp("full") / "runs.sqlite3"
+    store = Store(path)
+    recipes = [recipe(seed, bits=bits, method=method)
+               for seed in range(100) for bits in (2, 3, 4) for method in NAMES[:2]]  # fmt: skip
+    with store.transaction():
+        for number in range(10_000):
+            store._insert(store._database._writer, recipes[number % len(recipes)], "ann", "batch", {})
+        for number, run_id in enumerate(store.ids(Question())[100:]):
+            store.move(run_id, State.RUNNING)
+            store.move(run_id, State.FINISHED, Finished({"perplexity": 50 + number * 7919 % 1000 / 10}, 1.0))
+    yield store
+    store.close()
+
+
+class Counted:
+    """A connection that counts what a question costs: runs read in full, and operations of SQLite's machine."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.operations = store, 0
+
+    def __enter__(self) -> Counted:
+        self._reader = self.store._database._reader
+        self._reader.set_progress_handler(self._count, 100)
+        return self
+
+    def _count(self) -> int:
+        self.operations += 100
+        return 0
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.set_progress_handler(None, 0)
+
+
+@pytest.mark.parametrize("sort", [*SORTS, *(f"-{name}" for name in SORTS)])
+def test_a_part_of_ten_thousand_in_any_order_walks_an_index(full: Store, sort: str) -> None:
+    question = Question(sort=sort)
+    where, values = question.where()
+    with full.snapshot() as connection:
+        query = f"SELECT id FROM listed WHERE {where} ORDER BY {question.order()} LIMIT 50"
+        plan = [row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {query}", values)]
+    assert not [step for step in plan if "TEMP B-TREE" in step], plan
+    with Counted(full) as cost:
+        assert len(full.listed(question, 50)) == 50
+    assert cost.operations < 10_000  # far below one for each run
+
+
+def test_a_filter_of_ten_thousand_reads_narrow_rows_alone(full: Store) -> None:
+    question = Question("gptq 3 bits finished", "-perplexity")
+    where, values = question.where()
+    with full.snapshot() as connection:
+        query = f"SELECT id FROM listed WHERE {where} ORDER BY {question.order()} LIMIT 50"
+        plan = " ".join(row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {query}", values))
+    assert "runs" not in plan.split()
+    assert full.count(question) == sum(
+        run.state is State.FINISHED and run.recipe["bits"] == 3 and run.recipe["method"] == "gptq"
+        for run in full.listed(Question(), -1)
+    )
+    with Counted(full) as cost:
+        full.listed(question, 50)
+    assert cost.operations < 100 * 10_000
