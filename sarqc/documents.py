@@ -152,6 +152,7 @@ Selection = TypedDict(
         "lambda": NotRequired[float],  # by model
         "candidates": NotRequired[list[CandidateRow]],
         "protocol": NotRequired[PerplexityProtocol],
+        "edge": NotRequired[str],  # what it means that an end of the candidates was chosen
     },
 )
 
@@ -194,16 +195,47 @@ class RunProtocol(TypedDict):
     versions: dict[str, str]
 
 
-class Summary(TypedDict):
+class Divergences(TypedDict):
+    """How far a quantized model's predictions are from the float model's on the test text; errors are over windows.
+
+    None: not measured, or an error of a single window.
+    """
+
+    log_ratio: float | None  # ln(perplexity of the quantized / of the float model)
+    log_ratio_standard_error: float | None
+    kl: float | None  # KL(float ‖ quantized), nats a token
+    kl_standard_error: float | None
+    kl_99: float | None  # its 99th percentile over tokens
+    same_top: float | None  # share of tokens with the same most probable one, 0..1
+    same_top_standard_error: float | None
+
+
+class Baseline(Divergences):
+    """GPTQ with 1 % damping beside a run: same grid, calibration text, prefix and test text."""
+
+    method: str
+    reason: str  # why it was not measured, else empty
+    perplexity: float | None
+    difference: float | None  # ln(perplexity of the run / of the baseline), mean over windows
+    difference_standard_error: float | None
+    verdict: Literal[-1, 0, 1] | None  # -1: the run is clearly lower, by Student's t at 5 %
+    words: str
+
+
+class Summary(Divergences):
     """What a run found out, as ``Finished`` says it. None: not measured."""
 
     recipe: dict[str, object]
     device: str
     share_quantized: float  # 0..1
     quantized_layers: int
+    bits_per_weight: float | None  # of the quantized linears, scales, zero points and biases included
+    bytes_before: int | None  # of the whole model
+    bytes_after: int | None
     selection: Selection | None
     perplexity: float | None
     perplexity_float: float | None
+    baseline: Baseline | None  # None: not asked for
     protocol: RunProtocol
     tasks: dict[str, TaskResult]
     accuracy: float | None  # mean over the tasks

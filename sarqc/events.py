@@ -10,8 +10,10 @@ from typing import Any, ClassVar
 
 from sarqc.documents import (
     AccuracyProtocol,
+    Baseline,
     ComparedText,
     Continuations,
+    Divergences,
     LayerEntry,
     LayerReport,
     PerplexityProtocol,
@@ -124,6 +126,22 @@ class Measured(Event):
 
 
 @dataclass(frozen=True)
+class Diverged(Event):
+    """How far the quantized model's predictions are from the float model's, from the passes of its perplexity."""
+
+    type: ClassVar[str] = "diverged"
+    divergences: Divergences
+
+
+@dataclass(frozen=True)
+class Compared(Event):
+    """The run was compared with GPTQ on the same texts, or could not be."""
+
+    type: ClassVar[str] = "compared"
+    baseline: Baseline
+
+
+@dataclass(frozen=True)
 class TextsCompared(Event):
     """One prompt was continued by the float and by the quantized model: most probable tokens, and sampled ones."""
 
@@ -225,6 +243,8 @@ EVENT_TYPES: dict[str, type[Event]] = {
         EpochDone,
         CandidateDone,
         Measured,
+        Diverged,
+        Compared,
         TextsCompared,
         SpeedMeasured,
         Saved,

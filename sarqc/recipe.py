@@ -59,6 +59,8 @@ def _describe(
     return {"title": title, "description": help, "json_schema_extra": extra}
 
 
+BASELINE = "gptq"  # what runs are compared with
+
 # Fields that only “auto” reads, by what it chooses for: each layer, or the whole model.
 AUTO_FIELDS = {"layer": ("validation_share", "channel_fraction"), "model": ("validation_share",)}
 
@@ -287,6 +289,12 @@ class Recipe(BaseModel):
             advanced=True,
         ),
     )  # fmt: skip
+    baseline: bool = Field(
+        True,
+        **_describe(
+            "measure", "Compare with GPTQ", "Also run GPTQ 1 % on the same texts and grid, and measure the difference."
+        ),
+    )  # fmt: skip
     tasks: tuple[_Name, ...] = Field(
         (),
         max_length=TASKS,
@@ -393,6 +401,14 @@ class Recipe(BaseModel):
     def validation_samples(self) -> int:
         """How many of the calibration sequences, the last ones, “auto” judges on: at least one, and one is left."""
         return min(max(1, round(self.validation_share * self.samples)), self.samples - 1)
+
+    def why_no_baseline(self) -> str:
+        """Why a run that asks for the comparison with the baseline does without; empty where it does not."""
+        if self.test is None:
+            return "there is no test text"
+        if self.only is not None:
+            return "a single layer is quantized"
+        return "it is that itself" if not self.candidates() and self.to_method() == method(BASELINE) else ""
 
     def ignored(self) -> list[str]:
         """One sentence for each value that was given but means nothing to the chosen method."""

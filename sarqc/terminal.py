@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO, cast
 
 import typer
 
-from sarqc.documents import SIGNS, RunDocument
+from sarqc.documents import SIGNS, Divergences, RunDocument
 from sarqc.events import CandidateDone, EpochDone, Event, LayerDone, PointDone, Saved, Stage, Started, Warned
 
 
@@ -101,9 +101,17 @@ def print_summary(summary: RunDocument) -> None:
     line("share quantized", f"{summary['share_quantized']:.1%} of the parameters")
     for number, (what, which) in enumerate(_what_was_chosen(summary)):
         line("chosen by “auto”" if number == 0 else "", f"{what:<20}{which}")
+    if (selection := summary.get("selection")) and "edge" in selection:
+        line("", selection["edge"])
     if summary["perplexity"] is not None and (test := summary["protocol"]["test"]) is not None:
         line("perplexity", f"{summary['perplexity']:.4g}, float {summary['perplexity_float']:.4g}")
         line("", f"{test['corpus']}, windows of {test['window']}, {test['predicted_tokens']:,} predicted tokens")
+    for name, value in distances(summary):
+        line(name, value)
+    if baseline := summary.get("baseline"):
+        line("beside GPTQ", baseline["words"])
+    if size := summary.get("bytes_after"):
+        line("size", f"{size / 2**20:.4g} MiB, {summary['bits_per_weight']:.3g} bits per quantized weight")
     for name, task in summary["tasks"].items():
         quantized, original = task["quantized"], task["float"]
         line(
@@ -127,6 +135,22 @@ def print_summary(summary: RunDocument) -> None:
     ratios = [layer["report"]["relative_recon"] for layer in summary["layers"]]
     recon = [ratio for ratio in ratios if ratio is not None]  # None: no token came
     line("reconstruction error", f"{sum(recon) / len(recon):.4g} relative, mean over {len(recon)} layers")
+
+
+def distances(summary: Divergences) -> list[tuple[str, str]]:
+    """How far the predictions are from the float model's: names and values with standard errors; empty if unknown."""
+    if summary.get("log_ratio") is None:
+        return []
+
+    def text(name: Literal["log_ratio", "kl", "same_top"], form: str) -> str:
+        value, error = summary[name], cast(dict[str, float | None], summary)[f"{name}_standard_error"]
+        return f"{value:{form}}" + ("" if error is None else f" ± {error:{form}}")
+
+    return [
+        ("ln(ppl / float)", text("log_ratio", ".4f")),
+        ("KL from float", f"{text('kl', '.4f')} nats a token, 99th percentile {summary['kl_99']:.3g}"),
+        ("same top token", text("same_top", ".1%")),
+    ]
 
 
 def _what_was_chosen(summary: RunDocument) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import os
 import signal
 import subprocess
@@ -62,7 +63,10 @@ def test_flags_and_a_file_are_the_same_run(flags: list[str], tmp_path: Path) -> 
     first = in_a_process("quantize", *flags, "--output", str(tmp_path / "out"), "--json", **state)
     assert first.returncode == 0, first.stderr
     summary = json.loads(first.stdout)
-    assert {"perplexity", "perplexity_float", "share_quantized", "layers"} <= set(summary)
+    assert {"perplexity", "perplexity_float", "share_quantized", "layers", "bytes_after"} <= set(summary)
+    assert summary["log_ratio"] == pytest.approx(math.log(summary["perplexity"] / summary["perplexity_float"]))
+    assert 0 < summary["kl"] < summary["kl_99"]
+    assert "GPTQ 1 % at the same grid" in summary["baseline"]["words"]
     assert summary["layers"][0]["report"]["n_tokens"] == 128
     assert (tmp_path / "out" / "model" / "model.safetensors").is_file()
     study = Study.open(tmp_path / "out" / "study")
@@ -338,6 +342,29 @@ def test_the_summary_says_what_each_layer_chose(capsys: pytest.CaptureFixture[st
         "                      λ = 0.5, γ = 0.1    2 of 4 layers",
         "                      λ = 0.25, γ = 0.5   1 of 4 layers",
     ]
+
+
+def test_the_summary_says_how_far_and_how_large_the_model_is(capsys: pytest.CaptureFixture[str]) -> None:
+    far = {"log_ratio": 0.2391, "log_ratio_standard_error": 0.0085, "kl": 0.324, "kl_standard_error": 0.0048,
+           "kl_99": 1.757, "same_top": 0.5932, "same_top_standard_error": 0.0046}  # fmt: skip
+    test = {"corpus": "text", "window": 64, "predicted_tokens": 630}
+    measured = {"perplexity": 113.2, "perplexity_float": 89.1, "protocol": {"test": test}, **far}
+    size = {"bytes_after": 3366400, "bits_per_weight": 2.140625}
+    text = printed(capsys, **measured, **size, baseline={"words": "Lower than GPTQ."})
+    for line in (
+        "ln(ppl / float)       0.2391 ± 0.0085",
+        "KL from float         0.3240 ± 0.0048 nats a token, 99th percentile 1.76",
+        "same top token        59.3% ± 0.5%",
+        "beside GPTQ           Lower than GPTQ.",
+        "size                  3.21 MiB, 2.14 bits per quantized weight",
+    ):
+        assert f"{line}\n" in text
+    single = {name: None if "error" in name else value for name, value in far.items()}
+    assert "ln(ppl / float)       0.2391\n" in printed(capsys, **measured | single)
+    assert "KL" not in printed(capsys, **measured | {"log_ratio": None})
+    edge = "λ = 1 is the largest of the candidates."
+    selection = {"by": "model", "lambda": 1, "candidates": [{"lambda": 1, "perplexity": 2}], "edge": edge}
+    assert f"{edge}\n" in printed(capsys, selection=selection)
 
 
 def test_the_summary_says_which_lambda_won(capsys: pytest.CaptureFixture[str]) -> None:

@@ -176,7 +176,8 @@ from sarqc.models.checkpoint import read_checkpoint
 from sarqc.settings import Settings
 title = read_checkpoint(Path({str(folder)!r})).family.title
 recipe = Recipe.parse({{"model": {str(folder)!r}, "calibration": {str(text_file)!r}, "test": {str(text_file)!r},
-    "method": "gptq", "group_size": 16, "samples": 2, "length": 32, "window": 32, "test_tokens": 64}})
+    "method": "gptq", "group_size": 16, "samples": 2, "length": 32, "window": 32, "test_tokens": 64,
+    "baseline": False}})
 events = list(execute(recipe, Settings()))
 names = [event.name for event in events if isinstance(event, LayerDone)]
 print(json.dumps([title, names, isinstance(events[-1], Finished)]))

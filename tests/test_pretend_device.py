@@ -42,7 +42,7 @@ def document(llama: Path, text_file: Path) -> Doc:
     return {
         "model": str(llama), "bits": 3, "group_size": 16, "method": "gptq", "calibration": str(text_file),
         "samples": 3, "length": 16, "held_out_samples": 1, "test": str(text_file), "window": 16, "test_tokens": 64,
-        "epochs": 1, "steps": 2,
+        "baseline": False, "epochs": 1, "steps": 2,
     }  # fmt: skip
 
 

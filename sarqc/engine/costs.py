@@ -14,8 +14,8 @@ from sarqc.models import BATCH_TOKENS, BATCHES_FOR_EXPERTS
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
 from sarqc.quantization.counts import TWO_CORES, Count, Rates
-from sarqc.quantization.methods import Method, Workload
-from sarqc.recipe import Recipe
+from sarqc.quantization.methods import Method, Workload, method
+from sarqc.recipe import BASELINE, Recipe
 from sarqc.settings import Settings
 
 DEFAULT_WINDOW = 2048  # tokens that a model sees at once where nothing else is asked
@@ -30,6 +30,9 @@ _PICTURES = 20_000
 # Bytes for each log-probability of a continuation while one prompt is compared: both continuations as they are kept and
 # as they are read, those of the quantized model, and their divergence in float64.
 _COMPARED = 2 * 4 + 2 * 4 + 2 * 4 + 5 * 8
+# Of logits that both models make of the same tokens: both logarithms, one of them raised, their difference and product.
+_SOFTMAXES = 5
+_READ_COPIES = 3  # of the float model's states: the file as it is read, without its checksum, and as a tensor
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,13 @@ class Work:
         """All parameters that a token passes through."""
         return self.checkpoint.parameters - self.task.weights() + self.active_weights()
 
+    def baseline(self) -> Work | None:
+        """The same with the method that the run is compared with; None where it is not."""
+        if not self.recipe.baseline or self.recipe.why_no_baseline() or not self.test_tokens:
+            return None
+        task = replace(self.task, points=1, together=_solved_together(self.checkpoint), walks=1)
+        return replace(self, method=method(BASELINE), task=task, candidates=0)
+
     def packed_bits(self) -> int:
         """Bits of all quantized linears, scales and zero points or biases included, scales and biases with 16 bits."""
         beside_the_scale = {"asymmetric": self.task.bits, "affine": 16}.get(self.recipe.grid, 0)
@@ -95,7 +105,6 @@ def work_of(
         whole = recipe.group_size is None or layer.name in per_channel
         groups += rows * (1 if whole else width // (recipe.group_size or width))
     blocks = range(checkpoint.n_blocks)
-    experts = max((checkpoint.experts(block) or 0 for block in blocks), default=0)
     beside = "cross" in method.needs or ("block" in method.needs and recipe.inputs_from == "quantized")
     task = Workload(
         shapes=tuple(layer.shape for layer in layers),
@@ -103,7 +112,7 @@ def work_of(
         bits=recipe.bits,
         group_size=recipe.group_size,
         points=candidates + 1 if recipe.auto_by() == "layer" else len({*recipe.sweep, -1.0}),
-        together=max(candidates, len(recipe.sweep) + 1) * max(1, 2 * experts),
+        together=max(candidates, len(recipe.sweep) + 1) * _solved_together(checkpoint),
         sequences=recipe.samples,
         length=recipe.length,
         walks=2 if beside else 1,
@@ -113,6 +122,12 @@ def work_of(
         recipe, checkpoint, method, task, candidates, tuple(map(checkpoint.parameters_of, blocks)), groups,
         max(map(checkpoint.gram_numbers, blocks)), test_tokens, prompt_tokens,
     )  # fmt: skip
+
+
+def _solved_together(checkpoint: Checkpoint) -> int:
+    """Linears that may be solved as one batch: those of a block's experts."""
+    experts = max((checkpoint.experts(block) or 0 for block in range(checkpoint.n_blocks)), default=0)
+    return max(1, 2 * experts)
 
 
 def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool) -> int:
@@ -137,7 +152,8 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
         sets += 1 + bool(work.candidates)
     process = _PROCESS if on_processor else _CONTEXT
     task = replace(work.task, budget_bytes=budget)
-    working = work.method.working_bytes(task) + (0 if on_processor else work.method.recorded_bytes(task))
+    solvers = [work.method] if work.baseline() is None else [work.method, method(BASELINE)]
+    working = max(one.working_bytes(task) + (0 if on_processor else one.recorded_bytes(task)) for one in solvers)
     texts = _text_numbers(work) * (_COMPARED if on_processor else 3 * 4) if recipe.prompts else 0
     return round(
         computed * (weights + states) + solved + 4 * sets * work.gram_numbers + working
@@ -152,38 +168,51 @@ def _passing_bytes(work: Work, computed: float, *, on_processor: bool, streamed:
     recipe, checkpoint = work.recipe, work.checkpoint
     vocabulary, architecture = checkpoint.architecture.vocab_size, checkpoint.architecture
     judged = recipe.validation_samples() * recipe.length if recipe.auto_by() == "model" else 0
-    tokens = max(work.test_tokens, judged)
+    tokens, beside = max(work.test_tokens, judged), work.test_tokens > 0
     window = recipe.window or min(DEFAULT_WINDOW, checkpoint.max_positions)
     judged_at_once = min(tokens, window if streamed else max(window, LOGIT_BYTES // (4 * vocabulary)))
     inside = 4 * architecture.hidden_size + 3 * architecture.intermediate_size  # of a block, for each token
     batch = BATCH_TOKENS * (BATCHES_FOR_EXPERTS if checkpoint.family.mixture else 1)
     through = max(min(work.calibration, batch), min(tokens, batch) if streamed else judged_at_once)
-    copies = 1 if on_processor else 2  # a GPU's logits are made float32 before their softmax
-    all_logits = 4 * vocabulary * judged_at_once
-    logits = min(LOGIT_BYTES, all_logits) + copies * min(LOSS_BYTES, all_logits)
+    # While a text's windows are judged alone, a GPU's logits are made float32 before their softmax.
+    softmaxes = _SOFTMAXES if beside else 1 if on_processor else 2
+    logits = (1 + beside) * min(LOGIT_BYTES, 4 * vocabulary * judged_at_once)
+    logits += softmaxes * min(LOSS_BYTES, 4 * vocabulary * min(window, judged_at_once))
     tasks = task_bytes(vocabulary, checkpoint.max_positions) if recipe.tasks else 0
-    states = computed * judged_at_once * architecture.hidden_size
+    copies = 1 + beside * (1 + _READ_COPIES * on_processor)
+    states = copies * computed * judged_at_once * architecture.hidden_size
     return max(logits + states, computed * through * inside, tasks)
 
 
 def host_bytes(work: Work) -> int:
-    """Bytes of the machine's own memory for a run on a GPU: weights pass through it tensor by tensor."""
+    """Bytes of the machine's own memory for a run on a GPU: weights pass through it tensor by tensor, and what the
+    float model's head reads of a test text batch by batch.
+    """
     largest = max(math.prod(shape) for shape in work.checkpoint.shapes.values())
+    architecture = work.checkpoint.architecture
+    window = work.recipe.window or min(DEFAULT_WINDOW, work.checkpoint.max_positions)
+    batch = min(work.test_tokens, max(window, LOGIT_BYTES // (4 * architecture.vocab_size)))
+    states = _READ_COPIES * work.stored * batch * architecture.hidden_size
     texts = _text_numbers(work) * _COMPARED if work.recipe.prompts else 0
-    return round(_HOST + 2 * largest * work.stored + texts)
+    return round(_HOST + max(2 * largest * work.stored, states) + texts)
 
 
 def disk_bytes(work: Work, *, on_processor: bool, streamed: bool) -> int:
-    """Bytes that a run writes to the state folder, roughly: finished layers, changed blocks, texts and the study."""
+    """Bytes that a run writes to the state folder, roughly: finished layers, changed blocks, texts, what the
+    float model's head reads of the test text, and the study."""
     recipe, task = work.recipe, work.task
     in_a_byte = 8 // task.bits  # whole codes
     layers = task.weights() / max(1, in_a_byte) + work.groups * (2 + work.stored)  # codes, zero points and scales
+    if work.baseline() is not None:
+        layers += layers + _PICTURES * len(task.shapes)
     if work.method.has_channel_scales:
         layers += task.weights() * work.stored  # and what they stand for
     points = len({*recipe.sweep, -1.0}) if work.method.lam is not None else 1
     pictures = 2 * _PICTURES * len(task.shapes) * (points + work.candidates)  # study and store
     blocks = sum(work.blocks) * (4 if on_processor else work.stored) if streamed else 0
-    return round(layers + pictures + blocks + len(recipe.prompts) * _text_numbers(work) * 2 * 4)
+    hidden = work.checkpoint.architecture.hidden_size
+    states = work.test_tokens * hidden * (4 if on_processor else work.stored)  # that the float model's head reads
+    return round(layers + pictures + blocks + states + len(recipe.prompts) * _text_numbers(work) * 2 * 4)
 
 
 def _text_numbers(work: Work) -> int:
@@ -192,6 +221,7 @@ def _text_numbers(work: Work) -> int:
 
 
 _LOGIT_MOVES = 6  # how often a logit is written or read until its token is judged
+_DIVERGENCE_MOVES = 16  # the same of one that is compared with the float model's
 # Operations that a GPU starts for a linear while a batch of tokens passes, its statistics included.
 _STARTED_OF_BATCH = 12
 
@@ -213,14 +243,29 @@ def stages(work: Work) -> dict[str, Count]:
     found["passing the calibration text"] = _passing(work, recipe.samples)
     found["solving"] = _solving(work, recipe.samples)
     if work.test_tokens:
-        logits = checkpoint.architecture.vocab_size * work.test_tokens
-        head = Count(products=2 * checkpoint.architecture.hidden_size * logits, read=_LOGIT_MOVES * 4 * logits)
-        found["perplexity"] = (_through_the_blocks(work, work.test_tokens) + head).times(2)
+        found["perplexity"] = _perplexity(work) + _beside(work)
+    if (baseline := work.baseline()) is not None:
+        solved = _passing(baseline, recipe.samples) + _solving(baseline, recipe.samples)
+        found["comparing with the baseline"] = solved + _beside(baseline)
     if recipe.prompts:
         found["texts"] = _texts(work)
     if recipe.speed:
         found["speed"] = _speed(work)
     return found
+
+
+def _perplexity(work: Work) -> Count:
+    """The test text through the model, with its logits."""
+    logits = work.checkpoint.architecture.vocab_size * work.test_tokens
+    products = 2 * work.checkpoint.architecture.hidden_size * logits
+    return _through_the_blocks(work, work.test_tokens) + Count(products=products, read=_LOGIT_MOVES * 4 * logits)
+
+
+def _beside(work: Work) -> Count:
+    """The same of a quantized model, with the float one's logits and how far they are apart."""
+    logits = work.checkpoint.architecture.vocab_size * work.test_tokens
+    products = 2 * work.checkpoint.architecture.hidden_size * logits
+    return _perplexity(work) + Count(products=products, read=_DIVERGENCE_MOVES * 4 * logits)
 
 
 def _through_the_blocks(work: Work, tokens: int) -> Count:

@@ -91,7 +91,9 @@ def _wait(device: torch.device) -> None:
 
 def _whole_run(settings: Settings, device: torch.device) -> Iterator[Finding]:
     """A run with perplexity on the device, against one on the CPU, and its memory against the plan's."""
-    recipe = Recipe.parse(RECIPE | {"method": "sarqc-gbs", "test": f"{MODEL}-test", "test_tokens": 4096})
+    recipe = Recipe.parse(
+        RECIPE | {"method": "sarqc-gbs", "test": f"{MODEL}-test", "test_tokens": 4096, "baseline": False}
+    )
     planned = prepare(recipe, settings).shown.memory_bytes or 0
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)

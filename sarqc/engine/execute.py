@@ -13,9 +13,19 @@ from sarqc.calibration.kept_layers import SUFFIX, KeptLayers
 from sarqc.calibration.pictures import LayerCurve
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import settle
+from sarqc.engine.baseline import baseline_key, compare
 from sarqc.engine.costs import sweep_bytes
-from sarqc.engine.keys import float_model_key, layer_keys, quantized_model_key, weights_of
-from sarqc.engine.measure import Workbench, compare_prompts, continue_prompts, device_warnings, measure
+from sarqc.engine.kept_states import KeptStates
+from sarqc.engine.keys import float_model_key, layer_keys, quantized_model_key, states_key, weights_of
+from sarqc.engine.measure import (
+    Workbench,
+    compare_prompts,
+    continue_prompts,
+    device_warnings,
+    keep_states,
+    kept_beside,
+    measure,
+)
 from sarqc.engine.outcome import Outcome
 from sarqc.engine.plan import Prepared, output_is_free, prepare, window_for
 from sarqc.engine.study_output import write_run
@@ -86,15 +96,22 @@ def execute(
     weights = weights_of(loaded)
     keys, float_key = layer_keys(loaded, job, weights), float_model_key(loaded, weights)
     yield _started(bench, recipe, keys)
-    original = yield from measure(bench, prepared, "float", float_key)
+    states = _states(bench, prepared, float_key)
+    original = yield from measure(bench, prepared, "float", float_key, states)
     float_texts = yield from continue_prompts(bench, prepared, float_key)
     job, selection = yield from settle(bench, recipe, job, weights)
     if selection is not None:
         keys = layer_keys(loaded, job, weights)
+    quantized_key = quantized_model_key(float_key, keys)
+    if states is not None:
+        wanted = [quantized_key]
+        if recipe.baseline and not recipe.why_no_baseline():
+            wanted.append(baseline_key(loaded, job, weights, float_key))
+        if any(kept_beside(bench, prepared, key) is None for key in wanted):
+            yield from keep_states(bench, prepared, states)
     yield Stage("quantizing", f"{recipe.method}, {recipe.bits} bits")
     reports, curves = yield from _layers(bench, job, keys)
-    quantized_key = quantized_model_key(float_key, keys)
-    quantized = yield from measure(bench, prepared, "quantized", quantized_key)
+    quantized = yield from measure(bench, prepared, "quantized", quantized_key, states)
     texts = yield from compare_prompts(bench, prepared, float_texts, quantized_key)
     speed = None
     layers = KeptLayers(bench.store, keys, prepared.checkpoint.layers)
@@ -102,9 +119,10 @@ def execute(
         yield Stage("measuring speed")
         speed = _speed(loaded, layers, job)
         yield speed
+    baseline, is_float = yield from compare(bench, prepared, job, weights, float_key, states, quantized)
     outcome = Outcome(
-        prepared, str(loaded.device), job, selection, reports, curves, original, quantized, texts, speed
-    )  # fmt: skip
+        prepared, str(loaded.device), job, selection, reports, curves, original, quantized, baseline, texts, speed
+    )
     if study_dir is not None:
         name = study_id or recipe.fingerprint()
         yield Stage("saving", "study")
@@ -113,6 +131,9 @@ def execute(
     summary = outcome.summary()
     if checkpoint_dir is not None:
         yield Stage("saving", "checkpoint")
+        if is_float:
+            for _ in calibrate(loaded, job, bench.store, keys, budget_bytes=sweep_bytes(settings)):
+                pass  # the run's own layers, from the store: they were told
         card = model_card(recipe, summary, checkpoint_format, prepared.checkpoint.family)
         if checkpoint_format == "packed":
             save_packed(loaded, layers, job.grids, checkpoint_dir, card)
@@ -139,6 +160,12 @@ def _prepared(recipe: Recipe, settings: Settings) -> Generator[Event, None, Prep
     except NotCached as missing:
         yield Stage("downloading", str(missing))
         return prepare(recipe, settings, download=True)
+
+
+def _states(bench: Workbench, prepared: Prepared, float_key: str) -> KeptStates | None:
+    """Where the float model's states of the test text are kept; None without one."""
+    test = prepared.test
+    return None if test is None else KeptStates(bench.store, states_key(float_key, test.ids, prepared.window))
 
 
 def _started(bench: Workbench, recipe: Recipe, keys: Mapping[str, str]) -> Started:

@@ -24,6 +24,7 @@ from sarqc.quantization.methods import FITTING, Method
 
 LAYER_FORMAT = 8
 MEASUREMENT_FORMAT = 1
+DIVERGENCE_FORMAT = 1
 SELECTION_FORMAT = 3
 TEXT_FORMAT = 1
 _HASHED_AT_ONCE = 4  # blocks; each is on the CPU meanwhile
@@ -131,6 +132,16 @@ def quantized_model_key(float_key: str, keys: Mapping[str, str]) -> str:
 def perplexity_key(model_key: str, ids: np.ndarray, window: int, corpus: str) -> str:
     """Of a perplexity: ``ids`` (n_tokens,), ``corpus`` as its protocol says it."""
     return chain_key("perplexity", MEASUREMENT_FORMAT, model_key, ids.tobytes(), window, corpus)
+
+
+def states_key(float_key: str, ids: np.ndarray, window: int) -> str:
+    """Of what the float model's head reads of a text: ``ids`` (n_tokens,)."""
+    return chain_key("float states", DIVERGENCE_FORMAT, float_key, ids.tobytes(), window)
+
+
+def divergence_key(quantized_key: str, ids: np.ndarray, window: int) -> str:
+    """Of how far a quantized model's predictions are from the float model's, which its key names too."""
+    return chain_key("divergence", DIVERGENCE_FORMAT, quantized_key, ids.tobytes(), window)
 
 
 def accuracy_key(model_key: str, task: str, limit: int | None, items: Sequence[str]) -> str:

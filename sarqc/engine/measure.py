@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.metadata
 import json
 import math
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sarqc.calibration.corpora import Text
-from sarqc.documents import Which
+from sarqc.documents import Divergences, PerplexityProtocol, Which
+from sarqc.engine.kept_states import KeptStates, StatesGone
 from sarqc.engine.keys import (
     accuracy_key,
     compared_text_key,
+    divergence_key,
     float_text_key,
     model_fingerprint,
     perplexity_key,
@@ -25,12 +26,14 @@ from sarqc.engine.keys import (
 )
 from sarqc.engine.plan import Prepared
 from sarqc.errors import SarqcError
-from sarqc.evaluation.perplexity import measure_beside, measure_perplexity, states_of
+from sarqc.evaluation.divergence import Divergence, Estimate
+from sarqc.evaluation.perplexity import Perplexity, measure_beside, measure_perplexity, states_of
 from sarqc.evaluation.side_by_side import compare_texts, continue_float
 from sarqc.evaluation.tasks import items_key, measure_accuracy
-from sarqc.events import Event, Measured, Stage, TextsCompared, Warned
+from sarqc.events import Diverged, Event, Measured, Stage, TextsCompared, Warned
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import LoadedModel
+from sarqc.plain import measured as or_none
 from sarqc.quantization.turns import why_no_kernels
 from sarqc.settings import Settings
 
@@ -52,6 +55,7 @@ class Measurements:
     """What was measured of one model, float or quantized."""
 
     perplexity: Measured | None
+    divergence: Divergence | None  # of a quantized model from the float one
     accuracies: tuple[Measured, ...]  # one for each task
     correct: tuple[int, ...]  # 0 or 1 for each item of all tasks
 
@@ -73,33 +77,137 @@ def kept(store: ArtefactStore, key: str, make: Callable[[], bytes], suffix: str 
     return payload
 
 
-def measure(bench: Workbench, prepared: Prepared, which: Which, model_key: str) -> Generator[Event, None, Measurements]:
-    """Perplexity and accuracies that the recipe asks for, of the model as it is now and as ``model_key`` names it."""
+def measure(
+    bench: Workbench, prepared: Prepared, which: Which, model_key: str, states: KeptStates | None
+) -> Generator[Event, None, Measurements]:
+    """Perplexity and accuracies that the recipe asks for, of the model as it is now and as ``model_key`` names it.
+
+    ``states`` of the test text, where there is one, are made of the float model, and a quantized one is measured beside
+    them.
+    """
     recipe, stage = prepared.recipe, f"measuring the {which} model"
-    perplexity, accuracies, correct = None, [], []
-    if prepared.test is not None:
+    perplexity, divergence, accuracies, correct = None, None, [], []
+    if states is not None:
         yield Stage(stage, "perplexity")
-        perplexity = _perplexity(bench, prepared.test, prepared.window, recipe.test_tokens, which, model_key)
+        if which == "float":
+            value, protocol = _float_perplexity(bench, prepared, model_key, states)
+        else:
+            value, protocol, divergence = beside_float(bench, prepared, model_key, states)
+        perplexity = Measured("perplexity", which, value, None, protocol)
         yield perplexity
+        if divergence is not None:
+            yield Diverged(divergences(divergence))
+        elif which == "quantized":
+            yield Warned(STATES_GONE, "test text")
     for task in recipe.tasks:
         yield Stage(stage, task)
         accuracy, items = _accuracy(bench, task, recipe.task_limit, which, model_key)
         accuracies.append(accuracy)
         correct += items
         yield accuracy
-    return Measurements(perplexity, tuple(accuracies), tuple(correct))
+    return Measurements(perplexity, divergence, tuple(accuracies), tuple(correct))
 
 
-def _perplexity(bench: Workbench, test: Text, window: int, limit: int | None, which: Which, model_key: str) -> Measured:
+STATES_GONE = (
+    "what was kept of the float model's predictions is gone, so the quantized ones could not be compared with them: "
+    "run it again, with more SARQC_CACHE_GIB"
+)
+
+
+def keep_states(bench: Workbench, prepared: Prepared, states: KeptStates) -> Iterator[Event]:
+    """Makes the states of the test text where they are not kept, while the model is float."""
+    if not states.are_kept():
+        yield Stage("measuring the float model", "its predictions")
+        _perplexity_keeping(bench, prepared, states)
+
+
+def _float_perplexity(
+    bench: Workbench, prepared: Prepared, model_key: str, states: KeptStates
+) -> tuple[float, PerplexityProtocol]:
+    """Of the float model. A pass that is made keeps the states too."""
+
     def make() -> bytes:
-        measured = measure_perplexity(bench.loaded, test.ids, test.corpus, window)
-        protocol = measured.protocol
-        if limit is not None:
-            protocol = {**protocol, "only_the_first_tokens": limit}
-        return json.dumps({"value": measured.value, "protocol": protocol}).encode()
+        return _as_kept(prepared, _perplexity_keeping(bench, prepared, states))
 
-    document = json.loads(kept(bench.store, perplexity_key(model_key, test.ids, window, test.corpus), make))
-    return Measured("perplexity", which, document["value"], None, document["protocol"])
+    document = json.loads(kept(bench.store, _perplexity_key(prepared, model_key), make))
+    return document["value"], document["protocol"]
+
+
+def _perplexity_keeping(bench: Workbench, prepared: Prepared, states: KeptStates) -> Perplexity:
+    test = _test_of(prepared)
+    found = measure_perplexity(bench.loaded, test.ids, test.corpus, prepared.window, keep=states.add)
+    states.finish()
+    return found
+
+
+def beside_float(
+    bench: Workbench, prepared: Prepared, model_key: str, states: KeptStates
+) -> tuple[float, PerplexityProtocol, Divergence | None]:
+    """Perplexity of the quantized model, with its protocol, and from the same passes how far it is from the float one;
+    None for that where the states are gone.
+    """
+    test, store = _test_of(prepared), bench.store
+    if (found := kept_beside(bench, prepared, model_key)) is not None:
+        return found
+    divergence: Divergence | None
+    try:
+        perplexity, divergence = measure_beside(bench.loaded, test.ids, test.corpus, prepared.window, states)
+        key = divergence_key(model_key, test.ids, prepared.window)
+        store.write(key, ".json", json.dumps(asdict(divergence)).encode())
+    except StatesGone:
+        perplexity, divergence = measure_perplexity(bench.loaded, test.ids, test.corpus, prepared.window), None
+    payload = _as_kept(prepared, perplexity)
+    store.write(_perplexity_key(prepared, model_key), ".json", payload)
+    document = json.loads(payload)
+    return document["value"], document["protocol"], divergence
+
+
+def kept_beside(
+    bench: Workbench, prepared: Prepared, model_key: str
+) -> tuple[float, PerplexityProtocol, Divergence] | None:
+    """What ``beside_float`` found before; None where something of it is not kept."""
+    test = _test_of(prepared)
+    keys = _perplexity_key(prepared, model_key), divergence_key(model_key, test.ids, prepared.window)
+    perplexity, divergence = (bench.store.read(key, ".json") for key in keys)
+    if perplexity is None or divergence is None:
+        return None
+    document, parts = json.loads(perplexity), json.loads(divergence)
+    estimates = {name: Estimate(*parts[name]) for name in ("log_ratio", "kl", "same_top")}
+    log_ratios = tuple(parts["log_ratios"])
+    return document["value"], document["protocol"], Divergence(kl_99=parts["kl_99"], log_ratios=log_ratios, **estimates)
+
+
+def divergences(found: Divergence | None) -> Divergences:
+    """As documents say it."""
+    if found is None:
+        nothing = Estimate(math.nan, math.nan)
+        found = Divergence(nothing, nothing, math.nan, nothing, ())
+    return {
+        "log_ratio": or_none(found.log_ratio.mean),
+        "log_ratio_standard_error": or_none(found.log_ratio.error),
+        "kl": or_none(found.kl.mean),
+        "kl_standard_error": or_none(found.kl.error),
+        "kl_99": or_none(found.kl_99),
+        "same_top": or_none(found.same_top.mean),
+        "same_top_standard_error": or_none(found.same_top.error),
+    }
+
+
+def _test_of(prepared: Prepared) -> Text:
+    assert prepared.test is not None  # states are of a text
+    return prepared.test
+
+
+def _perplexity_key(prepared: Prepared, model_key: str) -> str:
+    test = _test_of(prepared)
+    return perplexity_key(model_key, test.ids, prepared.window, test.corpus)
+
+
+def _as_kept(prepared: Prepared, found: Perplexity) -> bytes:
+    protocol, limit = found.protocol, prepared.recipe.test_tokens
+    if limit is not None:
+        protocol = {**protocol, "only_the_first_tokens": limit}
+    return json.dumps({"value": found.value, "protocol": protocol}).encode()
 
 
 def _accuracy(
@@ -107,7 +215,7 @@ def _accuracy(
 ) -> tuple[Measured, list[int]]:
     def make() -> bytes:
         measured = measure_accuracy(bench.loaded, task, bench.settings, limit=limit)
-        return json.dumps(dataclasses.asdict(measured)).encode()
+        return json.dumps(asdict(measured)).encode()
 
     key = accuracy_key(model_key, task, limit, items_key(task, bench.settings))
     document = json.loads(kept(bench.store, key, make))

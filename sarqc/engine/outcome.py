@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -9,6 +10,7 @@ from sarqc.calibration.job import CalibrationJob
 from sarqc.calibration.pictures import LayerCurve
 from sarqc.documents import (
     AccuracyProtocol,
+    Baseline,
     PerplexityProtocol,
     RunProtocol,
     Selection,
@@ -17,7 +19,7 @@ from sarqc.documents import (
     TaskResult,
 )
 from sarqc.engine.auto_by_model import ModelSelection
-from sarqc.engine.measure import Measurements, versions
+from sarqc.engine.measure import Measurements, divergences, versions
 from sarqc.engine.plan import Prepared
 from sarqc.evaluation.tasks import MEASURED_BESIDE
 from sarqc.events import Measured, SpeedMeasured, TextsCompared
@@ -37,14 +39,21 @@ class Outcome:
     curves: list[LayerCurve]  # by layer, in the same order
     original: Measurements
     quantized: Measurements
+    baseline: Baseline | None
     texts: tuple[TextsCompared, ...]
     speed: SpeedMeasured | None
 
     def chosen(self) -> Selection | None:
         """How “auto” chose; the candidates of layers are in their reports."""
+        lams: Sequence[float | None]
         if self.selection is not None:
-            return self.selection.to_json()
-        return {"by": "layer"} if self.job.candidates else None
+            chosen, lams = self.selection.to_json(), (self.selection.lam,)
+        elif self.job.candidates:
+            chosen, lams = Selection(by="layer"), tuple(one.chosen.get("lam") for one in self.reports.values())
+        else:
+            return None
+        edge = edge_words([point.lam for point in self.prepared.recipe.candidates()], lams)
+        return {**chosen, "edge": edge} if edge else chosen
 
     def protocol(self) -> RunProtocol:
         """What the numbers rest on."""
@@ -57,7 +66,7 @@ class Outcome:
 
     def summary(self) -> Summary:
         """The numbers of the whole model; what happened to each layer is in the study."""
-        checkpoint = self.prepared.checkpoint
+        checkpoint, planned = self.prepared.checkpoint, self.prepared.shown
         counts = counts_of_run(checkpoint.layers, {name: report.n_tokens for name, report in self.reports.items()})
         accuracy, accuracy_error = self.quantized.mean_accuracy() or (None, None)
         original, original_error = self.original.mean_accuracy() or (None, None)
@@ -66,9 +75,14 @@ class Outcome:
             "device": self.device,
             "share_quantized": checkpoint.share_quantized,
             "quantized_layers": len(checkpoint.layers),
+            "bits_per_weight": planned.bits_per_weight,
+            "bytes_before": planned.bytes_before,
+            "bytes_after": planned.bytes_after,
             "selection": self.chosen(),
             "perplexity": value(self.quantized.perplexity),
             "perplexity_float": value(self.original.perplexity),
+            **divergences(self.quantized.divergence),
+            "baseline": self.baseline,
             "protocol": self.protocol(),
             "tasks": self._tasks(),
             "accuracy": accuracy,
@@ -90,6 +104,27 @@ class Outcome:
                 "quantized": _accuracy(quantized),
             }
         return tasks
+
+
+def edge_words(tried: Sequence[float | None], chosen: Sequence[float | None]) -> str:
+    """What it says that an end of the candidates was chosen, for the whole model or for some of its layers.
+
+    Below 0 there is nothing that a candidate could have missed. Empty where no end was chosen.
+    """
+    lams = sorted({lam for lam in tried if lam is not None})
+    if len(lams) < 2:
+        return ""
+    ends = [(lams[0], "smallest", "smaller")] if lams[0] > 0 else []
+    ends.append((lams[-1], "largest", "larger"))
+    found = [(lam, end, beyond, chosen.count(lam)) for lam, end, beyond in ends if lam in chosen]
+    if not found:
+        return ""
+    if len(chosen) == 1:
+        [(lam, end, beyond, _)] = found
+        return f"λ = {lam:g} is the {end} of the candidates: a {beyond} one may be better still."
+    took = " and ".join(f"{count} took the {end} λ tried ({lam:g})" for lam, end, _, count in found)
+    beyond = " or ".join(beyond for _, _, beyond, _ in found)
+    return f"Of {len(chosen)} layers, {took}: a {beyond} one may suit them better."
 
 
 def value(event: Measured | None) -> float | None:

@@ -222,6 +222,10 @@ def _run_line(outcome: Outcome, writer: StudyWriter) -> Line:
     perplexity, accuracy = np.full(shape, np.nan), np.full(shape, np.nan)
     if measured.perplexity is not None:
         perplexity[0, 0, own] = measured.perplexity.value
+    if measured.divergence is not None:
+        kl = np.full(shape, np.nan)
+        kl[0, 0, own] = measured.divergence.kl.mean
+        arrays["kl"] = writer.add(kl, AXES)
     if (mean := measured.mean_accuracy()) is not None:
         accuracy[0, 0, own] = mean[0]
         correct = np.full((*shape, len(measured.correct)), UNMEASURED, dtype=np.uint8)

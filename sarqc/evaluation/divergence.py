@@ -27,6 +27,7 @@ class Divergence:
     kl: Estimate  # KL(float ‖ quantized) in nats a token, at temperature 1
     kl_99: float  # its 99th percentile over tokens
     same_top: Estimate  # share of tokens at which both models hold the same one most probable
+    log_ratios: tuple[float, ...]  # of each window, of which ``log_ratio`` is the mean
 
 
 class TokenDivergences(NamedTuple):
@@ -63,8 +64,11 @@ class Summed:
         self._kl.append(values[1])
 
     def divergence(self) -> Divergence:
-        log_ratio, kl, same_top = (_estimate(sums / self._tokens) for sums in self._sums)
-        return Divergence(log_ratio, kl, float(np.percentile(np.concatenate(self._kl), 99)), same_top)
+        log_ratio, kl, same_top = self._sums / self._tokens
+        kl_99 = float(np.percentile(np.concatenate(self._kl), 99))
+        return Divergence(
+            _estimate(log_ratio), _estimate(kl), kl_99, _estimate(same_top), tuple(log_ratio.tolist())
+        )  # fmt: skip
 
 
 def _estimate(of_windows: np.ndarray) -> Estimate:

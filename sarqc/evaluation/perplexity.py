@@ -7,9 +7,9 @@ Axes: N windows, B windows of a batch, T tokens of a window, D hidden size, V vo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -32,22 +32,36 @@ class Perplexity:
     protocol: PerplexityProtocol
 
 
-def measure_perplexity(loaded: LoadedModel, ids: np.ndarray, corpus: str, window: int) -> Perplexity:
+class States(Protocol):
+    """What the head reads of every window, (N, T, D) on the CPU: a tensor, or parts that are read when asked for."""
+
+    def __getitem__(self, windows: slice, /) -> Tensor: ...
+
+
+def measure_perplexity(
+    loaded: LoadedModel,
+    ids: np.ndarray,
+    corpus: str,
+    window: int,
+    *,
+    keep: Callable[[Tensor], object] | None = None,
+) -> Perplexity:
     """Perplexity over non-overlapping windows of ``ids`` (n_tokens,), each token predicted from those before it.
 
     A remainder shorter than a window is left out, unless it is all there is. Each window's first token is not
-    predicted. Raises ``Refused`` for fewer than two tokens, ``NumericalError`` when the model returns NaN.
+    predicted. ``keep`` is given what the head reads, (B, T, D) on the CPU, batch by batch. Raises ``Refused`` for fewer
+    than two tokens, ``NumericalError`` when the model returns NaN.
     """
-    return _measured(loaded, ids, corpus, window, None)[0]
+    return _measured(loaded, ids, corpus, window, None, keep)[0]
 
 
 def measure_beside(
-    loaded: LoadedModel, ids: np.ndarray, corpus: str, window: int, float_states: Tensor
+    loaded: LoadedModel, ids: np.ndarray, corpus: str, window: int, float_states: States
 ) -> tuple[Perplexity, Divergence]:
     """The perplexity, and from the same passes how far the predictions are from those of the float model.
 
-    ``float_states`` is what ``states_of`` gave for that model, whose head this model shares. Raises as
-    ``measure_perplexity``.
+    ``float_states`` is what ``states_of`` gave for that model, or ``measure_perplexity`` to keep; this model shares its
+    head. Raises as ``measure_perplexity``.
     """
     perplexity, divergence = _measured(loaded, ids, corpus, window, float_states)
     assert divergence is not None
@@ -64,13 +78,20 @@ def states_of(loaded: LoadedModel, ids: np.ndarray, corpus: str, window: int) ->
 
 
 def _measured(
-    loaded: LoadedModel, ids: np.ndarray, corpus: str, window: int, float_states: Tensor | None
+    loaded: LoadedModel,
+    ids: np.ndarray,
+    corpus: str,
+    window: int,
+    float_states: States | None,
+    keep: Callable[[Tensor], object] | None = None,
 ) -> tuple[Perplexity, Divergence | None]:
     windows = _windows(ids, corpus, window)
     total, predicted, first = 0.0, 0, 0
     summed = None if float_states is None else Summed(len(windows))
     with torch.no_grad():
         for tokens, states in _states(loaded, windows):
+            if keep is not None:
+                keep(states.cpu())
             original = None if float_states is None else float_states[first : first + len(tokens)].to(states)
             losses = []
             for part in _predictions(loaded, tokens, states, original):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 import yaml
 
@@ -90,8 +91,10 @@ def _chosen(summary: Summary) -> str:
     if selection is None:
         return ""
     if selection["by"] == "model":
-        return f"“auto” chose λ = {selection['lambda']:g} for the whole model, on a part of the calibration text."
-    return "“auto” chose for each layer by itself, on a part of the calibration text."
+        words = f"“auto” chose λ = {selection['lambda']:g} for the whole model, on a part of the calibration text."
+    else:
+        words = "“auto” chose for each layer by itself, on a part of the calibration text."
+    return f"{words} {selection.get('edge', '')}".strip()
 
 
 def _measurements(summary: Summary) -> str:
@@ -103,6 +106,13 @@ def _measurements(summary: Summary) -> str:
         rows.append(("perplexity, " + protocol["corpus"], _number(summary["perplexity"]),
                      _number(summary["perplexity_float"])))  # fmt: skip
         protocols.append(("Perplexity", protocol))
+    if summary.get("log_ratio") is not None:
+        rows += [
+            ("ln(perplexity / that of the original)", _with_error(summary, "log_ratio", ".4f"), ""),
+            ("KL from the original, nats a token", _with_error(summary, "kl", ".4f"), ""),
+            ("its 99th percentile over tokens", _number(summary["kl_99"]), ""),
+            ("tokens with the same most probable one", _with_error(summary, "same_top", ".1%"), ""),
+        ]
     for name, task in summary["tasks"].items():
         both = (task["quantized"], task["float"])
         values = [f"{model['accuracy']:.1%} ± {model['standard_error']:.1%}" for model in both]
@@ -117,7 +127,16 @@ def _measurements(summary: Summary) -> str:
     protocols.append(("Calibration", summary["protocol"]["calibration"]))
     measured = _table(("", "quantized", "original"), rows) if rows else "Nothing was measured."
     words = [f"{what}: " + ", ".join(f"{key} {value}" for key, value in facts.items()) for what, facts in protocols]
+    if baseline := summary.get("baseline"):
+        measured += f"\n\n{baseline['words']}"
     return measured + "\n\nProtocols:\n\n" + "\n".join(f"- {line}" for line in words)
+
+
+def _with_error(summary: Summary, name: str, form: str) -> str:
+    """A measured number with its standard error over the windows of the text, where there are several."""
+    numbers = cast(Mapping[str, float | None], summary)
+    error = numbers[f"{name}_standard_error"]
+    return f"{numbers[name]:{form}}" + ("" if error is None else f" ± {error:{form}}")
 
 
 def _number(value: float | None) -> str:

@@ -51,6 +51,14 @@ class ArtefactStore:
         """Whether there is an undamaged file; reading it is the only way to know."""
         return self.read(key, suffix) is not None
 
+    def touch(self, key: str, suffix: str) -> bool:
+        """Whether there is a file, of which nothing is read; it counts as used."""
+        try:
+            os.utime(self.path(key, suffix))
+        except FileNotFoundError:
+            return False
+        return True
+
     def read(self, key: str, suffix: str) -> bytes | None:
         """The payload, or None where there is none or it is damaged (then it is removed)."""
         path = self.path(key, suffix)

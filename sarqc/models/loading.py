@@ -96,6 +96,14 @@ class LoadedModel:
         else:
             self.blocks().load_state_dict(weights)
 
+    def reset(self) -> None:
+        """Gives the blocks the weights of the checkpoint again, from its files, without a copy in memory."""
+        if self.streaming is not None:
+            self.streaming.forget_changes()
+            return
+        for index in range(len(self.blocks())):
+            self.files.fill(self.model, f"{self.family.blocks}.{index}", self.device, self.compute_dtype)
+
 
 def choose_device(wanted: str) -> torch.device:
     """The device of a setting: auto takes CUDA where there is one. Raises ``Refused`` for CUDA that isn't there."""

@@ -26,7 +26,8 @@ def embedded(model: str, **changes: Any) -> dict[str, Any]:
     """A recipe at 2 bits with perplexity, 8 × 256 calibration tokens."""
     return {
         "model": model, "bits": 2, "group_size": 128, "calibration": f"{model}-calibration", "samples": 8,
-        "length": 256, "test": f"{model}-test", "window": 256, **changes,
+        "length": 256, "test": f"{model}-test", "window": 256, "baseline": False,
+        **changes,
     }  # fmt: skip
 
 
@@ -77,7 +78,7 @@ def estimates(folder: Path) -> Iterator[Figure]:
         made(folder / "tinyllama", **TINYLLAMA),
         made(folder / "vocabulary", vocab_size=152_000, **_shape(256)),
     )
-    text = {"calibration": "tiny-llama-calibration", "test": "tiny-llama-test", "bits": 3, **POINT}
+    text = {"calibration": "tiny-llama-calibration", "test": "tiny-llama-test", "bits": 3, "baseline": False, **POINT}
     many = {"samples": 32, **POINT}
     for name, document, environment in (
         ("dense", embedded("tiny-llama", **many), {}),

@@ -51,6 +51,7 @@ SMALL_RUN = {
     "length": 64,
     "held_out_samples": 2,
     "test": "tiny-llama-test",
+    "baseline": False,
     "test_tokens": 1024,
     "sweep": [0, 0.1, 1],
 }

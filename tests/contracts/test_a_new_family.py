@@ -68,7 +68,7 @@ def document(random_llama: Path, text_file: Path) -> dict[str, object]:
     return {
         "model": str(random_llama), "bits": 3, "group_size": 16, "method": "shrunk", "inputs_from": "float",
         "calibration": str(text_file), "samples": 4, "length": 32, "test": str(text_file), "window": 64,
-        "test_tokens": 200,
+        "test_tokens": 200, "baseline": False,
     }  # fmt: skip
 
 

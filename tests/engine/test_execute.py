@@ -37,7 +37,7 @@ def document(random_llama: Path, text_file: Path) -> dict[str, object]:
     return {
         "model": str(random_llama), "bits": 3, "group_size": 16, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5,
         "calibration": str(text_file), "samples": 6, "length": 32, "held_out_samples": 2, "test": str(text_file),
-        "window": 64, "test_tokens": 1000, "sweep": [0, 0.1, 1],
+        "window": 64, "test_tokens": 1000, "sweep": [0, 0.1, 1], "baseline": False,
     }  # fmt: skip
 
 
@@ -269,7 +269,11 @@ def test_auto_for_layers_keeps_what_was_compared(document: dict, fresh_settings:
     )
     events = list(execute(recipe, fresh_settings, study_dir=tmp_path, study_id="auto"))
     summary = events[-1].summary
-    assert summary["selection"] == {"by": "layer"}
+    taken = [report["chosen"]["lam"] for report in reports_of(events).values()]
+    low, high = taken.count(0.25), taken.count(0.75)
+    edge = f"{low} took the smallest λ tried (0.25) and {high} took the largest λ tried (0.75)"
+    words = f"Of 21 layers, {edge}: a smaller or larger one may suit them better."
+    assert summary["selection"] == {"by": "layer", "edge": words}
     study = Study.open(tmp_path / "auto")
     line = study.lines[0]
     assert (line.selected, line.lams, line.gammas) == ("layer", (0.0,), (None,))

@@ -25,6 +25,7 @@ RECIPE = {
     "samples": 2,
     "length": 64,
     "test": "tiny-llama-test",
+    "baseline": False,
     "test_tokens": 256,
 }
 

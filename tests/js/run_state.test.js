@@ -214,6 +214,20 @@ test("the matrix in words", () => {
   );
 });
 
+test("how far the model is from the float one, and from GPTQ, is told in the log", () => {
+  const far = { log_ratio: 0.2391, log_ratio_standard_error: 0.0085, kl: 0.32397, kl_standard_error: 0.0048 };
+  const divergences = { ...far, kl_99: 1.757, same_top: 0.5932, same_top_standard_error: 0.0046 };
+  const baseline = { words: "2.8 ± 0.9 % lower perplexity than GPTQ 1 % at the same grid." };
+  const state = after(started, { type: "diverged", seq: 2, divergences }, { type: "compared", seq: 3, baseline });
+  assert.deepEqual(
+    state.log.slice(1).map((line) => line.text),
+    [
+      "Beside the float model: ln(quantized / float) 0.239 ± 0.009; KL from float 0.324 ± 0.005 nats, 99 % of tokens below 1.76; Same top token 59.3 ± 0.5 %",
+      baseline.words,
+    ],
+  );
+});
+
 test("texts and speed are told in the log", () => {
   const text = (seq, divergence) => ({ type: "texts_compared", seq, index: seq - 2, total: 2, greedy: { divergence } });
   const state = after(started, text(2, null), text(3, 4), {

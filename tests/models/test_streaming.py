@@ -149,7 +149,7 @@ def recipe(random_llama: Path, text_file: Path) -> Callable[..., Recipe]:
     base = {
         "model": str(random_llama), "bits": 3, "grid": "symmetric", "group_size": 16, "method": "gptq",
         "calibration": str(text_file), "samples": 4, "length": 32, "test": str(text_file), "window": 32,
-        "test_tokens": 320,
+        "test_tokens": 320, "baseline": False,
     }  # fmt: skip
     return lambda **changes: Recipe.parse(base | changes)
 
@@ -249,7 +249,7 @@ def test_the_peak_is_that_of_a_block_whatever_the_depth(tiny_llama: Path, text_f
         recipe = {
             "model": str(folder), "bits": 4, "grid": "symmetric", "group_size": 64, "method": "rtn",
             "calibration": str(text_file), "samples": 2, "length": 64, "test": str(text_file), "test_tokens": 128,
-            "window": 64,
+            "window": 64, "baseline": False,
         }  # fmt: skip
         jobs += [(recipe, str(tmp_path / f"{weights}-{blocks}"), weights) for weights in ("streamed", "resident")]
     done = subprocess.run(

@@ -25,7 +25,7 @@ KILLS, ROUNDS, LOST, GAPS, BITS, ORPHANS = "kills", "runs under kills", "runs lo
     "runs with other bits", "orphans"  # fmt: skip
 SMALL = {
     "model": "tiny-llama", "calibration": "tiny-llama-calibration", "samples": 2, "length": 32,
-    "test": "tiny-llama-test", "test_tokens": 64,
+    "test": "tiny-llama-test", "test_tokens": 64, "baseline": False,
 }  # fmt: skip
 RECIPES = [
     SMALL | {"method": "rtn", "bits": 4},

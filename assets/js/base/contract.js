@@ -28,6 +28,8 @@ export const EVENT_TYPES = frozen([
   "epoch_done",
   "candidate_done",
   "measured",
+  "diverged",
+  "compared",
   "texts_compared",
   "speed_measured",
   "saved",

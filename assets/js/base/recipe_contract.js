@@ -122,6 +122,7 @@ export const RECIPE_FIELDS = frozen({
     unit: "tokens",
     default: null,
   },
+  baseline: { name: "baseline", key: "baseline", kind: "truth", title: "Compare with GPTQ", unit: "", default: true },
   tasks: { name: "tasks", key: "tasks", kind: "list", title: "Tasks", unit: "", default: [] },
   task_limit: {
     name: "task_limit",

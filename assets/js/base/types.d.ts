@@ -96,6 +96,8 @@ export type EventType =
   | "epoch_done"
   | "candidate_done"
   | "measured"
+  | "diverged"
+  | "compared"
   | "texts_compared"
   | "speed_measured"
   | "saved"
@@ -185,6 +187,7 @@ export interface Recipe {
   test: string | null;
   window: number | null;
   test_tokens: number | null;
+  baseline: boolean;
   tasks: string[];
   task_limit: number | null;
   prompts: string[];
@@ -720,6 +723,47 @@ export interface AccuracyProtocol {
   prompts_without_their_beginning?: number;
 }
 
+/** How far the quantized model's predictions are from the float model's, from the passes of its perplexity. */
+export interface Diverged {
+  type: "diverged";
+  divergences: Divergences;
+}
+
+/** How far a quantized model's predictions are from the float model's on the test text; errors are over windows. */
+export interface Divergences {
+  log_ratio: number | null;
+  log_ratio_standard_error: number | null;
+  kl: number | null;
+  kl_standard_error: number | null;
+  kl_99: number | null;
+  same_top: number | null;
+  same_top_standard_error: number | null;
+}
+
+/** The run was compared with GPTQ on the same texts, or could not be. */
+export interface Compared {
+  type: "compared";
+  baseline: Baseline;
+}
+
+/** GPTQ with 1 % damping beside a run: same grid, calibration text, prefix and test text. */
+export interface Baseline {
+  log_ratio: number | null;
+  log_ratio_standard_error: number | null;
+  kl: number | null;
+  kl_standard_error: number | null;
+  kl_99: number | null;
+  same_top: number | null;
+  same_top_standard_error: number | null;
+  method: string;
+  reason: string;
+  perplexity: number | null;
+  difference: number | null;
+  difference_standard_error: number | null;
+  verdict: -1 | 0 | 1 | null;
+  words: string;
+}
+
 /** One prompt was continued by the float and by the quantized model: most probable tokens, and sampled ones. */
 export interface TextsCompared {
   type: "texts_compared";
@@ -814,13 +858,24 @@ export interface Finished {
 
 /** What a run found out, as `Finished` says it. None: not measured. */
 export interface Summary {
+  log_ratio: number | null;
+  log_ratio_standard_error: number | null;
+  kl: number | null;
+  kl_standard_error: number | null;
+  kl_99: number | null;
+  same_top: number | null;
+  same_top_standard_error: number | null;
   recipe: Record<string, unknown>;
   device: string;
   share_quantized: number;
   quantized_layers: number;
+  bits_per_weight: number | null;
+  bytes_before: number | null;
+  bytes_after: number | null;
   selection: Selection | null;
   perplexity: number | null;
   perplexity_float: number | null;
+  baseline: Baseline | null;
   protocol: RunProtocol;
   tasks: Record<string, TaskResult>;
   accuracy: number | null;
@@ -838,6 +893,7 @@ export interface Selection {
   lambda?: number;
   candidates?: CandidateRow[];
   protocol?: PerplexityProtocol;
+  edge?: string;
 }
 
 /**  */
@@ -940,6 +996,8 @@ export type RunEvent =
   | EpochDone
   | CandidateDone
   | Measured
+  | Diverged
+  | Compared
   | TextsCompared
   | SpeedMeasured
   | Saved

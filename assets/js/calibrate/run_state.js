@@ -5,6 +5,7 @@
 
 import { CIVIDIS } from "../base/contract.js";
 import { duration, format, number, plain } from "../base/format.js";
+import { distanceWords } from "./distances.js";
 
 /** @import { Carrier, Failed, Measured, Recipe, State, StoredEvent, Warned } from "../base/types.d.ts" */
 /** @import { Trouble } from "../base/problem.js" */
@@ -190,6 +191,12 @@ export function reduce(state, event) {
       tell(`${sentence(event.quantity)} of the ${event.which} model: ${format(event.value, kind)}${error}`);
       break;
     }
+    case "diverged":
+      tell(`Beside the float model: ${distanceWords(event.divergences)}`);
+      break;
+    case "compared":
+      tell(event.baseline.words);
+      break;
     case "texts_compared": {
       const apart = event.greedy.divergence;
       const where = apart === null ? "the same greedy text" : `greedy texts apart from token ${apart + 1}`;

@@ -1,0 +1,285 @@
+"""What a finished run says of its model: how far it is from the float one, and from GPTQ on the same texts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from sarqc.engine import measure
+from sarqc.engine.baseline import difference_words
+from sarqc.engine.execute import execute
+from sarqc.engine.kept_states import KeptStates, StatesGone
+from sarqc.engine.outcome import edge_words
+from sarqc.engine.plan import plan
+from sarqc.events import Compared, Diverged, Event, Finished, Measured, Stage, Warned
+from sarqc.files.artefacts import ArtefactStore
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from sarqc.study.document import Study
+
+WINDOW, WINDOWS = 64, 12
+
+
+@pytest.fixture
+def recipe(random_llama: Path, text_file: Path) -> Callable[..., Recipe]:
+    base = {
+        "model": str(random_llama), "bits": 2, "group_size": 16, "method": "sarqc-gbs", "lambda": 0.3, "gamma": 0.5,
+        "calibration": str(text_file), "samples": 6, "length": 32, "test": str(text_file), "window": WINDOW,
+        "test_tokens": WINDOW * WINDOWS,
+    }  # fmt: skip
+    return lambda **changes: Recipe.parse(base | changes)
+
+
+def of_type(events: list[Event], kind: type) -> list:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def log_probabilities(folder: Path, text: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Of all tokens but the first of each window, (N, T - 1, V) in float64, and the tokens (N, T - 1) that came."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64)
+    tokens = AutoTokenizer.from_pretrained(folder)(text.read_text(encoding="utf-8"))["input_ids"]
+    windows = np.array(tokens[: WINDOW * WINDOWS]).reshape(WINDOWS, WINDOW)
+    with torch.no_grad():
+        logits = model(torch.from_numpy(windows)).logits.numpy()[:, :-1]
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True)), windows[:, 1:]
+
+
+@pytest.mark.parametrize("asked", [{}, {"method": "sarqc-gs", "gamma": None, "mode": "foldable"}])
+@pytest.mark.parametrize("weights", ["resident", "streamed"])
+def test_a_run_says_how_far_its_model_is(
+    recipe: Callable[..., Recipe], asked: dict, weights: str, fresh_settings: Settings, tmp_path: Path
+) -> None:
+    """Against full logits in float64 of the checkpoints: the original, the run's, and that of a run with GPTQ."""
+    settings = fresh_settings.model_copy(update={"weights": weights})
+    run = recipe(**asked)
+    events = list(execute(run, settings, study_dir=tmp_path, study_id="one", checkpoint_dir=tmp_path / "model"))
+    alone = recipe(method="gptq", **{"lambda": None, "gamma": None})
+    gptq = list(execute(alone, settings, checkpoint_dir=tmp_path / "gptq"))
+    summary, baseline = events[-1].summary, events[-1].summary["baseline"]
+
+    text = Path(str(run.test))
+    folders = (Path(run.model), tmp_path / "model", tmp_path / "gptq")
+    (p, came), (q, _), (g, _) = (log_probabilities(folder, text) for folder in folders)
+    losses_p, losses_q, losses_g = (
+        -np.take_along_axis(one, came[..., None], -1)[..., 0].mean(-1) for one in (p, q, g)
+    )  # by window
+    kl = (np.exp(p) * (p - q)).sum(-1)
+    same = p.argmax(-1) == q.argmax(-1)
+    assert 0 < same.mean() < 1
+    said = {"log_ratio": losses_q - losses_p, "kl": kl.mean(-1), "same_top": same.mean(-1)}
+    for name, by_window in said.items():
+        assert summary[name] == pytest.approx(by_window.mean(), rel=1e-3), name
+        assert summary[f"{name}_standard_error"] == pytest.approx(stats.sem(by_window), rel=1e-2), name
+    assert summary["kl_99"] == pytest.approx(np.percentile(kl, 99), rel=1e-3)
+    assert summary["log_ratio"] == pytest.approx(np.log(summary["perplexity"] / summary["perplexity_float"]), rel=1e-6)
+
+    differences = losses_q - losses_g
+    assert baseline["perplexity"] == gptq[-1].summary["perplexity"] == pytest.approx(np.exp(losses_g.mean()), rel=1e-4)
+    assert baseline["log_ratio"] == gptq[-1].summary["log_ratio"]
+    assert baseline["difference"] == pytest.approx(differences.mean(), rel=1e-2)
+    assert baseline["difference_standard_error"] == pytest.approx(stats.sem(differences), rel=1e-2)
+    is_clear = stats.ttest_1samp(differences, 0).pvalue < 0.05
+    assert baseline["verdict"] == (np.sign(differences.mean()) if is_clear else 0)
+    assert "itself" in gptq[-1].summary["baseline"]["reason"]
+
+    (diverged,), (compared,) = of_type(events, Diverged), of_type(events, Compared)
+    assert diverged.divergences == {name: summary[name] for name in diverged.divergences}
+    assert compared.baseline == baseline
+    study = Study.open(tmp_path / "one")
+    assert study.array(study.lines[0], "kl")[0, 0, 0] == np.float32(summary["kl"])
+
+
+def without_float_passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """From now on a pass through the float model is an error; returns what is added to by each quantized one."""
+    passes, beside = [], measure.measure_beside
+
+    def counted(*given: object) -> object:
+        passes.append("quantized")
+        return beside(*given)
+
+    monkeypatch.setattr(measure, "measure_perplexity", None)
+    monkeypatch.setattr(measure, "measure_beside", counted)
+    return passes
+
+
+def test_the_next_run_on_the_same_text_pays_for_its_own_model_alone(
+    recipe: Callable[..., Recipe], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = list(execute(recipe(), fresh_settings))[-1].summary
+    passes = without_float_passes(monkeypatch)
+    again = list(execute(recipe(), fresh_settings))[-1].summary
+    assert passes == []
+    assert again == first
+    other = list(execute(recipe(**{"lambda": 0.7}), fresh_settings))
+    assert passes == ["quantized"]
+    summary = other[-1].summary
+    assert [event.name for event in of_type(other, Stage) if "comparing" in event.name] == []
+    same = ("perplexity", "log_ratio", "kl", "kl_99")
+    assert [summary["baseline"][name] for name in same] == [first["baseline"][name] for name in same]
+    assert summary["baseline"]["difference"] != first["baseline"]["difference"]
+
+
+@pytest.mark.parametrize("stage", ["quantizing", "measuring the quantized model", "comparing with GPTQ 1 %"])
+def test_a_run_that_was_stopped_needs_no_further_float_pass(
+    recipe: Callable[..., Recipe], stage: str, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = (settings.model_copy(update={"state_dir": tmp_path / name}) for name in ("one", "other"))
+    whole = list(execute(recipe(), one))[-1].summary
+    stopped = execute(recipe(), other)
+    next(event for event in stopped if isinstance(event, Stage) and event.name == stage)
+    stopped.close()
+    without_float_passes(monkeypatch)
+    assert list(execute(recipe(), other))[-1].summary == whole
+
+
+def states_of(settings: Settings) -> list[Path]:
+    return list(settings.artefacts_dir().glob("*/*.safetensors"))
+
+
+def test_states_that_were_removed_are_made_again(recipe: Callable[..., Recipe], fresh_settings: Settings) -> None:
+    whole = list(execute(recipe(), fresh_settings))[-1].summary
+    for path in states_of(fresh_settings):
+        path.unlink()
+    list(execute(recipe(), fresh_settings))
+    assert states_of(fresh_settings) == []  # nothing is left to measure beside them
+    events = list(execute(recipe(**{"lambda": 0.7}), fresh_settings))
+    assert any(event.detail == "its predictions" for event in of_type(events, Stage))
+    assert states_of(fresh_settings) != []
+    fresh = fresh_settings.model_copy(update={"state_dir": fresh_settings.resolved_state_dir() / "apart"})
+    assert events[-1].summary == list(execute(recipe(**{"lambda": 0.7}), fresh))[-1].summary != whole
+
+
+def test_states_that_are_lost_on_the_way_are_told(recipe: Callable[..., Recipe], fresh_settings: Settings) -> None:
+    """They are damaged while the model is quantized: perplexity is measured without them, and the run says so."""
+    events: list[Event] = []
+    for event in execute(recipe(), fresh_settings):
+        events.append(event)
+        if isinstance(event, Stage) and event.name == "quantizing":
+            for path in states_of(fresh_settings):
+                path.write_bytes(path.read_bytes()[:-1])
+    summary = events[-1].summary
+    assert summary["perplexity"] == of_type(events, Measured)[1].value
+    assert summary["log_ratio"] is None
+    assert "SARQC_CACHE_GIB" in summary["baseline"]["reason"]
+    assert any("is gone" in event.what for event in of_type(events, Warned))
+    again = list(execute(recipe(), fresh_settings))[-1].summary
+    assert again["perplexity"] == summary["perplexity"]
+    assert again["log_ratio"] is not None
+    assert again["baseline"]["reason"] == ""
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ({"test": None}, "there is no test text"),
+        ({"only": "model.layers.0.mlp.up_proj"}, "a single layer is quantized"),
+        ({"method": "gptq", "lambda": None, "gamma": None, "sweep": []}, "it is that itself"),
+        ({"baseline": False}, None),
+    ],
+)
+def test_when_there_is_no_baseline(
+    recipe: Callable[..., Recipe], asked: dict, reason: str | None, fresh_settings: Settings
+) -> None:
+    events = list(execute(recipe(**asked), fresh_settings))
+    baseline = events[-1].summary["baseline"]
+    if reason is None:
+        assert baseline is None
+        assert of_type(events, Compared) == []
+    else:
+        assert baseline["reason"] == reason
+        assert baseline["words"] == f"Not compared with GPTQ 1 %: {reason}."
+        assert baseline["perplexity"] is None
+    assert not any("comparing" in event.name for event in of_type(events, Stage))
+
+
+def test_the_plan_counts_it(recipe: Callable[..., Recipe], settings: Settings) -> None:
+    with_it, without = (plan(recipe(baseline=asked), settings) for asked in (True, False))
+    assert with_it.minutes > without.minutes
+    assert with_it.disk_bytes > without.disk_bytes
+    alone = {"method": "gptq", "lambda": None, "gamma": None}
+    assert plan(recipe(**alone), settings).minutes == plan(recipe(**alone, baseline=False), settings).minutes
+    # The states: 32 float32 of each token.
+    none = plan(recipe(test=None, baseline=False), settings)
+    assert without.disk_bytes - none.disk_bytes == WINDOW * WINDOWS * 32 * 4
+
+
+def test_a_single_window_has_no_error(recipe: Callable[..., Recipe], fresh_settings: Settings) -> None:
+    finished = list(execute(recipe(test_tokens=WINDOW), fresh_settings))[-1]
+    assert isinstance(finished, Finished)
+    summary = finished.summary
+    assert summary["log_ratio"] is not None
+    assert summary["log_ratio_standard_error"] is summary["baseline"]["difference_standard_error"] is None
+    assert summary["baseline"]["verdict"] == 0
+    assert "one window" in summary["baseline"]["words"]
+    json.dumps(finished.to_json(), allow_nan=False)
+
+
+def test_parts_of_states(tmp_path: Path) -> None:
+    values = torch.randn(7, 3, 2)
+    store = ArtefactStore(tmp_path)
+    states = KeptStates(store, "0" * 32)
+    assert not states.are_kept()
+    for part in values.split((3, 3, 1)):
+        states.add(part)
+    assert not KeptStates(store, "0" * 32).are_kept()  # only what is finished counts
+    states.finish()
+    again = KeptStates(store, "0" * 32)
+    assert again.are_kept()
+    for first, end in ((0, 3), (2, 7), (6, 7), (1, 2)):
+        assert torch.equal(again[first:end], values[first:end])
+    assert not KeptStates(store, "1" * 32).are_kept()
+    with pytest.raises(StatesGone):
+        KeptStates(store, "1" * 32)[0:1]
+
+
+@pytest.mark.parametrize(
+    ("mean", "error", "verdict", "words"),
+    [
+        (np.log(0.979), 0.006, -1, "2.1 ± 0.6 % lower perplexity than GPTQ 1 % at the same grid."),
+        (np.log(1.25), 0.02, 1, "25.0 ± 2.5 % higher perplexity than GPTQ 1 % at the same grid."),
+        (np.log(0.9999), 0.00002, -1, "0.010 ± 0.002 % lower perplexity than GPTQ 1 % at the same grid."),
+        (
+            np.log(0.99),
+            0.02,
+            0,
+            "Its perplexity can't be told apart from that of GPTQ 1 % at the same grid (−1.0 ± 2.0 %).",
+        ),
+        (np.log(1.1), None, 0, "10.0 % higher perplexity than GPTQ 1 % at the same grid; one window says nothing"),
+        (0.0, 0.0, 0, "The same perplexity as GPTQ 1 % at the same grid."),
+    ],
+)
+def test_the_difference_in_words(mean: float, error: float | None, verdict: int, words: str) -> None:
+    assert difference_words(mean, error, verdict).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("tried", "chosen", "words"),
+    [
+        ([0.1, 0.5, 1.0], [1.0], "λ = 1 is the largest of the candidates: a larger one may be better still."),
+        ([0.1, 0.5, 1.0], [0.1], "λ = 0.1 is the smallest of the candidates: a smaller one may be better still."),
+        ([0.1, 0.5, 1.0], [0.5], ""),
+        ([0.0, 0.5], [0.0], ""),  # nothing is below 0
+        ([None, None], [None], ""),
+        ([0.3], [0.3], ""),
+        (
+            [0.0, 0.5, 1.0],
+            [0.0, 1.0, 0.5],
+            "Of 3 layers, 1 took the largest λ tried (1): a larger one may suit them better.",
+        ),
+        (
+            [0.2, 0.5, 1.0],
+            [0.2, 1.0, 0.2],
+            "Of 3 layers, 2 took the smallest λ tried (0.2) and 1 took the largest λ tried (1): a smaller or larger "
+            "one may suit them better.",
+        ),
+    ],
+)
+def test_the_edge_in_words(tried: list, chosen: list, words: str) -> None:
+    assert edge_words(tried, chosen) == words
