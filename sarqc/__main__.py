@@ -1,4 +1,4 @@
-"""Command line: quantize (flags) · run (a recipe file) · plan · survey · methods · doctor.
+"""Command line: quantize (flags) · tune · run (a recipe file) · plan · survey · methods · doctor.
 
 Exit codes: 0 done, 2 refused before any work, 1 failed, 130 interrupted. Progress and words go to stderr; with
 --json stdout is exactly one JSON object.
@@ -23,7 +23,7 @@ from sarqc.documents import SIGNS, LayerReport, NamedReport, RunDocument
 from sarqc.errors import Refused, SarqcError
 from sarqc.events import Finished, Saved
 from sarqc.quantization.methods import METHODS, Candidates
-from sarqc.recipe import Recipe, expanded, public_name, read_document, separator
+from sarqc.recipe import OF_THE_OTHER_KIND, Recipe, expanded, public_name, read_document, separator
 from sarqc.settings import read_settings
 from sarqc.terminal import Progress, print_summary
 
@@ -45,10 +45,16 @@ def _flag(field: str) -> str:
     return "--" + public_name(field).replace("_", "-")
 
 
-def _recipe_command(name: str, help: str, run: Any) -> None:
-    """A command with one flag for each field of a recipe, beside the parameters of ``run`` after the first."""
+def _recipe_command(name: str, help: str, run: Any, purpose: str | None = None) -> None:
+    """A command with one flag for each field of a recipe, beside the parameters of ``run`` after the first.
+
+    With ``purpose`` for recipes of that kind, without the fields that mean nothing to it.
+    """
     parameters = []
-    for field, info in Recipe.model_fields.items():
+    without = () if purpose is None else ("kind", *OF_THE_OTHER_KIND[purpose])
+    names = [field for field in Recipe.model_fields if field not in without]
+    for field in names:
+        info = Recipe.model_fields[field]
         default = info.default if not info.is_required() else None
         is_flag = info.annotation is bool
         option = typer.Option(
@@ -64,8 +70,8 @@ def _recipe_command(name: str, help: str, run: Any) -> None:
     own = list(inspect.signature(run, eval_str=True).parameters.values())[1:]
 
     def command(**values: Any) -> None:
-        given = {field: values.pop(field) for field in Recipe.model_fields}
-        document = {
+        given = {field: values.pop(field) for field in names}
+        document = ({} if purpose is None else {"kind": purpose}) | {
             public_name(field): separator(field).join(value) if isinstance(value, list) else _number(value)
             for field, value in given.items()
             if value not in (None, [])
@@ -150,7 +156,8 @@ def _execute(recipe: Recipe, output: Path | None, checkpoint_format: str) -> Run
         for event in execute(
             recipe, settings, prepared=prepared,
             study_dir=folder.parent, study_id=folder.name,
-            checkpoint_dir=output / "model" if output else None, checkpoint_format=known_format,
+            checkpoint_dir=output / "model" if output and recipe.kind == "run" else None,
+            checkpoint_format=known_format,
         ):  # fmt: skip
             progress.tell(event)
             if isinstance(event, Finished):
@@ -164,7 +171,16 @@ def _execute(recipe: Recipe, output: Path | None, checkpoint_format: str) -> Run
     return RunDocument(**finished.summary, layers=layers, seconds=round(finished.seconds, 2))
 
 
-_recipe_command("quantize", "Quantize a model with one method: one flag for each field of a recipe.", _quantize)
+_recipe_command("quantize", "Quantize a model with one method: one flag for each field of a recipe.", _quantize, "run")
+
+
+def _tune(recipe: Recipe, output: Output = None, as_json: AsJson = False) -> None:
+    _quantize(recipe, output, "plain", as_json)
+
+
+_recipe_command(
+    "tune", "Find the λ that a model wants: candidates compared draw by draw, within a budget.", _tune, "tune"
+)
 
 
 def _plan(recipe: Recipe, as_json: AsJson = False) -> None:

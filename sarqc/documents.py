@@ -222,6 +222,52 @@ class Baseline(Divergences):
     words: str
 
 
+# Why tuning ended: nothing more can be told apart, the band is narrow enough, budget or draws are spent; empty: it has
+# not.
+End = Literal["", "known", "narrow", "budget", "draws"]
+
+TuningRow = TypedDict(
+    "TuningRow",
+    {
+        "method": str,
+        "lambda": float | None,  # None for a method without
+        "gamma": float | None,
+        # dull: by the errors of layers; retired: another one is better; left: in question; baseline: never in question
+        "standing": Literal["dull", "retired", "left", "baseline"],
+        "draws": int,  # in which it was measured
+        "layer_error": float | None,  # mean over layers of ln relative error on unseen text, in the first draw
+        "log_ratio": float | None,  # ln(perplexity / float model's), mean over all draws: see ``worse``
+        "log_ratio_error": float | None,  # standard error over the draws in which it was measured
+        "worse": float | None,  # log ratio above that of the best, mean over the draws in which both were measured
+        "worse_error": float | None,
+        "kl": float | None,  # nats a token
+        "kl_error": float | None,
+        "better": float | None,  # ln perplexity of GPTQ 1 % less its own, mean over the draws of both
+        "better_error": float | None,
+    },
+)
+
+
+class Tuning(TypedDict):
+    """Where tuning stands, or how it ended."""
+
+    method: str
+    gamma: float | None  # chosen, or as given
+    gammas: list[float | None]  # that were compared by the errors of layers
+    gamma_errors: list[float]  # of each at its best λ, as ``layer_error``
+    rows: list[TuningRow]  # candidates by λ, then the baselines
+    best: int | None  # position of the row with the smallest mean ratio
+    band: list[float] | None  # smallest and largest λ that can't be told from the best one; None before two draws
+    draws: int
+    measured: int  # models that were quantized and measured
+    planned: int  # that would be, with as many draws as there may be and the candidates that are left
+    seconds: float  # of work, those included that were saved because results were kept
+    budget: float | None  # seconds
+    blocks: list[int] | None  # that are quantized; None: all
+    end: End
+    recipe: dict[str, object] | None  # of the run to follow, with the best λ
+
+
 class Summary(Divergences):
     """What a run found out, as ``Finished`` says it. None: not measured."""
 
@@ -245,6 +291,7 @@ class Summary(Divergences):
     texts: list[ComparedText]
     speed: Speed | None
     experts: ExpertCounts | None
+    tuning: Tuning | None  # of a recipe that tunes
 
 
 class CandidateReport(TypedDict):

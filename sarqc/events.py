@@ -22,6 +22,7 @@ from sarqc.documents import (
     SpeedProtocol,
     Summary,
     TextProtocol,
+    Tuning,
     Which,
 )
 
@@ -111,6 +112,14 @@ class CandidateDone(Event):
     index: int
     total: int
     perplexity: float  # on the calibration sequences kept for judging
+
+
+@dataclass(frozen=True)
+class TuningStanding(Event):
+    """Where tuning stands: after the errors of layers are known, after each measurement, and at its end."""
+
+    type: ClassVar[str] = "tuning_standing"
+    tuning: Tuning
 
 
 @dataclass(frozen=True)
@@ -242,6 +251,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
         PointDone,
         EpochDone,
         CandidateDone,
+        TuningStanding,
         Measured,
         Diverged,
         Compared,

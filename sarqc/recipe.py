@@ -47,7 +47,7 @@ def _one_line(text: str) -> str:
 
 NAME_LENGTH = 1024  # characters
 PROMPTS, PROMPT_LENGTH = 32, 8000
-TASKS, SWEEP = 64, 256
+TASKS, SWEEP, BLOCKS, DRAWS = 64, 256, 1024, 64
 _Name = Annotated[str, Field(max_length=NAME_LENGTH), AfterValidator(_sound)]
 _Prompt = Annotated[str, Field(max_length=PROMPT_LENGTH), AfterValidator(_sound), AfterValidator(_one_line)]
 
@@ -60,6 +60,15 @@ def _describe(
 
 
 BASELINE = "gptq"  # what runs are compared with
+# What tuning compares where nothing else is asked for.
+TUNED_LAMS = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+TUNED_GAMMAS = (0.0, 0.1, 0.5, 1.0)
+
+# Fields that mean nothing to a kind of recipe. Tuning draws at random, from the float model's inputs.
+OF_THE_OTHER_KIND = {
+    "run": ("minutes", "draws", "band"),
+    "tune": ("prompts", "speed", "sampling", "inputs_from", "baseline"),
+}
 
 # Fields that only “auto” reads, by what it chooses for: each layer, or the whole model.
 AUTO_FIELDS = {"layer": ("validation_share", "channel_fraction"), "model": ("validation_share",)}
@@ -81,6 +90,13 @@ class Recipe(BaseModel):
     revision: _Name | None = Field(
         None, **_describe("model", "Revision", "Commit, tag or branch of a Hub model.", advanced=True)
     )
+    kind: Literal["run", "tune"] = Field(
+        "run",
+        **_describe(
+            "tune", "Purpose",
+            "run quantizes the model once; tune compares values of λ and finds the best ones, for a run to follow.",
+        ),
+    )  # fmt: skip
     bits: int = Field(3, ge=2, le=4, **_describe("size", "Bits", "Bits per weight, 2 to 4.", unit="bit"))
     grid: Literal["symmetric", "full_range", "asymmetric", "affine"] = Field(
         "asymmetric", **_describe("size", "Grid", "How the levels of a group of weights are laid out.")
@@ -100,6 +116,23 @@ class Recipe(BaseModel):
         **_describe(
             "size", "Indivisible layers", "What to do with a layer whose width the group size does not divide.",
             advanced=True,
+        ),
+    )  # fmt: skip
+    blocks: tuple[Annotated[int, Field(ge=0)], ...] = Field(
+        (),
+        max_length=BLOCKS,
+        **_describe(
+            "size", "Blocks", "Numbers of the blocks that are quantized, from 0; the others stay float. Empty: all.",
+            advanced=True,
+        ),
+    )  # fmt: skip
+    share: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        **_describe(
+            "size", "Share of blocks",
+            "Part of the blocks, evenly spread, that is quantized; the others stay float. Empty: all.", advanced=True,
         ),
     )  # fmt: skip
     method: _Name = Field("sarqc-gbs", **_describe("method", "Method", "How the integer weights are chosen."))
@@ -325,12 +358,39 @@ class Recipe(BaseModel):
         (),
         max_length=SWEEP,
         **_describe(
-            "measure", "λ curve", "Further values of λ for which every layer is solved along the way, for the curves.",
+            "measure", "λ curve",
+            "Further values of λ for which every layer is solved along the way, for the curves; in tuning the values "
+            "of λ that are compared, empty: 0 to 10.",
             advanced=True,
         ),
     )  # fmt: skip
+    minutes: float | None = Field(
+        None,
+        gt=0,
+        **_describe(
+            "tune", "Budget",
+            "Tuning ends after so much work, by this host's measured times; empty: when λ is known or all draws are "
+            "made.",
+            unit="minutes",
+        ),
+    )  # fmt: skip
+    draws: int = Field(
+        8,
+        ge=2,
+        le=DRAWS,
+        **_describe("tune", "Draws", "Calibration draws on which tuning compares at most.", unit="draws"),
+    )
+    band: float | None = Field(
+        None,
+        gt=1,
+        **_describe(
+            "tune", "Narrow enough",
+            "Tuning ends when the largest λ that can't be told from the best is at most so many times the smallest; "
+            "empty: when no two can be told apart any better.",
+        ),
+    )  # fmt: skip
 
-    @field_validator("tasks", "sweep", "prompts", mode="before")
+    @field_validator("tasks", "sweep", "prompts", "blocks", mode="before")
     @classmethod
     def _split(cls, value: Any, info: ValidationInfo) -> Any:
         """“a, b” means two entries, so that a flag and a text field can say it; entries with commas stand on lines."""
@@ -347,6 +407,10 @@ class Recipe(BaseModel):
 
     @model_validator(mode="after")
     def _method_is_complete(self) -> Recipe:
+        if self.blocks and self.share is not None:
+            raise Refused("the blocks are given by number and by share", "recipe, blocks", "Leave one of the two out.")
+        if self.kind == "tune":
+            self._check_tuning()
         if "cross" in self.to_method().needs and self.inputs_from == "float":
             raise Refused(
                 f"{self.method} corrects what the quantized blocks before a layer did to its inputs, and with inputs "
@@ -385,8 +449,62 @@ class Recipe(BaseModel):
             choices |= {name: getattr(self, name) for name in entry.options}
         return method(self.method, **choices)
 
+    def _check_tuning(self) -> None:
+        """Raises ``Refused`` for what tuning can't find a λ of."""
+        method = self.to_method()
+        if "lam" not in METHODS[self.method].tunes or method.unit != "layer" or "cross" in method.needs:
+            fitting = [name for name, entry in METHODS.items() if _can_be_tuned(entry.make, entry.tunes)]
+            raise Refused(
+                f"{self.method} as it is asked for can't be tuned: it has no λ, or it needs more than the inputs of "
+                "single layers",
+                "recipe, method",
+                f"Take {' or '.join(fitting)}.",
+            )
+        if self.lam not in (None, "auto"):
+            raise Refused(
+                f"tuning finds λ, and λ is given as {self.lam}", "recipe, lambda",
+                "Leave it out; values to compare go into sweep.",
+            )  # fmt: skip
+        if self.only is not None:
+            raise Refused(
+                "tuning measures the whole model, and a single layer is asked for", "recipe, only",
+                "Leave only out; blocks takes a part of the model.",
+            )  # fmt: skip
+        if self.test is None:
+            raise Refused(
+                "tuning compares perplexities, and there is no text to measure them on", "recipe, test",
+                "Give a test text.",
+            )  # fmt: skip
+        if self.sweep and len({*self.sweep}) < 2:
+            raise Refused("there is a single λ to compare", "recipe, sweep", "Give two or more, or none.")
+
+    def compared(self) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
+        """The λ and the γ that tuning compares by the errors of layers; γ is (None,) for a method without one."""
+        lams, own = tuple(sorted({*(self.sweep or TUNED_LAMS)})), self.to_method().gamma
+        if own is None or self.gamma not in (None, "auto"):
+            return lams, (own,)
+        return lams, tuple(sorted({*TUNED_GAMMAS, own}))
+
+    def unseen_samples(self) -> int:
+        """Held-out sequences: as given; in tuning, which needs some, half as many as samples where none are."""
+        return self.held_out_samples or (max(1, self.samples // 2) if self.kind == "tune" else 0)
+
+    def blocks_of(self, n_blocks: int) -> tuple[int, ...] | None:
+        """Numbers of the blocks that are quantized, in order; None: all. Raises ``Refused`` for one that is missing."""
+        if self.share is not None:
+            count = max(1, round(self.share * n_blocks))
+            return tuple((2 * part + 1) * n_blocks // (2 * count) for part in range(count))
+        for number in self.blocks:
+            if number >= n_blocks:
+                raise Refused(
+                    f"there is no block {number}", "recipe, blocks", f"The model's blocks are 0 to {n_blocks - 1}."
+                )
+        return tuple(sorted({*self.blocks})) or None
+
     def candidates(self) -> tuple[Method, ...]:
         """The methods among which “auto” chooses, see ``Candidates.points``; none where nothing is left to choose."""
+        if self.kind == "tune":
+            return ()
         entry, base = METHODS[self.method], self.to_method()
         tuned = [name for name in entry.tunes if getattr(self, name) == "auto"]
         if entry.auto is None or not tuned:
@@ -418,6 +536,10 @@ class Recipe(BaseModel):
             + (" as it is asked for" if name in AUTO_FIELDS["layer"] else "")
             for name, info in Recipe.model_fields.items()
             if name in idle and getattr(self, name) != info.default
+        ] + [
+            f"{info.title} has no effect on {'tuning' if self.kind == 'tune' else 'a run that does not tune'}"
+            for name, info in Recipe.model_fields.items()
+            if name in OF_THE_OTHER_KIND[self.kind] and getattr(self, name) != info.default
         ]
 
     @classmethod
@@ -440,6 +562,10 @@ class Recipe(BaseModel):
     def fingerprint(self) -> str:
         """16 hex digits that are equal for equal recipes."""
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _can_be_tuned(method: Method, tunes: tuple[str, ...]) -> bool:
+    return "lam" in tunes and method.unit == "layer" and "cross" not in method.needs
 
 
 def idle_fields(name: str, *, auto: bool) -> frozenset[str]:

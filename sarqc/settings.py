@@ -124,6 +124,9 @@ class Settings(BaseSettings):
         "eighth of its memory.",
     )
     cache_gib: float = Field(20.0, gt=0, description="Finished layers and results kept on disk, in GiB.")
+    statistics_gib: float = Field(
+        10.0, gt=0, description="Statistics of calibration draws kept on disk for further tuning, in GiB."
+    )
     export_gib: float = Field(
         50.0, gt=0, description="Checkpoints exported from the page, kept on disk until they are deleted, in GiB."
     )
@@ -173,6 +176,10 @@ class Settings(BaseSettings):
 
     def artefacts_dir(self) -> Path:
         return self.resolved_state_dir() / "artefacts"
+
+    def statistics_dir(self) -> Path:
+        """Statistics of calibration draws, from which tuning goes on without a pass through the model."""
+        return self.resolved_state_dir() / "statistics"
 
     def scratch_dir(self) -> Path:
         """Blocks that a run has changed, where not all of them have room in memory."""

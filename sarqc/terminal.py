@@ -8,8 +8,19 @@ from typing import Any, Literal, TextIO, cast
 
 import typer
 
-from sarqc.documents import SIGNS, Divergences, RunDocument
-from sarqc.events import CandidateDone, EpochDone, Event, LayerDone, PointDone, Saved, Stage, Started, Warned
+from sarqc.documents import SIGNS, Divergences, RunDocument, Tuning, TuningRow
+from sarqc.events import (
+    CandidateDone,
+    EpochDone,
+    Event,
+    LayerDone,
+    PointDone,
+    Saved,
+    Stage,
+    Started,
+    TuningStanding,
+    Warned,
+)
 
 
 class Progress:
@@ -23,6 +34,7 @@ class Progress:
         self._on_terminal = self._file.isatty()
         self._bar: Any = None
         self._layers = self._done = self._from_disk = 0
+        self._draws = -1  # that were told
 
     def __enter__(self) -> Progress:
         return self
@@ -45,6 +57,10 @@ class Progress:
                 self._line(words(event))
             case CandidateDone() | Warned() | Saved():
                 self._line(words(event))
+            case TuningStanding():
+                if event.tuning["draws"] != self._draws:
+                    self._draws = event.tuning["draws"]
+                    self._line(words(event))
 
     def close(self) -> None:
         if self._bar is not None:
@@ -85,11 +101,62 @@ def words(event: Event) -> str:
             return f"{event.index + 1} of {event.total} λ solved"
         case CandidateDone():
             return f"λ = {event.lam:g}: perplexity {event.perplexity:.4g} on the sequences kept for judging"
+        case TuningStanding():
+            return _standing(event.tuning)
         case Warned():
             return f"note: {event.what}" + (f" ({event.where})" if event.where else "")
         case Saved():
             return f"saved {event.what}: {event.path}"
     return event.type
+
+
+_ENDS = {
+    "known": "nothing more can be told apart",
+    "narrow": "the band is narrow enough",
+    "budget": "the budget is spent",
+    "draws": "all draws are made",
+}
+
+
+def _standing(tuning: Tuning) -> str:
+    """What is known after so many draws."""
+    left = [f"{row['lambda']:g}" for row in tuning["rows"] if row["standing"] == "left"]
+    if not tuning["draws"]:
+        dull = [f"{row['lambda']:g}" for row in tuning["rows"] if row["standing"] == "dull"]
+        return f"by the errors of layers λ = {', '.join(dull) or 'none'} given up, {', '.join(left)} in question"
+    best = None if tuning["best"] is None else tuning["rows"][tuning["best"]]
+    words = f"draw {tuning['draws']}: best λ = {best['lambda']:g}" if best else f"draw {tuning['draws']}"
+    return f"{words}, in question {', '.join(left)}, {tuning['seconds']:.0f} s of work"
+
+
+def _print_tuning(tuning: Tuning) -> None:
+    """Every candidate with what is known of it, and the λ to take."""
+    heads = ("method", "λ", "standing", "draws", "ln ratio", "KL", "better than GPTQ")
+    rows = [heads] + [
+        (
+            row["method"], "–" if row["lambda"] is None else f"{row['lambda']:g}", row["standing"], str(row["draws"]),
+            _with_error(row, "log_ratio"), _with_error(row, "kl"), _with_error(row, "better"),
+        )
+        for row in tuning["rows"]
+    ]  # fmt: skip
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    if tuning["best"] is not None:
+        found = tuning["rows"][tuning["best"]]
+        gamma = "" if found["gamma"] is None else f", γ = {found['gamma']:g}"
+        band = tuning["band"]
+        between = "no band from a single draw" if band is None else f"{band[0]:g} to {band[1]:g} can't be told from it"
+        typer.echo(f"best: λ = {found['lambda']:g}{gamma}; {between}; {_ENDS.get(tuning['end'], '')}")
+
+
+def _with_error(row: TuningRow, name: Literal["log_ratio", "kl", "better"]) -> str:
+    value = row[name]
+    errors = {"log_ratio": row["log_ratio_error"], "kl": row["kl_error"], "better": row["better_error"]}
+    if value is None:
+        return "–"
+    error = errors[name]
+    return f"{value:.4f}" + ("" if error is None else f" ± {error:.4f}")
 
 
 def print_summary(summary: RunDocument) -> None:
@@ -98,6 +165,9 @@ def print_summary(summary: RunDocument) -> None:
     def line(name: str, value: str) -> None:
         typer.echo(f"{name:<22}{value}")
 
+    if tuning := summary.get("tuning"):
+        _print_tuning(tuning)
+        return
     line("share quantized", f"{summary['share_quantized']:.1%} of the parameters")
     for number, (what, which) in enumerate(_what_was_chosen(summary)):
         line("chosen by “auto”" if number == 0 else "", f"{what:<20}{which}")

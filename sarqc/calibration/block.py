@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from sarqc.calibration.capture import Statistics
 from sarqc.calibration.job import CalibrationJob, SolvedLayer, told_point
 from sarqc.calibration.pictures import LayerCurve, curve_of
 from sarqc.errors import SarqcError
@@ -148,6 +149,35 @@ def whole_batches(
     """The linears that must be solved so that those that are missing come out as in an undisturbed run."""
     together = [batch for batch in batches(layers, storages) if missing.intersection(batch)]
     return {path: layers[path] for batch in together for path in batch}
+
+
+def solve_points(
+    layers: dict[str, LayerInfo],
+    weights: dict[str, Tensor],
+    own: Statistics,
+    unseen: Statistics,
+    grids: Mapping[str, Grid],
+    points: Sequence[Method],
+    context: Context,
+) -> Iterator[tuple[str, list[QuantizedLayer]]]:
+    """Linears of one block, each by itself at all points, from statistics alone; yields path and results, as solved.
+
+    Everything but the grids, which are by name, is by path within the block. Points are of one family and differ in λ
+    and γ.
+    """
+    for together in batches(layers, {path: weight.dtype for path, weight in weights.items()}):
+        solving = [
+            LayerJob(
+                CheckedLayer(
+                    weights[path], own[path], grids[layers[path].name], unseen[path], name=layers[path].name
+                ),
+                [method_for(layers[path], point) for point in points],
+            )
+            for path in together
+        ]  # fmt: skip
+        found = (step.layer for step in only_solved(quantize(solving, context)))
+        for path in together:
+            yield path, [next(found) for _ in points]
 
 
 def solve_curve(

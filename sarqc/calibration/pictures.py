@@ -18,7 +18,7 @@ from torch.nn.functional import adaptive_avg_pool2d, adaptive_max_pool2d
 from sarqc.quantization.grid import Grid, split_groups
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.objective import column_energies, column_means, floored
-from sarqc.quantization.quantized_layer import QuantizedLayer
+from sarqc.quantization.quantized_layer import LayerReport, QuantizedLayer
 
 SURFACE_SIZE = 40
 FURTHER_SIZE = 28  # of the other pictures, so that all together stay small
@@ -74,8 +74,8 @@ def drift_by_saliency(delta: Tensor, order: Tensor, parts: int = DECILES) -> Ten
 
 
 @dataclass(frozen=True)
-class LayerCurve:
-    """One layer at every λ of a curve, at the method's own γ. Arrays are float32, L values of λ."""
+class LayerNumbers:
+    """The numbers of one layer at every λ of a curve, at the method's own γ. Arrays are float32, L values of λ."""
 
     lams: tuple[float, ...]
     tokens: int  # calibration tokens that reached the layer
@@ -83,6 +83,16 @@ class LayerCurve:
     held_out: np.ndarray  # (L,) relative_held_out, NaN without held-out text
     sar: np.ndarray  # (L,) relative_sar
     drift: np.ndarray  # (L,) relative_drift
+    weight_norm: np.ndarray  # (), ‖W‖_F; these four turn relative quantities into those of Theorem 1
+    token_norm: np.ndarray  # (), the largest ‖x‖₂ of a token of the calibration and the held-out text
+    output_energy: np.ndarray  # (), mean of ‖W x‖² over calibration tokens
+    held_out_energy: np.ndarray  # (), the same over held-out tokens, NaN without any
+
+
+@dataclass(frozen=True)
+class LayerCurve(LayerNumbers):
+    """One layer at every λ of a curve: its numbers and what is drawn of its weights. Arrays are float32."""
+
     surface: np.ndarray  # (L, 40, 40) pooled |ΔW|
     surface_mean: np.ndarray  # (L, 28, 28), these four as in ``surfaces``
     surface_sorted: np.ndarray  # (L, 28, 28)
@@ -94,22 +104,47 @@ class LayerCurve:
     group_codes: np.ndarray  # (L, C) uint8, these three as in InspectedGroup
     group_zero: np.ndarray  # (L,)
     group_step: np.ndarray  # (L, C)
-    weight_norm: np.ndarray  # (), ‖W‖_F; these four turn relative quantities into those of Theorem 1
-    token_norm: np.ndarray  # (), the largest ‖x‖₂ of a token of the calibration and the held-out text
-    output_energy: np.ndarray  # (), mean of ‖W x‖² over calibration tokens
-    held_out_energy: np.ndarray  # (), the same over held-out tokens, NaN without any
 
 
 SURFACES = ("surface", "surface_mean", "surface_sorted", "surface_mean_sorted", "surface_signed")
 
 
+RELATIVE = ("recon", "held_out", "sar", "drift")
 ALONG_LAMBDA = (
-    "recon", "held_out", "sar", "drift", *SURFACES, "deciles", "group_codes", "group_zero", "group_step",
+    *RELATIVE, *SURFACES, "deciles", "group_codes", "group_zero", "group_step",
 )  # fmt: skip
 
 
 SCALARS = ("weight_norm", "token_norm", "output_energy", "held_out_energy")
 CURVE_ARRAYS = (*ALONG_LAMBDA, *SCALARS, "group_place", "group_weight")
+
+
+def numbers_of(
+    lams: tuple[float, ...],
+    reports: Sequence[LayerReport],
+    weight: Tensor,
+    statistics: LayerStatistics,
+    held_out: LayerStatistics | None,
+) -> LayerNumbers:
+    """Of one layer: weight (O, I), solved at each λ from these statistics, with these reports."""
+
+    def numbers(name: str) -> np.ndarray:
+        values = [getattr(report, f"relative_{name}") for report in reports]
+        return np.array([np.nan if value is None else value for value in values], dtype=np.float32)
+
+    return LayerNumbers(
+        lams=lams,
+        tokens=reports[0].n_tokens,
+        **{name: numbers(name) for name in RELATIVE},
+        weight_norm=_scalar(float(weight.double().norm())),
+        token_norm=_scalar(_largest_norm(statistics, held_out)),
+        output_energy=_scalar(
+            _energy([(r.recon_loss, r.relative_recon) for r in reports], statistics.n_tokens),
+        ),
+        held_out_energy=_scalar(
+            _energy([(r.held_out_loss, r.relative_held_out) for r in reports], held_out.n_tokens if held_out else 0)
+        ),
+    )
 
 
 def curve_of(
@@ -121,37 +156,21 @@ def curve_of(
     grid: Grid,
 ) -> LayerCurve:
     """What is drawn of one layer: weight (O, I), solved on the grid (one for each λ) from these statistics."""
-    reports = [layer.report for layer in solved]
     plain = weight.float()
     deltas = [layer.dequantized.float() - plain for layer in solved]
     inputs = statistics.abs_mean.to(weight.device)
     order = saliency_order(inputs, plain)
     pictures = [surfaces(delta, order) for delta in deltas]
     group = inspect_group(weight, solved, grid)
-
-    def numbers(name: str) -> np.ndarray:
-        values = [getattr(report, name) for report in reports]
-        return np.array([np.nan if value is None else value for value in values], dtype=np.float32)
-
+    numbers = numbers_of(lams, [layer.report for layer in solved], weight, statistics, held_out)
     return LayerCurve(
         lams=lams,
-        tokens=reports[0].n_tokens,
-        recon=numbers("relative_recon"),
-        held_out=numbers("relative_held_out"),
-        sar=numbers("relative_sar"),
-        drift=numbers("relative_drift"),
+        tokens=numbers.tokens,
+        **{name: getattr(numbers, name) for name in (*RELATIVE, *SCALARS)},
         **{name: np.stack([one[name].cpu().numpy() for one in pictures]) for name in SURFACES},
         deciles=np.stack([drift_by_saliency(delta, order).cpu().numpy() for delta in deltas]),
         group_place=np.array([group.row, group.first]),
         **{f"group_{name}": getattr(group, name).numpy() for name in ("weight", "codes", "zero", "step")},
-        weight_norm=_scalar(float(weight.double().norm())),
-        token_norm=_scalar(_largest_norm(statistics, held_out)),
-        output_energy=_scalar(
-            _energy([(r.recon_loss, r.relative_recon) for r in reports], statistics.n_tokens),
-        ),
-        held_out_energy=_scalar(
-            _energy([(r.held_out_loss, r.relative_held_out) for r in reports], held_out.n_tokens if held_out else 0)
-        ),
     )
 
 

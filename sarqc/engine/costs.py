@@ -18,6 +18,7 @@ from sarqc.quantization.methods import Method, Workload, method
 from sarqc.recipe import BASELINE, Recipe
 from sarqc.settings import Settings
 
+HELD = 4 << 30  # bytes of quantized weights of several models that wait for their measurement
 DEFAULT_WINDOW = 2048  # tokens that a model sees at once where nothing else is asked
 _PROCESS = 320 << 20  # Python, PyTorch, transformers and what they hold for themselves: 290 MiB were measured
 _HOST = 2 << 30  # the same beside a GPU, with the libraries of CUDA
@@ -75,7 +76,12 @@ class Work:
 
     def baseline(self) -> Work | None:
         """The same with the method that the run is compared with; None where it is not."""
-        if not self.recipe.baseline or self.recipe.why_no_baseline() or not self.test_tokens:
+        if (
+            self.recipe.kind == "tune"
+            or not self.recipe.baseline
+            or self.recipe.why_no_baseline()
+            or not self.test_tokens
+        ):
             return None
         task = replace(self.task, points=1, together=_solved_together(self.checkpoint), walks=1)
         return replace(self, method=method(BASELINE), task=task, candidates=0)
@@ -111,8 +117,8 @@ def work_of(
         block_weights=max(by_block.values()),
         bits=recipe.bits,
         group_size=recipe.group_size,
-        points=candidates + 1 if recipe.auto_by() == "layer" else len({*recipe.sweep, -1.0}),
-        together=max(candidates, len(recipe.sweep) + 1) * _solved_together(checkpoint),
+        points=_points(recipe, candidates),
+        together=max(candidates, _points(recipe, 0)) * _solved_together(checkpoint),
         sequences=recipe.samples,
         length=recipe.length,
         walks=2 if beside else 1,
@@ -130,6 +136,13 @@ def _solved_together(checkpoint: Checkpoint) -> int:
     return max(1, 2 * experts)
 
 
+def _points(recipe: Recipe, candidates: int) -> int:
+    """Points at which each linear is solved; in tuning those of the comparison of layers."""
+    if recipe.kind == "tune":
+        return math.prod(map(len, recipe.compared()))
+    return candidates + 1 if recipe.auto_by() == "layer" else len({*recipe.sweep, -1.0})
+
+
 def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool) -> int:
     """Bytes that a run needs on its device at the peak.
 
@@ -145,11 +158,14 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
     if not streamed and recipe.auto_by() == "model":
         weights += sum(work.blocks)  # a copy of the float ones
     solved = block * (2 * work.stored + 1)  # the float weights in their own dtype, the quantized ones and their codes
-    held = work.calibration * work.task.walks + recipe.held_out_samples * recipe.length  # tokens, while blocks pass
+    held = work.calibration * work.task.walks + recipe.unseen_samples() * recipe.length  # tokens, while blocks pass
     states = 2 * max(held, work.test_tokens if streamed else 0) * int(config["hidden_size"])
-    sets = 1 + bool(recipe.held_out_samples) + bool(work.candidates)
+    sets = 1 + bool(recipe.unseen_samples()) + bool(work.candidates)
     if "cross" in work.method.needs:
         sets += 1 + bool(work.candidates)
+    if recipe.kind == "tune":
+        solved += 4 * work.test_tokens * int(config["hidden_size"])  # the float model's states
+        solved += min(HELD, _IN_QUESTION * work.task.weights() * work.stored) * on_processor
     process = _PROCESS if on_processor else _CONTEXT
     task = replace(work.task, budget_bytes=budget)
     solvers = [work.method] if work.baseline() is None else [work.method, method(BASELINE)]
@@ -227,14 +243,20 @@ _STARTED_OF_BATCH = 12
 
 
 def minutes(work: Work, rates: Rates = TWO_CORES) -> float:
-    """A rough estimate of all calibrations that the recipe asks for, and of its measurements, on a device."""
-    return sum(map(rates.seconds, stages(work).values())) / 60
+    """A rough estimate of all calibrations that the recipe asks for, and of its measurements, on a device.
+
+    Tuning ends with its budget, if it has one.
+    """
+    needed = sum(map(rates.seconds, stages(work).values())) / 60
+    return needed if work.recipe.minutes is None or work.recipe.kind != "tune" else min(needed, work.recipe.minutes)
 
 
 def stages(work: Work) -> dict[str, Count]:
     """What each stage of a run has to do. A stage that the recipe does without is left out."""
     recipe, checkpoint = work.recipe, work.checkpoint
     found = {"reading the weights": Count(loaded=checkpoint.size_bytes)}
+    if recipe.kind == "tune":
+        return found | _tuning(work)
     if recipe.auto_by() == "model":
         judged = recipe.validation_samples()
         judging = _through_the_blocks(work, judged * recipe.length)
@@ -268,6 +290,20 @@ def _beside(work: Work) -> Count:
     return _perplexity(work) + Count(products=products, read=_DIVERGENCE_MOVES * 4 * logits)
 
 
+_IN_QUESTION = 8  # candidates and baselines of a draw, on the mean: six to ten were seen
+
+
+def _tuning(work: Work) -> dict[str, Count]:
+    """Of a tuning run that makes all its draws; each model is judged beside the float one."""
+    draws, once = work.recipe.draws, replace(work, task=replace(work.task, points=_IN_QUESTION))
+    return {
+        "passing the calibration text": _passing(work, work.recipe.samples).times(draws),
+        "comparing layers": _solving(work, work.recipe.samples),
+        "solving": _solving(once, work.recipe.samples).times(draws),
+        "perplexity": _perplexity(work) + _beside(work).times(_IN_QUESTION * draws),
+    }
+
+
 def _through_the_blocks(work: Work, tokens: int) -> Count:
     """Tokens once through all blocks: products with their weights, and what is done to every number between them."""
     architecture = work.checkpoint.architecture
@@ -278,7 +314,7 @@ def _through_the_blocks(work: Work, tokens: int) -> Count:
 def _passing(work: Work, samples: int) -> Count:
     """The calibration text through all blocks, and the Grams of what their linears read."""
     recipe, task = work.recipe, work.task
-    tokens = (samples + recipe.held_out_samples) * recipe.length
+    tokens = (samples + recipe.unseen_samples()) * recipe.length
     passes = _through_the_blocks(work, tokens).times(1 + task.walks)
     shares = (work.share_of_tokens(layer) for layer in work.checkpoint.layers)
     squares = sum(share * width**2 for share, (_, width) in zip(shares, task.shapes, strict=True))

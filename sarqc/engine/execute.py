@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from sarqc import documents
+from sarqc.calibration.corpora import text_of
 from sarqc.calibration.job import CalibrationJob, SolvedLayer, calibration_job
 from sarqc.calibration.kept_layers import SUFFIX, KeptLayers
 from sarqc.calibration.pictures import LayerCurve
@@ -15,8 +16,9 @@ from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import settle
 from sarqc.engine.baseline import baseline_key, compare
 from sarqc.engine.costs import sweep_bytes
+from sarqc.engine.draws import Ground
 from sarqc.engine.kept_states import KeptStates
-from sarqc.engine.keys import float_model_key, layer_keys, quantized_model_key, states_key, weights_of
+from sarqc.engine.keys import Weights, float_model_key, layer_keys, quantized_model_key, states_key, weights_of
 from sarqc.engine.measure import (
     Workbench,
     compare_prompts,
@@ -30,6 +32,9 @@ from sarqc.engine.outcome import Outcome
 from sarqc.engine.plan import Prepared, output_is_free, prepare, window_for
 from sarqc.engine.study_output import write_run
 from sarqc.engine.trust import check
+from sarqc.engine.tuning import tune
+from sarqc.engine.tuning_output import tuning_summary, write_tuning
+from sarqc.errors import Refused
 from sarqc.evaluation.speed import measure_speed
 from sarqc.events import Event, Finished, LayerDone, Saved, SpeedMeasured, Stage, Started, Warned
 from sarqc.export.card import model_card
@@ -77,6 +82,11 @@ def execute(
     """
     settings = settings or Settings()
     started = time.perf_counter()
+    if recipe.kind == "tune" and checkpoint_dir is not None:
+        raise Refused(
+            "tuning compares models and keeps none of them", "recipe, kind",
+            "Run the recipe that it ends with, and save that model.",
+        )  # fmt: skip
     if checkpoint_dir is not None:
         check_format(recipe, checkpoint_format)
         output_is_free(checkpoint_dir)
@@ -94,6 +104,11 @@ def execute(
     bench = Workbench(loaded, ArtefactStore(settings.artefacts_dir()), settings)
     job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
     weights = weights_of(loaded)
+    if recipe.kind == "tune":
+        summary = yield from _tuned(bench, prepared, job, weights, study_dir, study_id or recipe.fingerprint())
+        _trim(bench, settings)
+        yield Finished(summary, time.perf_counter() - started)
+        return
     keys, float_key = layer_keys(loaded, job, weights), float_model_key(loaded, weights)
     yield _started(bench, recipe, keys)
     states = _states(bench, prepared, float_key)
@@ -140,8 +155,41 @@ def execute(
         else:
             save_plain(loaded, checkpoint_dir, card)
         yield Saved("checkpoint", str(checkpoint_dir))
-    bench.store.trim(int(settings.cache_gib * 2**30))
+    _trim(bench, settings)
     yield Finished(summary, time.perf_counter() - started)
+
+
+def _trim(bench: Workbench, settings: Settings) -> None:
+    """Removes what was not used for longest, as far as there is more than the host keeps."""
+    bench.store.trim(int(settings.cache_gib * 2**30))
+    ArtefactStore(settings.statistics_dir()).trim(int(settings.statistics_gib * 2**30))
+
+
+def _tuned(
+    bench: Workbench,
+    prepared: Prepared,
+    job: CalibrationJob,
+    weights: Weights,
+    study_dir: Path | None,
+    study_id: str,
+) -> Generator[Event, None, documents.Summary]:
+    """Compares values of λ instead of quantizing the model once; returns the summary."""
+    recipe, settings, device = prepared.recipe, bench.settings, str(bench.loaded.device)
+    yield _started(bench, recipe, {})
+    float_key = float_model_key(bench.loaded, weights)
+    states = _states(bench, prepared, float_key)
+    assert states is not None  # a recipe that tunes has a test text
+    original = yield from measure(bench, prepared, "float", float_key, states)
+    yield from keep_states(bench, prepared, states)
+    calibration = text_of(recipe.calibration, prepared.checkpoint, settings, download=True)
+    ground = Ground(bench, prepared, weights, job.grids, float_key, states, ArtefactStore(settings.statistics_dir()))
+    course = yield from tune(recipe, ground, calibration)
+    tuning = course.to_json(course.end())
+    if study_dir is not None:
+        yield Stage("saving", "study")
+        write_tuning(prepared, course, original, device, study_dir / study_id, study_id)
+        yield Saved("study", str(study_dir / study_id))
+    return tuning_summary(prepared, original, tuning, device)
 
 
 def warm_up() -> None:

@@ -26,6 +26,8 @@ LAYER_FORMAT = 8
 MEASUREMENT_FORMAT = 1
 DIVERGENCE_FORMAT = 1
 SELECTION_FORMAT = 3
+STATISTICS_FORMAT = 1
+TUNING_FORMAT = 1
 TEXT_FORMAT = 1
 _HASHED_AT_ONCE = 4  # blocks; each is on the CPU meanwhile
 _COPIED_AT_ONCE = 1 << 26  # bytes
@@ -64,10 +66,9 @@ def layer_keys(loaded: LoadedModel, job: CalibrationJob, weights: Weights | None
     ``weights``: those of the float model, where they are known.
     """
     weights = weights or weights_of(loaded)
-    config = {name: value for name, value in loaded.checkpoint.config.items() if name != "transformers_version"}
     chain = chain_key(
         LAYER_FORMAT, torch.__version__, loaded.device.type, str(loaded.compute_dtype), _storage(loaded),
-        config, job.sequences.protocol, job.inputs_from,
+        _configuration(loaded), job.sequences.protocol, job.inputs_from,
         weights.outside[loaded.family.embedding],
     )  # fmt: skip
     # Gradients through a block are summed in as many parts as there are threads, and every step builds on the last bits
@@ -87,6 +88,24 @@ def layer_keys(loaded: LoadedModel, job: CalibrationJob, weights: Weights | None
         if job.inputs_from == "quantized":
             chain = chain_key(chain, block_keys)
     return keys
+
+
+def statistics_keys(loaded: LoadedModel, sequences: np.ndarray, weights: Weights) -> list[str]:
+    """Of the float model's statistics on sequences (samples, length), a key for each block."""
+    chain = chain_key(
+        "statistics", STATISTICS_FORMAT, torch.__version__, loaded.device.type, str(loaded.compute_dtype),
+        _configuration(loaded), sequences.shape, np.ascontiguousarray(sequences).tobytes(),
+        weights.outside[loaded.family.embedding],
+    )  # fmt: skip
+    keys = []
+    for of_block in weights.blocks:
+        chain = chain_key(chain, of_block)
+        keys.append(chain)
+    return keys
+
+
+def _configuration(loaded: LoadedModel) -> dict[str, object]:
+    return {name: value for name, value in loaded.checkpoint.config.items() if name != "transformers_version"}
 
 
 def _storage(loaded: LoadedModel) -> str | dict[str, str]:
@@ -117,6 +136,12 @@ def selection_key(
     """
     choices = _choices(trial)
     return chain_key("selection", SELECTION_FORMAT, [*keys.values()], [*outside], choices, validation.tobytes())
+
+
+def tuning_key(what: str, statistics: Sequence[str], grids: object, points: Sequence[Method], *further: object) -> str:
+    """Of what tuning finds out with some methods from statistics of these keys: errors of layers, or a measurement."""
+    values = [[type(point).__name__, _values(point)] for point in points]
+    return chain_key(what, TUNING_FORMAT, [*statistics], grids, values, *further)
 
 
 def float_model_key(loaded: LoadedModel, weights: Weights) -> str:

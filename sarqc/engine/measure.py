@@ -134,7 +134,7 @@ def _float_perplexity(
 
 
 def _perplexity_keeping(bench: Workbench, prepared: Prepared, states: KeptStates) -> Perplexity:
-    test = _test_of(prepared)
+    test = test_of(prepared)
     found = measure_perplexity(bench.loaded, test.ids, test.corpus, prepared.window, keep=states.add)
     states.finish()
     return found
@@ -146,7 +146,7 @@ def beside_float(
     """Perplexity of the quantized model, with its protocol, and from the same passes how far it is from the float one;
     None for that where the states are gone.
     """
-    test, store = _test_of(prepared), bench.store
+    test, store = test_of(prepared), bench.store
     if (found := kept_beside(bench, prepared, model_key)) is not None:
         return found
     divergence: Divergence | None
@@ -166,7 +166,7 @@ def kept_beside(
     bench: Workbench, prepared: Prepared, model_key: str
 ) -> tuple[float, PerplexityProtocol, Divergence] | None:
     """What ``beside_float`` found before; None where something of it is not kept."""
-    test = _test_of(prepared)
+    test = test_of(prepared)
     keys = _perplexity_key(prepared, model_key), divergence_key(model_key, test.ids, prepared.window)
     perplexity, divergence = (bench.store.read(key, ".json") for key in keys)
     if perplexity is None or divergence is None:
@@ -193,13 +193,14 @@ def divergences(found: Divergence | None) -> Divergences:
     }
 
 
-def _test_of(prepared: Prepared) -> Text:
+def test_of(prepared: Prepared) -> Text:
+    """The text of a recipe that measures on one."""
     assert prepared.test is not None  # states are of a text
     return prepared.test
 
 
 def _perplexity_key(prepared: Prepared, model_key: str) -> str:
-    test = _test_of(prepared)
+    test = test_of(prepared)
     return perplexity_key(model_key, test.ids, prepared.window, test.corpus)
 
 

@@ -92,6 +92,7 @@ class Outcome:
             "texts": [event.comparison() for event in self.texts],
             "speed": None if self.speed is None else self.speed.speed(),
             "experts": None if counts is None else counts.to_json(),
+            "tuning": None,
         }
 
     def _tasks(self) -> dict[str, TaskResult]:

@@ -82,7 +82,7 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
     except NotCached as missing:
         note = f"{missing} is not on this host yet: it will be downloaded"
         if missing.config is not None:
-            checkpoint = promised_checkpoint(recipe.model, missing.config).restricted(recipe.only)
+            checkpoint = _as_asked(promised_checkpoint(recipe.model, missing.config), recipe)
             per_channel = indivisible_layers(recipe, checkpoint)
             shown = _shown(costs.work_of(recipe, checkpoint, per_channel), settings, per_channel)
             words = f"{note}. Sizes are those of its configuration, and time is without the measurements"
@@ -111,7 +111,7 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
             check_corpus(corpus, settings)
         raise
     _check_tasks(recipe, settings)
-    checkpoint = checkpoint.restricted(recipe.only)
+    checkpoint = _as_asked(checkpoint, recipe)
     if recipe.length > checkpoint.max_positions:
         raise Refused(
             f"sequences of {recipe.length} tokens are longer than the model's {checkpoint.max_positions}",
@@ -125,7 +125,8 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
     calibration = text_of(recipe.calibration, checkpoint, settings, download=download)
     sequences = draw_sequences(
         calibration.ids, calibration.corpus, samples=recipe.samples, length=recipe.length,
-        held_out_samples=recipe.held_out_samples, sampling=recipe.sampling, seed=recipe.seed,
+        held_out_samples=recipe.unseen_samples(), seed=recipe.seed,
+        sampling="random" if recipe.kind == "tune" else recipe.sampling,
     )  # fmt: skip
     test = _test_text(recipe, checkpoint, settings, download=download)
     work = costs.work_of(
@@ -134,6 +135,11 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
     )  # fmt: skip
     shown = _shown(work, settings, per_channel)
     return Prepared(recipe, checkpoint, sequences, per_channel, test, window, prompts, shown.streamed, shown)
+
+
+def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
+    """The checkpoint with the linears that the recipe quantizes."""
+    return checkpoint.restricted(recipe.only, recipe.blocks_of(checkpoint.n_blocks))
 
 
 def _check_tasks(recipe: Recipe, settings: Settings) -> None:
@@ -240,7 +246,7 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...]) -
         test_tokens=work.test_tokens or None,
         minutes=costs.minutes(work, rates),
         minutes_on=device,
-        formats=who_can_load(recipe, checkpoint.family),
+        formats=who_can_load(recipe, checkpoint.family) if recipe.kind == "run" else (),
         warnings=(*_warnings(recipe, checkpoint, per_channel, streamed), *_disk(disk, settings)),
     )
 

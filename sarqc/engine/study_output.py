@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sarqc.calibration.pictures import ALONG_LAMBDA, SCALARS, SURFACES, LayerCurve
+from sarqc.calibration.pictures import ALONG_LAMBDA, RELATIVE, SCALARS, SURFACES, LayerCurve, LayerNumbers
 from sarqc.engine.auto_by_model import ModelSelection
 from sarqc.engine.outcome import Outcome, value
 from sarqc.models.checkpoint import Checkpoint
@@ -39,14 +39,21 @@ def study_line(method: str, fitting: Mapping[str, str | int] = MappingProxyType(
 
 
 def curve_arrays(
-    writer: StudyWriter, curves: list[list[list[LayerCurve]]], pictures: Pictures = "all"
+    writer: StudyWriter,
+    curves: list[list[list[LayerCurve]]],
+    pictures: Pictures = "all",
+    further: Sequence[Sequence[Sequence[LayerNumbers]]] = (),
 ) -> dict[str, ArrayRef]:
-    """The layer arrays of a line from its curves, indexed [draw][layer][gamma]; pictures are of the first draw."""
+    """The layer arrays of a line from its curves, indexed [draw][layer][gamma]; pictures are of the first draw.
+
+    ``further``: draws after those, of which there are numbers alone.
+    """
+    draws = [*curves, *further]
     arrays = {
         name: writer.add(
-            np.array([[[getattr(curve, name) for curve in layer] for layer in draw] for draw in curves]), LAYER_AXES
+            np.array([[[getattr(curve, name) for curve in layer] for layer in draw] for draw in draws]), LAYER_AXES
         )
-        for name in ("recon", "held_out", "sar", "drift")
+        for name in RELATIVE
     }
     for name in {"all": SURFACES, "surface": SURFACES[:1], "none": ()}[pictures]:
         values = np.array([[getattr(curve, name) for curve in layer] for layer in curves[0]])  # L G M row column
@@ -54,9 +61,9 @@ def curve_arrays(
         arrays[name] = writer.add(cells, (*LAYER_AXES[1:], "row", "column"))
         arrays[f"{name}_scale"] = writer.add(scale, ("layer",))
     deciles = np.array([[curve.deciles for curve in layer] for layer in curves[0]])
-    tokens = np.array([[layer[0].tokens for layer in draw] for draw in curves], dtype=np.float32)
+    tokens = np.array([[layer[0].tokens for layer in draw] for draw in draws], dtype=np.float32)
     for name in SCALARS:
-        values = np.array([[getattr(layer[0], name) for layer in draw] for draw in curves])
+        values = np.array([[getattr(layer[0], name) for layer in draw] for draw in draws])
         arrays[name] = writer.add(values, ("draw", "layer"))
     arrays["tokens"] = writer.add(tokens, ("draw", "layer"))
     arrays["deciles"] = writer.add(deciles, (*LAYER_AXES[1:], "decile"))

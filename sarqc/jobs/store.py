@@ -19,7 +19,17 @@ from pathlib import Path
 from typing import Any
 
 from sarqc.errors import Conflict, NotFound, QueueFull, Refused, WorkerLost
-from sarqc.events import Cancelled, Event, Failed, Finished, Interrupted, LayerDone, Saved, Started
+from sarqc.events import (
+    Cancelled,
+    Event,
+    Failed,
+    Finished,
+    Interrupted,
+    LayerDone,
+    Saved,
+    Started,
+    TuningStanding,
+)
 from sarqc.jobs import listing
 from sarqc.jobs.annotations import Annotations
 from sarqc.jobs.database import Database
@@ -404,6 +414,8 @@ def _columns(run: Run, events: Sequence[Event]) -> dict[str, Any]:
                 columns |= {"done": 0, "total": len(event.layers)}
             case LayerDone():
                 columns |= {"done": columns.get("done", run.done) + 1, "total": event.total}
+            case TuningStanding():
+                columns |= {"done": event.tuning["measured"], "total": event.tuning["planned"]}
             case Saved(what="study"):
                 columns["study_id"] = run.id  # the name it was asked to give it
             case Finished():

@@ -43,6 +43,7 @@ class Checkpoint:
     dtypes: dict[str, str]  # as safetensors spells them
     files: dict[str, Path]  # where each tensor is
     only: str | None = None  # the one linear that is to be quantized, instead of all
+    of_blocks: tuple[int, ...] | None = None  # the blocks that are to be quantized, instead of all
 
     @property
     def n_blocks(self) -> int:
@@ -117,8 +118,8 @@ class Checkpoint:
         return tuple(group for group in kept if group.linears)
 
     @cached_property
-    def layers(self) -> list[LayerInfo]:
-        """The linears to be quantized. Raises ``Refused`` where a linear required by the family is missing."""
+    def linears(self) -> list[LayerInfo]:
+        """All linears that could be quantized. Raises ``Refused`` where one required by the family is missing."""
         found = []
         for block in range(self.n_blocks):
             for path in (path for group in self.groups(block) for path in group.linears):
@@ -127,13 +128,22 @@ class Checkpoint:
                 if shape is None or len(shape) != 2:
                     raise self._lacks(name)
                 found.append(self.family.layer(block, path, (shape[0], shape[1])))
-        return found if self.only is None else [layer for layer in found if layer.name == self.only]
+        return found
 
-    def restricted(self, only: str | None) -> Checkpoint:
-        """The same with a single linear to quantize, by full name, or all. Raises ``Refused`` for an unknown name."""
+    @cached_property
+    def layers(self) -> list[LayerInfo]:
+        """Those of the linears that are to be quantized."""
+        of_blocks = [layer for layer in self.linears if self.of_blocks is None or layer.block in self.of_blocks]
+        return of_blocks if self.only is None else [layer for layer in of_blocks if layer.name == self.only]
+
+    def restricted(self, only: str | None, blocks: tuple[int, ...] | None = None) -> Checkpoint:
+        """The same with a single linear to quantize, by full name, or with those of some blocks; None: all.
+
+        Raises ``Refused`` for an unknown name.
+        """
         if only is None:
-            return self
-        alone = replace(self, only=only)
+            return self if blocks is None else replace(self, of_blocks=blocks)
+        alone = replace(self, only=only, of_blocks=blocks)
         if not alone.layers:
             raise Refused(
                 f"there is no linear “{only}” in the model", "recipe, only",
@@ -185,7 +195,7 @@ def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
         {path: entry.dtype for path, entry in tensors.items()},
         {path: entry.file for path, entry in tensors.items()},
     )  # fmt: skip
-    _ = checkpoint.layers  # refuses missing linears
+    _ = checkpoint.linears  # refuses missing ones
     _check_promises(checkpoint)
     return checkpoint
 
@@ -242,7 +252,7 @@ def _check_promises(checkpoint: Checkpoint) -> None:
         raise Refused(
             f"the files have {max(blocks) + 1} blocks, and config.json says {checkpoint.n_blocks}", where, TOGETHER
         )
-    names = [f"{family.in_file(layer.name)}.weight" for layer in checkpoint.layers]
+    names = [f"{family.in_file(layer.name)}.weight" for layer in checkpoint.linears]
     for name in names:
         if checkpoint.dtypes[name] not in FLOATS:
             raise _not_float(name, checkpoint.dtypes[name], where)

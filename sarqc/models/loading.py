@@ -123,7 +123,7 @@ def load(checkpoint: Checkpoint, device: torch.device, *, scratch: Path | None =
 
     compute_dtype = torch.float32
     if device.type != "cpu":
-        weights = (f"{checkpoint.family.in_file(layer.name)}.weight" for layer in checkpoint.layers)
+        weights = (f"{checkpoint.family.in_file(layer.name)}.weight" for layer in checkpoint.linears)
         compute_dtype = reduce(torch.promote_types, (STORED[checkpoint.dtypes[name]] for name in weights))
     model, files = _without_weights(checkpoint, compute_dtype), WeightFiles(checkpoint)
     model.config.tie_word_embeddings = checkpoint.tied  # who ties the model's weights again asks it
@@ -185,6 +185,6 @@ def _refusing(checkpoint: Checkpoint, what: str) -> Iterator[None]:
 
 def _experts(checkpoint: Checkpoint, dtype: torch.dtype) -> dict[str, str]:
     """The implementation of experts in transformers: the default kernel takes neither every size nor float64."""
-    shapes = [layer.shape for layer in checkpoint.layers if layer.expert is not None]
+    shapes = [layer.shape for layer in checkpoint.linears if layer.expert is not None]
     takes = dtype != torch.float64 and all(size * dtype.itemsize % 16 == 0 for shape in shapes for size in shape)
     return {} if takes else {"experts_implementation": "eager"}

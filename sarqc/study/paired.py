@@ -87,15 +87,19 @@ def paired_items(correct: np.ndarray, reference: np.ndarray) -> Difference:
 def sweet_spot(values: np.ndarray, *, lower_is_better: bool = True) -> tuple[int | None, np.ndarray]:
     """The best λ of one curve and the mask of those that can't be told from it. ``values`` is D M.
 
-    A single draw has no band: the mask is then empty, because one draw can't say what is as good as the best.
+    Both are of those that were measured in most draws: means over other draws don't compare, and what tuning gave up
+    is no longer in question. A single draw has no band: the mask is then empty, because one draw can't say what is as
+    good as the best.
     """
     mean = mean_over_draws(values)
     band = np.zeros(mean.shape, dtype=bool)
     if not np.isfinite(mean).any():
         return None, band
-    best = int(np.nanargmin(mean) if lower_is_better else np.nanargmax(mean))
+    counts = np.isfinite(values).sum(axis=0)
+    comparable = np.where(counts == counts.max(), mean, np.nan)
+    best = int(np.nanargmin(comparable) if lower_is_better else np.nanargmax(comparable))
     difference = paired_difference(values, values[:, best : best + 1])
-    band = np.abs(difference.mean) <= difference.doubt  # False where it is unknown
+    band = (np.abs(difference.mean) <= difference.doubt) & (counts == counts.max())  # False where it is unknown
     band[best] = bool(difference.draws[best] >= 2)
     return best, band
 

@@ -27,6 +27,7 @@ export const EVENT_TYPES = frozen([
   "point_done",
   "epoch_done",
   "candidate_done",
+  "tuning_standing",
   "measured",
   "diverged",
   "compared",

@@ -14,6 +14,7 @@ import { frozen } from "./contract.js";
 export const RECIPE_FIELDS = frozen({
   model: { name: "model", key: "model", kind: "text", title: "Model", unit: "" },
   revision: { name: "revision", key: "revision", kind: "text", title: "Revision", unit: "", default: null },
+  kind: { name: "kind", key: "kind", kind: "text", title: "Purpose", unit: "", default: "run" },
   bits: { name: "bits", key: "bits", kind: "whole", title: "Bits", unit: "bit", default: 3 },
   grid: { name: "grid", key: "grid", kind: "text", title: "Grid", unit: "", default: "asymmetric" },
   group_size: {
@@ -32,6 +33,8 @@ export const RECIPE_FIELDS = frozen({
     unit: "",
     default: "refuse",
   },
+  blocks: { name: "blocks", key: "blocks", kind: "list", title: "Blocks", unit: "", default: [] },
+  share: { name: "share", key: "share", kind: "number", title: "Share of blocks", unit: "", default: null },
   method: { name: "method", key: "method", kind: "text", title: "Method", unit: "", default: "sarqc-gbs" },
   lam: { name: "lam", key: "lambda", kind: "number or word", title: "λ", unit: "", default: null },
   gamma: { name: "gamma", key: "gamma", kind: "number or word", title: "γ", unit: "", default: null },
@@ -144,6 +147,9 @@ export const RECIPE_FIELDS = frozen({
   speed: { name: "speed", key: "speed", kind: "truth", title: "Speed", unit: "", default: false },
   only: { name: "only", key: "only", kind: "text", title: "Only this layer", unit: "", default: null },
   sweep: { name: "sweep", key: "sweep", kind: "list", title: "λ curve", unit: "", default: [] },
+  minutes: { name: "minutes", key: "minutes", kind: "number", title: "Budget", unit: "minutes", default: null },
+  draws: { name: "draws", key: "draws", kind: "whole", title: "Draws", unit: "draws", default: 8 },
+  band: { name: "band", key: "band", kind: "number", title: "Narrow enough", unit: "", default: null },
 });
 
 /**

@@ -95,6 +95,7 @@ export type EventType =
   | "point_done"
   | "epoch_done"
   | "candidate_done"
+  | "tuning_standing"
   | "measured"
   | "diverged"
   | "compared"
@@ -156,10 +157,13 @@ export interface Unasked {
 export interface Recipe {
   model: string;
   revision: string | null;
+  kind: "run" | "tune";
   bits: number;
   grid: "symmetric" | "full_range" | "asymmetric" | "affine";
   group_size: number | string;
   indivisible: "refuse" | "per_channel";
+  blocks: number[];
+  share: number | null;
   method: string;
   lambda: number | "auto" | null;
   gamma: number | "auto" | null;
@@ -195,6 +199,9 @@ export interface Recipe {
   speed: boolean;
   only: string | null;
   sweep: number[];
+  minutes: number | null;
+  draws: number;
+  band: number | null;
 }
 
 /** What a run will do and cost. `None`: can't be known before the model is on this host. */
@@ -680,6 +687,49 @@ export interface CandidateDone {
   perplexity: number;
 }
 
+/** Where tuning stands: after the errors of layers are known, after each measurement, and at its end. */
+export interface TuningStanding {
+  type: "tuning_standing";
+  tuning: Tuning;
+}
+
+/** Where tuning stands, or how it ended. */
+export interface Tuning {
+  method: string;
+  gamma: number | null;
+  gammas: (number | null)[];
+  gamma_errors: number[];
+  rows: TuningRow[];
+  best: number | null;
+  band: number[] | null;
+  draws: number;
+  measured: number;
+  planned: number;
+  seconds: number;
+  budget: number | null;
+  blocks: number[] | null;
+  end: "" | "known" | "narrow" | "budget" | "draws";
+  recipe: Record<string, unknown> | null;
+}
+
+/**  */
+export interface TuningRow {
+  method: string;
+  lambda: number | null;
+  gamma: number | null;
+  standing: "dull" | "retired" | "left" | "baseline";
+  draws: number;
+  layer_error: number | null;
+  log_ratio: number | null;
+  log_ratio_error: number | null;
+  worse: number | null;
+  worse_error: number | null;
+  kl: number | null;
+  kl_error: number | null;
+  better: number | null;
+  better_error: number | null;
+}
+
 /** One number of the whole model, with the protocol that produced it. */
 export interface Measured {
   type: "measured";
@@ -885,6 +935,7 @@ export interface Summary {
   texts: ComparedText[];
   speed: Speed | null;
   experts: ExpertCounts | null;
+  tuning: Tuning | null;
 }
 
 /**  */
@@ -995,6 +1046,7 @@ export type RunEvent =
   | PointDone
   | EpochDone
   | CandidateDone
+  | TuningStanding
   | Measured
   | Diverged
   | Compared

@@ -1,0 +1,95 @@
+"""Statistics of all inputs that the float model gives its linears, block by block, kept as artefacts.
+
+They depend on the model and the sequences alone: a further question about the same draw, at any bits, λ, γ or method
+that works on single layers, costs no pass through the model. A Gram is symmetric, so that half of it is kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from sarqc.calibration.capture import Statistics, collect
+from sarqc.files.artefacts import ArtefactStore
+from sarqc.models.loading import LoadedModel
+from sarqc.models.walk import BlockWalk
+from sarqc.quantization.layer_statistics import LayerStatistics
+
+SUFFIX = ".statistics"
+
+
+def float_statistics(
+    loaded: LoadedModel, sequences: np.ndarray, blocks: Collection[int], keys: Sequence[str], store: ArtefactStore
+) -> Iterator[tuple[int, Statistics]]:
+    """Numbers of the wanted blocks, in order, with the statistics of their linears by path.
+
+    sequences: (samples, length) token ids. keys: one for each of the model's blocks. The model must be float until the
+    last block is given; what is not kept yet is collected in one walk, which ends at the last wanted block.
+    """
+    missing = [block for block in blocks if not store.path(keys[block], SUFFIX).is_file()]
+    walk = BlockWalk(loaded, torch.from_numpy(sequences.copy())) if missing else None
+    for index, block in enumerate(loaded.blocks()):
+        if index > max(blocks):
+            return
+        found = None
+        if index in blocks and index not in missing:
+            payload = store.read(keys[index], SUFFIX)
+            found = None if payload is None else unpacked(payload, loaded.device)
+            if found is None:  # damaged since it was looked for
+                yield from float_statistics(loaded, sequences, [one for one in blocks if one >= index], keys, store)
+                return
+        if walk is not None and index <= missing[-1]:
+            with loaded.at(block):
+                if index in missing:
+                    collected, outputs = collect(walk, block)
+                    payload = packed(collected)
+                    store.write(keys[index], SUFFIX, payload)
+                    found = unpacked(payload, loaded.device)  # the same bits as when they are read the next time
+                else:
+                    outputs = walk.outputs(block)
+            walk.advance(outputs)
+        if found is not None:
+            yield index, found
+
+
+def packed(statistics: Statistics) -> bytes:
+    """As a safetensors file: linears that read the same tokens share one entry."""
+    shared: dict[int, tuple[LayerStatistics, list[str]]] = {}
+    for path, one in statistics.items():
+        shared.setdefault(id(one), (one, []))[1].append(path)
+    tensors: dict[str, Tensor] = {}
+    document = []
+    for number, (one, paths) in enumerate(shared.values()):
+        width = len(one.abs_sum)
+        rows, columns = torch.triu_indices(width, width, device=one.gram.device)
+        tensors[f"{number}.gram"] = one.gram[rows, columns]
+        tensors[f"{number}.abs_sum"] = one.abs_sum
+        if one.max_norm is not None:
+            tensors[f"{number}.max_norm"] = one.max_norm
+        document.append({"paths": paths, "n_tokens": one.n_tokens})
+    tensors["document"] = torch.frombuffer(bytearray(json.dumps(document).encode()), dtype=torch.uint8)
+    return safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
+
+
+def unpacked(payload: bytes, device: torch.device) -> Statistics:
+    """What ``packed`` was given, with the upper half of each Gram on both sides."""
+    tensors = safetensors.torch.load(payload)
+    statistics: Statistics = {}
+    for number, entry in enumerate(json.loads(bytes(tensors.pop("document").numpy()))):
+        parts = {
+            name: tensors[f"{number}.{name}"].to(device) for name in ("gram", "abs_sum", "max_norm")
+            if f"{number}.{name}" in tensors
+        }  # fmt: skip
+        width = len(parts["abs_sum"])
+        rows, columns = torch.triu_indices(width, width, device=device)
+        gram = parts["gram"].new_empty(width, width)
+        gram[rows, columns] = parts["gram"]
+        gram[columns, rows] = parts["gram"]
+        one = LayerStatistics(gram, parts["abs_sum"], entry["n_tokens"], max_norm=parts.get("max_norm"))
+        statistics |= dict.fromkeys(entry["paths"], one)
+    return statistics

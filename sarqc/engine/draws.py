@@ -1,0 +1,274 @@
+"""What calibration draws say of methods, from the float model's statistics: errors of layers, and of the whole model.
+
+Everything is kept under a key with the seconds that it took: what was found out once is read from then on, and a tuning
+run that was stopped goes on where it was, with the same account of its budget.
+
+Axes: L layers, G values of γ, M values of λ.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from sarqc.calibration.block import solve_points
+from sarqc.calibration.capture import Statistics
+from sarqc.calibration.corpora import Sequences
+from sarqc.calibration.float_statistics import float_statistics
+from sarqc.calibration.pictures import CURVE_ARRAYS, LayerCurve, LayerNumbers, curve_of, numbers_of
+from sarqc.engine.costs import HELD, sweep_bytes
+from sarqc.engine.kept_states import KeptStates
+from sarqc.engine.keys import Weights, statistics_keys, tuning_key
+from sarqc.engine.measure import Workbench, test_of
+from sarqc.engine.plan import Prepared
+from sarqc.evaluation.divergence import Divergence, Estimate
+from sarqc.evaluation.perplexity import measure_beside
+from sarqc.files.artefacts import ArtefactStore
+from sarqc.models.families import LayerInfo
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.methods import Method
+from sarqc.quantization.solving import Context
+
+_FOUND = ".found"
+_NUMBERS = tuple(field.name for field in dataclasses.fields(LayerNumbers) if field.name not in ("lams", "tokens"))
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What all draws of a model have in common. The model is float whenever nothing is being measured."""
+
+    bench: Workbench
+    prepared: Prepared
+    weights: Weights  # of the float model, as hashes
+    grids: dict[str, Grid]  # by layer, of those that are quantized
+    float_key: str  # of the float model
+    states: KeptStates  # of the float model on the test text
+    statistics: ArtefactStore
+
+    @property
+    def layers(self) -> list[LayerInfo]:
+        return self.bench.loaded.checkpoint.layers
+
+    def context(self) -> Context:
+        return Context.on(self.bench.loaded.device, sweep_bytes(self.bench.settings))
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """One calibration draw: statistics to solve on, and statistics of sequences that nothing is fitted to."""
+
+    ground: Ground
+    sequences: Sequences
+    own_keys: tuple[str, ...]  # of the statistics of each block
+    unseen_keys: tuple[str, ...]
+
+    @classmethod
+    def of(cls, ground: Ground, sequences: Sequences) -> Draw:
+        loaded, weights = ground.bench.loaded, ground.weights
+        keys = (statistics_keys(loaded, part, weights) for part in (sequences.calibration, sequences.held_out))
+        return cls(ground, sequences, *map(tuple, keys))
+
+    def keys(self) -> list[str]:
+        """The last ones, in which those of all blocks before are."""
+        return [self.own_keys[-1], self.unseen_keys[-1]]
+
+    def blocks(self) -> Iterator[tuple[dict[str, LayerInfo], Statistics, Statistics]]:
+        """Of each block with layers to quantize: those by path, and both statistics by path."""
+        ground = self.ground
+        by_block: dict[int, dict[str, LayerInfo]] = {}
+        prefix = f"{ground.bench.loaded.family.blocks}."
+        for layer in ground.layers:
+            by_block.setdefault(layer.block, {})[layer.name.removeprefix(f"{prefix}{layer.block}.")] = layer
+        parts = ((self.sequences.calibration, self.own_keys), (self.sequences.held_out, self.unseen_keys))
+        own, unseen = (
+            float_statistics(ground.bench.loaded, sequences, [*by_block], keys, ground.statistics)
+            for sequences, keys in parts
+        )
+        for (index, of_own), (_, of_unseen) in zip(own, unseen, strict=True):
+            yield by_block[index], of_own, of_unseen
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one draw says of one method: each layer, and the whole model on the test text where that was measured."""
+
+    perplexity: float | None
+    divergence: Divergence | None
+    layers: tuple[LayerNumbers, ...]  # at one λ; curves with pictures where they were asked for
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Screened:
+    """Relative errors of all layers on unseen text, (L, G, M); NaN where no unseen token came."""
+
+    errors: np.ndarray
+    seconds: float
+
+    def of_model(self) -> np.ndarray:
+        """Mean over the layers of the logarithms, (G, M)."""
+        logarithms: np.ndarray = np.nanmean(np.log(np.maximum(self.errors, np.finfo(float).tiny)), axis=0)
+        return logarithms
+
+
+def screen(draw: Draw, method: Method, gammas: Sequence[float | None], lams: Sequence[float]) -> Screened:
+    """All layers at every γ and λ, from the Gram alone: no pass of a quantized model."""
+    ground = draw.ground
+    points = method.points(lams, gammas)
+    key = tuning_key("screen", draw.keys(), _grids(ground), points)
+    payload = ground.bench.store.read(key, _FOUND)
+    if payload is None:
+        started = time.perf_counter()
+        rows = []
+        for layers, own, unseen in draw.blocks():
+            weights, context = _weights(ground, layers), ground.context()
+            for _, solved in solve_points(layers, weights, own, unseen, ground.grids, points, context):
+                rows.append([one.report.relative_held_out for one in solved])
+        document = {"errors": rows, "seconds": time.perf_counter() - started}
+        payload = json.dumps(document).encode()
+        ground.bench.store.write(key, _FOUND, payload)
+    document = json.loads(payload)
+    errors = np.array(document["errors"], dtype=np.float64)  # NaN for None
+    return Screened(errors.reshape(len(errors), len(gammas), len(lams)), document["seconds"])
+
+
+def find(draw: Draw, points: Sequence[Method], *, pictures: bool, measured: bool = True) -> Iterator[tuple[int, Found]]:
+    """Quantizes the model at each point, which are of one family, and measures it unless layers are enough; yields
+    positions with what was found, those that are kept first. The model is float before and after each. The seconds of
+    statistics and of solving are shared out evenly.
+    """
+    ground = draw.ground
+    keys = [_key(draw, point, pictures, measured) for point in points]
+    missing = []
+    for index, key in enumerate(keys):
+        payload = ground.bench.store.read(key, _FOUND)
+        if payload is None:
+            missing.append(index)
+        else:
+            yield index, _read(payload)
+    stored = sum(layer.shape[0] * layer.shape[1] for layer in ground.layers) * 4
+    at_once = max(1, HELD // stored)
+    for first in range(0, len(missing), at_once):
+        part = missing[first : first + at_once]
+        started = time.perf_counter()
+        layers, quantized = _solved(draw, [points[index] for index in part], pictures=pictures)
+        seconds = (time.perf_counter() - started) / len(part)
+        for number, index in enumerate(part):
+            began = time.perf_counter()
+            perplexity, divergence = _measured(ground, quantized[number]) if measured else (None, None)
+            taken = seconds + time.perf_counter() - began
+            found = Found(perplexity, divergence, tuple(layers[number]), taken)
+            ground.bench.store.write(keys[index], _FOUND, _written(found))
+            yield index, found
+
+
+def _key(draw: Draw, point: Method, *which: bool) -> str:
+    ground, test = draw.ground, test_of(draw.ground.prepared)
+    return tuning_key(
+        "found", draw.keys(), _grids(ground), [point], which, test.ids.tobytes(), ground.prepared.window,
+        ground.float_key,
+    )  # fmt: skip
+
+
+def _grids(ground: Ground) -> dict[str, object]:
+    return {name: asdict(grid) for name, grid in ground.grids.items()}
+
+
+def _weights(ground: Ground, layers: dict[str, LayerInfo]) -> dict[str, Tensor]:
+    """Copies of a block's weights in their own dtypes, (O, I) by path: the model gets others later."""
+    loaded = ground.bench.loaded
+    block = loaded.blocks()[next(iter(layers.values())).block]
+    with loaded.at(block):
+        return {
+            path: loaded.weight(layer.name).detach().to(loaded.stored_as(f"{layer.name}.weight"), copy=True)
+            for path, layer in layers.items()
+        }
+
+
+def _solved(
+    draw: Draw, points: Sequence[Method], *, pictures: bool
+) -> tuple[list[list[LayerNumbers]], list[dict[str, Tensor]]]:
+    """Of each point the numbers of all layers, and their quantized weights by name, on the CPU."""
+    ground = draw.ground
+    numbers: list[list[LayerNumbers]] = [[] for _ in points]
+    quantized: list[dict[str, Tensor]] = [{} for _ in points]
+    for layers, own, unseen in draw.blocks():
+        weights, context = _weights(ground, layers), ground.context()
+        for path, solved in solve_points(layers, weights, own, unseen, ground.grids, points, context):
+            name, weight = layers[path].name, weights[path]
+            for at, (point, one) in enumerate(zip(points, solved, strict=True)):
+                lams = (point.lam or 0.0,)
+                texts = (weight, own[path], unseen[path])
+                numbers[at].append(
+                    curve_of(lams, [one], *texts, ground.grids[name]) if pictures
+                    else numbers_of(lams, [one.report], *texts)
+                )  # fmt: skip
+                quantized[at][name] = one.dequantized.cpu()
+    return numbers, quantized
+
+
+def _measured(ground: Ground, quantized: dict[str, Tensor]) -> tuple[float, Divergence]:
+    """The model with these weights, beside the float one; it is float again afterwards."""
+    loaded, test = ground.bench.loaded, test_of(ground.prepared)
+    float_weights = {name: loaded.weight(name).detach().clone() for name in quantized} if not loaded.streaming else {}
+    _put(ground, quantized)
+    try:
+        perplexity, divergence = measure_beside(loaded, test.ids, test.corpus, ground.prepared.window, ground.states)
+    finally:
+        if loaded.streaming is None:
+            _put(ground, float_weights)
+        else:
+            loaded.streaming.forget_changes()
+    return perplexity.value, divergence
+
+
+def _put(ground: Ground, weights: dict[str, Tensor]) -> None:
+    loaded = ground.bench.loaded
+    for index, block in enumerate(loaded.blocks()):
+        names = [layer.name for layer in ground.layers if layer.block == index]
+        if names:
+            with loaded.at(block, changes=True):
+                for name in names:
+                    loaded.weight(name).data.copy_(weights[name])
+
+
+def _written(found: Found) -> bytes:
+    layers = [{name: torch.from_numpy(getattr(layer, name)) for name in _arrays(layer)} for layer in found.layers]
+    divergence = None if found.divergence is None else asdict(found.divergence)
+    document = {
+        "perplexity": found.perplexity, "divergence": divergence, "seconds": found.seconds,
+        "lams": found.layers[0].lams, "tokens": [layer.tokens for layer in found.layers],
+    }  # fmt: skip
+    tensors = {f"{index}.{name}": array for index, layer in enumerate(layers) for name, array in layer.items()}
+    tensors["document"] = torch.frombuffer(bytearray(json.dumps(document).encode()), dtype=torch.uint8)
+    return safetensors.torch.save(tensors)
+
+
+def _arrays(layer: LayerNumbers) -> Sequence[str]:
+    return CURVE_ARRAYS if isinstance(layer, LayerCurve) else _NUMBERS
+
+
+def _read(payload: bytes) -> Found:
+    tensors = safetensors.torch.load(payload)
+    document = json.loads(bytes(tensors.pop("document").numpy()))
+    lams, kind = tuple(document["lams"]), LayerCurve if "0.surface" in tensors else LayerNumbers
+    arrays: list[dict[str, np.ndarray]] = [{} for _ in document["tokens"]]
+    for name, tensor in tensors.items():
+        index, _, field = name.partition(".")
+        arrays[int(index)][field] = tensor.numpy()
+    layers = tuple(kind(lams, tokens, **of) for tokens, of in zip(document["tokens"], arrays, strict=True))
+    said: dict[str, Any] | None = document["divergence"]
+    divergence = None
+    if said is not None:
+        estimates = {name: Estimate(*said[name]) for name in ("log_ratio", "kl", "same_top")}
+        divergence = Divergence(kl_99=said["kl_99"], log_ratios=tuple(said["log_ratios"]), **estimates)
+    return Found(document["perplexity"], divergence, layers, document["seconds"])

@@ -1,0 +1,131 @@
+"""What a tuning run leaves: a study that the Lab opens like any other, and its summary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from sarqc.calibration.pictures import RELATIVE, LayerCurve, LayerNumbers
+from sarqc.documents import CalibrationProtocol, PerplexityProtocol, Summary, Tuning
+from sarqc.engine.draws import Found
+from sarqc.engine.measure import Measurements, divergences, versions
+from sarqc.engine.outcome import value
+from sarqc.engine.plan import Prepared
+from sarqc.engine.study_output import AXES, curve_arrays, joined, model_facts, study_line, study_of, study_writer
+from sarqc.engine.tuning import Course
+from sarqc.study.document import Line, Study, StudyWriter
+
+
+def write_tuning(
+    prepared: Prepared, course: Course, original: Measurements, device: str, folder: Path, study_id: str
+) -> Study:
+    """The study: a line of the tuned method over λ and draws, and one for each baseline. What a draw did not measure
+    is NaN.
+    """
+    recipe, checkpoint = prepared.recipe, prepared.checkpoint
+    names = list(dict.fromkeys(one.name for one in course.candidates))
+    with study_writer(folder) as writer:
+        lines = [_line(course, name, writer) for name in names]
+        facts = model_facts(recipe.model, checkpoint, value(original.perplexity), original.mean_accuracy())
+        title = f"{Path(recipe.model).name}, {recipe.bits} bits, λ of {lines[0].title}"
+        protocol = _protocol(prepared, original, device)
+        return writer.finish(study_of(study_id, title, "float", facts, checkpoint, protocol, lines, recipe))
+
+
+def _line(course: Course, name: str, writer: StudyWriter) -> Line:
+    recipe = course.recipe
+    indices = [index for index, one in enumerate(course.candidates) if one.name == name]
+    points = [course.candidates[index].method for index in indices]
+    first = [_curves(course.found[0][index]) for index in indices]
+    curves = [[joined([of[layer] for of in first])] for layer in range(len(first[0]))]
+    further = [[[numbers] for numbers in _numbers(of_draw, indices, first)] for of_draw in course.found[1:]]
+    arrays = curve_arrays(writer, [curves], further=further)
+    shape = (len(course.found), 1, len(indices))
+    for quantity in ("perplexity", "kl"):
+        values = np.full(shape, np.nan)
+        for draw, of_draw in enumerate(course.found):
+            for at, index in enumerate(indices):
+                if index in of_draw and (found := of_draw[index]).divergence is not None:
+                    values[draw, 0, at] = found.perplexity if quantity == "perplexity" else found.divergence.kl.mean
+        arrays[quantity] = writer.add(values, AXES)
+    arrays["accuracy"] = writer.add(np.full(shape, np.nan), AXES)
+    chosen = (0, indices.index(best)) if (best := course.best()) in indices else None
+    return study_line(
+        name, points[0].fitting(), bits=recipe.bits, grid=recipe.grid, group_size=recipe.group_size,
+        lams=tuple(point.lam or 0.0 for point in points), gammas=(points[0].gamma,), chosen=chosen,
+        draws=tuple(recipe.seed + draw for draw in range(len(course.found))), arrays=arrays,
+    )  # fmt: skip
+
+
+def _curves(found: Found) -> list[LayerCurve]:
+    return [layer for layer in found.layers if isinstance(layer, LayerCurve)]
+
+
+def _numbers(
+    of_draw: dict[int, Found], indices: Sequence[int], first: Sequence[Sequence[LayerNumbers]]
+) -> list[LayerNumbers]:
+    """Of each layer, over the λ of a line; NaN for those that the draw left out."""
+    known = next(of_draw[index] for index in indices if index in of_draw)
+    rows = []
+    for at, layer in enumerate(known.layers):
+        arrays: dict[str, Any] = {
+            name: np.array(
+                [getattr(of_draw[index].layers[at], name)[0] if index in of_draw else np.nan for index in indices],
+                dtype=np.float32,
+            )
+            for name in RELATIVE
+        }
+        rows.append(replace(layer, lams=tuple(lam for one in first for lam in one[at].lams), **arrays))
+    return rows
+
+
+def _protocol(prepared: Prepared, original: Measurements, device: str) -> dict[str, Any]:
+    recipe, drawn = prepared.recipe, prepared.sequences.protocol
+    common: CalibrationProtocol = {"corpus": drawn["corpus"], "length": recipe.length}
+    return {
+        "calibration": common | {
+            "samples": recipe.samples, "tokens": recipe.samples * recipe.length, "sampling": "random"
+        },
+        "held_out": common | {
+            "samples": recipe.unseen_samples(), "tokens": recipe.unseen_samples() * recipe.length
+        },
+        "test": None if original.perplexity is None else original.perplexity.protocol,
+        "tasks": [], "items": 0, "device": device, "versions": versions(),
+    }  # fmt: skip
+
+
+def tuning_summary(prepared: Prepared, original: Measurements, tuning: Tuning, device: str) -> Summary:
+    """The summary of a run that tuned: of the float model and of what was compared, not of one quantized model."""
+    checkpoint, test = prepared.checkpoint, original.perplexity
+    return {
+        "recipe": prepared.recipe.to_json(),
+        "device": device,
+        "share_quantized": checkpoint.share_quantized,
+        "quantized_layers": len(checkpoint.layers),
+        "bits_per_weight": prepared.shown.bits_per_weight,
+        "bytes_before": prepared.shown.bytes_before,
+        "bytes_after": prepared.shown.bytes_after,
+        "selection": None,
+        "perplexity": None,
+        "perplexity_float": value(test),
+        **divergences(None),
+        "baseline": None,
+        "protocol": {
+            "calibration": prepared.sequences.protocol,
+            "test": None if test is None else cast(PerplexityProtocol, test.protocol),
+            "versions": versions(),
+        },
+        "tasks": {},
+        "accuracy": None,
+        "accuracy_standard_error": None,
+        "accuracy_float": None,
+        "accuracy_standard_error_float": None,
+        "texts": [],
+        "speed": None,
+        "experts": None,
+        "tuning": tuning,
+    }
