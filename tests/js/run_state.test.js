@@ -220,9 +220,9 @@ test("how far the model is from the float one, and from GPTQ, is told in the log
   const baseline = { words: "2.8 ± 0.9 % lower perplexity than GPTQ 1 % at the same grid." };
   const state = after(started, { type: "diverged", seq: 2, divergences }, { type: "compared", seq: 3, baseline });
   assert.deepEqual(
-    state.log.slice(1).map((line) => line.text),
+    state.log.slice(1).map((line) => line.text.replaceAll("\u00a0", " ")),
     [
-      "Beside the float model: ln(quantized / float) 0.239 ± 0.009; KL from float 0.324 ± 0.005 nats, 99 % of tokens below 1.76; Same top token 59.3 ± 0.5 %",
+      "Beside the float model: ln(quantized / float) 0.239 ± 0.009; KL from float, nats a token 0.324 ± 0.005; KL, 99 % of tokens below 1.76; Same top token 59.3 ± 0.5 %",
       baseline.words,
     ],
   );

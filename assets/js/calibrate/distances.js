@@ -5,7 +5,7 @@
 
 import { format, number, percent } from "../base/format.js";
 
-/** @import { Divergences } from "../base/types.d.ts" */
+/** @import { Divergences, Summary } from "../base/types.d.ts" */
 /** @typedef {{name: string, value: string, help: string}} Distance a number, and what it says */
 
 /**
@@ -26,11 +26,17 @@ function decimalsOf(error) {
  */
 export function withError(value, error) {
   const decimals = decimalsOf(error);
-  return error ? `${number(value, decimals)} ± ${number(error, decimals)}` : number(value, decimals);
+  return error ? unbroken(`${number(value, decimals)} ± ${number(error, decimals)}`) : number(value, decimals);
 }
 
 /**
- * The rows under a perplexity; none where nothing was measured beside the float model.
+ * Text in which no line ends beside a ± or before a %.
+ * @param {string} text
+ */
+export const unbroken = (text) => text.replace(/ ([±%])/g, "\u00a0$1").replaceAll("± ", "±\u00a0");
+
+/**
+ * What was measured beside the float model, one number after the other; none where nothing was.
  * @param {Partial<Divergences>} said
  * @returns {Distance[]}
  */
@@ -42,16 +48,21 @@ export function distances(said) {
     {
       name: "ln(quantized / float)",
       value: withError(said.log_ratio, said.log_ratio_standard_error),
-      help: "The difference of the two ln perplexities on the same tokens. Its error is over windows of the text, paired: far smaller than that of either perplexity.",
+      help: "The difference of the two ln perplexities on the same tokens. Its error is over windows of the text, paired, and far smaller than that of either perplexity.",
     },
     {
-      name: "KL from float",
-      value: `${withError(Number(said.kl), said.kl_standard_error)} nats, 99 % of tokens below ${format(said.kl_99, "significant")}`,
-      help: "KL(float ‖ quantized), the mean over the tokens of the text: how far the whole prediction is, whichever token came. 0 is the same.",
+      name: "KL from float, nats a token",
+      value: withError(Number(said.kl), said.kl_standard_error),
+      help: "KL(float ‖ quantized): how far the whole prediction is, whichever token came. 0 is the same.",
+    },
+    {
+      name: "KL, 99 % of tokens below",
+      value: format(said.kl_99, "significant"),
+      help: "The worst hundredth of the tokens is beyond this.",
     },
     {
       name: "Same top token",
-      value: error ? `${withError(100 * same, 100 * error)} %` : percent(same, 1),
+      value: error ? unbroken(`${withError(100 * same, 100 * error)} %`) : percent(same, 1),
       help: "The share of tokens at which both models hold the same one most probable.",
     },
   ];
@@ -65,3 +76,24 @@ export const distanceWords = (said) =>
   distances(said)
     .map(({ name, value }) => `${name} ${value}`)
     .join("; ");
+
+/**
+ * A run beside its baseline, row by row; the baseline's cells are null where it was not measured.
+ * @param {Partial<Summary>} summary
+ * @returns {{name: string, run: string, baseline: string | null}[]} none where nothing was measured beside the float model
+ */
+export function besideBaseline(summary) {
+  const own = distances(summary);
+  if (!own.length) return [];
+  const { baseline } = summary;
+  const other = distances(baseline ?? {});
+  const both = typeof baseline?.perplexity === "number";
+  return [
+    {
+      name: "Perplexity",
+      run: format(summary.perplexity, "perplexity"),
+      baseline: both ? format(baseline.perplexity, "perplexity") : null,
+    },
+    ...own.map(({ name, value }, place) => ({ name, run: value, baseline: other[place]?.value ?? null })),
+  ];
+}

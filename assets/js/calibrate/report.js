@@ -9,6 +9,7 @@ import { count, csv, decimalsFor, format, number, percent, plain } from "../base
 import { html, nothing, render, repeat } from "../base/html.js";
 import { RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { scrolling, table } from "../base/table.js";
+import { answer } from "./answer.js";
 import { judgements, LAYER_COLUMNS, layerRows, pairCounts, worstRows } from "./layer_rows.js";
 import { asCommand, asPython, asRequest, asYaml, chosenOnly, idleFields } from "./recipe_form.js";
 
@@ -29,44 +30,16 @@ const MOST_ROWS = 400; // layers that a table shows; those of a large mixture ar
  */
 export function reportCard(id, summary, layers, folds) {
   const test = summary.protocol?.test;
-  /** @param {number | null | undefined} value */
-  const ppl = (value) => (value === null || value === undefined ? null : format(value, "perplexity"));
-  /** @param {number | null | undefined} value @param {number | null | undefined} error */
-  const accuracy = (value, error) =>
-    value === null || value === undefined
-      ? null
-      : `${percent(value, 1)}${error ? ` ± ${format(error, "points")}` : ""}`;
-  const float = accuracy(summary.accuracy_float, summary.accuracy_standard_error_float);
-  return html`<div class="report" data-testid="report"><div class="scores">${[
-    score(
-      "Perplexity",
-      ppl(summary.perplexity),
-      `float ${ppl(summary.perplexity_float) ?? "not measured"}`,
-      "perplexity",
-    ),
-    score(
-      "Accuracy",
-      accuracy(summary.accuracy, summary.accuracy_standard_error),
-      `float ${float ?? "not measured"}`,
-      "accuracy",
-    ),
-    score("Quantized", percent(summary.share_quantized, 1), "of all parameters", "share"),
-  ]}</div>${test ? html`<p class="protocol">Perplexity on ${facts(test)}.</p>` : nothing}${
+  return html`<div class="report" data-testid="report">${answer(summary)}${
+    test ? html`<p class="protocol">Perplexity on ${facts(test)}.</p>` : nothing
+  }${
     summary.experts ? html`<p class="protocol" data-testid="experts">${summary.experts.words}</p>` : nothing
   }${summary.selection?.by === "model" ? chosenForTheModel(summary.selection) : nothing}${chosenByLayer(
     layers,
     folds,
+    summary.selection,
   )}${everyLayer(id, layers, folds)}</div>`;
 }
-
-/** @param {string} name @param {string | null} value @param {string} note @param {string} testid */
-const score = (name, value, note, testid) =>
-  value === null
-    ? nothing
-    : html`<div class="score"
-        ><span class="score-name">${name}</span><strong data-testid=${testid}>${value}</strong
-        ><span class="score-note">${note}</span></div
-      >`;
 
 /**
  * Perplexity by λ, one cell for each candidate; shown while they are judged and in the report.
@@ -89,21 +62,25 @@ export function candidateStrip(candidates, chosen) {
 }
 
 /** @param {Record<string, any>} selection */
-function chosenForTheModel({ lambda, candidates, protocol }) {
+function chosenForTheModel({ lambda, candidates, protocol, edge }) {
   /** @type {Candidate[]} */
   const all = candidates.map((/** @type {any} */ one) => ({ lam: one.lambda, perplexity: one.perplexity }));
   return html`<section class="selection" data-testid="selection">
     <h3>λ = ${plain(lambda)} for the whole model, of ${all.length} candidates</h3>
-    ${candidateStrip(all, lambda)}${protocol ? html`<p class="protocol">Judged on ${facts(protocol)}.</p>` : nothing}
+    ${candidateStrip(all, lambda)}${edgeWords(edge)}${protocol ? html`<p class="protocol">Judged on ${facts(protocol)}.</p>` : nothing}
   </section>`;
 }
+
+/** @param {string | undefined} edge what it means that an end of the candidates was chosen */
+const edgeWords = (edge) => (edge ? html`<p class="edge" data-testid="edge">${edge}</p>` : nothing);
 
 /**
  * How often each pair was chosen, and the judgement of every layer to unfold.
  * @param {LayerReport[]} layers
  * @param {Folds} folds
+ * @param {{edge?: string} | null | undefined} selection
  */
-function chosenByLayer(layers, folds) {
+function chosenByLayer(layers, folds, selection) {
   const judged = judgements(layers);
   if (!judged.length) return nothing;
   const { across, down, counts } = pairCounts(layers);
@@ -142,7 +119,7 @@ function chosenByLayer(layers, folds) {
   });
   return html`<section class="selection" data-testid="selection">
     <h3>${down ? `${across.sign} and ${down.sign}` : across.sign} chosen layer by layer</h3>
-    <div class="table-scroll">${pairs}</div>
+    <div class="table-scroll">${pairs}</div>${edgeWords(selection?.edge)}
     ${fold("What each layer chose", folds, () => layerTable(judged, columns, "What each layer chose"))}
   </section>`;
 }

@@ -1,0 +1,99 @@
+/**
+ * What a finished run answers: its large numbers, how it stands beside GPTQ, and how far it is from the float model.
+ * @module calibrate/answer
+ */
+
+import { bytes, format, number, percent } from "../base/format.js";
+import { html, nothing } from "../base/html.js";
+import { table } from "../base/table.js";
+import { besideBaseline, distances, unbroken } from "./distances.js";
+
+/** @import { Summary } from "../base/types.d.ts" */
+/** @typedef {Partial<Summary>} Said of a run that may be older than a number */
+
+/** @param {Said} summary */
+export function answer(summary) {
+  return html`<div class="scores">${scores(summary)}</div>${verdict(summary)}${besideFloat(summary)}`;
+}
+
+/** @param {Said} summary */
+function scores(summary) {
+  /** @param {number | null | undefined} value */
+  const ppl = (value) => (value === null || value === undefined ? null : format(value, "perplexity"));
+  /** @param {number | null | undefined} value @param {number | null | undefined} error */
+  const accuracy = (value, error) =>
+    value === null || value === undefined
+      ? null
+      : `${percent(value, 1)}${error ? ` ± ${format(error, "points")}` : ""}`;
+  const float = accuracy(summary.accuracy_float, summary.accuracy_standard_error_float);
+  return [
+    score(
+      "Perplexity",
+      ppl(summary.perplexity),
+      `float ${ppl(summary.perplexity_float) ?? "not measured"}`,
+      "perplexity",
+    ),
+    score(
+      "Accuracy",
+      accuracy(summary.accuracy, summary.accuracy_standard_error),
+      `float ${float ?? "not measured"}`,
+      "accuracy",
+    ),
+    size(summary),
+  ];
+}
+
+/**
+ * Runs from before sizes were told have their share of the parameters alone.
+ * @param {Said} summary
+ */
+function size({ bytes_after, bytes_before, bits_per_weight, share_quantized }) {
+  const share = percent(Number(share_quantized), 1);
+  if (!bytes_after || !bits_per_weight) return score("Quantized", share, "of all parameters", "share");
+  const note = html`float ${bytes(bytes_before)}; ${number(bits_per_weight, 2)} bits per weight in
+    <span data-testid="share">${share}</span> of the parameters`;
+  return score("Size", bytes(bytes_after), note, "size");
+}
+
+/** @param {string} name @param {string | null} value @param {unknown} note @param {string} testid */
+const score = (name, value, note, testid) =>
+  value === null
+    ? nothing
+    : html`<div class="score"
+        ><span class="score-name">${name}</span><strong data-testid=${testid}>${value}</strong
+        ><span class="score-note">${note}</span></div
+      >`;
+
+const VERDICTS = new Map([
+  [-1, "is-better"],
+  [1, "is-worse"],
+]);
+
+/**
+ * The sentence about GPTQ, or why there is none.
+ * @param {Said} summary
+ */
+function verdict({ baseline }) {
+  if (!baseline) return nothing;
+  const kind = baseline.reason ? "protocol" : `verdict ${VERDICTS.get(baseline.verdict ?? 0) ?? ""}`;
+  return html`<p class=${kind.trim()} data-testid="baseline">${unbroken(baseline.words)}</p>`;
+}
+
+/** @param {Said} summary */
+function besideFloat(summary) {
+  const rows = besideBaseline(summary);
+  if (!rows.length) return nothing;
+  /** @typedef {typeof rows[0]} Row */
+  const withBaseline = rows.some((row) => row.baseline !== null);
+  const columns = [
+    { isHead: true, show: (/** @type {Row} */ row) => row.name },
+    { title: "This run", show: (/** @type {Row} */ row) => row.run },
+    ...(withBaseline ? [{ title: "GPTQ 1 %", show: (/** @type {Row} */ row) => row.baseline ?? "–" }] : []),
+  ];
+  return html`${table({ columns, rows, name: "beside-float", testid: "beside-float" })}<details class="layers-fold"
+      ><summary>What these numbers say</summary
+      ><dl class="beside-help">${distances(summary).map(
+        ({ name, help }) => html`<dt>${name}</dt><dd>${help}</dd>`,
+      )}<dt>±</dt><dd>One standard error over the windows of the test text.</dd></dl></details
+    >`;
+}
