@@ -86,6 +86,8 @@ class Course:
 
     def end(self) -> End:
         """Why there is nothing to do after the draws so far; empty: the next draw is wanted."""
+        if not self.complete:
+            return ""
         if self.complete >= 2:
             racing = self._racing()
             if Race(self._values("log_ratio")[:, racing]).told_apart():
@@ -205,11 +207,11 @@ def _difference(values: np.ndarray, reference: np.ndarray) -> tuple[float | None
 def tune(recipe: Recipe, ground: Ground, calibration: Text) -> Generator[Event, None, Course]:
     """Tunes on draws of ``calibration``; returns all that was found out. The last event says how it ended."""
     yield Stage("comparing layers", "every λ and γ on unseen text, from the statistics of one draw")
-    course = _screened(recipe, _draw(recipe, ground, calibration, 0))
+    course = _screened(recipe, draw_of(recipe, ground, calibration, 0))
     yield TuningStanding(course.to_json())
     while not (end := course.end()):
         number = len(course.found)
-        draw = _draw(recipe, ground, calibration, number)
+        draw = draw_of(recipe, ground, calibration, number)
         course_of_draw: dict[int, Found] = {}
         wanted = [*course.in_question(), *course.baselines()]
         yield Stage("comparing models", f"draw {number + 1} of at most {recipe.draws}, {len(wanted)} candidates")
@@ -228,7 +230,7 @@ def tune(recipe: Recipe, ground: Ground, calibration: Text) -> Generator[Event, 
     return course
 
 
-def _draw(recipe: Recipe, ground: Ground, calibration: Text, number: int) -> Draw:
+def draw_of(recipe: Recipe, ground: Ground, calibration: Text, number: int) -> Draw:
     sequences = draw_sequences(
         calibration.ids, calibration.corpus, samples=recipe.samples, length=recipe.length,
         held_out_samples=recipe.unseen_samples(), sampling="random", seed=recipe.seed + number,

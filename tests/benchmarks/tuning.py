@@ -1,0 +1,116 @@
+"""What tuning finds, beside an exhaustive comparison on other draws: every λ and γ, measured in every draw.
+
+    python -m tests.benchmarks.tuning NAME [field=value …] [--write docs/tuning.json]
+
+Fields are those of a recipe; ``model`` is NAME unless it is given. Results of NAME in the file are replaced, others are
+kept. Everything is kept under SARQC_STATE_DIR, so that a stopped comparison goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sarqc.calibration.corpora import text_of
+from sarqc.calibration.job import calibration_job
+from sarqc.engine.draws import Ground, find
+from sarqc.engine.execute import execute
+from sarqc.engine.kept_states import KeptStates
+from sarqc.engine.keys import float_model_key, states_key, weights_of
+from sarqc.engine.measure import Workbench, keep_states, test_of
+from sarqc.engine.plan import prepare
+from sarqc.engine.survey import returned
+from sarqc.engine.tuning import draw_of
+from sarqc.events import Finished
+from sarqc.files.artefacts import ArtefactStore
+from sarqc.models.loading import choose_device, load
+from sarqc.quantization.methods import method
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings, read_settings
+
+DRAWS = 5
+EXHAUSTIVE = 1000  # seed of the first draw that is compared exhaustively; tuning has others
+SEEDS = (0, 10, 20, 30, 40)  # of tuning runs, each of which makes up to five draws from there on
+SLICE = {"share": 0.25}
+FEWER_TOKENS = 4  # times, in a slice
+
+
+def recipe_of(name: str, fields: dict[str, Any], **changes: object) -> Recipe:
+    plain = {"model": name, "kind": "tune", "draws": DRAWS, "bits": 2, "samples": 8, "length": 256, "window": 256}
+    return Recipe.parse(plain | fields | changes)
+
+
+def ground_of(recipe: Recipe, settings: Settings) -> Ground:
+    """A loaded model and what tuning measures beside."""
+    prepared = prepare(recipe, settings)
+    loaded = load(prepared.checkpoint, choose_device(settings.device))
+    bench, weights = Workbench(loaded, ArtefactStore(settings.artefacts_dir()), settings), weights_of(loaded)
+    job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
+    float_key = float_model_key(loaded, weights)
+    states = KeptStates(bench.store, states_key(float_key, test_of(prepared).ids, prepared.window))
+    returned(keep_states(bench, prepared, states))  # type: ignore[arg-type]
+    return Ground(bench, prepared, weights, job.grids, float_key, states, ArtefactStore(settings.statistics_dir()))
+
+
+def exhaustive(recipe: Recipe, settings: Settings) -> dict[str, Any]:
+    """ln(perplexity / float model's) of every λ and γ in every draw, and of GPTQ 1 %."""
+    ground, (lams, gammas) = ground_of(recipe, settings), recipe.compared()
+    calibration = text_of(recipe.calibration, ground.prepared.checkpoint, settings)
+    points = recipe.to_method().points(lams, gammas)
+    ratios, gptq, seconds = [], [], 0.0
+    for number in range(DRAWS):
+        draw = draw_of(recipe.model_copy(update={"seed": EXHAUSTIVE}), ground, calibration, number)
+        found = dict(find(draw, points, pictures=False))
+        values = [found[index].divergence for index in range(len(points))]
+        flat = [value.log_ratio.mean for value in values if value is not None]
+        ratios.append([flat[g * len(lams) : (g + 1) * len(lams)] for g in range(len(gammas))])
+        [(_, beside)] = find(draw, [method("gptq")], pictures=False)
+        assert beside.divergence is not None
+        gptq.append(beside.divergence.log_ratio.mean)
+        seconds += sum(one.seconds for one in found.values())
+        print(f"draw {number + 1} of {DRAWS}: {seconds:.0f} s", flush=True)
+    return {"lams": lams, "gammas": gammas, "log_ratio": ratios, "gptq": gptq, "seconds": seconds}
+
+
+def tuned(recipe: Recipe, settings: Settings) -> dict[str, Any]:
+    """What a tuning run ends with."""
+    [finished] = [event for event in execute(recipe, settings) if isinstance(event, Finished)]
+    tuning = finished.summary["tuning"]
+    assert tuning is not None
+    assert tuning["best"] is not None
+    best = tuning["rows"][tuning["best"]]
+    kept = {name: tuning[name] for name in ("band", "measured", "draws", "end", "seconds")}  # type: ignore[literal-required]
+    return {"seed": recipe.seed, "lambda": best["lambda"], "gamma": tuning["gamma"], **kept}
+
+
+def compare(name: str, fields: dict[str, Any], settings: Settings) -> Iterator[tuple[str, Any]]:
+    whole = recipe_of(name, fields)
+    yield "recipe", {key: value for key, value in whole.to_json().items() if value not in (None, [], False)}
+    slice_of = SLICE | {"samples": max(1, whole.samples // FEWER_TOKENS)}
+    for part, changes in (("tuned", {}), ("slices", slice_of)):
+        runs = []
+        for seed in SEEDS:
+            runs.append(tuned(recipe_of(name, fields, seed=seed, **changes), settings))
+            print(part, runs[-1], flush=True)
+        yield part, runs
+    yield "exhaustive", exhaustive(whole, settings)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name")
+    parser.add_argument("fields", nargs="*")
+    parser.add_argument("--write", type=Path, default=Path("docs/tuning.json"))
+    given = parser.parse_args()
+    fields = dict(field.split("=", 1) for field in given.fields)
+    found = dict(compare(given.name, fields, read_settings()))
+    document = json.loads(given.write.read_text(encoding="utf-8")) if given.write.exists() else {}
+    document[given.name] = found
+    given.write.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,239 @@
+"""Tuning: its numbers are those of ordinary runs, it goes on where it was stopped, and it says when it ends."""
+
+from __future__ import annotations
+
+import math
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sarqc.calibration import float_statistics
+from sarqc.documents import Tuning
+from sarqc.engine import draws
+from sarqc.engine.execute import execute
+from sarqc.engine.plan import plan
+from sarqc.errors import Refused
+from sarqc.events import Event, Finished, Started, TuningStanding
+from sarqc.figures import lab_view
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from sarqc.study.document import Study
+
+FAST = {"samples": 4, "length": 32, "held_out_samples": 2, "window": 32, "test_tokens": 640}
+
+
+@pytest.fixture(scope="module")
+def document(random_llama: Path, text_file: Path) -> dict[str, Any]:
+    return FAST | {
+        "kind": "tune", "model": str(random_llama), "bits": 2, "group_size": 16, "method": "sarqc-gbs",
+        "calibration": str(text_file), "test": str(text_file), "sweep": [0.01, 0.1, 1], "draws": 3,
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tuned_settings(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return settings.model_copy(update={"state_dir": tmp_path_factory.mktemp("tuned")})
+
+
+@pytest.fixture(scope="module")
+def tuned(document: dict[str, Any], tuned_settings: Settings) -> list[Event]:
+    """A whole tuning run, with its study."""
+    return run(document, tuned_settings)
+
+
+def run(document: dict[str, Any], settings: Settings) -> list[Event]:
+    return list(execute(Recipe.parse(document), settings, study_dir=settings.studies_dir(), study_id="tuned"))
+
+
+def outcome(events: list[Event]) -> Tuning:
+    assert isinstance(events[-1], Finished)
+    tuning = events[-1].summary["tuning"]
+    assert tuning is not None
+    return tuning
+
+
+def without_clock(tuning: Tuning) -> dict[str, Any]:
+    return {name: value for name, value in tuning.items() if name != "seconds"}
+
+
+def arrays_of(settings: Settings) -> dict[str, np.ndarray]:
+    study = Study.open(settings.studies_dir() / "tuned")
+    return {f"{line.name}/{name}": study.array(line, name) for line in study.lines for name in line.arrays}
+
+
+def test_measurements_are_those_of_runs(
+    tuned: list[Event], document: dict[str, Any], tuned_settings: Settings, fresh_settings: Settings
+) -> None:
+    """A run that takes the float model's inputs, of the same draw, has the same perplexity to the last digit."""
+    study = Study.open(tuned_settings.studies_dir() / "tuned")
+    tuning = outcome(tuned)
+    left = [name for name in document if name not in ("kind", "sweep", "draws")]
+    single = {name: document[name] for name in left} | {
+        "inputs_from": "float", "sampling": "random", "seed": 1, "baseline": False,
+    }  # fmt: skip
+    points = [("sarqc-gbs", 0.1, {"lambda": 0.1, "gamma": tuning["gamma"]}), ("gptq", 0.01, {}), ("rtn", 0.0, {})]
+    for name, lam, values in points:
+        summary = run(single | {"method": name} | values, fresh_settings)[-1].summary  # type: ignore[attr-defined]
+        line = study.line(name, 2)
+        at = (line.draws.index(1), 0, line.lams.index(lam))
+        assert study.array(line, "perplexity")[at] == np.float32(summary["perplexity"])
+        assert study.array(line, "kl")[at] == np.float32(summary["kl"])
+        reports = Study.open(fresh_settings.studies_dir() / "tuned").layer_reports.values()
+        for quantity in ("recon", "held_out", "sar", "drift"):
+            of_run = [report[f"relative_{quantity}"] for report in reports]
+            np.testing.assert_allclose(study.array(line, quantity)[at[0], :, 0, at[2]], of_run, rtol=1e-5)
+
+
+def test_it_ends_with_what_it_says(tuned: list[Event], document: dict[str, Any], tuned_settings: Settings) -> None:
+    tuning, study = outcome(tuned), Study.open(tuned_settings.studies_dir() / "tuned")
+    line = study.line("sarqc-gbs", 2)
+    values = np.log(study.array(line, "perplexity").astype(float)[:, 0])  # draw, λ
+    of_gptq = np.log(study.array(study.line("gptq", 2), "perplexity").astype(float)[:, 0, 0])
+    assert tuning["best"] is not None
+    best = tuning["rows"][tuning["best"]]
+    assert best["lambda"] == line.lams[int(np.nanargmin(values.mean(axis=0)))]
+    gap = of_gptq - values[:, tuning["best"]]
+    assert best["better"] == pytest.approx(gap.mean(), abs=1e-5)
+    assert best["better_error"] == pytest.approx(gap.std(ddof=1) / math.sqrt(len(gap)), rel=1e-2)
+    assert line.chosen == (0, tuning["best"])
+    assert tuning["end"] in ("known", "draws")
+    assert tuning["recipe"] is not None
+    following = Recipe.parse(tuning["recipe"])
+    assert (following.kind, following.lam, following.gamma) == ("run", best["lambda"], tuning["gamma"])
+    assert following.inputs_from == "quantized"
+    assert plan(following, tuned_settings).layers == 21
+    standings = [event.tuning for event in tuned if isinstance(event, TuningStanding)]
+    assert standings[0]["draws"] == 0
+    assert standings[0]["best"] is None
+    assert all(one["band"] is None for one in standings if one["draws"] < 2)
+    assert [one["measured"] for one in standings] == sorted(one["measured"] for one in standings)
+    assert standings[-1]["measured"] == standings[-1]["planned"]
+    assert {row["method"] for row in tuning["rows"] if row["standing"] == "baseline"} == {"gptq", "rtn"}
+
+
+def test_the_lab_opens_its_study(tuned: list[Event], tuned_settings: Settings) -> None:
+    study = Study.open(tuned_settings.studies_dir() / "tuned")
+    for line in study.lines:
+        for draw in (None, *line.draws):
+            view = lab_view(study, method=line.name, draw=draw)
+            assert view["figures"]["hero"] is not None
+
+
+@pytest.mark.parametrize("stop_at", [3, 6, 11, 17])
+def test_stopped_anywhere_it_ends_the_same(
+    tuned: list[Event], document: dict[str, Any], tuned_settings: Settings, fresh_settings: Settings, stop_at: int
+) -> None:
+    assert stop_at < len(tuned) - 2
+    events = execute(Recipe.parse(document), fresh_settings, study_dir=fresh_settings.studies_dir(), study_id="tuned")
+    for _ in islice(events, stop_at):
+        pass
+    events.close()  # type: ignore[attr-defined]
+    again = run(document, fresh_settings)
+    assert without_clock(outcome(again)) == without_clock(outcome(tuned))
+    expected = arrays_of(tuned_settings)
+    for name, array in arrays_of(fresh_settings).items():
+        np.testing.assert_array_equal(array, expected[name])
+
+
+def test_once_more_costs_nothing(
+    tuned: list[Event], document: dict[str, Any], tuned_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(float_statistics, "BlockWalk", None)
+    monkeypatch.setattr(draws, "solve_points", None)
+    monkeypatch.setattr(draws, "measure_beside", None)
+    assert outcome(run(document, tuned_settings)) == outcome(tuned), "seconds of work too are those of the first time"
+
+
+@pytest.mark.parametrize("change", [{"bits": 3}, {"sweep": [0.05, 0.5]}, {"method": "rqc-gbs"}, {"method": "sarqc-gs"}])
+def test_another_question_needs_no_pass_of_the_float_model(
+    tuned: list[Event],
+    document: dict[str, Any],
+    tuned_settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    change: dict[str, Any],
+) -> None:
+    monkeypatch.setattr(float_statistics, "BlockWalk", None)
+    tuning = outcome(run(document | change | {"draws": 2}, tuned_settings))
+    assert tuning["draws"] == 2
+    assert (tuning["gamma"] is None) == ((document | change)["method"] != "sarqc-gbs")
+    assert any(row["method"] == "awq" for row in tuning["rows"]) == (change.get("method") == "sarqc-gs")
+
+
+def test_a_budget_ends_it(document: dict[str, Any], fresh_settings: Settings) -> None:
+    tuning = outcome(run(document | {"minutes": 1e-6}, fresh_settings))
+    assert (tuning["end"], tuning["draws"], tuning["band"]) == ("budget", 1, None)
+    assert tuning["best"] is not None
+    assert all(row["better_error"] is None for row in tuning["rows"])
+
+
+def test_a_band_that_is_narrow_enough_ends_it(document: dict[str, Any], fresh_settings: Settings) -> None:
+    tuning = outcome(run(document | {"band": 1000.0, "draws": 8}, fresh_settings))
+    assert tuning["end"] in ("narrow", "known")
+    assert tuning["draws"] == 2
+
+
+def test_a_best_value_at_an_end_widens_the_range(document: dict[str, Any], fresh_settings: Settings) -> None:
+    tuning = outcome(run(document | {"sweep": [1e-4, 1e-3], "minutes": 1e-6}, fresh_settings))
+    lams = [row["lambda"] for row in tuning["rows"] if row["method"] == "sarqc-gbs"]
+    errors = [row["layer_error"] for row in tuning["rows"] if row["method"] == "sarqc-gbs"]
+    assert lams == sorted(lams)
+    assert lams[0] == 0
+    assert errors.index(min(errors)) < len(errors) - 2
+    assert tuning["rows"][errors.index(min(errors))]["standing"] != "dull"
+
+
+def test_a_part_of_the_model(document: dict[str, Any], fresh_settings: Settings) -> None:
+    events = run(document | {"blocks": [2, 0], "minutes": 1e-6}, fresh_settings)
+    [started] = [event for event in events if isinstance(event, Started)]
+    assert {layer["block"] for layer in started.layers} == {0, 2}
+    tuning = outcome(events)
+    assert tuning["blocks"] == [0, 2]
+    assert tuning["recipe"] is not None
+    assert Recipe.parse(tuning["recipe"]).blocks == (), "the run to follow quantizes all of the model"
+    whole = outcome(run(document | {"minutes": 1e-6}, fresh_settings))
+    of_part, of_whole = (next(row["kl"] for row in one["rows"] if row["method"] == "rtn") for one in (tuning, whole))
+    assert of_part is not None
+    assert of_whole is not None
+    assert 0 < of_part < of_whole
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"method": "gptaq"}, "can't be tuned"),
+        ({"method": "omniquant"}, "can't be tuned"),
+        ({"method": "sarqc-gs", "mode": "foldable"}, "can't be tuned"),
+        ({"lambda": 0.1}, "tuning finds λ"),
+        ({"test": None}, "no text to measure"),
+        ({"only": "model.layers.0.mlp.up_proj"}, "single layer"),
+        ({"sweep": [0.1]}, "single λ"),
+        ({"blocks": [0], "share": 0.5}, "by number and by share"),
+        ({"band": 1}, "band"),
+        ({"draws": 1}, "draws"),
+        ({"minutes": 0}, "minutes"),
+    ],
+)
+def test_what_can_not_be_tuned_is_refused(document: dict[str, Any], change: dict[str, Any], words: str) -> None:
+    with pytest.raises(Refused, match=words):
+        Recipe.parse(document | change)
+
+
+def test_a_block_that_is_not_there_is_refused(document: dict[str, Any], settings: Settings) -> None:
+    with pytest.raises(Refused, match="no block 3"):
+        plan(Recipe.parse(document | {"blocks": [0, 3]}), settings)
+
+
+def test_no_checkpoint_is_promised(document: dict[str, Any], settings: Settings, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="keeps none"):
+        next(execute(Recipe.parse(document), settings, checkpoint_dir=tmp_path / "model"))
+    assert plan(Recipe.parse(document), settings).formats == ()
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"), [(0.25, (1, 4)), (1.0, tuple(range(6))), (0.01, (3,)), (0.5, (1, 3, 5))]
+)
+def test_a_share_is_spread_evenly(document: dict[str, Any], share: float, expected: tuple[int, ...]) -> None:
+    assert Recipe.parse(document | {"share": share}).blocks_of(6) == expected
