@@ -1,4 +1,4 @@
-"""Command line: quantize (flags) · tune · run (a recipe file) · plan · survey · methods · doctor.
+"""Command line: quantize (flags) · tune · run (a recipe file) · recipe · plan · survey · methods · doctor.
 
 Exit codes: 0 done, 2 refused before any work, 1 failed, 130 interrupted. Progress and words go to stderr; with
 --json stdout is exactly one JSON object.
@@ -24,6 +24,7 @@ from sarqc.errors import Refused, SarqcError
 from sarqc.events import Finished, Saved
 from sarqc.quantization.methods import METHODS, Candidates
 from sarqc.recipe import OF_THE_OTHER_KIND, Recipe, expanded, public_name, read_document, separator
+from sarqc.recipe_texts import one_text
 from sarqc.settings import read_settings
 from sarqc.terminal import Progress, print_summary
 
@@ -222,6 +223,25 @@ def run(
             print_summary(summaries[name])
     if as_json:
         print(json.dumps({"runs": summaries}, ensure_ascii=False))
+
+
+@app.command()
+def recipe(
+    file: Path,
+    form: Annotated[
+        str, typer.Option("--as", help="yaml, cli, rest or python; for a batch also shell or slurm.")
+    ] = "yaml",
+    address: Annotated[
+        str | None, typer.Option(help="Of the app, for rest; that of SARQC_HOST and SARQC_PORT if it is not given.")
+    ] = None,
+) -> None:
+    """Print a recipe or a batch as a text to take elsewhere, with only what differs from the defaults."""
+
+    def written() -> str:
+        settings = read_settings()
+        return one_text(form, read_document(file), address or f"http://{settings.host}:{settings.port}")
+
+    typer.echo(_guarded(written, as_json=False), nl=False)
 
 
 def _check_all(recipes: dict[str, Recipe], output: Path | None, checkpoint_format: str) -> None:

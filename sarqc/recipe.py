@@ -559,6 +559,17 @@ class Recipe(BaseModel):
         """Plain data under the public names; ``Recipe.parse`` of it gives an equal recipe."""
         return self.model_dump(mode="json", by_alias=True)
 
+    def differences(self) -> dict[str, Any]:
+        """The required fields and what differs from the defaults, as plain data under the public names; ``parse`` of it
+        gives an equal recipe.
+        """
+        said = {
+            public_name(name)
+            for name, info in Recipe.model_fields.items()
+            if info.is_required() or getattr(self, name) != info.default
+        }
+        return {name: value for name, value in self.to_json().items() if name in said}
+
     def fingerprint(self) -> str:
         """16 hex digits that are equal for equal recipes."""
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:16]
@@ -650,3 +661,17 @@ def expanded(document: dict[str, Any]) -> dict[str, Recipe]:
             raise Refused(f"two runs would be called “{name}”", "recipe", "Give files with different names.")
         recipes[name] = Recipe.parse(document | chosen)
     return recipes
+
+
+def spare(document: dict[str, Any]) -> dict[str, Any]:
+    """A document of one recipe or of a batch without what says the defaults: ``expanded`` of it gives equal recipes in
+    the same order. Lists of a batch come last. Raises ``Refused``, see ``expanded``.
+    """
+    recipes = list(expanded(document).values())
+    varied = [public_name(name) if name in Recipe.model_fields else name for name in axes(document)]
+    said: dict[str, Any] = {}
+    for recipe in recipes:
+        said |= recipe.differences()
+    documents = [recipe.to_json() for recipe in recipes]
+    lists = {name: list(dict.fromkeys(one[name] for one in documents)) for name in varied}
+    return {name: value for name, value in said.items() if name not in lists} | lists

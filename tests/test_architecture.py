@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Each package or module, and all that it may import of the others. Whatever is not listed is a stranger.
 GROUND = {"sarqc.errors", "sarqc.documents", "sarqc.plain", "sarqc.settings", "sarqc.events", "sarqc.files"}
-GROUND |= {"sarqc.recipe"}
+GROUND |= {"sarqc.recipe", "sarqc.recipe_texts"}
 TREE: dict[str, set[str]] = {
     "sarqc.errors": set(),
     "sarqc.documents": set(),
@@ -24,6 +24,7 @@ TREE: dict[str, set[str]] = {
     "sarqc.quantization": {"sarqc.errors"},
     "sarqc.theory": {"sarqc.errors", "sarqc.quantization"},
     "sarqc.recipe": {"sarqc.errors", "sarqc.quantization", "sarqc.files"},
+    "sarqc.recipe_texts": {"sarqc.errors", "sarqc.recipe"},
     "sarqc.models": {"sarqc.errors", "sarqc.settings", "sarqc.files"},
     "sarqc.calibration": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.evaluation": GROUND | {"sarqc.quantization", "sarqc.models"},

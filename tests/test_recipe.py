@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from sarqc.errors import Refused
 from sarqc.quantization.methods import METHODS, ColumnSolver, ScaleSearch, method
-from sarqc.recipe import Recipe, expanded
+from sarqc.recipe import Recipe, expanded, spare
 
 LEAST = {"model": "tiny-llama", "calibration": "tiny-llama-calibration"}
+
+LINE = st.characters(exclude_characters="\0\r\n", exclude_categories=["Cs"])
 
 recipes = st.fixed_dictionaries(
     {"model": st.just("tiny-llama"), "calibration": st.just("text.txt")},
@@ -30,7 +32,26 @@ recipes = st.fixed_dictionaries(
         "tasks": st.lists(st.sampled_from(["piqa", "boolq"]), max_size=2),
         "test": st.none() | st.just("text.txt"),
         "seed": st.integers(0, 2**31),
+        "baseline": st.booleans(),
+        "share": st.none() | st.floats(0.1, 1),
+        "prompts": st.lists(
+            st.text(st.characters(blacklist_characters="\0\r\n", blacklist_categories=["Cs"])).filter(str.strip),
+            max_size=2,
+        ),
     },
+)
+batches = st.builds(
+    lambda document, lists: document | lists,
+    recipes,
+    st.fixed_dictionaries(
+        {"lambda": st.lists(st.none() | st.floats(0, 10), min_size=1, max_size=3, unique=True)},
+        optional={
+            "bits": st.just([2, 4]),
+            "group_size": st.just(["per_channel", 64]),
+            "baseline": st.just([False, True]),
+            "model": st.just(["it's one", "other"]),
+        },
+    ),
 )
 
 
@@ -49,6 +70,27 @@ def test_round_trips_through_a_file(tmp_path_factory: pytest.TempPathFactory, do
     path = tmp_path_factory.mktemp("recipes") / "recipe.yaml"
     path.write_text(yaml.safe_dump(recipe.to_json()), encoding="utf-8")
     assert Recipe.from_file(path) == recipe
+
+
+@given(recipes)
+def test_what_differs_from_the_defaults_is_the_same_recipe(document: dict[str, Any]) -> None:
+    recipe = Recipe.parse(document)
+    said = recipe.differences()
+    assert Recipe.parse(said) == recipe
+    assert spare(document) == said
+    defaults = Recipe.parse(LEAST).to_json()
+    assert {name for name, value in said.items() if value == defaults[name]} <= {"model", "calibration"}
+
+
+@given(batches)
+def test_a_batch_without_its_defaults_is_the_same_batch(document: dict[str, Any]) -> None:
+    said = spare(document)
+    assert list(expanded(said).values()) == list(expanded(document).values())
+    assert set(said) <= set(document)
+
+
+def test_a_batch_may_vary_a_field_by_its_name_in_python() -> None:
+    assert spare(LEAST | {"lam": [0, 0.5], "bits": 3}) == LEAST | {"lambda": [0, 0.5]}
 
 
 @pytest.mark.parametrize(

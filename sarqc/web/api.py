@@ -5,6 +5,7 @@
 | GET /health | version, devices with the run on each, runs by state, trouble |
 | GET /models, /corpora, /methods, /recipe-schema | what a recipe may name |
 | POST /plan | recipe → Plan, or why not |
+| POST /recipe-texts | recipe or batch → the same as YAML, CLI, REST and Python, a batch also as launch scripts |
 | POST /runs ?lane=preview | recipe → 201 and the queued run; 429 when the queue is full. Lists where a recipe has one \
 value → all combinations, or none: {"batch", "runs"} |
 | GET /runs ?filter= &sort= &limit= &offset= &before= &ids= &batch= &series= | runs, newest first; \
@@ -54,6 +55,7 @@ from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import log_path
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe, axes, expanded
+from sarqc.recipe_texts import texts
 from sarqc.settings import Settings
 from sarqc.web import streams as sse
 from sarqc.web.access import Access, visitor_of
@@ -179,6 +181,14 @@ def _offer_router(
             return answer
 
         return await planning.run(made)
+
+    @router.post("/recipe-texts")
+    def recipe_texts(request: Request, document: Document) -> dict[str, Any]:
+        """A recipe or a batch as texts to take elsewhere, with only what differs from the defaults."""
+        visitor_of(request)
+        _recipes(document, settings)  # not more runs than could wait here
+        own = request.headers.get("origin") or str(request.base_url)  # browsers know the address that people see
+        return {"texts": texts(document, own.rstrip("/"))}
 
     return router
 

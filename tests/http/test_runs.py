@@ -8,9 +8,11 @@ from fastapi.testclient import TestClient
 
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe
+from sarqc.recipe_texts import texts
 from sarqc.settings import Settings
 from tests.jobs.conftest import until
 from tests.jobs.fake_runs import recipe
+from tests.test_recipe_texts import recipe_of_request
 
 
 def submit(client: TestClient, layers: int = 2, **headers: str) -> dict:
@@ -139,3 +141,21 @@ def test_the_interface_describes_itself(client: TestClient, caplog) -> None:
         paths = client.get("/api/openapi.json").json()["paths"]
     assert {"/api/health", "/api/runs/{run_id}/events", "/api/studies/{study_id}/study.safetensors"} <= paths.keys()
     assert client.get("/docs").status_code == 404  # its page would load from a CDN
+
+
+def test_the_request_is_taken(client: TestClient) -> None:
+    document = recipe(2).to_json() | {"lambda": [0, 0.1]}
+    answer = client.post("/api/recipe-texts", json=document, headers={"origin": "http://testserver"})
+    assert answer.status_code == 200
+    said = {text["name"]: text["text"] for text in answer.json()["texts"]}
+    address, body = recipe_of_request(said["rest"])
+    sent = client.post(address, content=body, headers={"Content-Type": "application/json"})
+    assert sent.status_code == 201
+    assert [run["recipe"]["lambda"] for run in sent.json()["runs"]] == [0, 0.1]
+    assert said == {text["name"]: text["text"] for text in texts(document, "http://testserver")}
+
+
+def test_what_is_no_recipe_has_no_texts(client: TestClient) -> None:
+    assert "calibration" in client.post("/api/recipe-texts", json={"model": "toy"}).json()["error"]["what"]
+    many = recipe(2).to_json() | {name: list(range(2, 102)) for name in ("seed", "samples", "length")}
+    assert client.post("/api/recipe-texts", json=many).status_code == 429

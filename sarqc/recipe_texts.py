@@ -1,0 +1,244 @@
+"""A recipe or a batch as text to take elsewhere: a file, a command, a request, a program; a batch also as a shell
+script and as a job array for SLURM.
+
+Every text says only what differs from the defaults (``sarqc.recipe.spare``) and means the same runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import PurePath
+from typing import Any, NamedTuple, TypedDict
+
+import yaml
+
+from sarqc.errors import Refused
+from sarqc.recipe import OF_THE_OTHER_KIND, axes, public_name, spare
+
+Document = dict[str, Any]
+
+VERBS = {"run": "quantize", "tune": "tune"}  # the command for each kind of recipe
+BATCH_FILE = "batch.yaml"
+
+
+class RecipeText(TypedDict):
+    """One text: its name and title, what it would be called as a file, and itself."""
+
+    name: str
+    title: str
+    file: str
+    text: str
+
+
+def texts(document: Document, address: str) -> list[RecipeText]:
+    """All texts of a recipe, or of a batch, which has lists where a recipe has one value.
+
+    ``address`` is the app's, such as http://127.0.0.1:7860. Raises ``Refused`` for what is no recipe.
+    """
+    said = spare(document)
+    return [
+        RecipeText(name=name, title=form.title, file=form.file, text=form.write(said, address))
+        for name, form in _forms_of(said).items()
+    ]
+
+
+def one_text(name: str, document: Document, address: str) -> str:
+    """One text by its name. Raises ``Refused`` where the document has none of that name."""
+    said = spare(document)
+    forms = _forms_of(said)
+    if name not in forms:
+        raise Refused(f"this can't be written as “{name}”", "as", f"It can as {', '.join(forms)}.")
+    return forms[name].write(said, address)
+
+
+def _yaml(said: Document, address: str) -> str:
+    # Lists stand in one line each, and no text is broken.
+    return yaml.dump(said, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf)
+
+
+class _Dumper(yaml.SafeDumper):
+    pass
+
+
+_Dumper.add_representer(
+    list, lambda dumper, values: dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=True)
+)
+
+
+def _command(said: Document, address: str) -> str:
+    return _joined(_head(said), *(" ".join(map(shlex.quote, words)) for words in _flags(said)))
+
+
+def _command_of_a_batch(said: Document, address: str) -> str:
+    return f"# A flag takes no list: save the YAML as {BATCH_FILE}.\npython -m sarqc run {BATCH_FILE}\n"
+
+
+def _request(said: Document, address: str) -> str:
+    body = json.dumps(said, ensure_ascii=False)
+    return _joined(
+        f"curl -X POST {shlex.quote(address + '/api/runs')}",
+        "-H 'Content-Type: application/json'",
+        f"-d {shlex.quote(body)}",
+    )
+
+
+def _program(said: Document, address: str) -> str:
+    return f"""\
+from sarqc import Recipe, execute
+from sarqc.settings import read_settings
+
+settings = read_settings()
+recipe = Recipe.parse({_document(said)})
+for event in execute(recipe, settings, study_dir=settings.studies_dir(), study_id=recipe.fingerprint()):
+    print(event)
+"""
+
+
+def _program_of_a_batch(said: Document, address: str) -> str:
+    return f"""\
+from sarqc import execute
+from sarqc.recipe import expanded
+from sarqc.settings import read_settings
+
+settings = read_settings()
+recipes = expanded({_document(said)})
+for name, recipe in recipes.items():
+    for event in execute(recipe, settings, study_dir=settings.studies_dir(), study_id=recipe.fingerprint()):
+        print(name, event)
+"""
+
+
+def _shell_script(said: Document, address: str) -> str:
+    arrays, command, count = _launch(said)
+    first = next(iter(axes(said)))
+    return f"""\
+#!/usr/bin/env bash
+# {count} runs, one after the other: bash runs.sh. Only some, by their numbers from 0: bash runs.sh 0 {count - 1}.
+# Started again, it goes on from the layers that are finished.
+set -euo pipefail
+
+{arrays}
+
+for i in ${{@:-${{!{first}[@]}}}}; do
+  echo "run $i" >&2
+{_indented(command)}
+done
+"""
+
+
+def _job_array(said: Document, address: str) -> str:
+    arrays, command, count = _launch(said)
+    job = re.sub(r"[^\w.-]", "-", PurePath(str(said["model"])).name) if isinstance(said["model"], str) else "sarqc"
+    return f"""\
+#!/usr/bin/env bash
+#SBATCH --job-name={job}
+#SBATCH --array=0-{count - 1}
+#SBATCH --gres=gpu:1
+#SBATCH --output=%x-%a.log
+#SBATCH --open-mode=append
+#SBATCH --requeue
+# {count} runs, one for each index. Fit the lines above to the cluster; add --time, --mem and --partition where it asks.
+# Submitted again, each run goes on from the layers that are finished: let SARQC_STATE_DIR be a folder all nodes see.
+set -euo pipefail
+
+{arrays}
+
+i=$SLURM_ARRAY_TASK_ID
+{command}
+"""
+
+
+def _launch(said: Document) -> tuple[str, str, int]:
+    """What varies as arrays of the shell, with one flag of each run in each; the command of run number i; how many."""
+    varied = axes(said)
+    fixed = {name: value for name, value in said.items() if name not in varied}
+    points = list(itertools.product(*varied.values()))
+    arrays, words = [], []
+    for name, values in zip(varied, zip(*points, strict=True), strict=True):
+        flags = [_flag(name, value) for value in values]
+        arrays.append(f"{name}=({' '.join(shlex.quote(flag) for flag in flags)})")
+        # A value that is left open has no flag, and a quoted empty word would be one.
+        words.append(f'"${{{name}[i]}}"' if all(flags) else f'${{{name}[i]:+"${{{name}[i]}}"}}')
+    flags = [" ".join(map(shlex.quote, one)) for one in _flags(fixed)]
+    return "\n".join(arrays), _joined(_head(said), *flags, *words).rstrip("\n"), len(points)
+
+
+def _flag(name: str, value: Any) -> str:
+    """A flag with its value as one word; empty for a value that is left open."""
+    return "=".join(word for words in _flags({name: value}) for word in words)
+
+
+def _head(said: Document) -> str:
+    return f"python -m sarqc {VERBS[said.get('kind', 'run')]}"
+
+
+def _flags(said: Document) -> Iterator[tuple[str, ...]]:
+    """The words of each flag. The kind is the command's name, which has no flags for what means nothing to it."""
+    idle = {"kind", *(public_name(field) for field in OF_THE_OTHER_KIND[said.get("kind", "run")])}
+    for name, value in said.items():
+        flag = name.replace("_", "-")
+        if name in idle or value is None:
+            continue
+        if isinstance(value, bool):
+            yield (f"--{flag}" if value else f"--no-{flag}",)
+        elif isinstance(value, list) and value and isinstance(value[0], str):  # a text may hold any separator
+            yield from ((f"--{flag}", one) for one in value)
+        else:
+            yield f"--{flag}", ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _joined(*parts: str) -> str:
+    return " \\\n  ".join(parts) + "\n"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.split("\n"))
+
+
+def _document(said: Document) -> str:
+    """A document as Python writes it, one field a line."""
+    return "{\n" + "".join(f'    "{name}": {_literal(value)},\n' for name, value in said.items()) + "}"
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_literal, value))}]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+class Form(NamedTuple):
+    """A way to write a document that ``spare`` returned, for an app at an address."""
+
+    title: str
+    file: str
+    write: Callable[[Document, str], str]
+
+
+FORMS = {
+    "yaml": Form("YAML", "recipe.yaml", _yaml),
+    "cli": Form("CLI", "run.sh", _command),
+    "rest": Form("REST", "request.sh", _request),
+    "python": Form("Python", "run.py", _program),
+}
+BATCH_FORMS = {
+    "yaml": Form("YAML", BATCH_FILE, _yaml),
+    "cli": Form("CLI", "batch.sh", _command_of_a_batch),
+    "rest": Form("REST", "request.sh", _request),
+    "python": Form("Python", "batch.py", _program_of_a_batch),
+    "shell": Form("Shell", "runs.sh", _shell_script),
+    "slurm": Form("SLURM", "runs.slurm", _job_array),
+}
+LAUNCH_FORMS = ("shell", "slurm")  # which run one command with flags of its own for each run
+
+
+def _forms_of(said: Document) -> dict[str, Form]:
+    varied = axes(said)
+    if not varied:
+        return FORMS
+    one_command = "kind" not in varied
+    return {name: form for name, form in BATCH_FORMS.items() if one_command or name not in LAUNCH_FORMS}

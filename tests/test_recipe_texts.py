@@ -1,0 +1,180 @@
+"""A recipe taken elsewhere means the same there: each text is read or run by what it is written for."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sarqc import __main__ as command_line
+from sarqc.engine.plan import plan
+from sarqc.errors import Refused
+from sarqc.recipe import OF_THE_OTHER_KIND, Recipe, expanded, read_document
+from sarqc.recipe_texts import one_text, texts
+from sarqc.settings import Settings
+from sarqc.study.document import Study
+from tests.test_recipe import batches, recipes
+
+ADDRESS = "http://127.0.0.1:7860"
+TUNED = {"kind": "tune", "model": "toy", "calibration": "a.txt", "test": "b.txt", "sweep": [0, 0.5], "minutes": 3}
+
+
+def words_of(command: str) -> list[str]:
+    """The words of a command that goes over several lines."""
+    return shlex.split(command.replace("\\\n", " "))
+
+
+class Understood(Exception):
+    """What a command would have run."""
+
+
+def understood(command: str) -> Recipe:
+    """The recipe that the command line makes of a pasted command."""
+
+    def instead(recipe: Recipe, *_: Any) -> None:
+        raise Understood(recipe)
+
+    python, dash_m, module, *arguments = words_of(command)
+    assert [python, dash_m, module] == ["python", "-m", "sarqc"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command_line, "_execute", instead)
+        with pytest.raises(Understood) as caught:
+            typer.main.get_command(command_line.app).main(arguments, standalone_mode=False)
+    recipe = caught.value.args[0]
+    assert isinstance(recipe, Recipe)
+    return recipe
+
+
+def recipe_of_request(text: str) -> tuple[str, str]:
+    """Address and body of a request by curl."""
+    words = words_of(text)
+    assert words[:3] == ["curl", "-X", "POST"]
+    assert words[4:6] == ["-H", "Content-Type: application/json"]
+    assert words[6] == "-d"
+    return words[3], words[7]
+
+
+@given(recipes | batches)
+def test_the_file_means_the_same_runs(tmp_path_factory: pytest.TempPathFactory, document: dict[str, Any]) -> None:
+    path = tmp_path_factory.mktemp("texts") / "recipe.yaml"
+    path.write_text(one_text("yaml", document, ADDRESS), encoding="utf-8")
+    assert list(expanded(read_document(path)).values()) == list(expanded(document).values())
+
+
+@given(recipes | batches)
+def test_the_request_means_the_same_runs(document: dict[str, Any]) -> None:
+    address, body = recipe_of_request(one_text("rest", document, ADDRESS))
+    assert address == f"{ADDRESS}/api/runs"
+    assert list(expanded(json.loads(body)).values()) == list(expanded(document).values())
+
+
+@given(recipes)
+def test_the_command_means_the_same_run(document: dict[str, Any]) -> None:
+    assert understood(one_text("cli", document, ADDRESS)) == Recipe.parse(document)
+
+
+def test_tuning_has_a_command_of_its_own() -> None:
+    command = one_text("cli", TUNED, ADDRESS)
+    assert command.startswith("python -m sarqc tune ")
+    assert understood(command) == Recipe.parse(TUNED)
+    # What means nothing to tuning has no flag there.
+    assert {"speed", "baseline"} <= {*OF_THE_OTHER_KIND["tune"]}
+    assert understood(one_text("cli", TUNED | {"speed": True, "baseline": False}, ADDRESS)) == Recipe.parse(TUNED)
+
+
+@given(recipes)
+def test_the_program_has_the_same_recipe(document: dict[str, Any]) -> None:
+    program = one_text("python", document, ADDRESS).split("for event")[0]
+    names: dict[str, Any] = {}
+    exec(program, names)
+    assert names["recipe"] == Recipe.parse(document)
+
+
+@given(batches)
+def test_the_program_of_a_batch_has_the_same_recipes(document: dict[str, Any]) -> None:
+    program = one_text("python", document, ADDRESS).split("for name")[0]
+    names: dict[str, Any] = {}
+    exec(program, names)
+    assert list(names["recipes"].values()) == list(expanded(document).values())
+
+
+@pytest.fixture
+def small(random_llama: Path, text_file: Path) -> dict[str, Any]:
+    return {
+        "model": str(random_llama), "bits": 3, "group_size": 16, "method": "rqc-gbs", "lambda": [0.1],
+        "calibration": str(text_file), "samples": 2, "length": 32,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("lams", [0.1, [0, 0.1]])
+def test_the_program_runs(small: dict[str, Any], lams: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SARQC_STATE_DIR", str(tmp_path))
+    document = small | {"lambda": lams}
+    exec(one_text("python", document, ADDRESS), {})
+    for recipe in expanded(document).values():
+        study = Study.open(Settings().studies_dir() / recipe.fingerprint())
+        assert study.recipe == recipe.to_json()
+
+
+@pytest.fixture
+def with_python(tmp_path: Path) -> dict[str, str]:
+    """An environment in which “python” is this one."""
+    path = tmp_path / "bin" / "python"
+    path.parent.mkdir()
+    path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    path.chmod(0o755)
+    here = os.pathsep.join(os.path.abspath(one) for one in sys.path)
+    return os.environ | {"PATH": f"{path.parent}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": here}
+
+
+def planned(script: str, environment: dict[str, str], *arguments: str) -> list[str]:
+    """What bash prints, with plans in the place of the runs: their warnings, in order."""
+    assert script.count("sarqc quantize") == 1
+    command = script.replace("sarqc quantize", "sarqc plan")
+    done = subprocess.run(
+        ["bash", "-c", command, "runs.sh", *arguments],
+        env=environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [line for line in done.stdout.splitlines() if line.startswith(("bits per weight", "warnings"))]
+
+
+def test_launch_scripts_say_each_run(small: dict[str, Any], with_python: dict[str, str]) -> None:
+    document = small | {"method": "gptq", "lambda": [None, 0.5], "bits": [2, 3]}
+    lines = planned(one_text("shell", document, ADDRESS), with_python)
+    plans = [plan(recipe, Settings()) for recipe in expanded(document).values()]
+    assert [float(line.split()[-1]) for line in lines[::2]] == [one.bits_per_weight for one in plans]
+    assert ["0.5 has no effect on gptq" in line for line in lines[1::2]] == [False, True, False, True]
+    assert planned(one_text("shell", document, ADDRESS), with_python, "1", "2") == lines[2:6]
+    script = one_text("slurm", document, ADDRESS)
+    assert "#SBATCH --array=0-3\n" in script
+    assert planned(script, with_python | {"SLURM_ARRAY_TASK_ID": "3"}) == lines[6:]
+
+
+@given(batches, st.data())
+def test_every_number_of_a_launch_script_is_a_run(document: dict[str, Any], data: st.DataObject) -> None:
+    """The shell takes the words apart; bash itself would take seconds for hundreds of examples."""
+    wanted = list(expanded(document).values())
+    number = data.draw(st.integers(0, len(wanted) - 1))
+    script = one_text("slurm", document, ADDRESS).replace("python -m sarqc", "printf '%s\\0' python -m sarqc")
+    done = subprocess.run(
+        ["bash", "-c", script], env={"SLURM_ARRAY_TASK_ID": str(number)}, capture_output=True, check=True
+    )
+    words = done.stdout.decode().split("\0")[:-1]
+    assert understood(shlex.join(words)) == wanted[number]
+
+
+def test_a_form_that_a_document_does_not_have() -> None:
+    with pytest.raises(Refused, match="slurm"):
+        one_text("slurm", TUNED, ADDRESS)
+    kinds = TUNED | {"kind": ["run", "tune"]}
+    assert [text["name"] for text in texts(kinds, ADDRESS)] == ["yaml", "cli", "rest", "python"]
