@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, Literal, TextIO, cast
 
 import typer
@@ -110,14 +111,6 @@ def words(event: Event) -> str:
     return event.type
 
 
-_ENDS = {
-    "known": "nothing more can be told apart",
-    "narrow": "the band is narrow enough",
-    "budget": "the budget is spent",
-    "draws": "all draws are made",
-}
-
-
 def _standing(tuning: Tuning) -> str:
     """What is known after so many draws."""
     left = [f"{row['lambda']:g}" for row in tuning["rows"] if row["standing"] == "left"]
@@ -129,8 +122,8 @@ def _standing(tuning: Tuning) -> str:
     return f"{words}, in question {', '.join(left)}, {tuning['seconds']:.0f} s of work"
 
 
-def _print_tuning(tuning: Tuning) -> None:
-    """Every candidate with what is known of it, and the λ to take."""
+def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
+    """Every candidate with what is known of it, and the λ to take, in the words of the page."""
     heads = ("method", "λ", "standing", "draws", "ln ratio", "KL", "better than GPTQ")
     rows = [heads] + [
         (
@@ -142,12 +135,12 @@ def _print_tuning(tuning: Tuning) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
-    if tuning["best"] is not None:
-        found = tuning["rows"][tuning["best"]]
-        gamma = "" if found["gamma"] is None else f", γ = {found['gamma']:g}"
-        band = tuning["band"]
-        between = "no band from a single draw" if band is None else f"{band[0]:g} to {band[1]:g} can't be told from it"
-        typer.echo(f"best: λ = {found['lambda']:g}{gamma}; {between}; {_ENDS.get(tuning['end'], '')}")
+    from sarqc.figures import tuning_view
+    from sarqc.figures.sentence import plain
+
+    said = tuning_view(tuning, recipe)
+    for line in (plain(said["sentence"]), *said["small_print"]):
+        typer.echo(line.replace("\u00a0", " "))
 
 
 def _with_error(row: TuningRow, name: Literal["log_ratio", "kl", "better"]) -> str:
@@ -166,7 +159,7 @@ def print_summary(summary: RunDocument) -> None:
         typer.echo(f"{name:<22}{value}")
 
     if tuning := summary.get("tuning"):
-        _print_tuning(tuning)
+        _print_tuning(tuning, summary["recipe"])
         return
     line("share quantized", f"{summary['share_quantized']:.1%} of the parameters")
     for number, (what, which) in enumerate(_what_was_chosen(summary)):

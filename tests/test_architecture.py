@@ -38,7 +38,7 @@ TREE: dict[str, set[str]] = {
     "sarqc.web": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.study", "sarqc.figures"}
     | {"sarqc.calibration.corpora", "sarqc.calibration.uploaded_texts", "sarqc.engine.plan", "sarqc.jobs"},
-    "sarqc.terminal": {"sarqc.errors", "sarqc.documents", "sarqc.events"},
+    "sarqc.terminal": {"sarqc.errors", "sarqc.documents", "sarqc.events", "sarqc.figures"},
     "sarqc.__main__": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.export", "sarqc.study", "sarqc.engine", "sarqc.terminal"}
     | {"sarqc.web.users"},

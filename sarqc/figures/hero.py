@@ -16,7 +16,7 @@ from sarqc.figures.numbers import (
     perplexity_text,
     point_names,
 )
-from sarqc.figures.panels import Curve, Panel, axis_name, stack, upright
+from sarqc.figures.panels import Curve, Panel, axis_name, band_shape, stack, upright
 from sarqc.figures.scales import SCALE_WORDS, on_scale
 from sarqc.quantization.methods import METHODS
 from sarqc.study.facts import LineFacts, Quality, equal_points, is_point, lam_index
@@ -128,20 +128,7 @@ def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None
     layout = figure["layout"]
     for slot in range(max((len(run) for run in runs), default=0)):
         at = len(layout["shapes"])
-        layout["shapes"].append(
-            {
-                "type": "rect",
-                "xref": "x",
-                "yref": "paper",
-                "x0": 0,
-                "x1": 0,
-                "y0": 0,
-                "y1": 1,
-                "layer": "below",
-                "line": {"width": 0},
-                "fillcolor": "var(--band)",
-            }
-        )
+        layout["shapes"].append(band_shape(0, 0))
         edges = [(run[slot][0] - 0.4, run[slot][1] + 0.4) if slot < len(run) else (0.0, 0.0) for run in runs]
         figure["bindings"] += [
             bind(f"layout.shapes.{at}.x0", [edge[0] for edge in edges], "gamma"),

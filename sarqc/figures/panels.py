@@ -97,6 +97,22 @@ def upright(axis: str, x: float, line: dict[str, Any], layer: str) -> dict[str, 
     }
 
 
+def band_shape(first: float, last: float) -> dict[str, Any]:
+    """The sweet spot behind all panels, from one place on the λ axis to another."""
+    return {
+        "type": "rect",
+        "xref": "x",
+        "yref": "paper",
+        "x0": first,
+        "x1": last,
+        "y0": 0,
+        "y1": 1,
+        "layer": "below",
+        "line": {"width": 0},
+        "fillcolor": "var(--band)",
+    }
+
+
 def axis_name(index: int) -> str:
     return "y" if index == 0 else f"y{index + 1}"
 

@@ -339,6 +339,12 @@ class Store:
         """All events of a run after a sequence number."""
         return self.tail(run_id, after, 1_000_000)[0]
 
+    def last(self, run_id: str, kind: str) -> StoredEvent | None:
+        """The newest event of a type that a run has said, or None."""
+        query = "SELECT seq, at, payload FROM events WHERE run_id = ? AND type = ? ORDER BY seq DESC LIMIT 1"
+        rows = self._rows(query, run_id, kind)
+        return StoredEvent(rows[0]["seq"], rows[0]["at"], json.loads(rows[0]["payload"])) if rows else None
+
     def revision(self) -> int:
         """The number of the latest change of any run."""
         return int(self._rows("SELECT revision FROM counter")[0]["revision"])

@@ -18,6 +18,8 @@ and its log along |
 | POST /runs/{id}/export ?format= | 201 and the queued export, itself a run; 200 and the one there is; 507: no room |
 | GET /runs/{id}/checkpoint ?format= | the exported model as one tar archive |
 | GET /runs/{id}/events ?after= &limit= | server-sent events, or a list with ``Accept: application/json`` |
+| GET /runs/{id}/tuning | where a tuning run stands: its figure with the numbers, the sentence, the recipe to follow; \
+null before there is anything to say |
 | GET /runs/{id}/log | what the worker printed, the last part of it |
 | GET /events ?after= | server-sent events: changes of all runs and exports |
 | GET /studies, /studies/{id}[/study.safetensors, /view, /tables/{figure}, /download], /compare ?ids= | all; one, its \
@@ -47,6 +49,8 @@ from fastapi.sse import EventSourceResponse
 
 import sarqc
 from sarqc.errors import NotFound, QueueFull, SarqcError
+from sarqc.events import TuningStanding
+from sarqc.figures import tuning_view
 from sarqc.files.kept_out import without_paths
 from sarqc.jobs import exports
 from sarqc.jobs.run import Run, RunDocument
@@ -230,6 +234,15 @@ def _runs_router(
         run = access.run(visitor_of(request), run_id)
         exported = [export.to_json() for export in store.exports(run_id)]
         return run.to_json() | {"exports": exported, "formats": exports.formats_of(run)}
+
+    @router.get("/{run_id}/tuning")
+    def get_tuning(request: Request, run_id: str) -> Response:
+        """What a tuning run has found out so far, drawn and in words; null until layers are compared."""
+        run = access.run(visitor_of(request), run_id)
+        if run.recipe.get("kind") != "tune":
+            raise NotFound("the run does not tune", f"run {run_id}", "Take the id of a run with kind: tune.")
+        said = store.last(run_id, TuningStanding.type)
+        return json_body(request, None if said is None else tuning_view(said.payload["tuning"], run.recipe))
 
     @router.delete("/{run_id}", status_code=204)
     def delete_run(request: Request, run_id: str) -> Response:

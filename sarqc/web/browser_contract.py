@@ -25,6 +25,7 @@ from sarqc.figures.drawing import CIVIDIS, ROLES, Role
 from sarqc.figures.layer_quantities import QUANTITIES
 from sarqc.figures.scales import SCALES
 from sarqc.figures.surfaces import POOLINGS
+from sarqc.figures.tuning_view import TuningView
 from sarqc.figures.view import COLUMNS, View
 from sarqc.jobs.annotations import MOST_TAGS, NAME_LENGTH, NOTE_LENGTH, TAG_LENGTH
 from sarqc.jobs.listing import SORTS
@@ -331,7 +332,8 @@ def shapes() -> str:
         ("EventType", EVENT_TYPES, "What a run says."),
     ):
         declared.union(name, list(values), comment)
-    for shape in (Role, RecipeField, FormMethod, Recipe, Plan, ModelEntry, CorpusEntry, View, Comparison, StudyListing):
+    shown = (View, Comparison, TuningView)
+    for shape in (Role, RecipeField, FormMethod, Recipe, Plan, ModelEntry, CorpusEntry, *shown, StudyListing):
         declared.interface(shape)
     declared.interface(RunDocument, "Run")
     kinds = [declared.interface(kind, first=f'type: "{kind.type}"') for kind in EVENT_TYPES.values()]

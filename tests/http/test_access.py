@@ -203,6 +203,7 @@ def test_guests_see_and_change_their_own(door: Door) -> None:
     for method, path in [
         ("GET", one), ("DELETE", one), ("POST", f"{one}/cancel"), ("POST", f"{one}/continue"), ("GET", f"{one}/log"),
         ("POST", f"{one}/export"), ("GET", f"{one}/checkpoint"), ("GET", f"{one}/events"), ("POST", f"{one}/link"),
+        ("GET", f"{one}/tuning"),
         ("GET", f"/api/studies/{run['id']}"), ("GET", f"/api/studies/{run['id']}/download"),
         ("GET", f"/api/studies/{run['id']}/study.safetensors"), ("DELETE", f"/api/studies/{run['id']}"),
         ("GET", f"/api/studies/{run['id']}/view"), ("GET", f"/api/compare?ids={run['id']},x"),
@@ -230,15 +231,17 @@ def visitor(client: TestClient) -> Visitor:
 
 def test_a_link_shows_one_run_until_it_is_revoked(door: Door) -> None:
     alice, bob = door(access="open", strangers="runner"), door()
-    run, other = submitted(alice), submitted(alice)
+    run, other = submitted(alice, kind="tune", test="none.txt"), submitted(alice)
     one = f"/api/runs/{run['id']}"
     until(lambda: alice.get(one).json()["state"] == "finished")
     address = alice.post(f"{one}/link").json()["address"]
     assert error_of(bob.get(one), 404)
+    assert error_of(bob.get(f"{one}/tuning"), 404)
     opened = bob.get(address, headers=HTML)
     assert opened.status_code == 303
     assert opened.headers["location"] == f"/calibrate?run={run['id']}"
     assert bob.get(one).json()["id"] == run["id"]
+    assert bob.get(f"{one}/tuning").json() is None  # a fake run finds out nothing
     assert bob.get(f"/api/studies/{run['id']}").status_code == 422  # a fake run leaves no whole study: it was looked at
     assert [found["id"] for found in bob.get("/api/runs").json()["runs"]] == [run["id"]]
     error_of(bob.get(f"/api/runs/{other['id']}"), 404)

@@ -512,6 +512,52 @@ export interface ComparedNumber {
   values: (number | null)[];
 }
 
+/** Where tuning stands, and what is drawn and said of it. */
+export interface TuningView {
+  tuning: Tuning;
+  figure: Figure;
+  table: DataTable;
+  sentence: Piece[];
+  small_print: string[];
+}
+
+/** Where tuning stands, or how it ended. */
+export interface Tuning {
+  method: string;
+  gamma: number | null;
+  gammas: (number | null)[];
+  gamma_errors: number[];
+  rows: TuningRow[];
+  best: number | null;
+  band: number[] | null;
+  draws: number;
+  measured: number;
+  planned: number;
+  seconds: number;
+  budget: number | null;
+  blocks: number[] | null;
+  end: "" | "known" | "narrow" | "budget" | "draws";
+  recipe: Record<string, unknown> | null;
+}
+
+/**  */
+export interface TuningRow {
+  method: string;
+  lambda: number | null;
+  gamma: number | null;
+  standing: "dull" | "retired" | "left" | "baseline";
+  draws: number;
+  layer_error: number | null;
+  log_ratio: number | null;
+  log_ratio_error: number | null;
+  worse: number | null;
+  worse_error: number | null;
+  kl: number | null;
+  kl_error: number | null;
+  better: number | null;
+  better_error: number | null;
+}
+
 /** The studies of a host, newest first, and those that can't be read. */
 export interface StudyListing {
   studies: StudySummary[];
@@ -691,43 +737,6 @@ export interface CandidateDone {
 export interface TuningStanding {
   type: "tuning_standing";
   tuning: Tuning;
-}
-
-/** Where tuning stands, or how it ended. */
-export interface Tuning {
-  method: string;
-  gamma: number | null;
-  gammas: (number | null)[];
-  gamma_errors: number[];
-  rows: TuningRow[];
-  best: number | null;
-  band: number[] | null;
-  draws: number;
-  measured: number;
-  planned: number;
-  seconds: number;
-  budget: number | null;
-  blocks: number[] | null;
-  end: "" | "known" | "narrow" | "budget" | "draws";
-  recipe: Record<string, unknown> | null;
-}
-
-/**  */
-export interface TuningRow {
-  method: string;
-  lambda: number | null;
-  gamma: number | null;
-  standing: "dull" | "retired" | "left" | "baseline";
-  draws: number;
-  layer_error: number | null;
-  log_ratio: number | null;
-  log_ratio_error: number | null;
-  worse: number | null;
-  worse_error: number | null;
-  kl: number | null;
-  kl_error: number | null;
-  better: number | null;
-  better_error: number | null;
 }
 
 /** One number of the whole model, with the protocol that produced it. */

@@ -1,0 +1,34 @@
+"""All that a page shows of a tuning run: the figure with its table, the sentence and the small print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from sarqc.documents import Tuning
+from sarqc.figures.drawing import Figure
+from sarqc.figures.sentence import Piece
+from sarqc.figures.tuning import tuning_figure, tuning_table
+from sarqc.figures.tuning_words import tuning_sentence, tuning_small_print
+from sarqc.figures.view import DataTable
+
+
+class TuningView(TypedDict):
+    """Where tuning stands, and what is drawn and said of it."""
+
+    tuning: Tuning
+    figure: Figure
+    table: DataTable
+    sentence: list[Piece]
+    small_print: list[str]
+
+
+def tuning_view(tuning: Tuning, recipe: Mapping[str, Any]) -> TuningView:
+    """``recipe`` is that of the tuning run, under its public names."""
+    return {
+        "tuning": tuning,
+        "figure": tuning_figure(tuning),
+        "table": tuning_table(tuning),
+        "sentence": tuning_sentence(tuning),
+        "small_print": tuning_small_print(tuning, recipe),
+    }

@@ -1,0 +1,75 @@
+"""A tuning run over REST, with the real engine: submitted, followed, and asked for its figure and its sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from fastapi.testclient import TestClient
+
+from app import create_app
+from sarqc.figures import tuning_view
+from sarqc.recipe import Recipe
+from sarqc.settings import SITE
+from tests.http.conftest import assert_error
+from tests.jobs.conftest import settings_in, until
+
+RECIPE = {
+    "kind": "tune", "model": "tiny-llama", "bits": 2, "calibration": "tiny-llama-calibration", "samples": 2,
+    "length": 64, "test": "tiny-llama-held-out", "window": 64, "test_tokens": 512, "draws": 2, "sweep": [0.01, 0.1, 1],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[TestClient, str]]:
+    """An app with a finished tuning run, and the id of that."""
+    settings = settings_in(tmp_path_factory.mktemp("tuned"), assets_dir=SITE / "assets")
+    with TestClient(create_app(settings, with_pages=False)) as client:
+        answer = client.post("/api/runs", json=RECIPE)
+        assert answer.status_code == 201, answer.text
+        run_id = answer.json()["id"]
+        before = client.get(f"/api/runs/{run_id}/tuning")  # whatever there is at this moment, nothing at first
+        assert before.status_code == 200, before.text
+        until(lambda: client.get(f"/api/runs/{run_id}").json()["state"] in ("finished", "failed"), seconds=150)
+        yield client, run_id
+
+
+def test_the_end_is_the_summary_s_drawn_and_told(tuned: tuple[TestClient, str]) -> None:
+    client, run_id = tuned
+    run = client.get(f"/api/runs/{run_id}").json()
+    assert run["state"] == "finished", run["error"]
+    view = client.get(f"/api/runs/{run_id}/tuning").json()
+    assert view["tuning"] == run["summary"]["tuning"]
+    assert view == tuning_view(run["summary"]["tuning"], run["recipe"])
+    assert run["progress"] == {"done": view["tuning"]["measured"], "total": view["tuning"]["planned"]}
+    assert "Tuning ended because" in "".join(piece["text"] for piece in view["sentence"])
+    assert len(view["table"]["rows"]) >= 5  # three λ and two baselines
+
+
+def test_each_word_on_the_way_can_be_drawn(tuned: tuple[TestClient, str]) -> None:
+    client, run_id = tuned
+    answer = client.get(f"/api/runs/{run_id}/events", headers={"Accept": "application/json"}).json()
+    stages = [event["tuning"] for event in answer["events"] if event["type"] == "tuning_standing"]
+    assert [stages[0]["measured"], stages[0]["best"], stages[-1]["draws"]] == [0, None, 2]
+    for tuning in stages:
+        view = tuning_view(tuning, RECIPE)
+        assert view["figure"]["data"]
+        assert view["sentence"]
+
+
+def test_the_recipe_to_follow_is_one_and_its_study_opens(tuned: tuple[TestClient, str]) -> None:
+    client, run_id = tuned
+    tuning = client.get(f"/api/runs/{run_id}/tuning").json()["tuning"]
+    following = Recipe.parse(tuning["recipe"])
+    assert (following.kind, following.lam) == ("run", tuning["rows"][tuning["best"]]["lambda"])
+    assert client.post("/api/plan", json=following.to_json()).status_code == 200
+    assert client.get(f"/api/studies/{run_id}/view").status_code == 200
+
+
+def test_a_run_that_does_not_tune_has_no_such_answer(tuned: tuple[TestClient, str]) -> None:
+    client, _ = tuned
+    plain = RECIPE | {"kind": "run", "sweep": [], "method": "rtn", "test": None, "draws": 8}
+    run_id = client.post("/api/runs", json=plain).json()["id"]
+    client.post(f"/api/runs/{run_id}/cancel")
+    error = assert_error(client.get(f"/api/runs/{run_id}/tuning"), 404, "not_found")
+    assert error["what"] == "the run does not tune"
