@@ -23,6 +23,7 @@ _PLAN = """
     <button type="button" class="act" data-part="start" data-testid="start" disabled>Start calibration</button>
     <span class="plan-note" data-part="plan-note"></span>
   </div>
+  <div class="plan-texts" data-part="plan-texts"></div>
 </section>
 <section class="card recipe-card" data-part="recipe-card" data-testid="recipe-card" hidden aria-label="Recipe">
 </section>

@@ -33,6 +33,7 @@ from sarqc.jobs.run import AT_REST, LANES, STATE_WORDS, RunDocument, State
 from sarqc.models.catalogue import ModelEntry
 from sarqc.quantization.methods import FITTING_WORDS, METHODS, Candidates
 from sarqc.recipe import Recipe, field_extra, idle_fields, public_name
+from sarqc.recipe_texts import RecipeText
 from sarqc.study.ladder import STEPS
 from sarqc.study.library import StudyListing
 from sarqc.study.students_t import TABLE
@@ -335,6 +336,7 @@ def shapes() -> str:
     shown = (View, Comparison, TuningView)
     for shape in (Role, RecipeField, FormMethod, Recipe, Plan, ModelEntry, CorpusEntry, *shown, StudyListing):
         declared.interface(shape)
+    declared.interface(RecipeText)
     declared.interface(RunDocument, "Run")
     kinds = [declared.interface(kind, first=f'type: "{kind.type}"') for kind in EVENT_TYPES.values()]
     declared.alias("RunEvent", kinds, "Whatever a run says.")

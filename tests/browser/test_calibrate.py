@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import shlex
 import urllib.request
 from typing import Any
 
@@ -13,6 +12,7 @@ import yaml
 
 from sarqc.recipe import Recipe
 from tests.browser.conftest import SHIFTS, SMALL_RUN, App
+from tests.test_recipe_texts import recipe_of_request, understood
 
 pytestmark = pytest.mark.browser
 
@@ -30,22 +30,6 @@ def fill_small(page: Any) -> None:
     page.wait_for_function("document.querySelector('[data-testid=plan]').textContent.includes('128 tokens')")
     page.wait_for_function("document.querySelector('[data-testid=plan]').textContent.includes('1,024 tokens')")
     page.wait_for_selector("[data-testid=start]:enabled")
-
-
-def recipe_of_flags(command: str) -> Recipe:
-    """What the copied command line means."""
-    words = shlex.split(command.replace("\\\n", " "))
-    flags = iter(words[words.index("quantize") + 1 :])
-    document = {}
-    for flag in flags:
-        name = flag.removeprefix("--").replace("-", "_")
-        if name in ("include_identity", "static_groups"):
-            document[name] = True
-        elif name.startswith("no_"):
-            document[name.removeprefix("no_")] = False
-        else:
-            document[name] = next(flags)
-    return Recipe.parse(document)
 
 
 def events_of(app: App, run_id: str) -> list[dict[str, Any]]:
@@ -172,19 +156,45 @@ def test_a_run_outlives_its_tab_and_is_found_again(app: App, open_page):
     assert second.get_attribute("[data-testid=open-lab]", "href") == f"/?study={run['study_id']}"
 
 
-def test_the_recipe_can_be_taken_elsewhere(small_run, open_page):
+def test_the_recipe_can_be_taken_elsewhere(app: App, small_run, open_page):
     page = open_page(f"/calibrate?run={small_run['id']}")
     page.wait_for_selector("[data-testid=report]")
-    page.click("text=Recipe, to run again elsewhere")
+    page.click("[data-testid=copy-run] summary")
     wanted = Recipe.parse(small_run["recipe"])
-    assert Recipe.parse(yaml.safe_load(page.text_content("[data-testid=recipe-text]"))) == wanted
-    page.click(".copy-as button:has-text('CLI')")
-    assert recipe_of_flags(page.text_content("[data-testid=recipe-text]")) == wanted
-    page.click(".copy-as button:has-text('REST')")
-    assert "/api/runs" in page.text_content("[data-testid=recipe-text]")
+    panel = page.locator("[data-testid=copy-run] [role=tabpanel]")
+    assert Recipe.parse(yaml.safe_load(panel.text_content())) == wanted
+    tabs = page.locator("[data-testid=copy-run] [role=tab]")
+    assert tabs.all_text_contents() == ["YAML", "CLI", "REST", "Python"]
+    tabs.first.focus()
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.textContent") == "CLI"
+    assert panel.get_attribute("aria-labelledby") == page.evaluate("document.activeElement.id")
+    assert understood(panel.text_content()) == wanted
+    page.keyboard.press("End")
+    assert panel.text_content().startswith("from sarqc import Recipe, execute")
+    page.keyboard.press("ArrowLeft")
+    address, body = recipe_of_request(panel.text_content())
+    assert address == f"{app.url}/api/runs"
+    assert Recipe.parse(json.loads(body)) == wanted
     page.click("[data-testid=leave]")
     page.wait_for_selector("[data-testid=start]")
     assert "run=" not in page.url
+
+
+def test_a_plan_can_be_taken_elsewhere(open_page):
+    page = open_page("/calibrate")
+    page.watch.expected.append("422")
+    page.wait_for_selector("[data-testid=start]:enabled")
+    page.click("[data-testid=copy-plan] summary")
+    panel = page.locator("[data-testid=copy-plan] [role=tabpanel]")
+    assert "samples" in panel.text_content()
+    page.fill("#field-samples input", "7")
+    page.wait_for_function("document.querySelector('[data-testid=copy-plan] pre').textContent.includes('samples: 7')")
+    with page.expect_download() as saved:
+        page.click("text=Save as recipe.yaml")
+    assert Recipe.from_file(saved.value.path()).samples == 7
+    page.fill("#field-samples input", "1000000")
+    page.locator("[data-testid=copy-plan]").wait_for(state="hidden")
 
 
 def test_texts_and_speed_of_a_run(app: App, open_page):

@@ -1,14 +1,9 @@
-/** Form ↔ recipe, and the texts that can be copied. */
+/** Form ↔ recipe, and a recipe in words. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import {
-  asCommand,
-  asPython,
-  asRequest,
-  asYaml,
   autoWords,
-  chosenOnly,
   describe,
   idleFields,
   judgedOn,
@@ -125,48 +120,6 @@ test("prompts stand on lines of their own and keep their commas", () => {
   assert.equal(typed, "Once, upon a time\n and “more”");
   assert.deepEqual(recipeOf(["prompts"], [`${typed}\r\n\n  \n`]), { prompts });
   assert.deepEqual(recipeOf(["prompts"], [""]), { prompts: [] });
-  assert.equal(
-    asCommand({ prompts }),
-    "python -m sarqc quantize \\\n  --prompts 'Once, upon a time' \\\n  --prompts ' and “more”'",
-  );
-  assert.equal(asYaml({ prompts }), 'prompts: ["Once, upon a time", " and “more”"]\n');
-});
-
-test("fields at their defaults are not copied", () => {
-  assert.deepEqual(chosenOnly({ bits: 3, seed: 0, window: null, tasks: [] }, { bits: 3, seed: 1, tasks: [] }), {
-    seed: 0,
-  });
-});
-
-test("texts to take elsewhere", () => {
-  const recipe = {
-    model: "org/toy",
-    bits: 2,
-    lambda: 0.1,
-    tasks: ["a", "b"],
-    static_groups: true,
-    calibration: "it's here.txt",
-  };
-  assert.equal(
-    asYaml(recipe),
-    'model: org/toy\nbits: 2\nlambda: 0.1\ntasks: [a, b]\nstatic_groups: true\ncalibration: "it\'s here.txt"\n',
-  );
-  const command = asCommand(recipe);
-  assert.match(command, /^python -m sarqc quantize \\\n {2}--model org\/toy/);
-  assert.match(command, /--tasks a \\\n {2}--tasks b/);
-  assert.match(asCommand({ sweep: [0, 0.1], tasks: [] }), /quantize \\\n {2}--sweep 0,0\.1$/);
-  assert.match(command, /--static-groups/);
-  assert.ok(command.includes(`--calibration 'it'\\''s here.txt'`));
-  assert.match(asRequest({ bits: 2 }, "http://h"), /^curl -X POST http:\/\/h\/api\/runs/);
-  assert.match(asPython(recipe), /"static_groups": True,/);
-});
-
-test("“auto” is taken along in every form", () => {
-  const recipe = { method: "sarqc-gbs", lambda: "auto", gamma: "auto" };
-  assert.equal(asYaml(recipe), "method: sarqc-gbs\nlambda: auto\ngamma: auto\n");
-  assert.match(asCommand(recipe), /--lambda auto \\\n {2}--gamma auto$/);
-  assert.match(asRequest(recipe, "http://h"), /"lambda":"auto","gamma":"auto"/);
-  assert.match(asPython(recipe), /"lambda": "auto",/);
 });
 
 test("one line for a run", () => {

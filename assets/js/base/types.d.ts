@@ -594,6 +594,14 @@ export interface DamagedStudy {
   error: Record<string, string>;
 }
 
+/** One text: its name and title, what it would be called as a file, and itself. */
+export interface RecipeText {
+  name: string;
+  title: string;
+  file: string;
+  text: string;
+}
+
 /** The public form of a run: times in ISO 8601 (UTC), progress in one object, no process id. */
 export interface Run {
   id: string;

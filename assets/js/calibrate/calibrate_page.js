@@ -13,6 +13,7 @@ import {
   unknownNames,
 } from "../base/address.js";
 import { asProblem, request } from "../base/client.js";
+import { copyPanel } from "../base/copy_panel.js";
 import { ready, say } from "../base/dom.js";
 import { plain } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
@@ -90,6 +91,8 @@ async function begin() {
   const part = (/** @type {string} */ name) => /** @type {HTMLElement} */ (side.querySelector(`[data-part="${name}"]`));
   const [planCard, planPlace, runCard, recipeCard] = ["plan-card", "plan", "run-card", "recipe-card"].map(part);
   const start = /** @type {HTMLButtonElement} */ (part("start"));
+  const elsewhere = copyPanel("plan", "This recipe, to run elsewhere");
+  part("plan-texts").append(elsewhere.element);
   /** @type {string[]} */
   const names = JSON.parse(side.dataset.fields ?? "");
   const view = store({ ...START, isUnfolded: matchMedia(ROOM_FOR_READERS).matches }, reduce, drawPage);
@@ -149,11 +152,16 @@ async function begin() {
     const mine = planNumber;
     dispatch({ type: "planning" });
     view.draw();
+    const recipe = recipeOf(names, values);
     try {
-      const answer = await request("/plan", { method: "POST", body: recipeOf(names, values) });
-      if (mine === planNumber) dispatch({ type: "planned", plan: answer });
+      const answer = await request("/plan", { method: "POST", body: recipe });
+      if (mine !== planNumber) return;
+      dispatch({ type: "planned", plan: answer });
+      elsewhere.show(recipe);
     } catch (error) {
-      if (mine === planNumber) dispatch({ type: "refused", refusal: asProblem(error) });
+      if (mine !== planNumber) return;
+      dispatch({ type: "refused", refusal: asProblem(error) });
+      elsewhere.show(null);
     }
   }
 

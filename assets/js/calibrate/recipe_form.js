@@ -1,5 +1,5 @@
 /**
- * Between the form and the recipe, and the ways to take a recipe elsewhere. Pure.
+ * Between the form and the recipe. Pure.
  * @module recipe_form
  */
 
@@ -141,20 +141,6 @@ export function valuesOf(names, recipe) {
 }
 
 /**
- * A recipe without the fields that are at their defaults, so that what is copied shows what was chosen.
- * @param {Said} recipe
- * @param {Record<string, any>} defaults
- */
-export function chosenOnly(recipe, defaults) {
-  return Object.fromEntries(
-    Object.entries(recipe).filter(
-      ([key, value]) =>
-        value !== null && value !== undefined && JSON.stringify(value) !== JSON.stringify(defaults[key] ?? null),
-    ),
-  );
-}
-
-/**
  * One line for headings and tables: model, bits, method and its numbers.
  * @param {Said} recipe
  */
@@ -196,85 +182,4 @@ export function shortModel(name) {
       .filter(Boolean)
       .pop() ?? ""
   );
-}
-
-/** @param {any} value @returns {string} */
-function scalar(value) {
-  if (Array.isArray(value)) return `[${value.map(scalar).join(", ")}]`;
-  if (typeof value !== "string") return String(value);
-  return /^[A-Za-z_./][\w./-]*$/.test(value) && !/^(true|false|null|yes|no|on|off)$/i.test(value)
-    ? value
-    : JSON.stringify(value);
-}
-
-/**
- * A YAML file that `python -m sarqc run` takes.
- * @param {Said} recipe
- */
-export function asYaml(recipe) {
-  return `${Object.entries(recipe)
-    .map(([key, value]) => `${key}: ${scalar(value)}`)
-    .join("\n")}\n`;
-}
-
-/** @param {string} text */
-function quoted(text) {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
-}
-
-/**
- * The same run from a shell.
- * @param {Said} recipe
- */
-export function asCommand(recipe) {
-  const flags = Object.entries(recipe).flatMap(([key, value]) => {
-    const flag = key.replaceAll("_", "-");
-    if (value === true) return `--${flag}`;
-    if (value === false) return `--no-${flag}`;
-    // A list is a flag for each entry, since a text may hold any sign; numbers take less room with commas.
-    if (Array.isArray(value) && value.every((one) => typeof one === "string"))
-      return value.map((one) => `--${flag} ${quoted(one)}`);
-    return `--${flag} ${quoted(Array.isArray(value) ? value.join(",") : String(value))}`;
-  });
-  return ["python -m sarqc quantize", ...flags].join(" \\\n  ");
-}
-
-/**
- * The same run over REST.
- * @param {Said} recipe
- * @param {string} origin
- */
-export function asRequest(recipe, origin) {
-  return [
-    `curl -X POST ${origin}/api/runs`,
-    "-H 'Content-Type: application/json'",
-    `-d ${quoted(JSON.stringify(recipe))}`,
-  ].join(" \\\n  ");
-}
-
-/**
- * The same run from Python.
- * @param {Said} recipe
- */
-export function asPython(recipe) {
-  /** @param {any} value @returns {string} */
-  const literal = (value) => {
-    if (value === true) return "True";
-    if (value === false) return "False";
-    if (value === null) return "None";
-    if (Array.isArray(value)) return `(${value.map(literal).join(", ")}${value.length === 1 ? "," : ""})`;
-    return JSON.stringify(value);
-  };
-  const fields = Object.entries(recipe).map(([key, value]) => `    ${JSON.stringify(key)}: ${literal(value)},`);
-  return [
-    "from sarqc import Recipe, execute",
-    "from sarqc.settings import Settings",
-    "",
-    "recipe = Recipe.parse({",
-    ...fields,
-    "})",
-    "for event in execute(recipe, Settings()):",
-    "    print(event)",
-    "",
-  ].join("\n");
 }

@@ -3,7 +3,7 @@
  * @module report
  */
 
-import { copyFrom } from "../base/clipboard.js";
+import { copyPanel } from "../base/copy_panel.js";
 import { download } from "../base/dom.js";
 import { count, csv, decimalsFor, format, number, percent, plain } from "../base/format.js";
 import { html, nothing, render, repeat } from "../base/html.js";
@@ -11,7 +11,7 @@ import { RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { scrolling, table } from "../base/table.js";
 import { answer } from "./answer.js";
 import { judgements, LAYER_COLUMNS, layerRows, pairCounts, worstRows } from "./layer_rows.js";
-import { asCommand, asPython, asRequest, asYaml, chosenOnly, idleFields } from "./recipe_form.js";
+import { idleFields } from "./recipe_form.js";
 
 const MOST_ROWS = 400; // layers that a table shows; those of a large mixture are too many to read
 
@@ -220,28 +220,23 @@ export function recipeCard(place, id, recipe, names) {
     .map((name) => RECIPE_FIELDS[name])
     .map((field) => ({ ...field, value: /** @type {Record<string, any>} */ (recipe)[field.key] }))
     .filter(({ value }) => value !== null && value !== undefined && value !== "" && value.length !== 0);
-  const forms = formsOf(recipe);
-  let [chosen] = forms;
-  const draw = () =>
-    render(
-      repeat(
-        [id],
-        (one) => one,
-        () => html`<header class="card-head"><h2 class="card-title">The recipe</h2></header>
-          <div class="run-body">
-            <dl class="facts recipe-facts">${rows.map(({ title, kind, value, unit }) => [
-              html`<dt>${title}</dt>`,
-              html`<dd>${kind === "lines" ? lines(value) : valueWords(value, unit)}</dd>`,
-            ])}</dl>
-            ${copyAs(forms, chosen, (form) => {
-              chosen = form;
-              draw();
-            })}
-          </div>`,
-      ),
-      place,
-    );
-  draw();
+  const texts = copyPanel("run", "Recipe, to run again elsewhere");
+  texts.show(recipe);
+  render(
+    repeat(
+      [id],
+      (one) => one,
+      () => html`<header class="card-head"><h2 class="card-title">The recipe</h2></header>
+        <div class="run-body">
+          <dl class="facts recipe-facts">${rows.map(({ title, kind, value, unit }) => [
+            html`<dt>${title}</dt>`,
+            html`<dd>${kind === "lines" ? lines(value) : valueWords(value, unit)}</dd>`,
+          ])}</dl>
+          ${texts.element}
+        </div>`,
+    ),
+    place,
+  );
 }
 
 /** @param {any} value of a recipe's field @param {string} unit */
@@ -257,39 +252,3 @@ function valueWords(value, unit) {
  * @param {string[]} texts
  */
 const lines = (texts) => html`<ul class="recipe-lines">${texts.map((text) => html`<li>${text}</li>`)}</ul>`;
-
-/** @typedef {{name: string, text: string}} Form of a recipe */
-
-/** @param {Recipe} recipe @returns {Form[]} */
-function formsOf(recipe) {
-  const chosen = chosenOnly(recipe, {});
-  return [
-    { name: "YAML", text: asYaml(chosen) },
-    { name: "CLI", text: asCommand(chosen) },
-    { name: "REST", text: asRequest(chosen, location.origin) },
-    { name: "Python", text: asPython(chosen) },
-  ];
-}
-
-/**
- * The recipe as text of four kinds, one shown at a time.
- * @param {Form[]} forms
- * @param {Form} chosen
- * @param {(form: Form) => void} choose
- */
-function copyAs(forms, chosen, choose) {
-  const copied = (/** @type {Event & {currentTarget: HTMLElement}} */ event) =>
-    copyFrom(event.currentTarget, chosen.text);
-  const tabs = forms.map(
-    (form) =>
-      html`<button type="button" aria-pressed=${String(form === chosen)} @click=${() => choose(form)}>${form.name}</button>`,
-  );
-  return html`<details class="copy-as">
-    <summary>Recipe, to run again elsewhere</summary>
-    <div class="copy-head">
-      <div class="switch" role="group" aria-label="Form of the recipe">${tabs}</div>
-      <button type="button" class="quiet" @click=${copied}>Copy</button>
-    </div>
-    <pre class="recipe-text" data-testid="recipe-text" tabindex="0">${chosen.text}</pre>
-  </details>`;
-}
