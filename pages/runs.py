@@ -1,30 +1,38 @@
-"""Runs: every run of this host as a table that follows them, and a comparison of those that are picked."""
+"""Runs: every run of this host as a table that follows them; size against quality, and a comparison of those picked."""
 
 from __future__ import annotations
 
 import gradio as gr
 
 from pages.layout import Page, part
-from pages.plot import plot
+from pages.plot import choice, plot
 from sarqc.settings import Settings
+from sarqc.web.browser_contract import RATIOS, SIZES
 
 _RUNS = """
 <div class="runs-head">
-  <input type="search" data-part="filter" data-testid="filter" placeholder="Filter by model, method, state"
-         aria-label="Filter runs">
+  <input type="search" data-part="filter" data-testid="filter" maxlength="1000"
+         placeholder="Filter by name, #tag, model, method, state" aria-label="Filter runs">
+  <span class="runs-sort" data-part="sort"></span>
+  <select data-part="group" data-testid="group" aria-label="Group runs">
+    <option value="">Each run</option>
+    <option value="seeds">Seeds together</option>
+    <option value="batch">Batches together</option>
+  </select>
   <span class="runs-count" data-part="count" data-testid="count" role="status"></span>
   <span class="runs-end">
     <button type="button" class="act-quiet" data-part="open-study" data-testid="open-study"
             title="The zip file that a study's Download gives">Open a study</button>
     <input type="file" accept=".zip,application/zip" data-part="study-file" data-testid="study-file" hidden>
-    <button type="button" class="act-quiet" data-part="compare" data-testid="compare" disabled>Compare</button>
     <a class="act" href="/calibrate">New run</a>
   </span>
 </div>
 <div data-part="problem"></div>
 <div data-part="study-problem"></div>
-<section class="card">
+<section class="card runs-card">
+  <div class="runs-picked" data-part="picked"></div>
   <div class="table-scroll" data-part="table" data-testid="runs" tabindex="0" role="region" aria-label="Runs"></div>
+  <div data-part="pages"></div>
 </section>
 """
 
@@ -45,7 +53,21 @@ _COMPARE = """
     <header class="card-head"><h2 class="card-title" id="compared-title">The numbers</h2></header>
     <div class="table-scroll" data-part="compared" data-testid="compared"></div>
   </section>
+  <section class="card" aria-labelledby="texts-title" hidden>
+    <header class="card-head"><h2 class="card-title" id="texts-title"
+      >Texts: mean KL to the float model, nats a token</h2></header>
+    <div class="table-scroll" data-part="texts" data-testid="compared-texts"></div>
+  </section>
+  <section class="card" aria-labelledby="layers-title" hidden>
+    <header class="card-head"><h2 class="card-title" id="layers-title" data-part="layers-title"></h2></header>
+    <div class="table-scroll compare-layers" data-part="layers" data-testid="compared-layers" tabindex="0" role="region"
+      aria-labelledby="layers-title"></div>
+  </section>
 </div>
+"""
+
+_PARETO = """
+<div class="pareto-words" data-part="pareto-words" data-testid="pareto-words" role="status"></div>
 """
 
 
@@ -53,6 +75,10 @@ def build(settings: Settings) -> None:
     """The table, and below it what is compared."""
     with gr.Column(elem_classes=["page", "runs-page"]):
         part(_RUNS, script="runs/runs_page.js")
+        with gr.Column(elem_classes=["pareto"]):
+            tools = choice("size", "pareto", SIZES, "Size") + choice("ratio", "pareto", RATIOS, "Quality")
+            plot("pareto", "Size against quality", classes="plot-pareto", tools=tools)
+            part(_PARETO)
         with gr.Column(elem_classes=["compare"]):
             part(_COMPARE)
             plot("compare", "Curves over λ", classes="plot-compare")

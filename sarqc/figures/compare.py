@@ -17,6 +17,8 @@ from sarqc.recipe import Recipe, public_name
 from sarqc.study.document import Study
 from sarqc.study.facts import LineFacts, has_lam, line_facts
 
+LETTERS = "ABCDEFGH"  # of the studies of a comparison, at most so many
+
 
 class StudyName(TypedDict):
     """A study by its id, and by its letter and title."""
@@ -34,11 +36,22 @@ class RecipeDifference(TypedDict):
 
 
 class ComparedNumber(TypedDict):
-    """A quantity at the chosen point of each study; null where it was not measured."""
+    """A quantity at the chosen point of each study, and what each has more than the first; null where it was not
+    measured."""
 
     title: str
     kind: str
     values: list[float | None]
+    more: list[float | None]
+
+
+class ComparedText(TypedDict):
+    """A prompt that all studies went on with: mean KL to the float model's continuation, and the first token that
+    differs; null where none does."""
+
+    prompt: str
+    kl: list[float | None]
+    divergence: list[int | None]
 
 
 class Comparison(TypedDict):
@@ -47,21 +60,56 @@ class Comparison(TypedDict):
     studies: list[StudyName]
     differences: list[RecipeDifference]
     numbers: list[ComparedNumber]
+    layers: list[ComparedNumber]  # the relative error of each layer, on unseen text where all have it
+    layers_on: str  # which text
+    texts: list[ComparedText]
     figure: Figure
 
 
 def compare_view(studies: Sequence[Study]) -> Comparison:
-    """Two or more studies side by side: first where their recipes differ, then numbers, then curves overlaid."""
+    """Two or more studies side by side: first where their recipes differ, then numbers, then curves overlaid.
+
+    Raises ``Refused`` for fewer than two, and where models or test texts differ.
+    """
     if len(studies) < 2:
         raise Refused("a comparison needs at least two studies", "compare", "Choose two or more.")
+    _check_comparable(studies)
     facts = [_chosen_facts(study) for study in studies]
-    names = [f"{'ABCDEFGH'[i % 8]}: {one.study.title}" for i, one in enumerate(facts)]
+    names = [f"{LETTERS[i]}: {one.study.title}" for i, one in enumerate(facts)]
+    layers, layers_on = _layers(facts)
     return {
         "studies": [{"id": one.study.id, "name": name} for one, name in zip(facts, names, strict=True)],
         "differences": _recipe_differences(facts),
         "numbers": _numbers(facts),
+        "layers": layers,
+        "layers_on": layers_on,
+        "texts": _texts(facts),
         "figure": _overlay(facts),
     }
+
+
+def _check_comparable(studies: Sequence[Study]) -> None:
+    """Raises ``Refused``: numbers of other models, or on other test texts, are no differences of methods."""
+    models = [study.model.name for study in studies]
+    tests = [_test(study) for study in studies]
+    for what, values, remedy in (
+        ("models", models, "Pick runs of one model."),
+        ("test texts", tests, "Pick runs with one test text, window and number of test tokens, or run them again so."),
+    ):
+        known = [(letter, value) for letter, value in zip(LETTERS, values, strict=False) if value]
+        other = next((pair for pair in known if pair[1] != known[0][1]), None)
+        if other is not None:
+            said = " and ".join(f"{letter} has {value}" for letter, value in (known[0], other))
+            raise Refused(f"the {what} differ: {said}", "compare", remedy)
+
+
+def _test(study: Study) -> str:
+    """The test text with all that perplexities depend on; empty where there is none."""
+    test = study.protocol.get("test") or {}
+    if not test or not test.get("corpus"):
+        return ""
+    tokens = f", {test['predicted_tokens']} tokens" if test.get("predicted_tokens") else ""
+    return f"{test['corpus']}, window {test.get('window')}{tokens}"
 
 
 def _chosen_facts(study: Study) -> LineFacts:
@@ -116,10 +164,44 @@ def _numbers(facts: Sequence[LineFacts]) -> list[ComparedNumber]:
         ("Weight drift", "error", [at(one, one.drift) for one in facts]),
         ("Share of parameters quantized", "share", [one.study.model.share_quantized for one in facts]),
     ]
+    return [_compared(*row) for row in rows if any(value is not None for value in row[2])]
+
+
+def _compared(title: str, kind: str, values: list[float | None]) -> ComparedNumber:
+    first = values[0]
+    more = [None if value is None or first is None else value - first for value in values]
+    return {"title": title, "kind": kind, "values": values, "more": more}
+
+
+def _layers(facts: Sequence[LineFacts]) -> tuple[list[ComparedNumber], str]:
+    """The relative error of each layer that all studies have, and on which text."""
+    on = "unseen text"
+    errors = [one.read("held_out") for one in facts]  # D L G M
+    if any(array is None for array in errors):
+        on = "calibration text"
+        errors = [one.read("recon") for one in facts]
+    columns = []
+    for one, array in zip(facts, errors, strict=True):
+        if array is None:
+            return [], ""
+        start = start_of(one)
+        chosen = np.nanmean(array[:, :, start["gamma"], start["lambda"]], axis=0)
+        columns.append(dict(zip((layer.name for layer in one.study.layers), chosen.tolist(), strict=True)))
+    common = [name for name in columns[0] if all(name in column for column in columns)]
+    return [_compared(name, "error", [measured(column[name]) for column in columns]) for name in common], on
+
+
+def _texts(facts: Sequence[LineFacts]) -> list[ComparedText]:
+    """The prompts that all studies have, in the order of the first, continued with the most probable tokens."""
+    each = [{text["prompt"]: text["greedy"] for text in one.line.texts} for one in facts]
     return [
-        {"title": title, "kind": kind, "values": values}
-        for title, kind, values in rows
-        if any(value is not None for value in values)
+        {
+            "prompt": prompt,
+            "kl": [measured(float(np.mean(texts[prompt]["kl"]))) for texts in each],
+            "divergence": [texts[prompt]["divergence"] for texts in each],
+        }
+        for prompt in each[0]
+        if all(prompt in texts for texts in each)
     ]
 
 
@@ -140,7 +222,7 @@ def _overlay(facts: Sequence[LineFacts]) -> Figure:
     stacked = []
     for title, show, _, values in quantities:
         curves = tuple(
-            Curve("ABCDEFGH"[i % 8], _series(i), _on_axis(one, array, lams), label="ABCDEFGH"[i % 8])
+            Curve(LETTERS[i], _series(i), _on_axis(one, array, lams), label=LETTERS[i])
             for i, (one, array) in enumerate(zip(facts, values, strict=True))
             if array is not None
         )
@@ -154,7 +236,9 @@ def _overlay(facts: Sequence[LineFacts]) -> Figure:
 
 
 def _series(index: int) -> Role:
-    dash, symbol = (("solid", "circle"), ("dash", "square"), ("dot", "diamond"), ("dashdot", "cross"))[index % 4]
+    """Four colours; the second four have the dashes of the first in another order."""
+    kinds = (("solid", "circle"), ("dash", "square"), ("dot", "diamond"), ("dashdot", "cross"))
+    dash, symbol = kinds[(index + 2 * (index // 4)) % 4]
     return {"color": f"var(--series-{index % 4 + 1})", "dash": dash, "symbol": symbol}
 
 

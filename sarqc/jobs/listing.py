@@ -21,9 +21,9 @@ from typing import Any, TypedDict
 
 from sarqc.errors import Refused, SarqcError
 from sarqc.jobs.run import STATE_WORDS, Run, State
-from sarqc.recipe import Recipe
+from sarqc.recipe import Recipe, idle_fields
 
-FORM = 1  # of the rows that ``row_of`` writes: counts up with each change of it
+FORM = 2  # of the rows that ``row_of`` writes: counts up with each change of it
 
 # What a list can be sorted by: the public name and the column. A minus before the name begins at the other end.
 SORTS = {
@@ -211,12 +211,20 @@ def row_of(run: Run) -> dict[str, Any]:
         "lam": lam,
         "gamma": gamma,
         "perplexity": _real(summary.get("perplexity")),
-        "log_ratio": _real(summary.get("log_ratio")),
+        "log_ratio": log_ratio(summary),
         "accuracy": _real(summary.get("accuracy")),
-        "size": _real(summary.get("bytes")),
+        "size": _real(summary.get("bytes_after")),
         "bits_per_weight": _real(summary.get("bits_per_weight")),
         "duration": None if run.started is None or run.ended is None else run.ended - run.started,
     }
+
+
+def log_ratio(summary: Mapping[str, Any]) -> float | None:
+    """ln(perplexity of the quantized / of the float model), also of summaries that only have the two."""
+    quantized, original = (_real(summary.get(name)) for name in ("perplexity", "perplexity_float"))
+    if (found := _real(summary.get("log_ratio"))) is not None or not quantized or not original:
+        return found
+    return math.log(quantized / original) if quantized > 0 and original > 0 else None
 
 
 def put(connection: sqlite3.Connection, run: Run) -> None:
@@ -257,7 +265,9 @@ def _taken(recipe: Mapping[str, Any], public: str, name: str) -> float | None:
     if value is not None:
         return _real(value)
     with suppress(SarqcError):  # a recipe of another version of sarqc
-        return _real(getattr(Recipe.parse(dict(recipe)).to_method(), name, None))
+        parsed = Recipe.parse(dict(recipe))
+        is_idle = name in idle_fields(parsed.method, auto=False)
+        return None if is_idle else _real(getattr(parsed.to_method(), name, None))
     return None
 
 

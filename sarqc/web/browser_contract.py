@@ -44,6 +44,8 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "assets" / "js" / "base"
 # What the switches above the figures offer: name in an address → as the page says it.
 QUALITIES = {"perplexity": "Perplexity", "accuracy": "Accuracy"}
 DRAWINGS = {"surface": "3-D", "flat": "flat", "difference": "difference"}
+SIZES = {"bits": "Bits per weight", "mib": "MiB"}
+RATIOS = {"log_ratio": "ln ratio", "perplexity": "Perplexity"}
 
 # What a link can lock or hide in the Lab, in the order of the page.
 CONTROLS = {

@@ -9,8 +9,10 @@ from fastapi import APIRouter, Body, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from sarqc.errors import Refused
+from sarqc.figures.pareto import ParetoRun, Quality, Size, pareto_view
+from sarqc.files.names import shortened
 from sarqc.jobs.annotations import Annotations, checked_tags
-from sarqc.jobs.listing import Question
+from sarqc.jobs.listing import Question, log_ratio
 from sarqc.jobs.run import Run, RunDocument
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.web.access import Access, visitor_of
@@ -19,6 +21,7 @@ from sarqc.web.runs_csv import HEAD, line_of
 
 AT_ONCE = 200  # runs that one request may name
 PORTION = 500  # runs of a file that are read at once
+DRAWN = 1000  # runs of one figure
 LARGEST = 2**63 - 1  # of SQLite's integers
 
 Document = Annotated[dict[str, Any], Body()]
@@ -50,6 +53,22 @@ def named_ids(ids: Any) -> tuple[str, ...]:
     if len(ids) > AT_ONCE:
         raise Refused(f"{len(ids)} runs are too many at once", "runs, ids", f"Give {AT_ONCE} at most.")
     return tuple(dict.fromkeys(ids))
+
+
+def drawn_run(run: Run) -> ParetoRun:
+    """A run as the figure of size against quality needs it."""
+    summary, recipe = run.summary or {}, run.recipe
+    test = (summary.get("protocol") or {}).get("test") or {}
+    lam = recipe.get("lambda")
+    named = f"{recipe.get('method')}, {recipe.get('bits')} bits" + ("" if lam is None else f", λ {lam}")
+    where = (
+        f"{test.get('corpus', recipe.get('test'))}, window {test.get('window')}, {test.get('predicted_tokens')} tokens"
+    )
+    return ParetoRun(
+        run.id, run.name or named, shortened(str(recipe.get("model"))), where, summary.get("bits_per_weight"),
+        summary.get("bytes_after"), summary.get("perplexity"), log_ratio(summary),
+        summary.get("log_ratio_standard_error"),
+    )  # fmt: skip
 
 
 def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
@@ -101,6 +120,17 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
             for group, newest in groups
         ]
         return json_body(request, {"groups": documents, "total": total, "runs": runs, "revision": revision})
+
+    @router.get("/pareto")
+    def get_pareto(request: Request, question: Asked, size: Size = "bits", quality: Quality = "log_ratio") -> Response:
+        """The figure of size against quality of the listed runs, with the frontier of each model and test text."""
+        question = access.question(visitor_of(request), question)
+        with store.snapshot():
+            runs, total = store.listed(question, DRAWN), store.count(question)
+        view = pareto_view([drawn_run(run) for run in runs], size, quality)
+        if total > len(runs):
+            view["words"] += f" Only the first {len(runs):,} of {total:,} runs of the list are drawn: filter it."
+        return json_body(request, view)
 
     @router.get("/csv")
     def get_csv(request: Request, question: Asked) -> Response:

@@ -7,13 +7,15 @@ import io
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sarqc.jobs.listing import log_ratio
 from sarqc.jobs.run import Run, iso_time
 from sarqc.recipe import Recipe, public_name
 
 MEASURED = (
-    "perplexity", "perplexity_float", "log_ratio", "log_ratio_error", "kl", "kl_error", "kl_99", "same_top",
+    "perplexity", "perplexity_float", "log_ratio_standard_error", "kl", "kl_standard_error", "kl_99",
+    "same_top", "same_top_standard_error",
     "accuracy", "accuracy_standard_error", "accuracy_float", "accuracy_standard_error_float",
-    "bytes", "bits_per_weight", "share_quantized", "quantized_layers",
+    "bytes_before", "bytes_after", "bits_per_weight", "share_quantized", "quantized_layers",
 )  # fmt: skip
 TEST = ("corpus", "window", "windows", "predicted_tokens", "dtype", "device")
 CALIBRATION = ("corpus", "sha256", "samples", "length", "tokens", "held_out_samples", "sampling", "seed")
@@ -54,6 +56,7 @@ COLUMNS: dict[str, Column] = {
     "device": lambda run: run.device,
     "fingerprint": lambda run: run.fingerprint,
     "error": lambda run: run.error and run.error["what"],
+    "log_ratio": lambda run: log_ratio(run.summary or {}),
     **{name: _summed(name) for name in MEASURED},
     **{f"test_{name}": _protocol("test", name) for name in TEST},
     **{f"calibration_{name}": _protocol("calibration", name) for name in CALIBRATION},

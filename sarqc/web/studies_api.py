@@ -22,6 +22,7 @@ from fastapi.responses import FileResponse, JSONResponse
 from starlette.background import BackgroundTask
 
 from sarqc.errors import Refused
+from sarqc.figures.compare import LETTERS
 from sarqc.settings import Settings
 from sarqc.study.document import Study, array_files
 from sarqc.study.library import summary_of
@@ -32,7 +33,7 @@ from sarqc.web.uploads import CHECKED_AT_ONCE, UNDER_WAY, clear_leftovers, store
 
 audit = logging.getLogger("sarqc.audit")  # who did what that can't be undone
 
-AT_MOST = 8  # studies in one comparison
+AT_MOST = len(LETTERS)  # studies in one comparison
 
 
 def studies_router(settings: Settings, access: Access) -> APIRouter:

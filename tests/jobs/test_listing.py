@@ -163,7 +163,10 @@ def value_of(run: Run, sort: str) -> Any:
         case "model" | "method" | "bits":
             return run.recipe[sort]
         case "size":
-            return summary.get("bytes")
+            return summary.get("bytes_after")
+        case "log_ratio":
+            value = summary.get("perplexity")
+            return None if value is None else math.log(value / summary["perplexity_float"])
     return summary.get(sort)
 
 
@@ -202,8 +205,9 @@ def made(store: Store, drawn: dict[str, Any]) -> Run:
         store.cancel(run_id)
     elif drawn["state"] is not State.QUEUED:
         store.move(run_id, State.RUNNING)
+    measured = {"perplexity": drawn["perplexity"], "perplexity_float": 7.5, "bytes_after": drawn["size"]}
     if drawn["state"] is State.FINISHED:
-        store.move(run_id, State.FINISHED, Finished({"perplexity": drawn["perplexity"], "bytes": drawn["size"]}, 1.0))
+        store.move(run_id, State.FINISHED, Finished(measured, 1.0))
     return store.get(run_id)
 
 

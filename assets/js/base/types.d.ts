@@ -489,6 +489,9 @@ export interface Comparison {
   studies: StudyName[];
   differences: RecipeDifference[];
   numbers: ComparedNumber[];
+  layers: ComparedNumber[];
+  layers_on: string;
+  texts: ComparedText[];
   figure: Figure;
 }
 
@@ -505,11 +508,19 @@ export interface RecipeDifference {
   values: unknown[];
 }
 
-/** A quantity at the chosen point of each study; null where it was not measured. */
+/** A quantity at the chosen point of each study, and what each has more than the first; null where it was not measured. */
 export interface ComparedNumber {
   title: string;
   kind: string;
   values: (number | null)[];
+  more: (number | null)[];
+}
+
+/** A prompt that all studies went on with: mean KL to the float model's continuation, and the first token that differs; null where none does. */
+export interface ComparedText {
+  prompt: string;
+  kl: (number | null)[];
+  divergence: (number | null)[];
 }
 
 /** Where tuning stands, and what is drawn and said of it. */
@@ -1006,14 +1017,6 @@ export interface TaskAccuracy {
   acc_norm_standard_error?: number;
   subjects?: Record<string, number>;
   outcomes?: Record<string, number>;
-}
-
-/** A comparison with its prompt. */
-export interface ComparedText {
-  greedy: Continuations;
-  sampled: Continuations;
-  protocol: TextProtocol;
-  prompt: string;
 }
 
 /** Tokens per second of the float and of the quantized model. */

@@ -1,43 +1,58 @@
 /**
- * Runs: a table that follows all runs through one stream, a filter, and the comparison of those picked.
+ * Runs: one page of a list that the server filters, sorts and cuts, which follows all runs through one stream; what is
+ * done with the runs that are picked, and the cards below with several side by side.
  * @module runs/runs_page
  */
 
+import { remember } from "../base/address_bar.js";
 import { asProblem, listen, offline, request } from "../base/client.js";
-import { format, number, when } from "../base/format.js";
-import { html, nothing, render, repeat } from "../base/html.js";
+import { saveAs } from "../base/dom.js";
+import { html, nothing, render } from "../base/html.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
-import { METHODS } from "../base/recipe_contract.js";
-import { stateChip } from "../base/state_chip.js";
-import { table } from "../base/table.js";
 import { visitor } from "../base/whoami.js";
-import { fittingWords, shortModel } from "../calibrate/recipe_form.js";
-import { drawnTable, figureMenu } from "../charts/figure_menu.js";
-import { plot } from "../charts/plot_host.js";
-import { canBePicked, comparable, count, deeds, listed, reduce, START } from "./runs_state.js";
+import { showComparison } from "./compared_runs.js";
+import { showPareto } from "./pareto_card.js";
+import {
+  addressOf,
+  chosen,
+  comparable,
+  count,
+  deletionWords,
+  outcomeWords,
+  pathOf,
+  place,
+  readQuery,
+  reduce,
+  rows,
+  SORT,
+  START,
+  whyNotCompared,
+} from "./runs_state.js";
+import { runsTable, SORT_WORDS } from "./runs_table.js";
 
 /**
- * @import { Comparison, Run, RunsAction, RunsState } from "./types.d.ts"
- * @typedef {(action: RunsAction) => void} Dispatch
- * @typedef {Object<string, (run: Run) => void>} Deeds what the buttons of a row do, by name
+ * @import { Answer, Group, Run, RunsState } from "./types.d.ts"
+ * @import { Acts, Deeds, Dispatch } from "./runs_table.js"
  */
 
-const PAGE = 200;
+const TYPING_MS = 150; // after the last key
+const NEWS_MS = 400; // for news that come together
+const UNFOLDED = 200; // runs of a group
 
 /**
  * Called with the element of the table.
  * @param {HTMLElement} root
  */
 export async function mount(root) {
-  const filter = /** @type {HTMLInputElement} */ (root.querySelector('[data-part="filter"]'));
-  const button = /** @type {HTMLButtonElement} */ (root.querySelector('[data-part="compare"]'));
-  const place = (/** @type {string} */ name) =>
-    /** @type {HTMLElement} */ (root.querySelector(`[data-part="${name}"]`));
+  const part = (/** @type {string} */ name) => /** @type {HTMLElement} */ (root.querySelector(`[data-part="${name}"]`));
+  const filter = /** @type {HTMLInputElement} */ (part("filter"));
+  const group = /** @type {HTMLSelectElement} */ (part("group"));
   const given = new URLSearchParams(location.search);
-  filter.value = given.get("filter") ?? "";
-  const page = store({ ...START, filter: filter.value }, reduce, draw);
+  const page = store({ ...START, query: readQuery(given) }, reduce, draw);
   const { dispatch } = page;
+  let timer = 0;
+  let asking = 0; // counts requests for the list: only the latest is of interest
 
   visitor().then(
     (who) => dispatch({ type: "visited", who }),
@@ -52,6 +67,42 @@ export async function mount(root) {
       dispatch({ type: "trouble", trouble: asProblem(error) });
     }
   }
+
+  /** The page of the list as it is asked for now. */
+  const load = () =>
+    attempt(async () => {
+      clearTimeout(timer);
+      const mine = ++asking;
+      const { query } = page.state;
+      dispatch({ type: "loading" });
+      /** @type {Answer} */
+      const answer = await request(pathOf(query));
+      if (mine !== asking) return;
+      dispatch({ type: "listed", answer });
+      for (const key of page.state.unfolded.keys()) await unfold(key);
+      if (page.state.isStale) await load();
+    });
+  const soon = (/** @type {number} */ wait) => {
+    clearTimeout(timer);
+    timer = window.setTimeout(load, wait);
+  };
+  /** Asks for another part of the list, and writes it into the address. @type {Dispatch} */
+  const ask = (action) => {
+    dispatch(action);
+    if (action.type !== "asked") return;
+    remember(addressOf(page.state.query));
+    soon(action.query.filter === undefined ? 0 : TYPING_MS);
+  };
+  const unfold = async (/** @type {string} */ key) => {
+    const search = new URLSearchParams({
+      limit: String(UNFOLDED),
+      [page.state.query.group === "batch" ? "batch" : "series"]: key,
+    });
+    if (page.state.query.filter.trim()) search.set("filter", page.state.query.filter.trim());
+    const { runs } = await request(`/runs?${search}`);
+    dispatch({ type: "unfolded", key, runs });
+  };
+
   const post =
     (/** @type {string} */ verb) =>
     (/** @type {Run} */ { id }) =>
@@ -59,67 +110,122 @@ export async function mount(root) {
         const run = await request(`/runs/${encodeURIComponent(id)}/${verb}`, { method: "POST" });
         dispatch({ type: "changed", run });
       });
+  const focus = (/** @type {string} */ selector) => {
+    page.draw();
+    /** @type {HTMLElement | null} */ (root.querySelector(selector))?.focus();
+  };
+  const row = (/** @type {string} */ id) => `[data-run="${CSS.escape(id)}"]`;
   /** @type {Deeds} */
   const does = {
     // Shows the runs of one batch; the same again shows all.
-    batch: ({ batch }) => dispatch({ type: "filtered", text: page.state.filter === batch ? "" : (batch ?? "") }),
+    batch: ({ batch }) =>
+      ask({ type: "asked", query: { filter: page.state.query.filter === batch ? "" : (batch ?? "") } }),
     cancel: post("cancel"),
     continue: post("continue"),
-    delete: ({ id }) => dispatch({ type: "deletion asked", id }),
-    "delete-no": () => dispatch({ type: "deletion asked", id: null }),
+    delete: ({ id }) => {
+      dispatch({ type: "deletion asked", id });
+      focus(`${row(id)} [data-testid=delete-no]`);
+    },
+    "delete-no": ({ id }) => {
+      dispatch({ type: "deletion asked", id: null });
+      focus(`${row(id)} [data-testid=delete]`);
+    },
     "delete-yes": async ({ id }) => {
       await attempt(async () => {
         await request(`/runs/${encodeURIComponent(id)}`, { method: "DELETE" });
         dispatch({ type: "removed", id });
+        soon(0);
       });
       dispatch({ type: "deletion asked", id: null });
     },
   };
-  const older = () =>
+  /** @type {Acts} */
+  const acts = {
+    save: ({ id }, body) =>
+      attempt(async () => {
+        const run = await request(`/runs/${encodeURIComponent(id)}`, { method: "PATCH", body });
+        dispatch({ type: "trouble", trouble: null });
+        dispatch({ type: "changed", run });
+        dispatch({ type: "editing", id: null });
+        focus(`${row(id)} [data-testid=edit]`);
+      }),
+    unfold: ({ key }) =>
+      attempt(async () => {
+        if (page.state.unfolded.has(key)) dispatch({ type: "unfolded", key, runs: null });
+        else await unfold(key);
+      }),
+  };
+  /** Something is done to all picked runs by one request. @param {string} path @param {object} more @param {string} verb */
+  const toPicked = (path, more, verb) =>
     attempt(async () => {
-      const answer = await request(`/runs?limit=${PAGE}&before=${encodeURIComponent(page.state.next ?? "")}`);
-      dispatch({ type: "listed", ...answer });
+      const body = { ids: [...page.state.picked.keys()], ...more };
+      const answer = await request(`/runs/${path}`, { method: "POST", body });
+      if (path === "delete") for (const id of answer.done) dispatch({ type: "removed", id });
+      dispatch({ type: "said", words: outcomeWords(verb, answer) });
+      soon(0);
     });
 
   /** The picked runs' studies side by side, below the table. */
   const compare = () =>
     attempt(async () => {
-      const chosen = comparable(page.state);
-      const query = chosen.map((run) => encodeURIComponent(run.study_id)).join(",");
-      /** @type {Comparison} */
+      const runs = comparable(page.state);
+      const query = runs.map((run) => encodeURIComponent(run.study_id)).join(",");
       const comparison = await request(`/compare?ids=${query}`);
-      const search = `?compare=${chosen.map((run) => run.id).join(",")}`;
-      history.replaceState(history.state, "", `${location.pathname}${search}`);
-      dispatch({ type: "compared", comparison });
-      page.draw(); // the figure needs a place of some size
-      await showCurves(comparison.figure);
-      const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
-      document.querySelector(".compare")?.scrollIntoView({ behavior });
+      dispatch({ type: "trouble", trouble: null });
+      history.replaceState(history.state, "", `${location.pathname}?compare=${runs.map(({ id }) => id).join(",")}`);
+      await showComparison(comparison);
+      scrollTo(".compare");
+    });
+  const pareto = () =>
+    attempt(async () => {
+      await showPareto(chosen(page.state));
+      scrollTo(".pareto");
     });
 
   /** @param {RunsState} state */
   function draw(state) {
-    if (filter.value !== state.filter) filter.value = state.filter;
-    button.disabled = comparable(state).length < 2;
-    button.textContent = state.picked.length ? `Compare ${state.picked.length}` : "Compare";
-    button.title = button.disabled ? "Pick two or more finished runs" : "";
-    render(count(state), place("count"));
-    render(state.trouble ? problemBlock(state.trouble) : nothing, place("problem"));
-    render(runsTable(state, dispatch, does, older), place("table"));
-    if (state.comparison) drawComparison(state.comparison);
+    if (filter.value !== state.query.filter) filter.value = state.query.filter;
+    group.value = state.query.group;
+    render(count(state), part("count"));
+    render(state.trouble ? problemBlock(state.trouble) : nothing, part("problem"));
+    render(sortChoice(state, ask), part("sort"));
+    render(pickedBar(state, { dispatch, compare, pareto, toPicked }), part("picked"));
+    part("table").classList.toggle("is-waiting", state.isLoading);
+    render(content(state, ask, does, acts), part("table"));
+    render(pages(state, ask), part("pages"));
   }
 
-  filter.addEventListener("input", () => dispatch({ type: "filtered", text: filter.value }));
-  button.addEventListener("click", compare);
-  await attempt(async () => {
-    const { runs, next, revision } = await request(`/runs?limit=${PAGE}`);
-    dispatch({ type: "listed", runs, next });
-    follow(revision, dispatch);
+  filter.addEventListener("input", () => ask({ type: "asked", query: { filter: filter.value } }));
+  group.addEventListener("change", () =>
+    ask({ type: "asked", query: { group: /** @type {RunsState["query"]["group"]} */ (group.value) } }),
+  );
+  addEventListener("popstate", () => {
+    dispatch({ type: "asked", query: readQuery(new URLSearchParams(location.search)) });
+    soon(0);
   });
-  const ids = (given.get("compare") ?? "").split(",").filter((id) => page.state.runs.has(id));
-  for (const id of ids) dispatch({ type: "picked", id, isPicked: true });
   page.draw();
-  if (ids.length > 1) compare();
+  await attempt(async () => {
+    const { revision } = await request("/runs?limit=1"); // before the list: a change after it is told once more
+    await load();
+    follow(revision, (action) => {
+      dispatch(action);
+      if (page.state.isStale && !page.state.isLoading) soon(NEWS_MS);
+    });
+  });
+  const ids = given.get("compare");
+  if (!ids) return;
+  await attempt(async () => {
+    const { runs } = await request(`/runs?ids=${encodeURIComponent(ids)}`);
+    const inOrder = ids.split(",").flatMap((id) => runs.filter((/** @type {Run} */ run) => run.id === id));
+    dispatch({ type: "picked", runs: inOrder, isPicked: true });
+  });
+  if (!whyNotCompared(page.state)) compare();
+}
+
+/** @param {string} selector */
+function scrollTo(selector) {
+  const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
+  document.querySelector(selector)?.scrollIntoView({ behavior });
 }
 
 /**
@@ -142,169 +248,117 @@ function follow(revision, dispatch) {
 
 /**
  * @param {RunsState} state
- * @param {Dispatch} dispatch
+ * @param {Dispatch} ask
  * @param {Deeds} does
- * @param {() => void} older
+ * @param {Acts} acts
  */
-function runsTable(state, dispatch, does, older) {
-  if (!state.runs.size)
-    return html`<div class="empty">
-      <p>No run yet.</p>
-      <a class="act" href="/calibrate">Start a calibration</a>
-    </div>`;
-  const runs = listed(state);
-  const line = (/** @type {Run} */ { id }, /** @type {unknown} */ cells) =>
-    html`<tr class=${state.picked.includes(id) ? "is-picked" : nothing} data-testid="row" data-run=${id}>${cells}</tr>`;
-  return html`${table({ columns: columns(state, dispatch, does), rows: runs, name: "runs", key: ({ id }) => id, line })}
-    ${runs.length ? nothing : html`<div class="empty"><p>No run matches the filter.</p></div>`}
+function content(state, ask, does, acts) {
+  if (state.total === null) return nothing;
+  if (rows(state).length) return runsTable(state, ask, does, acts);
+  if (state.query.filter.trim())
+    return html`<div class="empty"><p>No run matches the filter.</p>
+      <button type="button" class="quiet" @click=${() => ask({ type: "asked", query: { filter: "" } })}>Show all runs</button></div>`;
+  return html`<div class="empty">
+    <p>No run yet.</p>
+    <a class="act" href="/calibrate">Start a calibration</a>
+  </div>`;
+}
+
+/**
+ * What the list is sorted by, where heads of columns have no room, and its direction.
+ * @param {RunsState} state
+ * @param {Dispatch} ask
+ */
+function sortChoice({ query: { sort } }, ask) {
+  const name = sort.replace(/^-/, "");
+  const isFalling = sort.startsWith("-");
+  const choose = (/** @type {string} */ chosenSort) => ask({ type: "asked", query: { sort: chosenSort } });
+  const change = (/** @type {Event} */ event) => {
+    const { value } = /** @type {HTMLSelectElement} */ (event.target);
+    choose(value === "created" ? SORT : value);
+  };
+  return html`<select aria-label="Sort by" data-testid="sort" @change=${change}>${Object.entries(SORT_WORDS).map(
+    ([value, words]) => html`<option value=${value} ?selected=${value === name}>${words}</option>`,
+  )}</select
+    ><button type="button" class="quiet" data-testid="direction" aria-label=${isFalling ? "Falling; turn it round" : "Rising; turn it round"}
+      title=${isFalling ? "Falling" : "Rising"} @click=${() => choose(isFalling ? name : `-${name}`)}>${isFalling ? "↓" : "↑"}</button>`;
+}
+
+/**
+ * What can be done with the picked runs, or with all of the list.
+ * @param {RunsState} state
+ * @param {{dispatch: Dispatch, compare: () => void, pareto: () => void,
+ *   toPicked: (path: string, more: object, verb: string) => void}} acts
+ */
+function pickedBar(state, { dispatch, compare, pareto, toPicked }) {
+  const { picked, asking, said } = state;
+  const amount = picked.size;
+  if (!amount && !state.all) return said ? html`<span class="picked-words" role="status">${said}</span>` : nothing;
+  const why = whyNotCompared(state);
+  const act = (
+    /** @type {string} */ words,
+    /** @type {string} */ name,
+    /** @type {() => void} */ click,
+    kind = "quiet",
+  ) => html`<button type="button" class=${kind} data-testid=${name} @click=${click}>${words}</button>`;
+  const stop = () => dispatch({ type: "asking", what: null });
+  if (asking === "delete" && amount)
+    return html`<span class="picked-words" role="alert" data-testid="delete-words">${deletionWords(state)}</span>
+      ${act("Delete for good", "delete-picked-yes", () => toPicked("delete", {}, "deleted"), "quiet danger")}
+      ${act("Keep", "delete-picked-no", stop)}`;
+  if (asking === "tag" && amount) {
+    const send = (/** @type {SubmitEvent} */ event) => {
+      event.preventDefault();
+      const form = new FormData(/** @type {HTMLFormElement} */ (event.target), event.submitter);
+      const tags = String(form.get("tag") ?? "")
+        .split(",")
+        .map((tag) => tag.trim())
+        .filter(Boolean);
+      const isAdded = form.get("what") === "add";
+      if (tags.length) toPicked("tags", { [isAdded ? "add" : "remove"]: tags }, isAdded ? "tagged" : "without the tag");
+    };
+    return html`<form class="picked-tag" @submit=${send} @keydown=${(/** @type {KeyboardEvent} */ { key }) => key === "Escape" && stop()}>
+      <label>Tag <input name="tag" data-testid="tag-picked-text" autocomplete="off" required /></label>
+      <button class="quiet" name="what" value="add" data-testid="tag-picked-add">Add</button>
+      <button class="quiet" name="what" value="remove">Take away</button>
+      ${act("Leave", "tag-picked-no", stop)}
+    </form>`;
+  }
+  return html`<span class="picked-words" role="status">${said || (amount ? `${amount} picked` : state.query.filter.trim() ? "All found" : "All runs")}</span>
     ${
-      state.next
-        ? html`<div class="empty"><button type="button" class="quiet" @click=${older}>Show older runs</button></div>`
+      amount
+        ? html`<button type="button" class="quiet" data-testid="compare" ?disabled=${Boolean(why)} title=${why} @click=${compare}>Compare${
+            why ? nothing : ` ${comparable(state).length}`
+          }</button>`
         : nothing
+    }
+    ${act("Size against quality", "pareto", pareto)}
+    ${act("CSV", "csv", () => saveAs("runs.csv", `/api/runs/csv?${chosen(state)}`))}
+    ${
+      amount
+        ? [
+            act("Tag", "tag-picked", () => dispatch({ type: "asking", what: "tag" })),
+            act("Delete", "delete-picked", () => dispatch({ type: "asking", what: "delete" })),
+            act("Pick none", "pick-none", () => dispatch({ type: "picked none" })),
+          ]
+        : html`<span class="picked-hint">Pick runs to compare, tag or delete them.</span>`
     }`;
 }
 
 /**
  * @param {RunsState} state
- * @param {Dispatch} dispatch
- * @param {Deeds} does
- * @returns {import("../base/table.js").Column<Run>[]}
+ * @param {Dispatch} ask
  */
-function columns(state, dispatch, does) {
-  /** @type {(title: string, text: (run: Run) => unknown) => import("../base/table.js").Column<Run>} */
-  const numbers = (title, text) => ({
-    title,
-    kind: "is-number",
-    cell: (run) => html`<td class="is-number">${text(run)}</td>`,
-  });
-  return [
-    { show: (run) => pickBox(state, run, dispatch) },
-    { title: "State", show: (run) => html`${stateChip(run.state)}${progress(run)}` },
-    {
-      title: "Model",
-      cell: ({ id, recipe: { model } }) =>
-        html`<td class="run-model" title=${model}>
-          <a href="/calibrate?run=${encodeURIComponent(id)}">${shortModel(model)}</a>
-        </td>`,
-    },
-    numbers("Bits", ({ recipe }) => recipe.bits),
-    { title: "Method", show: ({ recipe }) => [recipe.method, ...fittingWords(recipe)].join(", ") },
-    numbers("λ", ({ recipe }) => taken(recipe.lambda, recipe.method, "lam")),
-    numbers("γ", ({ recipe }) => taken(recipe.gamma, recipe.method, "gamma")),
-    {
-      title: "Perplexity",
-      kind: "is-number",
-      cell: ({ summary }) => {
-        const value = summary?.perplexity ?? null;
-        return html`<td class="is-number" data-value=${String(value)}>${format(value, "perplexity")}</td>`;
-      },
-    },
-    numbers("Δ to float", ({ summary }) => {
-      const { perplexity, perplexity_float: float } = summary ?? {};
-      if (perplexity === null || perplexity === undefined || !float) return "–";
-      return `${perplexity > float ? "+" : ""}${number(perplexity - float, 2)}`;
-    }),
-    numbers("Accuracy", ({ summary }) => format(summary?.accuracy ?? null, "share")),
-    { title: "When", show: ({ created }) => when(created) },
-    { show: (run) => html`<span class="row-buttons">${buttons(state, run, does)}</span>` },
-  ];
+function pages(state, ask) {
+  const { last, words } = place(state);
+  if (!last) return nothing;
+  const { page } = state.query;
+  const go = (/** @type {string} */ text, /** @type {string} */ name, /** @type {number} */ to) =>
+    html`<button type="button" class="quiet" data-testid=${name} ?disabled=${to === page || to < 0 || to > last}
+      @click=${() => ask({ type: "asked", query: { page: to } })}>${text}</button>`;
+  return html`<nav class="pages-of-list" aria-label="Pages of the list">
+    ${go("First", "page-first", 0)}${go("Before", "page-before", page - 1)}
+    <span data-testid="page-words">${words}</span>
+    ${go("Next", "page-next", page + 1)}${go("Last", "page-last", last)}
+  </nav>`;
 }
-
-/**
- * λ or γ as they were taken: an empty field means the method's own.
- * @param {number|"auto"|null} value
- * @param {string} method
- * @param {"lam"|"gamma"} name
- */
-const taken = (value, method, name) =>
-  value === "auto" ? "auto" : format(value ?? METHODS[method]?.defaults[name], "plain");
-
-/** @param {Run} run */
-const progress = ({ state, progress: made }) =>
-  ["running", "cancelling"].includes(state) && made?.total ? ` ${made.done} of ${made.total}` : "";
-
-/**
- * @param {RunsState} state
- * @param {Run} run
- * @param {Dispatch} dispatch
- */
-function pickBox(state, run, dispatch) {
-  const change = (/** @type {Event} */ { target }) =>
-    dispatch({ type: "picked", id: run.id, isPicked: target instanceof HTMLInputElement && target.checked });
-  return html`<input type="checkbox" aria-label="Pick for comparison" data-testid="pick"
-    ?disabled=${!canBePicked(state, run)} .checked=${state.picked.includes(run.id)} @change=${change} />`;
-}
-
-/** @type {Object<string, string>} */
-const WORDS = {
-  batch: "Batch",
-  cancel: "Cancel",
-  continue: "Continue",
-  delete: "Delete",
-  "delete-yes": "Delete for good",
-  "delete-no": "Keep",
-};
-
-/**
- * @param {RunsState} state
- * @param {Run} run
- * @param {Deeds} does
- */
-const buttons = (state, run, does) =>
-  repeat(
-    deeds(state, run),
-    (deed) => deed, // a button is never taken for another, least of all by whoever presses it twice
-    (deed) =>
-      deed === "lab"
-        ? html`<a class="quiet" href="/?study=${encodeURIComponent(run.study_id ?? "")}">Lab</a>`
-        : html`<button type="button" class=${deed === "delete-yes" ? "quiet danger" : "quiet"} data-testid=${deed}
-            @click=${() => does[deed](run)}>${WORDS[deed]}</button>`,
-  );
-
-/**
- * Where the recipes differ, and the numbers.
- * @param {Comparison} comparison
- */
-function drawComparison({ studies, differences, numbers }) {
-  const section = /** @type {HTMLElement} */ (document.querySelector(".compare"));
-  const place = (/** @type {string} */ name) =>
-    /** @type {HTMLElement} */ (section.querySelector(`[data-part="${name}"]`));
-  section.classList.add("is-shown");
-  const beside = (/** @type {{title: string, texts: unknown[]}[]} */ rows) =>
-    table({
-      name: "compare-table",
-      columns: [
-        { isHead: true, show: (/** @type {typeof rows[number]} */ { title }) => title },
-        ...studies.map(({ name }, i) => ({
-          title: name,
-          kind: `series-${(i % 4) + 1}`,
-          show: (/** @type {typeof rows[number]} */ { texts }) => texts[i],
-        })),
-      ],
-      rows,
-    });
-  render(
-    differences.length
-      ? beside(differences.map(({ title, values }) => ({ title, texts: values.map(valueText) })))
-      : html`<p class="empty">The recipes are equal.</p>`,
-    place("differences"),
-  );
-  render(
-    beside(numbers.map(({ title, kind, values }) => ({ title, texts: values.map((value) => format(value, kind)) }))),
-    place("compared"),
-  );
-}
-
-/**
- * The curves overlaid, with their menu from the first time on.
- * @param {Comparison["figure"]} figure
- */
-async function showCurves(figure) {
-  const host = await plot("compare");
-  if (!host.figure) figureMenu(host, { file: () => "compared", table: () => drawnTable(host.canvas.data) });
-  await host.show(figure, { gamma: 0, lambda: 0 });
-}
-
-/** @param {unknown} value */
-const valueText = (value) =>
-  Array.isArray(value) ? value.join(", ") || "none" : value === null || value === undefined ? "none" : String(value);

@@ -5,48 +5,130 @@ import type { Recipe, State } from "../base/types.d.ts";
 import type { Visitor } from "../base/whoami.js";
 import type { Figure } from "../charts/bind.js";
 
+/** Of a run's summary, what its row shows; tuning runs have none of it. */
+export interface Measured {
+  perplexity?: number | null;
+  perplexity_float?: number | null;
+  log_ratio?: number | null;
+  log_ratio_standard_error?: number | null;
+  accuracy?: number | null;
+  bytes_after?: number | null;
+  bits_per_weight?: number | null;
+}
+
 /** Of a run, what its row shows: see sarqc/jobs/run.py. */
 export interface Run {
   id: string;
   state: State;
-  recipe: Recipe;
+  recipe: Recipe & { kind?: string };
   owner: string;
   batch: string | null;
   created: string;
+  started: string | null;
+  ended: string | null;
+  revision: number;
   progress: { done: number; total: number } | null;
   study_id: string | null;
-  summary: { perplexity?: number | null; perplexity_float?: number | null; accuracy?: number | null } | null;
+  summary: Measured | null;
+  name: string;
+  note: string;
+  tags: string[];
+}
+
+/** A quantity over the runs of a group. */
+export interface Spread {
+  count: number;
+  mean: number;
+  error: number | null;
+  least: number;
+  most: number;
+}
+
+/** Runs that belong together: see sarqc/web/listing_api.py. */
+export interface Group {
+  key: string;
+  run: Run;
+  count: number;
+  states: Record<string, number>;
+  varies: string[];
+  measures: Record<string, Spread>;
+}
+
+/** Which part of the list is shown. */
+export interface Query {
+  readonly filter: string;
+  readonly sort: string; // a name of RUN_SORTS, with a minus before it for the other direction
+  readonly group: "" | "seeds" | "batch";
+  readonly page: number; // from 0
+}
+
+/** What the server answers: runs or groups, and how many there are. */
+export interface Answer {
+  runs: Run[] | number;
+  groups?: Group[];
+  total: number;
+  revision: number;
+}
+
+/** A row of the table: a run, by itself or below its group, or a group. */
+export type Row = { run: Run; group?: undefined; isInner: boolean } | { run?: undefined; group: Group };
+
+/** A number of studies side by side, and what each has more than the first. */
+export interface Compared {
+  title: string;
+  kind: string;
+  values: (number | null)[];
+  more: (number | null)[];
 }
 
 /** Studies side by side: see sarqc/figures/compare.py. */
 export interface Comparison {
   studies: { id: string; name: string }[];
   differences: { title: string; values: unknown[] }[];
-  numbers: { title: string; kind: string; values: (number | string | null)[] }[];
+  numbers: Compared[];
+  layers: Compared[];
+  layers_on: string;
+  texts: { prompt: string; kl: (number | null)[]; divergence: (number | null)[] }[];
   figure: Figure;
 }
 
+/** What a person is about to do with the picked runs. */
+export type Asking = null | "delete" | "tag";
+
 /** What the page of runs shows. */
 export interface RunsState {
-  readonly runs: ReadonlyMap<string, Run>;
-  readonly next: string | null; // where older runs go on, if there are any
-  readonly filter: string;
-  readonly picked: readonly string[]; // for a comparison, in the order of picking
-  readonly asking: string | null; // the run whose deletion waits for a second click
-  readonly comparison: Comparison | null;
+  readonly query: Query;
+  readonly runs: ReadonlyMap<string, Run>; // those of the page, in its order
+  readonly groups: readonly Group[] | null; // instead of them
+  readonly unfolded: ReadonlyMap<string, readonly Run[]>; // the runs of groups, by key
+  readonly total: number | null; // rows of all pages; null before the first answer
+  readonly all: number; // runs of all pages
+  readonly isStale: boolean; // whether something changed that this page may have to show otherwise
+  readonly isLoading: boolean;
+  readonly heard: ReadonlyMap<string, string>; // of runs on other pages, what the stream said last
+  readonly picked: ReadonlyMap<string, Run>; // in the order of picking
+  readonly asking: Asking;
+  readonly deleting: string | null; // the run whose deletion waits for a second click
+  readonly editing: string | null; // the run whose name, note and tags are being written
+  readonly said: string; // what came of the last deed
   readonly trouble: Trouble | null;
   readonly who: Visitor | null; // looks at it; null where the server did not say
 }
 
 export type RunsAction =
   | { type: "visited"; who: Visitor | null }
-  | { type: "listed"; runs: Run[]; next: string | null }
+  | { type: "asked"; query: Partial<Query> }
+  | { type: "loading" }
+  | { type: "listed"; answer: Answer }
+  | { type: "unfolded"; key: string; runs: Run[] | null }
   | { type: "changed"; run: Run }
   | { type: "removed"; id: string }
-  | { type: "filtered"; text: string }
-  | { type: "picked"; id: string; isPicked: boolean }
+  | { type: "picked"; runs: readonly Run[]; isPicked: boolean }
+  | { type: "picked none" }
+  | { type: "asking"; what: Asking }
   | { type: "deletion asked"; id: string | null }
-  | { type: "compared"; comparison: Comparison }
+  | { type: "editing"; id: string | null }
+  | { type: "said"; words: string }
   | { type: "trouble"; trouble: Trouble | null };
 
 /** A study that no run of this host owns. */

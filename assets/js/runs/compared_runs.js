@@ -1,0 +1,115 @@
+/**
+ * The picked runs side by side: where their recipes differ, their numbers, layers and texts with the difference to the
+ * first, and their curves overlaid.
+ * @module runs/compared_runs
+ */
+
+import { decimalsFor, format, number, percent, significant } from "../base/format.js";
+import { html, nothing, render } from "../base/html.js";
+import { table } from "../base/table.js";
+import { drawnTable, figureMenu } from "../charts/figure_menu.js";
+import { plot } from "../charts/plot_host.js";
+
+/** @import { Compared, Comparison } from "./types.d.ts" */
+
+/**
+ * Shows a comparison in its cards.
+ * @param {Comparison} comparison
+ */
+export async function showComparison(comparison) {
+  const { studies, differences, numbers, layers, layers_on: on, texts, figure } = comparison;
+  const section = /** @type {HTMLElement} */ (document.querySelector(".compare"));
+  const place = (/** @type {string} */ name) =>
+    /** @type {HTMLElement} */ (section.querySelector(`[data-part="${name}"]`));
+  section.classList.add("is-shown");
+  render(
+    differences.length
+      ? beside(
+          studies,
+          differences.map(({ title, values }) => ({ title, texts: values.map(valueText) })),
+        )
+      : html`<p class="empty">The recipes are equal.</p>`,
+    place("differences"),
+  );
+  render(beside(studies, numbers.map(withDifferences)), place("compared"));
+  const layersCard = /** @type {HTMLElement} */ (place("layers").closest("section"));
+  layersCard.hidden = !layers.length;
+  render(on ? `Relative error of each layer, ${on}` : nothing, place("layers-title"));
+  render(layers.length ? beside(studies, layers.map(withDifferences)) : nothing, place("layers"));
+  const textsCard = /** @type {HTMLElement} */ (place("texts").closest("section"));
+  textsCard.hidden = !texts.length;
+  render(
+    beside(
+      studies,
+      texts.map(({ prompt, kl, divergence }) => ({
+        title: prompt,
+        texts: kl.map((value, i) => {
+          const at = divergence[i];
+          const first = at === null ? "the same words" : `differs from token ${at + 1} on`;
+          return html`${value === null ? "–" : significant(value)}${more(i, value, kl[0], significant)}<br /><small>${first}</small>`;
+        }),
+      })),
+    ),
+    place("texts"),
+  );
+  await showCurves(figure);
+}
+
+/**
+ * One column for each study, the first being what the others are compared with.
+ * @param {Comparison["studies"]} studies
+ * @param {{title: string, texts: unknown[]}[]} rows
+ */
+const beside = (studies, rows) =>
+  table({
+    name: "compare-table",
+    columns: [
+      { isHead: true, show: (/** @type {typeof rows[number]} */ { title }) => title },
+      ...studies.map(({ name }, i) => ({
+        title: name,
+        kind: `series-${(i % 4) + 1}`,
+        show: (/** @type {typeof rows[number]} */ { texts }) => texts[i],
+      })),
+    ],
+    rows,
+  });
+
+/** @type {Object<string, (value: number) => string>} */
+const DIFFERENCES = {
+  perplexity: (value) => number(value, Math.max(2, decimalsFor(value))),
+  share: (value) => percent(value, 1),
+  error: (value) => number(value, 3),
+};
+
+/** @param {Compared} row */
+const withDifferences = ({ title, kind, values }) => ({
+  title,
+  texts: values.map(
+    (value, i) => html`${format(value, kind)}${more(i, value, values[0], DIFFERENCES[kind] ?? significant)}`,
+  ),
+});
+
+/**
+ * What a study has more than the first.
+ * @param {number} place
+ * @param {number | null} value
+ * @param {number | null} first
+ * @param {(value: number) => string} write
+ */
+const more = (place, value, first, write) => {
+  if (!place || value === null || first === null) return nothing;
+  const difference = value - first;
+  const words = difference === 0 ? "equal" : `${difference > 0 ? "+" : ""}${write(difference)}`;
+  return html` <span class="more" title="Against the first">${words}</span>`;
+};
+
+/** @param {Comparison["figure"]} figure */
+async function showCurves(figure) {
+  const host = await plot("compare");
+  if (!host.figure) figureMenu(host, { file: () => "compared", table: () => drawnTable(host.canvas.data) });
+  await host.show(figure, { gamma: 0, lambda: 0 });
+}
+
+/** @param {unknown} value */
+const valueText = (value) =>
+  Array.isArray(value) ? value.join(", ") || "none" : value === null || value === undefined ? "none" : String(value);

@@ -1,0 +1,67 @@
+/**
+ * Size against quality of the picked runs, or of all that the list has: a figure that the server makes.
+ * @module runs/pareto_card
+ */
+
+import { asProblem, request } from "../base/client.js";
+import { html, render } from "../base/html.js";
+import { problemBlock } from "../base/problem.js";
+import { drawnTable, figureMenu } from "../charts/figure_menu.js";
+import { plot } from "../charts/plot_host.js";
+
+/** @type {{search: URLSearchParams, size: string, quality: string}} what the figure shows */
+const shown = { search: new URLSearchParams(), size: "bits", quality: "log_ratio" };
+let isReady = false;
+
+/**
+ * Shows the card with a figure of some runs.
+ * @param {URLSearchParams} search which runs, as the list asks for them
+ */
+export async function showPareto(search) {
+  const section = /** @type {HTMLElement} */ (document.querySelector(".pareto"));
+  section.classList.add("is-shown");
+  shown.search = search;
+  if (!isReady) await prepare(section);
+  await draw(section);
+}
+
+/** @param {HTMLElement} section */
+async function prepare(section) {
+  isReady = true;
+  for (const button of /** @type {NodeListOf<HTMLElement>} */ (section.querySelectorAll(".switch button")))
+    button.addEventListener("click", () => {
+      const { size, ratio } = button.dataset;
+      if (size) shown.size = size;
+      if (ratio) shown.quality = ratio;
+      draw(section);
+    });
+  const host = await plot("pareto");
+  figureMenu(host, { file: () => "size-against-quality", table: () => drawnTable(host.canvas.data) });
+  host.onClick(({ points }) => {
+    const run = /** @type {any} */ (points[0])?.customdata;
+    if (run) location.assign(`/calibrate?run=${encodeURIComponent(run)}`);
+  });
+}
+
+/** @param {HTMLElement} section */
+async function draw(section) {
+  for (const button of /** @type {NodeListOf<HTMLElement>} */ (section.querySelectorAll(".switch button"))) {
+    const { size, ratio } = button.dataset;
+    button.setAttribute("aria-pressed", String(size === shown.size || ratio === shown.quality));
+  }
+  const words = /** @type {HTMLElement} */ (section.querySelector('[data-part="pareto-words"]'));
+  const card = /** @type {HTMLElement} */ (section.querySelector('[data-plot="pareto"]'));
+  const search = new URLSearchParams(shown.search);
+  search.set("size", shown.size);
+  search.set("quality", shown.quality);
+  const host = await plot("pareto");
+  try {
+    const view = await request(`/runs/pareto?${search}`);
+    card.classList.remove("is-off");
+    render(html`<p>${view.words} A click on a point opens its run.</p>`, words);
+    await host.show(view.figure, { gamma: 0, lambda: 0 });
+  } catch (error) {
+    await host.show(null, { gamma: 0, lambda: 0 });
+    render(problemBlock(asProblem(error)), words);
+  }
+}

@@ -1,0 +1,402 @@
+/**
+ * The table of runs: its columns, the rows of runs and of groups, and the fields in which a run gets its name.
+ * @module runs/runs_table
+ */
+
+import { SIGNS, WRITTEN_AT_MOST } from "../base/contract.js";
+import { bytes, decimalsFor, duration, format, number, when } from "../base/format.js";
+import { html, nothing, repeat } from "../base/html.js";
+import { METHODS } from "../base/recipe_contract.js";
+import { stateChip } from "../base/state_chip.js";
+import { table } from "../base/table.js";
+import { mayChange } from "../base/whoami.js";
+import { fittingWords, shortModel } from "../calibrate/recipe_form.js";
+import { deeds, logRatio, plusMinus, rows, seconds, shownRuns, sortedBy } from "./runs_state.js";
+
+/**
+ * @import { Group, Row, Run, RunsAction, RunsState, Spread } from "./types.d.ts"
+ * @typedef {(action: RunsAction) => void} Dispatch
+ * @typedef {Object<string, (run: Run) => void>} Deeds what the buttons of a row do, by name
+ * @typedef {{save: (run: Run, written: Written) => void, unfold: (group: Group) => void}} Acts
+ * @typedef {{name: string, note: string, tags: string[]}} Written
+ *
+ * @typedef {object} Column
+ * @property {string} key
+ * @property {string} title
+ * @property {string} [about] what the title stands for
+ * @property {string} [sort] the name by which the list is sorted
+ * @property {boolean} [isNumber]
+ * @property {(run: Run) => unknown} run what a run's cell holds
+ * @property {(group: Group) => unknown} group what a group's holds
+ */
+
+/** @type {Object<string, string>} */
+export const SORT_WORDS = {
+  created: "Date",
+  name: "Name",
+  model: "Model",
+  method: "Method",
+  state: "State",
+  bits: "Bits",
+  lambda: SIGNS.lam,
+  gamma: SIGNS.gamma,
+  perplexity: "Perplexity",
+  log_ratio: "ln ratio to float",
+  accuracy: "Accuracy",
+  size: "Size",
+  bits_per_weight: "Bits per weight",
+  duration: "Duration",
+};
+
+/** @type {Object<string, string>} */
+const WORDS = {
+  batch: "Batch",
+  cancel: "Cancel",
+  continue: "Continue",
+  delete: "Delete",
+  "delete-yes": "Delete for good",
+  "delete-no": "Keep",
+};
+
+/**
+ * @param {RunsState} state
+ * @param {Dispatch} dispatch
+ * @param {Deeds} does
+ * @param {Acts} acts
+ */
+export function runsTable(state, dispatch, does, acts) {
+  const columns = columnsOf(state, dispatch, does, acts);
+  const cells = (/** @type {Row} */ row) =>
+    columns.map(
+      ({ key, isNumber, run, group }) =>
+        html`<td class=${`run-${key}${isNumber ? " is-number" : ""}`}>${row.run ? run(row.run) : group(row.group)}</td>`,
+    );
+  return table({
+    columns: [],
+    head: headLine(columns, state, dispatch),
+    rows: rows(state),
+    name: "runs runs-list",
+    key: (row) => row.run?.id ?? row.group?.key,
+    line: (row) =>
+      row.run
+        ? html`<tr class=${rowClass(state, row.run, row.isInner)} data-testid="row" data-run=${row.run.id}>${cells(row)}</tr>
+            ${state.editing === row.run.id ? editor(row.run, columns.length, dispatch, acts) : nothing}`
+        : html`<tr class="is-group" data-testid="group" data-group=${row.group.key}>${cells(row)}</tr>`,
+  });
+}
+
+/** @param {RunsState} state @param {Run} run @param {boolean} isInner */
+const rowClass = (state, run, isInner) =>
+  [state.picked.has(run.id) ? "is-picked" : "", isInner ? "is-inner" : ""].filter(Boolean).join(" ") || nothing;
+
+/**
+ * @param {Column[]} columns
+ * @param {RunsState} state
+ * @param {Dispatch} dispatch
+ */
+function headLine(columns, state, dispatch) {
+  const { sort } = state.query;
+  const shown = shownRuns(state);
+  const allPicked = shown.length > 0 && shown.every(({ id }) => state.picked.has(id));
+  const pickAll = (/** @type {Event} */ { target }) =>
+    dispatch({ type: "picked", runs: shown, isPicked: target instanceof HTMLInputElement && target.checked });
+  return html`<tr>${columns.map(({ key, title, about, sort: name, isNumber }) => {
+    if (key === "pick")
+      return html`<td class="run-pick"><input type="checkbox" aria-label="Pick all shown" data-testid="pick-all"
+        ?disabled=${!shown.length} .checked=${allPicked} @change=${pickAll} /></td>`;
+    if (!name)
+      return title ? html`<th scope="col" class=${`run-${key}`}>${title}</th>` : html`<td class=${`run-${key}`}></td>`;
+    const isSorted = sort.replace(/^-/, "") === name;
+    const direction = sort.startsWith("-") ? "descending" : "ascending";
+    return html`<th scope="col" class=${`run-${key}${isNumber ? " is-number" : ""}`} aria-sort=${isSorted ? direction : nothing}
+      ><button type="button" class="sorts" title=${about ?? nothing} data-sort=${name}
+        @click=${() => dispatch({ type: "asked", query: { sort: sortedBy(sort, name) } })}
+      >${title}<span aria-hidden="true">${isSorted ? (direction === "descending" ? " ↓" : " ↑") : ""}</span></button></th>`;
+  })}</tr>`;
+}
+
+/**
+ * @param {RunsState} state
+ * @param {Dispatch} dispatch
+ * @param {Deeds} does
+ * @param {Acts} acts
+ * @returns {Column[]}
+ */
+function columnsOf(state, dispatch, does, acts) {
+  return [
+    { key: "pick", title: "", run: (run) => pickBox(state, run, dispatch), group: () => nothing },
+    {
+      key: "name",
+      title: "Run",
+      sort: "name",
+      run: (run) => nameCell(state, run, dispatch),
+      group: (group) => groupCell(state, group, acts),
+    },
+    {
+      key: "state",
+      title: "State",
+      sort: "state",
+      run: (run) => html`${stateChip(run.state)}${progress(run)}`,
+      group: ({ states }) =>
+        html`<span class="states">${Object.entries(states).map(
+          ([one, amount]) => html`<span>${amount} ${stateChip(/** @type {Run["state"]} */ (one))}</span>`,
+        )}</span>`,
+    },
+    {
+      key: "bits",
+      title: "Bits",
+      sort: "bits",
+      isNumber: true,
+      run: ({ recipe }) => recipe.bits,
+      group: (group) => common(group, "bits", group.run.recipe.bits),
+    },
+    {
+      key: "method",
+      title: "Method",
+      sort: "method",
+      run: ({ recipe }) => methodWords(recipe),
+      group: (group) => common(group, "method", methodWords(group.run.recipe)),
+    },
+    ...["lambda", "gamma"].map((name) => taken(name)),
+    {
+      key: "perplexity",
+      title: "Perplexity",
+      sort: "perplexity",
+      isNumber: true,
+      run: ({ summary }) => {
+        const value = summary?.perplexity ?? null;
+        return html`<span data-value=${String(value)}>${format(value, "perplexity")}</span>`;
+      },
+      group: (group) => over(group, "perplexity", (value) => decimalsFor(value), number),
+    },
+    {
+      key: "ratio",
+      title: "ln ratio",
+      about: "ln(perplexity / perplexity of the float model) ± its standard error: 0 is as good as float",
+      sort: "log_ratio",
+      isNumber: true,
+      run: (run) => {
+        const value = logRatio(run);
+        return value === null ? "–" : plusMinus(value, run.summary?.log_ratio_standard_error, number, 3);
+      },
+      group: (group) => over(group, "log_ratio", () => 3, number),
+    },
+    {
+      key: "accuracy",
+      title: "Accuracy",
+      sort: "accuracy",
+      isNumber: true,
+      run: ({ summary }) => format(summary?.accuracy ?? null, "share"),
+      group: (group) =>
+        over(
+          group,
+          "accuracy",
+          () => 1,
+          (value, decimals) => `${number(value, decimals)}\u00a0%`,
+          100,
+        ),
+    },
+    {
+      key: "size",
+      title: "Size",
+      about: "Of the quantized model",
+      sort: "size",
+      isNumber: true,
+      run: ({ summary }) => sizeWords(summary?.bytes_after, summary?.bits_per_weight),
+      group: ({ measures: { size, bits_per_weight: bits } }) =>
+        size && size.least === size.most ? sizeWords(size.mean, bits?.mean) : "–",
+    },
+    {
+      key: "duration",
+      title: "Duration",
+      sort: "duration",
+      isNumber: true,
+      run: (run) => shortDuration(seconds(run)),
+      group: ({ measures }) => shortDuration(measures.duration?.mean ?? null),
+    },
+    {
+      key: "created",
+      title: "When",
+      sort: "created",
+      run: ({ created, owner }) => html`<span title=${state.who?.public ? owner : nothing}>${when(created)}</span>`,
+      group: ({ run }) => when(run.created),
+    },
+    {
+      key: "deeds",
+      title: "",
+      run: (run) => html`<span class="row-buttons">${buttons(state, run, does)}</span>`,
+      group: () => nothing,
+    },
+  ];
+}
+
+/** λ or γ as they were taken: an empty field means the method's own. @param {string} name @returns {Column} */
+function taken(name) {
+  const own = name === "lambda" ? "lam" : "gamma";
+  const text = (/** @type {Run} */ { recipe }) => {
+    const value = /** @type {Record<string, any>} */ (recipe)[name];
+    return Array.isArray(value) || value === "auto"
+      ? String(value)
+      : format(value ?? METHODS[recipe.method]?.defaults[own], "plain");
+  };
+  return {
+    key: name,
+    title: SIGNS[own],
+    sort: name,
+    isNumber: true,
+    run: text,
+    group: (group) => common(group, name, text(group.run)),
+  };
+}
+
+/** What all runs of a group have, or that they differ. @param {Group} group @param {string} name @param {unknown} value */
+const common = ({ varies }, name, value) =>
+  varies.includes(name) ? html`<span class="several">several</span>` : value;
+
+/**
+ * A quantity over a group: mean ± standard error of runs that only differ in chance, from least to most of others.
+ * @param {Group} group
+ * @param {string} name
+ * @param {(value: number) => number} decimals
+ * @param {(value: number, decimals: number) => string} write
+ * @param {number} [unit] in which it is written
+ */
+function over({ varies, measures }, name, decimals, write, unit = 1) {
+  /** @type {Spread | undefined} */
+  const found = measures[name];
+  if (!found) return "–";
+  const { count } = found;
+  const [mean, least, most] = [found.mean * unit, found.least * unit, found.most * unit];
+  const error = found.error === null ? null : found.error * unit;
+  if (varies.length && least !== most)
+    return html`<span title=${`${count} runs`}>${write(least, decimals(least))} to ${write(most, decimals(most))}</span>`;
+  return html`<span title=${`Mean of ${count} runs${error === null ? "" : " ± its standard error"}`}
+    >${plusMinus(mean, error, write, decimals(mean))}</span>`;
+}
+
+/** @param {Run["recipe"]} recipe */
+function methodWords(recipe) {
+  const kind = recipe.kind && recipe.kind !== "run" ? html`<span class="kind">${recipe.kind}</span> ` : nothing;
+  return html`${kind}${[recipe.method, ...fittingWords(recipe)].join(", ")}`;
+}
+
+/** @param {number | null | undefined} size @param {number | null | undefined} bits */
+const sizeWords = (size, bits) =>
+  size === null || size === undefined
+    ? "–"
+    : html`<span title=${bits ? `${number(bits, 2)} bits per weight of the quantized linears` : nothing}>${bytes(size)}</span>`;
+
+/** @param {number | null} value */
+const shortDuration = (value) => (value === null ? "–" : duration(value));
+
+/** @param {Run} run */
+const progress = ({ state, progress: made }) =>
+  ["running", "cancelling"].includes(state) && made?.total ? ` ${made.done} of ${made.total}` : "";
+
+/**
+ * @param {RunsState} state
+ * @param {Run} run
+ * @param {Dispatch} dispatch
+ */
+function pickBox(state, run, dispatch) {
+  const change = (/** @type {Event} */ { target }) =>
+    dispatch({ type: "picked", runs: [run], isPicked: target instanceof HTMLInputElement && target.checked });
+  return html`<input type="checkbox" aria-label=${`Pick ${run.name || shortModel(run.recipe.model)}`} data-testid="pick"
+    .checked=${state.picked.has(run.id)} @change=${change} />`;
+}
+
+/**
+ * The name, or the model where it has none; below it the model, tags and the beginning of the note.
+ * @param {RunsState} state
+ * @param {Run} run
+ * @param {Dispatch} dispatch
+ */
+function nameCell(state, run, dispatch) {
+  const { id, name, note, tags, recipe, owner } = run;
+  const model = shortModel(recipe.model);
+  const found = (/** @type {string} */ tag) =>
+    dispatch({ type: "asked", query: { filter: state.query.filter.trim() === `#${tag}` ? "" : `#${tag}` } });
+  const edit = () => dispatch({ type: "editing", id: state.editing === id ? null : id });
+  const words = name || tags.length || note ? "Change name, note and tags" : "Give it a name, a note or tags";
+  return html`<div class="run-named"><a href="/calibrate?run=${encodeURIComponent(id)}" title=${recipe.model}>${name || model}</a>${
+    mayChange(state.who, owner)
+      ? html`<button type="button" class="quiet run-edit" data-testid="edit" aria-label=${`${words}: ${name || model}`}
+          title=${words} aria-expanded=${String(state.editing === id)} @click=${edit}>✎</button>`
+      : nothing
+  }</div>${
+    name || tags.length || note
+      ? html`<div class="run-under">${name ? html`<span>${model}</span>` : nothing}${tags.map(
+          (tag) =>
+            html`<button type="button" class="tag" title=${`Runs tagged ${tag}`} @click=${() => found(tag)}>${tag}</button>`,
+        )}${note ? html`<span class="run-note" title=${note}>${note.split("\n", 1)[0]}</span>` : nothing}</div>`
+      : nothing
+  }`;
+}
+
+/**
+ * @param {RunsState} state
+ * @param {Group} group
+ * @param {Acts} acts
+ */
+function groupCell(state, group, acts) {
+  const { key, count, run, varies } = group;
+  const isOpen = state.unfolded.has(key);
+  const what = state.query.group === "seeds" ? "seeds" : "runs";
+  return html`<button type="button" class="quiet unfold" data-testid="unfold" aria-expanded=${String(isOpen)}
+    @click=${() => acts.unfold(group)}
+    ><span aria-hidden="true">${isOpen ? "▾" : "▸"}</span> ${varies.includes("model") ? "several models" : shortModel(run.recipe.model)},
+    ${count} ${what}</button>`;
+}
+
+/**
+ * @param {Run} run
+ * @param {number} width columns
+ * @param {Dispatch} dispatch
+ * @param {Acts} acts
+ */
+function editor(run, width, dispatch, acts) {
+  const leave = () => dispatch({ type: "editing", id: null });
+  const submit = (/** @type {SubmitEvent} */ event) => {
+    event.preventDefault();
+    const form = new FormData(/** @type {HTMLFormElement} */ (event.target));
+    const text = (/** @type {string} */ name) => String(form.get(name) ?? "");
+    acts.save(run, {
+      name: text("name"),
+      note: text("note"),
+      tags: text("tags")
+        .split(",")
+        .map((tag) => tag.trim())
+        .filter(Boolean),
+    });
+  };
+  const keys = (/** @type {KeyboardEvent} */ event) => {
+    if (event.key === "Escape") leave();
+    else if (event.key === "Enter" && (event.ctrlKey || event.metaKey))
+      /** @type {HTMLElement} */ (event.currentTarget).querySelector("form")?.requestSubmit();
+  };
+  return html`<tr class="run-editor" data-testid="editor" @keydown=${keys}><td colspan=${width}>
+    <form @submit=${submit}>
+      <label>Name <input name="name" value=${run.name} maxlength=${WRITTEN_AT_MOST.name} data-testid="edit-name" autocomplete="off" /></label>
+      <label>Tags <input name="tags" value=${run.tags.join(", ")} placeholder="baseline, paper" data-testid="edit-tags" autocomplete="off" /></label>
+      <label>Note <textarea name="note" rows="3" maxlength=${WRITTEN_AT_MOST.note} data-testid="edit-note" .defaultValue=${run.note}></textarea></label>
+      <span class="row-buttons"><button type="submit" class="act-quiet" data-testid="edit-save">Save</button>
+        <button type="button" class="quiet" data-testid="edit-leave" @click=${leave}>Leave as it was</button></span>
+    </form>
+  </td></tr>`;
+}
+
+/**
+ * @param {RunsState} state
+ * @param {Run} run
+ * @param {Deeds} does
+ */
+const buttons = (state, run, does) =>
+  repeat(
+    deeds(state, run),
+    (deed) => deed, // a button is never taken for another, least of all by whoever presses it twice
+    (deed) =>
+      deed === "lab"
+        ? html`<a class="quiet" href="/?study=${encodeURIComponent(run.study_id ?? "")}">Lab</a>`
+        : html`<button type="button" class=${deed === "delete-yes" ? "quiet danger" : "quiet"} data-testid=${deed}
+            @click=${() => does[deed](run)}>${WORDS[deed]}</button>`,
+  );

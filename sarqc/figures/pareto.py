@@ -1,0 +1,204 @@
+"""Size against quality of many runs, and the frontier: the runs than which none is both smaller and better.
+
+Perplexities of other models or other test texts can't be compared, so each model and text has a frontier of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypedDict
+
+import numpy as np
+
+from sarqc.errors import Refused
+from sarqc.figures.drawing import PLAIN_AXIS, Figure, apart, base_layout, note
+from sarqc.figures.numbers import number, perplexity_text, plus_minus
+
+SERIES = 4  # colours that can be told apart
+LABELLED = 4  # names at one size; more cover each other
+SERIES_ROOM = 18  # pixels for the name of a series
+
+Size = Literal["bits", "mib"]
+Quality = Literal["log_ratio", "perplexity"]
+
+
+@dataclass(frozen=True)
+class ParetoRun:
+    """A run as far as the figure needs it. None: not known."""
+
+    id: str
+    name: str
+    model: str
+    test: str  # text and protocol of the perplexity; equal where perplexities can be compared
+    bits: float | None  # per weight of the quantized linears
+    bytes: int | None  # of the model
+    perplexity: float | None
+    log_ratio: float | None  # ln(perplexity / that of the float model)
+    error: float | None  # standard error of log_ratio
+
+
+class _Label(NamedTuple):
+    """The name of a run on a frontier, and where it is."""
+
+    x: float
+    y: float
+    name: str
+    colour: str
+
+
+class ParetoView(TypedDict):
+    """The figure, and in words what is on it and what is not."""
+
+    figure: Figure
+    words: str
+
+
+def frontier(points: Sequence[tuple[float, float]]) -> list[int]:
+    """Which of the points (size, quality; less is better in both) are on the frontier, from the smallest on."""
+    best, chosen = np.inf, []
+    for at in sorted(range(len(points)), key=lambda at: points[at]):
+        if points[at][1] < best:
+            best = points[at][1]
+            chosen.append(at)
+    return chosen
+
+
+def pareto_view(runs: Sequence[ParetoRun], size: Size = "bits", quality: Quality = "log_ratio") -> ParetoView:
+    """Each run as a point, and a frontier for each model and test text.
+
+    Raises ``Refused`` where no run has both numbers, and where there are more models and texts than colours.
+    """
+    known = [run for run in runs if _size(run, size) is not None and _quality(run, quality) is not None]
+    if not known:
+        raise Refused(
+            f"none of the {len(runs)} runs has both a size and a perplexity",
+            "pareto",
+            "Pick finished runs that name a test text; runs of an older sarqc did not keep their size.",
+        )
+    groups: dict[tuple[str, str], list[ParetoRun]] = {}
+    for run in known:
+        groups.setdefault((run.model, run.test), []).append(run)
+    if len(groups) > SERIES:
+        raise Refused(
+            f"the runs are of {len(groups)} models and test texts, and {SERIES} frontiers can be told apart",
+            "pareto",
+            "Filter by a model, a test text or a tag.",
+        )
+    named = len(groups) > 1
+    layout = _layout(size, quality, SERIES_ROOM * len(groups) if named else 0)
+    figure: Figure = {"data": [], "layout": layout, "bindings": [], "title": "Size against quality"}
+    labels: list[_Label] = []
+    for index, group in enumerate(groups.values()):
+        labels += _draw(figure, group, index, size, quality, named=named)
+    best = len(labels)
+    _write(figure, labels)
+    words = _words(runs, known, groups, best)
+    figure["aria"] = f"{_title(size)} against {_words_of(quality)}, {len(known)} runs. {words}"
+    return {"figure": figure, "words": words}
+
+
+def _size(run: ParetoRun, size: Size) -> float | None:
+    return run.bits if size == "bits" else None if run.bytes is None else run.bytes / 2**20
+
+
+def _quality(run: ParetoRun, quality: Quality) -> float | None:
+    return run.log_ratio if quality == "log_ratio" else run.perplexity
+
+
+def _layout(size: Size, quality: Quality, room: int) -> dict[str, Any]:
+    """``room``: pixels above the figure for the names of its series."""
+    layout = base_layout(left=58, right=24, top=28 + room, bottom=44)
+    layout["xaxis"] = {**PLAIN_AXIS, "title": {"text": _title(size)}, "nticks": 8}
+    layout["yaxis"] = {**PLAIN_AXIS, "nticks": 6}
+    above = f"{_words_of(quality)}, lower is better"
+    layout["annotations"].append(note(above, xref="paper", yref="paper", x=0, y=1, xshift=-50, yshift=6 + room))
+    return layout
+
+
+def _words_of(quality: Quality) -> str:
+    return "ln(perplexity / float model)" if quality == "log_ratio" else "Perplexity"
+
+
+def _title(size: Size) -> str:
+    return "Bits per weight of the quantized linears" if size == "bits" else "MiB of the whole model"
+
+
+def _draw(figure: Figure, group: Sequence[ParetoRun], index: int, size: Size, quality: Quality, *, named: bool) -> int:
+    """The points and the frontier of one model and text; returns how many are on it."""
+    xs = [float(_size(run, size) or 0.0) for run in group]
+    ys = [float(_quality(run, quality) or 0.0) for run in group]
+    on = frontier(list(zip(xs, ys, strict=True)))
+    colour = f"var(--series-{index + 1})"
+    style = {"color": colour, "width": 2, "shape": "hv"}
+    series = f"{group[0].model}, {group[0].test}"
+    figure["data"].append(
+        {
+            "type": "scatter", "mode": "lines", "name": f"frontier of {series}", "hoverinfo": "skip", "line": style,
+            "x": [xs[at] for at in on], "y": [ys[at] for at in on],
+        }
+    )  # fmt: skip
+    points: dict[str, Any] = {
+        "type": "scatter",
+        "mode": "markers",
+        "name": series,
+        "x": xs,
+        "y": ys,
+        "customdata": [run.id for run in group],
+        "text": [_hover(run) for run in group],
+        "hovertemplate": "%{text}<extra></extra>",
+        "marker": {
+            "size": 9,
+            "symbol": ("circle", "square", "diamond", "cross")[index],
+            "color": [colour if at in on else "var(--surface)" for at in range(len(group))],
+            "line": {"color": colour, "width": 1.5},
+        },
+    }
+    errors = [run.error for run in group]
+    if quality == "log_ratio" and any(error is not None for error in errors):
+        bars = {"array": [error or 0.0 for error in errors], "color": colour, "thickness": 1, "width": 3}
+        points["error_y"] = {"type": "data", **bars}
+    figure["data"].append(points)
+    if named:
+        place = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "xshift": -50}
+        font = {"size": 12, "color": f"var(--series-{index + 1}-ink)"}
+        words = ("●", "■", "◆", "✚")[index] + f" {series}"
+        figure["layout"]["annotations"].append(note(words, **place, yshift=6 + SERIES_ROOM * index, font=font))
+    return [_Label(xs[at], ys[at], group[at].name, f"var(--series-{index + 1}-ink)") for at in on]
+
+
+def _write(figure: Figure, labels: Sequence[_Label]) -> None:
+    """Names beside points; those above each other are moved apart."""
+    heights = [y for trace in figure["data"] for y in trace["y"]]
+    gap = 0.055 * (max(heights) - min(heights))
+    for x in dict.fromkeys(label.x for label in labels):
+        column = [label for label in labels if label.x == x][:LABELLED]
+        for label, y in zip(column, apart([label.y for label in column], gap), strict=True):
+            place = {"x": x, "y": y, "xref": "x", "yref": "y", "xshift": 8, "yshift": 2}
+            font = {"size": 12, "color": label.colour}
+            figure["layout"]["annotations"].append(note(label.name, **place, font=font))
+
+
+def _hover(run: ParetoRun) -> str:
+    size = [] if run.bits is None else [f"{number(run.bits, 2)} bits per weight"]
+    size += [] if run.bytes is None else [f"{number(run.bytes / 2**20, 1)} MiB"]
+    said = [f"<b>{run.name}</b>", run.model, ", ".join(size)]
+    if run.perplexity is not None:
+        said.append(f"perplexity {perplexity_text(run.perplexity)}")
+    if run.log_ratio is not None:
+        error = np.nan if run.error is None else run.error
+        said.append(f"ln of the ratio {plus_minus(run.log_ratio, error, 1.0)}")
+    return "<br>".join(said)
+
+
+def _words(
+    runs: Sequence[ParetoRun], known: Sequence[ParetoRun], groups: dict[tuple[str, str], list[ParetoRun]], best: int
+) -> str:
+    verb = "is" if best == 1 else "are"
+    where = "the frontier" if len(groups) == 1 else "a frontier"
+    words = [f"{best} of {len(known)} runs {verb} on {where}: no other is both smaller and better."]
+    if len(groups) > 1:
+        words.append("Models and test texts have frontiers of their own: their perplexities can’t be compared.")
+    if left := len(runs) - len(known):
+        words.append(f"{left} {'is' if left == 1 else 'are'} not drawn: no size or no perplexity is known.")
+    return " ".join(words)

@@ -1,0 +1,71 @@
+"""Several studies side by side: differences to the first, by layer and by text; what can't be compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sarqc.errors import Refused
+from sarqc.figures.compare import LETTERS, compare_view
+from sarqc.study.document import Study
+from tests.synthetic_study import write_study
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    return write_study(tmp_path / "toy")
+
+
+def test_numbers_have_differences_to_the_first(study: Study, tmp_path: Path) -> None:
+    view = compare_view([study, write_study(tmp_path / "other", draws=2, gs=False), study])
+    for row in [*view["numbers"], *view["layers"]]:
+        first = row["values"][0]
+        assert row["more"] == [None if value is None or first is None else value - first for value in row["values"]]
+    assert view["numbers"][0]["more"][2] == 0
+
+
+def test_layers_are_those_of_the_chosen_point(study: Study) -> None:
+    line = next(one for one in study.lines if one.name == "sarqc-gbs")
+    view = compare_view([study.model_copy(update={"lines": (line.model_copy(update={"chosen": (1, 3)}),)})] * 2)
+    assert view["layers_on"] == "unseen text"
+    assert [row["title"] for row in view["layers"]] == [layer.name for layer in study.layers]
+    expected = study.read(line, "held_out")[:, :, 1, 3].mean(axis=0)
+    assert np.allclose([row["values"][0] for row in view["layers"]], expected, rtol=1e-6)
+
+
+def test_texts_are_those_that_all_have(study: Study) -> None:
+    def with_texts(prompts: dict[str, float]) -> Study:
+        texts = [{"prompt": prompt, "greedy": {"kl": [kl, 3 * kl], "divergence": 1}} for prompt, kl in prompts.items()]
+        lines = tuple(line.model_copy(update={"texts": tuple(texts)}) for line in study.lines)
+        return study.model_copy(update={"lines": lines})
+
+    view = compare_view([with_texts({"a": 1.0, "b": 2.0}), with_texts({"b": 0.5})])
+    assert view["texts"] == [{"prompt": "b", "kl": [4.0, 1.0], "divergence": [1, 1]}]
+    assert compare_view([study, study])["texts"] == []
+    json.dumps(view, allow_nan=False)
+
+
+def test_as_many_as_there_are_letters(study: Study) -> None:
+    view = compare_view([study] * len(LETTERS))
+    assert [one["name"][0] for one in view["studies"]] == list(LETTERS)
+    styles = {
+        (t["line"]["color"], t["line"]["dash"]) for t in view["figure"]["data"] if t.get("mode") == "lines+markers"
+    }
+    assert len(styles) == len(LETTERS)
+
+
+def test_other_models_and_test_texts_are_refused_in_words(study: Study) -> None:
+    moe = study.model_copy(update={"model": study.model.model_copy(update={"name": "tiny-moe"})})
+    with pytest.raises(Refused, match=r"models differ: A has .* and C has tiny-moe") as refused:
+        compare_view([study, study, moe])
+    assert "one model" in refused.value.remedy
+    test = study.protocol["test"]
+    for changed in ({"corpus": "another"}, {"window": 4096}):
+        other = study.model_copy(update={"protocol": study.protocol | {"test": test | changed}})
+        with pytest.raises(Refused, match="test texts differ"):
+            compare_view([study, other])
+    untested = study.model_copy(update={"protocol": study.protocol | {"test": None}})
+    assert compare_view([study, untested])["layers"]
