@@ -53,6 +53,11 @@ _COMPARE = """
     <header class="card-head"><h2 class="card-title" id="compared-title">The numbers</h2></header>
     <div class="table-scroll" data-part="compared" data-testid="compared"></div>
   </section>
+</div>
+"""
+
+_COMPARE_MORE = """
+<div class="compare-tables compare-more">
   <section class="card" aria-labelledby="texts-title" hidden>
     <header class="card-head"><h2 class="card-title" id="texts-title"
       >Texts: mean KL to the float model, nats a token</h2></header>
@@ -82,6 +87,7 @@ def build(settings: Settings) -> None:
         with gr.Column(elem_classes=["compare"]):
             part(_COMPARE)
             plot("compare", "Curves over λ", classes="plot-compare")
+            part(_COMPARE_MORE, classes="slot-compare-more")
         part(_STUDIES, script="runs/studies_list.js")
 
 

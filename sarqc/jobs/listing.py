@@ -248,7 +248,11 @@ def words_of(run: Run) -> str:
     bits, lam, kind = recipe.get("bits"), recipe.get("lambda"), recipe.get("kind")
     said = [run.id, run.batch, run.name, *(f"#{tag}" for tag in run.tags), run.note, run.owner, run.device]
     said += [recipe.get(name) for name in ("model", "method", "grid", "calibration", "test")]
-    said += [f"{bits} bits" if bits else None, f"λ={lam:g}" if _real(lam) is not None else None, kind]
+    said += [
+        f"{bits} bits" if bits else None,
+        f"λ={lam:g}" if _real(lam) is not None else None,
+        None if kind == "run" else kind,
+    ]
     return marked(" ".join(str(word) for word in said if word))
 
 

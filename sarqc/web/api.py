@@ -10,6 +10,7 @@
 value → all combinations, or none: {"batch", "runs"} |
 | GET /runs ?filter= &sort= &limit= &offset= &before= &ids= &batch= &series= | runs, newest first; \
 ``total`` of them, ``revision`` to listen on from; as a file: GET /runs/csv |
+| GET /runs/pareto ?size=bits, mib &quality=log_ratio, perplexity | size against quality, with its frontier |
 | GET /runs/groups ?by=seeds, batch | the same in groups: runs that differ in the seed alone, or were sent together |
 | GET, PATCH, DELETE /runs/{id} | one run with its exports; name, note and tags; deleting takes its exports, its study \
 and its log along |

@@ -60,7 +60,7 @@ COLUMNS: dict[str, Column] = {
     **{name: _summed(name) for name in MEASURED},
     **{f"test_{name}": _protocol("test", name) for name in TEST},
     **{f"calibration_{name}": _protocol("calibration", name) for name in CALIBRATION},
-    **{f"recipe_{name}": _asked(name) for name in ("kind", *map(public_name, Recipe.model_fields))},
+    **{f"recipe_{name}": _asked(name) for name in map(public_name, Recipe.model_fields)},
 }
 
 

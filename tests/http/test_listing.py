@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import math
 from typing import Any
 
 import pytest
@@ -151,3 +153,26 @@ def test_many_runs_are_tagged(client: TestClient) -> None:
     client.post("/api/runs/tags", json={"ids": ids[:1], "remove": ["A"]})
     assert [client.get(f"/api/runs/{run_id}").json()["tags"] for run_id in ids] == [["b"], ["a", "b"]]
     assert_error(client.post("/api/runs/tags", json={"ids": ids, "add": [""]}), 422, "refused")
+
+
+def test_size_against_quality_of_a_list(client: TestClient) -> None:
+    runs = batch(client, bits=[2, 3])
+    error = assert_error(client.get("/api/runs/pareto"), 422, "refused")
+    assert "none of the 2 runs" in error["what"]  # of these runs no size is known
+    store = client.app.state.supervisor.store
+    for size, run in enumerate(runs, start=1):
+        summary = {
+            "perplexity": 9.0 - size,
+            "perplexity_float": 6.0,
+            "bits_per_weight": float(size),
+            "bytes_after": size,
+        }
+        with store.transaction() as connection:
+            connection.execute("UPDATE runs SET summary_json = ? WHERE id = ?", (json.dumps(summary), run["id"]))
+    view = client.get("/api/runs/pareto?sort=bits").json()
+    points = next(trace for trace in view["figure"]["data"] if "customdata" in trace)
+    assert points["customdata"] == [run["id"] for run in runs]
+    assert points["y"] == pytest.approx([math.log(8 / 6), math.log(7 / 6)])
+    one = client.get("/api/runs/pareto", params={"ids": runs[0]["id"], "quality": "perplexity", "size": "mib"}).json()
+    assert next(trace for trace in one["figure"]["data"] if "customdata" in trace)["y"] == [8.0]
+    assert_error(client.get("/api/runs/pareto?size=gib"), 422, "refused")

@@ -15,9 +15,12 @@ import { plot } from "../charts/plot_host.js";
 /**
  * Shows a comparison in its cards.
  * @param {Comparison} comparison
+ * @param {string[]} names of the runs; empty ones are called as their studies are
  */
-export async function showComparison(comparison) {
-  const { studies, differences, numbers, layers, layers_on: on, texts, figure } = comparison;
+export async function showComparison(comparison, names) {
+  const { differences, numbers, layers, layers_on: on, texts, figure } = comparison;
+  const letters = comparison.studies.map(({ name }) => name.slice(0, 1));
+  const studies = comparison.studies.map(({ name }, i) => (names[i] ? `${letters[i]}: ${names[i]}` : name));
   const section = /** @type {HTMLElement} */ (document.querySelector(".compare"));
   const place = (/** @type {string} */ name) =>
     /** @type {HTMLElement} */ (section.querySelector(`[data-part="${name}"]`));
@@ -31,16 +34,16 @@ export async function showComparison(comparison) {
       : html`<p class="empty">The recipes are equal.</p>`,
     place("differences"),
   );
-  render(beside(studies, numbers.map(withDifferences)), place("compared"));
+  render(beside(letters, numbers.map(withDifferences)), place("compared"));
   const layersCard = /** @type {HTMLElement} */ (place("layers").closest("section"));
   layersCard.hidden = !layers.length;
   render(on ? `Relative error of each layer, ${on}` : nothing, place("layers-title"));
-  render(layers.length ? beside(studies, layers.map(withDifferences)) : nothing, place("layers"));
+  render(layers.length ? beside(letters, layers.map(withDifferences)) : nothing, place("layers"));
   const textsCard = /** @type {HTMLElement} */ (place("texts").closest("section"));
   textsCard.hidden = !texts.length;
   render(
     beside(
-      studies,
+      letters,
       texts.map(({ prompt, kl, divergence }) => ({
         title: prompt,
         texts: kl.map((value, i) => {
@@ -57,16 +60,16 @@ export async function showComparison(comparison) {
 
 /**
  * One column for each study, the first being what the others are compared with.
- * @param {Comparison["studies"]} studies
+ * @param {string[]} heads
  * @param {{title: string, texts: unknown[]}[]} rows
  */
-const beside = (studies, rows) =>
+const beside = (heads, rows) =>
   table({
     name: "compare-table",
     columns: [
       { isHead: true, show: (/** @type {typeof rows[number]} */ { title }) => title },
-      ...studies.map(({ name }, i) => ({
-        title: name,
+      ...heads.map((head, i) => ({
+        title: head,
         kind: `series-${(i % 4) + 1}`,
         show: (/** @type {typeof rows[number]} */ { texts }) => texts[i],
       })),

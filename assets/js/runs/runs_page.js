@@ -146,9 +146,12 @@ export async function mount(root) {
         const run = await request(`/runs/${encodeURIComponent(id)}`, { method: "PATCH", body });
         dispatch({ type: "trouble", trouble: null });
         dispatch({ type: "changed", run });
-        dispatch({ type: "editing", id: null });
-        focus(`${row(id)} [data-testid=edit]`);
+        acts.leave(run);
       }),
+    leave: ({ id }) => {
+      dispatch({ type: "editing", id: null });
+      focus(`${row(id)} [data-testid=edit]`);
+    },
     unfold: ({ key }) =>
       attempt(async () => {
         if (page.state.unfolded.has(key)) dispatch({ type: "unfolded", key, runs: null });
@@ -173,7 +176,10 @@ export async function mount(root) {
       const comparison = await request(`/compare?ids=${query}`);
       dispatch({ type: "trouble", trouble: null });
       history.replaceState(history.state, "", `${location.pathname}?compare=${runs.map(({ id }) => id).join(",")}`);
-      await showComparison(comparison);
+      await showComparison(
+        comparison,
+        runs.map(({ name }) => name),
+      );
       scrollTo(".compare");
     });
   const pareto = () =>

@@ -310,7 +310,7 @@ export function plusMinus(value, error, write, decimals) {
   if (!error) return write(value, decimals);
   const exponent = Math.floor(Math.log10(error));
   const lead = error / 10 ** exponent;
-  const digits = Math.min(6, Math.max(0, (lead < 2 ? 1 : 0) - exponent));
+  const digits = Math.min(4, Math.max(0, (lead < 2 ? 1 : 0) - exponent));
   return `${write(value, digits)}\u00a0±\u00a0${write(error, digits)}`;
 }
 

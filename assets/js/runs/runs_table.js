@@ -17,7 +17,7 @@ import { deeds, logRatio, plusMinus, rows, seconds, shownRuns, sortedBy } from "
  * @import { Group, Row, Run, RunsAction, RunsState, Spread } from "./types.d.ts"
  * @typedef {(action: RunsAction) => void} Dispatch
  * @typedef {Object<string, (run: Run) => void>} Deeds what the buttons of a row do, by name
- * @typedef {{save: (run: Run, written: Written) => void, unfold: (group: Group) => void}} Acts
+ * @typedef {{save: (run: Run, written: Written) => void, leave: (run: Run) => void, unfold: (group: Group) => void}} Acts
  * @typedef {{name: string, note: string, tags: string[]}} Written
  *
  * @typedef {object} Column
@@ -80,7 +80,7 @@ export function runsTable(state, dispatch, does, acts) {
     line: (row) =>
       row.run
         ? html`<tr class=${rowClass(state, row.run, row.isInner)} data-testid="row" data-run=${row.run.id}>${cells(row)}</tr>
-            ${state.editing === row.run.id ? editor(row.run, columns.length, dispatch, acts) : nothing}`
+            ${state.editing === row.run.id ? editor(row.run, columns.length, acts) : nothing}`
         : html`<tr class="is-group" data-testid="group" data-group=${row.group.key}>${cells(row)}</tr>`,
   });
 }
@@ -276,7 +276,10 @@ function over({ varies, measures }, name, decimals, write, unit = 1) {
 
 /** @param {Run["recipe"]} recipe */
 function methodWords(recipe) {
-  const kind = recipe.kind && recipe.kind !== "run" ? html`<span class="kind">${recipe.kind}</span> ` : nothing;
+  const kind =
+    recipe.kind && recipe.kind !== "run"
+      ? html`<span class="kind">${recipe.kind === "tune" ? "tuning" : recipe.kind}</span> `
+      : nothing;
   return html`${kind}${[recipe.method, ...fittingWords(recipe)].join(", ")}`;
 }
 
@@ -351,11 +354,10 @@ function groupCell(state, group, acts) {
 /**
  * @param {Run} run
  * @param {number} width columns
- * @param {Dispatch} dispatch
  * @param {Acts} acts
  */
-function editor(run, width, dispatch, acts) {
-  const leave = () => dispatch({ type: "editing", id: null });
+function editor(run, width, acts) {
+  const leave = () => acts.leave(run);
   const submit = (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
     const form = new FormData(/** @type {HTMLFormElement} */ (event.target));

@@ -20,7 +20,7 @@ export interface Measured {
 export interface Run {
   id: string;
   state: State;
-  recipe: Recipe & { kind?: string };
+  recipe: Recipe;
   owner: string;
   batch: string | null;
   created: string;
