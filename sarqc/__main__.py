@@ -1,4 +1,4 @@
-"""Command line: quantize (flags) · tune · run (a recipe file) · recipe · plan · survey · methods · doctor.
+"""Command line: quantize (flags) · tune · statistics · run (a recipe file) · recipe · plan · survey · methods · doctor.
 
 Exit codes: 0 done, 2 refused before any work, 1 failed, 130 interrupted. Progress and words go to stderr; with
 --json stdout is exactly one JSON object.
@@ -19,14 +19,15 @@ from typing import Annotated, Any, cast, get_origin
 
 import typer
 
-from sarqc.documents import SIGNS, LayerReport, NamedReport, RunDocument
+from sarqc.documents import SIGNS, LayerErrors, LayerReport, NamedReport, RunDocument
 from sarqc.errors import Refused, SarqcError
 from sarqc.events import Finished, Saved
+from sarqc.plain import gib
 from sarqc.quantization.methods import METHODS, Candidates
 from sarqc.recipe import OF_THE_OTHER_KIND, Recipe, expanded, public_name, read_document, separator
 from sarqc.recipe_texts import one_text
 from sarqc.settings import read_settings
-from sarqc.terminal import Progress, print_summary
+from sarqc.terminal import Progress, print_layer_errors, print_summary
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 
@@ -77,13 +78,27 @@ def _recipe_command(name: str, help: str, run: Any, purpose: str | None = None) 
             for field, value in given.items()
             if value not in (None, [])
         }
-        run(_guarded(lambda: Recipe.parse(document), values.get("as_json", False)), **values)
+
+        def parsed() -> Recipe:
+            return Recipe.parse(_facts_of(values.get("statistics")) | document)
+
+        run(_guarded(parsed, values.get("as_json", False)), **values)
 
     keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
     signed: Any = command  # typer reads a command's flags from its signature
     signed.__signature__ = inspect.Signature(parameters + keyword_only)
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters + keyword_only}
     app.command(name, help=help)(command)
+
+
+def _facts_of(statistics: Path | None) -> dict[str, Any]:
+    """What a file of statistics says of where it comes from."""
+    if statistics is None:
+        return {}
+    from sarqc.engine.bundle import Bundle
+
+    document = Bundle.open(statistics).document
+    return {name: document[name] for name in ("model", "calibration", "test")}
 
 
 def _number(text: Any) -> Any:
@@ -175,8 +190,64 @@ def _execute(recipe: Recipe, output: Path | None, checkpoint_format: str) -> Run
 _recipe_command("quantize", "Quantize a model with one method: one flag for each field of a recipe.", _quantize, "run")
 
 
-def _tune(recipe: Recipe, output: Output = None, as_json: AsJson = False) -> None:
-    _quantize(recipe, output, "plain", as_json)
+Statistics = Annotated[
+    Path | None,
+    typer.Option(
+        "--statistics",
+        help="File that “statistics” wrote: compares errors of layers alone, without the model.",
+    ),
+]
+
+
+def _tune(recipe: Recipe, output: Output = None, statistics: Statistics = None, as_json: AsJson = False) -> None:
+    if statistics is None:
+        _quantize(recipe, output, "plain", as_json)
+        return
+    found = _guarded(lambda: _errors_of_layers(recipe, statistics), as_json)
+    if as_json:
+        print(json.dumps(found, ensure_ascii=False))
+    else:
+        print_layer_errors(found)
+
+
+def _errors_of_layers(recipe: Recipe, statistics: Path) -> LayerErrors:
+    """What a file of statistics says of every λ and γ that the recipe compares."""
+    from sarqc.engine.bundle import Bundle, screen_bundle
+
+    bundle, (lams, gammas) = Bundle.open(statistics), recipe.compared()
+    errors = screen_bundle(bundle, recipe, read_settings()).of_model()
+    return {
+        "method": recipe.method,
+        "bits": recipe.bits,
+        "layers": len(bundle.layers),
+        "lambda": list(lams),
+        "gamma": list(gammas),
+        "errors": errors.tolist(),
+        "protocol": bundle.document["protocol"],
+    }
+
+
+def _statistics(
+    recipe: Recipe, output: Annotated[Path, typer.Option("--output", help="New file for the statistics.")]
+) -> None:
+    def work() -> None:
+        if output.exists():
+            raise Refused("there is a file already", str(output), "Give another name.")
+        from sarqc.engine.bundle import write_bundle
+        from sarqc.engine.tuning import first_draw
+
+        write_bundle(first_draw(recipe, read_settings()), output)
+        typer.echo(f"saved {output}, {gib(output.stat().st_size)}", err=True)
+
+    _guarded(work, as_json=False)
+
+
+_recipe_command(
+    "statistics",
+    "Write the statistics of a draw with the weights that they belong to, for tune --statistics elsewhere.",
+    _statistics,
+    "tune",
+)
 
 
 _recipe_command(

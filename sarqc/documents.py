@@ -268,6 +268,20 @@ class Tuning(TypedDict):
     recipe: dict[str, object] | None  # of the run to follow, with the best λ
 
 
+LayerErrors = TypedDict(
+    "LayerErrors",
+    {
+        "method": str,
+        "bits": int,
+        "layers": int,
+        "lambda": list[float],
+        "gamma": list[float | None],
+        "errors": list[list[float]],  # of each γ at each λ: mean over layers of ln relative error on unseen text
+        "protocol": CalibrationProtocol,
+    },
+)
+
+
 class Summary(Divergences):
     """What a run found out, as ``Finished`` says it. None: not measured."""
 

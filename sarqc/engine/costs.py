@@ -48,6 +48,7 @@ class Work:
     blocks: tuple[int, ...]  # parameters of each block
     groups: int  # of the grid, in all quantized linears
     gram_numbers: int  # of one set of Grams, in the block that has most
+    all_gram_numbers: int  # of one set, in all blocks that are quantized
     test_tokens: int
     prompt_tokens: int
 
@@ -126,7 +127,8 @@ def work_of(
     )
     return Work(
         recipe, checkpoint, method, task, candidates, tuple(map(checkpoint.parameters_of, blocks)), groups,
-        max(map(checkpoint.gram_numbers, blocks)), test_tokens, prompt_tokens,
+        max(map(checkpoint.gram_numbers, blocks)), sum(map(checkpoint.gram_numbers, by_block)), test_tokens,
+        prompt_tokens,
     )  # fmt: skip
 
 
@@ -215,15 +217,19 @@ def host_bytes(work: Work) -> int:
 
 def disk_bytes(work: Work, *, on_processor: bool, streamed: bool) -> int:
     """Bytes that a run writes to the state folder, roughly: finished layers, changed blocks, texts, what the
-    float model's head reads of the test text, and the study."""
+    float model's head reads of the test text, and the study. Tuning writes statistics instead of layers, of which two
+    sets are a draw's; older ones make room."""
     recipe, task = work.recipe, work.task
     in_a_byte = 8 // task.bits  # whole codes
     layers = task.weights() / max(1, in_a_byte) + work.groups * (2 + work.stored)  # codes, zero points and scales
+    if recipe.kind == "tune":
+        layers = 4 * work.all_gram_numbers  # two sets of half a Gram in float32
     if work.baseline() is not None:
         layers += layers + _PICTURES * len(task.shapes)
     if work.method.has_channel_scales:
         layers += task.weights() * work.stored  # and what they stand for
-    points = len({*recipe.sweep, -1.0}) if work.method.lam is not None else 1
+    points = len(recipe.compared()[0]) if recipe.kind == "tune" else len({*recipe.sweep, -1.0})
+    points = points if work.method.lam is not None else 1
     pictures = 2 * _PICTURES * len(task.shapes) * (points + work.candidates)  # study and store
     blocks = sum(work.blocks) * (4 if on_processor else work.stored) if streamed else 0
     hidden = work.checkpoint.architecture.hidden_size

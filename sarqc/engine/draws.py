@@ -27,7 +27,7 @@ from sarqc.calibration.float_statistics import float_statistics
 from sarqc.calibration.pictures import CURVE_ARRAYS, LayerCurve, LayerNumbers, curve_of, numbers_of
 from sarqc.engine.costs import HELD, sweep_bytes
 from sarqc.engine.kept_states import KeptStates
-from sarqc.engine.keys import Weights, statistics_keys, tuning_key
+from sarqc.engine.keys import Weights, float_model_key, states_key, statistics_keys, tuning_key
 from sarqc.engine.measure import Workbench, test_of
 from sarqc.engine.plan import Prepared
 from sarqc.evaluation.divergence import Divergence, Estimate
@@ -60,6 +60,14 @@ class Ground:
 
     def context(self) -> Context:
         return Context.on(self.bench.loaded.device, sweep_bytes(self.bench.settings))
+
+
+def ground_of(bench: Workbench, prepared: Prepared, grids: dict[str, Grid], weights: Weights) -> Ground:
+    """Of a recipe with a test text, whose states are still to be kept: see ``measure.keep_states``."""
+    float_key = float_model_key(bench.loaded, weights)
+    states = KeptStates(bench.store, states_key(float_key, test_of(prepared).ids, prepared.window))
+    statistics = ArtefactStore(bench.settings.statistics_dir())
+    return Ground(bench, prepared, weights, grids, float_key, states, statistics)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import settle
 from sarqc.engine.baseline import baseline_key, compare
 from sarqc.engine.costs import sweep_bytes
-from sarqc.engine.draws import Ground
+from sarqc.engine.draws import ground_of
 from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import Weights, float_model_key, layer_keys, quantized_model_key, states_key, weights_of
 from sarqc.engine.measure import (
@@ -106,7 +106,7 @@ def execute(
     weights = weights_of(loaded)
     if recipe.kind == "tune":
         summary = yield from _tuned(bench, prepared, job, weights, study_dir, study_id or recipe.fingerprint())
-        _trim(bench, settings)
+        bench.store.trim(int(settings.cache_gib * 2**30))
         yield Finished(summary, time.perf_counter() - started)
         return
     keys, float_key = layer_keys(loaded, job, weights), float_model_key(loaded, weights)
@@ -155,14 +155,8 @@ def execute(
         else:
             save_plain(loaded, checkpoint_dir, card)
         yield Saved("checkpoint", str(checkpoint_dir))
-    _trim(bench, settings)
-    yield Finished(summary, time.perf_counter() - started)
-
-
-def _trim(bench: Workbench, settings: Settings) -> None:
-    """Removes what was not used for longest, as far as there is more than the host keeps."""
     bench.store.trim(int(settings.cache_gib * 2**30))
-    ArtefactStore(settings.statistics_dir()).trim(int(settings.statistics_gib * 2**30))
+    yield Finished(summary, time.perf_counter() - started)
 
 
 def _tuned(
@@ -176,13 +170,10 @@ def _tuned(
     """Compares values of λ instead of quantizing the model once; returns the summary."""
     recipe, settings, device = prepared.recipe, bench.settings, str(bench.loaded.device)
     yield _started(bench, recipe, {})
-    float_key = float_model_key(bench.loaded, weights)
-    states = _states(bench, prepared, float_key)
-    assert states is not None  # a recipe that tunes has a test text
-    original = yield from measure(bench, prepared, "float", float_key, states)
-    yield from keep_states(bench, prepared, states)
+    ground = ground_of(bench, prepared, job.grids, weights)
+    original = yield from measure(bench, prepared, "float", ground.float_key, ground.states)
+    yield from keep_states(bench, prepared, ground.states)
     calibration = text_of(recipe.calibration, prepared.checkpoint, settings, download=True)
-    ground = Ground(bench, prepared, weights, job.grids, float_key, states, ArtefactStore(settings.statistics_dir()))
     course = yield from tune(recipe, ground, calibration)
     tuning = course.to_json(course.end())
     if study_dir is not None:

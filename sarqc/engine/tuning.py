@@ -18,11 +18,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sarqc.calibration.corpora import Text, draw_sequences
+from sarqc.calibration.job import calibration_job
 from sarqc.documents import End, Tuning, TuningRow
-from sarqc.engine.draws import Draw, Found, Ground, find, screen
+from sarqc.engine.draws import Draw, Found, Ground, find, ground_of, screen
+from sarqc.engine.keys import weights_of
+from sarqc.engine.measure import Workbench
+from sarqc.engine.plan import prepare
 from sarqc.events import Event, Stage, TuningStanding
+from sarqc.files.artefacts import ArtefactStore
+from sarqc.models.loading import choose_device, load
 from sarqc.quantization.methods import METHODS, Method, method
 from sarqc.recipe import Recipe
+from sarqc.settings import Settings
 from sarqc.study.paired import mean_over_draws, paired_difference, spans, sweet_spot
 from sarqc.study.racing import Race
 
@@ -225,9 +232,20 @@ def tune(recipe: Recipe, ground: Ground, calibration: Text) -> Generator[Event, 
                 course_of_draw[index] = found
                 course.seconds += found.seconds
         course.complete += 1
+        ground.statistics.trim(int(ground.bench.settings.statistics_gib * 2**30))
         yield TuningStanding(course.to_json())
     yield TuningStanding(course.to_json(end))
     return course
+
+
+def first_draw(recipe: Recipe, settings: Settings) -> Draw:
+    """The first draw of a recipe that tunes, with the model loaded. Raises as ``prepare``."""
+    prepared = prepare(recipe, settings, download=True)
+    scratch = settings.scratch_dir() if prepared.streamed else None
+    loaded = load(prepared.checkpoint, choose_device(settings.device), scratch=scratch)
+    job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
+    bench = Workbench(loaded, ArtefactStore(settings.artefacts_dir()), settings)
+    return Draw.of(ground_of(bench, prepared, job.grids, weights_of(loaded)), prepared.sequences)
 
 
 def draw_of(recipe: Recipe, ground: Ground, calibration: Text, number: int) -> Draw:

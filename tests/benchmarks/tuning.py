@@ -16,13 +16,11 @@ from typing import Any
 
 from sarqc.calibration.corpora import text_of
 from sarqc.calibration.job import calibration_job
-from sarqc.engine.draws import Ground, find
+from sarqc.engine.draws import Ground, find, ground_of
 from sarqc.engine.execute import execute
-from sarqc.engine.kept_states import KeptStates
-from sarqc.engine.keys import float_model_key, states_key, weights_of
-from sarqc.engine.measure import Workbench, keep_states, test_of
+from sarqc.engine.keys import weights_of
+from sarqc.engine.measure import Workbench, keep_states
 from sarqc.engine.plan import prepare
-from sarqc.engine.survey import returned
 from sarqc.engine.tuning import draw_of
 from sarqc.events import Finished
 from sarqc.files.artefacts import ArtefactStore
@@ -43,21 +41,21 @@ def recipe_of(name: str, fields: dict[str, Any], **changes: object) -> Recipe:
     return Recipe.parse(plain | fields | changes)
 
 
-def ground_of(recipe: Recipe, settings: Settings) -> Ground:
+def loaded_ground(recipe: Recipe, settings: Settings) -> Ground:
     """A loaded model and what tuning measures beside."""
     prepared = prepare(recipe, settings)
     loaded = load(prepared.checkpoint, choose_device(settings.device))
-    bench, weights = Workbench(loaded, ArtefactStore(settings.artefacts_dir()), settings), weights_of(loaded)
+    bench = Workbench(loaded, ArtefactStore(settings.artefacts_dir()), settings)
     job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
-    float_key = float_model_key(loaded, weights)
-    states = KeptStates(bench.store, states_key(float_key, test_of(prepared).ids, prepared.window))
-    returned(keep_states(bench, prepared, states))  # type: ignore[arg-type]
-    return Ground(bench, prepared, weights, job.grids, float_key, states, ArtefactStore(settings.statistics_dir()))
+    ground = ground_of(bench, prepared, job.grids, weights_of(loaded))
+    for _ in keep_states(bench, prepared, ground.states):
+        pass
+    return ground
 
 
 def exhaustive(recipe: Recipe, settings: Settings) -> dict[str, Any]:
     """ln(perplexity / float model's) of every λ and γ in every draw, and of GPTQ 1 %."""
-    ground, (lams, gammas) = ground_of(recipe, settings), recipe.compared()
+    ground, (lams, gammas) = loaded_ground(recipe, settings), recipe.compared()
     calibration = text_of(recipe.calibration, ground.prepared.checkpoint, settings)
     points = recipe.to_method().points(lams, gammas)
     ratios, gptq, seconds = [], [], 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ import pytest
 from sarqc.calibration import float_statistics
 from sarqc.documents import Tuning
 from sarqc.engine import draws
+from sarqc.engine.bundle import Bundle, screen_bundle, write_bundle
+from sarqc.engine.draws import Draw, screen
 from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan
-from sarqc.errors import Refused
+from sarqc.engine.tuning import first_draw
+from sarqc.errors import NotFound, Refused
 from sarqc.events import Event, Finished, Started, TuningStanding
 from sarqc.figures import lab_view
 from sarqc.recipe import Recipe
@@ -237,3 +241,34 @@ def test_no_checkpoint_is_promised(document: dict[str, Any], settings: Settings,
 )
 def test_a_share_is_spread_evenly(document: dict[str, Any], share: float, expected: tuple[int, ...]) -> None:
     assert Recipe.parse(document | {"share": share}).blocks_of(6) == expected
+
+
+def test_a_bundle_says_the_same_without_the_model(
+    document: dict[str, Any], fresh_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe, path = Recipe.parse(document | {"blocks": [1]}), tmp_path / "draw.statistics"
+    draw = first_draw(recipe, fresh_settings)
+    write_bundle(draw, path)
+    bundle = Bundle.open(path)
+    assert [layer.name for layer in bundle.layers] == [layer.name for layer in draw.ground.layers]
+    monkeypatch.setattr(float_statistics, "BlockWalk", None)
+    for change in ({}, {"bits": 4, "method": "rqc-gbs"}, {"method": "sarqc-gs", "sweep": [0, 1]}, {"group_size": 8}):
+        asked = Recipe.parse(document | {"blocks": [1]} | change)
+        lams, gammas = asked.compared()
+        grids = {
+            name: replace(grid, bits=asked.bits, group_size=asked.group_size)
+            for name, grid in draw.ground.grids.items()
+        }
+        there = Draw(replace(draw.ground, grids=grids), draw.sequences, draw.own_keys, draw.unseen_keys)
+        expected = screen(there, asked.to_method(), gammas, lams).errors
+        np.testing.assert_array_equal(screen_bundle(bundle, asked, fresh_settings).errors, expected)
+    with pytest.raises(Refused, match="do not divide"):
+        screen_bundle(bundle, Recipe.parse(document | {"group_size": 7}), fresh_settings)
+
+
+def test_what_is_no_bundle_is_refused(tmp_path: Path, tiny_llama: Path) -> None:
+    with pytest.raises(NotFound, match="no such file"):
+        Bundle.open(tmp_path / "none")
+    for damaged in (tiny_llama / "config.json", tiny_llama / "model.safetensors"):
+        with pytest.raises(Refused, match="holds no statistics"):
+            Bundle.open(damaged)
