@@ -124,6 +124,14 @@ def test_choices(more: Doc, document: Doc, here: Run, there: Run) -> None:
     assert_alike(there(document), here(document))
 
 
+def test_the_baseline(document: Doc, here: Run, there: Run) -> None:
+    document |= {"method": "rtn", "baseline": True}
+    found, expected = (run(document)[-1].summary for run in (there, here))
+    assert found["baseline"]["perplexity"] == pytest.approx(expected["baseline"]["perplexity"], rel=2e-3)
+    for name in ("log_ratio", "kl", "same_top"):
+        assert found[name] == pytest.approx(expected[name], rel=2e-2, abs=1e-3)
+
+
 def test_streamed_resumed_and_a_second_device(document: Doc, here: Run, there: Run) -> None:
     expected = here(document)
     assert_alike(there(document, settings={"weights": "streamed"}), expected)

@@ -16,6 +16,7 @@ from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import Weights, layer_keys, quantized_model_key
 from sarqc.engine.measure import STATES_GONE, Measurements, Workbench, beside_float, divergences, kept_beside
 from sarqc.engine.plan import Prepared
+from sarqc.errors import SarqcError
 from sarqc.evaluation.divergence import Divergence
 from sarqc.events import Compared, Event, Stage
 from sarqc.models.loading import LoadedModel
@@ -60,13 +61,17 @@ def compare(
     if changed:
         yield Stage(f"comparing with {_TITLE}", "quantizing")
         bench.loaded.reset()
-        for _ in calibrate(bench.loaded, job, bench.store, keys, budget_bytes=sweep_bytes(bench.settings)):
-            pass  # its layers are not the run's
-        yield Stage(f"comparing with {_TITLE}", "perplexity")
-    perplexity, _, divergence = beside_float(bench, prepared, key, states)
+    try:
+        if changed:
+            for _ in calibrate(bench.loaded, job, bench.store, keys, budget_bytes=sweep_bytes(bench.settings)):
+                pass  # its layers are not the run's
+            yield Stage(f"comparing with {_TITLE}", "perplexity")
+        perplexity, _, divergence = beside_float(bench, prepared, key, states)
+        said = _unmeasured(STATES_GONE) if divergence is None else _compared(perplexity, run.divergence, divergence)
+    except SarqcError as error:  # the run itself has its results
+        said = _unmeasured(f"it failed, {error.what}")
     if changed:
         bench.loaded.reset()
-    said = _unmeasured(STATES_GONE) if divergence is None else _compared(perplexity, run.divergence, divergence)
     yield Compared(said)
     return said, changed
 

@@ -12,12 +12,13 @@ import torch
 from scipy import stats
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from sarqc.engine import measure
+from sarqc.engine import baseline, measure
 from sarqc.engine.baseline import difference_words
 from sarqc.engine.execute import execute
 from sarqc.engine.kept_states import KeptStates, StatesGone
 from sarqc.engine.outcome import edge_words
 from sarqc.engine.plan import plan
+from sarqc.errors import NumericalError
 from sarqc.events import Compared, Diverged, Event, Finished, Measured, Stage, Warned
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.recipe import Recipe
@@ -62,7 +63,7 @@ def test_a_run_says_how_far_its_model_is(
     events = list(execute(run, settings, study_dir=tmp_path, study_id="one", checkpoint_dir=tmp_path / "model"))
     alone = recipe(method="gptq", **{"lambda": None, "gamma": None})
     gptq = list(execute(alone, settings, checkpoint_dir=tmp_path / "gptq"))
-    summary, baseline = events[-1].summary, events[-1].summary["baseline"]
+    summary, beside = events[-1].summary, events[-1].summary["baseline"]
 
     text = Path(str(run.test))
     folders = (Path(run.model), tmp_path / "model", tmp_path / "gptq")
@@ -81,17 +82,17 @@ def test_a_run_says_how_far_its_model_is(
     assert summary["log_ratio"] == pytest.approx(np.log(summary["perplexity"] / summary["perplexity_float"]), rel=1e-6)
 
     differences = losses_q - losses_g
-    assert baseline["perplexity"] == gptq[-1].summary["perplexity"] == pytest.approx(np.exp(losses_g.mean()), rel=1e-4)
-    assert baseline["log_ratio"] == gptq[-1].summary["log_ratio"]
-    assert baseline["difference"] == pytest.approx(differences.mean(), rel=1e-2)
-    assert baseline["difference_standard_error"] == pytest.approx(stats.sem(differences), rel=1e-2)
+    assert beside["perplexity"] == gptq[-1].summary["perplexity"] == pytest.approx(np.exp(losses_g.mean()), rel=1e-4)
+    assert beside["log_ratio"] == gptq[-1].summary["log_ratio"]
+    assert beside["difference"] == pytest.approx(differences.mean(), rel=1e-2)
+    assert beside["difference_standard_error"] == pytest.approx(stats.sem(differences), rel=1e-2)
     is_clear = stats.ttest_1samp(differences, 0).pvalue < 0.05
-    assert baseline["verdict"] == (np.sign(differences.mean()) if is_clear else 0)
+    assert beside["verdict"] == (np.sign(differences.mean()) if is_clear else 0)
     assert "itself" in gptq[-1].summary["baseline"]["reason"]
 
     (diverged,), (compared,) = of_type(events, Diverged), of_type(events, Compared)
     assert diverged.divergences == {name: summary[name] for name in diverged.divergences}
-    assert compared.baseline == baseline
+    assert compared.baseline == beside
     study = Study.open(tmp_path / "one")
     assert study.array(study.lines[0], "kl")[0, 0, 0] == np.float32(summary["kl"])
 
@@ -175,6 +176,24 @@ def test_states_that_are_lost_on_the_way_are_told(recipe: Callable[..., Recipe],
     assert again["baseline"]["reason"] == ""
 
 
+def test_a_baseline_that_fails_leaves_the_run_its_results(
+    recipe: Callable[..., Recipe], fresh_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GPTQ's predictions are said not to be finite: the checkpoint and the summary are the run's own all the same."""
+
+    def fails(*_: object) -> None:
+        raise NumericalError("the model's predictions are not finite", "test text", "")
+
+    monkeypatch.setattr(baseline, "beside_float", fails)
+    summary = list(execute(recipe(), fresh_settings, checkpoint_dir=tmp_path / "one"))[-1].summary
+    assert summary["baseline"]["reason"] == "it failed, the model's predictions are not finite"
+    assert summary["log_ratio"] is not None
+    alone = list(execute(recipe(baseline=False), fresh_settings, checkpoint_dir=tmp_path / "two"))[-1].summary
+    assert summary["perplexity"] == alone["perplexity"]
+    files = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two")]
+    assert files[0] == files[1]
+
+
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
@@ -188,14 +207,14 @@ def test_when_there_is_no_baseline(
     recipe: Callable[..., Recipe], asked: dict, reason: str | None, fresh_settings: Settings
 ) -> None:
     events = list(execute(recipe(**asked), fresh_settings))
-    baseline = events[-1].summary["baseline"]
+    beside = events[-1].summary["baseline"]
     if reason is None:
-        assert baseline is None
+        assert beside is None
         assert of_type(events, Compared) == []
     else:
-        assert baseline["reason"] == reason
-        assert baseline["words"] == f"Not compared with GPTQ 1 %: {reason}."
-        assert baseline["perplexity"] is None
+        assert beside["reason"] == reason
+        assert beside["words"] == f"Not compared with GPTQ 1 %: {reason}."
+        assert beside["perplexity"] is None
     assert not any("comparing" in event.name for event in of_type(events, Stage))
 
 

@@ -229,6 +229,9 @@ def test_folded_and_loaded_again(
             scaled = float_bias if quantized.row_scale is None else float_bias / quantized.row_scale
             torch.testing.assert_close(bias, scaled)
     check_export(loaded, sequences, text_file, tmp_path / "out")
+    loaded.reset()
+    original = dict(stored_tensors(fresh(folders[name])))
+    assert all(torch.equal(tensor, original[path]) for path, tensor in stored_tensors(loaded))
 
 
 @pytest.mark.parametrize("chosen", [method("omniquant", epochs=1), method("signround", steps=1)])
