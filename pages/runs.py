@@ -12,7 +12,7 @@ from sarqc.web.browser_contract import RATIOS, SIZES
 _RUNS = """
 <div class="runs-head">
   <input type="search" data-part="filter" data-testid="filter" maxlength="1000"
-         placeholder="Filter by name, #tag, model, method, state" aria-label="Filter runs">
+         placeholder="Filter: name, #tag, model, method, state" aria-label="Filter runs">
   <span class="runs-sort" data-part="sort"></span>
   <select data-part="group" data-testid="group" aria-label="Group runs">
     <option value="">Each run</option>

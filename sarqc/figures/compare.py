@@ -96,11 +96,9 @@ def _check_comparable(studies: Sequence[Study]) -> None:
         ("models", models, "Pick runs of one model."),
         ("test texts", tests, "Pick runs with one test text, window and number of test tokens, or run them again so."),
     ):
-        known = [(letter, value) for letter, value in zip(LETTERS, values, strict=False) if value]
-        other = next((pair for pair in known if pair[1] != known[0][1]), None)
-        if other is not None:
-            said = " and ".join(f"{letter} has {value}" for letter, value in (known[0], other))
-            raise Refused(f"the {what} differ: {said}", "compare", remedy)
+        known = list(dict.fromkeys(value for value in values if value))
+        if len(known) > 1:
+            raise Refused(f"the {what} differ: {'; '.join(known)}", "compare", remedy)
 
 
 def _test(study: Study) -> str:

@@ -124,8 +124,10 @@ def _title(size: Size) -> str:
     return "Bits per weight of the quantized linears" if size == "bits" else "MiB of the whole model"
 
 
-def _draw(figure: Figure, group: Sequence[ParetoRun], index: int, size: Size, quality: Quality, *, named: bool) -> int:
-    """The points and the frontier of one model and text; returns how many are on it."""
+def _draw(
+    figure: Figure, group: Sequence[ParetoRun], index: int, size: Size, quality: Quality, *, named: bool
+) -> list[_Label]:
+    """The points and the frontier of one model and text; returns the names of the runs on it."""
     xs = [float(_size(run, size) or 0.0) for run in group]
     ys = [float(_quality(run, quality) or 0.0) for run in group]
     on = frontier(list(zip(xs, ys, strict=True)))

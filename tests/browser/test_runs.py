@@ -175,7 +175,7 @@ def test_size_against_quality_and_what_can_not_be_compared(app: App, two_runs, o
     page.wait_for_function(f"{canvas}.layout.xaxis.title.text.startsWith('MiB')")
     page.watch.expected += ["422"]
     page.click("[data-testid=compare]")
-    page.wait_for_selector("text=the models differ: A has")
+    page.wait_for_selector("text=The models differ: tiny-llama; tiny-moe")
     app.json(f"/runs/{other['id']}", method="DELETE")
 
 

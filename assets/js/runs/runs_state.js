@@ -70,7 +70,7 @@ export function reduce(state, action) {
         if (!action.isPicked) picked.delete(run.id);
         else if (picked.size < MOST_PICKED) picked.set(run.id, run);
       }
-      return { ...state, picked, asking: null, said: "" };
+      return { ...state, picked, asking: null, said: "", trouble: null };
     }
     case "picked none":
       return { ...state, picked: new Map(), asking: null };
