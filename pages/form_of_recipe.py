@@ -33,6 +33,11 @@ OPEN_CHOICES = ("model", "calibration", "test")  # filled by the page from what 
 # What “auto” will do, in the words that the page makes of the method and the form's values.
 _AUTO_NOTE = '<p class="auto-note is-off" data-testid="auto-note" aria-live="polite"></p>'
 
+# Filled by the page: several values of λ or γ, each with a button that takes it away.
+_CHIPS = '<div class="several-values" data-part="several-values" data-testid="several-values"></div>'
+
+
+_SEVERAL = "Several, with commas between them, make several runs."
 
 # Filled by the page: one's own texts, with a way to bring one.
 _OWN_TEXTS = '<div class="own-texts" data-part="own-texts" data-testid="own-texts"></div>'
@@ -61,6 +66,7 @@ def recipe_form() -> list[str]:
                     if field_extra(info)["section"] == section and not field_extra(info)["advanced"]:
                         components[name] = field(name, info)
                 if section == "method":
+                    part(_CHIPS, classes="field-wide")
                     part(_AUTO_NOTE, classes="field-wide")
                 if section == "text":
                     part(_OWN_TEXTS, classes="field-wide")
@@ -77,7 +83,7 @@ def field(name: str, info: FieldInfo) -> Field:
     label, help_text, unit = str(info.title), str(info.description), field_extra(info)["unit"]
     common: Common = {
         "label": f"{label} ({unit})" if unit and unit not in label.lower() else label,
-        "info": help_text,
+        "info": f"{help_text} {_SEVERAL}" if words(info) else help_text,
         "elem_id": f"field-{name.replace('_', '-')}",
         "elem_classes": ["field", "field-wide"] if name in WIDE else ["field"],
     }
@@ -119,13 +125,13 @@ def _listen(components: dict[str, Field]) -> None:
     blocks = gr.context.Context.root_block
     assert blocks is not None
     blocks.load(None, None, every, js=f"async () => (await {module}).initialValues()", api_visibility="private")
-    # Not seen: the page presses it when the texts to choose from are others.
-    texts_changed = gr.Button("Texts changed", elem_id="texts-changed", elem_classes=["is-off"])
-    texts_changed.click(
+    # Not seen: the page presses it when it has changed a field, or the texts to choose from are others.
+    fields_changed = gr.Button("Fields changed", elem_id="fields-changed", elem_classes=["is-off"])
+    fields_changed.click(
         None,
         None,
         every,
-        js=f"async () => (await {module}).textsChanged()",
+        js=f"async () => (await {module}).fieldsChanged()",
         api_visibility="private",
         show_progress="hidden",
     )

@@ -40,7 +40,7 @@ def texts(document: Document, address: str) -> list[RecipeText]:
 
     ``address`` is the app's, such as http://127.0.0.1:7860. Raises ``Refused`` for what is no recipe.
     """
-    said = spare(document)
+    said = _said(document)
     return [
         RecipeText(name=name, title=form.title, file=form.file, text=form.write(said, address))
         for name, form in _forms_of(said).items()
@@ -49,11 +49,22 @@ def texts(document: Document, address: str) -> list[RecipeText]:
 
 def one_text(name: str, document: Document, address: str) -> str:
     """One text by its name. Raises ``Refused`` where the document has none of that name."""
-    said = spare(document)
+    said = _said(document)
     forms = _forms_of(said)
     if name not in forms:
         raise Refused(f"this can't be written as “{name}”", "as", f"It can as {', '.join(forms)}.")
     return forms[name].write(said, address)
+
+
+def _said(document: Document) -> Document:
+    return {name: _short(value) for name, value in spare(document).items()}
+
+
+def _short(value: Any) -> Any:
+    """Numbers as people write them: 1 and not 1.0."""
+    if isinstance(value, list):
+        return [_short(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and value < 1e6 else value
 
 
 def _yaml(said: Document, address: str) -> str:
@@ -118,7 +129,8 @@ def _shell_script(said: Document, address: str) -> str:
     first = next(iter(axes(said)))
     return f"""\
 #!/usr/bin/env bash
-# {count} runs, one after the other: bash runs.sh. Only some, by their numbers from 0: bash runs.sh 0 {count - 1}.
+# {count} runs, one after the other: bash runs.sh
+# Only some of them, by their numbers from 0: bash runs.sh 0 {count - 1}
 # Started again, it goes on from the layers that are finished.
 set -euo pipefail
 
@@ -142,8 +154,9 @@ def _job_array(said: Document, address: str) -> str:
 #SBATCH --output=%x-%a.log
 #SBATCH --open-mode=append
 #SBATCH --requeue
-# {count} runs, one for each index. Fit the lines above to the cluster; add --time, --mem and --partition where it asks.
-# Submitted again, each run goes on from the layers that are finished: let SARQC_STATE_DIR be a folder all nodes see.
+# {count} runs, one for each index. Fit the lines above to the cluster: it may ask for --time, --mem or --partition.
+# Submitted again, each run goes on from the layers that are finished,
+# if SARQC_STATE_DIR is a folder that all nodes see.
 set -euo pipefail
 
 {arrays}

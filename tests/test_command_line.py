@@ -450,7 +450,7 @@ def test_users_that_are_refused(arguments: list[str], password: str, tmp_path: P
 def test_a_file_is_written_in_another_form(tmp_path: Path) -> None:
     file = tmp_path / "batch.yaml"
     file.write_text("model: toy\ncalibration: a.txt\nbits: 3\nlambda: [0, 0.1]\n")
-    assert sarqc("recipe", str(file)).stdout == "model: toy\ncalibration: a.txt\nlambda: [0.0, 0.1]\n"
+    assert sarqc("recipe", str(file)).stdout == "model: toy\ncalibration: a.txt\nlambda: [0, 0.1]\n"
     assert "http://127.0.0.1:7999/api/runs" in sarqc("recipe", str(file), "--as", "rest", SARQC_PORT="7999").stdout
     assert "https://toy/api/runs" in sarqc("recipe", str(file), "--as", "rest", "--address", "https://toy").stdout
     done = sarqc("recipe", str(file), "--as", "tex")

@@ -6,9 +6,10 @@ A run goes on from what it returns, ``Prepared``; ``Plan`` is what a person is s
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -32,10 +33,12 @@ USUAL_GROUP_SIZES = (256, 128, 64, 32, 16, 8)
 
 
 class Plan(BaseModel):
-    """What a run will do and cost. ``None``: can't be known before the model is on this host."""
+    """What a run, or a batch of them, will do and cost. ``None``: can't be known before the model is on this host, or
+    is not the same for all runs."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    runs: int = 1
     model: str
     family: str | None = None
     parameters: int | None = None
@@ -56,6 +59,28 @@ class Plan(BaseModel):
     minutes_on: str = ""  # whose rates these are
     formats: tuple[Carrier, ...] = ()  # who will be able to load the model, by the format it is saved in
     warnings: tuple[str, ...] = ()
+
+
+def together(plans: Sequence[Plan]) -> Plan:
+    """The plan of a batch: time and disk of all runs, memory of the one that needs most, and all else in which they
+    agree.
+    """
+    values = {name: [getattr(one, name) for one in plans] for name in Plan.model_fields}
+    agreed = {name: each[0] for name, each in values.items() if all(value == each[0] for value in each)}
+    return Plan.model_validate(
+        agreed
+        | {name: _of_all(sum, values[name]) for name in ("minutes", "disk_bytes")}
+        | {name: _of_all(max, values[name]) for name in ("memory_bytes", "host_bytes", "calibration_tokens")}
+        | {
+            "runs": len(plans),
+            "model": ", ".join(dict.fromkeys(values["model"])),
+            "warnings": tuple(dict.fromkeys(words for each in values["warnings"] for words in each)),
+        }
+    )
+
+
+def _of_all(combine: Callable[[list[Any]], Any], values: list[Any]) -> Any:
+    return None if None in values else combine(values)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@
 |---|---|
 | GET /health | version, devices with the run on each, runs by state, trouble |
 | GET /models, /corpora, /methods, /recipe-schema | what a recipe may name |
-| POST /plan | recipe → Plan, or why not |
+| POST /plan | recipe or batch → Plan, or why not |
 | POST /recipe-texts | recipe or batch → the same as YAML, CLI, REST and Python, a batch also as launch scripts |
 | POST /runs ?lane=preview | recipe → 201 and the queued run; 429 when the queue is full. Lists where a recipe has one \
 value → all combinations, or none: {"batch", "runs"} |
@@ -49,6 +49,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from fastapi.sse import EventSourceResponse
 
 import sarqc
+from sarqc.engine.plan import together
 from sarqc.errors import NotFound, QueueFull, SarqcError
 from sarqc.events import TuningStanding
 from sarqc.figures import tuning_view
@@ -72,6 +73,7 @@ from sarqc.web.profile import is_private
 from sarqc.web.responses import ApiRoute, json_body, refuse_other_sites
 from sarqc.web.studies_api import studies_router
 from sarqc.web.texts_api import texts_router
+from sarqc.web.visitor import Visitor
 
 LOG_BYTES = 65_536
 SIGN_IN_HERE = ("token", "users", "huggingface")  # ways of access for which /sign-in asks people who they are
@@ -175,13 +177,13 @@ def _offer_router(
 
     @router.post("/plan")
     async def make_plan(request: Request, document: Document) -> dict[str, Any]:
-        """What a recipe would take and leave, without doing it. Refusals are errors."""
+        """What a recipe, or all of a batch, would take and leave, without doing it. Refusals are errors."""
         who = visitor_of(request)
         who.require("runner", "POST /api/plan")
 
         def made() -> dict[str, Any]:
-            recipe = admit(Recipe.parse(document), who, access, settings)
-            answer: dict[str, Any] = plan(recipe, settings).model_dump(mode="json")
+            plans = [one for _, one in _planned(_recipes(document, settings), who, access, settings, plan).values()]
+            answer: dict[str, Any] = (plans[0] if len(plans) == 1 else together(plans)).model_dump(mode="json")
             supervisor.expect()
             return answer
 
@@ -213,12 +215,8 @@ def _runs_router(
         def queued() -> Response:
             recipes = _recipes(document, settings)
             access.check_queue(who, len(recipes))
-            for name, recipe in recipes.items():
-                try:
-                    recipes[name] = admit(recipe, who, access, settings)
-                    plan(recipes[name], settings)
-                except SarqcError as error:
-                    raise (error.at(name) if name else error) from None
+            planned = _planned(recipes, who, access, settings, plan)
+            recipes = {name: recipe for name, (recipe, _) in planned.items()}
             if list(recipes) == [""]:
                 run = supervisor.submit(recipes[""], who.owner, lane)
                 return JSONResponse(run.to_json(), 201, headers={"Location": f"/api/runs/{run.id}"})
@@ -371,6 +369,20 @@ def _recipes(document: dict[str, Any], settings: Settings) -> dict[str, Recipe]:
             "Send smaller batches one after the other, or raise SARQC_MAX_QUEUED.",
         )
     return expanded(document)
+
+
+def _planned(
+    recipes: dict[str, Recipe], who: Visitor, access: Access, settings: Settings, plan: Planner
+) -> dict[str, tuple[Recipe, Any]]:
+    """Each recipe as it may be run for a visitor, with its plan. Raises what is wrong with the first that can't be."""
+    planned = {}
+    for name, recipe in recipes.items():
+        try:
+            admitted = admit(recipe, who, access, settings)
+            planned[name] = admitted, plan(admitted, settings)
+        except SarqcError as error:
+            raise (error.at(name) if name else error) from None
+    return planned
 
 
 def _tail(run: Run, settings: Settings) -> str:

@@ -99,6 +99,53 @@ def test_lambda_is_typed_chosen_or_left_empty(app: App, open_page):
     assert after(lambda: page.fill("#field-lam input", "0"))["lambda"] == 0
 
 
+def test_several_lambdas_are_chips_and_one_batch(app: App, open_page):
+    page = open_page("/calibrate")
+    fill_small(page)
+    page.fill("#field-sweep textarea, #field-sweep input", "")
+    page.fill("#field-lam input", "0, 0.05, 0.1")
+    page.wait_for_selector("[data-testid=start]:has-text('Start 3 calibrations')")
+    assert "for all 3 on" in page.text_content("[data-testid=plan]")
+    chips = page.get_by_role("group", name="Values of λ").get_by_role("button")
+    assert chips.count() == 3
+    page.get_by_role("button", name="Take λ = 0.05 away").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("[data-testid=start]:has-text('Start 2 calibrations')")
+    assert page.input_value("#field-lam input") == "0, 0.1"
+    page.click("[data-testid=copy-plan] summary")
+    tabs = page.locator("[data-testid=copy-plan] [role=tab]")
+    tabs.first.wait_for()
+    assert tabs.all_text_contents() == ["YAML", "CLI", "REST", "Python", "Shell", "SLURM"]
+    said = yaml.safe_load(page.text_content("[data-testid=copy-plan] pre"))
+    assert said["lambda"] == [0, 0.1]
+    page.wait_for_selector("[data-testid=start]:enabled")
+    page.click("[data-testid=start]")
+    page.wait_for_url("**/runs?filter=batch-*")
+    batch = page.url.partition("filter=")[2]
+    runs = app.json(f"/runs?batch={batch}")["runs"]
+    assert sorted(run["recipe"]["lambda"] for run in runs) == [0, 0.1]
+    assert {json.dumps(run["recipe"] | {"lambda": None}) for run in runs} == {
+        json.dumps(Recipe.parse(said | {"lambda": None}).to_json())
+    }
+    run_id = runs[0]["id"]
+    page.wait_for_selector(f'[data-run="{run_id}"]')
+    for run in runs:
+        app.finished(run["id"])
+
+
+def test_one_chip_is_none(open_page):
+    page = open_page("/calibrate")
+    page.wait_for_selector("[data-testid=start]:enabled")
+    page.fill("#field-lam input", "auto, 0.5")
+    page.get_by_role("button", name="Take λ = auto away").click()
+    page.wait_for_function("document.querySelector('#field-lam input').value === '0.5'")
+    page.get_by_role("group", name="Values of λ").wait_for(state="detached")
+    page.fill("#field-lam input", "0, 0.5")
+    page.click("#field-lam button")
+    page.wait_for_function("document.querySelector('#field-lam input').value === 'auto'")
+    page.get_by_role("group", name="Values of λ").wait_for(state="detached")
+
+
 def test_fields_follow_the_method(open_page):
     page = open_page("/calibrate")
     page.wait_for_selector("[data-testid=start]:enabled")

@@ -14,7 +14,7 @@ import pytest
 from sarqc.engine import costs as host
 from sarqc.engine import gpus
 from sarqc.engine.execute import execute
-from sarqc.engine.plan import plan
+from sarqc.engine.plan import plan, together
 from sarqc.evaluation import LOGIT_BYTES, LOSS_BYTES, task_batch
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.recipe import Recipe
@@ -185,3 +185,19 @@ def test_prompts_cost_memory_as_long_as_their_texts_are(settings: Settings) -> N
     )
     assert one - none > 20 * 256 * 4096
     assert many == one  # one is in memory at a time
+
+
+def test_the_plan_of_a_batch_adds_time_and_keeps_what_all_agree_in(fresh_settings: Settings) -> None:
+    least = {"model": "tiny-llama", "calibration": "tiny-llama-calibration", "samples": 1, "length": 16}
+    two, three = (plan(Recipe.parse(least | {"bits": bits}), fresh_settings) for bits in (2, 3))
+    batch = together([two, three, three])
+    assert batch.runs == 3
+    assert batch.minutes == pytest.approx(two.minutes + 2 * three.minutes)
+    assert batch.disk_bytes == two.disk_bytes + 2 * three.disk_bytes
+    assert batch.memory_bytes == max(two.memory_bytes, three.memory_bytes)
+    assert (batch.model, batch.parameters, batch.layers) == (two.model, two.parameters, two.layers)
+    assert two.bits_per_weight != three.bits_per_weight
+    assert batch.bits_per_weight is None
+    unknown = two.model_copy(update={"minutes": None, "warnings": ("its size is not known",)})
+    assert together([three, unknown]).minutes is None
+    assert together([three, unknown]).warnings == (*three.warnings, "its size is not known")

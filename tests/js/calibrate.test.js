@@ -85,4 +85,8 @@ test("a plan says what is known, and leaves out what is not", () => {
   assert.equal(said.Memory, "about 50.0 MiB on the device, 8.0 MiB beside it, one block at a time");
   assert.match(said.Quantized, /, up to 8 experts in a block$/);
   assert.match(said.Time, /^about .+ on two CPU cores$/);
+  const batch = Object.fromEntries(facts({ ...plan, runs: 3, minutes: 90, share_quantized: null }));
+  assert.equal(batch.Runs, "3");
+  assert.match(batch.Time, /^about .+ for all 3 on two CPU cores$/);
+  assert.equal("Quantized" in batch, false); // it is not the same for all
 });

@@ -8,6 +8,7 @@ import {
   idleFields,
   judgedOn,
   recipeOf,
+  severalValues,
   shortModel,
   valuesOf,
 } from "../../assets/js/calibrate/recipe_form.js";
@@ -46,6 +47,22 @@ test("λ is a number, a word, or empty for the method's own", () => {
   assert.equal(read(" auto"), "auto");
   assert.equal(read("abc"), "abc"); // the recipe refuses it in its own words
   assert.equal(read(""), undefined);
+});
+
+test("several values of λ are a list, each once, and one is no list", () => {
+  const read = (typed) => recipeOf(NAMES, ["toy", 2, "sarqc-gbs", typed, "", "128", "", false]).lambda;
+  assert.deepEqual(read("0, 0.05,0.1"), [0, 0.05, 0.1]);
+  assert.deepEqual(read("auto, 0.1, 0.10, abc"), ["auto", 0.1, "abc"]);
+  assert.equal(read("0.1,"), 0.1);
+  assert.equal(read(" , "), undefined);
+  const values = ["toy", 2, "sarqc-gbs", "0, 0.1", "auto", "128", "a, b", false];
+  assert.deepEqual(severalValues(NAMES, values), [{ name: "lam", title: "λ", values: [0, 0.1] }]);
+  assert.deepEqual(valuesOf(["lam"], { lambda: [0, 0.1] }), ["0, 0.1"]);
+  // What “auto” needs is asked where one of the runs is to choose.
+  assert.deepEqual(
+    idleFields({ method: "sarqc-gbs", lambda: ["auto", 0.1] }),
+    idleFields({ method: "sarqc-gbs", lambda: "auto" }),
+  );
 });
 
 test("only what means something to the method is asked", () => {

@@ -204,8 +204,9 @@ export interface Recipe {
   band: number | null;
 }
 
-/** What a run will do and cost. `None`: can't be known before the model is on this host. */
+/** What a run, or a batch of them, will do and cost. `None`: can't be known before the model is on this host, or is not the same for all runs. */
 export interface Plan {
+  runs: number;
   model: string;
   family: string | null;
   parameters: number | null;

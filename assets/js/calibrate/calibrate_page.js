@@ -26,10 +26,20 @@ import { mayRun, visitor, whyNoRun } from "../base/whoami.js";
 import { reduce, START } from "./calibrate_state.js";
 import { ownTexts } from "./own_texts.js";
 import { planned } from "./plan_facts.js";
-import { autoWords, describe, idleFields, readForm, recipeOf, valuesOf } from "./recipe_form.js";
+import {
+  autoWords,
+  describe,
+  idleFields,
+  readForm,
+  recipeOf,
+  severalValues,
+  valuesIn,
+  valuesOf,
+} from "./recipe_form.js";
 import { runView } from "./run_view.js";
 import { speedCard } from "./speed_card.js";
 import { textsCard } from "./texts_card.js";
+import { valueChips } from "./value_chips.js";
 
 /** @import { CorpusEntry, ModelEntry } from "../base/types.d.ts" */
 /** @import { Visitor } from "../base/whoami.js" */
@@ -64,9 +74,9 @@ export async function modelChanged(values) {
   return (await page()).modelChanged(values);
 }
 
-/** Gradio calls when a text was brought or removed: the texts to choose from, and the one that was chosen. */
-export async function textsChanged() {
-  return (await page()).textsChanged();
+/** Gradio calls when the page has changed a field: what it holds now, and the texts to choose from. */
+export async function fieldsChanged() {
+  return (await page()).fieldsChanged();
 }
 
 /** Gradio calls after each change of any field. @param {unknown[]} values */
@@ -75,13 +85,14 @@ export async function formChanged(values) {
 }
 
 async function begin() {
-  const [side, study, notes, texts, speed, ownPlace, models, corpora, ownAtFirst, who] = await Promise.all([
+  const [side, study, notes, texts, speed, ownPlace, chips, models, corpora, ownAtFirst, who] = await Promise.all([
     ready(".side"),
     ready(".run-study"),
     ready('[data-part="link-note"]'),
     ready('[data-part="texts-card"]'),
     ready('[data-part="speed-card"]'),
     ready('[data-part="own-texts"]'),
+    ready('[data-part="several-values"]'),
     /** @type {Promise<ModelEntry[]>} */ (offered("models")),
     /** @type {Promise<CorpusEntry[]>} */ (offered("corpora")),
     /** @type {Promise<OwnText[]>} */ (offered("texts")),
@@ -121,7 +132,10 @@ async function begin() {
 
   /** @param {CalibrateState} state */
   function drawPage({ values, plan, refusal, isStale, canStart, isUnfolded, run, runTitle }) {
-    if (values !== drawnValues) drawForm(names, values, off);
+    if (values !== drawnValues) {
+      drawForm(names, values, off);
+      render(valueChips(severalValues(names, values), takeAway), chips);
+    }
     drawnValues = values;
     const fold = {
       isOpen: isUnfolded,
@@ -138,6 +152,7 @@ async function begin() {
     render(content, planPlace);
     planPlace.classList.toggle("is-stale", isStale);
     start.disabled = !canStart;
+    say(start, plan && plan.runs > 1 ? `Start ${plan.runs} calibrations` : "Start calibration");
     planCard.hidden = run !== null;
     runCard.hidden = recipeCard.hidden = run === null;
     // While a run is shown the form makes room: what is in it would not change the run any more.
@@ -168,8 +183,9 @@ async function begin() {
   async function submit() {
     dispatch({ type: "starting" });
     try {
-      const run = await request("/runs", { method: "POST", body: recipeOf(names, view.state.values) });
-      showRun(run.id);
+      const answer = await request("/runs", { method: "POST", body: recipeOf(names, view.state.values) });
+      if (answer.batch) location.assign(`/runs?filter=${encodeURIComponent(answer.batch)}`);
+      else showRun(answer.id);
     } catch (error) {
       dispatch({ type: "not started", refusal: asProblem(error) });
     }
@@ -242,16 +258,28 @@ async function begin() {
           return isGone(value) ? (suggested[/** @type {keyof Said} */ (names[index])] ?? "") : value;
         });
         own = texts;
-        dispatch({ type: "changed", values });
-        document.getElementById("texts-changed")?.click(); // Gradio's fields are changed by Gradio alone
+        change(values);
       },
     });
 
-  function textsChanged() {
+  /** The page itself changes fields. @param {unknown[]} values */
+  function change(values) {
+    dispatch({ type: "changed", values });
+    document.getElementById("fields-changed")?.click(); // Gradio's fields are changed by Gradio alone
+  }
+
+  /** Takes one of several values out of a field. @param {string} name @param {number | string} gone */
+  function takeAway(name, gone) {
+    const left = (/** @type {unknown} */ text) => valuesIn(String(text)).filter((value) => value !== gone);
+    change(view.state.values.map((value, index) => (names[index] === name ? left(value).join(", ") : value)));
+  }
+
+  function fieldsChanged() {
     planSoon();
     return names.map((name, index) => {
-      if (!ROLES[name]) return { __type__: "update" };
       const value = String(view.state.values[index] ?? "");
+      if (RECIPE_FIELDS[name].kind === "number or word") return value;
+      if (!ROLES[name]) return { __type__: "update" };
       return { __type__: "update", value, choices: choicesOf(name, value, [], [...corpora, ...own.map(asCorpus)]) };
     });
   }
@@ -268,7 +296,7 @@ async function begin() {
     timer = setTimeout(plan, PLAN_DELAY_MS);
   }
 
-  return { openAddress, initialValues, modelChanged, formChanged, textsChanged };
+  return { openAddress, initialValues, modelChanged, formChanged, fieldsChanged };
 }
 
 /** The run in the address, or null. @returns {string | null} */

@@ -20,6 +20,7 @@ export function planFacts(plan) {
   const known = (value, text) => (value === null ? "" : text(value));
   /** @type {[string, string][]} */
   const rows = [
+    ["Runs", plan.runs > 1 ? String(plan.runs) : ""],
     ["Model", plan.family ? `${plan.model} (${plan.family})` : plan.model],
     [
       "Quantized",
@@ -35,14 +36,15 @@ export function planFacts(plan) {
     ["Disk", known(plan.disk_bytes, (disk) => `about ${bytes(disk)} in the state folder`)],
     ["Calibration", known(plan.calibration_tokens, (tokens) => `${count(tokens)} tokens`)],
     ["Test", known(plan.test_tokens, (tokens) => `${count(tokens)} tokens`)],
-    [
-      "Time",
-      known(plan.minutes, (minutes) =>
-        minutes < 1 ? `under a minute on ${plan.minutes_on}` : `about ${duration(60 * minutes)} on ${plan.minutes_on}`,
-      ),
-    ],
+    ["Time", known(plan.minutes, (minutes) => timeText(minutes, plan))],
   ];
   return rows.filter(([, text]) => text);
+}
+
+/** @param {number} minutes @param {Plan} plan */
+function timeText(minutes, { runs, minutes_on: on }) {
+  const time = minutes < 1 ? "under a minute" : `about ${duration(60 * minutes)}`;
+  return `${time}${runs > 1 ? ` for all ${runs}` : ""} on ${on}`;
 }
 
 /** @param {number} device @param {Plan} plan */

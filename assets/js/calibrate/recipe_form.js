@@ -10,7 +10,7 @@ import { METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 /** @import { FormMethod, Recipe } from "../base/types.d.ts" */
 
 /**
- * What a form says: part of a recipe, or what a person typed where a field takes no such text; the server refuses that.
+ * What a form says: part of a recipe, of a batch where λ or γ has several values, or what a person typed where a field takes no such text; the server refuses that.
  * @typedef {Partial<Record<keyof Recipe, any>>} Said
  */
 
@@ -59,7 +59,7 @@ export function idleFields(recipe) {
  */
 function tuned(recipe, method) {
   const said = /** @type {Record<string, any>} */ (recipe);
-  return method.auto ? method.tunes.filter((name) => said[RECIPE_FIELDS[name].key] === "auto") : [];
+  return method.auto ? method.tunes.filter((name) => [said[RECIPE_FIELDS[name].key]].flat().includes("auto")) : [];
 }
 
 /**
@@ -113,12 +113,39 @@ function read(value, kind) {
     const parts = Array.isArray(value) ? value : String(value).split(",");
     return parts.map((part) => (typeof part === "string" ? part.trim() : part)).filter((part) => part !== "");
   }
-  if (kind !== "text" && typeof value === "string") {
-    const text = value.trim();
-    const number = Number(text);
-    return Number.isFinite(number) && text !== "" ? number : text;
+  if (kind === "number or word" && typeof value === "string") {
+    const values = valuesIn(value);
+    return values.length > 1 ? values : values[0];
   }
-  return value;
+  return kind !== "text" && typeof value === "string" ? numberOr(value.trim()) : value;
+}
+
+/** @param {string} text @returns {number | string} the text as it is where it is no number */
+function numberOr(text) {
+  const number = Number(text);
+  return Number.isFinite(number) && text !== "" ? number : text;
+}
+
+/**
+ * The values that a field of numbers holds, each once: several, with commas between them, are several runs.
+ * @param {string} text
+ */
+export function valuesIn(text) {
+  const parts = text.split(",").map((part) => part.trim());
+  return [...new Set(parts.filter((part) => part !== "").map(numberOr))];
+}
+
+/**
+ * The fields of numbers that hold several values, for as many runs.
+ * @param {string[]} names of the fields, in the order of the form
+ * @param {any[]} values in the same order
+ */
+export function severalValues(names, values) {
+  return names.flatMap((name, index) => {
+    const { kind, title } = RECIPE_FIELDS[name];
+    const several = kind === "number or word" ? valuesIn(String(values[index] ?? "")) : [];
+    return several.length > 1 ? [{ name, title, values: several }] : [];
+  });
 }
 
 /**
@@ -134,7 +161,8 @@ export function valuesOf(names, recipe) {
     if (field.kind === "list") return Array.isArray(value) ? value.join(", ") : (value ?? "");
     if (field.kind === "lines") return Array.isArray(value) ? value.join("\n") : (value ?? "");
     if (name === "group_size") return value === null ? "per_channel" : value === undefined ? undefined : String(value);
-    if (field.kind === "number or word") return String(value ?? ""); // shown in a field of text
+    // Shown in a field of text, several values with commas between them.
+    if (field.kind === "number or word") return Array.isArray(value) ? value.join(", ") : String(value ?? "");
     if (value === undefined || value === null) return field.kind === "text" ? "" : null;
     return value;
   });
