@@ -19,6 +19,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 DELTA = 0.05  # how often the best candidate may be given up
+PATIENCE = 4  # draws before a race is given up that tells nothing more apart
 INDIFFERENT = 1e-3  # differences of ln perplexity, a tenth of a percent, that nobody tunes for
 
 
@@ -55,30 +56,38 @@ class Race:
         return beaten
 
     def told_apart(self) -> bool:
-        """Whether further draws would change nothing that matters: one candidate is left, or all that are left differ
-        by less than ``INDIFFERENT``, as far as can be told.
+        """Whether further draws would change nothing that matters.
+
+        One candidate is left; or all that are left differ by less than ``INDIFFERENT``, as far as can be told; or, from
+        the ``PATIENCE``-th draw on, no two of them differ by as much as the last draw that there may be could tell.
         """
         among = np.flatnonzero(self.running())
         if len(among) < 2:
             return True
         if self.draws < 2:
             return False
-        gap, bar = _gaps(self.values[: self.draws, among], len(self.running()), len(self.values))
-        return bool((np.abs(gap) + bar <= INDIFFERENT)[~np.eye(len(among), dtype=bool)].all())
+        seen, candidates, looks = self.values[: self.draws, among], self.values.shape[1], len(self.values)
+        gap, bar = _gaps(seen, candidates, looks)
+        others = ~np.eye(len(among), dtype=bool)
+        if (np.abs(gap) + bar <= INDIFFERENT)[others].all():
+            return True
+        return self.draws >= PATIENCE and not (gap > _gaps(seen, candidates, looks, of_draws=looks)[1]).any()
 
 
-def _gaps(seen: np.ndarray, candidates: int, looks: int) -> tuple[np.ndarray, np.ndarray]:
+def _gaps(
+    seen: np.ndarray, candidates: int, looks: int, *, of_draws: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """By how much each candidate is above each other one on the mean (k, k), and from where on that is no chance.
 
-    ``seen`` (r, k) of the candidates left; ``candidates`` and ``looks``: how many there are and may be in all.
+    ``seen`` (r, k) of the candidates left; ``candidates`` and ``looks``: how many there are and may be in all;
+    ``of_draws``: from where on it would be none after so many draws, with the variance of these.
     """
     draws, left = seen.shape
-    means = seen.mean(axis=0)
+    means, after = seen.mean(axis=0), of_draws or draws
     gap = means[:, None] - means[None, :]
     residual = seen - means[None, :] - seen.mean(axis=1, keepdims=True) + seen.mean()
-    freedom = (left - 1) * (draws - 1)
-    pooled = 2 * (residual**2).sum() / freedom / draws
-    own = (seen[:, :, None] - seen[:, None, :]).var(axis=0, ddof=1) / draws
+    pooled = 2 * (residual**2).sum() / ((left - 1) * (draws - 1))
+    own = (seen[:, :, None] - seen[:, None, :]).var(axis=0, ddof=1)
     level = DELTA / ((candidates - 1) * max(1, looks - 1))
-    bar: np.ndarray = stdtrit(freedom, 1 - level) * np.sqrt(np.maximum(pooled, own))
+    bar: np.ndarray = stdtrit((left - 1) * (after - 1), 1 - level) * np.sqrt(np.maximum(pooled, own) / after)
     return gap, bar
