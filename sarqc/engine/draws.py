@@ -129,24 +129,33 @@ class Screened:
 
 
 def screen(draw: Draw, method: Method, gammas: Sequence[float | None], lams: Sequence[float]) -> Screened:
-    """All layers at every γ and λ, from the Gram alone: no pass of a quantized model."""
+    """All layers at every γ and λ, from the Gram alone: no pass of a quantized model. Each point is kept by itself."""
     ground = draw.ground
     points = method.points(lams, gammas)
-    key = tuning_key("screen", draw.keys(), _grids(ground), points)
-    payload = ground.bench.store.read(key, _FOUND)
-    if payload is None:
-        started = time.perf_counter()
-        rows = []
-        for layers, own, unseen in draw.blocks():
-            weights, context = _weights(ground, layers), ground.context()
-            for _, solved in solve_points(layers, weights, own, unseen, ground.grids, points, context):
-                rows.append([one.report.relative_held_out for one in solved])
-        document = {"errors": rows, "seconds": time.perf_counter() - started}
+    keys = [tuning_key("screen", draw.keys(), _grids(ground), [point]) for point in points]
+    kept = [ground.bench.store.read(key, _FOUND) for key in keys]
+    missing = [index for index, payload in enumerate(kept) if payload is None]
+    started = time.perf_counter()
+    errors = list(_errors_of_layers(draw, [points[index] for index in missing])) if missing else []
+    seconds = (time.perf_counter() - started) / max(1, len(missing))
+    for number, index in enumerate(missing):
+        document = {"errors": [of_layer[number] for of_layer in errors], "seconds": seconds}
         payload = json.dumps(document).encode()
-        ground.bench.store.write(key, _FOUND, payload)
-    document = json.loads(payload)
-    errors = np.array(document["errors"], dtype=np.float64)  # NaN for None
-    return Screened(errors.reshape(len(errors), len(gammas), len(lams)), document["seconds"])
+        ground.bench.store.write(keys[index], _FOUND, payload)
+        kept[index] = payload
+    documents = [json.loads(payload) for payload in kept if payload is not None]
+    table = np.array([document["errors"] for document in documents], dtype=np.float64)  # (G M, L), NaN for None
+    shaped = table.T.reshape(-1, len(gammas), len(lams))
+    return Screened(shaped, sum(document["seconds"] for document in documents))
+
+
+def _errors_of_layers(draw: Draw, points: Sequence[Method]) -> Iterator[list[float | None]]:
+    """Of each layer its relative errors on unseen text at these points."""
+    ground = draw.ground
+    for layers, own, unseen in draw.blocks():
+        weights, context = _weights(ground, layers), ground.context()
+        for _, solved in solve_points(layers, weights, own, unseen, ground.grids, points, context):
+            yield [one.report.relative_held_out for one in solved]
 
 
 def find(draw: Draw, points: Sequence[Method], *, pictures: bool, measured: bool = True) -> Iterator[tuple[int, Found]]:

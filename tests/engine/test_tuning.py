@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from sarqc.calibration import float_statistics
+from sarqc.calibration.block import solve_points
 from sarqc.documents import Tuning
 from sarqc.engine import draws
 from sarqc.engine.bundle import Bundle, screen_bundle, write_bundle
@@ -20,6 +21,7 @@ from sarqc.engine.execute import execute
 from sarqc.engine.plan import plan
 from sarqc.engine.tuning import first_draw
 from sarqc.errors import NotFound, Refused
+from sarqc.evaluation.perplexity import measure_beside
 from sarqc.events import Event, Finished, Started, TuningStanding
 from sarqc.figures import lab_view
 from sarqc.recipe import Recipe
@@ -272,3 +274,28 @@ def test_what_is_no_bundle_is_refused(tmp_path: Path, tiny_llama: Path) -> None:
     for damaged in (tiny_llama / "config.json", tiny_llama / "model.safetensors"):
         with pytest.raises(Refused, match="holds no statistics"):
             Bundle.open(damaged)
+
+
+def test_one_more_value_costs_its_own_work_alone(
+    tuned: list[Event], document: dict[str, Any], tuned_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured, solved = [], []
+
+    def measuring(*given: Any) -> Any:
+        measured.append(1)
+        return measure_beside(*given)
+
+    def solving(*given: Any) -> Any:
+        solved.append(len(given[5]))
+        return solve_points(*given)
+
+    monkeypatch.setattr(draws, "measure_beside", measuring)
+    monkeypatch.setattr(draws, "solve_points", solving)
+    monkeypatch.setattr(float_statistics, "BlockWalk", None)
+    tuning = outcome(run(document | {"sweep": [0.01, 0.05, 0.1, 1]}, tuned_settings))
+    added = next(row for row in tuning["rows"] if row["lambda"] == 0.05)
+    # Less or more of the others is measured where the new one changes what is left of them, which it does not here.
+    assert len(measured) == added["draws"]
+    blocks = 3
+    assert max(solved) == len(tuning["gammas"]), "the new λ at every γ, and at the chosen one"
+    assert len(solved) == blocks * (1 + max(1, added["draws"]))
