@@ -24,6 +24,8 @@ _PICKS = """
   <button type="button" class="quiet" data-part="compute" data-testid="compute" data-control="compute"
     title="Solve this layer anew at many λ, on this host" hidden>Compute here</button>
   <span class="picks-end">
+    <button type="button" class="quiet" data-part="use" data-testid="use" data-control="use"
+      title="A run with these settings" hidden>Use these settings</button>
     <a class="quiet" data-part="download" data-testid="download" data-control="download"
        title="This study as a zip file" download hidden>Download</a>
     <button type="button" class="quiet" data-part="copy" data-testid="copy" data-control="copy">Copy as text</button>

@@ -27,6 +27,7 @@ from sarqc.figures.surfaces import Arrays, PoolingChoice, pooling_choices, surfa
 from sarqc.figures.theorem import Term, theorem, theorem_terms
 from sarqc.plain import plain
 from sarqc.quantization.methods import METHODS, fitting_text
+from sarqc.study.as_recipe import AsRecipe, as_recipe
 from sarqc.study.document import Line, Study, one_draw
 from sarqc.study.experts import TokenCounts
 from sarqc.study.facts import LineFacts, has_lam, is_point, lam_index, line_facts
@@ -183,6 +184,7 @@ class View(TypedDict):
     ladder: LadderWords | None
     measured: list[Fact]
     explore: bool
+    as_recipe: AsRecipe
 
 
 def lab_view(
@@ -264,6 +266,7 @@ def lab_view(
         "ladder": None if climbed is None else ladder_words(climbed),
         "measured": how_measured(facts),
         "explore": study.prefix == "float",
+        "as_recipe": as_recipe(study, line),
     }
 
 

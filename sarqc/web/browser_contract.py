@@ -64,6 +64,7 @@ CONTROLS = {
     "gamma": "γ",
     "play": "Play",
     "compute": "Compute here",
+    "use": "Use these settings",
     "download": "Download",
     "copy": "Copy as text",
     "share": "Share",

@@ -7,7 +7,9 @@ import io
 from typing import Any
 
 import pytest
+import yaml
 
+from sarqc.recipe import Recipe
 from tests.synthetic_study import LAMS
 
 pytestmark = pytest.mark.browser
@@ -259,3 +261,20 @@ def test_a_study_that_is_long_in_coming_is_waited_for_in_words(open_page):
     page.unroute("**/api/studies/*/view*")
     page.wait_for_selector(".lab.is-open")
     assert page.locator(".waiting").is_hidden()
+
+
+def test_the_shown_point_goes_to_calibrate(open_page):
+    page = open_page("/?study=tiny-llama&method=sarqc-gbs&bits=2&lambda=0.3&gamma=0.5")
+    page.locator("[data-testid=use]").click()
+    card = page.locator("[data-testid=use-card]")
+    assert "2 bits, sarqc-gbs, λ = 0.3, γ = 0.5" in card.text_content()
+    assert card.locator("li").count() == 3
+    card.locator("summary").click()
+    said = yaml.safe_load(card.locator("[role=tabpanel]").text_content())
+    assert (said["lambda"], said["gamma"]) == (0.3, 0.5)
+    with page.expect_request("**/api/plan") as asked:
+        card.locator("[data-testid=use-form]").click()
+    assert Recipe.parse(asked.value.post_data_json) == Recipe.parse(said)
+    page.wait_for_selector("[data-testid=start]:enabled")
+    assert page.input_value("#field-lam input") == "0.3"
+    assert page.text_content("[data-testid=link-note]") == ""

@@ -223,6 +223,7 @@ export const CONTROLS = frozen({
   gamma: "γ",
   play: "Play",
   compute: "Compute here",
+  use: "Use these settings",
   download: "Download",
   copy: "Copy as text",
   share: "Share",

@@ -59,6 +59,7 @@ export type Control =
   | "gamma"
   | "play"
   | "compute"
+  | "use"
   | "download"
   | "copy"
   | "share";
@@ -289,6 +290,7 @@ export interface View {
   ladder: LadderWords | null;
   measured: Fact[];
   explore: boolean;
+  as_recipe: AsRecipe;
 }
 
 /** What the Lab says of the study as a whole. */
@@ -483,6 +485,14 @@ export interface Worth {
 export interface Fact {
   name: string;
   text: string;
+}
+
+/** A line as a recipe. */
+export interface AsRecipe {
+  recipe: Record<string, unknown> | null;
+  lams: number[];
+  gammas: (number | null)[];
+  left: string[];
 }
 
 /** Studies side by side. */

@@ -20,6 +20,7 @@ import { html, nothing, render } from "../base/html.js";
 import { link, note } from "../base/link.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
+import { calibrateView, recipeIn } from "../base/recipe_address.js";
 import { METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { revealWhenAtRest } from "../base/reveal.js";
 import { mayRun, visitor, whyNoRun } from "../base/whoami.js";
@@ -207,7 +208,7 @@ async function begin() {
   }
 
   function openAddress() {
-    const { state, problems } = parse(location.search, CALIBRATE_VIEW);
+    const { state, problems } = parse(location.search, calibrateView(names));
     note(notes, [...problems, ...link.problems, ...unknownNames(link, CALIBRATE_CONTROLS, CALIBRATE_PANELS)]);
     start.addEventListener("click", submit);
     addEventListener("popstate", () => showRun(runOfAddress(), false));
@@ -219,7 +220,9 @@ async function begin() {
     const run = id && (await request(`/runs/${encodeURIComponent(id)}`).catch(() => null));
     // Its fields get their values and hints now.
     revealWhenAtRest(bench, /** @type {Element} */ (bench.querySelector(".recipe-form")));
-    return fieldsFor(run ? run.recipe : (models[0]?.suggested ?? {}));
+    const said = recipeIn(parse(location.search, calibrateView(names)).state, names);
+    // A link that names no model means the first, with its texts.
+    return fieldsFor(run ? run.recipe : said?.model ? said : { ...models[0]?.suggested, ...said });
   }
 
   /** @param {unknown[]} values */

@@ -28,6 +28,7 @@ import { wordsPart } from "../explorer/words_part.js";
 import { compute, offered } from "./compute.js";
 import { PreviewCard } from "./preview_card.js";
 import * as Lab from "./state.js";
+import { useCard } from "./use_card.js";
 
 /** @import { Visitor } from "../base/whoami.js" */
 
@@ -143,6 +144,11 @@ export async function mount() {
     });
   }
 
+  useCard(part("use"), () => {
+    const { view, at } = state.explored;
+    return view && { view, at };
+  });
+
   shareMenu(part("share"), {
     controls: CONTROLS,
     panels: HIDEABLE,
@@ -204,6 +210,7 @@ function drawPicks(root, state) {
   download.hidden = !view;
   if (!view) return;
   download.href = `/api/studies/${encodeURIComponent(view.study.id)}/download`;
+  /** @type {HTMLElement} */ (root.querySelector('[data-part="use"]')).hidden = false;
   const grid = root.querySelector('[data-part="grid"]');
   if (grid) grid.textContent = view.line.grid_text;
 }

@@ -1,0 +1,71 @@
+/**
+ * Recipes in the address of Calibrate, field by field: how a link fills the form. Pure: no DOM.
+ * @module recipe_address
+ */
+
+import { CALIBRATE_VIEW, serialise } from "./address.js";
+import { RECIPE_FIELDS } from "./recipe_contract.js";
+
+/** @import { AddressTable, Parameter } from "./address.js" */
+/** @import { RecipeField } from "./types.d.ts" */
+
+const LONGEST = 8192; // characters of a value
+
+/** @type {Partial<Record<RecipeField["kind"], Pick<Parameter, "read" | "wants">>>} for all others: a text */
+const READ = {
+  truth: { read: (text) => (["true", "false"].includes(text) ? text : undefined), wants: "true or false" },
+  number: { read: numberIn, wants: "a number" },
+  whole: { read: (text) => (Number.isInteger(numberIn(text)) ? numberIn(text) : undefined), wants: "a whole number" },
+};
+const TEXT = {
+  read: (/** @type {string} */ text) => (text.length <= LONGEST ? text : undefined),
+  wants: `a text of at most ${LONGEST} characters`,
+};
+
+/** @param {string} text */
+function numberIn(text) {
+  const number = Number(text);
+  return text.trim() !== "" && Number.isFinite(number) ? number : undefined;
+}
+
+/**
+ * The parameters of Calibrate: a run, or what fills the fields of the form.
+ * @param {readonly string[]} names of the fields that the form has
+ * @returns {AddressTable}
+ */
+export const calibrateView = (names) => ({
+  ...CALIBRATE_VIEW,
+  ...Object.fromEntries(
+    names.map((name) => {
+      const { key, kind, title } = RECIPE_FIELDS[name];
+      const read = name === "group_size" ? TEXT : (READ[kind] ?? TEXT); // a group may be “per_channel” too
+      return [key, { title, ...read }];
+    }),
+  ),
+});
+
+/**
+ * What the parameters say of a recipe; null where they say nothing.
+ * @param {Record<string, any>} state of an address
+ * @param {readonly string[]} names of the fields that the form has
+ */
+export function recipeIn(state, names) {
+  const said = names.flatMap((name) => {
+    const { key, kind } = RECIPE_FIELDS[name];
+    if (state[key] === undefined) return [];
+    return [[key, kind === "truth" ? state[key] === "true" : state[key]]];
+  });
+  return said.length ? Object.fromEntries(said) : null;
+}
+
+/**
+ * Where the form is filled with a recipe, or with a batch.
+ * @param {Record<string, any>} recipe
+ */
+export function calibrateLink(recipe) {
+  /** @param {string} key @param {any} value */
+  const text = (key, value) =>
+    Array.isArray(value) ? value.join(key === RECIPE_FIELDS.prompts.key ? "\n" : ", ") : value;
+  const said = Object.fromEntries(Object.entries(recipe).map(([key, value]) => [key, text(key, value)]));
+  return `/calibrate${serialise(said, calibrateView(Object.keys(RECIPE_FIELDS)))}`;
+}

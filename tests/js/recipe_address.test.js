@@ -1,0 +1,59 @@
+/** A recipe in an address and out of it, and the Lab's point as a recipe. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { parse } from "../../assets/js/base/address.js";
+import { calibrateLink, calibrateView, recipeIn } from "../../assets/js/base/recipe_address.js";
+import { RECIPE_FIELDS } from "../../assets/js/base/recipe_contract.js";
+import { recipeOf, valuesOf } from "../../assets/js/calibrate/recipe_form.js";
+import { recipeAt } from "../../assets/js/lab/use_card.js";
+
+const NAMES = Object.keys(RECIPE_FIELDS);
+const read = (search, names = NAMES) => parse(search, calibrateView(names));
+const back = (recipe) => {
+  const { state, problems } = read(calibrateLink(recipe).replace("/calibrate", ""));
+  assert.deepEqual(problems, []);
+  return recipeOf(NAMES, valuesOf(NAMES, recipeIn(state, NAMES)));
+};
+
+test("a recipe fills the form through the address", () => {
+  const recipe = {
+    model: "org/model & more",
+    bits: 2,
+    group_size: "per_channel",
+    method: "sarqc-gbs",
+    lambda: 0,
+    gamma: "auto",
+    calibration: "it's one",
+    baseline: false,
+    tasks: ["a", "b"],
+    prompts: ["Once, upon", "= 1 + 1"],
+    share: 0.5,
+  };
+  const filled = back(recipe);
+  for (const [name, value] of Object.entries(recipe)) assert.deepEqual(filled[name], value, name);
+  assert.deepEqual(back({ model: "m", lambda: [0, 0.1] }).lambda, [0, 0.1]);
+  assert.equal(filled.seed, RECIPE_FIELDS.seed.default); // what is not said has its own default
+});
+
+test("what is no value is told, and what the form does not have", () => {
+  const { state, problems } = read("?bits=two&baseline=perhaps&samples=1.5&lambda=x", ["bits", "baseline", "lam"]);
+  assert.deepEqual(recipeIn(state, ["bits", "baseline", "lam"]), { lambda: "x" }); // the plan refuses it in its words
+  assert.deepEqual(problems, [
+    "“bits=two” is ignored: bits must be a whole number.",
+    "“baseline=perhaps” is ignored: baseline must be true or false.",
+    "“samples” is ignored: there is no such parameter here.",
+  ]);
+  assert.equal(recipeIn(read("?run=abc").state, NAMES), null);
+});
+
+test("the shown point is the run's", () => {
+  const recipe = { model: "toy", calibration: "a" };
+  const view = (lams, gammas) => ({ as_recipe: { recipe, lams, gammas, left: [] } });
+  assert.deepEqual(recipeAt(view([0, 0.1], [0.5]), { lambda: 0, gamma: 0 }), { ...recipe, lambda: 0, gamma: 0.5 });
+  assert.deepEqual(recipeAt(view([], []), { lambda: 0, gamma: 0 }), recipe); // no λ, or that of “auto”
+  assert.deepEqual(recipeAt(view([0.1], [null]), { lambda: 0, gamma: 0 }), { ...recipe, lambda: 0.1 });
+  assert.equal(
+    recipeAt({ as_recipe: { recipe: null, lams: [], gammas: [], left: ["why"] } }, { lambda: 0, gamma: 0 }),
+    null,
+  );
+});

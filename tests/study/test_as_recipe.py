@@ -1,0 +1,84 @@
+"""A line of a study as the run that it asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sarqc.engine.execute import execute
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from sarqc.study.as_recipe import as_recipe
+from sarqc.study.document import Study
+
+SHIPPED = sorted(path.parent for path in Settings().assets_dir.glob("studies/*/study.json"))
+
+
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
+def test_every_line_of_a_shipped_study_can_be_run(folder: Path) -> None:
+    study = Study.open(folder)
+    for line in study.lines:
+        said = as_recipe(study, line)
+        recipe = Recipe.parse(said["recipe"] | {"lambda": said["lams"][-1]} if said["lams"] else said["recipe"])
+        assert (recipe.model, recipe.bits, recipe.grid, recipe.method) == (
+            study.model.name, line.bits, line.grid, line.method,
+        )  # fmt: skip
+        assert recipe.group_size == line.group_size
+        assert recipe.calibration == study.protocol["calibration"]["corpus"]
+        assert (recipe.samples, recipe.length) == (
+            study.protocol["calibration"]["samples"], study.protocol["calibration"]["length"],
+        )  # fmt: skip
+        assert (recipe.test, recipe.window) == (study.protocol["test"]["corpus"], study.protocol["test"]["window"])
+        assert (recipe.sampling, recipe.seed) == ("random", line.draws[0])
+        assert {name: getattr(recipe, name) for name in line.fitting} == line.fitting
+        assert bool(recipe.candidates()) == bool(line.selected)
+        assert recipe.ignored() == []
+        assert any(f"{len(line.draws)} calibration draws" in words for words in said["left"])
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"lambda": 0.3, "gamma": 0.5, "group_size": None, "range": "search"},
+        {"lambda": "auto", "gamma": 0.5, "validation_share": 0.5},
+        {"lambda": 0.3, "gamma": "auto"},
+        {"lambda": "auto", "gamma": "auto"},
+        {"method": "rqc-gs", "lambda": "auto", "test": "tiny-llama-test", "test_tokens": 200, "baseline": False},
+        {"method": "gptaq", "shift_strength": 0.5},
+        {"method": "rtn"},
+    ],
+)
+def test_a_run_comes_back(
+    more: dict[str, Any], random_llama: Path, text_file: Path, fresh_settings: Settings, tmp_path: Path
+) -> None:
+    recipe = Recipe.parse(
+        {"model": str(random_llama), "bits": 2, "group_size": 16, "calibration": str(text_file), "samples": 3,
+         "length": 32, "seed": 5, "sampling": "random"} | more
+    )  # fmt: skip
+    for _ in execute(recipe, fresh_settings, study_dir=tmp_path, study_id="one"):
+        pass
+    study = Study.open(tmp_path / "one")
+    line = study.lines[0]
+    said = as_recipe(study, line)
+    at = line.chosen or (0, 0)
+    point = {"lambda": said["lams"][at[1] :], "gamma": said["gammas"][at[0] :]}
+    found = Recipe.parse(said["recipe"] | {name: values[0] for name, values in point.items() if values})
+    assert found == recipe
+    assert said["left"] == []
+
+
+def test_what_no_recipe_can_say_is_said(tmp_path: Path) -> None:
+    study = Study.open(SHIPPED[0])
+    line = study.lines[0]
+    own = {"model": "toy", "calibration": "a", "only": "model.layers.0.q", "sweep": [0, 1], "inputs_from": "float"}
+    said = as_recipe(study.model_copy(update={"recipe": own, "prefix": "float"}), line)
+    assert {"only", "sweep", "inputs_from"}.isdisjoint(said["recipe"])
+    words = " ".join(said["left"])
+    assert "model.layers.0.q" in words
+    assert "curve over λ" in words
+    assert "inputs from the float model" in words
+    nothing = as_recipe(study.model_copy(update={"recipe": None, "protocol": {}}), line)
+    assert nothing["recipe"] is None
+    assert nothing["left"] == ["No run can be made of this line: “calibration” is missing."]
