@@ -13,6 +13,7 @@ import gradio as gr
 from pages.explorer_parts import MEASURED, NUMBERS, SLIDERS, explorer_plots, further_plots
 from pages.form_of_recipe import SCRIPT, recipe_form
 from pages.layout import Page, part, published_by_the_paper
+from pages.plot import plot
 from sarqc.settings import Settings
 
 _PLAN = """
@@ -21,13 +22,40 @@ _PLAN = """
   <div class="plan-body" data-part="plan" data-testid="plan" aria-live="polite"></div>
   <div class="plan-foot">
     <button type="button" class="act" data-part="start" data-testid="start" disabled>Start calibration</button>
+    <span class="tune-box" role="group" aria-label="Find the λ of this model">
+      <button type="button" class="act-quiet" data-part="tune" data-testid="tune" disabled>Find my λ</button>
+      <label><span class="visually-hidden">Budget for finding λ</span>
+        <select class="field-select" data-part="budget" data-testid="budget">BUDGETS</select></label>
+    </span>
     <span class="plan-note" data-part="plan-note"></span>
+    <p class="plan-note tune-note" data-part="tune-note" data-testid="tune-note" role="status"></p>
   </div>
   <div class="plan-texts" data-part="plan-texts"></div>
 </section>
 <section class="card recipe-card" data-part="recipe-card" data-testid="recipe-card" hidden aria-label="Recipe">
 </section>
 <section class="card run" data-part="run-card" data-testid="run" hidden aria-labelledby="run-title"></section>
+"""
+
+# Minutes of work for finding λ, and their words.
+BUDGETS = {
+    "3": "in 3 minutes",
+    "10": "in 10 minutes",
+    "30": "in 30 minutes",
+    "120": "in 2 hours",
+    "": "until it is known",
+}
+
+# Drawn while a tuning run goes on, and after it.
+_TUNING_WORDS = """
+<div class="study-words">
+  <p class="sentence" data-part="tuning-sentence" data-testid="tuning-sentence" aria-live="polite"></p>
+  <div data-part="tuning-next"></div>
+</div>
+"""
+_TUNING_FOOT = """
+<p class="small-print" data-part="tuning-small-print" data-testid="tuning-small-print"></p>
+<section class="card recipe-card" data-part="tuning-recipe" aria-label="Recipe"></section>
 """
 
 # Filled by the page where a run has measured them.
@@ -55,8 +83,14 @@ def build(settings: Settings) -> None:
         part(_LINK_NOTE, classes="slot-note")
         with gr.Column(elem_classes=["workbench"]):
             names = json.dumps(recipe_form())
-            part(f'<div class="side" data-fields="{escape(names)}">{_PLAN}</div>', script=SCRIPT, classes="area-side")
+            budgets = "".join(f'<option value="{minutes}">{words}</option>' for minutes, words in BUDGETS.items())
+            plan = _PLAN.replace("BUDGETS", budgets)
+            part(f'<div class="side" data-fields="{escape(names)}">{plan}</div>', script=SCRIPT, classes="area-side")
         published = json.dumps(published_by_the_paper(settings)["speed"], ensure_ascii=False)
+        with gr.Column(elem_classes=["tuning-run"]):
+            part(_TUNING_WORDS)
+            plot("tuning", "The search for λ", classes="plot-hero")
+            part(_TUNING_FOOT)
         part(_SIDE_BY_SIDE.replace("PUBLISHED", escape(published)))
         with gr.Column(elem_classes=["run-study"]):
             part(_STUDY_HEAD)
@@ -74,6 +108,6 @@ PAGE = Page(
     "/calibrate",
     build,
     scripts=(SCRIPT,),
-    styles=("calibrate", "run", "texts"),
+    styles=("calibrate", "run", "tune", "texts"),
     draws=True,
 )

@@ -70,6 +70,9 @@ OF_THE_OTHER_KIND = {
     "tune": ("prompts", "speed", "sampling", "inputs_from", "baseline"),
 }
 
+# Fields that a form leaves out of tuning besides: what it finds or refuses, and what is measured of one model alone.
+NOT_ASKED_TO_TUNE = ("lam", "gamma", "sweep", "only", "tasks", "task_limit", "new_tokens")
+
 # Fields that only “auto” reads, by what it chooses for: each layer, or the whole model.
 AUTO_FIELDS = {"layer": ("validation_share", "channel_fraction"), "model": ("validation_share",)}
 
@@ -453,7 +456,7 @@ class Recipe(BaseModel):
         """Raises ``Refused`` for what tuning can't find a λ of."""
         method = self.to_method()
         if "lam" not in METHODS[self.method].tunes or method.unit != "layer" or "cross" in method.needs:
-            fitting = [name for name, entry in METHODS.items() if _can_be_tuned(entry.make, entry.tunes)]
+            fitting = [name for name in METHODS if can_be_tuned(name)]
             raise Refused(
                 f"{self.method} as it is asked for can't be tuned: it has no λ, or it needs more than the inputs of "
                 "single layers",
@@ -575,8 +578,10 @@ class Recipe(BaseModel):
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _can_be_tuned(method: Method, tunes: tuple[str, ...]) -> bool:
-    return "lam" in tunes and method.unit == "layer" and "cross" not in method.needs
+def can_be_tuned(name: str) -> bool:
+    """Whether tuning can find the λ of a method, as it is by itself."""
+    entry = METHODS[name]
+    return "lam" in entry.tunes and entry.make.unit == "layer" and "cross" not in entry.make.needs
 
 
 def idle_fields(name: str, *, auto: bool) -> frozenset[str]:

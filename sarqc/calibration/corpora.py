@@ -42,6 +42,7 @@ class CorpusEntry(BaseModel):
     title: str
     role: str  # "calibration", "held_out", "test" or "any"
     where: str  # "embedded", "local", "hub"
+    source: str  # the same for all texts of a data set, or of an embedded model
 
 
 @dataclass(frozen=True)
@@ -87,14 +88,15 @@ def declared_files(settings: Settings) -> dict[str, Path]:
 def offered(settings: Settings) -> list[CorpusEntry]:
     """The named corpora; a recipe may also give the path of a text file."""
     entries = [
-        CorpusEntry(name=corpus.name, title=corpus.title, role=corpus.role, where="embedded")
-        for _, model in embedded_models(settings).values()
+        CorpusEntry(name=corpus.name, title=corpus.title, role=corpus.role, where="embedded", source=name)
+        for name, (_, model) in embedded_models(settings).items()
         for corpus in model.corpora
     ]
-    entries += [CorpusEntry(name=name, title=name, role="any", where="local") for name in declared_files(settings)]
+    for name in declared_files(settings):
+        entries.append(CorpusEntry(name=name, title=name, role="any", where="local", source=name))
     for name, hub in _HUB.items():
         title = f"{hub.title} (partial)" if _is_partial(hub, settings) else hub.title
-        entries.append(CorpusEntry(name=name, title=title, role=hub.role, where="hub"))
+        entries.append(CorpusEntry(name=name, title=title, role=hub.role, where="hub", source=hub.dataset))
     return entries
 
 

@@ -249,8 +249,8 @@ def _say_empty(figure: Figure) -> None:
 
 
 def _subtitle(tuning: Tuning) -> str:
-    """“7 λ in question, 5 given up by the errors of layers, 1 clearly worse; two draws”."""
-    parts = [f"{len(of_standing(tuning, 'left'))} λ in question"]
+    """“: 7 λ in question, 5 given up by the errors of layers, 1 clearly worse; two draws”."""
+    parts = [f": {len(of_standing(tuning, 'left'))} λ in question"]
     for standing, words in (("dull", "given up by the errors of layers"), ("retired", "clearly worse")):
         if gone := of_standing(tuning, standing):  # type: ignore[arg-type]
             parts.append(f"{len(gone)} {words}")
@@ -261,7 +261,7 @@ def _subtitle(tuning: Tuning) -> str:
 def _aria(tuning: Tuning) -> str:
     """The drawing in words: what is left, where each value lies, and the baselines."""
     left = [lam_text(_lam(row)) for row in of_standing(tuning, "left")]
-    text = f"The search for λ of {METHODS[tuning['method']].title}: {_subtitle(tuning)}."
+    text = f"The search for λ of {METHODS[tuning['method']].title}{_subtitle(tuning)}."
     text += f" In question: {', '.join(left)}."
     measured = [row for row in tuning["rows"] if row["log_ratio"] is not None]
     if measured:

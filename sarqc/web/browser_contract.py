@@ -32,7 +32,15 @@ from sarqc.jobs.listing import SORTS
 from sarqc.jobs.run import AT_REST, LANES, STATE_WORDS, RunDocument, State
 from sarqc.models.catalogue import ModelEntry
 from sarqc.quantization.methods import FITTING_WORDS, METHODS, Candidates
-from sarqc.recipe import Recipe, field_extra, idle_fields, public_name
+from sarqc.recipe import (
+    NOT_ASKED_TO_TUNE,
+    OF_THE_OTHER_KIND,
+    Recipe,
+    can_be_tuned,
+    field_extra,
+    idle_fields,
+    public_name,
+)
 from sarqc.recipe_texts import RecipeText
 from sarqc.study.ladder import STEPS
 from sarqc.study.library import StudyListing
@@ -180,6 +188,7 @@ class FormMethod(MethodFacts):
     """A method as the form knows it."""
 
     unasked: Unasked
+    can_tune: bool  # whether tuning can find its λ
 
 
 def recipe_field(name: str) -> RecipeField:
@@ -227,7 +236,8 @@ def form_method(name: str) -> FormMethod:
         idle = idle_fields(name, auto=auto) | ({"sweep"} if auto or learned else set())
         return [field for field in Recipe.model_fields if field in idle]
 
-    return {**method_facts(name), "unasked": {"given": unasked(False), "auto": unasked(METHODS[name].auto is not None)}}
+    idle: Unasked = {"given": unasked(False), "auto": unasked(METHODS[name].auto is not None)}
+    return {**method_facts(name), "unasked": idle, "can_tune": can_be_tuned(name)}
 
 
 class Constant(NamedTuple):
@@ -283,9 +293,11 @@ def recipe_names() -> list[Constant]:
     """The constants of recipe_contract.js."""
     fields = {name: recipe_field(name) for name in Recipe.model_fields}
     methods = {name: form_method(name) for name in METHODS}
+    idle = [public_name(name) for name in (*OF_THE_OTHER_KIND["tune"], *NOT_ASKED_TO_TUNE)]
     return [
         Constant("RECIPE_FIELDS", "Record<string, RecipeField>", "Fields of a recipe by their name in Python.", fields),
         Constant("METHODS", "Record<string, FormMethod>", "Methods by their public names.", methods),
+        Constant("NOT_IN_TUNING", "string[]", "What a form says that means nothing to tuning, by public names.", idle),
     ]
 
 

@@ -201,6 +201,7 @@ export const METHODS = frozen({
         "starved",
       ],
     },
+    can_tune: false,
   },
   awq: {
     name: "awq",
@@ -242,6 +243,7 @@ export const METHODS = frozen({
         "starved",
       ],
     },
+    can_tune: false,
   },
   "rqc-gs": {
     name: "rqc-gs",
@@ -281,6 +283,7 @@ export const METHODS = frozen({
         "sweep",
       ],
     },
+    can_tune: true,
   },
   "sarqc-gs": {
     name: "sarqc-gs",
@@ -320,6 +323,7 @@ export const METHODS = frozen({
         "sweep",
       ],
     },
+    can_tune: true,
   },
   gptq: {
     name: "gptq",
@@ -359,6 +363,7 @@ export const METHODS = frozen({
         "include_identity",
       ],
     },
+    can_tune: false,
   },
   "rqc-gbs": {
     name: "rqc-gbs",
@@ -395,6 +400,7 @@ export const METHODS = frozen({
         "sweep",
       ],
     },
+    can_tune: true,
   },
   "sarqc-gbs": {
     name: "sarqc-gbs",
@@ -428,6 +434,7 @@ export const METHODS = frozen({
       ],
       auto: ["shift_strength", "mode", "epochs", "steps", "warm_start", "normalise", "include_identity", "sweep"],
     },
+    can_tune: true,
   },
   gptaq: {
     name: "gptaq",
@@ -461,6 +468,7 @@ export const METHODS = frozen({
       ],
       auto: ["lam", "gamma", "mode", "epochs", "steps", "warm_start", "normalise", "include_identity", "sweep"],
     },
+    can_tune: false,
   },
   "gptaq-full": {
     name: "gptaq-full",
@@ -494,6 +502,7 @@ export const METHODS = frozen({
       ],
       auto: ["lam", "gamma", "mode", "epochs", "steps", "warm_start", "normalise", "include_identity", "sweep"],
     },
+    can_tune: false,
   },
   "sarqc-gptaq": {
     name: "sarqc-gptaq",
@@ -527,6 +536,7 @@ export const METHODS = frozen({
       ],
       auto: ["mode", "epochs", "steps", "warm_start", "normalise", "include_identity", "sweep"],
     },
+    can_tune: false,
   },
   omniquant: {
     name: "omniquant",
@@ -574,6 +584,7 @@ export const METHODS = frozen({
         "sweep",
       ],
     },
+    can_tune: false,
   },
   "sarqc-omniquant": {
     name: "sarqc-omniquant",
@@ -618,6 +629,7 @@ export const METHODS = frozen({
         "sweep",
       ],
     },
+    can_tune: false,
   },
   signround: {
     name: "signround",
@@ -659,6 +671,7 @@ export const METHODS = frozen({
         "sweep",
       ],
     },
+    can_tune: false,
   },
   "sarqc-signround": {
     name: "sarqc-signround",
@@ -697,5 +710,25 @@ export const METHODS = frozen({
         "sweep",
       ],
     },
+    can_tune: false,
   },
 });
+
+/**
+ * What a form says that means nothing to tuning, by public names.
+ * @type {readonly string[]}
+ */
+export const NOT_IN_TUNING = frozen([
+  "prompts",
+  "speed",
+  "sampling",
+  "inputs_from",
+  "baseline",
+  "lambda",
+  "gamma",
+  "sweep",
+  "only",
+  "tasks",
+  "task_limit",
+  "new_tokens",
+]);

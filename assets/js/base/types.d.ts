@@ -138,6 +138,7 @@ export interface FormMethod {
   defaults: Record<string, boolean | number | string | null>;
   auto: Auto | null;
   unasked: Unasked;
+  can_tune: boolean;
 }
 
 /** What “auto” chooses among, for each layer or for the whole model. */
@@ -255,6 +256,7 @@ export interface CorpusEntry {
   title: string;
   role: string;
   where: string;
+  source: string;
 }
 
 /** All that the Lab shows of one line and layer, for every γ and λ. */

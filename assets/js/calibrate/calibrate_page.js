@@ -40,6 +40,8 @@ import {
 import { runView } from "./run_view.js";
 import { speedCard } from "./speed_card.js";
 import { textsCard } from "./texts_card.js";
+import { tuningRecipe, whyNotTuned } from "./tune_form.js";
+import { tuningCard } from "./tuning_card.js";
 import { valueChips } from "./value_chips.js";
 
 /** @import { CorpusEntry, ModelEntry } from "../base/types.d.ts" */
@@ -86,23 +88,27 @@ export async function formChanged(values) {
 }
 
 async function begin() {
-  const [side, study, notes, texts, speed, ownPlace, chips, models, corpora, ownAtFirst, who] = await Promise.all([
-    ready(".side"),
-    ready(".run-study"),
-    ready('[data-part="link-note"]'),
-    ready('[data-part="texts-card"]'),
-    ready('[data-part="speed-card"]'),
-    ready('[data-part="own-texts"]'),
-    ready('[data-part="several-values"]'),
-    /** @type {Promise<ModelEntry[]>} */ (offered("models")),
-    /** @type {Promise<CorpusEntry[]>} */ (offered("corpora")),
-    /** @type {Promise<OwnText[]>} */ (offered("texts")),
-    visitor().catch(() => null), // the plan will say what is wrong
-  ]);
+  const [side, study, tuned, notes, texts, speed, ownPlace, chips, models, corpora, ownAtFirst, who] =
+    await Promise.all([
+      ready(".side"),
+      ready(".run-study"),
+      ready(".tuning-run"),
+      ready('[data-part="link-note"]'),
+      ready('[data-part="texts-card"]'),
+      ready('[data-part="speed-card"]'),
+      ready('[data-part="own-texts"]'),
+      ready('[data-part="several-values"]'),
+      /** @type {Promise<ModelEntry[]>} */ (offered("models")),
+      /** @type {Promise<CorpusEntry[]>} */ (offered("corpora")),
+      /** @type {Promise<OwnText[]>} */ (offered("texts")),
+      visitor().catch(() => null), // the plan will say what is wrong
+    ]);
   const bench = /** @type {HTMLElement} */ (side.closest(".workbench"));
   const part = (/** @type {string} */ name) => /** @type {HTMLElement} */ (side.querySelector(`[data-part="${name}"]`));
   const [planCard, planPlace, runCard, recipeCard] = ["plan-card", "plan", "run-card", "recipe-card"].map(part);
   const start = /** @type {HTMLButtonElement} */ (part("start"));
+  const tune = /** @type {HTMLButtonElement} */ (part("tune"));
+  const budget = /** @type {HTMLSelectElement} */ (part("budget"));
   const elsewhere = copyPanel("plan", "This recipe, to run elsewhere");
   part("plan-texts").append(elsewhere.element);
   /** @type {string[]} */
@@ -116,6 +122,7 @@ async function begin() {
     recipeCard,
     names,
     study,
+    tuning: tuningCard({ root: tuned, corpora, go: (id) => showRun(id) }),
     measured(summary) {
       textsCard(texts, summary?.texts ?? []);
       speedCard(speed, summary?.speed ?? null);
@@ -132,7 +139,7 @@ async function begin() {
   let timer;
 
   /** @param {CalibrateState} state */
-  function drawPage({ values, plan, refusal, isStale, canStart, isUnfolded, run, runTitle }) {
+  function drawPage({ values, plan, refusal, isStale, canStart, isUnfolded, run, runTitle, runTunes }) {
     if (values !== drawnValues) {
       drawForm(names, values, off);
       render(valueChips(severalValues(names, values), takeAway), chips);
@@ -154,10 +161,15 @@ async function begin() {
     planPlace.classList.toggle("is-stale", isStale);
     start.disabled = !canStart;
     say(start, plan && plan.runs > 1 ? `Start ${plan.runs} calibrations` : "Start calibration");
+    const why = whyNotTuned(values[names.indexOf("method")]);
+    tune.disabled = !canStart || why !== "";
+    tune.title = why;
+    say(part("tune-note"), why);
     planCard.hidden = run !== null;
     runCard.hidden = recipeCard.hidden = run === null;
     // While a run is shown the form makes room: what is in it would not change the run any more.
     bench.classList.toggle("is-run", run !== null);
+    bench.classList.toggle("is-tune", runTunes);
     document.title = `sarqc · ${runTitle ?? "Calibrate"}`;
   }
 
@@ -181,10 +193,11 @@ async function begin() {
     }
   }
 
-  async function submit() {
+  /** @param {object} recipe */
+  async function submit(recipe) {
     dispatch({ type: "starting" });
     try {
-      const answer = await request("/runs", { method: "POST", body: recipeOf(names, view.state.values) });
+      const answer = await request("/runs", { method: "POST", body: recipe });
       if (answer.batch) location.assign(`/runs?filter=${encodeURIComponent(answer.batch)}`);
       else showRun(answer.id);
     } catch (error) {
@@ -200,7 +213,10 @@ async function begin() {
       const search = serialise({ run: id }, CALIBRATE_VIEW, { link });
       history.replaceState(history.state, "", `${location.pathname}${search}`);
     }
-    if (id) cards.open(id, ({ recipe }) => dispatch({ type: "run arrived", title: describe(recipe) }));
+    if (id)
+      cards.open(id, ({ recipe }) =>
+        dispatch({ type: "run arrived", title: describe(recipe), tunes: recipe.kind === "tune" }),
+      );
     else {
       cards.close();
       plan();
@@ -210,7 +226,11 @@ async function begin() {
   function openAddress() {
     const { state, problems } = parse(location.search, calibrateView(names));
     note(notes, [...problems, ...link.problems, ...unknownNames(link, CALIBRATE_CONTROLS, CALIBRATE_PANELS)]);
-    start.addEventListener("click", submit);
+    start.addEventListener("click", () => submit(recipeOf(names, view.state.values)));
+    tune.addEventListener("click", () => {
+      const minutes = budget.value === "" ? null : Number(budget.value);
+      submit(tuningRecipe(names, view.state.values, minutes, corpora));
+    });
     addEventListener("popstate", () => showRun(runOfAddress(), false));
     if (state.run) showRun(state.run);
   }

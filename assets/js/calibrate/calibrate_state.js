@@ -17,12 +17,13 @@
  * @property {boolean} isUnfolded whether the plan shows who can load the model
  * @property {string | null} run the id of the run that is shown, instead of the plan
  * @property {string | null} runTitle what that run does, once its row is there
+ * @property {boolean} runTunes whether it finds λ
  */
 /**
  * @typedef {{type: "filled", model: string | null, values: unknown[]} | {type: "changed", values: unknown[]}
  *   | {type: "planning"} | {type: "planned", plan: Plan} | {type: "refused", refusal: Trouble}
  *   | {type: "starting"} | {type: "not started", refusal: Trouble} | {type: "unfolded", isUnfolded: boolean}
- *   | {type: "run shown", id: string | null} | {type: "run arrived", title: string}} CalibrateAction
+ *   | {type: "run shown", id: string | null} | {type: "run arrived", title: string, tunes: boolean}} CalibrateAction
  */
 
 /** @type {CalibrateState} */
@@ -36,6 +37,7 @@ export const START = {
   isUnfolded: true,
   run: null,
   runTitle: null,
+  runTunes: false,
 };
 
 /**
@@ -62,8 +64,8 @@ export function reduce(state, action) {
     case "unfolded":
       return state.isUnfolded === action.isUnfolded ? state : { ...state, isUnfolded: action.isUnfolded };
     case "run shown":
-      return { ...state, run: action.id, runTitle: null };
+      return { ...state, run: action.id, runTitle: null, runTunes: false };
     case "run arrived":
-      return { ...state, runTitle: action.title };
+      return { ...state, runTitle: action.title, runTunes: action.tunes };
   }
 }

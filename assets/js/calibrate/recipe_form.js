@@ -183,6 +183,7 @@ export function describe(recipe) {
     else if (value !== null && value !== undefined) parts.push(`${sign} = ${value}`);
   }
   parts.push(...fittingWords(recipe));
+  if (recipe.kind === "tune") parts.push("finding λ");
   return parts.filter(Boolean).join(", ");
 }
 

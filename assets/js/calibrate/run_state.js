@@ -6,8 +6,9 @@
 import { CIVIDIS } from "../base/contract.js";
 import { duration, format, number, plain } from "../base/format.js";
 import { distanceWords } from "./distances.js";
+import { logWords } from "./tuning_progress.js";
 
-/** @import { Carrier, Failed, Measured, Recipe, State, StoredEvent, Warned } from "../base/types.d.ts" */
+/** @import { Carrier, Failed, Measured, Recipe, State, StoredEvent, Tuning, Warned } from "../base/types.d.ts" */
 /** @import { Trouble } from "../base/problem.js" */
 /**
  * A run's row, as GET /runs/{id} gives it.
@@ -61,6 +62,7 @@ export function initial() {
     points: 0,
     learning: null,
     candidates: [],
+    tuning: null,
     stage: "",
     detail: "",
     share: null,
@@ -86,6 +88,7 @@ export function initial() {
  * @property {number} points share of the λ of a run's only layer that are solved
  * @property {Learning | null} learning the block that is being learned
  * @property {Candidate[]} candidates
+ * @property {Tuning | null} tuning where tuning stands
  * @property {string} stage
  * @property {string} detail
  * @property {number | null} share of the parameters that are quantized
@@ -184,6 +187,12 @@ export function reduce(state, event) {
         `λ = ${plain(event.lam)}: perplexity ${format(event.perplexity, "perplexity")} on the sequences kept for judging`,
       );
       break;
+    case "tuning_standing": {
+      const words = logWords(event.tuning, state.tuning);
+      next.tuning = event.tuning;
+      if (words) tell(words);
+      break;
+    }
     case "measured": {
       next.measured = { ...state.measured, [`${event.quantity}_${event.which}`]: /** @type {Measured} */ (event) };
       const kind = event.quantity === "perplexity" ? "perplexity" : "share";

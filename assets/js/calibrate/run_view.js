@@ -27,10 +27,13 @@ import { describe } from "./recipe_form.js";
 import { candidateStrip, recipeCard, reportCard } from "./report.js";
 import { runMatrix } from "./run_matrix.js";
 import * as State from "./run_state.js";
+import { tuningFields } from "./tune_form.js";
+import { budgetWords, drawsWords, modelsWords, share as shareOf, standing } from "./tuning_progress.js";
 
 /** @import { Trouble } from "../base/problem.js" */
 /** @import { Visitor } from "../base/whoami.js" */
 /** @import { Run, RunProgress } from "./run_state.js" */
+/** @import { Tuning } from "../base/types.d.ts" */
 
 /**
  * What the card shows.
@@ -114,12 +117,13 @@ const pathOf = (id) => `/runs/${encodeURIComponent(id)}`;
  * @param {HTMLElement} options.card
  * @param {HTMLElement} options.recipeCard
  * @param {HTMLElement} options.study the figures of the run's study
+ * @param {ReturnType<typeof import("./tuning_card.js").tuningCard>} options.tuning what a tuning run has found out
  * @param {string[]} options.names fields of a recipe in the order of the form
  * @param {(summary: Record<string, any> | null) => void} options.measured hears the summary of a finished run, or null
  * @param {() => void} options.leave goes back to the plan
  * @param {Visitor | null} options.who looks at it; null where the server did not say
  */
-export function runView({ card, recipeCard: recipePlace, study, names, measured, leave, who }) {
+export function runView({ card, recipeCard: recipePlace, study, tuning, names, measured, leave, who }) {
   const view = store(nothingYet(), reduce, draw);
   /** @type {{close: () => void} | null} */
   let stream = null;
@@ -142,7 +146,8 @@ export function runView({ card, recipeCard: recipePlace, study, names, measured,
       const run = await request(pathOf(id));
       if (view.state.id !== id) return;
       arrived(run);
-      recipeCard(recipePlace, id, run.recipe, names);
+      if (tunes(run)) recipeCard(tuning.recipe, id, run.recipe, tuningFields(names));
+      else recipeCard(recipePlace, id, run.recipe, names);
       view.dispatch({ type: "row", run, place: null });
       view.draw();
       follow();
@@ -159,6 +164,7 @@ export function runView({ card, recipeCard: recipePlace, study, names, measured,
     files = link = null;
     measuredOf = "";
     study.classList.remove("is-shown");
+    tuning.close();
     explorer?.stop();
     measured(null);
     view.dispatch({ type: "closed" });
@@ -232,7 +238,8 @@ export function runView({ card, recipeCard: recipePlace, study, names, measured,
     const { id, run, said } = shown;
     const isFinished = run?.state === "finished";
     const isTheirs = !run || mayChange(who, run.owner);
-    if (run && isFinished && run.formats && isTheirs) files ??= exportsCard({ ...run, formats: run.formats });
+    if (run && isFinished && run.formats && isTheirs && !tunes(run))
+      files ??= exportsCard({ ...run, formats: run.formats });
     if (run && who && mayShare(who, run.owner)) link ??= shareLink("run", run.id);
     // Another run's card begins anew: its log open, its folds closed.
     const content = repeat(
@@ -244,6 +251,7 @@ export function runView({ card, recipeCard: recipePlace, study, names, measured,
           : cardOf(shown, { folds, choose, act, leave, files, link, isTheirs }),
     );
     render(content, card);
+    if (run && tunes(run)) tuning.show(run, said.tuning ?? run.summary?.tuning ?? null, isTheirs);
     if (run && isFinished) showFurther(run, said);
   }
 
@@ -279,6 +287,9 @@ export function runView({ card, recipeCard: recipePlace, study, names, measured,
 }
 
 /** @param {Run} run */
+const tunes = (run) => run.recipe.kind === "tune";
+
+/** @param {Run} run */
 async function placeInQueue(run) {
   const { runs } = await request("/runs?limit=200");
   const before = runs.filter(
@@ -304,7 +315,9 @@ function cardOf(shown, acts) {
   const known = State.progress(said);
   const total = known.total || run?.progress?.total || 0;
   const done = known.total ? known.done : (run?.progress?.done ?? 0);
-  const share = Math.round(1000 * State.workDone(said, { done, total })) / 10;
+  const tuning = run && tunes(run) ? (said.tuning ?? run.summary?.tuning ?? null) : null;
+  const work = run && tunes(run) ? (tuning ? shareOf(tuning) : 0) : State.workDone(said, { done, total });
+  const share = Math.round(1000 * work) / 10;
   const isFinished = run?.state === "finished";
   const summary = run?.summary ?? said.summary;
   const learns = (said.learning || (run && METHODS[run.recipe.method]?.unit === "block")) && total > 0 && done < total;
@@ -317,12 +330,14 @@ function cardOf(shown, acts) {
     </header>
     <div class="run-body">
       <div>${trouble ? problemBlock(trouble) : nothing}</div>
-      <div>${run && isFinished && summary ? reportCard(run.id, summary, State.layerReports(said), acts.folds) : nothing}</div>
+      <div>${run && isFinished && summary && !tunes(run) ? reportCard(run.id, summary, State.layerReports(said), acts.folds) : nothing}</div>
       <div>${isFinished ? acts.files?.element : nothing}</div>
       <div class="run-progress">
         <div class=${`meter${isFinished ? " is-done" : ""}`} role="progressbar" aria-label="Work done" aria-valuemin="0" aria-valuemax="100"
           aria-valuenow=${share}><span style=${`width: ${share}%`}></span></div>
-        <p class="run-now" data-testid="progress">${run ? nowText(shown, run, done, total) : nothing}</p>
+        <p class="run-now" data-testid="progress">${
+          run ? (tunes(run) ? tuningNow(shown, run, tuning) : nowText(shown, run, done, total)) : nothing
+        }</p>
       </div>
       <div class="run-epochs" ?hidden=${!(run?.state === "running" && learns)}>
         <p class="run-now" data-testid="learning">${State.learningWords(said)}</p>
@@ -331,16 +346,20 @@ function cardOf(shown, acts) {
       <div data-testid="candidates">${
         candidates.length ? candidateStrip(candidates, State.bestCandidate(candidates)?.lam) : nothing
       }</div>
-      ${runMatrix({ said, isRunning: run?.state === "running", chosen: shown.block, choose: acts.choose })}
-      <p class="legend">Reconstruction error, calibration text: 0.001 <span class="ramp"></span> 1</p>
-      <dl class="facts">${run ? factsOf(run, said) : nothing}</dl>
+      ${
+        run && tunes(run)
+          ? nothing
+          : html`${runMatrix({ said, isRunning: run?.state === "running", chosen: shown.block, choose: acts.choose })}
+            <p class="legend">Reconstruction error, calibration text: 0.001 <span class="ramp"></span> 1</p>`
+      }
+      <dl class="facts">${run ? factsOf(run, said, tuning) : nothing}</dl>
       <div class="run-buttons">${run ? buttons(run, acts) : nothing}</div>
       ${
         acts.link
           ? html`<details class="run-share" data-testid="run-share"><summary>Share this run</summary>${acts.link}</details>`
           : nothing
       }
-      <details class="run-log" open>
+      <details class="run-log" ?open=${!(run && tunes(run))}>
         <summary>Log</summary>
         <ol data-testid="log">${logLines(said)}</ol>
       </details>
@@ -366,6 +385,39 @@ function troubleOf({ said, trouble, isLost }, run) {
 }
 
 /**
+ * Where a tuning run stands, in words.
+ * @param {Shown} shown
+ * @param {Run} run
+ * @param {Tuning | null} tuning
+ */
+function tuningNow({ said, place }, run, tuning) {
+  const stage = said.stage ? `${said.stage}${said.detail ? `: ${said.detail}` : ""}` : "Starting the worker";
+  const known = tuning ? drawsWords(tuning.draws) : "the first draw";
+  switch (run.state) {
+    case "queued":
+      return waiting(place);
+    case "running":
+      return tuning ? standing(tuning, run.recipe) : stage;
+    case "cancelling":
+      return "Stopping after the current model";
+    case "cancelled":
+      return `Cancelled after ${known}; what was measured is kept`;
+    case "interrupted":
+      return `Interrupted after ${known}`;
+    case "failed":
+      return `Failed after ${known}`;
+    default:
+      return `${tuning ? `${modelsWords(tuning)} models measured` : "Done"} in ${duration(said.took ?? seconds(run))}`;
+  }
+}
+
+/** @param {number | null} place in the queue */
+const waiting = (place) =>
+  place !== null && place > 1
+    ? `Waiting for a device, number ${place} in the queue`
+    : "Waiting for a device, next in the queue";
+
+/**
  * Where a run stands, in words.
  * @param {Shown} shown
  * @param {Run} run
@@ -377,9 +429,7 @@ function nowText({ said, place }, run, done, total) {
   const stage = `${said.stage}${said.detail ? `: ${said.detail}` : ""}`;
   switch (run.state) {
     case "queued":
-      return place !== null && place > 1
-        ? `Waiting for a device, number ${place} in the queue`
-        : "Waiting for a device, next in the queue";
+      return waiting(place);
     case "running": {
       if (!total) return said.stage ? stage : "Starting the worker";
       if (State.choosing(said)) {
@@ -405,14 +455,16 @@ function nowText({ said, place }, run, done, total) {
   }
 }
 
-/** @param {Run} run @param {RunProgress} said */
-function factsOf(run, said) {
+/** @param {Run} run @param {RunProgress} said @param {Tuning | null} tuning */
+function factsOf(run, said, tuning) {
   const isLive = run.state === "running" || run.state === "cancelling";
   const pace = State.pace(said);
   const left = State.remaining(said);
   const rows = [
     ["Device", said.device || run.device],
     ["Speed", isLive && pace !== null ? `${duration(pace)} a layer` : null],
+    ["Work", tuning && budgetWords(tuning)],
+    ["Models", tuning && modelsWords(tuning)],
     ["Left", isLive && left !== null && left > 0 ? `about ${duration(left)}, then measuring` : null],
     ["Begun", when(run.started)],
   ];

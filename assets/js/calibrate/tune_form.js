@@ -1,0 +1,77 @@
+/**
+ * From the form of a run to the recipe that finds its λ, and back to the run that follows. Pure.
+ * @module tune_form
+ */
+
+import { METHODS, NOT_IN_TUNING, RECIPE_FIELDS } from "../base/recipe_contract.js";
+import { recipeOf } from "./recipe_form.js";
+
+/** @import { CorpusEntry } from "../base/types.d.ts" */
+/** @import { Said } from "./recipe_form.js" */
+/** @typedef {Pick<CorpusEntry, "name" | "role" | "source">} Corpus */
+
+/**
+ * Why no λ of a method can be found, or empty.
+ * @param {unknown} name of the method
+ */
+export function whyNotTuned(name) {
+  const method = METHODS[String(name)];
+  if (!method || method.can_tune) return "";
+  const others = Object.values(METHODS).filter(({ can_tune }) => can_tune);
+  const why = method.tunes.includes("lam") ? "needs more than the inputs of single layers" : "has no λ";
+  return `${method.name} ${why}; tuning is for ${others.map((one) => one.name).join(", ")}.`;
+}
+
+/**
+ * The recipe of a tuning run, from what the form says of a run. Where the form's test text has a held-out one from the
+ * same source beside it, tuning is measured on that, so that the test text stays untouched.
+ * @param {string[]} names of the fields, in the order of the form
+ * @param {any[]} values in the same order
+ * @param {number | null} minutes of work; null: until λ is known
+ * @param {readonly Corpus[]} corpora that this host has
+ */
+export function tuningRecipe(names, values, minutes, corpora) {
+  const asked = names.flatMap((name, index) => (NOT_IN_TUNING.includes(publicName(name)) ? [] : [index]));
+  /** @type {Said} */
+  const said = recipeOf(
+    asked.map((index) => names[index]),
+    asked.map((index) => values[index]),
+  );
+  const test = beside(said.test, "test", "held_out", corpora) ?? said.test;
+  return { ...said, kind: "tune", ...(test ? { test } : {}), ...(minutes === null ? {} : { minutes }) };
+}
+
+/**
+ * The recipe of the run to follow: measured on the test text, where λ was found on the held-out one beside it.
+ * @param {Said} recipe as tuning leaves it
+ * @param {readonly Corpus[]} corpora
+ * @returns {Said}
+ */
+export function followingRecipe(recipe, corpora) {
+  const test = beside(recipe.test, "held_out", "test", corpora);
+  return test ? { ...recipe, test } : recipe;
+}
+
+/**
+ * The fields that say something in tuning: those of the form that do, then its own.
+ * @param {string[]} names of the form's fields
+ */
+export const tuningFields = (names) => [
+  ...names.filter((name) => !NOT_IN_TUNING.includes(publicName(name))),
+  ...["sweep", "minutes", "draws", "band"],
+];
+
+/**
+ * The name of the text of another role from the source of a text of one role, or null.
+ * @param {string | null | undefined} name
+ * @param {string} role that the named text must have
+ * @param {string} wanted
+ * @param {readonly Corpus[]} corpora
+ */
+function beside(name, role, wanted, corpora) {
+  const from = corpora.find((corpus) => corpus.name === name && corpus.role === role);
+  const found = from && corpora.find((corpus) => corpus.source === from.source && corpus.role === wanted);
+  return found?.name ?? null;
+}
+
+const publicName = (/** @type {string} */ field) => RECIPE_FIELDS[field].key;

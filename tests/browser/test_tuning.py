@@ -1,0 +1,99 @@
+"""“Find my λ” in a real browser: two clicks, a chart that grows, a sentence, and the run that follows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import App
+
+pytestmark = pytest.mark.browser
+
+SMALL_TUNING = {
+    "kind": "tune", "model": "tiny-llama", "bits": 2, "blocks": [0], "calibration": "tiny-llama-calibration",
+    "samples": 2, "length": 64, "test": "tiny-llama-held-out", "window": 64, "test_tokens": 512, "draws": 2,
+    "sweep": [0.01, 0.1, 1], "minutes": 30,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tuned(app: App) -> dict[str, Any]:
+    """A finished tuning run of ``SMALL_TUNING``."""
+    return app.finished(app.json("/runs", SMALL_TUNING)["id"])
+
+
+def seen(page: Any, testid: str) -> str:
+    return page.text_content(f"[data-testid={testid}]").replace("\u00a0", " ")
+
+
+def test_the_button_sends_the_form_s_recipe_for_tuning(app: App, open_page):
+    page = open_page("/calibrate")
+    page.wait_for_selector("[data-testid=tune]:enabled")
+    with page.expect_request(lambda request: request.method == "POST" and request.url.endswith("/api/runs")) as asked:
+        page.click("[data-testid=tune]")
+    recipe = asked.value.post_data_json
+    assert (recipe["kind"], recipe["minutes"], recipe["method"]) == ("tune", 3, "sarqc-gbs")
+    assert recipe["test"] == "tiny-llama-held-out"  # the test text stays untouched
+    assert {"lambda", "gamma", "sweep", "tasks", "speed", "baseline"}.isdisjoint(recipe)
+    page.wait_for_function("location.search.startsWith('?run=')")
+    run_id = page.evaluate("new URLSearchParams(location.search).get('run')")
+    page.click("[data-testid=cancel]")
+    page.wait_for_selector("[data-testid=continue]", timeout=120_000)
+    assert seen(page, "progress").startswith("Cancelled after")
+    assert app.json(f"/runs/{run_id}")["state"] == "cancelled"
+    page.click("[data-testid=leave]")
+    page.wait_for_selector("[data-testid=tune]:enabled")
+    assert page.locator(".tuning-run").is_hidden()
+
+
+def test_a_refusal_and_a_method_without_lambda_are_said_at_the_button(open_page):
+    page = open_page("/calibrate")
+    page.watch.expected.append("422")
+    page.wait_for_selector("[data-testid=tune]:enabled")
+    page.fill("#field-test input", "")
+    page.keyboard.press("Tab")
+    page.wait_for_function("document.querySelector('[data-testid=plan]').classList.contains('is-stale')")
+    page.wait_for_selector("[data-testid=tune]:enabled")
+    page.click("[data-testid=tune]")
+    page.wait_for_selector("[data-testid=refusal]")
+    assert "there is no text to measure them on" in seen(page, "refusal")
+    page.click("#field-method input")
+    page.get_by_role("option", name="gptq", exact=False).first.click()
+    page.wait_for_function("document.querySelector('[data-testid=tune-note]').textContent !== ''")
+    assert "has no λ; tuning is for" in seen(page, "tune-note")
+    assert page.locator("[data-testid=tune]").is_disabled()
+
+
+def test_the_chart_is_the_progress_and_stays_one_plot(app: App, open_page):
+    run_id = app.json("/runs", SMALL_TUNING | {"seed": 7})["id"]
+    page = open_page(f"/calibrate?run={run_id}")
+    page.wait_for_selector("[data-testid=plot-tuning][data-drawn]", timeout=120_000)
+    page.evaluate("window.canvas = document.querySelector('[data-testid=plot-tuning] .plot-canvas svg')")
+    page.wait_for_selector("[data-testid=run-it]", timeout=200_000)
+    assert page.evaluate("window.canvas.isConnected")  # drawn on, never made anew
+    page.wait_for_function("document.querySelector('[data-testid=progress]').textContent.includes('models measured')")
+    assert page.text_content("[data-testid=plot-tuning] .card-title").startswith("The search for λ: ")
+
+
+def test_the_end_is_the_server_s_sentence_a_study_and_the_run_to_follow(app: App, tuned: dict[str, Any], open_page):
+    page = open_page(f"/calibrate?run={tuned['id']}")
+    page.wait_for_selector("[data-testid=run-it]")
+    view = app.json(f"/runs/{tuned['id']}/tuning")
+    said = "".join(piece["text"] for piece in view["sentence"])
+    assert seen(page, "tuning-sentence") == said.replace("\u00a0", " ")
+    assert "with block 0 quantized and no other" in said
+    aria = page.get_attribute("[data-testid=plot-tuning] .plot-frame", "aria-label")
+    assert aria == view["figure"]["aria"]
+    assert page.get_attribute("[data-testid=open-lab]", "href") == f"/?study={tuned['id']}"
+    page.wait_for_selector(".run-study [data-testid=plot-run-hero][data-drawn]")
+    assert page.locator("[data-testid=report]").count() == 0  # there is no one quantized model to report
+    with page.expect_request(lambda request: request.method == "POST" and request.url.endswith("/api/runs")) as asked:
+        page.click("[data-testid=run-it]")
+    following = view["tuning"]["recipe"]
+    assert asked.value.post_data_json == following | {"test": "tiny-llama-test"}
+    page.wait_for_function("([before]) => !location.search.includes(before)", arg=[tuned["id"]])
+    new = page.evaluate("new URLSearchParams(location.search).get('run')")
+    assert app.json(f"/runs/{new}")["recipe"]["lambda"] == following["lambda"]
+    page.wait_for_selector(".tuning-run", state="hidden")
+    app.json(f"/runs/{new}/cancel", {}, method="POST")
