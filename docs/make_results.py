@@ -1,4 +1,7 @@
-"""Writes docs/results.md from the shipped studies, docs/engines.json and docs/costs.json. ``--check`` only compares."""
+"""Writes docs/results.md from the shipped studies and from engines.json, tuning.json and costs.json beside it.
+
+``--check`` only compares.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import results_of_costs
 import results_of_engines
+import results_of_tuning
 from make_reference import table
 
 from sarqc.calibration.corpora import draw_sequences, text_of
@@ -297,6 +301,7 @@ def page() -> str:
     for bits in sorted({line.bits for line in explored.lines if line.sizes}):
         parts += [f"### {bits} bits", gap_table(explored, bits)]
     parts += results_of_engines.parts()
+    parts += results_of_tuning.parts()
     parts += results_of_costs.parts()
     return "\n\n".join(parts) + "\n"
 

@@ -158,7 +158,7 @@ def _execute(recipe: Recipe, output: Path | None, checkpoint_format: str) -> Run
         prepared = prepare(recipe, settings)  # refusals come before torch is loaded
     except NotCached:
         prepared = None  # the run fetches the model
-    known_format = check_format(recipe, checkpoint_format)
+    known_format = check_format(recipe, checkpoint_format) if recipe.kind == "run" else "plain"
     if output is None and known_format != "plain":
         raise Refused(
             "no folder was given for the model", f"format {checkpoint_format}", "Add --output with a new one."
@@ -324,7 +324,7 @@ def _check_all(recipes: dict[str, Recipe], output: Path | None, checkpoint_forma
         output_is_free(output)
     for name, recipe in recipes.items():
         try:
-            if output is not None:
+            if output is not None and recipe.kind == "run":
                 check_format(recipe, checkpoint_format)
             plan(recipe, read_settings())
         except SarqcError as error:

@@ -34,7 +34,6 @@ from sarqc.engine.study_output import write_run
 from sarqc.engine.trust import check
 from sarqc.engine.tuning import tune
 from sarqc.engine.tuning_output import tuning_summary, write_tuning
-from sarqc.errors import Refused
 from sarqc.evaluation.speed import measure_speed
 from sarqc.events import Event, Finished, LayerDone, Saved, SpeedMeasured, Stage, Started, Warned
 from sarqc.export.card import model_card
@@ -82,11 +81,6 @@ def execute(
     """
     settings = settings or Settings()
     started = time.perf_counter()
-    if recipe.kind == "tune" and checkpoint_dir is not None:
-        raise Refused(
-            "tuning compares models and keeps none of them", "recipe, kind",
-            "Run the recipe that it ends with, and save that model.",
-        )  # fmt: skip
     if checkpoint_dir is not None:
         check_format(recipe, checkpoint_format)
         output_is_free(checkpoint_dir)

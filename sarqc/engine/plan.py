@@ -271,7 +271,7 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...]) -
         test_tokens=work.test_tokens or None,
         minutes=costs.minutes(work, rates),
         minutes_on=device,
-        formats=who_can_load(recipe, checkpoint.family) if recipe.kind == "run" else (),
+        formats=who_can_load(recipe, checkpoint.family),
         warnings=(*_warnings(recipe, checkpoint, per_channel, streamed), *_disk(disk, settings)),
     )
 

@@ -46,6 +46,11 @@ def check_format(recipe: Recipe, checkpoint_format: str) -> Format:
         raise Refused(
             f"there is no checkpoint format “{checkpoint_format}”", "format", f"Choose one of {', '.join(FORMATS)}."
         )
+    if recipe.kind == "tune":
+        raise Refused(
+            "tuning compares models and keeps none of them", f"format {checkpoint_format}",
+            "Run the recipe that it ends with, and save that model.",
+        )  # fmt: skip
     reason = why_not_packed(recipe) if checkpoint_format == "packed" else None
     if reason is not None:
         raise Refused(reason, "format packed", _remedy(recipe))
@@ -53,7 +58,11 @@ def check_format(recipe: Recipe, checkpoint_format: str) -> Format:
 
 
 def who_can_load(recipe: Recipe, family: Family | None = None) -> tuple[Carrier, ...]:
-    """Each format with its readers, for a recipe's result on a model of a family; None: family not known yet."""
+    """Each format with its readers, for a recipe's result on a model of a family; None: family not known yet. Nothing
+    for a recipe that tunes, which leaves no model.
+    """
+    if recipe.kind == "tune":
+        return ()
     also = f"; {family.loader_note}" if family is not None and family.loader_note else ""
     needed = also or "; nothing else needed"
     plain = Carrier("plain", True, None, f"An ordinary checkpoint of the same size as the original{needed}")

@@ -1,15 +1,20 @@
 """What tuning finds, beside an exhaustive comparison on other draws: every λ and γ, measured in every draw.
 
     python -m tests.benchmarks.tuning NAME [field=value …] [--write docs/tuning.json]
+    python -m tests.benchmarks.tuning simulated
+    python -m tests.benchmarks.tuning again
 
 Fields are those of a recipe; ``model`` is NAME unless it is given. Results of NAME in the file are replaced, others are
-kept. Everything is kept under SARQC_STATE_DIR, so that a stopped comparison goes on.
+kept. Everything is kept under SARQC_STATE_DIR, so that a stopped comparison goes on. ``simulated`` races over simulated
+models; ``again`` times one tuning run of tiny-llama from nothing, and one with another λ after it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,12 +31,13 @@ from sarqc.events import Finished
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import choose_device, load
 from sarqc.quantization.methods import method
-from sarqc.recipe import Recipe
+from sarqc.recipe import TUNED_LAMS, Recipe
 from sarqc.settings import Settings, read_settings
+from tests.benchmarks.simulated_races import simulated
 
 DRAWS = 5
 EXHAUSTIVE = 1000  # seed of the first draw that is compared exhaustively; tuning has others
-SEEDS = (0, 10, 20, 30, 40)  # of tuning runs, each of which makes up to five draws from there on
+SEEDS = (0, 10, 20, 30)  # of tuning runs, each of which makes up to five draws from there on
 SLICE = {"share": 0.25}
 FEWER_TOKENS = 4  # times, in a slice
 
@@ -97,6 +103,19 @@ def compare(name: str, fields: dict[str, Any], settings: Settings) -> Iterator[t
     yield "exhaustive", exhaustive(whole, settings)
 
 
+def again(settings: Settings) -> dict[str, Any]:
+    """Seconds on the wall of a first question, and of one more λ."""
+    fields = {"calibration": "tiny-llama-calibration", "test": "tiny-llama-held-out"}
+    with tempfile.TemporaryDirectory() as folder:
+        apart = settings.model_copy(update={"state_dir": Path(folder)})
+        seconds = []
+        for sweep in (TUNED_LAMS, (*TUNED_LAMS, 0.3)):
+            started = time.perf_counter()
+            tuned(recipe_of("tiny-llama", fields, sweep=sweep), apart)
+            seconds.append(time.perf_counter() - started)
+    return {"first": seconds[0], "one_more": seconds[1]}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name")
@@ -104,7 +123,13 @@ def main() -> None:
     parser.add_argument("--write", type=Path, default=Path("docs/tuning.json"))
     given = parser.parse_args()
     fields = dict(field.split("=", 1) for field in given.fields)
-    found = dict(compare(given.name, fields, read_settings()))
+    if given.name == "simulated":
+        most = (DRAWS, Recipe.model_fields["draws"].default)
+        found: dict[str, Any] = {str(draws): simulated(draws) for draws in most}
+    elif given.name == "again":
+        found = again(read_settings())
+    else:
+        found = dict(compare(given.name, fields, read_settings()))
     document = json.loads(given.write.read_text(encoding="utf-8")) if given.write.exists() else {}
     document[given.name] = found
     given.write.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -292,8 +292,8 @@ def test_one_more_value_costs_its_own_work_alone(
     monkeypatch.setattr(draws, "measure_beside", measuring)
     monkeypatch.setattr(draws, "solve_points", solving)
     monkeypatch.setattr(float_statistics, "BlockWalk", None)
-    tuning = outcome(run(document | {"sweep": [0.01, 0.05, 0.1, 1]}, tuned_settings))
-    added = next(row for row in tuning["rows"] if row["lambda"] == 0.05)
+    tuning = outcome(run(document | {"sweep": [0.01, 0.07, 0.1, 1]}, tuned_settings))
+    added = next(row for row in tuning["rows"] if row["lambda"] == 0.07)
     # Less or more of the others is measured where the new one changes what is left of them, which it does not here.
     assert len(measured) == added["draws"]
     blocks = 3

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
@@ -73,3 +76,39 @@ def test_a_run_that_does_not_tune_has_no_such_answer(tuned: tuple[TestClient, st
     client.post(f"/api/runs/{run_id}/cancel")
     error = assert_error(client.get(f"/api/runs/{run_id}/tuning"), 404, "not_found")
     assert error["what"] == "the run does not tune"
+
+
+def test_killed_twice_it_ends_the_same(tuned: tuple[TestClient, str], tmp_path: Path) -> None:
+    """The worker is lost, then the whole app; another app goes on from what is kept, to the same end."""
+    client, run_id = tuned
+    expected = client.get(f"/api/runs/{run_id}").json()["summary"]["tuning"]
+    settings = settings_in(tmp_path, assets_dir=SITE / "assets")
+    app = create_app(settings, with_pages=False)
+    with TestClient(app) as first:
+        own = first.post("/api/runs", json=RECIPE).json()["id"]
+        until(lambda: first.get(f"/api/runs/{own}").json()["progress"]["done"] >= 2, seconds=150)
+        os.kill(app.state.supervisor.store.get(own).pid, signal.SIGKILL)
+        until(lambda: first.get(f"/api/runs/{own}").json()["state"] == "interrupted")
+        first.post(f"/api/runs/{own}/continue")
+        until(lambda: first.get(f"/api/runs/{own}").json()["progress"]["done"] >= 4, seconds=150)
+    with TestClient(create_app(settings, with_pages=False)) as second:  # the first took its worker along
+        state = second.get(f"/api/runs/{own}").json()["state"]
+        if state == "interrupted":
+            second.post(f"/api/runs/{own}/continue")
+        until(lambda: second.get(f"/api/runs/{own}").json()["state"] in ("finished", "failed"), seconds=150)
+        run = second.get(f"/api/runs/{own}").json()
+        assert run["state"] == "finished", run["error"]
+        there = without_clock(run["summary"]["tuning"])
+        arrays = second.get(f"/api/studies/{own}").json()["checksum"]
+    assert there == without_clock(expected)
+    assert arrays == client.get(f"/api/studies/{run_id}").json()["checksum"], "all numbers of the study, bit for bit"
+
+
+def without_clock(tuning: dict) -> dict:
+    return {name: value for name, value in tuning.items() if name != "seconds"}
+
+
+def test_there_is_no_model_to_export(tuned: tuple[TestClient, str]) -> None:
+    client, run_id = tuned
+    assert client.get(f"/api/runs/{run_id}").json()["formats"] == []
+    assert_error(client.post(f"/api/runs/{run_id}/export"), 422, "refused")

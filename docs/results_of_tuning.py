@@ -1,0 +1,127 @@
+"""The part of docs/results.md about tuning, from docs/tuning.json, which ``tests/benchmarks/tuning.py`` writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from make_reference import table
+
+from sarqc.study.paired import Difference, paired_difference
+
+NUMBERS = Path(__file__).parent / "tuning.json"
+NOT_MODELS = ("simulated", "again")
+
+
+def parts() -> Iterator[str]:
+    """Paragraphs and tables; nothing where nothing was measured."""
+    if not NUMBERS.exists():
+        return
+    document = json.loads(NUMBERS.read_text(encoding="utf-8"))
+    models = {name: one for name, one in document.items() if name not in NOT_MODELS}
+    yield "## Tuning"
+    yield (
+        "Tuning runs (`python -m sarqc tune`) beside an exhaustive comparison: every λ and γ that tuning looks at, "
+        "whole models in five other calibration draws. A λ is in the band where its paired difference to the best "
+        "point, over those draws, is not clear of 0 at 5 %. The cost is counted in models that are quantized and "
+        "measured."
+    )
+    if models:
+        yield table(
+            ["", "λ found", "in the band", "models measured", "of all λ and γ", "of all λ at one γ", "gain missed"],
+            [row for name, one in models.items() for row in _rows(name, one)],
+        )
+        yield from _words(models)
+    if "simulated" in document:
+        yield from _simulated(document["simulated"])
+    if "again" in document:
+        first, more = document["again"]["first"], document["again"]["one_more"]
+        yield (
+            f"A second question to the same model, one more λ: {more / first:.2f} of the time of the first "
+            f"(tiny-llama, {first:.0f} and {more:.0f} s on the wall)."
+        )
+
+
+def _rows(name: str, one: dict[str, Any]) -> Iterator[list[str]]:
+    everything = Exhaustive(one["exhaustive"])
+    recipe = one["recipe"]
+    label = f"{name.removesuffix('-2')}, {recipe['bits']} bits"
+    for part, words in (("tuned", ""), ("slices", ", a slice")):
+        found = one[part]
+        inside = sum(everything.in_band(run) for run in found)
+        measured = float(np.mean([run["measured"] for run in found]))
+        regrets = [everything.regret(run) for run in found]
+        yield [
+            f"{label}{words}", ", ".join(f"{run['lambda']:g}" for run in found), f"{inside} of {len(found)}",
+            f"{measured:.0f}", f"{measured / everything.points:.2f}",
+            f"{measured * len(everything.gammas) / everything.points:.2f}", everything.said(regrets),
+        ]  # fmt: skip
+
+
+class Exhaustive:
+    """Every λ and γ of a model in every draw."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.lams, self.gammas = document["lams"], document["gammas"]
+        ratios = np.array(document["log_ratio"])  # draw, γ, λ
+        self._flat = ratios.reshape(len(ratios), -1)
+        self.points = self._flat.size
+        self._best = int(self._flat.mean(axis=0).argmin())
+        gptq = np.array(document["gptq"])
+        self.gain: Difference = paired_difference(gptq[:, None], self._flat[:, [self._best]])
+
+    def _at(self, run: dict[str, Any]) -> int | None:
+        """Position of the point that a run found; None for a λ beyond those compared."""
+        if run["lambda"] not in self.lams:
+            return None
+        return int(self.gammas.index(run["gamma"]) * len(self.lams) + self.lams.index(run["lambda"]))
+
+    def in_band(self, run: dict[str, Any]) -> bool:
+        at = self._at(run)
+        if at is None or at == self._best:
+            return at is not None
+        difference = paired_difference(self._flat[:, [at]], self._flat[:, [self._best]])
+        return difference.verdict((0,)) == 0
+
+    def regret(self, run: dict[str, Any]) -> float:
+        """ln perplexity at the found point above that at the best one."""
+        at = self._at(run)
+        return float("nan") if at is None else float((self._flat[:, at] - self._flat[:, self._best]).mean())
+
+    def said(self, regrets: list[float]) -> str:
+        """The mean of what was missed, of what the best point is better than GPTQ 1 %, where that is clear."""
+        mean = float(np.nanmean(regrets))
+        if self.gain.verdict((0,)) != 1:
+            return f"{mean:.4f} of no clear gain"
+        return f"{mean:.4f} of {float(self.gain.mean[0]):.4f}, {mean / float(self.gain.mean[0]):.0%}"
+
+
+def _words(models: dict[str, Any]) -> Iterator[str]:
+    runs = [(Exhaustive(one["exhaustive"]), run) for one in models.values() for run in one["tuned"]]
+    inside = sum(everything.in_band(run) for everything, run in runs)
+    yield (
+        f"Of {len(runs)} tuning runs {inside} found a λ in the band. “Gain missed” is the *regret*: ln perplexity "
+        "above the best point's, in means over the exhaustive draws, beside what that point is better than GPTQ 1 %. A slice "
+        "is a quarter of the blocks on a quarter of the sequences. Fewer tokens ask for a larger λ: what a slice finds "
+        "is a beginning, not the end."
+    )
+
+
+def _simulated(document: dict[str, dict[str, float]]) -> Iterator[str]:
+    rows = [
+        [
+            f"at most {found['draws']:.0f} draws", f"{found['in_band']:.1%}", f"{found['exhaustive_in_band']:.1%}",
+            f"{found['kept']:.1%}", f"{found['measured']:.0f} of {found['exhaustive']:.0f}",
+        ]
+        for found in document.values()
+    ]  # fmt: skip
+    any_of = next(iter(document.values()))
+    yield (
+        f"{any_of['models']:.0f} simulated models, {any_of['races']:.0f} races: how often the λ that was found lies in "
+        "the band of an exhaustive comparison on five other draws, how often the best one of another such comparison "
+        "does, how often the true best was not given up (promised: 95 %), and the models measured, at one γ."
+    )
+    yield table(["", "found in the band", "exhaustive in the band", "best kept", "models measured"], rows)
