@@ -104,8 +104,9 @@ def _words(models: dict[str, Any]) -> Iterator[str]:
     inside = sum(everything.in_band(run) for everything, run in runs)
     yield (
         f"Of {len(runs)} tuning runs {inside} found a λ in the band. “Gain missed” is the *regret*: ln perplexity "
-        "above the best point's, in means over the exhaustive draws, beside what that point is better than GPTQ 1 %. A slice "
-        "is a quarter of the blocks on a quarter of the sequences. Fewer tokens ask for a larger λ: what a slice finds "
+        "above the best point's, in means over the exhaustive draws, beside what that point is better than GPTQ 1 %. "
+        "A slice is a quarter of the blocks on a quarter of the sequences. Fewer tokens ask for a larger λ: what a "
+        "slice finds "
         "is a beginning, not the end."
     )
 
