@@ -212,7 +212,10 @@ def _add_band(figure: Figure, tuning: Tuning, lams: Sequence[float]) -> None:
         figure, "as good as the best", x=first - 0.4, xref="x", yref="paper", y=1, yanchor="top", yshift=-2, xshift=5,
         font={"size": 12, "color": "var(--quality-ink)"},
     )  # fmt: skip
-    figure["narrow"][f"layout.annotations.{len(figure['layout']['annotations']) - 1}.opacity"] = 0
+    at = len(figure["layout"]["annotations"]) - 1
+    if last - first > 0.2 * len(lams):  # the band holds the words: a ground of their own, over λ's line
+        figure["layout"]["annotations"][at]["bgcolor"] = "var(--band-solid)"
+    figure["narrow"][f"layout.annotations.{at}.opacity"] = 0
 
 
 def _add_best(figure: Figure, tuning: Tuning, rows: Sequence[TuningRow], names: Sequence[str]) -> None:

@@ -222,7 +222,7 @@ def _runs_router(
                 return JSONResponse(run.to_json(), 201, headers={"Location": f"/api/runs/{run.id}"})
             batch = f"batch-{secrets.token_hex(3)}"
             runs = supervisor.submit_all(list(recipes.values()), who.owner, lane, batch)
-            named = [{"name": name} | run.to_json() for name, run in zip(recipes, runs, strict=True)]
+            named = [run.to_json() | {"name": name} for name, run in zip(recipes, runs, strict=True)]
             return JSONResponse({"batch": batch, "runs": named}, 201)
 
         return await planning.run(queued)

@@ -120,6 +120,7 @@ test("how far tuning is, in words and as a share", () => {
   );
   assert.equal(blanks(budgetWords({ ...third, end: "known" })), "2 min 50 s of 3 min");
   assert.equal(blanks(budgetWords({ ...first, budget: null })), "20 s, as much as it takes");
+  assert.equal(blanks(budgetWords({ ...first, budget: null, end: "known" })), "20 s");
   assert.equal(modelsWords(third), "8 of at most 26");
   assert.equal(modelsWords({ ...third, end: "known" }), "8");
 });

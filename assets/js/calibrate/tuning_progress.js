@@ -43,7 +43,7 @@ export function share({ measured, planned, seconds, budget, end }) {
  * @param {Tuning} tuning
  */
 export function budgetWords({ seconds, budget, end }) {
-  if (budget === null) return `${duration(seconds)}, as much as it takes`;
+  if (budget === null) return end ? duration(seconds) : `${duration(seconds)}, as much as it takes`;
   const left = budget - seconds;
   const more = end ? "" : left > 0 ? `, ${duration(left)} left` : ", the draw that goes on is the last one";
   return `${duration(seconds)} of ${duration(budget)}${more}`;
