@@ -24,14 +24,14 @@ def parts() -> Iterator[str]:
     models = {name: one for name, one in document.items() if name not in NOT_MODELS}
     yield "## Tuning"
     yield (
-        "Tuning runs (`python -m sarqc tune`) beside an exhaustive comparison: every λ and γ that tuning looks at, "
-        "whole models in five other calibration draws. A λ is in the band where its paired difference to the best "
-        "point, over those draws, is not clear of 0 at 5 %. The cost is counted in models that are quantized and "
-        "measured."
+        "Tuning runs (`python -m sarqc tune`) beside an exhaustive comparison: every λ that tuning looks at, at the "
+        "method's own γ, whole models in five other calibration draws. A λ is in the band where its paired difference "
+        "to the best point, over those draws, is not clear of 0 at 5 %. The cost is counted in models that are "
+        "quantized and measured."
     )
     if models:
         yield table(
-            ["", "λ found", "in the band", "models measured", "of all λ and γ", "of all λ at one γ", "gain missed"],
+            ["", "λ found", "in the band", "models measured", "of all λ at one γ", "of all λ and γ", "gain missed"],
             [row for name, one in models.items() for row in _rows(name, one)],
         )
         yield from _words(models)
@@ -57,12 +57,12 @@ def _rows(name: str, one: dict[str, Any]) -> Iterator[list[str]]:
         yield [
             f"{label}{words}", ", ".join(f"{run['lambda']:g}" for run in found), f"{inside} of {len(found)}",
             f"{measured:.0f}", f"{measured / everything.points:.2f}",
-            f"{measured * len(everything.gammas) / everything.points:.2f}", everything.said(regrets),
+            f"{measured / everything.points / one['gammas']:.2f}", everything.said(regrets),
         ]  # fmt: skip
 
 
 class Exhaustive:
-    """Every λ and γ of a model in every draw."""
+    """Every λ of a model in every draw."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self.lams, self.gammas = document["lams"], document["gammas"]
@@ -74,8 +74,8 @@ class Exhaustive:
         self.gain: Difference = paired_difference(gptq[:, None], self._flat[:, [self._best]])
 
     def _at(self, run: dict[str, Any]) -> int | None:
-        """Position of the point that a run found; None for a λ beyond those compared."""
-        if run["lambda"] not in self.lams:
+        """Position of the point that a run found; None for one that was not compared."""
+        if run["lambda"] not in self.lams or run["gamma"] not in self.gammas:
             return None
         return int(self.gammas.index(run["gamma"]) * len(self.lams) + self.lams.index(run["lambda"]))
 

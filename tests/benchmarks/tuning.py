@@ -1,4 +1,4 @@
-"""What tuning finds, beside an exhaustive comparison on other draws: every λ and γ, measured in every draw.
+"""What tuning finds, beside an exhaustive comparison on other draws: every λ, measured in every draw.
 
     python -m tests.benchmarks.tuning NAME [field=value …] [--write docs/tuning.json]
     python -m tests.benchmarks.tuning simulated
@@ -60,7 +60,8 @@ def loaded_ground(recipe: Recipe, settings: Settings) -> Ground:
 
 
 def exhaustive(recipe: Recipe, settings: Settings) -> dict[str, Any]:
-    """ln(perplexity / float model's) of every λ and γ in every draw, and of GPTQ 1 %."""
+    """ln(perplexity / float model's) of every λ in every draw, at the method's own γ, and of GPTQ 1 %."""
+    recipe = recipe.model_copy(update={"gamma": recipe.to_method().gamma})
     ground, (lams, gammas) = loaded_ground(recipe, settings), recipe.compared()
     calibration = text_of(recipe.calibration, ground.prepared.checkpoint, settings)
     points = recipe.to_method().points(lams, gammas)
@@ -100,6 +101,7 @@ def compare(name: str, fields: dict[str, Any], settings: Settings) -> Iterator[t
             runs.append(tuned(recipe_of(name, fields, seed=seed, **changes), settings))
             print(part, runs[-1], flush=True)
         yield part, runs
+    yield "gammas", len(whole.compared()[1])
     yield "exhaustive", exhaustive(whole, settings)
 
 
