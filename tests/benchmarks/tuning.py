@@ -94,7 +94,7 @@ def tuned(recipe: Recipe, settings: Settings) -> dict[str, Any]:
 def compare(name: str, fields: dict[str, Any], settings: Settings) -> Iterator[tuple[str, Any]]:
     whole = recipe_of(name, fields)
     names = {key: Path(str(whole.to_json()[key])).name for key in ("model", "calibration", "test")}
-    yield "recipe", whole.differences() | names
+    yield "recipe", {"bits": whole.bits} | whole.differences() | names
     slice_of = SLICE | {"samples": max(1, whole.samples // FEWER_TOKENS)}
     for part, changes in (("tuned", {}), ("slices", slice_of)):
         runs = []
