@@ -67,7 +67,7 @@ TUNED_GAMMAS = (0.0, 0.1, 0.5, 1.0)
 # Fields that mean nothing to a kind of recipe. Tuning draws at random, from the float model's inputs.
 OF_THE_OTHER_KIND = {
     "run": ("minutes", "draws", "band"),
-    "tune": ("prompts", "speed", "sampling", "inputs_from", "baseline"),
+    "tune": ("tasks", "task_limit", "prompts", "new_tokens", "speed", "sampling", "inputs_from", "baseline"),
 }
 
 # Fields that a form leaves out of tuning besides: what it finds or refuses, and what is measured of one model alone.

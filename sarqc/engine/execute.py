@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -165,7 +166,8 @@ def _tuned(
     recipe, settings, device = prepared.recipe, bench.settings, str(bench.loaded.device)
     yield _started(bench, recipe, {})
     ground = ground_of(bench, prepared, job.grids, weights)
-    original = yield from measure(bench, prepared, "float", ground.float_key, ground.states)
+    alone = replace(prepared, recipe=recipe.model_copy(update={"tasks": ()}))  # they are of the run to follow
+    original = yield from measure(bench, alone, "float", ground.float_key, ground.states)
     yield from keep_states(bench, prepared, ground.states)
     calibration = text_of(recipe.calibration, prepared.checkpoint, settings, download=True)
     course = yield from tune(recipe, ground, calibration)

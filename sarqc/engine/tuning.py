@@ -24,7 +24,7 @@ from sarqc.engine.draws import Draw, Found, Ground, find, ground_of, screen
 from sarqc.engine.keys import weights_of
 from sarqc.engine.measure import Workbench
 from sarqc.engine.plan import prepare
-from sarqc.events import Event, Stage, TuningStanding
+from sarqc.events import Event, Stage, TuningStanding, Warned
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import choose_device, load
 from sarqc.quantization.methods import METHODS, Method, method
@@ -70,6 +70,20 @@ class Course:
         running = Race(self._values("log_ratio")[:, racing]).running()
         left = [one for one, is_left in zip(racing, running, strict=True) if is_left]
         return sorted(left, key=lambda one: self.layer_errors[one] or 0.0)
+
+    def note(self, index: int, found: Found) -> None:
+        """What the last draw says of a candidate."""
+        self.found[-1][index] = found
+        self.seconds += found.seconds
+
+    def beyond_budget(self) -> frozenset[int]:
+        """The least promising candidates, for whose measurement in two draws the budget has no room, by the seconds of
+        the first one. Two are always left.
+        """
+        [first] = self.found[0].values()
+        assert self.budget is not None
+        room = int((self.budget - self.seconds + first.seconds) / first.seconds) // 2 - len(self.baselines())
+        return frozenset(self.in_question()[max(2, room) :])
 
     def baselines(self) -> list[int]:
         return [index for index, one in enumerate(self.candidates) if one.is_baseline]
@@ -219,23 +233,36 @@ def tune(recipe: Recipe, ground: Ground, calibration: Text) -> Generator[Event, 
     while not (end := course.end()):
         number = len(course.found)
         draw = draw_of(recipe, ground, calibration, number)
-        course_of_draw: dict[int, Found] = {}
-        wanted = [*course.in_question(), *course.baselines()]
-        yield Stage("comparing models", f"draw {number + 1} of at most {recipe.draws}, {len(wanted)} candidates")
-        course.found.append(course_of_draw)
-        for index, found in _of_draw(course, draw, wanted, measured=True, pictures=number == 0):
-            course_of_draw[index] = found
-            course.seconds += found.seconds
-            yield TuningStanding(course.to_json())
-        if number == 0:
-            for index, found in _of_draw(course, draw, sorted(course.dull), measured=False, pictures=True):
-                course_of_draw[index] = found
-                course.seconds += found.seconds
+        course.found.append({})
+        count = len(course.in_question()) + len(course.baselines())
+        yield Stage("comparing models", f"draw {number + 1} of at most {recipe.draws}, {count} candidates")
+        if number == 0 and course.budget is not None:
+            yield from _measured(course, draw, course.in_question()[:1])
+            if beyond := course.beyond_budget():
+                course.dull |= beyond
+                yield Warned(
+                    f"the budget has room for {len(course.in_question())} λ in two draws; {len(beyond)} more are given "
+                    "up by the errors of layers", "budget",
+                )  # fmt: skip
+        yield from _measured(course, draw, [*course.in_question(), *course.baselines()])
         course.complete += 1
         ground.statistics.trim(int(ground.bench.settings.statistics_gib * 2**30))
         yield TuningStanding(course.to_json())
+    first = draw_of(recipe, ground, calibration, 0)  # for the pictures of the study
+    for index, found in _of_draw(course, first, sorted(course.dull), measured=False, pictures=True):
+        course.found[0][index] = found
+        course.seconds += found.seconds
     yield TuningStanding(course.to_json(end))
     return course
+
+
+def _measured(course: Course, draw: Draw, wanted: Sequence[int]) -> Iterator[Event]:
+    """Measures those of the wanted candidates that the draw has not measured yet."""
+    is_first = len(course.found) == 1
+    missing = [index for index in wanted if index not in course.found[-1]]
+    for index, found in _of_draw(course, draw, missing, measured=True, pictures=is_first):
+        course.note(index, found)
+        yield TuningStanding(course.to_json())
 
 
 def first_draw(recipe: Recipe, settings: Settings) -> Draw:

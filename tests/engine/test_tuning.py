@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from itertools import islice
@@ -22,7 +23,7 @@ from sarqc.engine.plan import plan
 from sarqc.engine.tuning import first_draw
 from sarqc.errors import NotFound, Refused
 from sarqc.evaluation.perplexity import measure_beside
-from sarqc.events import Event, Finished, Started, TuningStanding
+from sarqc.events import Event, Finished, Started, TuningStanding, Warned
 from sarqc.figures import lab_view
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -299,3 +300,34 @@ def test_one_more_value_costs_its_own_work_alone(
     blocks = 3
     assert max(solved) == len(tuning["gammas"]), "the new λ at every γ, and at the chosen one"
     assert len(solved) == blocks * (1 + max(1, added["draws"]))
+
+
+def test_a_small_budget_races_fewer_values_in_two_draws(
+    document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a clock of its own, by which everything that is timed takes a second."""
+    ticks = itertools.count()
+    monkeypatch.setattr(draws.time, "perf_counter", lambda: float(next(ticks)))
+    many = {"sweep": [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5], "draws": 8}
+    free = outcome(run(document | many, fresh_settings))
+    in_question = [row["lambda"] for row in free["rows"] if row["standing"] in ("left", "retired")]
+    assert len(in_question) > 3
+    narrow = fresh_settings.model_copy(update={"state_dir": fresh_settings.state_dir / "narrow"})
+    events = run(document | many | {"minutes": 0.4}, narrow)
+    tuning = outcome(events)
+    assert tuning["draws"] >= 2
+    assert tuning["band"] is not None
+    raced = [row for row in tuning["rows"] if row["standing"] in ("left", "retired")]
+    assert 2 <= len(raced) < len(in_question)
+    others = [row["layer_error"] for row in tuning["rows"] if row["standing"] == "dull"]
+    assert max(row["layer_error"] or 0.0 for row in raced) <= min(error for error in others if error is not None)
+    assert any(isinstance(event, Warned) and "the budget has room" in event.what for event in events)
+
+
+def test_tasks_are_left_to_the_run_that_follows(document: dict[str, Any], fresh_settings: Settings) -> None:
+    asked = document | {"tasks": ["tiny-llama-continuations"], "minutes": 1e-6}
+    events = run(asked, fresh_settings)
+    assert any(isinstance(event, Warned) and "Tasks has no effect on tuning" in event.what for event in events)
+    following = outcome(events)["recipe"]
+    assert following is not None
+    assert following["tasks"] == ["tiny-llama-continuations"]

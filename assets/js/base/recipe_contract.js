@@ -719,7 +719,10 @@ export const METHODS = frozen({
  * @type {readonly string[]}
  */
 export const NOT_IN_TUNING = frozen([
+  "tasks",
+  "task_limit",
   "prompts",
+  "new_tokens",
   "speed",
   "sampling",
   "inputs_from",
