@@ -5,6 +5,7 @@
 
 import { copyFrom } from "./clipboard.js";
 import { html, nothing, render } from "./html.js";
+import { popover } from "./popover.js";
 import { table } from "./table.js";
 
 /** @import { Link } from "./address.js" */
@@ -40,13 +41,7 @@ export function shareMenu(button, { controls, panels, link, address, further }) 
   let rows = [];
   /** @type {HTMLElement | null} */
   let more = null;
-  const menu = document.createElement("div");
-  Object.assign(menu, { className: "share-menu", popover: "auto", id: "share-menu", role: "dialog" });
-  menu.setAttribute("aria-label", "Share what is shown");
-  menu.dataset.testid = "share-menu";
-  document.body.append(menu);
-  button.setAttribute("aria-haspopup", "dialog");
-  button.setAttribute("aria-expanded", "false");
+  const menu = popover(button, { id: "share-menu", label: "Share what is shown" });
   button.addEventListener("click", () => {
     if (!menu.togglePopover()) return;
     place();
@@ -60,8 +55,6 @@ export function shareMenu(button, { controls, panels, link, address, further }) 
     more = further();
     draw();
   });
-  menu.addEventListener("toggle", (event) => button.setAttribute("aria-expanded", String(event.newState === "open")));
-
   /** @param {Readonly<Record<string, string>>} all @param {boolean} canLock */
   const offered = (all, canLock) =>
     Object.entries(all)

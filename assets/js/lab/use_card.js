@@ -5,6 +5,7 @@
 
 import { copyPanel } from "../base/copy_panel.js";
 import { html, nothing, render } from "../base/html.js";
+import { popover } from "../base/popover.js";
 import { calibrateLink } from "../base/recipe_address.js";
 import { describe } from "../calibrate/recipe_form.js";
 
@@ -30,14 +31,7 @@ export function recipeAt({ as_recipe: { recipe, lams, gammas } }, at) {
  */
 export function useCard(button, shown) {
   const texts = copyPanel("use", "As text, to run elsewhere");
-  const card = document.createElement("div");
-  Object.assign(card, { className: "share-menu use-card", popover: "auto", id: "use-card", role: "dialog" });
-  card.setAttribute("aria-label", "Use these settings");
-  card.dataset.testid = "use-card";
-  document.body.append(card);
-  button.setAttribute("aria-haspopup", "dialog");
-  button.setAttribute("aria-expanded", "false");
-  card.addEventListener("toggle", (event) => button.setAttribute("aria-expanded", String(event.newState === "open")));
+  const card = popover(button, { id: "use-card", label: "Use these settings", classes: "use-card" });
   button.addEventListener("click", () => {
     const now = shown();
     if (!now || card.matches(":popover-open")) return;
