@@ -70,8 +70,8 @@ OF_THE_OTHER_KIND = {
     "tune": ("tasks", "task_limit", "prompts", "new_tokens", "speed", "sampling", "inputs_from", "baseline"),
 }
 
-# Fields that a form leaves out of tuning besides: what it finds or refuses, and what is measured of one model alone.
-NOT_ASKED_TO_TUNE = ("lam", "gamma", "sweep", "only", "tasks", "task_limit", "new_tokens")
+# Fields that a form leaves out of tuning besides: what it finds or refuses.
+NOT_ASKED_TO_TUNE = ("lam", "gamma", "sweep", "only")
 
 # Fields that only “auto” reads, by what it chooses for: each layer, or the whole model.
 AUTO_FIELDS = {"layer": ("validation_share", "channel_fraction"), "model": ("validation_share",)}

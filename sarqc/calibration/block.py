@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -151,20 +152,23 @@ def whole_batches(
     return {path: layers[path] for batch in together for path in batch}
 
 
+class BlockStatistics(NamedTuple):
+    """Linears of one block with statistics that they can be solved on, all by path within the block."""
+
+    layers: dict[str, LayerInfo]
+    weights: dict[str, Tensor]  # (O, I), each in its own dtype
+    own: Statistics
+    unseen: Statistics  # of tokens that nothing is fitted to
+
+
 def solve_points(
-    layers: dict[str, LayerInfo],
-    weights: dict[str, Tensor],
-    own: Statistics,
-    unseen: Statistics,
-    grids: Mapping[str, Grid],
-    points: Sequence[Method],
-    context: Context,
+    block: BlockStatistics, grids: Mapping[str, Grid], points: Sequence[Method], context: Context
 ) -> Iterator[tuple[str, list[QuantizedLayer]]]:
     """Linears of one block, each by itself at all points, from statistics alone; yields path and results, as solved.
 
-    Everything but the grids, which are by name, is by path within the block. Points are of one family and differ in λ
-    and γ.
+    ``grids`` are by name. Points are of one family and differ in λ and γ.
     """
+    layers, weights, own, unseen = block
     for together in batches(layers, {path: weight.dtype for path, weight in weights.items()}):
         solving = [
             LayerJob(

@@ -6,7 +6,7 @@ Axes: L values of λ, C weights of the inspected group.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -65,14 +65,19 @@ class CalibrationJob:
         return [samples - self.validation_samples, self.validation_samples] if self.candidates else [samples]
 
 
+def grids_of(recipe: Recipe, layers: Iterable[LayerInfo], per_channel: Collection[str]) -> dict[str, Grid]:
+    """The grid of each layer by name; ``per_channel`` names those without groups."""
+    return {
+        layer.name: Grid(recipe.bits, None if layer.name in per_channel else recipe.group_size, recipe.grid)
+        for layer in layers
+    }
+
+
 def calibration_job(
     recipe: Recipe, checkpoint: Checkpoint, sequences: Sequences, per_channel: tuple[str, ...]
 ) -> CalibrationJob:
     """What a recipe means for one checkpoint; ``per_channel`` names the linears without groups."""
-    grids = {
-        layer.name: Grid(recipe.bits, None if layer.name in per_channel else recipe.group_size, recipe.grid)
-        for layer in checkpoint.layers
-    }
+    grids = grids_of(recipe, checkpoint.layers, per_channel)
     candidates = recipe.candidates() if recipe.auto_by() == "layer" else ()
     return CalibrationJob(
         grids, recipe.to_method(), recipe.inputs_from, sequences, candidates,

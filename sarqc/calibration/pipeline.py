@@ -175,8 +175,7 @@ class _Walks:
 
 
 def _path(loaded: LoadedModel, layer: LayerInfo) -> str:
-    """A layer's path within its block."""
-    return layer.name.removeprefix(f"{loaded.family.blocks}.{layer.block}.")
+    return layer.path_in_block(loaded.family.blocks)
 
 
 def _check_weights(loaded: LoadedModel, layers: list[LayerInfo]) -> None:

@@ -18,20 +18,19 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from sarqc.calibration.block import solve_points
-from sarqc.calibration.capture import Statistics
+from sarqc.calibration.block import BlockStatistics
 from sarqc.calibration.float_statistics import packed, unpacked
+from sarqc.calibration.job import grids_of
+from sarqc.calibration.pipeline import layers_by_block
 from sarqc.engine.costs import sweep_bytes
-from sarqc.engine.draws import Draw, Screened
+from sarqc.engine.draws import Draw, Screened, errors_of_layers
+from sarqc.engine.plan import indivisible_layers
 from sarqc.errors import NotFound, Refused
 from sarqc.models.families import LayerInfo
 from sarqc.models.loading import choose_device
-from sarqc.quantization.grid import Grid
 from sarqc.quantization.solving import Context
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
-
-OfBlock = tuple[dict[str, LayerInfo], dict[str, Tensor], list[Statistics]]
 
 FORMAT = 1
 _REMEDY = "Write it again with “python -m sarqc statistics”."
@@ -39,24 +38,21 @@ _REMEDY = "Write it again with “python -m sarqc statistics”."
 
 def write_bundle(draw: Draw, path: Path) -> None:
     """Writes the statistics of a draw, on its own sequences and on unseen ones, and the float weights."""
-    ground = draw.ground
-    loaded, recipe = ground.bench.loaded, ground.prepared.recipe
-    tensors: dict[str, Tensor] = {}
-    for layers, own, unseen in draw.blocks():
-        block = next(iter(layers.values())).block
-        for part, statistics in (("own", own), ("unseen", unseen)):
-            payload = packed({path: statistics[path] for path in layers})
-            tensors[f"{block}.{part}"] = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
-        with loaded.at(loaded.blocks()[block]):
-            for layer in layers.values():
-                weight = loaded.weight(layer.name).detach().to(loaded.stored_as(f"{layer.name}.weight"), copy=True)
-                tensors[f"{layer.name}.weight"] = weight.cpu().contiguous()
+    ground, tensors = draw.ground, dict[str, Tensor]()
+    family, recipe = ground.bench.loaded.family, ground.prepared.recipe
+    for block in draw.blocks():
+        index = next(iter(block.layers.values())).block
+        for part, statistics in (("own", block.own), ("unseen", block.unseen)):
+            payload = packed({name: statistics[name] for name in block.layers})
+            tensors[f"{index}.{part}"] = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
+        for name, weight in block.weights.items():
+            tensors[f"{block.layers[name].name}.weight"] = weight.cpu().contiguous()
     document = {
         "format": FORMAT,
         "model": recipe.model,
         "calibration": recipe.calibration,
         "test": recipe.test,
-        "blocks": loaded.family.blocks,
+        "blocks": family.blocks,
         "protocol": draw.sequences.protocol,
         "layers": [layer.model_dump(mode="json") for layer in ground.layers],
     }
@@ -89,19 +85,16 @@ class Bundle:
     def layers(self) -> list[LayerInfo]:
         return [LayerInfo(**layer) for layer in self.document["layers"]]
 
-    def blocks(self, device: torch.device) -> Iterator[OfBlock]:
-        """Of each block: linears, weights in their own dtypes and both statistics, all by path."""
-        by_block: dict[int, dict[str, LayerInfo]] = {}
-        for layer in self.layers:
-            prefix = f"{self.document['blocks']}.{layer.block}."
-            by_block.setdefault(layer.block, {})[layer.name.removeprefix(prefix)] = layer
+    def blocks(self, device: torch.device) -> Iterator[BlockStatistics]:
+        """Block by block, on the device."""
         with safetensors.safe_open(self.path, "pt") as file:
-            for block, layers in by_block.items():
+            for index, of_block in layers_by_block(self.layers).items():
+                layers = {layer.path_in_block(self.document["blocks"]): layer for layer in of_block}
                 weights = {path: file.get_tensor(f"{layer.name}.weight").to(device) for path, layer in layers.items()}
-                parts = [
-                    unpacked(file.get_tensor(f"{block}.{part}").numpy().tobytes(), device) for part in ("own", "unseen")
-                ]
-                yield layers, weights, parts
+                own, unseen = (
+                    unpacked(file.get_tensor(f"{index}.{part}").numpy().tobytes(), device) for part in ("own", "unseen")
+                )
+                yield BlockStatistics(layers, weights, own, unseen)
 
 
 def screen_bundle(bundle: Bundle, recipe: Recipe, settings: Settings) -> Screened:
@@ -109,26 +102,10 @@ def screen_bundle(bundle: Bundle, recipe: Recipe, settings: Settings) -> Screene
 
     Raises ``Refused`` where groups do not fit.
     """
-    lams, gammas = recipe.compared()
+    (lams, gammas), layers = recipe.compared(), bundle.layers
     points, device = recipe.to_method().points(lams, gammas), choose_device(settings.device)
-    rows = []
-    for layers, weights, (own, unseen) in bundle.blocks(device):
-        grids = {layer.name: _grid(recipe, layer) for layer in layers.values()}
-        context = Context.on(device, sweep_bytes(settings))
-        for _, solved in solve_points(layers, weights, own, unseen, grids, points, context):
-            rows.append([one.report.relative_held_out for one in solved])
+    grids = grids_of(recipe, layers, indivisible_layers(recipe, layers))
+    context = Context.on(device, sweep_bytes(settings))
+    rows = list(errors_of_layers(bundle.blocks(device), grids, points, context))
     errors = np.array(rows, dtype=np.float64)  # NaN for None
     return Screened(errors.reshape(len(errors), len(gammas), len(lams)), 0.0)
-
-
-def _grid(recipe: Recipe, layer: LayerInfo) -> Grid:
-    """As in a run, where ``indivisible`` allows it per channel. Raises ``Refused``."""
-    width, size = layer.shape[1], recipe.group_size
-    if size is None or width % size == 0:
-        return Grid(recipe.bits, size, recipe.grid)
-    if recipe.indivisible == "refuse":
-        raise Refused(
-            f"groups of {size} do not divide the {width} input channels of {layer.name}", "group size",
-            "Take another size, or set indivisible to per_channel.",
-        )  # fmt: skip
-    return Grid(recipe.bits, None, recipe.grid)

@@ -90,7 +90,7 @@ def _moved(data: BlockData, loaded: LoadedModel) -> BlockData:
 
 
 def _solved(loaded: LoadedModel, job: CalibrationJob, data: BlockData) -> list[SolvedLayer]:
-    prefix = f"{loaded.family.blocks}.0."
-    layers = {layer.name.removeprefix(prefix): layer for layer in layers_by_block(loaded.checkpoint.layers)[0]}
+    first = layers_by_block(loaded.checkpoint.layers)[0]
+    layers = {layer.path_in_block(loaded.family.blocks): layer for layer in first}
     steps = solve_block(loaded, job, layers, data, Context.on(loaded.device, BUDGET_BYTES))
     return [step for step in steps if isinstance(step, SolvedLayer)]

@@ -165,9 +165,7 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
     sets = 1 + bool(recipe.unseen_samples()) + bool(work.candidates)
     if "cross" in work.method.needs:
         sets += 1 + bool(work.candidates)
-    if recipe.kind == "tune":
-        solved += 4 * work.test_tokens * int(config["hidden_size"])  # the float model's states
-        solved += min(HELD, _IN_QUESTION * work.task.weights() * work.stored) * on_processor
+    solved += _waiting_bytes(work) * on_processor
     process = _PROCESS if on_processor else _CONTEXT
     task = replace(work.task, budget_bytes=budget)
     solvers = [work.method] if work.baseline() is None else [work.method, method(BASELINE)]
@@ -214,7 +212,12 @@ def host_bytes(work: Work) -> int:
     batch = min(work.test_tokens, max(window, LOGIT_BYTES // (4 * architecture.vocab_size)))
     states = _READ_COPIES * work.stored * batch * architecture.hidden_size
     texts = _text_numbers(work) * _COMPARED if work.recipe.prompts else 0
-    return round(_HOST + max(2 * largest * work.stored, states) + texts)
+    return round(_HOST + max(2 * largest * work.stored, states) + texts + _waiting_bytes(work))
+
+
+def _waiting_bytes(work: Work) -> float:
+    """Bytes of the machine's memory of the quantized weights that wait for their measurement while tuning compares."""
+    return min(HELD, _IN_QUESTION * work.task.weights() * work.stored) if work.recipe.kind == "tune" else 0
 
 
 def disk_bytes(work: Work, *, on_processor: bool, streamed: bool) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,17 +20,18 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from sarqc.calibration.block import solve_points
-from sarqc.calibration.capture import Statistics
+from sarqc.calibration.block import BlockStatistics, solve_points
 from sarqc.calibration.corpora import Sequences
 from sarqc.calibration.float_statistics import float_statistics
 from sarqc.calibration.pictures import CURVE_ARRAYS, LayerCurve, LayerNumbers, curve_of, numbers_of
+from sarqc.calibration.pipeline import layers_by_block
 from sarqc.engine.costs import HELD, sweep_bytes
-from sarqc.engine.kept_states import KeptStates
+from sarqc.engine.kept_states import KeptStates, StatesGone
 from sarqc.engine.keys import Weights, float_model_key, states_key, statistics_keys, tuning_key
-from sarqc.engine.measure import Workbench, test_of
+from sarqc.engine.measure import Workbench, measured_text
 from sarqc.engine.plan import Prepared
-from sarqc.evaluation.divergence import Divergence, Estimate
+from sarqc.errors import SarqcError
+from sarqc.evaluation.divergence import Divergence
 from sarqc.evaluation.perplexity import measure_beside
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.families import LayerInfo
@@ -65,7 +66,7 @@ class Ground:
 def ground_of(bench: Workbench, prepared: Prepared, grids: dict[str, Grid], weights: Weights) -> Ground:
     """Of a recipe with a test text, whose states are still to be kept: see ``measure.keep_states``."""
     float_key = float_model_key(bench.loaded, weights)
-    states = KeptStates(bench.store, states_key(float_key, test_of(prepared).ids, prepared.window))
+    states = KeptStates(bench.store, states_key(float_key, measured_text(prepared).ids, prepared.window))
     statistics = ArtefactStore(bench.settings.statistics_dir())
     return Ground(bench, prepared, weights, grids, float_key, states, statistics)
 
@@ -89,20 +90,21 @@ class Draw:
         """The last ones, in which those of all blocks before are."""
         return [self.own_keys[-1], self.unseen_keys[-1]]
 
-    def blocks(self) -> Iterator[tuple[dict[str, LayerInfo], Statistics, Statistics]]:
-        """Of each block with layers to quantize: those by path, and both statistics by path."""
-        ground = self.ground
-        by_block: dict[int, dict[str, LayerInfo]] = {}
-        prefix = f"{ground.bench.loaded.family.blocks}."
-        for layer in ground.layers:
-            by_block.setdefault(layer.block, {})[layer.name.removeprefix(f"{prefix}{layer.block}.")] = layer
+    def blocks(self) -> Iterator[BlockStatistics]:
+        """Every block with layers to quantize. Weights are copies: the model gets others later."""
+        loaded, by_block = self.ground.bench.loaded, layers_by_block(self.ground.layers)
         parts = ((self.sequences.calibration, self.own_keys), (self.sequences.held_out, self.unseen_keys))
         own, unseen = (
-            float_statistics(ground.bench.loaded, sequences, [*by_block], keys, ground.statistics)
-            for sequences, keys in parts
+            float_statistics(loaded, sequences, [*by_block], keys, self.ground.statistics) for sequences, keys in parts
         )
         for (index, of_own), (_, of_unseen) in zip(own, unseen, strict=True):
-            yield by_block[index], of_own, of_unseen
+            layers = {layer.path_in_block(loaded.family.blocks): layer for layer in by_block[index]}
+            with loaded.at(loaded.blocks()[index]):
+                weights = {
+                    path: loaded.weight(layer.name).detach().to(loaded.stored_as(f"{layer.name}.weight"), copy=True)
+                    for path, layer in layers.items()
+                }
+            yield BlockStatistics(layers, weights, of_own, of_unseen)
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,10 @@ def screen(draw: Draw, method: Method, gammas: Sequence[float | None], lams: Seq
     kept = [ground.bench.store.read(key, _FOUND) for key in keys]
     missing = [index for index, payload in enumerate(kept) if payload is None]
     started = time.perf_counter()
-    errors = list(_errors_of_layers(draw, [points[index] for index in missing])) if missing else []
+    errors: list[list[float | None]] = []
+    if missing:
+        wanted = [points[index] for index in missing]
+        errors += errors_of_layers(draw.blocks(), ground.grids, wanted, ground.context())
     seconds = (time.perf_counter() - started) / max(1, len(missing))
     for number, index in enumerate(missing):
         document = {"errors": [of_layer[number] for of_layer in errors], "seconds": seconds}
@@ -149,12 +154,12 @@ def screen(draw: Draw, method: Method, gammas: Sequence[float | None], lams: Seq
     return Screened(shaped, sum(document["seconds"] for document in documents))
 
 
-def _errors_of_layers(draw: Draw, points: Sequence[Method]) -> Iterator[list[float | None]]:
-    """Of each layer its relative errors on unseen text at these points."""
-    ground = draw.ground
-    for layers, own, unseen in draw.blocks():
-        weights, context = _weights(ground, layers), ground.context()
-        for _, solved in solve_points(layers, weights, own, unseen, ground.grids, points, context):
+def errors_of_layers(
+    blocks: Iterable[BlockStatistics], grids: dict[str, Grid], points: Sequence[Method], context: Context
+) -> Iterator[list[float | None]]:
+    """Of each layer its relative errors on unseen text at these points; None where no unseen token came."""
+    for block in blocks:
+        for _, solved in solve_points(block, grids, points, context):
             yield [one.report.relative_held_out for one in solved]
 
 
@@ -189,7 +194,7 @@ def find(draw: Draw, points: Sequence[Method], *, pictures: bool, measured: bool
 
 
 def _key(draw: Draw, point: Method, *which: bool) -> str:
-    ground, test = draw.ground, test_of(draw.ground.prepared)
+    ground, test = draw.ground, measured_text(draw.ground.prepared)
     return tuning_key(
         "found", draw.keys(), _grids(ground), [point], which, test.ids.tobytes(), ground.prepared.window,
         ground.float_key,
@@ -200,31 +205,18 @@ def _grids(ground: Ground) -> dict[str, object]:
     return {name: asdict(grid) for name, grid in ground.grids.items()}
 
 
-def _weights(ground: Ground, layers: dict[str, LayerInfo]) -> dict[str, Tensor]:
-    """Copies of a block's weights in their own dtypes, (O, I) by path: the model gets others later."""
-    loaded = ground.bench.loaded
-    block = loaded.blocks()[next(iter(layers.values())).block]
-    with loaded.at(block):
-        return {
-            path: loaded.weight(layer.name).detach().to(loaded.stored_as(f"{layer.name}.weight"), copy=True)
-            for path, layer in layers.items()
-        }
-
-
 def _solved(
     draw: Draw, points: Sequence[Method], *, pictures: bool
 ) -> tuple[list[list[LayerNumbers]], list[dict[str, Tensor]]]:
     """Of each point the numbers of all layers, and their quantized weights by name, on the CPU."""
-    ground = draw.ground
+    ground, context = draw.ground, draw.ground.context()
     numbers: list[list[LayerNumbers]] = [[] for _ in points]
     quantized: list[dict[str, Tensor]] = [{} for _ in points]
-    for layers, own, unseen in draw.blocks():
-        weights, context = _weights(ground, layers), ground.context()
-        for path, solved in solve_points(layers, weights, own, unseen, ground.grids, points, context):
-            name, weight = layers[path].name, weights[path]
+    for block in draw.blocks():
+        for path, solved in solve_points(block, ground.grids, points, context):
+            name, texts = block.layers[path].name, (block.weights[path], block.own[path], block.unseen[path])
             for at, (point, one) in enumerate(zip(points, solved, strict=True)):
                 lams = (point.lam or 0.0,)
-                texts = (weight, own[path], unseen[path])
                 numbers[at].append(
                     curve_of(lams, [one], *texts, ground.grids[name]) if pictures
                     else numbers_of(lams, [one.report], *texts)
@@ -235,11 +227,16 @@ def _solved(
 
 def _measured(ground: Ground, quantized: dict[str, Tensor]) -> tuple[float, Divergence]:
     """The model with these weights, beside the float one; it is float again afterwards."""
-    loaded, test = ground.bench.loaded, test_of(ground.prepared)
+    loaded, test = ground.bench.loaded, measured_text(ground.prepared)
     float_weights = {name: loaded.weight(name).detach().clone() for name in quantized} if not loaded.streaming else {}
     _put(ground, quantized)
     try:
         perplexity, divergence = measure_beside(loaded, test.ids, test.corpus, ground.prepared.window, ground.states)
+    except StatesGone:
+        raise SarqcError(
+            "what was kept of the float model's predictions is gone", f"test text {test.corpus}",
+            "Continue the run: they are made again. Give it more SARQC_CACHE_GIB.",
+        ) from None  # fmt: skip
     finally:
         if loaded.streaming is None:
             _put(ground, float_weights)
@@ -284,8 +281,5 @@ def _read(payload: bytes) -> Found:
         arrays[int(index)][field] = tensor.numpy()
     layers = tuple(kind(lams, tokens, **of) for tokens, of in zip(document["tokens"], arrays, strict=True))
     said: dict[str, Any] | None = document["divergence"]
-    divergence = None
-    if said is not None:
-        estimates = {name: Estimate(*said[name]) for name in ("log_ratio", "kl", "same_top")}
-        divergence = Divergence(kl_99=said["kl_99"], log_ratios=tuple(said["log_ratios"]), **estimates)
+    divergence = None if said is None else Divergence.from_json(said)
     return Found(document["perplexity"], divergence, layers, document["seconds"])

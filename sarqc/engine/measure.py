@@ -134,7 +134,7 @@ def _float_perplexity(
 
 
 def _perplexity_keeping(bench: Workbench, prepared: Prepared, states: KeptStates) -> Perplexity:
-    test = test_of(prepared)
+    test = measured_text(prepared)
     found = measure_perplexity(bench.loaded, test.ids, test.corpus, prepared.window, keep=states.add)
     states.finish()
     return found
@@ -146,7 +146,7 @@ def beside_float(
     """Perplexity of the quantized model, with its protocol, and from the same passes how far it is from the float one;
     None for that where the states are gone.
     """
-    test, store = test_of(prepared), bench.store
+    test, store = measured_text(prepared), bench.store
     if (found := kept_beside(bench, prepared, model_key)) is not None:
         return found
     divergence: Divergence | None
@@ -166,15 +166,13 @@ def kept_beside(
     bench: Workbench, prepared: Prepared, model_key: str
 ) -> tuple[float, PerplexityProtocol, Divergence] | None:
     """What ``beside_float`` found before; None where something of it is not kept."""
-    test = test_of(prepared)
+    test = measured_text(prepared)
     keys = _perplexity_key(prepared, model_key), divergence_key(model_key, test.ids, prepared.window)
     perplexity, divergence = (bench.store.read(key, ".json") for key in keys)
     if perplexity is None or divergence is None:
         return None
-    document, parts = json.loads(perplexity), json.loads(divergence)
-    estimates = {name: Estimate(*parts[name]) for name in ("log_ratio", "kl", "same_top")}
-    log_ratios = tuple(parts["log_ratios"])
-    return document["value"], document["protocol"], Divergence(kl_99=parts["kl_99"], log_ratios=log_ratios, **estimates)
+    document = json.loads(perplexity)
+    return document["value"], document["protocol"], Divergence.from_json(json.loads(divergence))
 
 
 def divergences(found: Divergence | None) -> Divergences:
@@ -193,14 +191,14 @@ def divergences(found: Divergence | None) -> Divergences:
     }
 
 
-def test_of(prepared: Prepared) -> Text:
+def measured_text(prepared: Prepared) -> Text:
     """The text of a recipe that measures on one."""
     assert prepared.test is not None  # states are of a text
     return prepared.test
 
 
 def _perplexity_key(prepared: Prepared, model_key: str) -> str:
-    test = test_of(prepared)
+    test = measured_text(prepared)
     return perplexity_key(model_key, test.ids, prepared.window, test.corpus)
 
 

@@ -23,6 +23,7 @@ from sarqc.export.readers import Carrier, who_can_load
 from sarqc.files.names import free_on_disk, shortened
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint, promised_checkpoint
+from sarqc.models.families import LayerInfo
 from sarqc.models.hub import NotCached
 from sarqc.models.tokenizer_files import encode
 from sarqc.plain import gib
@@ -108,7 +109,7 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
         note = f"{missing} is not on this host yet: it will be downloaded"
         if missing.config is not None:
             checkpoint = _as_asked(promised_checkpoint(recipe.model, missing.config), recipe)
-            per_channel = indivisible_layers(recipe, checkpoint)
+            per_channel = indivisible_layers(recipe, checkpoint.layers)
             shown = _shown(costs.work_of(recipe, checkpoint, per_channel), settings, per_channel)
             words = f"{note}. Sizes are those of its configuration, and time is without the measurements"
             return shown.model_copy(update={"warnings": (*shown.warnings, words)})
@@ -145,7 +146,7 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
         )
     window = window_for(checkpoint.max_positions, recipe.window)
     prompts = _prompts(recipe, checkpoint)
-    per_channel = indivisible_layers(recipe, checkpoint)
+    per_channel = indivisible_layers(recipe, checkpoint.layers)
     _check_storage(recipe, checkpoint)
     calibration = text_of(recipe.calibration, checkpoint, settings, download=download)
     sequences = draw_sequences(
@@ -229,18 +230,18 @@ def window_for(max_positions: int, window: int | None) -> int:
     return window or min(costs.DEFAULT_WINDOW, max_positions)
 
 
-def indivisible_layers(recipe: Recipe, checkpoint: Checkpoint) -> tuple[str, ...]:
+def indivisible_layers(recipe: Recipe, layers: Sequence[LayerInfo]) -> tuple[str, ...]:
     """Names of the layers whose width the group size does not divide; refuses them unless the recipe allows."""
     if recipe.group_size is None:
         return ()
-    odd = [layer for layer in checkpoint.layers if layer.shape[1] % recipe.group_size]
+    odd = [layer for layer in layers if layer.shape[1] % recipe.group_size]
     if odd and recipe.indivisible == "refuse":
-        widths = sorted({layer.shape[1] for layer in checkpoint.layers})
+        widths = sorted({layer.shape[1] for layer in layers})
         fitting = [str(size) for size in USUAL_GROUP_SIZES if all(width % size == 0 for width in widths)]
         choices = f"Here {', '.join(fitting)} fit every layer. Or" if fitting else "No usual size fits every layer:"
         raise Refused(
             f"groups of {recipe.group_size} do not divide the {odd[0].shape[1]} input channels of {odd[0].name}",
-            f"group size, {len(odd)} of {len(checkpoint.layers)} layers",
+            f"group size, {len(odd)} of {len(layers)} layers",
             f"{choices} set indivisible to per_channel.",
         )
     return tuple(layer.name for layer in odd)

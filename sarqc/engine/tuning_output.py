@@ -11,12 +11,12 @@ import numpy as np
 
 from sarqc.calibration.pictures import RELATIVE, LayerCurve, LayerNumbers
 from sarqc.documents import CalibrationProtocol, PerplexityProtocol, Summary, Tuning
+from sarqc.engine.course import Course
 from sarqc.engine.draws import Found
 from sarqc.engine.measure import Measurements, divergences, versions
 from sarqc.engine.outcome import value
 from sarqc.engine.plan import Prepared
 from sarqc.engine.study_output import AXES, curve_arrays, joined, model_facts, study_line, study_of, study_writer
-from sarqc.engine.tuning import Course
 from sarqc.study.document import Line, Study, StudyWriter
 
 

@@ -6,7 +6,7 @@ Axes: n tokens, N windows of equally many, V vocabulary.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -28,6 +28,12 @@ class Divergence:
     kl_99: float  # its 99th percentile over tokens
     same_top: Estimate  # share of tokens at which both models hold the same one most probable
     log_ratios: tuple[float, ...]  # of each window, of which ``log_ratio`` is the mean
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Divergence:
+        """What ``asdict`` made of one, after JSON, which knows neither tuples nor their names."""
+        estimates = {name: Estimate(*document[name]) for name in ("log_ratio", "kl", "same_top")}
+        return cls(kl_99=document["kl_99"], log_ratios=tuple(document["log_ratios"]), **estimates)
 
 
 class TokenDivergences(NamedTuple):

@@ -254,9 +254,9 @@ def _say_empty(figure: Figure) -> None:
 def _subtitle(tuning: Tuning) -> str:
     """“: 7 λ in question, 5 given up by the errors of layers, 1 clearly worse; two draws”."""
     parts = [f": {len(of_standing(tuning, 'left'))} λ in question"]
-    for standing, words in (("dull", "given up by the errors of layers"), ("retired", "clearly worse")):
-        if gone := of_standing(tuning, standing):  # type: ignore[arg-type]
-            parts.append(f"{len(gone)} {words}")
+    dull, retired = of_standing(tuning, "dull"), of_standing(tuning, "retired")
+    parts += [f"{len(dull)} given up by the errors of layers"] * bool(dull)
+    parts += [f"{len(retired)} clearly worse"] * bool(retired)
     draws = f"; {draws_text(tuning['draws'])}" if tuning["draws"] else ""
     return ", ".join(parts) + draws
 

@@ -24,6 +24,10 @@ class LayerInfo(BaseModel):
     shape: tuple[int, int]  # (out_features, in_features)
     expert: int | None = None  # which of the block's experts it belongs to
 
+    def path_in_block(self, blocks: str) -> str:
+        """Its path within its block; ``blocks``: the path of the family's blocks."""
+        return self.name.removeprefix(f"{blocks}.{self.block}.")
+
 
 @dataclass(frozen=True)
 class InputGroup:

@@ -16,7 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
 DELTA = 0.05  # how often the best candidate may be given up
 PATIENCE = 4  # draws before a race is given up that tells nothing more apart
@@ -82,6 +81,8 @@ def _gaps(
     ``seen`` (r, k) of the candidates left; ``candidates`` and ``looks``: how many there are and may be in all;
     ``of_draws``: from where on it would be none after so many draws, with the variance of these.
     """
+    from scipy.special import stdtrit  # a third of a second, of which pages that only name ``DELTA`` know nothing
+
     draws, left = seen.shape
     means, after = seen.mean(axis=0), of_draws or draws
     gap = means[:, None] - means[None, :]

@@ -20,16 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from sarqc.calibration.corpora import text_of
-from sarqc.calibration.job import calibration_job
-from sarqc.engine.draws import Ground, find, ground_of
+from sarqc.engine.draws import Ground, find
 from sarqc.engine.execute import execute
-from sarqc.engine.keys import weights_of
-from sarqc.engine.measure import Workbench, keep_states
-from sarqc.engine.plan import prepare
-from sarqc.engine.tuning import draw_of
+from sarqc.engine.measure import keep_states
+from sarqc.engine.tuning import draw_of, first_draw
 from sarqc.events import Finished
-from sarqc.files.artefacts import ArtefactStore
-from sarqc.models.loading import choose_device, load
 from sarqc.quantization.methods import method
 from sarqc.recipe import TUNED_LAMS, Recipe
 from sarqc.settings import Settings, read_settings
@@ -47,14 +42,10 @@ def recipe_of(name: str, fields: dict[str, Any], **changes: object) -> Recipe:
     return Recipe.parse(plain | fields | changes)
 
 
-def loaded_ground(recipe: Recipe, settings: Settings) -> Ground:
-    """A loaded model and what tuning measures beside."""
-    prepared = prepare(recipe, settings)
-    loaded = load(prepared.checkpoint, choose_device(settings.device))
-    bench = Workbench(loaded, ArtefactStore(settings.artefacts_dir()), settings)
-    job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
-    ground = ground_of(bench, prepared, job.grids, weights_of(loaded))
-    for _ in keep_states(bench, prepared, ground.states):
+def ready_ground(recipe: Recipe, settings: Settings) -> Ground:
+    """A loaded model, and what is measured beside."""
+    ground = first_draw(recipe, settings).ground
+    for _ in keep_states(ground.bench, ground.prepared, ground.states):
         pass
     return ground
 
@@ -62,7 +53,7 @@ def loaded_ground(recipe: Recipe, settings: Settings) -> Ground:
 def exhaustive(recipe: Recipe, settings: Settings) -> dict[str, Any]:
     """ln(perplexity / float model's) of every λ in every draw, at the method's own γ, and of GPTQ 1 %."""
     recipe = recipe.model_copy(update={"gamma": recipe.to_method().gamma})
-    ground, (lams, gammas) = loaded_ground(recipe, settings), recipe.compared()
+    ground, (lams, gammas) = ready_ground(recipe, settings), recipe.compared()
     calibration = text_of(recipe.calibration, ground.prepared.checkpoint, settings)
     points = recipe.to_method().points(lams, gammas)
     ratios, gptq, seconds = [], [], 0.0
@@ -87,7 +78,7 @@ def tuned(recipe: Recipe, settings: Settings) -> dict[str, Any]:
     assert tuning is not None
     assert tuning["best"] is not None
     best = tuning["rows"][tuning["best"]]
-    kept = {name: tuning[name] for name in ("band", "measured", "draws", "end", "seconds")}  # type: ignore[literal-required]
+    kept = {name: tuning[name] for name in ("band", "measured", "draws", "end", "seconds")}
     return {"seed": recipe.seed, "lambda": best["lambda"], "gamma": tuning["gamma"], **kept}
 
 

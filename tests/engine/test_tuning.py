@@ -19,9 +19,10 @@ from sarqc.engine import draws
 from sarqc.engine.bundle import Bundle, screen_bundle, write_bundle
 from sarqc.engine.draws import Draw, screen
 from sarqc.engine.execute import execute
+from sarqc.engine.kept_states import StatesGone
 from sarqc.engine.plan import plan
 from sarqc.engine.tuning import first_draw
-from sarqc.errors import NotFound, Refused
+from sarqc.errors import NotFound, Refused, SarqcError
 from sarqc.evaluation.perplexity import measure_beside
 from sarqc.events import Event, Finished, Started, TuningStanding, Warned
 from sarqc.figures import lab_view
@@ -83,7 +84,7 @@ def test_measurements_are_those_of_runs(
     }  # fmt: skip
     points = [("sarqc-gbs", 0.1, {"lambda": 0.1, "gamma": tuning["gamma"]}), ("gptq", 0.01, {}), ("rtn", 0.0, {})]
     for name, lam, values in points:
-        summary = run(single | {"method": name} | values, fresh_settings)[-1].summary  # type: ignore[attr-defined]
+        summary = run(single | {"method": name} | values, fresh_settings)[-1].summary
         line = study.line(name, 2)
         at = (line.draws.index(1), 0, line.lams.index(lam))
         assert study.array(line, "perplexity")[at] == np.float32(summary["perplexity"])
@@ -137,7 +138,7 @@ def test_stopped_anywhere_it_ends_the_same(
     events = execute(Recipe.parse(document), fresh_settings, study_dir=fresh_settings.studies_dir(), study_id="tuned")
     for _ in islice(events, stop_at):
         pass
-    events.close()  # type: ignore[attr-defined]
+    events.close()
     again = run(document, fresh_settings)
     assert without_clock(outcome(again)) == without_clock(outcome(tuned))
     expected = arrays_of(tuned_settings)
@@ -287,7 +288,7 @@ def test_one_more_value_costs_its_own_work_alone(
         return measure_beside(*given)
 
     def solving(*given: Any) -> Any:
-        solved.append(len(given[5]))
+        solved.append(len(given[2]))
         return solve_points(*given)
 
     monkeypatch.setattr(draws, "measure_beside", measuring)
@@ -331,3 +332,17 @@ def test_tasks_are_left_to_the_run_that_follows(document: dict[str, Any], fresh_
     following = outcome(events)["recipe"]
     assert following is not None
     assert following["tasks"] == ["tiny-llama-continuations"]
+
+
+def test_float_predictions_that_are_gone_are_said(
+    document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_given: Any) -> Any:
+        raise StatesGone
+
+    with monkeypatch.context() as without:
+        without.setattr(draws, "measure_beside", gone)
+        with pytest.raises(SarqcError, match="predictions is gone") as raised:
+            run(document, fresh_settings)
+    assert "SARQC_CACHE_GIB" in raised.value.remedy
+    assert outcome(run(document, fresh_settings))["end"], "the same run goes on"

@@ -26,7 +26,7 @@ def row(lam: float | None, standing: Any, method: str = "sarqc-gbs", **known: An
     )
     gamma = 0.1 if method == "sarqc-gbs" else None
     plain_row = {"method": method, "lambda": lam, "gamma": gamma, "standing": standing, "draws": 0, "layer_error": None}
-    return plain_row | nothing | known  # type: ignore[return-value]
+    return plain_row | nothing | known
 
 
 def document(rows: list[TuningRow], **known: Any) -> Tuning:
@@ -34,7 +34,7 @@ def document(rows: list[TuningRow], **known: Any) -> Tuning:
         "method": "sarqc-gbs", "gamma": 0.1, "gammas": [0.0, 0.1, 0.5], "gamma_errors": [-3.0, -3.1, -3.0],
         "rows": rows, "best": None, "band": None, "draws": 0, "measured": 0, "planned": 20, "seconds": 3.0,
         "budget": 180.0, "blocks": None, "end": "", "recipe": None, **known,
-    }  # type: ignore[return-value, typeddict-item]  # fmt: skip
+    }  # fmt: skip
 
 
 def screened() -> Tuning:

@@ -731,7 +731,4 @@ export const NOT_IN_TUNING = frozen([
   "gamma",
   "sweep",
   "only",
-  "tasks",
-  "task_limit",
-  "new_tokens",
 ]);
