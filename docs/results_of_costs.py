@@ -1,6 +1,7 @@
 """The part of docs/results.md about time and memory, from docs/costs.json.
 
-The file is what ``make bench`` keeps as build/bench.json on a quiet host, copied here.
+The file is what ``make bench`` keeps as build/bench.json on a quiet host, copied here. A section that was measured
+again has a host of its own.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ def parts() -> Iterator[str]:
         figures = document["sections"].get(name)
         if figures:
             yield f"### {title}"
+            if host := document.get("hosts", {}).get(name):  # measured again, elsewhere
+                yield _host(host)
             yield table(["", "measured", "at most"], [[one["what"], _measured(one), _goal(one)] for one in figures])
 
 
