@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { curvesPart } from "../../assets/js/explorer/curves_part.js";
 import { expertsPart, tokenRows } from "../../assets/js/explorer/experts_part.js";
 import { mapPart } from "../../assets/js/explorer/map_part.js";
-import { addressOf, fileName, initial, reduce } from "../../assets/js/explorer/state.js";
+import { addressOf, carriedOn, fileName, initial, reduce } from "../../assets/js/explorer/state.js";
 import { weightsPart } from "../../assets/js/explorer/weights_part.js";
 import { asText } from "../../assets/js/explorer/words_part.js";
 
@@ -46,6 +46,29 @@ test("a point stays on the axes, and on those that a link locks", () => {
   assert.deepEqual(after(locked, { type: "moved", lambda: 2, gamma: 1 }).at, { gamma: 1, lambda: 1 });
   assert.equal(after(locked, { type: "played" }), locked);
   assert.equal(after(initial(), { type: "moved", lambda: 1 }).view, null);
+});
+
+test("the λ and γ that were chosen last outlive a line that has others", () => {
+  const rough = { ...view, line: { ...view.line, name: "rqc-gs" }, lams: [0, 1], gammas: [null] };
+  const rounded = { ...rough, line: { ...view.line, name: "rtn", has_lam: false }, lams: [0] };
+  const chosen = opened({ lambda: 0.1, gamma: 0.5 });
+  let there = chosen;
+  for (const other of [rough, rounded]) {
+    there = reduce(there, { type: "opened", view: other, arrays: {}, wanted: carriedOn(there) });
+    assert.deepEqual(there.at, { gamma: 0, lambda: 0 });
+  }
+  assert.equal(addressOf(there).lambda, undefined); // an address says what is shown
+  assert.deepEqual(opened(carriedOn(there), there).at, chosen.at);
+
+  // A λ that is chosen on the way goes before.
+  const moved = reduce(
+    opened({}, reduce(chosen, { type: "opened", view: rough, arrays: {}, wanted: carriedOn(chosen) })),
+    {
+      type: "moved",
+      lambda: 2,
+    },
+  );
+  assert.deepEqual(carriedOn(moved).lambda, 1);
 });
 
 test("λ plays from the start where it stands at the end", () => {

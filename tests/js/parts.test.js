@@ -60,6 +60,17 @@ test("of the points within R the one of least error is shown, as a search throug
   }
 });
 
+test("R stays as it was chosen until something else than its point is shown", () => {
+  const plane = { drift: [[0.9, 0.5]] };
+  const at = { gamma: 0, lambda: 1 };
+  const chosen = { radius: 0.6, plane, ...at };
+  assert.equal(parts.boundAt(chosen, plane, at), chosen);
+  assert.equal(parts.boundAt(chosen, plane, { gamma: 0, lambda: 0 }).radius, 0.9);
+  const other = { drift: [[0.3, 0.2]] }; // of another study, at the same positions
+  assert.deepEqual(parts.boundAt(chosen, other, at), { radius: 0.2, plane: other, ...at });
+  assert.equal(parts.boundAt(null, plane, at).radius, 0.5);
+});
+
 test("the numbers behind a picture are those that it draws", () => {
   const matrix = (gamma, lambda) => [
     [gamma, lambda],

@@ -17,7 +17,7 @@ import { openArray } from "../charts/bind.js";
 import { Follower, painted, whenIdle } from "../charts/follow.js";
 import { plot } from "../charts/plot_host.js";
 import { figureMenus } from "./figure_tables.js";
-import { addressOf, initial, reduce } from "./state.js";
+import { addressOf, carriedOn, initial, reduce } from "./state.js";
 
 const REDRAWN = { quantity: "the map of layers", steps: "the ladder" };
 
@@ -137,7 +137,7 @@ export class Explorer {
   pick(change) {
     const { view, locked } = this.state;
     if (view && !Object.keys(change).some((name) => locked.includes(name)))
-      this.load({ ...addressOf({ ...this.state, view }), ...change });
+      this.load({ ...carriedOn({ ...this.state, view }), ...change });
   }
 
   /** Another line of the same width, where there is one of that name. @param {string} name */

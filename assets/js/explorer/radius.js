@@ -30,6 +30,23 @@ export function boundedBest(drift, error, radius) {
 }
 
 /**
+ * R as a person chose it, with what it was chosen among and the λ position that it selected.
+ * @typedef {{radius: number|null, plane: unknown, gamma: number, lambda: number}} Bound
+ */
+
+/**
+ * R for what is shown: the chosen one while its plane, γ and λ are shown; for anything else the drift of the shown point.
+ * @param {Bound|null} bound the last one
+ * @param {{drift: Values[]}} plane the facts of the shown line and layer
+ * @param {{gamma: number, lambda: number}} at the point shown
+ * @returns {Bound} the same one where it still holds
+ */
+export function boundAt(bound, plane, { gamma, lambda }) {
+  if (bound && bound.plane === plane && bound.gamma === gamma && bound.lambda === lambda) return bound;
+  return { radius: plane.drift[gamma][lambda], plane, gamma, lambda };
+}
+
+/**
  * The line on an explorer's plane.
  * @returns {import("./explorer.js").Part}
  */
@@ -43,27 +60,24 @@ function radiusLine(explorer) {
     data-testid="radius" hidden><span class="radius-name" aria-hidden="true">R</span></div>`);
   host.frame.after(line);
   host.tools.prepend(label);
-  /** @type {number|null} */
-  let radius = null;
+  /** @type {Bound|null} */
+  let bound = null;
   /** Of the canvas in its card; asked for when it changes, because asking lays out the page. @type {{x: number, y: number}|null} */
   let place = null;
-  /** The λ position that this R selected; another one means that λ was moved elsewhere. @type {number|null} */
-  let chosen = null;
 
   /** The values over λ at the shown γ; null where the line has no such plane. */
   const facts = () => {
     const { view, at } = explorer.state;
     const all = view?.figures.plane?.radius;
-    return all ? { drift: all.drift[at.gamma], error: all.error[at.gamma], names: all.names, on: all.on } : null;
+    return all ? { all, drift: all.drift[at.gamma], error: all.error[at.gamma], names: all.names, on: all.on } : null;
   };
   const isLocked = () => explorer.state.locked.includes("lambda");
 
   function show() {
     const curve = facts();
     const area = plotArea(host.canvas);
-    const { lambda } = explorer.state.at;
-    if (curve && area && place && (radius === null || chosen !== lambda))
-      [radius, chosen] = [curve.drift[lambda], lambda];
+    bound = curve && boundAt(bound, curve.all, explorer.state.at);
+    const radius = bound?.radius ?? null;
     line.hidden = !curve || !area || !place || radius === null; // the drift of a point may not have been measured
     if (!curve || !area || !place || radius === null) return say(label, "");
     const best = boundedBest(curve.drift, curve.error, radius);
@@ -88,10 +102,12 @@ function radiusLine(explorer) {
     const curve = facts();
     if (!curve || isLocked()) return;
     const drifts = measured(curve.drift);
-    radius = Math.min(Math.max(value, Math.min(...drifts)), Math.max(...drifts));
-    chosen = boundedBest(curve.drift, curve.error, radius) ?? explorer.state.at.lambda;
+    const radius = Math.min(Math.max(value, Math.min(...drifts)), Math.max(...drifts));
+    const { gamma, lambda: shown } = explorer.state.at;
+    const lambda = boundedBest(curve.drift, curve.error, radius) ?? shown;
+    bound = { radius, plane: curve.all, gamma, lambda };
     explorer.stop();
-    explorer.move({ lambda: chosen });
+    explorer.move({ lambda });
     show();
   }
 
@@ -109,7 +125,7 @@ function radiusLine(explorer) {
   line.addEventListener("keydown", (event) => {
     const way = WAYS[event.key];
     const curve = facts();
-    const from = radius;
+    const from = bound?.radius ?? null;
     if (!way || !curve || from === null) return;
     event.preventDefault();
     event.stopPropagation(); // here the arrows are R's, elsewhere on the page λ's

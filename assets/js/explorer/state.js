@@ -72,11 +72,13 @@ import { nearest } from "../base/address_bar.js";
  * @property {Drawing} [drawing]
  * @property {string} [pool]
  */
+/** @typedef {{lambda?: number, gamma?: number}} Sought values, not positions */
 /**
  * @typedef {object} State
  * @property {View|null} view
  * @property {Arrays} arrays of the view
  * @property {Point} at the point shown
+ * @property {Sought} sought the λ and γ that were chosen last, which a line with few of them may not have
  * @property {"first"|"drawn"|"next"} phase no view has been drawn to the end yet; the view is drawn; another is coming
  * @property {boolean} pictured whether the first view's main figure has been drawn
  * @property {Trouble|null} problem
@@ -108,6 +110,7 @@ export function initial({ narrow = false, locked = [] } = {}) {
     view: null,
     arrays: {},
     at: { gamma: 0, lambda: 0 },
+    sought: {},
     phase: "first",
     pictured: false,
     problem: null,
@@ -170,20 +173,29 @@ const drawable = ({ webgl }, drawing) => (drawing === "surface" && !webgl ? "fla
 
 /** @type {(state: State, news: {view: View, arrays: Arrays, wanted: Wanted}) => State} */
 function opened(state, { view, arrays, wanted }) {
+  const at = {
+    gamma: nearest(view.gammas, wanted.gamma) ?? view.start.gamma,
+    lambda: nearest(view.lams, wanted.lambda) ?? view.start.lambda,
+  };
+  const shown = valuesAt(view, at);
   return {
     ...state,
     view,
     arrays,
-    at: {
-      gamma: nearest(view.gammas, wanted.gamma) ?? view.start.gamma,
-      lambda: nearest(view.lams, wanted.lambda) ?? view.start.lambda,
-    },
+    at,
+    sought: { lambda: wanted.lambda ?? shown.lambda, gamma: wanted.gamma ?? shown.gamma },
     quality: wanted.show === "accuracy" && view.figures.hero_accuracy ? "accuracy" : "perplexity",
     drawing: drawable(state, wanted.drawing ?? state.drawing),
     wish: wanted.drawing ?? state.wish,
     pool: wanted.pool ?? state.pool,
   };
 }
+
+/** λ and γ at a point; undefined where the line has none. @type {(view: View, at: Point) => Sought} */
+const valuesAt = ({ line, lams, gammas }, at) => ({
+  lambda: line.has_lam ? lams[at.lambda] : undefined,
+  gamma: gammas[at.gamma] ?? undefined,
+});
 
 /** The map of layers by another quantity, or the ladder in another order; everything else of the view is the same object
  * as before.
@@ -203,7 +215,13 @@ function moved(state, { gamma = state.at.gamma, lambda = state.at.lambda }) {
     gamma: locked.includes("gamma") ? at.gamma : Math.min(Math.max(gamma, 0), view.gammas.length - 1),
     lambda: locked.includes("lambda") ? at.lambda : Math.min(Math.max(lambda, 0), view.lams.length - 1),
   };
-  return next.gamma === at.gamma && next.lambda === at.lambda ? state : { ...state, at: next };
+  if (next.gamma === at.gamma && next.lambda === at.lambda) return state;
+  const values = valuesAt(view, next);
+  const sought = {
+    lambda: next.lambda === at.lambda ? state.sought.lambda : values.lambda,
+    gamma: next.gamma === at.gamma ? state.sought.gamma : values.gamma,
+  };
+  return { ...state, at: next, sought };
 }
 
 /** λ begins to move by itself, from the start where it stands at the end. @type {(state: State) => State} */
@@ -220,13 +238,14 @@ function played(state) {
  * @returns {Wanted}
  */
 export function addressOf({ view, at, quality, wish, pool }) {
+  const { lambda, gamma } = valuesAt(view, at);
   return {
     study: view.study.id,
     method: view.line.name,
     bits: view.line.bits,
     layer: view.layer === null ? "all" : view.layer,
-    lambda: view.line.has_lam ? view.lams[at.lambda] : undefined, // nothing to carry over to another line
-    gamma: view.gammas[at.gamma] ?? undefined,
+    lambda,
+    gamma,
     scale: view.scale,
     quantity: view.quantity,
     steps: view.ladder?.steps.map(({ name }) => name).join(),
@@ -236,6 +255,14 @@ export function addressOf({ view, at, quality, wish, pool }) {
     pool,
   };
 }
+
+/**
+ * What to ask for when another line or layer is chosen: the λ and γ that were chosen last, not those nearest to them that
+ * the line in between happened to have.
+ * @param {State & {view: View}} state
+ * @returns {Wanted}
+ */
+export const carriedOn = (state) => ({ ...addressOf(state), ...state.sought });
 
 /** The layer at a position in the model, if it is among those that the view has.
  * @param {{layers: Layer[]}} view

@@ -7,7 +7,7 @@
 import { fit, LAB_VIEW } from "../base/address.js";
 import { ORIGINS } from "../base/format.js";
 import { mayRun } from "../base/whoami.js";
-import { addressOf } from "../explorer/state.js";
+import { carriedOn } from "../explorer/state.js";
 import * as Preview from "./preview.js";
 
 /** @type {Object<string, string>} lists that are locked by another's name */
@@ -162,12 +162,12 @@ export function opening(studies, wanted) {
 export function fetchedFor(explored, list, text) {
   const { view } = explored;
   if (view && (list === "method" || list === "fitting")) {
-    return { load: { ...addressOf({ ...explored, view }), method: lineWith(view, list, text) } };
+    return { load: { ...carriedOn({ ...explored, view }), method: lineWith(view, list, text) } };
   }
   const name = list === "block" ? "layer" : list; // a block leads to its first layer
   const value = /** @type {Object<string, {read: (text: string) => any}>} */ (LAB_VIEW)[name].read(text);
   if (!view) return name === "study" ? { load: { study: value } } : null;
-  const wanted = { ...addressOf({ ...explored, view }), [name]: value };
+  const wanted = { ...carriedOn({ ...explored, view }), [name]: value };
   if (name === "quantity") return { recolour: value };
   if (name === "study") {
     // Another study has other lines and layers; only the place on the λ axis is worth keeping.
