@@ -132,6 +132,36 @@ def test_the_address_is_the_state(open_page):
     assert page.input_value("[data-testid=pick-method]") == "rqc-gbs"
 
 
+def test_back_goes_one_choice_back_and_lambda_is_no_choice(open_page):
+    page = lab(open_page, "study=toy&method=rqc-gbs&bits=2")
+    entries = page.evaluate("history.length")
+    for key in ("ArrowLeft", "ArrowRight", "ArrowRight"):
+        page.keyboard.press(key)
+    page.select_option("[data-testid=pick-layer]", "2")
+    page.wait_for_function("location.search.includes('layer=2')")
+    lam = page.text_content("[data-testid=lambda-value]")
+    page.select_option("[data-testid=pick-method]", "sarqc-gbs")
+    page.wait_for_function("!location.search.includes('method=')")  # the study's own default
+    assert page.evaluate("history.length") == entries + 2
+
+    page.go_back()
+    page.wait_for_function("document.querySelector('[data-testid=pick-method]').value === 'rqc-gbs'")
+    assert page.input_value("[data-testid=pick-layer]") == "2"
+    page.go_back()
+    page.wait_for_function("document.querySelector('[data-testid=pick-layer]').value === 'all'")
+    assert page.text_content("[data-testid=lambda-value]") == lam
+    page.go_forward()
+    page.wait_for_function("document.querySelector('[data-testid=pick-layer]').value === '2'")
+    assert page.evaluate("history.length") == entries + 2
+
+
+def test_the_wheel_scrolls_over_surfaces(open_page):
+    page = lab(open_page)
+    page.locator(f"{SURFACES} .plot-canvas").hover()
+    page.mouse.wheel(0, 200)
+    page.wait_for_function("scrollY > 0")
+
+
 def test_a_click_on_the_map_chooses_the_layer(open_page):
     page = lab(open_page)
     box = page.locator('[data-plot="lab-map"] .plot-canvas').bounding_box()

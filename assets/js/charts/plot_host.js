@@ -344,6 +344,8 @@ export class PlotHost {
         if (camera) turn(turned(camera, dx, dy));
       });
     });
+    // plotly keeps the wheel from scrolling the page even where it does nothing with it.
+    this.canvas.addEventListener("wheel", (event) => event.stopPropagation(), { capture: true, passive: true });
     this.canvas.addEventListener("dblclick", () => {
       if (this.figure?.camera) turn(structuredClone(this.figure.camera));
     });

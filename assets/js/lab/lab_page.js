@@ -4,7 +4,7 @@
  */
 
 import { LAB_VIEW, parse, serialise, unknownNames } from "../base/address.js";
-import { remember } from "../base/address_bar.js";
+import { onReturn, remember } from "../base/address_bar.js";
 import { asProblem, request } from "../base/client.js";
 import { CONTROLS, EVERYWHERE, PANELS } from "../base/contract.js";
 import { html, render } from "../base/html.js";
@@ -81,7 +81,8 @@ export async function mount() {
     if (remarks !== before.remarks) note(part("link-note"), remarks);
     drawPreview(before);
     if (phase !== "drawn" || !view || explored === before.explored) return;
-    remember(serialise(addressOf({ ...explored, view }), LAB_VIEW, { standard: Lab.standard(view, first), link }));
+    const address = addressOf({ ...explored, view });
+    remember(serialise(address, LAB_VIEW, { standard: Lab.standard(view, first), link }), Lab.stepOf(address));
   }
 
   /** @param {unknown} error */
@@ -178,6 +179,12 @@ export async function mount() {
   const unknown = unknownNames(link, CONTROLS, HIDEABLE);
   dispatch({ type: "remarked", remarks: [...problems, ...link.problems, ...unknown, ...begin.remarks] });
   if (begin.problem) explorer.dispatch({ type: "failed", problem: begin.problem });
+  // Back and forward, also to an entry that opened nothing; what the person has seen of remarks stays.
+  onReturn((search) => {
+    const { load, problem } = Lab.opening(state.studies ?? studies, parse(search, LAB_VIEW).state);
+    if (problem) explorer.dispatch({ type: "failed", problem });
+    else if (load) explorer.load(load);
+  });
   if (!begin.load) return;
   await explorer.load(begin.load);
   const { view, at } = state.explored;

@@ -319,6 +319,12 @@ export function standard({ line, default: usual, lams, gammas, start, quantities
 }
 
 /**
+ * What the browser's Back undoes one by one: another study, width, method or layer. λ and γ move too often for that.
+ * @param {Wanted} address
+ */
+export const stepOf = ({ study, bits, method, layer }) => [study, bits, method, layer].join(" ");
+
+/**
  * Values of a link that the shown line does not have, and what is shown instead.
  * @param {Partial<Wanted>} wanted
  * @param {{view: Pick<View, "line"|"lams"|"lam_texts"|"gammas"|"gamma_texts"|"scale"|"quantity">,
