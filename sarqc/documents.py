@@ -36,6 +36,7 @@ class PerplexityProtocol(TypedDict):
     predicted_tokens: int
     dtype: str
     device: NotRequired[str]
+    part: NotRequired[str]  # of the corpus, where it is the calibration text too
     only_the_first_tokens: NotRequired[int]
     calibrated_on: NotRequired[int]  # sequences, where “auto” judged on others
     judged_on: NotRequired[int]

@@ -186,7 +186,8 @@ def print_summary(summary: RunDocument) -> None:
         line("", selection["edge"])
     if summary["perplexity"] is not None and (test := summary["protocol"]["test"]) is not None:
         line("perplexity", f"{summary['perplexity']:.4g}, float {summary['perplexity_float']:.4g}")
-        line("", f"{test['corpus']}, windows of {test['window']}, {test['predicted_tokens']:,} predicted tokens")
+        part = f", {test['part']}" if test.get("part") else ""
+        line("", f"{test['corpus']}{part}, windows of {test['window']}, {test['predicted_tokens']:,} predicted tokens")
     for name, value in distances(summary):
         line(name, value)
     if baseline := summary.get("baseline"):

@@ -12,7 +12,7 @@ import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -106,6 +106,26 @@ class Text:
 
     corpus: str  # as protocols say it
     ids: np.ndarray  # (n_tokens,) int64
+    part: str = ""  # of the corpus that these are; empty: all of it
+
+
+def apart(calibration: Text, test: Text) -> tuple[Text, Text]:
+    """The two texts; of one and the same its first half and its second half.
+
+    Halves, wherever the sequences lie: runs that draw others are tested on the same tokens.
+    """
+    if not np.array_equal(calibration.ids, test.ids):
+        return calibration, test
+    half = len(calibration.ids) // 2
+    return replace(calibration, ids=calibration.ids[:half], part="first half"), replace(
+        test, ids=test.ids[half:], part="second half, calibration has the first"
+    )
+
+
+def found_in(sequences: np.ndarray, ids: np.ndarray) -> int:
+    """How many sequences (N, length) occur in a text (n_tokens,)."""
+    text = ids.astype(np.int32).tobytes()
+    return sum(row.tobytes() in text for row in sequences.astype(np.int32))
 
 
 @dataclass(frozen=True)
@@ -336,18 +356,24 @@ class Sequences:
 
 
 def draw_sequences(
-    ids: np.ndarray, corpus: str, *, samples: int, length: int, held_out_samples: int, sampling: str, seed: int
-) -> Sequences:
+    ids: np.ndarray, corpus: str, *, samples: int, length: int, held_out_samples: int, sampling: str, seed: int,
+    part: str = "",
+) -> Sequences:  # fmt: skip
     """Disjoint windows of ``length`` tokens: from the beginning, or drawn by the seed without replacement.
 
-    Held-out windows never overlap calibration windows. Raises ``Refused`` when the text has too few tokens.
+    Held-out windows never overlap calibration windows. ``part``: of the corpus that ``ids`` are, see ``Text``. Raises
+    ``Refused`` when the text has too few tokens.
     """
     needed, available = samples + held_out_samples, len(ids) // length
     if needed > available:
+        of_text, other = (
+            (f"the {part} of the text", "another test text, which leaves all of this one") if part
+            else ("the text", "a longer text")
+        )  # fmt: skip
         raise Refused(
-            f"the text has {len(ids):,} tokens, {needed} sequences of {length} need {needed * length:,}",
+            f"{of_text} has {len(ids):,} tokens, {needed} sequences of {length} need {needed * length:,}",
             f"calibration text {corpus}",
-            f"Take at most {available} sequences of {length} tokens, or a longer text.",
+            f"Take at most {available} sequences of {length} tokens, or {other}.",
         )
     windows = ids[: available * length].reshape(available, length)
     order = np.arange(available) if sampling == "sequential" else np.random.default_rng(seed).permutation(available)

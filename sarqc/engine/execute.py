@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import cast
 
 from sarqc import documents
-from sarqc.calibration.corpora import text_of
 from sarqc.calibration.job import CalibrationJob, SolvedLayer, calibration_job
 from sarqc.calibration.kept_layers import SUFFIX, KeptLayers
 from sarqc.calibration.pictures import LayerCurve
@@ -163,14 +162,13 @@ def _tuned(
     study_id: str,
 ) -> Generator[Event, None, documents.Summary]:
     """Compares values of λ instead of quantizing the model once; returns the summary."""
-    recipe, settings, device = prepared.recipe, bench.settings, str(bench.loaded.device)
+    recipe, device = prepared.recipe, str(bench.loaded.device)
     yield _started(bench, recipe, {})
     ground = ground_of(bench, prepared, job.grids, weights)
     alone = replace(prepared, recipe=recipe.model_copy(update={"tasks": ()}))  # they are of the run to follow
     original = yield from measure(bench, alone, "float", ground.float_key, ground.states)
     yield from keep_states(bench, prepared, ground.states)
-    calibration = text_of(recipe.calibration, prepared.checkpoint, settings, download=True)
-    course = yield from tune(recipe, ground, calibration)
+    course = yield from tune(recipe, ground)
     tuning = course.to_json(course.end())
     if study_dir is not None:
         yield Stage("saving", "study")

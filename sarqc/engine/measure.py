@@ -127,10 +127,9 @@ def _float_perplexity(
     """Of the float model. A pass that is made keeps the states too."""
 
     def make() -> bytes:
-        return _as_kept(prepared, _perplexity_keeping(bench, prepared, states))
+        return _as_kept(_perplexity_keeping(bench, prepared, states))
 
-    document = json.loads(kept(bench.store, _perplexity_key(prepared, model_key), make))
-    return document["value"], document["protocol"]
+    return _read(prepared, kept(bench.store, _perplexity_key(prepared, model_key), make))
 
 
 def _perplexity_keeping(bench: Workbench, prepared: Prepared, states: KeptStates) -> Perplexity:
@@ -156,10 +155,9 @@ def beside_float(
         store.write(key, ".json", json.dumps(asdict(divergence)).encode())
     except StatesGone:
         perplexity, divergence = measure_perplexity(bench.loaded, test.ids, test.corpus, prepared.window), None
-    payload = _as_kept(prepared, perplexity)
+    payload = _as_kept(perplexity)
     store.write(_perplexity_key(prepared, model_key), ".json", payload)
-    document = json.loads(payload)
-    return document["value"], document["protocol"], divergence
+    return *_read(prepared, payload), divergence
 
 
 def kept_beside(
@@ -171,8 +169,7 @@ def kept_beside(
     perplexity, divergence = (bench.store.read(key, ".json") for key in keys)
     if perplexity is None or divergence is None:
         return None
-    document = json.loads(perplexity)
-    return document["value"], document["protocol"], Divergence.from_json(json.loads(divergence))
+    return *_read(prepared, perplexity), Divergence.from_json(json.loads(divergence))
 
 
 def divergences(found: Divergence | None) -> Divergences:
@@ -202,11 +199,19 @@ def _perplexity_key(prepared: Prepared, model_key: str) -> str:
     return perplexity_key(model_key, test.ids, prepared.window, test.corpus)
 
 
-def _as_kept(prepared: Prepared, found: Perplexity) -> bytes:
-    protocol, limit = found.protocol, prepared.recipe.test_tokens
-    if limit is not None:
+def _as_kept(found: Perplexity) -> bytes:
+    return json.dumps({"value": found.value, "protocol": found.protocol}).encode()
+
+
+def _read(prepared: Prepared, payload: bytes) -> tuple[float, PerplexityProtocol]:
+    """A kept perplexity, with what this recipe takes of its text: two may take the same tokens of different ones."""
+    document = json.loads(payload)
+    protocol: PerplexityProtocol = document["protocol"]
+    if part := measured_text(prepared).part:
+        protocol = {**protocol, "part": part}
+    if (limit := prepared.recipe.test_tokens) is not None:
         protocol = {**protocol, "only_the_first_tokens": limit}
-    return json.dumps({"value": found.value, "protocol": protocol}).encode()
+    return document["value"], protocol
 
 
 def _accuracy(

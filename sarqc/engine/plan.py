@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from sarqc.calibration.corpora import Sequences, Text, check_corpus, draw_sequences, text_of
+from sarqc.calibration.corpora import Sequences, Text, apart, check_corpus, draw_sequences, found_in, text_of
 from sarqc.engine import costs
 from sarqc.engine.rates import rates_of_device
 from sarqc.errors import NoRoom, Refused
@@ -90,6 +90,7 @@ class Prepared:
 
     recipe: Recipe
     checkpoint: Checkpoint  # restricted to what the recipe quantizes
+    calibration: Text  # that sequences are drawn from
     sequences: Sequences  # calibration and held-out ones, with their protocol
     per_channel: tuple[str, ...]  # names of the linears without groups
     test: Text | None  # as far as perplexity is measured on it
@@ -149,18 +150,24 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
     per_channel = indivisible_layers(recipe, checkpoint.layers)
     _check_storage(recipe, checkpoint)
     calibration = text_of(recipe.calibration, checkpoint, settings, download=download)
+    whole_test = None if recipe.test is None else text_of(recipe.test, checkpoint, settings, download=download)
+    if whole_test is not None:
+        calibration, whole_test = apart(calibration, whole_test)
     sequences = draw_sequences(
-        calibration.ids, calibration.corpus, samples=recipe.samples, length=recipe.length,
+        calibration.ids, calibration.corpus, part=calibration.part, samples=recipe.samples, length=recipe.length,
         held_out_samples=recipe.unseen_samples(), seed=recipe.seed,
         sampling="random" if recipe.kind == "tune" else recipe.sampling,
     )  # fmt: skip
-    test = _test_text(recipe, checkpoint, settings, download=download)
+    test = _test_text(recipe, whole_test)
     work = costs.work_of(
         recipe, checkpoint, per_channel, test_tokens=0 if test is None else len(test.ids),
         prompt_tokens=sum(map(len, prompts)),
     )  # fmt: skip
     shown = _shown(work, settings, per_channel)
-    return Prepared(recipe, checkpoint, sequences, per_channel, test, window, prompts, shown.streamed, shown)
+    shown = shown.model_copy(update={"warnings": (*_of_one_text(sequences, test), *shown.warnings)})
+    return Prepared(
+        recipe, checkpoint, calibration, sequences, per_channel, test, window, prompts, shown.streamed, shown
+    )
 
 
 def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
@@ -173,17 +180,32 @@ def _check_tasks(recipe: Recipe, settings: Settings) -> None:
         known_task(task, settings)
 
 
-def _test_text(recipe: Recipe, checkpoint: Checkpoint, settings: Settings, *, download: bool) -> Text | None:
+def _test_text(recipe: Recipe, whole: Text | None) -> Text | None:
     """What perplexity is measured on. Raises ``Refused`` for fewer than two tokens."""
-    if not recipe.test:
+    if whole is None:
         return None
-    test = text_of(recipe.test, checkpoint, settings, download=download)
-    ids = test.ids[: recipe.test_tokens]
-    if len(ids) < 2:
+    test = replace(whole, ids=whole.ids[: recipe.test_tokens])
+    if len(test.ids) < 2:
         raise Refused(
-            "the text has fewer than two tokens", f"test text {shortened(recipe.test)}", "Give a longer text."
+            "the text has fewer than two tokens", f"test text {shortened(recipe.test or '')}", "Give a longer text."
         )
-    return Text(test.corpus, ids)
+    return test
+
+
+def _of_one_text(sequences: Sequences, test: Text | None) -> Iterator[str]:
+    """What is to be known where calibration and test share tokens, or would."""
+    if test is None:
+        return
+    if test.part:
+        yield (
+            "calibration and test are the same text: sequences are drawn from its first half, and perplexity is "
+            "measured on its second half"
+        )
+    elif known := found_in(sequences.calibration, test.ids):
+        yield (
+            f"{known} of {len(sequences.calibration)} calibration sequences are in the test text too: perplexity is "
+            "better there than on text that calibration has not seen"
+        )
 
 
 def _check_storage(recipe: Recipe, checkpoint: Checkpoint) -> None:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from sarqc.calibration.block import method_for, solve_curve
 from sarqc.calibration.capture import collect
-from sarqc.calibration.corpora import Sequences, Text, draw_sequences, text_of
+from sarqc.calibration.corpora import Sequences, Text, apart, draw_sequences, text_of
 from sarqc.calibration.job import SolvedLayer, calibration_job
 from sarqc.calibration.pictures import LayerCurve
 from sarqc.calibration.pipeline import calibrate
@@ -357,6 +357,7 @@ def _prepared(survey: Survey, settings: Settings) -> _Shared:
         text_of(name, checkpoint, settings, download=True)
         for name in (survey.calibration, survey.held_out, survey.test)
     )
+    calibration, test = apart(calibration, test)
     held_out = draw_sequences(
         held_out_text.ids, held_out_text.corpus, samples=survey.held_out_samples, length=survey.length,
         held_out_samples=0, sampling="sequential", seed=0,
@@ -407,8 +408,9 @@ def _draw_statistics(shared: _Shared, seed: int, lines: list[SurveyLine]) -> _Dr
 
 
 def _sequences(shared: _Shared, seed: int, samples: int) -> Sequences:
+    text = shared.calibration
     return draw_sequences(
-        shared.calibration.ids, shared.calibration.corpus, samples=samples, length=shared.survey.length,
+        text.ids, text.corpus, part=text.part, samples=samples, length=shared.survey.length,
         held_out_samples=0, sampling="random", seed=seed,
     )  # fmt: skip
 
@@ -521,7 +523,7 @@ def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
             "tokens": survey.held_out_samples * survey.length,
         },
         "test": {
-            "corpus": test.corpus,
+            "corpus": test.corpus, **({"part": test.part} if test.part else {}),
             "window": survey.window, "windows": windows,
             "predicted_tokens": windows * (survey.window - 1),
             "dtype": str(loaded.compute_dtype).removeprefix("torch."),

@@ -15,7 +15,7 @@ from collections.abc import Generator, Iterator, Sequence
 
 import numpy as np
 
-from sarqc.calibration.corpora import Text, draw_sequences
+from sarqc.calibration.corpora import draw_sequences
 from sarqc.calibration.job import calibration_job
 from sarqc.engine.course import Candidate, Course
 from sarqc.engine.draws import Draw, Found, Ground, find, ground_of, screen
@@ -35,14 +35,14 @@ DULL = 0.1
 MATTERS = 0.01  # by so much smaller must the errors at another γ be to leave the method's own
 
 
-def tune(recipe: Recipe, ground: Ground, calibration: Text) -> Generator[Event, None, Course]:
-    """Tunes on draws of ``calibration``; returns all that was found out. The last event says how it ended."""
+def tune(recipe: Recipe, ground: Ground) -> Generator[Event, None, Course]:
+    """Tunes on draws of the calibration text; returns all that was found out. The last event says how it ended."""
     yield Stage("comparing layers", "every λ and γ on unseen text, from the statistics of one draw")
-    course = _screened(recipe, draw_of(recipe, ground, calibration, 0))
+    course = _screened(recipe, draw_of(recipe, ground, 0))
     yield TuningStanding(course.to_json())
     while not (end := course.end()):
         number = len(course.found)
-        draw = draw_of(recipe, ground, calibration, number)
+        draw = draw_of(recipe, ground, number)
         course.found.append({})
         count = len(course.in_question()) + len(course.baselines())
         yield Stage("comparing models", f"draw {number + 1} of at most {recipe.draws}, {count} candidates")
@@ -58,7 +58,7 @@ def tune(recipe: Recipe, ground: Ground, calibration: Text) -> Generator[Event, 
         course.complete += 1
         ground.statistics.trim(int(ground.bench.settings.statistics_gib * 2**30))
         yield TuningStanding(course.to_json())
-    first = draw_of(recipe, ground, calibration, 0)  # for the pictures of the study
+    first = draw_of(recipe, ground, 0)  # for the pictures of the study
     for index, found in _of_draw(course, first, sorted(course.dull), measured=False, pictures=True):
         course.found[0][index] = found
         course.seconds += found.seconds
@@ -85,9 +85,10 @@ def first_draw(recipe: Recipe, settings: Settings) -> Draw:
     return Draw.of(ground_of(bench, prepared, job.grids, weights_of(loaded)), prepared.sequences)
 
 
-def draw_of(recipe: Recipe, ground: Ground, calibration: Text, number: int) -> Draw:
+def draw_of(recipe: Recipe, ground: Ground, number: int) -> Draw:
+    calibration = ground.prepared.calibration
     sequences = draw_sequences(
-        calibration.ids, calibration.corpus, samples=recipe.samples, length=recipe.length,
+        calibration.ids, calibration.corpus, part=calibration.part, samples=recipe.samples, length=recipe.length,
         held_out_samples=recipe.unseen_samples(), sampling="random", seed=recipe.seed + number,
     )  # fmt: skip
     return Draw.of(ground, sequences)

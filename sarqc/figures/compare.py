@@ -107,7 +107,8 @@ def _test(study: Study) -> str:
     if not test or not test.get("corpus"):
         return ""
     tokens = f", {test['predicted_tokens']} tokens" if test.get("predicted_tokens") else ""
-    return f"{test['corpus']}, window {test.get('window')}{tokens}"
+    part = f", {test['part']}" if test.get("part") else ""
+    return f"{test['corpus']}{part}, window {test.get('window')}{tokens}"
 
 
 def _chosen_facts(study: Study) -> LineFacts:

@@ -61,9 +61,8 @@ def drawn_run(run: Run) -> ParetoRun:
     test = (summary.get("protocol") or {}).get("test") or {}
     lam = recipe.get("lambda")
     named = f"{recipe.get('method')}, {recipe.get('bits')} bits" + ("" if lam is None else f", λ {lam}")
-    where = (
-        f"{test.get('corpus', recipe.get('test'))}, window {test.get('window')}, {test.get('predicted_tokens')} tokens"
-    )
+    corpus = ", ".join(filter(None, (test.get("corpus", recipe.get("test")), test.get("part"))))
+    where = f"{corpus}, window {test.get('window')}, {test.get('predicted_tokens')} tokens"
     return ParetoRun(
         run.id, run.name or named, shortened(str(recipe.get("model"))), where, summary.get("bits_per_weight"),
         summary.get("bytes_after"), summary.get("perplexity"), log_ratio(summary),

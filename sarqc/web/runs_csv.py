@@ -17,7 +17,7 @@ MEASURED = (
     "accuracy", "accuracy_standard_error", "accuracy_float", "accuracy_standard_error_float",
     "bytes_before", "bytes_after", "bits_per_weight", "share_quantized", "quantized_layers",
 )  # fmt: skip
-TEST = ("corpus", "window", "windows", "predicted_tokens", "dtype", "device")
+TEST = ("corpus", "part", "window", "windows", "predicted_tokens", "dtype", "device")
 CALIBRATION = ("corpus", "sha256", "samples", "length", "tokens", "held_out_samples", "sampling", "seed")
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")  # with these spreadsheets begin a formula
 

@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sarqc.calibration.corpora import text_of
 from sarqc.engine.draws import Ground, find
 from sarqc.engine.execute import execute
 from sarqc.engine.measure import keep_states
@@ -54,11 +53,10 @@ def exhaustive(recipe: Recipe, settings: Settings) -> dict[str, Any]:
     """ln(perplexity / float model's) of every λ in every draw, at the method's own γ, and of GPTQ 1 %."""
     recipe = recipe.model_copy(update={"gamma": recipe.to_method().gamma})
     ground, (lams, gammas) = ready_ground(recipe, settings), recipe.compared()
-    calibration = text_of(recipe.calibration, ground.prepared.checkpoint, settings)
     points = recipe.to_method().points(lams, gammas)
     ratios, gptq, seconds = [], [], 0.0
     for number in range(DRAWS):
-        draw = draw_of(recipe.model_copy(update={"seed": EXHAUSTIVE}), ground, calibration, number)
+        draw = draw_of(recipe.model_copy(update={"seed": EXHAUSTIVE}), ground, number)
         found = dict(find(draw, points, pictures=False))
         values = [found[index].divergence for index in range(len(points))]
         flat = [value.log_ratio.mean for value in values if value is not None]

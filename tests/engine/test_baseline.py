@@ -46,7 +46,8 @@ def log_probabilities(folder: Path, text: Path) -> tuple[np.ndarray, np.ndarray]
     """Of all tokens but the first of each window, (N, T - 1, V) in float64, and the tokens (N, T - 1) that came."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64)
     tokens = AutoTokenizer.from_pretrained(folder)(text.read_text(encoding="utf-8"))["input_ids"]
-    windows = np.array(tokens[: WINDOW * WINDOWS]).reshape(WINDOWS, WINDOW)
+    tested = tokens[len(tokens) // 2 :]  # calibration has the rest of the same text
+    windows = np.array(tested[: WINDOW * WINDOWS]).reshape(WINDOWS, WINDOW)
     with torch.no_grad():
         logits = model(torch.from_numpy(windows)).logits.numpy()[:, :-1]
     return logits - np.log(np.exp(logits).sum(-1, keepdims=True)), windows[:, 1:]

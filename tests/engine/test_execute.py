@@ -10,8 +10,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from sarqc.calibration.corpora import found_in
 from sarqc.engine.execute import execute
-from sarqc.engine.plan import plan
+from sarqc.engine.plan import plan, prepare
 from sarqc.errors import NotFound, Refused, Unreachable
 from sarqc.events import (
     CandidateDone,
@@ -39,6 +40,11 @@ def document(random_llama: Path, text_file: Path) -> dict[str, object]:
         "calibration": str(text_file), "samples": 6, "length": 32, "held_out_samples": 2, "test": str(text_file),
         "window": 64, "test_tokens": 1000, "sweep": [0, 0.1, 1], "baseline": False,
     }  # fmt: skip
+
+
+def second_half(ids: list[int]) -> list[int]:
+    """Of a text that calibration has too."""
+    return ids[len(ids) // 2 :]
 
 
 def of_type(events: list[Event], kind: type) -> list:
@@ -91,7 +97,7 @@ def test_a_run_says_all_it_does(document: dict, fresh_settings: Settings, tmp_pa
     # The checkpoint has the evaluated weights: an independent perplexity of it is the reported one.
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.float64)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
-    ids = tokenizer(Path(str(document["test"])).read_text(encoding="utf-8"))["input_ids"][:1000]
+    ids = second_half(tokenizer(Path(str(document["test"])).read_text(encoding="utf-8"))["input_ids"])[:1000]
     with torch.no_grad():
         losses = [
             float(model(window, labels=window).loss)
@@ -107,6 +113,60 @@ def test_the_same_recipe_again_costs_nothing(document: dict, fresh_settings: Set
     assert all(event.from_cache for event in of_type(again, LayerDone))
     assert again[-1].summary == first[-1].summary
     assert json.dumps(reports_of(again)) == json.dumps(reports_of(first))
+
+
+@pytest.mark.parametrize("sampling", ["sequential", "random"])
+@pytest.mark.parametrize("kind", ["run", "tune"])
+def test_no_token_of_one_text_is_calibrated_on_and_second_half(
+    document: dict, settings: Settings, tmp_path: Path, kind: str, sampling: str
+) -> None:
+    """Under whatever name a file has."""
+    copied = tmp_path / "copied.txt"
+    copied.write_bytes(Path(str(document["test"])).read_bytes())
+    changes = {"test": str(copied), "sampling": sampling, "test_tokens": None, "samples": 10, "sweep": []}
+    changes |= {"kind": kind, **({"lambda": None} if kind == "tune" else {})}
+    prepared = prepare(Recipe.parse({**document, **changes}), settings)
+    ids = AutoTokenizer.from_pretrained(document["model"])(copied.read_text(encoding="utf-8"))["input_ids"]
+    assert prepared.test is not None
+    assert prepared.test.ids.tolist() == ids[len(ids) // 2 :]
+    assert [*prepared.calibration.ids, *prepared.test.ids] == ids
+    assert found_in(prepared.sequences.calibration, prepared.calibration.ids) == 10
+    assert prepared.shown.test_tokens == len(prepared.test.ids)
+    assert "same text" in prepared.shown.warnings[0]
+
+
+def test_one_text_for_both_is_said_by_the_study_and_keeps_nothing_wrong(
+    document: dict, fresh_settings: Settings, tmp_path: Path
+) -> None:
+    """A text that is the second half, under the same name, has another protocol though the tokens are the same."""
+    text = tmp_path / "text.txt"
+    text.write_bytes(Path(str(document["test"])).read_bytes())
+    asked = {**document, "calibration": str(text), "test": str(text), "test_tokens": None, "sweep": []}
+    events = list(execute(Recipe.parse(asked), fresh_settings, study_dir=tmp_path / "studies", study_id="one"))
+    assert "same text" in of_type(events, Warned)[0].what
+    protocol = events[-1].summary["protocol"]["test"]
+    assert protocol["part"].startswith("second half")
+    facts = lab_view(Study.open(tmp_path / "studies" / "one"))["measured"]
+    assert "second half" in next(fact["text"] for fact in facts if fact["name"] == "Test text")
+    other = {**asked, "calibration": str(document["calibration"])}
+    tokenizer = AutoTokenizer.from_pretrained(asked["model"])
+    half = second_half(tokenizer(text.read_text(encoding="utf-8"))["input_ids"])
+    text.write_text(tokenizer.decode(half), encoding="utf-8")
+    assert tokenizer(text.read_text(encoding="utf-8"))["input_ids"] == half
+    again = list(execute(Recipe.parse(other), fresh_settings))
+    assert "part" not in again[-1].summary["protocol"]["test"]
+    assert again[-1].summary["perplexity_float"] == events[-1].summary["perplexity_float"]
+    assert of_type(again, Warned) == []
+
+
+def test_calibration_text_inside_a_longer_test_text_is_said(document: dict, settings: Settings, tmp_path: Path) -> None:
+    longer = tmp_path / "longer.txt"
+    longer.write_text(Path(str(document["test"])).read_text(encoding="utf-8") + " The end.", encoding="utf-8")
+    shown = plan(Recipe.parse({**document, "test": str(longer)}), settings)
+    assert "6 of 6 calibration sequences are in the test text too" in shown.warnings[0]
+    with pytest.raises(Refused, match="first half of the text") as refused:
+        plan(Recipe.parse({**document, "samples": 60}), settings)
+    assert "another test text" in refused.value.remedy
 
 
 @pytest.mark.parametrize("sweep_gib", [1.0, 1e-9])  # all λ at once, and one after the other
@@ -373,7 +433,7 @@ def test_a_foldable_run_is_a_checkpoint_that_anyone_can_load(
     events = list(execute(recipe, fresh_settings, checkpoint_dir=tmp_path / "model"))
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.float64)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
-    ids = tokenizer(Path(str(document["test"])).read_text(encoding="utf-8"))["input_ids"][:1000]
+    ids = second_half(tokenizer(Path(str(document["test"])).read_text(encoding="utf-8"))["input_ids"])[:1000]
     windows = torch.tensor(ids[: 15 * 64]).reshape(15, 1, 64)
     with torch.no_grad():
         losses = [float(model(window, labels=window).loss) for window in windows]
@@ -395,7 +455,7 @@ def test_the_affine_grid_is_kept_between_attempts_and_exported_as_plain_weights(
     assert exporting[-1].summary == events[-1].summary
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=torch.float64)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
-    ids = tokenizer(Path(str(document["test"])).read_text(encoding="utf-8"))["input_ids"][:1000]
+    ids = second_half(tokenizer(Path(str(document["test"])).read_text(encoding="utf-8"))["input_ids"])[:1000]
     windows = torch.tensor(ids[: 15 * 64]).reshape(15, 1, 64)
     with torch.no_grad():
         losses = [float(model(window, labels=window).loss) for window in windows]

@@ -789,6 +789,7 @@ export interface PerplexityProtocol {
   predicted_tokens: number;
   dtype: string;
   device?: string;
+  part?: string;
   only_the_first_tokens?: number;
   calibrated_on?: number;
   judged_on?: number;
