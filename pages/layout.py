@@ -53,13 +53,13 @@ if (new URLSearchParams(location.search).get("embed") === "1") document.document
 """
 
 _BAR = """
-<h1 class="visually-hidden">sarqc: {title}</h1>
 <header class="bar" data-panel data-control="bar">
   <a class="brand" href="/">sarqc</a><span class="tagline">what a little regularisation buys</span>
   <nav class="pages" aria-label="Pages">{links}</nav>
   <span class="visitor" data-part="visitor"></span>
   <button type="button" class="theme" data-action="theme" data-testid="theme" aria-label="Light or dark">◐</button>
 </header>
+<h1 class="visually-hidden">sarqc: {title}</h1>
 """
 
 

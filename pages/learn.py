@@ -15,10 +15,10 @@ _STEP = """
   aria-labelledby="step-title-{number}" {hidden}>
   <div class="step-words">
     <p class="step-number">Step {number} of {count}</p>
-    <h1 class="step-title" id="step-title-{number}" tabindex="-1">{title}</h1>
+    <h2 class="step-title" id="step-title-{number}" tabindex="-1">{title}</h2>
     {text}
     <div class="ask">
-      <p class="ask-text"><strong>Guess first.</strong> {ask}</p>
+      <p class="ask-text"><strong class="guess-first">Guess first. </strong>{ask}</p>
       <div class="ask-controls" data-part="ask"></div>
       <button type="button" class="act" data-part="show" data-control="show" data-testid="show">{show}</button>
       <p class="answer" data-part="answer" data-testid="answer" tabindex="-1" aria-live="polite" aria-atomic="true"></p>
@@ -26,7 +26,7 @@ _STEP = """
     <div class="step-controls" data-part="controls"></div>
   </div>
   <div class="step-figure card" data-part="figure">
-    <header class="card-head"><h2 class="card-title">{figure}</h2>
+    <header class="card-head"><h3 class="card-title">{figure}</h3>
       <div class="card-tools" data-control="save"></div></header>
     <div class="step-canvas" data-part="canvas" data-testid="canvas"></div>
     <div class="step-extra" data-part="extra"></div>
@@ -43,10 +43,19 @@ _TOUR = """
     <ol class="progress" data-testid="progress">{progress}</ol>
     <button type="button" class="act" data-part="next" data-control="next" data-testid="next">Next</button>
     <a class="act" href="/" data-part="lab" data-control="next" data-testid="to-lab" hidden>Open the Lab</a>
-    <span class="hint" aria-hidden="true">← → or space</span>
+    <p class="hint">{hint}</p>
+    <span class="tour-tools">
+      <button type="button" class="quiet" data-part="fill" data-control="fill" data-testid="fill"
+        aria-pressed="false">Full screen</button>
+      <button type="button" class="quiet" data-part="share" data-control="share" data-testid="share">Share</button>
+    </span>
   </nav>
+  <button type="button" class="tour-black" data-part="black" data-testid="black" hidden
+    aria-label="The screen is black. Any key of the tour, or a click, brings the step back"></button>
 </div>
 """
+
+_HINT = "Space, → or a presenter’s remote: first the answer, then the next step. F fills the screen, B blackens it."
 
 _ROLE = re.compile(r"\{(\w+):([^}]+)\}")  # in tour.json: {recon:these words} in that quantity's colour
 _RAISED = re.compile(r"\^\{([^}]+)\}")  # x^{γ}
@@ -87,6 +96,7 @@ def build(settings: Settings) -> None:
             published=escape(published),
             steps="".join(sections),
             progress="".join(progress),
+            hint=_HINT,
         ),
         script="learn/learn_page.js",
         classes="page learn",

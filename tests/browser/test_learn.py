@@ -40,12 +40,85 @@ def test_the_tour_is_walked_by_keys_and_asks_before_it_shows(open_page):
     first.get_by_test_id("show").click()
     first.get_by_text("You said −0.24").wait_for()
     page.locator(".step-title >> visible=true").evaluate("element => element.focus()")
-    for key, number in (("ArrowRight", 2), (" ", 3), ("ArrowLeft", 2), ("Shift+ ", 1), ("ArrowLeft", 1), (" ", 2)):
+    # A remote's keys and a keyboard's: the answer first, then the next step; what was shown stays shown.
+    way = (("ArrowRight", 2, 0), ("PageDown", 2, 1), (" ", 3, 0), (" ", 3, 1), ("PageUp", 2, 1), ("ArrowLeft", 1, 1))
+    for key, number, shown in (*way, ("Shift+ ", 1, 1), ("PageDown", 2, 1), ("ArrowRight", 3, 1)):
         page.keyboard.press(key)
-        page.wait_for_url(re.compile(rf"step={number}"))
-        assert page.get_by_test_id(f"step-{number}").is_visible()
+        page.wait_for_url(re.compile(rf"step={number}&" + ("shown=1" if shown else "(?!shown)")))
+        step = page.get_by_test_id(f"step-{number}")
+        assert step.is_visible()
+        assert step.get_by_test_id("show").is_visible() is not bool(shown)
+        assert step.get_by_text("Guess first.").is_visible() is not bool(shown)
     assert page.locator(".step:visible").count() == 1
-    assert page.locator('[data-testid="progress"] .is-done').count() == 2
+    assert page.locator('[data-testid="progress"] .is-done').count() == 3
+
+
+def test_back_goes_one_step_back_and_a_link_shows_what_is_shown(open_page):
+    page = open_page("/learn?step=1&shown=1&bits=3&weight=0.2")
+    page.get_by_test_id("next").click()
+    page.get_by_test_id("step-2").get_by_test_id("show").click()
+    page.get_by_test_id("step-2").get_by_test_id("lambda").press("ArrowRight")
+    page.get_by_test_id("next").click()
+    page.get_by_test_id("step-3").get_by_test_id("show").wait_for()
+    page.go_back()
+    page.get_by_test_id("step-2").get_by_test_id("answer").get_by_text("At λ").wait_for()
+    assert page.get_by_test_id("step-3").is_hidden()
+    page.go_back()
+    page.wait_for_url("**/learn?step=1&shown=1&bits=3&weight=0.2")
+    page.get_by_test_id("step-1").get_by_test_id("answer").get_by_text("The nearest level").wait_for()
+    page.go_forward()
+    page.get_by_test_id("step-2").get_by_test_id("answer").get_by_text("At λ").wait_for()
+    kept = page.url
+    page.get_by_test_id("share").click()
+    menu = page.get_by_test_id("share-menu")
+    assert menu.get_by_test_id("share-link").input_value() == kept
+    menu.locator('[data-tick="lock"][data-name="lambda"]').check()
+    assert menu.get_by_test_id("share-link").input_value() == f"{kept}&lock=lambda"
+    menu.locator('[data-tick="lock"][data-name="lambda"]').press("PageDown")  # the tour waits below the card
+    assert page.get_by_test_id("step-2").is_visible()
+
+
+def test_a_step_fills_the_screen_of_a_hall(open_page):
+    page = open_page("/learn?step=5", width=1920, height=1080)
+    step = page.get_by_test_id("step-5")
+    step.locator(".step-canvas text").first.wait_for(state="attached")
+    type_size = """() => {
+      const svg = document.querySelector('.step:not([hidden]) svg');
+      return 12 * svg.clientWidth / svg.viewBox.baseVal.width;
+    }"""
+    foot = "() => innerHeight - document.querySelector('.tour-foot').getBoundingClientRect().bottom"
+    assert page.evaluate(type_size) == pytest.approx(18, abs=0.1)
+    assert page.evaluate(foot) < 16  # nothing of the screen is left over
+    page.keyboard.press("f")
+    page.wait_for_function("document.fullscreenElement === document.documentElement")
+    page.wait_for_function(f"({type_size})() >= 19.9")
+    assert page.locator(".bar").is_hidden()
+    assert page.evaluate(foot) < 16
+    assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")
+    # Dragged with the mouse: the remote goes on all the same, where a keyboard would move the ring.
+    box = step.get_by_test_id("guess").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 300, y, steps=4)
+    page.mouse.up()
+    page.wait_for_url(re.compile("guess="))
+    moved = step.get_by_test_id("guess").bounding_box()["x"] - box["x"]
+    assert moved == pytest.approx(300, abs=80)  # the ring is under the finger, at the nearest λ
+    page.keyboard.press("ArrowRight")
+    step.get_by_test_id("answer").get_by_text("You said").wait_for()
+    page.keyboard.press("b")
+    assert page.evaluate("document.elementFromPoint(900, 500).dataset.testid") == "black"
+    page.keyboard.press("PageDown")
+    assert page.get_by_test_id("black").is_hidden()
+    assert step.is_visible()
+    page.keyboard.press("f")
+    page.wait_for_function("!document.fullscreenElement")
+    page.locator(".bar").wait_for()
+    assert page.locator("h1").count() == 1
+    assert page.evaluate(
+        "!!(document.querySelector('header').compareDocumentPosition(document.querySelector('h1')) & 4)"
+    )
 
 
 def test_the_lattice_is_solved_while_it_is_dragged_and_the_address_brings_it_back(open_page):

@@ -11,8 +11,8 @@ import {
   readPicks,
   toyChannels,
 } from "../../assets/js/learn/channels.js";
+import { meaningOf } from "../../assets/js/learn/keys.js";
 import { contour, state as latticeState, readTokens, start } from "../../assets/js/learn/lattice.js";
-import { wayOf } from "../../assets/js/learn/learn_page.js";
 import { normals } from "../../assets/js/learn/random.js";
 import { bestOf, column } from "../../assets/js/learn/shipped_study.js";
 import { everyPair, roundEven, statisticsOf, winners } from "../../assets/js/learn/solver.js";
@@ -24,17 +24,31 @@ const key = (name, inside = "", more = {}) => ({
   ...more,
 });
 
-test("space and arrows move between steps unless what has the focus needs them", () => {
-  assert.equal(wayOf(key("ArrowRight")), 1);
-  assert.equal(wayOf(key("ArrowLeft")), -1);
-  assert.equal(wayOf(key(" ")), 1);
-  assert.equal(wayOf(key(" ", "", { shiftKey: true })), -1);
-  assert.equal(wayOf(key("a")), 0);
-  for (const owner of ["input", "select", "[role=slider]"]) assert.equal(wayOf(key("ArrowRight", owner)), 0);
-  assert.equal(wayOf(key(" ", "button")), 0);
-  assert.equal(wayOf(key("ArrowRight", "button")), 1);
-  assert.equal(wayOf(key("ArrowRight", "", { altKey: true })), 0);
-  assert.equal(wayOf(key("ArrowRight", "", { defaultPrevented: true })), 0);
+test("keyboards and remotes say on, back, full screen and black, unless what has the focus needs the key", () => {
+  const said = (name, inside, more) => meaningOf(key(name, inside, more));
+  assert.deepEqual(
+    ["ArrowRight", " ", "PageDown"].map((name) => said(name)),
+    ["on", "on", "on"],
+  );
+  assert.deepEqual(
+    ["ArrowLeft", "PageUp"].map((name) => said(name)),
+    ["back", "back"],
+  );
+  assert.equal(said(" ", "", { shiftKey: true }), "back");
+  assert.equal(said("ArrowRight", "", { shiftKey: true }), null);
+  assert.deepEqual(
+    ["f", "F", "b", "B", "."].map((name) => said(name)),
+    ["fill", "fill", "black", "black", "black"],
+  );
+  for (const name of ["a", "Enter", "Escape", "F5", "toString"]) assert.equal(said(name), null);
+  for (const owner of ["input", "select", "dialog", "[popover]"])
+    for (const name of ["ArrowRight", "PageDown", " ", "f"]) assert.equal(said(name, owner), null, `${name}, ${owner}`);
+  assert.equal(said("ArrowRight", "[role=slider]"), null);
+  assert.equal(said("PageDown", "[role=slider]"), "on"); // nothing here needs it, and remotes send it
+  assert.equal(said(" ", "button"), null);
+  assert.equal(said("ArrowRight", "button"), "on");
+  for (const more of [{ altKey: true }, { ctrlKey: true }, { metaKey: true }, { defaultPrevented: true }])
+    assert.equal(said("ArrowRight", "", more), null);
 });
 
 test("half goes to the even number, as in Python", () => {

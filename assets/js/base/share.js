@@ -61,12 +61,14 @@ export function shareMenu(button, { controls, panels, link, address, further }) 
       .filter(([name]) => chosen.hide.includes(name) || isSeen(name))
       .map(([name, title]) => ({ name, title, canLock }));
 
-  /** Under the button, inside the window. */
+  /** Under the button or above it, where there is more room, inside the window. */
   function place() {
     const box = button.getBoundingClientRect();
-    menu.style.top = `${box.bottom + 4}px`;
+    const isAbove = box.top > innerHeight - box.bottom;
+    menu.style.top = isAbove ? "auto" : `${box.bottom + 4}px`;
+    menu.style.bottom = isAbove ? `${innerHeight - box.top + 4}px` : "auto";
     menu.style.right = `${Math.max(8, document.documentElement.clientWidth - box.right)}px`;
-    menu.style.maxHeight = `${Math.max(240, innerHeight - box.bottom - 16)}px`;
+    menu.style.maxHeight = `${Math.max(240, (isAbove ? box.top : innerHeight - box.bottom) - 16)}px`;
   }
 
   /** @param {Link} next */

@@ -14,7 +14,7 @@ const NAMESPACE = "http://www.w3.org/2000/svg";
  * left out
  * @typedef {Node|string|null|undefined|false|Drawn[]} Drawn what a drawing is made of: nodes and texts in any nesting,
  * with holes where something is not drawn
- * @typedef {{width: number, height: number}} Size in pixels of the screen
+ * @typedef {{width: number, height: number}} Size in pixels of the drawing
  * @typedef {"circle"|"square"|"diamond"} Shape
  * @typedef {{color: string, ink: string, dash: string|null, shape: Shape|null}} Role how a quantity is drawn: its colour,
  * the same dark enough for text, its line and its marker
@@ -142,13 +142,20 @@ export const ROLES = {
 /** @type {Object<string, number[]>} */
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
 
-/** One drawing with its handles, as wide and as high as its place. */
+const TYPE = 12; // pixels of the smallest type in a drawing
+
+/**
+ * One drawing with its handles, as wide and as high as its place. One that grows has type as large as its place's, and
+ * all else in it is larger by as much: for screens that are looked at from far away.
+ */
 export class Board {
   /**
    * @param {HTMLElement} place
    * @param {(size: Size) => Drawn[]} draw what lies under the handles
+   * @param {{grows?: boolean}} [options]
    */
-  constructor(place, draw) {
+  constructor(place, draw, { grows = false } = {}) {
+    this.grows = grows;
     this.draw = draw;
     this.layer = s("g");
     this.top = s("g");
@@ -158,9 +165,15 @@ export class Board {
     new ResizeObserver(() => this.redraw()).observe(place);
   }
 
-  /** What the drawing fills: all that turns a place on it into a value follows from this. */
+  /** Pixels of the screen for each pixel of the drawing. */
+  get scale() {
+    return this.grows ? Math.max(1, Number.parseFloat(getComputedStyle(this.place).fontSize) / TYPE) : 1;
+  }
+
+  /** What the drawing fills, in its own pixels: all that turns a place on it into a value follows from this. */
   get size() {
-    return { width: this.place.clientWidth, height: this.place.clientHeight };
+    const { scale } = this;
+    return { width: this.place.clientWidth / scale, height: this.place.clientHeight / scale };
   }
 
   /** Draws again, at once. A place without a size is drawn when it gets one. */
@@ -201,7 +214,8 @@ export class Board {
     );
     const follow = (/** @type {PointerEvent} */ event) => {
       const box = this.svg.getBoundingClientRect();
-      drag(event.clientX - box.left, event.clientY - box.top);
+      const { scale } = this;
+      drag((event.clientX - box.left) / scale, (event.clientY - box.top) / scale);
     };
     group.addEventListener("pointerdown", (event) => {
       if (event.button !== 0 || group.getAttribute("aria-disabled")) return;

@@ -114,6 +114,8 @@ export const CONTROLS = {
   ...numbered("channel", "Channel", 12),
   saliency: "Penalty",
   save: "Numbers and pictures of the figure",
+  share: "Share",
+  fill: "Full screen",
 };
 
 /**

@@ -18,13 +18,13 @@ export function slider({ control, sign, label, names, position, change }) {
     if (target instanceof HTMLInputElement) change(target.valueAsNumber);
   };
   return html`<label class="slider step-slider">
-    <span class="sign">${sign}</span>
+    <span class="sign" aria-hidden="true">${sign}</span>
     <span class="track">
       <input type="range" min="0" max=${last} step="1" style="--filled: ${(100 * position) / Math.max(1, last)}%"
         aria-label=${label} aria-valuetext="${sign} = ${name}" data-control=${control} data-testid=${control}
         .value=${String(position)} @input=${take} />
     </span>
-    <output>${name}</output>
+    <output aria-hidden="true">${name}</output>
   </label>`;
 }
 
@@ -38,7 +38,7 @@ export function choices({ control, label, options, value, change }) {
     html`<button type="button" data-value=${option} aria-pressed=${String(option === value)}
       @click=${() => change(option)}>${text}</button>`;
   return html`<div class="step-choice" data-control=${control} data-testid=${control}>
-    <span>${label}</span>
+    <span aria-hidden="true">${label}</span>
     <div class="switch" role="group" aria-label=${label}>${options.map(button)}</div>
   </div>`;
 }

@@ -4,15 +4,20 @@
  */
 
 import { LAB_VIEW, parse, serialise } from "../base/address.js";
+import { onReturn } from "../base/address_bar.js";
+import { EVERYWHERE } from "../base/contract.js";
 import { isLocked, link, note } from "../base/link.js";
+import { shareMenu } from "../base/share.js";
 import { onTheme } from "../base/theme.js";
-import { common, unknownHere } from "./address.js";
+import { CONTROLS, common, unknownHere } from "./address.js";
 import * as channels from "./channels.js";
+import { meaningOf } from "./keys.js";
 import * as knobs from "./knobs.js";
 import * as lattice from "./lattice.js";
 import * as layer from "./layer.js";
 import * as model from "./model.js";
 import * as paper from "./paper.js";
+import { fill, presenter } from "./present.js";
 import { Stage, within } from "./stage.js";
 import * as tokens from "./tokens.js";
 import * as weight from "./weight.js";
@@ -28,13 +33,16 @@ const COMMON = common(Object.keys(MODULES).length);
 export function mount(element) {
   const root = within(element, ".tour", HTMLElement);
   const part = (/** @type {string} */ name) => within(root, `[data-part="${name}"]`, HTMLElement);
-  const [back, next] = ["back", "next"].map((name) => within(root, `[data-part="${name}"]`, HTMLButtonElement));
+  const [back, next, share, whole, black] = ["back", "next", "share", "fill", "black"].map((name) =>
+    within(root, `[data-part="${name}"]`, HTMLButtonElement),
+  );
   const lab = within(root, '[data-part="lab"]', HTMLAnchorElement);
   const ways = [...root.querySelectorAll("button[data-go]")].filter((button) => button instanceof HTMLButtonElement);
   /** @type {import("./types.d.ts").Given} */
   const given = { study: JSON.parse(root.dataset.study ?? ""), published: JSON.parse(root.dataset.published ?? "") };
+  const stepOf = (/** @type {string} */ search) => Number(parse(search, COMMON).state.step ?? 1) - 1;
   const tour = {
-    step: Number(parse(location.search, COMMON).state.step ?? 1) - 1,
+    step: stepOf(location.search),
     notes: /** @type {string[]} */ ([]),
   };
 
@@ -69,21 +77,59 @@ export function mount(element) {
   function go(step) {
     if (step < 0 || step >= stages.length) return;
     tour.step = step;
+    arrive();
+  }
+
+  /** Shows the step that is open now, from its beginning. */
+  function arrive() {
     render();
     tour.notes = []; // what the address got wrong was said of the step that it opened
     tell([]);
-    within(stages[step].section, ".step-title", HTMLElement).focus({ preventScroll: true });
+    within(stages[tour.step].section, ".step-title", HTMLElement).focus({ preventScroll: true });
     window.scrollTo(0, 0);
   }
 
   back.addEventListener("click", () => go(tour.step - 1));
   next.addEventListener("click", () => go(tour.step + 1));
   for (const button of ways) button.addEventListener("click", () => go(Number(button.dataset.go) - 1));
+  const screen = presenter(black, whole);
+  /** @type {Record<import("./keys.js").Meaning, () => void>} */
+  const acts = {
+    on: () => {
+      const stage = stages[tour.step];
+      if (!stage.answered && !isKept("show")) stage.answer();
+      else if (!isLocked("next")) go(tour.step + 1);
+    },
+    back: () => {
+      if (!isLocked("back")) go(tour.step - 1);
+    },
+    fill: () => {
+      if (!isLocked("fill")) fill();
+    },
+    black: () => screen.blacken(true),
+  };
   document.addEventListener("keydown", (event) => {
-    const way = wayOf(event);
-    if (!way) return;
-    event.preventDefault();
-    if (!isLocked(way > 0 ? "next" : "back")) go(tour.step + way);
+    const meaning = meaningOf(event);
+    if (screen.isBlack()) {
+      if (!meaning && !["Escape", " ", "Enter"].includes(event.key)) return;
+      event.preventDefault();
+      if (!event.repeat) screen.blacken(false);
+    } else if (meaning) {
+      event.preventDefault();
+      if (!event.repeat) acts[meaning](); // a key that is held down does not run through the lesson
+    } else if (event.key === "Escape" && !event.defaultPrevented) screen.leave();
+  });
+  onReturn((search) => {
+    tour.step = stepOf(search);
+    stages[tour.step].read(search);
+    arrive();
+  });
+  shareMenu(share, {
+    controls: CONTROLS,
+    panels: EVERYWHERE,
+    link,
+    address: (given) => `${location.origin}${location.pathname}${stages[tour.step].query(given)}`,
+    further: () => null,
   });
   const { id, bits, saliency } = given.study;
   lab.href = `/${serialise({ study: id, method: saliency, bits }, LAB_VIEW, { link: { embed: link.embed } })}`;
@@ -93,17 +139,5 @@ export function mount(element) {
   render();
 }
 
-/**
- * Which way a key leads: 1 for → and space, −1 for ← and shift with space, 0 where it belongs to what has the focus.
- * @param {Pick<KeyboardEvent, "key"|"shiftKey"|"altKey"|"ctrlKey"|"metaKey"|"defaultPrevented"|"target">} event
- */
-export function wayOf(event) {
-  if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) return 0;
-  const focused = /** @type {Partial<Element>|null} */ (event.target); // the document has no closest
-  const own = (/** @type {string} */ selector) => Boolean(focused?.closest?.(selector));
-  if (own("input, select, textarea, [contenteditable], [role=slider]")) return 0;
-  if (event.key === "ArrowRight" && !event.shiftKey) return 1;
-  if (event.key === "ArrowLeft" && !event.shiftKey) return -1;
-  if (event.key === " " && !own("button, summary, a, [role=checkbox], .table-scroll")) return event.shiftKey ? -1 : 1;
-  return 0;
-}
+/** True for a control that a link locks or leaves out. @param {string} name */
+const isKept = (name) => isLocked(name) || link.hide.includes(name);

@@ -47,20 +47,28 @@ export class Stage {
     /** @type {import("./types.d.ts").StepView<F>|null} */
     this.view = null;
     this.frame = 0;
-    this.board = new Board(this.part("canvas"), (size) =>
-      this.view && this.facts ? this.view.draw(size, this.facts) : [],
-    );
+    const draw = (/** @type {import("../charts/svg.js").Size} */ size) =>
+      this.view && this.facts ? this.view.draw(size, this.facts) : [];
+    this.board = new Board(this.part("canvas"), draw, { grows: true });
   }
 
   /**
-   * Takes what an address says of this step, and says what of it can't be used.
+   * Takes what an address says of this step, in the place of what is set, and says what of it can't be used.
    * @param {string} search
    */
   read(search) {
     const { state, problems } = parse(search, this.table);
-    this.state = { ...this.state, ...state };
+    this.state = { ...this.module.start, ...state };
     this.tell(problems);
     this.settle();
+  }
+
+  /**
+   * The query string that shows this step as it is.
+   * @param {import("../base/address.js").Link} given what the link hides and locks
+   */
+  query(given) {
+    return serialise({ ...this.state, step: this.number }, this.table, { link: given });
   }
 
   /** Brings what is set to the values that the figure has. */
@@ -181,7 +189,7 @@ export class Stage {
     this.part("show").hidden = answered;
     render(answered && facts ? module.answer(facts).map(coloured) : nothing, this.part("answer"));
     render(this.below(), this.part("extra"));
-    remember(serialise({ ...this.state, step: this.number }, this.table, { link }));
+    remember(this.query(link), String(this.number));
   }
 
   /** What stands below the figure: that its numbers are on their way, why they are not there, or more of them. */
