@@ -11,9 +11,9 @@ import {
   readPicks,
   toyChannels,
 } from "../../assets/js/learn/channels.js";
-import { meaningOf } from "../../assets/js/learn/keys.js";
 import { contour, state as latticeState, readTokens, start } from "../../assets/js/learn/lattice.js";
 import { normals } from "../../assets/js/learn/random.js";
+import { meaningOf } from "../../assets/js/learn/remote_keys.js";
 import { bestOf, column } from "../../assets/js/learn/shipped_study.js";
 import { everyPair, roundEven, statisticsOf, winners } from "../../assets/js/learn/solver.js";
 import { errorsOf, LAMS, SIZES, toyLayer } from "../../assets/js/learn/tokens.js";

@@ -11,13 +11,13 @@ import { shareMenu } from "../base/share.js";
 import { onTheme } from "../base/theme.js";
 import { CONTROLS, common, unknownHere } from "./address.js";
 import * as channels from "./channels.js";
-import { meaningOf } from "./keys.js";
 import * as knobs from "./knobs.js";
 import * as lattice from "./lattice.js";
 import * as layer from "./layer.js";
 import * as model from "./model.js";
 import * as paper from "./paper.js";
 import { fill, presenter } from "./present.js";
+import { meaningOf } from "./remote_keys.js";
 import { Stage, within } from "./stage.js";
 import * as tokens from "./tokens.js";
 import * as weight from "./weight.js";
@@ -93,7 +93,7 @@ export function mount(element) {
   next.addEventListener("click", () => go(tour.step + 1));
   for (const button of ways) button.addEventListener("click", () => go(Number(button.dataset.go) - 1));
   const screen = presenter(black, whole);
-  /** @type {Record<import("./keys.js").Meaning, () => void>} */
+  /** @type {Record<import("./remote_keys.js").Meaning, () => void>} */
   const acts = {
     on: () => {
       const stage = stages[tour.step];

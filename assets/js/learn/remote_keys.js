@@ -1,6 +1,6 @@
 /**
  * What a key says to the tour: keyboards and presenters' remotes, which send PageDown and PageUp, or arrows.
- * @module learn/keys
+ * @module learn/remote_keys
  */
 
 /** @typedef {"on"|"back"|"fill"|"black"} Meaning on: the answer, then the next step */
