@@ -15,8 +15,8 @@ from sarqc.study.paired import mean_over_draws
 
 BOTH_SIGNS = [[0, "var(--drift)"], [0.5, "var(--line)"], [1, "var(--recon)"]]
 CAMERA: dict[str, dict[str, float]] = {
-    "eye": {"x": 1.2, "y": -1.3, "z": 0.82},
-    "center": {"x": 0, "y": 0, "z": -0.16},
+    "eye": {"x": 1.08, "y": -1.17, "z": 0.74},
+    "center": {"x": 0, "y": 0, "z": -0.14},
     "up": {"x": 0, "y": 0, "z": 1},
 }
 
@@ -129,7 +129,7 @@ def weight_figures(facts: LineFacts, arrays: Arrays, layer: int) -> dict[str, Fi
 
 def surfaces(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling = POOLINGS[0], *, flat: bool) -> Figure:
     """|Ŵ − W| at the smallest λ and at the shown one: one scale, one camera. ``flat`` draws them as maps."""
-    scale, layout = array["scale"], base_layout(left=8, right=8, top=24, bottom=6)
+    scale, layout = array["scale"], base_layout(left=8, right=8, top=24 if flat else 8, bottom=6 if flat else 0)
     what, low = ("Ŵ − W", -scale) if pooling.signed else ("|Ŵ − W|", 0)
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "camera": CAMERA}
     for side, (x0, x1) in enumerate(_sides(facts, 0.06 if flat else 0.0)):
@@ -146,7 +146,9 @@ def surfaces(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling =
             trace |= {"type": "surface", "cmin": low, "cmax": scale, "scene": f"scene{suffix}", **_lighting()}
             layout[f"scene{suffix}"] = _scene((x0, x1), scale, pooling)
         figure["data"].append(trace)
-    _side_by_side(figure, facts, pooling.array)
+    # Names stand above maps, and in the empty air over surfaces.
+    above = {"yanchor": "bottom", "yshift": 2} if flat else {"yanchor": "top", "yshift": 6}
+    _side_by_side(figure, facts, pooling.array, above)
     info = facts.study.layers[layer]
     words = [_surface_aria(facts, i, info.name, scale, pooling.words) for i in range(len(facts.line.lams))]
     figure["bindings"].append(bind("aria", words, "lambda"))
@@ -168,15 +170,15 @@ def _flat_axes(layout: dict[str, Any], suffix: str, domain: tuple[float, float])
     return {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
 
 
-def _side_by_side(figure: Figure, facts: LineFacts, array: str) -> None:
-    """Binds the traces to the smallest λ and to the shown one, with their names above them."""
+def _side_by_side(figure: Figure, facts: LineFacts, array: str, above: dict[str, Any]) -> None:
+    """Binds the traces to the smallest λ and to the shown one, with their names ``above`` them."""
     names, sides = point_names(facts.line), _sides(facts, 0.0)
     for side, (x0, x1) in enumerate(sides):
         bound: BoundArray = {"path": f"data.{side}.z", "array": array}
         if side < len(sides) - 1:
             bound["lambda"] = 0
         figure["bindings"].append(bound)
-        place = {"xref": "paper", "yref": "paper", "x": (x0 + x1) / 2, "y": 1, "xanchor": "center", "yshift": 2}
+        place = {"xref": "paper", "yref": "paper", "x": (x0 + x1) / 2, "y": 1, "xanchor": "center", **above}
         text = note(names[0], **place, font={"size": 12, "color": "var(--ink)"})
         figure["layout"]["annotations"].append(text)
         if side == 1:

@@ -1,5 +1,5 @@
 /**
- * Behind every figure: its numbers as a table and as CSV, and its picture as PNG and SVG for slides.
+ * Behind every figure: its numbers as a table and as CSV, its picture as PNG and SVG for slides, and the whole window.
  * @module figure_menu
  */
 
@@ -11,6 +11,7 @@ import { csv, format } from "../base/format.js";
 import { html, made, nothing } from "../base/html.js";
 import { scrolling, table } from "../base/table.js";
 import { colour } from "../base/theme.js";
+import { enlargeButton } from "./enlarge.js";
 import { scenesOf } from "./plotly_internals.js";
 
 const ROWS = 500; // shown at most; the file has all
@@ -27,7 +28,7 @@ const TITLE = 30; // pixels above the picture for the card's title
  */
 
 /**
- * Gives one figure its menu.
+ * Gives one figure its menu, and the button that lets it fill the window.
  * @param {Card} card
  * @param {{file: () => string, table: () => Numbers | Promise<Numbers>,
  *   picture?: (kind: "png"|"svg") => Promise<string>}} options the name of what is saved, without its ending, the numbers,
@@ -92,6 +93,7 @@ export function figureMenu(card, { file, table: numbers, picture = (kind) => plo
   menu.addEventListener("toggle", (event) =>
     button.setAttribute("aria-expanded", String(/** @type {ToggleEvent} */ (event).newState === "open")),
   );
+  enlargeButton(card);
   card.tools.append(button);
   card.root.append(menu);
 }

@@ -12,6 +12,7 @@ import { colour, onTheme } from "../base/theme.js";
 import { boundValue, figureAt, withColours } from "./bind.js";
 import { drawsScenes, localReferences, plotArea, quickenScenes, scenesOf } from "./plotly_internals.js";
 import { movingBindings, prepare, stepInPlace } from "./step.js";
+import { grown, growthOf } from "./type_size.js";
 
 const NARROW = 520;
 const CONFIG = { displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: false, showTips: false };
@@ -80,14 +81,16 @@ export class PlotHost {
     this.tools = part("card-tools");
     /** @type {Figure|null} */
     this.figure = null;
-    /** @type {Figure|null} with the colours of the theme */
+    /** @type {Figure|null} with the colours of the theme, and as large as its place wants its type */
     this.themed = null;
+    this.growth = 1;
     /** @type {Point} */
     this.at = { gamma: 0, lambda: 0 };
     /** @type {Record<string, Opened>} */
     this.arrays = {};
     /** @type {Camera|null} from where the person last looked */
     this.camera = null;
+    this.aspect = ROOMY; // of a scene
     /** @type {Binding[]|null} of the figure as it is drawn */
     this.moving = null;
     /** @type {Point|null} the point that is drawn */
@@ -279,16 +282,19 @@ export class PlotHost {
     const height = this.canvas.clientHeight;
     // A hidden card has no size; it is drawn when it gets one.
     if (!width || !height || !this.figure) return;
-    this.themed ??= withColours(this.figure, colour);
+    const growth = growthOf(this.frame);
+    if (growth !== this.growth) this.themed = null;
+    this.growth = growth;
+    this.themed ??= grown(withColours(this.figure, colour), growth);
     const { at } = this;
-    const narrow = width < (this.figure.narrow_below ?? NARROW);
+    const narrow = width / growth < (this.figure.narrow_below ?? NARROW);
     const made = figureAt(this.themed, at, this.arrays, narrow);
     const moving = movingBindings(this.themed, narrow);
     prepare(made, moving);
     made.layout.width = width;
     made.layout.height = height;
     made.layout.autosize = false;
-    this.keepCamera(made.layout);
+    this.keepCamera(made.layout, width, height);
     [this.width, this.height, this.narrow] = [width, height, narrow];
     await Plotly.react(this.canvas, made.data, made.layout, CONFIG);
     localReferences(this.canvas);
@@ -300,11 +306,20 @@ export class PlotHost {
   }
 
   /**
-   * Both scenes look from where the person last looked.
+   * Both scenes look from where the person last looked, and from so far away that all is seen.
    * @param {Layout} layout
+   * @param {number} width of the drawing
+   * @param {number} height
    */
-  keepCamera({ scene, scene2 }) {
-    for (const one of [scene, scene2]) if (one) one.camera = structuredClone(this.camera ?? this.figure?.camera);
+  keepCamera({ scene, scene2, margin = {} }, width, height) {
+    const { l = 0, r = 0, t = 0, b = 0 } = margin;
+    for (const one of [scene, scene2]) {
+      if (!one) continue;
+      const [from, to] = one.domain?.x ?? [0, 1];
+      this.aspect = ((to - from) * (width - l - r)) / (height - t - b);
+      const camera = this.camera ?? this.figure?.camera;
+      if (camera) one.camera = fitted(camera, this.aspect);
+    }
   }
 
   /** @param {Library} Plotly */
@@ -327,7 +342,8 @@ export class PlotHost {
     let frame = 0;
     const apply = () => {
       frame = 0;
-      const cameras = scenesOf(this.canvas).map((name) => [`${name}.camera`, structuredClone(this.camera)]);
+      const { camera } = this;
+      const cameras = scenesOf(this.canvas).map((name) => [`${name}.camera`, camera && fitted(camera, this.aspect)]);
       Plotly.relayout(this.canvas, Object.fromEntries(cameras));
     };
     const turn = (/** @type {Camera} */ camera) => {
@@ -361,6 +377,19 @@ export class PlotHost {
 const isThere = (entries) => entries[entries.length - 1].isIntersecting;
 
 const PER_PIXEL = 0.008;
+const ROOMY = 1.25; // a scene so many times as wide as high holds what a figure's camera looks at
+
+/**
+ * A camera for a scene of an aspect: plotly keeps the height of what is seen, so that a narrow scene needs more distance.
+ * @param {Camera} camera
+ * @param {number} aspect width / height
+ * @returns {Camera}
+ */
+export function fitted(camera, aspect) {
+  const away = Math.max(1, ROOMY / aspect);
+  const { x, y, z } = camera.eye;
+  return { ...structuredClone(camera), eye: { x: x * away, y: y * away, z: z * away } };
+}
 
 /**
  * A camera turned by a drag of so many pixels: around the upright axis, and up or down between flat and steep.

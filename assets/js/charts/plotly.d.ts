@@ -40,8 +40,8 @@ export interface Layout {
   autosize?: boolean;
   margin?: { l?: number; r?: number; t?: number; b?: number; pad?: number };
   annotations?: Annotation[];
-  scene?: { camera?: Camera; [more: string]: unknown };
-  scene2?: { camera?: Camera; [more: string]: unknown };
+  scene?: { camera?: Camera; domain?: { x?: [number, number] }; [more: string]: unknown };
+  scene2?: { camera?: Camera; domain?: { x?: [number, number] }; [more: string]: unknown };
   [more: string]: unknown;
 }
 

@@ -6,6 +6,7 @@
 
 import { ROLES as QUANTITY_ROLES } from "../base/contract.js";
 import { isLocked } from "../base/link.js";
+import { growthOf } from "./type_size.js";
 
 const NAMESPACE = "http://www.w3.org/2000/svg";
 
@@ -142,8 +143,6 @@ export const ROLES = {
 /** @type {Object<string, number[]>} */
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
 
-const TYPE = 12; // pixels of the smallest type in a drawing
-
 /**
  * One drawing with its handles, as wide and as high as its place. One that grows has type as large as its place's, and
  * all else in it is larger by as much: for screens that are looked at from far away.
@@ -167,7 +166,7 @@ export class Board {
 
   /** Pixels of the screen for each pixel of the drawing. */
   get scale() {
-    return this.grows ? Math.max(1, Number.parseFloat(getComputedStyle(this.place).fontSize) / TYPE) : 1;
+    return this.grows ? Math.max(1, growthOf(this.place)) : 1;
   }
 
   /** What the drawing fills, in its own pixels: all that turns a place on it into a value follows from this. */

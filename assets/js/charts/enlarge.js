@@ -1,0 +1,64 @@
+/**
+ * A figure that fills the window, for a hall or a small screen: one button in its card, which brings it back too, as
+ * Escape does. The card stays where it is in the document; styles (base.css) place it and grow its type.
+ * @module enlarge
+ */
+
+import { html, made } from "../base/html.js";
+
+const LARGE = "is-enlarged";
+const WORDS = { fill: "Fill the window", back: "Back to the page" };
+/** @type {(() => void)|null} ends what fills the window */
+let leave = null;
+
+/** Two arrows to opposite corners. */
+const icon = () =>
+  html`<svg viewBox="0 0 16 16" aria-hidden="true"><path d="M9 2.5h4.5V7M13.5 2.5 9 7M7 13.5H2.5V9M2.5 13.5 7 9" /></svg>`;
+
+/**
+ * Gives a card its button.
+ * @param {{name: string, root: HTMLElement, tools: HTMLElement}} card
+ */
+export function enlargeButton({ name, root, tools }) {
+  const button = made(html`<button
+    type="button"
+    class="quiet figure-button enlarge-button"
+    aria-pressed="false"
+    data-testid=${`enlarge-${name}`}
+    >${icon()}</button
+  >`);
+  /** @param {boolean} large */
+  const show = (large) => {
+    root.classList.toggle(LARGE, large);
+    button.setAttribute("aria-pressed", String(large));
+    const title = root.querySelector(".card-title")?.textContent?.trim();
+    button.title = large ? WORDS.back : WORDS.fill;
+    button.setAttribute("aria-label", title ? `${button.title}: ${title}` : button.title);
+  };
+  show(false);
+  button.addEventListener("click", () => {
+    if (leave) {
+      leave();
+      return;
+    }
+    const { documentElement: page } = document;
+    page.style.setProperty("--scrollbar", `${innerWidth - page.clientWidth}px`); // which goes
+    show(true);
+    leave = () => {
+      leave = null;
+      button.focus({ preventScroll: true }); // while it can be seen
+      show(false);
+      document.removeEventListener("keydown", onEscape);
+    };
+    document.addEventListener("keydown", onEscape);
+  });
+  tools.append(button);
+}
+
+/** @param {KeyboardEvent} event */
+function onEscape(event) {
+  // A menu or a table that is open above the figure is what Escape closes first.
+  if (event.key !== "Escape" || event.defaultPrevented || document.querySelector(":popover-open, dialog[open]")) return;
+  event.preventDefault();
+  leave?.();
+}

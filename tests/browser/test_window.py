@@ -1,0 +1,63 @@
+"""Figures that fill the window, with type that grows; on every page by one control."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+TYPE = """(card) => {
+  const tick = document.querySelector(`${card} .xtick text`);
+  return Number.parseFloat(getComputedStyle(tick).fontSize);
+}"""
+BOX = """(card) => {
+  const { left, top, right, bottom } = document.querySelector(card).getBoundingClientRect();
+  return [left, top, innerWidth - right, innerHeight - bottom];
+}"""
+
+
+def fills(page: Any, card: str, *, below: float = 0) -> bool:
+    left, top, right, bottom = page.evaluate(BOX, card)
+    return (left, right, bottom) == (0, 0, 0) and top == below
+
+
+def test_a_figure_fills_the_window_with_larger_type_and_goes_back(open_page):
+    page = open_page("/?study=toy&method=sarqc-gbs&bits=2&lambda=0.1", width=1920, height=1080)
+    card = '[data-plot="lab-plane"]'
+    page.wait_for_selector(f"{card}[data-drawn]")
+    page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
+    before, type_before = page.evaluate(BOX, card), page.evaluate(TYPE, card)
+    assert 14 < type_before < 16  # a large screen
+    button = page.locator(f"{card} .enlarge-button")
+    button.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function(f"(card) => Math.abs(({TYPE})(card) - 20) < 0.1", arg=card)
+    assert fills(page, card)
+    assert button.get_attribute("aria-pressed") == "true"
+    page.keyboard.press("ArrowRight")  # λ moves as ever
+    page.wait_for_selector(f'{card}[data-drawn="0,3"]')
+
+    page.locator(f"{card} .figure-button:not(.enlarge-button)").click()
+    page.keyboard.press("Escape")  # closes the menu alone
+    assert fills(page, card)
+    page.keyboard.press("Escape")
+    page.wait_for_function(f"([card, size]) => Math.abs(({TYPE})(card) - size) < 0.1", arg=[card, type_before])
+    assert page.evaluate(BOX, card) == before
+    assert page.evaluate("document.activeElement.classList.contains('enlarge-button')")
+    assert page.evaluate("window.madeContexts.size") <= 2
+
+
+def test_steps_of_learn_fill_the_window_too(open_page):
+    page = open_page("/learn?step=3", width=1920, height=1080)
+    card = ".step:not([hidden]) .step-figure"
+    width = page.locator(f"{card} svg:not([aria-hidden])").first.bounding_box()["width"]
+    page.locator(f"{card} .enlarge-button").click()
+    assert fills(page, card)
+    size = page.locator(f"{card} .step-canvas > svg text").first.evaluate(
+        "text => Number(text.getAttribute('font-size')) * text.getScreenCTM().a"
+    )
+    assert size == pytest.approx(20, abs=0.5)
+    page.keyboard.press("Escape")
+    assert page.locator(f"{card} .step-canvas > svg").bounding_box()["width"] == width
