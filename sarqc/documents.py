@@ -245,8 +245,22 @@ TuningRow = TypedDict(
         "kl_error": float | None,
         "better": float | None,  # ln perplexity of GPTQ 1 % less its own, mean over the draws of both
         "better_error": float | None,
+        "accuracy": float | None,  # 0..1, mean over tasks, draws and items
+        "accuracy_error": float | None,  # standard error over items and draws
+        "more_accurate": float | None,  # than GPTQ 1 %, on the same items and draws
+        "more_accurate_error": float | None,
+        "more_accurate_verdict": Literal[-1, 0, 1] | None,  # 1: clearly, by Student's t at 5 %
     },
 )
+
+
+class TuningTasks(TypedDict):
+    """The tasks that λ still in question are asked, and how far that is."""
+
+    names: list[str]
+    draws: int  # that were asked, at the end those of the tuning run as far as the budget went
+    accuracy_float: float | None  # 0..1, mean over tasks
+    accuracy_float_error: float | None
 
 
 class Tuning(TypedDict):
@@ -265,6 +279,7 @@ class Tuning(TypedDict):
     seconds: float  # of work, those included that were saved because results were kept
     budget: float | None  # seconds
     blocks: list[int] | None  # that are quantized; None: all
+    tasks: TuningTasks | None  # None: none are asked
     end: End
     recipe: dict[str, object] | None  # of the run to follow, with the best λ
 

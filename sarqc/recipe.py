@@ -67,7 +67,7 @@ TUNED_GAMMAS = (0.0, 0.1, 0.5, 1.0)
 # Fields that mean nothing to a kind of recipe. Tuning draws at random, from the float model's inputs.
 OF_THE_OTHER_KIND = {
     "run": ("minutes", "draws", "band"),
-    "tune": ("tasks", "task_limit", "prompts", "new_tokens", "speed", "sampling", "inputs_from", "baseline"),
+    "tune": ("prompts", "new_tokens", "speed", "sampling", "inputs_from", "baseline"),
 }
 
 # Fields that a form leaves out of tuning besides: what it finds or refuses.
@@ -334,7 +334,12 @@ class Recipe(BaseModel):
     tasks: tuple[_Name, ...] = Field(
         (),
         max_length=TASKS,
-        **_describe("measure", "Tasks", "lm-eval tasks on which accuracy is measured, float and quantized."),
+        **_describe(
+            "measure",
+            "Tasks",
+            "lm-eval tasks on which accuracy is measured, float and quantized; in tuning, of each λ that is "
+            "still in question at the end.",
+        ),
     )
     task_limit: int | None = Field(
         None, ge=1, **_describe("measure", "Task limit", "Items per task; empty: all.", unit="items", advanced=True)

@@ -125,12 +125,14 @@ def _standing(tuning: Tuning) -> str:
 
 def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
     """Every candidate with what is known of it, and the λ to take, in the words of the page."""
-    heads = ("method", "λ", "standing", "draws", "ln ratio", "KL", "better than GPTQ")
+    heads = ["method", "λ", "standing", "draws", "ln ratio", "KL", "better than GPTQ"]
+    heads += ["accuracy"] * bool(tuning.get("tasks"))
     rows = [heads] + [
-        (
+        [
             row["method"], "–" if row["lambda"] is None else f"{row['lambda']:g}", row["standing"], str(row["draws"]),
             _with_error(row, "log_ratio"), _with_error(row, "kl"), _with_error(row, "better"),
-        )
+            *[_with_error(row, "accuracy")] * bool(tuning.get("tasks")),
+        ]
         for row in tuning["rows"]
     ]  # fmt: skip
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -144,9 +146,12 @@ def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
         typer.echo(line.replace("\u00a0", " "))
 
 
-def _with_error(row: TuningRow, name: Literal["log_ratio", "kl", "better"]) -> str:
+def _with_error(row: TuningRow, name: Literal["log_ratio", "kl", "better", "accuracy"]) -> str:
     value = row[name]
-    errors = {"log_ratio": row["log_ratio_error"], "kl": row["kl_error"], "better": row["better_error"]}
+    errors = {
+        "log_ratio": row["log_ratio_error"], "kl": row["kl_error"], "better": row["better_error"],
+        "accuracy": row["accuracy_error"],
+    }  # fmt: skip
     if value is None:
         return "–"
     error = errors[name]

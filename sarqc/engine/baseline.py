@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from typing import Literal, cast
 
 import numpy as np
 
@@ -89,7 +88,7 @@ def _compared(perplexity: float, run: Divergence, baseline: Divergence) -> Basel
     mean, error, verdict = float(difference.mean), or_none(float(difference.error)), difference.verdict(())
     return {
         "method": BASELINE, "reason": "", "perplexity": perplexity, "difference": mean,
-        "difference_standard_error": error, "verdict": cast(Literal[-1, 0, 1], verdict),
+        "difference_standard_error": error, "verdict": verdict,
         "words": difference_words(mean, error, verdict),
         **divergences(baseline),
     }  # fmt: skip

@@ -6,15 +6,18 @@ Nothing is measured here: ``tuning.tune`` does that.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from sarqc.documents import End, Tuning, TuningRow
+from sarqc.documents import End, Tuning, TuningRow, TuningTasks
+from sarqc.engine.answers import Answers, difference
 from sarqc.engine.draws import Found
+from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import Method
 from sarqc.recipe import Recipe
-from sarqc.study.paired import mean_over_draws, paired_difference, spans, sweet_spot
+from sarqc.study.paired import Difference, mean_over_draws, paired_difference, spans, sweet_spot
 from sarqc.study.racing import Race
 
 
@@ -25,6 +28,14 @@ class Candidate:
     name: str
     method: Method
     is_baseline: bool = False
+
+
+@dataclass(frozen=True)
+class FloatAnswers:
+    """What the float model answered on the recipe's tasks: accuracy with its error, and the seconds that it took."""
+
+    accuracy: tuple[float, float] | None  # None: there are no tasks
+    seconds: float
 
 
 @dataclass
@@ -40,8 +51,10 @@ class Course:
     dull: frozenset[int]
     seconds: float  # of work, as kept with what it made
     blocks: tuple[int, ...] | None  # that are quantized; None: all
+    original: FloatAnswers
     found: list[dict[int, Found]] = field(default_factory=list)  # [draw][candidate]
     complete: int = 0  # draws; conclusions are drawn from these alone
+    answers: list[dict[int, Answers]] = field(default_factory=list)  # [draw][candidate], after the last draw
 
     def in_question(self) -> list[int]:
         """The candidates that the next draw measures, baselines left out, the most promising first."""
@@ -50,19 +63,46 @@ class Course:
         left = [one for one, is_left in zip(racing, running, strict=True) if is_left]
         return sorted(left, key=lambda one: self.layer_errors[one] or 0.0)
 
+    def by_name(self, wanted: Iterable[int]) -> list[list[int]]:
+        """The same candidates, those of one method together: they are solved at once."""
+        together: dict[str, list[int]] = {}
+        for index in wanted:
+            together.setdefault(self.candidates[index].name, []).append(index)
+        return [*together.values()]
+
     def note(self, index: int, found: Found) -> None:
         """What the last draw says of a candidate."""
         self.found[-1][index] = found
         self.seconds += found.seconds
 
+    def note_answers(self, index: int, answers: Answers) -> None:
+        """What the last draw that was asked says of a candidate."""
+        self.answers[-1][index] = answers
+        self.seconds += answers.seconds
+
     def beyond_budget(self) -> frozenset[int]:
-        """The least promising candidates, for whose measurement in two draws the budget has no room, by the seconds of
-        the first one. Two are always left.
+        """The least promising candidates, for whose measurement the budget has no room, by the seconds of the first
+        one: in two draws where two λ have room beside the baselines, else in one. The first one is always left.
         """
         [first] = self.found[0].values()
         assert self.budget is not None
-        room = int((self.budget - self.seconds + first.seconds) / first.seconds) // 2 - len(self.baselines())
-        return frozenset(self.in_question()[max(2, room) :])
+        models = int((self.budget - self.seconds - self.seconds_of_answers() + first.seconds) / first.seconds)
+        in_two, in_one = (models // draws - len(self.baselines()) for draws in (2, 1))
+        return frozenset(self.in_question()[in_two if in_two >= 2 else min(2, max(1, in_one)) :])
+
+    def seconds_of_answers(self) -> float:
+        """Of the tasks in one more draw: by the last draw, or by the float model."""
+        if not self.recipe.tasks:
+            return 0.0
+        each = self.original.seconds
+        if self.answers:
+            last = self.answers[-1].values()
+            each = sum(one.seconds for one in last) / len(last)
+        return each * len(self.wanted())
+
+    def wanted(self) -> list[int]:
+        """The candidates in question, and the baselines."""
+        return [*self.in_question(), *self.baselines()]
 
     def baselines(self) -> list[int]:
         return [index for index, one in enumerate(self.candidates) if one.is_baseline]
@@ -97,14 +137,18 @@ class Course:
                 return "narrow"
         if self.complete == self.recipe.draws:
             return "draws"
-        return "" if self.budget is None or self.seconds + self._next_seconds() <= self.budget else "budget"
+        return "" if self.has_room(self._next_seconds() + self.seconds_of_answers()) else "budget"
+
+    def has_room(self, seconds: float) -> bool:
+        """Whether so much more work is within the budget."""
+        return self.budget is None or self.seconds + seconds <= self.budget
 
     def _next_seconds(self) -> float:
         """Of the next draw, by the last one, whose every candidate was solved and measured."""
         if not self.found:
             return 0.0
         last = [found.seconds for found in self.found[-1].values() if found.divergence is not None]
-        return sum(last) / len(last) * (len(self.in_question()) + len(self.baselines()))
+        return sum(last) / len(last) * len(self.wanted())
 
     def best(self) -> int | None:
         """Of the candidates that are left the one with the smallest mean ratio."""
@@ -129,9 +173,9 @@ class Course:
         """Where it stands; with ``end`` how it ended, and the recipe to follow."""
         best, measured = self.best(), sum(f.divergence is not None for draw in self.found for f in draw.values())
         rows = self._rows(best)
-        of_draw = len(self.in_question()) + len(self.baselines())
-        remaining = 0 if end else of_draw * self.recipe.draws - sum(
-            index in of for of in self.found for index in [*self.in_question(), *self.baselines()]
+        wanted = self.wanted()
+        remaining = 0 if end else len(wanted) * self.recipe.draws - sum(
+            index in of for of in self.found for index in wanted
         )  # fmt: skip
         return {
             "method": self.recipe.method,
@@ -147,9 +191,27 @@ class Course:
             "seconds": round(self.seconds, 1),
             "budget": self.budget,
             "blocks": None if self.blocks is None else list(self.blocks),
+            "tasks": self._tasks(),
             "end": end,
             "recipe": None if best is None or not end else self._following(best),
         }
+
+    def _tasks(self) -> TuningTasks | None:
+        if not self.recipe.tasks:
+            return None
+        accuracy, error = self.original.accuracy or (None, None)
+        return {
+            "names": [*self.recipe.tasks], "draws": len(self.answers),
+            "accuracy_float": accuracy, "accuracy_float_error": error,
+        }  # fmt: skip
+
+    def _asked(self, index: int, reference: int) -> tuple[Difference, Difference] | None:
+        """Accuracy, and how much higher than a reference's, in the draws in which both were asked; None without."""
+        both = [of_draw for of_draw in self.answers if index in of_draw and reference in of_draw]
+        if not both:
+            return None
+        own, theirs = [of_draw[index] for of_draw in both], [of_draw[reference] for of_draw in both]
+        return difference(own, None), difference(own, theirs)
 
     def _rows(self, best: int | None) -> list[TuningRow]:
         ratios, kl = self._values("log_ratio"), self._values("kl")
@@ -161,6 +223,7 @@ class Course:
             better = _difference(ratios[:, gptq], ratios[:, index])
             of_best = None if best is None else _mean(ratios[:, best])[0]
             own, own_error = _mean(ratios[:, index])
+            asked = self._asked(index, gptq)
             rows.append(
                 {
                     "method": one.name,
@@ -178,6 +241,11 @@ class Course:
                     "kl_error": _mean(kl[:, index])[1],
                     "better": better[0],
                     "better_error": better[1],
+                    "accuracy": asked and or_none(float(asked[0].mean)),
+                    "accuracy_error": asked and or_none(float(asked[0].error)),
+                    "more_accurate": asked and or_none(float(asked[1].mean)),
+                    "more_accurate_error": asked and or_none(float(asked[1].error)),
+                    "more_accurate_verdict": asked and asked[1].verdict(()),
                 }
             )  # fmt: skip
         return rows

@@ -12,6 +12,7 @@ import dataclasses
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -35,6 +36,7 @@ from sarqc.evaluation.divergence import Divergence
 from sarqc.evaluation.perplexity import measure_beside
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.families import LayerInfo
+from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.methods import Method
 from sarqc.quantization.solving import Context
@@ -134,7 +136,7 @@ def screen(draw: Draw, method: Method, gammas: Sequence[float | None], lams: Seq
     """All layers at every γ and λ, from the Gram alone: no pass of a quantized model. Each point is kept by itself."""
     ground = draw.ground
     points = method.points(lams, gammas)
-    keys = [tuning_key("screen", draw.keys(), _grids(ground), [point]) for point in points]
+    keys = [tuning_key("screen", draw.keys(), grids_as_values(ground), [point]) for point in points]
     kept = [ground.bench.store.read(key, _FOUND) for key in keys]
     missing = [index for index, payload in enumerate(kept) if payload is None]
     started = time.perf_counter()
@@ -177,38 +179,55 @@ def find(draw: Draw, points: Sequence[Method], *, pictures: bool, measured: bool
             missing.append(index)
         else:
             yield index, _read(payload)
-    stored = sum(layer.shape[0] * layer.shape[1] for layer in ground.layers) * 4
-    at_once = max(1, HELD // stored)
-    for first in range(0, len(missing), at_once):
-        part = missing[first : first + at_once]
-        started = time.perf_counter()
-        layers, quantized = _solved(draw, [points[index] for index in part], pictures=pictures)
-        seconds = (time.perf_counter() - started) / len(part)
-        for number, index in enumerate(part):
-            began = time.perf_counter()
-            perplexity, divergence = _measured(ground, quantized[number]) if measured else (None, None)
-            taken = seconds + time.perf_counter() - began
-            found = Found(perplexity, divergence, tuple(layers[number]), taken)
-            ground.bench.store.write(keys[index], _FOUND, _written(found))
-            yield index, found
+    solutions = solutions_of(draw, [points[index] for index in missing], pictures=pictures)
+    for index, solution in zip(missing, solutions, strict=True):
+        began = time.perf_counter()
+        perplexity, divergence = _measured(ground, solution) if measured else (None, None)
+        taken = solution.seconds + time.perf_counter() - began
+        found = Found(perplexity, divergence, solution.layers, taken)
+        ground.bench.store.write(keys[index], _FOUND, _written(found))
+        yield index, found
 
 
 def _key(draw: Draw, point: Method, *which: bool) -> str:
     ground, test = draw.ground, measured_text(draw.ground.prepared)
     return tuning_key(
-        "found", draw.keys(), _grids(ground), [point], which, test.ids.tobytes(), ground.prepared.window,
+        "found", draw.keys(), grids_as_values(ground), [point], which, test.ids.tobytes(), ground.prepared.window,
         ground.float_key,
     )  # fmt: skip
 
 
-def _grids(ground: Ground) -> dict[str, object]:
+def grids_as_values(ground: Ground) -> dict[str, object]:
+    """Of all layers, for keys."""
     return {name: asdict(grid) for name, grid in ground.grids.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """All layers at one point of a method: their numbers, and their quantized weights by name, on the CPU."""
+
+    layers: tuple[LayerNumbers, ...]
+    weights: dict[str, Tensor]
+    seconds: float  # of statistics and of solving, shared out evenly among the points that were solved together
+
+
+def solutions_of(draw: Draw, points: Sequence[Method], *, pictures: bool = False) -> Iterator[Solution]:
+    """One for each point, as many at once as memory holds. The model stays float."""
+    stored = sum(layer.shape[0] * layer.shape[1] for layer in draw.ground.layers) * 4
+    at_once = max(1, HELD // stored)
+    for first in range(0, len(points), at_once):
+        part = points[first : first + at_once]
+        started = time.perf_counter()
+        layers, quantized = _solved(draw, part, pictures=pictures)
+        seconds = (time.perf_counter() - started) / len(part)
+        for numbers, weights in zip(layers, quantized, strict=True):
+            yield Solution(tuple(numbers), weights, seconds)
 
 
 def _solved(
     draw: Draw, points: Sequence[Method], *, pictures: bool
 ) -> tuple[list[list[LayerNumbers]], list[dict[str, Tensor]]]:
-    """Of each point the numbers of all layers, and their quantized weights by name, on the CPU."""
+    """Of each point the numbers of all layers, and their quantized weights."""
     ground, context = draw.ground, draw.ground.context()
     numbers: list[list[LayerNumbers]] = [[] for _ in points]
     quantized: list[dict[str, Tensor]] = [{} for _ in points]
@@ -225,24 +244,35 @@ def _solved(
     return numbers, quantized
 
 
-def _measured(ground: Ground, quantized: dict[str, Tensor]) -> tuple[float, Divergence]:
-    """The model with these weights, beside the float one; it is float again afterwards."""
-    loaded, test = ground.bench.loaded, measured_text(ground.prepared)
-    float_weights = {name: loaded.weight(name).detach().clone() for name in quantized} if not loaded.streaming else {}
-    _put(ground, quantized)
+def _measured(ground: Ground, solution: Solution) -> tuple[float, Divergence]:
+    """The quantized model beside the float one."""
+    test = measured_text(ground.prepared)
     try:
-        perplexity, divergence = measure_beside(loaded, test.ids, test.corpus, ground.prepared.window, ground.states)
+        with quantized_by(ground, solution) as loaded:
+            perplexity, divergence = measure_beside(
+                loaded, test.ids, test.corpus, ground.prepared.window, ground.states
+            )
     except StatesGone:
         raise SarqcError(
             "what was kept of the float model's predictions is gone", f"test text {test.corpus}",
             "Continue the run: they are made again. Give it more SARQC_CACHE_GIB.",
         ) from None  # fmt: skip
+    return perplexity.value, divergence
+
+
+@contextmanager
+def quantized_by(ground: Ground, solution: Solution) -> Iterator[LoadedModel]:
+    """The model with the weights of a solution. It is float again afterwards."""
+    loaded, names = ground.bench.loaded, solution.weights
+    float_weights = {name: loaded.weight(name).detach().clone() for name in names} if not loaded.streaming else {}
+    _put(ground, solution.weights)
+    try:
+        yield loaded
     finally:
         if loaded.streaming is None:
             _put(ground, float_weights)
         else:
             loaded.streaming.forget_changes()
-    return perplexity.value, divergence
 
 
 def _put(ground: Ground, weights: dict[str, Tensor]) -> None:

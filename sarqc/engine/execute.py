@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -16,6 +15,7 @@ from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import settle
 from sarqc.engine.baseline import baseline_key, compare
 from sarqc.engine.costs import sweep_bytes
+from sarqc.engine.course import FloatAnswers
 from sarqc.engine.draws import ground_of
 from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import Weights, float_model_key, layer_keys, quantized_model_key, states_key, weights_of
@@ -165,10 +165,10 @@ def _tuned(
     recipe, device = prepared.recipe, str(bench.loaded.device)
     yield _started(bench, recipe, {})
     ground = ground_of(bench, prepared, job.grids, weights)
-    alone = replace(prepared, recipe=recipe.model_copy(update={"tasks": ()}))  # they are of the run to follow
-    original = yield from measure(bench, alone, "float", ground.float_key, ground.states)
+    original = yield from measure(bench, prepared, "float", ground.float_key, ground.states)
     yield from keep_states(bench, prepared, ground.states)
-    course = yield from tune(recipe, ground)
+    answered = FloatAnswers(original.mean_accuracy(), original.task_seconds)
+    course = yield from tune(recipe, ground, answered)
     tuning = course.to_json(course.end())
     if study_dir is not None:
         yield Stage("saving", "study")

@@ -24,6 +24,7 @@ from sarqc.quantization.methods import FITTING, Method
 
 LAYER_FORMAT = 8
 MEASUREMENT_FORMAT = 1
+ACCURACY_FORMAT = 2
 DIVERGENCE_FORMAT = 1
 SELECTION_FORMAT = 3
 STATISTICS_FORMAT = 1
@@ -171,7 +172,7 @@ def divergence_key(quantized_key: str, ids: np.ndarray, window: int) -> str:
 
 def accuracy_key(model_key: str, task: str, limit: int | None, items: Sequence[str]) -> str:
     """Of a task's accuracy: ``items`` as ``tasks.items_key`` tells them apart."""
-    return chain_key("accuracy", MEASUREMENT_FORMAT, model_key, task, limit, *items)
+    return chain_key("accuracy", ACCURACY_FORMAT, model_key, task, limit, *items)
 
 
 def survey_point_key(

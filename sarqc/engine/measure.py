@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import math
+import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import asdict, dataclass
 
@@ -58,6 +59,7 @@ class Measurements:
     divergence: Divergence | None  # of a quantized model from the float one
     accuracies: tuple[Measured, ...]  # one for each task
     correct: tuple[int, ...]  # 0 or 1 for each item of all tasks
+    task_seconds: float  # that the tasks took when they were measured
 
     def mean_accuracy(self) -> tuple[float, float] | None:
         """Mean over the tasks and its standard error, tasks being independent; None without tasks."""
@@ -86,7 +88,7 @@ def measure(
     them.
     """
     recipe, stage = prepared.recipe, f"measuring the {which} model"
-    perplexity, divergence, accuracies, correct = None, None, [], []
+    perplexity, divergence, accuracies, correct, seconds = None, None, [], [], 0.0
     if states is not None:
         yield Stage(stage, "perplexity")
         if which == "float":
@@ -101,11 +103,12 @@ def measure(
             yield Warned(STATES_GONE, "test text")
     for task in recipe.tasks:
         yield Stage(stage, task)
-        accuracy, items = _accuracy(bench, task, recipe.task_limit, which, model_key)
+        accuracy, items, taken = _accuracy(bench, task, recipe.task_limit, which, model_key)
         accuracies.append(accuracy)
         correct += items
+        seconds += taken
         yield accuracy
-    return Measurements(perplexity, divergence, tuple(accuracies), tuple(correct))
+    return Measurements(perplexity, divergence, tuple(accuracies), tuple(correct), seconds)
 
 
 STATES_GONE = (
@@ -216,15 +219,18 @@ def _read(prepared: Prepared, payload: bytes) -> tuple[float, PerplexityProtocol
 
 def _accuracy(
     bench: Workbench, task: str, limit: int | None, which: Which, model_key: str
-) -> tuple[Measured, list[int]]:
+) -> tuple[Measured, list[int], float]:
+    """The event, 0 or 1 for each item, and the seconds that it took when it was measured."""
+
     def make() -> bytes:
+        started = time.perf_counter()
         measured = measure_accuracy(bench.loaded, task, bench.settings, limit=limit)
-        return json.dumps(asdict(measured)).encode()
+        return json.dumps(asdict(measured) | {"seconds": time.perf_counter() - started}).encode()
 
     key = accuracy_key(model_key, task, limit, items_key(task, bench.settings))
     document = json.loads(kept(bench.store, key, make))
     event = Measured("accuracy", which, document["value"], document["standard_error"], document["protocol"])
-    return event, document["correct"]
+    return event, document["correct"], document["seconds"]
 
 
 def continue_prompts(bench: Workbench, prepared: Prepared, float_key: str) -> Generator[Event, None, tuple[str, ...]]:

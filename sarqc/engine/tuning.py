@@ -5,6 +5,7 @@
 2. Whole models, draw by draw, for the λ still in question and for the baselines: ln(perplexity / float model's) and KL
    on the test text. ``racing.Race`` says after each draw which λ are left, with its guarantee.
 3. It ends when nothing more can be told apart, the band is narrow enough, or budget or draws are spent.
+4. The recipe's tasks, draw by draw within the budget, for the λ still in question and the baselines.
 
 Statistics are of the float model, as in an exploring study; the run to follow has the quantized prefix.
 """
@@ -17,7 +18,8 @@ import numpy as np
 
 from sarqc.calibration.corpora import draw_sequences
 from sarqc.calibration.job import calibration_job
-from sarqc.engine.course import Candidate, Course
+from sarqc.engine.answers import answers_of
+from sarqc.engine.course import Candidate, Course, FloatAnswers
 from sarqc.engine.draws import Draw, Found, Ground, find, ground_of, screen
 from sarqc.engine.keys import weights_of
 from sarqc.engine.measure import Workbench
@@ -35,29 +37,31 @@ DULL = 0.1
 MATTERS = 0.01  # by so much smaller must the errors at another γ be to leave the method's own
 
 
-def tune(recipe: Recipe, ground: Ground) -> Generator[Event, None, Course]:
+def tune(recipe: Recipe, ground: Ground, original: FloatAnswers) -> Generator[Event, None, Course]:
     """Tunes on draws of the calibration text; returns all that was found out. The last event says how it ended."""
     yield Stage("comparing layers", "every λ and γ on unseen text, from the statistics of one draw")
-    course = _screened(recipe, draw_of(recipe, ground, 0))
+    course = _screened(recipe, draw_of(recipe, ground, 0), original)
     yield TuningStanding(course.to_json())
     while not (end := course.end()):
         number = len(course.found)
         draw = draw_of(recipe, ground, number)
         course.found.append({})
-        count = len(course.in_question()) + len(course.baselines())
+        count = len(course.wanted())
         yield Stage("comparing models", f"draw {number + 1} of at most {recipe.draws}, {count} candidates")
         if number == 0 and course.budget is not None:
             yield from _measured(course, draw, course.in_question()[:1])
             if beyond := course.beyond_budget():
                 course.dull |= beyond
                 yield Warned(
-                    f"the budget has room for {len(course.in_question())} λ in two draws; {len(beyond)} more are given "
-                    "up by the errors of layers", "budget",
+                    f"the budget leaves room for {len(course.in_question())} λ; {len(beyond)} more are given up by the "
+                    "errors of layers", "budget",
                 )  # fmt: skip
-        yield from _measured(course, draw, [*course.in_question(), *course.baselines()])
+        yield from _measured(course, draw, course.wanted())
         course.complete += 1
         ground.statistics.trim(int(ground.bench.settings.statistics_gib * 2**30))
         yield TuningStanding(course.to_json())
+    if recipe.tasks:
+        yield from _asked(course, ground)
     first = draw_of(recipe, ground, 0)  # for the pictures of the study
     for index, found in _of_draw(course, first, sorted(course.dull), measured=False, pictures=True):
         course.found[0][index] = found
@@ -73,6 +77,22 @@ def _measured(course: Course, draw: Draw, wanted: Sequence[int]) -> Iterator[Eve
     for index, found in _of_draw(course, draw, missing, measured=True, pictures=is_first):
         course.note(index, found)
         yield TuningStanding(course.to_json())
+
+
+def _asked(course: Course, ground: Ground) -> Iterator[Event]:
+    """The tasks, in the first draw and in as many more as the budget has room for."""
+    wanted, tasks = course.wanted(), ", ".join(course.recipe.tasks)
+    for number in range(course.complete):
+        if number and not course.has_room(course.seconds_of_answers()):
+            break
+        yield Stage("asking tasks", f"{tasks}: draw {number + 1} of {course.complete}, {len(wanted)} models")
+        draw = draw_of(course.recipe, ground, number)
+        course.answers.append({})
+        for together in course.by_name(wanted):
+            points = [course.candidates[index].method for index in together]
+            for position, answers in answers_of(draw, points):
+                course.note_answers(together[position], answers)
+                yield TuningStanding(course.to_json())
 
 
 def first_draw(recipe: Recipe, settings: Settings) -> Draw:
@@ -98,14 +118,13 @@ def _of_draw(
     course: Course, draw: Draw, wanted: Sequence[int], *, measured: bool, pictures: bool
 ) -> Iterator[tuple[int, Found]]:
     """What the draw says of the wanted candidates, methods of one name at a time."""
-    for name in dict.fromkeys(course.candidates[index].name for index in wanted):
-        together = [index for index in wanted if course.candidates[index].name == name]
+    for together in course.by_name(wanted):
         points = [course.candidates[index].method for index in together]
         for position, found in find(draw, points, pictures=pictures, measured=measured):
             yield together[position], found
 
 
-def _screened(recipe: Recipe, draw: Draw) -> Course:
+def _screened(recipe: Recipe, draw: Draw, original: FloatAnswers) -> Course:
     """What the errors of layers say of all λ and γ."""
     base, (lams, gammas) = recipe.to_method(), recipe.compared()
     screened = screen(draw, base, gammas, lams)
@@ -125,7 +144,7 @@ def _screened(recipe: Recipe, draw: Draw) -> Course:
     return Course(
         recipe, gammas, tuple(map(float, of_gammas)), gammas[best], tuple(candidates),
         (*map(float, row), *(None for _ in candidates[len(row) :])), dull, seconds,
-        draw.ground.bench.loaded.checkpoint.of_blocks,
+        draw.ground.bench.loaded.checkpoint.of_blocks, original,
     )  # fmt: skip
 
 

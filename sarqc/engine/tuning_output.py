@@ -16,8 +16,17 @@ from sarqc.engine.draws import Found
 from sarqc.engine.measure import Measurements, divergences, versions
 from sarqc.engine.outcome import value
 from sarqc.engine.plan import Prepared
-from sarqc.engine.study_output import AXES, curve_arrays, joined, model_facts, study_line, study_of, study_writer
-from sarqc.study.document import Line, Study, StudyWriter
+from sarqc.engine.study_output import (
+    AXES,
+    UNMEASURED,
+    curve_arrays,
+    joined,
+    model_facts,
+    study_line,
+    study_of,
+    study_writer,
+)
+from sarqc.study.document import ArrayRef, Line, Study, StudyWriter
 
 
 def write_tuning(
@@ -52,13 +61,29 @@ def _line(course: Course, name: str, writer: StudyWriter) -> Line:
                 if index in of_draw and (found := of_draw[index]).divergence is not None:
                     values[draw, 0, at] = found.perplexity if quantity == "perplexity" else found.divergence.kl.mean
         arrays[quantity] = writer.add(values, AXES)
-    arrays["accuracy"] = writer.add(np.full(shape, np.nan), AXES)
+    arrays |= _answers(course, indices, shape, writer)
     chosen = (0, indices.index(best)) if (best := course.best()) in indices else None
     return study_line(
         name, points[0].fitting(), bits=recipe.bits, grid=recipe.grid, group_size=recipe.group_size,
         lams=tuple(point.lam or 0.0 for point in points), gammas=(points[0].gamma,), chosen=chosen,
         draws=tuple(recipe.seed + draw for draw in range(len(course.found))), arrays=arrays,
     )  # fmt: skip
+
+
+def _answers(
+    course: Course, indices: Sequence[int], shape: tuple[int, ...], writer: StudyWriter
+) -> dict[str, ArrayRef]:
+    """Accuracies, and what was answered to each item of all tasks."""
+    accuracy, given = np.full(shape, np.nan), [one for of_draw in course.answers for one in of_draw.values()]
+    if not given:
+        return {"accuracy": writer.add(accuracy, AXES)}
+    correct = np.full((*shape, sum(map(len, given[0].correct))), UNMEASURED, dtype=np.uint8)
+    for draw, of_draw in enumerate(course.answers):
+        for at, index in enumerate(indices):
+            if index in of_draw:
+                accuracy[draw, 0, at] = of_draw[index].accuracy()
+                correct[draw, 0, at] = [item for of_task in of_draw[index].correct for item in of_task]
+    return {"accuracy": writer.add(accuracy, AXES), "correct": writer.add(correct, (*AXES, "item"))}
 
 
 def _curves(found: Found) -> list[LayerCurve]:
@@ -94,13 +119,14 @@ def _protocol(prepared: Prepared, original: Measurements, device: str) -> dict[s
             "samples": recipe.unseen_samples(), "tokens": recipe.unseen_samples() * recipe.length
         },
         "test": None if original.perplexity is None else original.perplexity.protocol,
-        "tasks": [], "items": 0, "device": device, "versions": versions(),
+        "tasks": [*recipe.tasks], "items": len(original.correct), "device": device, "versions": versions(),
     }  # fmt: skip
 
 
 def tuning_summary(prepared: Prepared, original: Measurements, tuning: Tuning, device: str) -> Summary:
     """The summary of a run that tuned: of the float model and of what was compared, not of one quantized model."""
     checkpoint, test = prepared.checkpoint, original.perplexity
+    accuracy, error = original.mean_accuracy() or (None, None)
     return {
         "recipe": prepared.recipe.to_json(),
         "device": device,
@@ -122,8 +148,8 @@ def tuning_summary(prepared: Prepared, original: Measurements, tuning: Tuning, d
         "tasks": {},
         "accuracy": None,
         "accuracy_standard_error": None,
-        "accuracy_float": None,
-        "accuracy_standard_error_float": None,
+        "accuracy_float": accuracy,
+        "accuracy_standard_error_float": error,
         "texts": [],
         "speed": None,
         "experts": None,

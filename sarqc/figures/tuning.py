@@ -33,6 +33,10 @@ HEADINGS: tuple[Column, ...] = (
     {"key": "better_error", "title": "± standard error", "kind": "significant"},
     {"key": "kl", "title": "KL to the float model, nats a token", "kind": "significant"},
     {"key": "kl_error", "title": "± standard error", "kind": "significant"},
+    {"key": "accuracy", "title": "Accuracy on tasks", "kind": "share"},
+    {"key": "accuracy_error", "title": "± standard error", "kind": "share"},
+    {"key": "more_accurate", "title": "Above GPTQ 1 %, paired", "kind": "share"},
+    {"key": "more_accurate_error", "title": "± standard error", "kind": "share"},
     {"key": "layer_error", "title": "ln error of layers, unseen text", "kind": "significant"},
 )
 STANDINGS = {"left": "in question", "retired": "clearly worse", "dull": "given up by layers", "baseline": "baseline"}
@@ -76,7 +80,8 @@ def tuning_table(tuning: Tuning) -> DataTable:
         {**row, "method": METHODS[row["method"]].title, "standing": STANDINGS[row["standing"]]}
         for row in tuning["rows"]
     ]  # fmt: skip
-    columns = [column for column in HEADINGS if any(row[column["key"]] is not None for row in rows)]
+    # Runs made before tasks were asked have no such numbers.
+    columns = [column for column in HEADINGS if any(row.get(column["key"]) is not None for row in rows)]
     return {"columns": columns, "rows": [{column["key"]: row[column["key"]] for column in columns} for row in rows]}
 
 

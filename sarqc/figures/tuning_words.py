@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sarqc.documents import End, Tuning, TuningRow
-from sarqc.figures.numbers import NBSP, draws_text, lam_text, plus_minus
+from sarqc.documents import End, Tuning, TuningRow, TuningTasks
+from sarqc.figures.numbers import NBSP, draws_text, lam_text, percent, plus_minus
 from sarqc.figures.sentence import Piece
 from sarqc.figures.tuning import candidates, of_standing
 from sarqc.study.racing import DELTA
@@ -28,7 +28,7 @@ def tuning_sentence(tuning: Tuning) -> list[Piece]:
     if best is None:
         parts = [_nothing_yet(tuning)]
     else:
-        parts = [_best(tuning, best), _band(tuning, best), _gain(best), _edge(tuning, best)]
+        parts = [_best(tuning, best), _band(tuning, best), _gain(best), _accuracy(tuning, best), _edge(tuning, best)]
     parts.append(_end(tuning))
     pieces: list[Piece] = []
     for part in (part for part in parts if part):
@@ -54,12 +54,22 @@ def tuning_small_print(tuning: Tuning, recipe: Mapping[str, Any]) -> list[str]:
             f"γ = {chosen} was chosen of {', '.join(values[:-1])} and {values[-1]} by the errors of layers on unseen "
             "text."
         )
+    if tasks := tuning.get("tasks"):
+        lines.append(_tasks(tasks))
     if of_standing(tuning, "retired"):
         lines.append(
             f"A λ is given up where another one is better by more than chance allows; the best one is given up in at "
             f"most {100 * DELTA:.0f} % of tuning runs."
         )
     return lines
+
+
+def _tasks(tasks: TuningTasks) -> str:
+    names, value, error = " and ".join(tasks["names"]), tasks["accuracy_float"], tasks["accuracy_float_error"]
+    said = f"{names}: asked of the λ in question and the baselines in {draws_text(tasks['draws'])}"
+    if value is None or error is None:
+        return f"{said}."
+    return f"{said}; the float model answers {plus_minus(100 * value, 100 * error, 50.0)}{NBSP}% right."
 
 
 def _p(text: str, role: str = "") -> Piece:
@@ -129,6 +139,20 @@ def _gain(best: TuningRow) -> list[Piece]:
     if abs(best["better"]) <= float(clear_from(best["draws"] - 1)) * (best["better_error"] or 0.0):
         return [_p(f"Not to be told from GPTQ 1 % on {draws}: "), _p(what, "quality"), _p(".")]
     return [_p(what, "quality"), _p(f" than GPTQ 1 %, on {draws}.")]
+
+
+def _accuracy(tuning: Tuning, best: TuningRow) -> list[Piece]:
+    """What the best λ answers on the tasks, beside GPTQ 1 %. Runs made before tasks were asked say nothing of them."""
+    tasks, value, more = tuning.get("tasks"), best.get("accuracy"), best.get("more_accurate")
+    if not tasks or value is None or more is None:
+        return []
+    error = best["more_accurate_error"]
+    size = plus_minus(100 * abs(more), math.nan if error is None else 100 * error, 50.0)
+    points = f"{size}{NBSP}points {'more' if more >= 0 else 'fewer'}"
+    lead = [_p(f"{percent(value, 1)} right", "quality"), _p(f" on {' and '.join(tasks['names'])}")]
+    if best["more_accurate_verdict"]:
+        return [*lead, _p(f", {points} than GPTQ 1 %.")]
+    return [*lead, _p(f", not to be told from GPTQ 1 % ({points}).")]
 
 
 def _edge(tuning: Tuning, best: TuningRow) -> list[Piece]:

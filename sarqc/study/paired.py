@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -24,7 +26,7 @@ class Difference:
         doubt: np.ndarray = self.error * clear_from(self.freedom)
         return doubt
 
-    def verdict(self, at: tuple[int, ...]) -> int:
+    def verdict(self, at: tuple[int, ...]) -> Literal[-1, 0, 1]:
         """-1 clearly lower, +1 clearly higher by Student's t at 5 %; 0 not to be told apart (or a single draw)."""
         mean, doubt = float(self.mean[at]), float(self.doubt[at])
         if not np.isfinite(mean) or not np.isfinite(doubt) or abs(mean) <= doubt or mean == 0:
@@ -82,6 +84,17 @@ def paired_items(correct: np.ndarray, reference: np.ndarray) -> Difference:
     freedom = np.full(mean.shape, float(n_draws - 1))
     np.divide((of_draws + of_items) ** 2, squares, out=freedom, where=squares > 0)
     return Difference(mean, error, count, freedom)
+
+
+def mean_of(differences: Sequence[Difference]) -> Difference:
+    """Mean of independent differences, such as those on several tasks; degrees of freedom as of a sum of variances."""
+    count = len(differences)
+    squares = np.stack([one.error**2 for one in differences])
+    fourth = (squares**2 / np.stack([np.maximum(one.freedom, 1) for one in differences])).sum(axis=0)
+    freedom = np.full(fourth.shape, float(count))
+    np.divide(squares.sum(axis=0) ** 2, fourth, out=freedom, where=fourth > 0)
+    mean = np.mean([one.mean for one in differences], axis=0)
+    return Difference(mean, np.sqrt(squares.sum(axis=0)) / count, differences[0].draws, freedom)
 
 
 def sweet_spot(values: np.ndarray, *, lower_is_better: bool = True) -> tuple[int | None, np.ndarray]:

@@ -63,6 +63,11 @@ def outcome(events: list[Event]) -> Tuning:
     return tuning
 
 
+def outcome_of(events: list[Event]) -> Any:
+    assert isinstance(events[-1], Finished)
+    return events[-1].summary
+
+
 def without_clock(tuning: Tuning) -> dict[str, Any]:
     return {name: value for name, value in tuning.items() if name != "seconds"}
 
@@ -322,16 +327,78 @@ def test_a_small_budget_races_fewer_values_in_two_draws(
     assert 2 <= len(raced) < len(in_question)
     others = [row["layer_error"] for row in tuning["rows"] if row["standing"] == "dull"]
     assert max(row["layer_error"] or 0.0 for row in raced) <= min(error for error in others if error is not None)
-    assert any(isinstance(event, Warned) and "the budget has room" in event.what for event in events)
+    assert any(isinstance(event, Warned) and "the budget leaves room" in event.what for event in events)
 
 
-def test_tasks_are_left_to_the_run_that_follows(document: dict[str, Any], fresh_settings: Settings) -> None:
-    asked = document | {"tasks": ["tiny-llama-continuations"], "minutes": 1e-6}
-    events = run(asked, fresh_settings)
-    assert any(isinstance(event, Warned) and "Tasks has no effect on tuning" in event.what for event in events)
-    following = outcome(events)["recipe"]
-    assert following is not None
-    assert following["tasks"] == ["tiny-llama-continuations"]
+ASKED = {"tasks": ["tiny-llama-continuations"], "task_limit": 12}
+
+
+def test_a_budget_without_room_for_two_models_still_ends_with_one_beside_the_baselines(
+    document: dict[str, Any], fresh_settings: Settings
+) -> None:
+    tuning = outcome(run(document | {"minutes": 1e-6}, fresh_settings))
+    assert [row["standing"] for row in tuning["rows"]].count("left") == 1
+    assert (tuning["draws"], tuning["measured"]) == (1, 3)
+    assert tuning["end"] == "budget"
+
+
+def test_tasks_are_asked_of_what_is_still_in_question(
+    tuned: list[Event], document: dict[str, Any], tuned_settings: Settings
+) -> None:
+    """Each answer is that of an ordinary run, and the study holds them item by item."""
+    tuning = outcome(run(document | ASKED, tuned_settings))
+    before = outcome(tuned)
+    assert [row["standing"] for row in tuning["rows"]] == [row["standing"] for row in before["rows"]]
+    asked = [row for row in tuning["rows"] if row["accuracy"] is not None]
+    assert asked == [row for row in tuning["rows"] if row["standing"] in ("left", "baseline")]
+    assert tuning["tasks"] is not None
+    assert (tuning["tasks"]["names"], tuning["tasks"]["draws"]) == (ASKED["tasks"], tuning["draws"])
+    best = tuning["rows"][tuning["best"] or 0]
+    study = Study.open(tuned_settings.studies_dir() / "tuned")
+    line = study.line("sarqc-gbs", document["bits"])
+    correct = study.array(line, "correct")[:, 0, line.lams.index(best["lambda"])]
+    assert best["accuracy"] == pytest.approx(correct.mean(), abs=1e-12)
+    single = {name: value for name, value in document.items() if name not in ("kind", "sweep", "draws")} | ASKED
+    run_of_it = Recipe.parse(
+        single
+        | {
+            "lambda": best["lambda"], "gamma": best["gamma"], "inputs_from": "float", "sampling": "random",
+            "seed": 1, "baseline": False,
+        }
+    )  # fmt: skip
+    summary = outcome_of(list(execute(run_of_it, tuned_settings)))
+    assert summary["accuracy"] == pytest.approx(correct[1].mean(), abs=1e-12)
+    assert summary["accuracy_float"] == tuning["tasks"]["accuracy_float"]
+    assert tuning["recipe"] is not None
+    assert tuning["recipe"]["tasks"] == ASKED["tasks"]
+
+
+def test_answers_survive_a_stop(document: dict[str, Any], fresh_settings: Settings) -> None:
+    asked = document | ASKED | {"sweep": [0.1, 1], "draws": 2}
+    whole = outcome(run(asked, fresh_settings))
+    elsewhere = fresh_settings.model_copy(update={"state_dir": fresh_settings.state_dir / "stopped"})
+    for event in execute(Recipe.parse(asked), elsewhere):
+        if isinstance(event, TuningStanding) and sum(row["accuracy"] is not None for row in event.tuning["rows"]) == 2:
+            break
+    assert without_clock(outcome(run(asked, elsewhere))) == without_clock(whole)
+
+
+def test_tasks_are_asked_in_as_many_draws_as_the_budget_has_room_for(
+    document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a clock of its own, by which everything that is timed takes a second."""
+    ticks = itertools.count()
+    monkeypatch.setattr(draws.time, "perf_counter", lambda: float(next(ticks)))
+    asked = document | ASKED | {"sweep": [0.1, 1], "draws": 3}
+    free = outcome(run(asked, fresh_settings))
+    assert free["tasks"] is not None
+    assert free["tasks"]["draws"] == free["draws"] == 3
+    narrow = fresh_settings.model_copy(update={"state_dir": fresh_settings.state_dir / "narrow"})
+    tuning = outcome(run(asked | {"minutes": 0.7 * free["seconds"] / 60}, narrow))
+    assert tuning["tasks"] is not None
+    assert 1 <= tuning["tasks"]["draws"] < 3
+    pictures = sum(row["standing"] == "dull" for row in tuning["rows"])  # of what was given up, solved at the end
+    assert tuning["seconds"] <= 0.7 * free["seconds"] + pictures
 
 
 def test_float_predictions_that_are_gone_are_said(

@@ -22,7 +22,21 @@ RECIPE = {"test": "some/held-out.txt", "calibration": "wiki", "samples": 8, "len
 
 def row(lam: float | None, standing: Any, method: str = "sarqc-gbs", **known: Any) -> TuningRow:
     nothing = dict.fromkeys(
-        ("log_ratio", "log_ratio_error", "worse", "worse_error", "kl", "kl_error", "better", "better_error")
+        (
+            "log_ratio",
+            "log_ratio_error",
+            "worse",
+            "worse_error",
+            "kl",
+            "kl_error",
+            "better",
+            "better_error",
+            "accuracy",
+            "accuracy_error",
+            "more_accurate",
+            "more_accurate_error",
+            "more_accurate_verdict",
+        )
     )
     gamma = 0.1 if method == "sarqc-gbs" else None
     plain_row = {"method": method, "lambda": lam, "gamma": gamma, "standing": standing, "draws": 0, "layer_error": None}
@@ -33,7 +47,7 @@ def document(rows: list[TuningRow], **known: Any) -> Tuning:
     return {
         "method": "sarqc-gbs", "gamma": 0.1, "gammas": [0.0, 0.1, 0.5], "gamma_errors": [-3.0, -3.1, -3.0],
         "rows": rows, "best": None, "band": None, "draws": 0, "measured": 0, "planned": 20, "seconds": 3.0,
-        "budget": 180.0, "blocks": None, "end": "", "recipe": None, **known,
+        "budget": 180.0, "blocks": None, "tasks": None, "end": "", "recipe": None, **known,
     }  # fmt: skip
 
 
@@ -184,6 +198,21 @@ class TestSentence:
             {**at_edges, "rows": zero, "best": 0}
         )
 
+    @pytest.mark.parametrize(("verdict", "words"), [
+        (1, "65.8 % right on piqa, 3.1 ± 0.9 points more than GPTQ 1 %."),
+        (0, "65.8 % right on piqa, not to be told from GPTQ 1 % (3.1 ± 0.9 points more)."),
+    ])  # fmt: skip
+    def test_tasks_are_said_with_their_doubt(self, verdict, words):
+        tasks = {"names": ["piqa"], "draws": 3, "accuracy_float": 0.667, "accuracy_float_error": 0.021}
+        tuning = measured(3, 0.05, 0.004, "known", tasks=tasks)
+        tuning["rows"][2] |= {
+            "accuracy": 0.658, "more_accurate": 0.031, "more_accurate_error": 0.009, "more_accurate_verdict": verdict
+        }  # fmt: skip
+        assert words in self.said(tuning)
+        lines = [line.replace("\u00a0", " ") for line in tuning_small_print(tuning, RECIPE)]
+        assert any("asked of the λ in question and the baselines in three draws" in line for line in lines)
+        assert any("the float model answers 66.7 ± 2.1 % right" in line for line in lines)
+
     @pytest.mark.parametrize("end", sorted(ENDS))
     def test_every_end_is_said(self, end):
         assert ENDS[end] in self.said(measured(2, 0.05, 0.004, end))
@@ -210,7 +239,8 @@ def documents(draw: st.DrawFn) -> Tuning:
         standing = draw(st.sampled_from(["dull", "left", "left"] + ["retired"] * (draws > 1)))
         known = {} if standing == "dull" or draw(st.integers(0, 5)) == 0 else {
             "draws": max(1, draws), "log_ratio": draw(value), "better": draw(st.one_of(st.none(), st.floats(-5, 5))),
-            "better_error": draw(error) if draws > 1 else None,
+            "better_error": draw(error) if draws > 1 else None, "accuracy": draw(st.one_of(st.none(), st.floats(0, 1))),
+            "more_accurate": draw(st.one_of(st.none(), st.floats(-1, 1))), "more_accurate_error": draw(error),
         }  # fmt: skip
         rows.append(row(lam, standing, layer_error=draw(st.floats(-12, 3)), **known))
     for method in ("gptq", "rtn", "awq"):

@@ -14,7 +14,7 @@ from sarqc.figures.numbers import baseline_name, difference_decimals, number, pl
 from sarqc.figures.sentence import plain, sentence, small_print
 from sarqc.study.document import ArrayRef, StudyWriter
 from sarqc.study.facts import equal_points, has_lam, is_point, lam_index, layer_slice, line_facts
-from sarqc.study.paired import mean_over_draws, paired_difference, paired_items, spans, sweet_spot
+from sarqc.study.paired import mean_of, mean_over_draws, paired_difference, paired_items, spans, sweet_spot
 from sarqc.study.students_t import clear_from
 from tests.synthetic_study import CURVE, GAMMAS, LAMS, write_study
 
@@ -127,6 +127,27 @@ class TestPairedItems:
         difference = np.array([[1.0, 0.0, 0.0, -1.0, 1.0]])
         found = paired_items(difference, np.zeros((1, 5)))
         assert found.error == pytest.approx(statistics.stdev(difference[0]) / math.sqrt(5))
+
+
+class TestMeanOverTasks:
+    def test_the_error_is_that_of_the_mean_over_many_repetitions(self):
+        rng = np.random.default_rng(5)
+        means, errors, wrong = [], [], 0
+        for _ in range(600):
+            tasks = [paired_items(rng.normal(0, spread, (1, items)), np.zeros((1, items)))
+                     for spread, items in ((0.2, 15), (1.0, 40), (0.5, 9))]  # fmt: skip
+            found = mean_of(tasks)
+            means.append(float(found.mean))
+            errors.append(float(found.error))
+            wrong += found.verdict(()) != 0
+        assert np.mean(errors) == pytest.approx(np.std(means), rel=0.1)
+        assert 0.02 < wrong / 600 < 0.08
+
+    def test_one_task_is_itself(self):
+        one = paired_items(np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]), np.zeros((1, 3)))
+        same = mean_of([one])
+        found, expected = ([float(value) for value in (of.mean, of.error, of.freedom)] for of in (same, one))
+        assert found == pytest.approx(expected)
 
 
 class TestSweetSpot:

@@ -719,8 +719,6 @@ export const METHODS = frozen({
  * @type {readonly string[]}
  */
 export const NOT_IN_TUNING = frozen([
-  "tasks",
-  "task_limit",
   "prompts",
   "new_tokens",
   "speed",

@@ -560,6 +560,7 @@ export interface Tuning {
   seconds: number;
   budget: number | null;
   blocks: number[] | null;
+  tasks: TuningTasks | null;
   end: "" | "known" | "narrow" | "budget" | "draws";
   recipe: Record<string, unknown> | null;
 }
@@ -580,6 +581,19 @@ export interface TuningRow {
   kl_error: number | null;
   better: number | null;
   better_error: number | null;
+  accuracy: number | null;
+  accuracy_error: number | null;
+  more_accurate: number | null;
+  more_accurate_error: number | null;
+  more_accurate_verdict: -1 | 0 | 1 | null;
+}
+
+/** The tasks that λ still in question are asked, and how far that is. */
+export interface TuningTasks {
+  names: string[];
+  draws: number;
+  accuracy_float: number | null;
+  accuracy_float_error: number | null;
 }
 
 /** The studies of a host, newest first, and those that can't be read. */

@@ -21,6 +21,7 @@ const count = ({ rows }, standing) => rows.filter((row) => row.standing === stan
  */
 export function standing(tuning, { draws }) {
   const left = `${count(tuning, "left")} λ in question`;
+  if (!tuning.end && tuning.tasks?.draws) return `Tasks on draw ${tuning.tasks.draws}, ${left}`;
   return tuning.end || tuning.draws >= draws
     ? `${drawsWords(tuning.draws)}, ${left}`
     : `Draw ${tuning.draws + 1} of at most ${draws}, ${left}`;

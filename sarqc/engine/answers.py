@@ -1,0 +1,76 @@
+"""What quantized models answer on tasks: for the λ that a tuning run can't tell apart by perplexity."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sarqc.engine.draws import Draw, grids_as_values, quantized_by, solutions_of
+from sarqc.engine.keys import tuning_key
+from sarqc.evaluation.tasks import items_key, measure_accuracy
+from sarqc.quantization.methods import Method
+from sarqc.study.paired import Difference, mean_of, paired_items
+
+_ANSWERS = ".answers"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a model answered: 0 or 1 for each item of each task, with the seconds that quantizing and asking took."""
+
+    correct: tuple[tuple[int, ...], ...]
+    seconds: float
+
+    def accuracy(self) -> float:
+        """Mean over the tasks."""
+        return float(np.mean([np.mean(of_task) for of_task in self.correct]))
+
+
+def answers_of(draw: Draw, points: Sequence[Method]) -> Iterator[tuple[int, Answers]]:
+    """Quantizes the model at each point, which are of one family, and asks it the recipe's tasks; yields positions with
+    answers, those that are kept first. The model is float before and after each.
+    """
+    ground = draw.ground
+    bench, recipe = ground.bench, ground.prepared.recipe
+    items = [items_key(task, bench.settings) for task in recipe.tasks]
+    keys = [
+        tuning_key(
+            "answers", draw.keys(), grids_as_values(ground), [point], recipe.tasks, recipe.task_limit, items,
+            ground.float_key,
+        )
+        for point in points
+    ]  # fmt: skip
+    missing = []
+    for index, key in enumerate(keys):
+        payload = bench.store.read(key, _ANSWERS)
+        if payload is None:
+            missing.append(index)
+        else:
+            kept = json.loads(payload)
+            yield index, Answers(tuple(map(tuple, kept["correct"])), kept["seconds"])
+    for index, solution in zip(missing, solutions_of(draw, [points[index] for index in missing]), strict=True):
+        began = time.perf_counter()
+        with quantized_by(ground, solution) as loaded:
+            correct = tuple(
+                measure_accuracy(loaded, task, bench.settings, limit=recipe.task_limit).correct for task in recipe.tasks
+            )
+        answers = Answers(correct, solution.seconds + time.perf_counter() - began)
+        document = {"correct": answers.correct, "seconds": answers.seconds}
+        bench.store.write(keys[index], _ANSWERS, json.dumps(document).encode())
+        yield index, answers
+
+
+def difference(answers: Sequence[Answers], reference: Sequence[Answers] | None) -> Difference:
+    """Accuracy, or how much higher it is than a reference's in the same draws: the mean over tasks, with its error over
+    items and draws.
+    """
+    of_tasks = []
+    for task in range(len(answers[0].correct)):
+        correct = np.array([one.correct[task] for one in answers])  # draws, items
+        theirs = np.zeros_like(correct) if reference is None else np.array([one.correct[task] for one in reference])
+        of_tasks.append(paired_items(correct, theirs))
+    return mean_of(of_tasks)
