@@ -94,6 +94,7 @@ class ViewStudy(TypedDict):
     title: str
     created: str  # ISO 8601, UTC
     prefix: str
+    unseen: str | None  # the text on which errors were measured that no layer was solved on
     model: ViewModel
     recipe: dict[str, Any] | None
     flags: list[str]
@@ -337,6 +338,7 @@ def _study_facts(study: Study) -> ViewStudy:
         "title": study.title,
         "created": study.created,
         "prefix": study.prefix,
+        "unseen": (study.protocol.get("held_out") or {}).get("corpus"),
         "model": {
             "name": model.name,
             "parameters": model.parameters,

@@ -23,7 +23,7 @@ from sarqc.errors import Refused, SarqcError
 from sarqc.jobs.run import STATE_WORDS, Run, State
 from sarqc.recipe import Recipe, idle_fields
 
-FORM = 2  # of the rows that ``row_of`` writes: counts up with each change of it
+FORM = 3  # of the rows that ``row_of`` writes: counts up with each change of it
 
 # What a list can be sorted by: the public name and the column. A minus before the name begins at the other end.
 SORTS = {
@@ -73,7 +73,8 @@ class Group:
 
 @dataclass(frozen=True)
 class Question:
-    """Which runs, and in which order. Empty: all, the newest first. Exports are in no list."""
+    """Which runs, and in which order. Empty: all, the newest first. Exports and passing previews
+    are in no list."""
 
     text: str = ""  # every word of it begins a word of the run
     sort: str = "-created"
@@ -228,8 +229,9 @@ def log_ratio(summary: Mapping[str, Any]) -> float | None:
 
 
 def put(connection: sqlite3.Connection, run: Run) -> None:
-    """Writes the row of a run as it is now. Exports have none."""
-    if run.parent is not None:
+    """Writes the row of a run as it is now, or takes it away where lists don't show the run."""
+    if not run.is_listed:
+        connection.execute("DELETE FROM listed WHERE id = ?", (run.id,))
         return
     row = row_of(run)
     names = ", ".join(row)

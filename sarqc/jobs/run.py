@@ -128,6 +128,12 @@ class Run:
     def at_rest(self) -> bool:
         return self.state in AT_REST
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether lists show it: not an export, nor a preview of one layer before somebody gives it a name."""
+        is_passing = self.lane == "preview" and bool(self.recipe.get("only")) and not self.name
+        return self.parent is None and not is_passing
+
     def to_json(self) -> RunDocument:
         """The body of a REST answer."""
         return {

@@ -232,7 +232,7 @@ class Store:
         return bool(self._rows("SELECT 1 FROM runs WHERE id = ?", run_id))
 
     def newest(self, limit: int) -> list[Run]:
-        """Runs without exports, from the newest backwards."""
+        """Runs that lists show, from the newest backwards."""
         return self.listed(Question(), limit)
 
     def listed(self, question: Question, limit: int, offset: int = 0) -> list[Run]:
@@ -261,6 +261,11 @@ class Store:
         with self.snapshot() as connection:
             groups = listing.groups_of(connection, question, by, limit, offset)
             return list(zip(groups, self.runs([group.newest for group in groups]), strict=True))
+
+    def unlisted(self) -> set[str]:
+        """The ids of passing previews: see ``Run.is_listed``. Exports are not among them."""
+        query = "SELECT id FROM runs WHERE parent IS NULL AND NOT EXISTS (SELECT 1 FROM listed WHERE id = runs.id)"
+        return {row["id"] for row in self._rows(query)}
 
     def waiting_of(self, owner: str) -> int:
         """Queued runs and exports of an owner."""

@@ -42,6 +42,7 @@ FULL_BYTES = 1 << 20  # a disk with less room than that is full
 ATTEMPTS = 10  # how often a run is put back by itself: one that takes the host down must not do so for ever
 
 RETIRED_AT_ONCE = 20  # runs
+PREVIEW_SECONDS = 86_400  # for which a preview that nobody kept can be seen again
 
 log = logging.getLogger(__name__)
 audit = logging.getLogger("sarqc.audit")  # who did what that can't be undone
@@ -392,10 +393,15 @@ class Supervisor:
         )
 
     def retire(self, now: float) -> None:
-        """Deletes runs and uploads that have been at rest for ``settings.keep_days`` at a time (seconds since 1970).
+        """Deletes runs and uploads that have been at rest for ``settings.keep_days`` at a time (seconds since 1970),
+        and previews that nobody kept after a day.
 
         A part of the runs at a time, so that nothing else waits for it.
         """
+        for run in self.store.runs(sorted(self.store.unlisted())[:RETIRED_AT_ONCE]):
+            if run.at_rest and (run.ended or now) < now - PREVIEW_SECONDS:
+                with suppress(NotFound, Conflict):
+                    self.delete(run.id)
         if self.settings.keep_days is None:
             return
         before = now - self.settings.keep_days * 86_400

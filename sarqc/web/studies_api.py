@@ -47,9 +47,11 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
 
     @router.get("/studies")
     def list_studies(request: Request) -> Response:
-        """Studies that one may see, newest first; ``is_mine``: whether one may share and remove it."""
+        """Studies that one may see, newest first, without those of previews that nobody kept; ``is_mine``: whether one
+        may share and remove it."""
         who, listing = visitor_of(request), library.listing()
         sees = {study["id"] for kind in (listing["studies"], listing["damaged"]) for study in kind}
+        sees -= access.store.unlisted()
         if not access.everything(who):
             sees = {study_id for study_id in sees if access.sees_study(who, study_id)}
         return json_body(

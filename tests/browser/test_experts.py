@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import parse_qs, urlparse
 
 import pytest
 
@@ -144,41 +145,55 @@ def test_a_dense_study_shows_nothing_of_experts_and_those_of_a_run_share_cells(o
     assert large["cells"] < 200
 
 
-# What the card of a preview showed: its points and its words, each time that they changed.
+# What the key of a preview said and the figure drew: each time that it changed.
 SEEN = """
 window.seen = [];
 new MutationObserver(() => {
-  const card = document.querySelector("[data-testid=preview]");
-  const words = card?.querySelector("[data-testid=preview-words]").textContent;
-  const marks = card?.querySelectorAll(".preview-chart :is(circle, rect)").length;
-  const now = card ? [location.search, Number(card.dataset.points), words, marks] : null;
+  const key = document.querySelector("[data-testid=preview]");
+  const words = key?.querySelector("[data-testid=preview-words]").textContent;
+  const now = key ? [Number(key.dataset.points), words] : null;
   if (JSON.stringify(now) !== JSON.stringify(window.seen.at(-1))) window.seen.push(now);
 }).observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
 """
+# Marks that are drawn over the main figure, and those of its own curve of errors.
+MARKS = """() => {
+  const { data } = document.querySelector('[data-plot="lab-hero"] .plot-canvas');
+  const drawn = data.filter(({ xaxis }) => xaxis === "x2").map(({ x }) => x.length);
+  return [drawn, data.some(({ name, y }) => name === "calibration text" && y.length > 1)];
+}"""
 
 
-def test_a_layer_is_computed_here(open_page):
-    """A real preview of one expert's linear, whose points are drawn before its study takes the page; and back."""
-    page = open_page("/?study=tiny-moe&layer=all", script=SEEN)
+def test_a_layer_is_computed_here_over_the_curves_of_the_study(app, open_page):
+    """A real preview of one expert's linear: drawn over the shipped curves, there after a reload, in no list."""
+    page = open_page("/?study=tiny-moe&layer=all")
     page.wait_for_selector('[data-plot="lab-hero"][data-drawn]')
     assert page.is_hidden("[data-testid=compute]")  # there is no layer to compute
     page.goto(page.url.split("?")[0] + "?study=tiny-moe&layer=20")
     page.wait_for_selector("[data-testid=compute]:visible")
+    page.evaluate(SEEN)
     page.click("[data-testid=compute]")
-    page.wait_for_selector("[data-testid=compute-back]", timeout=200_000)
-    seen = [now for now in page.evaluate("window.seen") if now]
-    assert [now[1] for now in seen] == sorted(now[1] for now in seen)
-    assert seen[0][1:3] == [0, "waiting for a device"]
-    with_all = [now for now in seen if now[1] == 15]
-    assert "study=tiny-moe" in with_all[0][0]  # before the study opens
-    assert with_all[0][2].startswith("15 of 15 λ solved")
-    assert with_all[-1][3] == 3 * 15  # two curves of errors, one of drift
-    assert page.locator("[data-testid=preview]").count() == 0
-    page.wait_for_function("!location.search.includes('study=tiny-moe')")
-    page.wait_for_function("document.querySelector('[data-testid=lambda]').max === '14'")
+    page.wait_for_function("window.seen.some(Boolean)")
+    assert page.evaluate("window.seen.find(Boolean)") == [0, "waiting for a device"]
+    assert page.evaluate(MARKS) == [[], True]  # the study's curves stay while it is waited
+    page.wait_for_function("location.search.includes('preview=')")
+    page.reload()
+    page.wait_for_selector("[data-testid=preview-keep]", timeout=200_000)
+    assert page.text_content("[data-testid=preview-words]").startswith("computed ")
+    n = int(page.get_attribute("[data-testid=preview]", "data-points"))
+    page.wait_for_function(f"({MARKS})()[0].length === 3")  # two curves of errors, one of drift
+    assert page.evaluate(MARKS) == [[n] * 3, True]
+    assert "draw 0 alone" in page.text_content("[data-testid=preview-facts]")
     assert "In this layer" in page.text_content("[data-testid=sentence]")
-    page.click("[data-testid=compute-back]")
-    page.wait_for_function("location.search.includes('study=tiny-moe')")
+
+    (run_id,) = parse_qs(urlparse(page.url).query)["preview"]
+    assert run_id not in {run["id"] for run in app.json("/runs")["runs"]}
+    assert run_id not in page.locator("[data-testid=pick-study] option").evaluate_all("all => all.map(o => o.value)")
+
+    page.select_option("[data-testid=pick-layer]", "21")
+    page.wait_for_function(f"({MARKS})()[0].length === 0")
+    page.click("[data-testid=preview-remove]")
+    page.wait_for_selector("[data-testid=preview]", state="detached")
+    page.wait_for_function("!location.search.includes('preview=')")
 
 
 def test_a_stream_that_breaks_doubles_nothing_and_a_preview_can_be_cancelled(open_page):
@@ -187,35 +202,39 @@ def test_a_stream_that_breaks_doubles_nothing_and_a_preview_can_be_cancelled(ope
     point = {"type": "point_done", "name": "a", "total": 15, "relative_drift": 0.2, "relative_held_out": None}
     points = [point | {"index": i, "lam": i / 200, "relative_recon": 0.2, "relative_sar": 0.3} for i in range(2)]
     told: list[int] = []
-    cancelled: list[str] = []
+    sent: list[str] = []
 
     def stream(route):
         told.append(len(told))
-        events = [*points, {"type": "cancelled"}] if cancelled else points
+        events = [*points, {"type": "cancelled"}] if sent else points
         lines = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
         route.fulfill(content_type="text/event-stream", body=f"retry: 50\n\n{lines}")
 
-    def cancel(route):
-        cancelled.append(route.request.url)
+    def answer(route):
+        sent.append(f"{route.request.method} {urlparse(route.request.url).path}")
         route.fulfill(json={"id": "played", "state": "cancelling"})
 
-    page.route("**/api/runs?lane=preview", lambda route: route.fulfill(json={"id": "played", "recipe": asked(route)}))
+    made = {"id": "played", "name": ""}
+    page.route("**/api/runs?lane=preview", lambda route: route.fulfill(json=made | {"recipe": asked(route)}))
     page.route("**/api/runs/played/events", stream)
-    page.route("**/api/runs/played/cancel", cancel)
+    page.route("**/api/runs/played/cancel", answer)
+    page.route("**/api/runs/played", answer)
     page.wait_for_selector("[data-testid=compute]:visible")
     page.evaluate(SEEN)
     page.click("[data-testid=compute]")
-    page.wait_for_function("window.seen.some((now) => now?.[2].includes('does not answer'))")
+    page.wait_for_function("window.seen.some((now) => now?.[1].includes('does not answer'))")
     with page.expect_request("**/api/runs/played/events"):
         pass
     page.wait_for_selector("[data-testid=preview][data-points='2']")
-    page.click("[data-testid=preview-cancel]")
+    page.wait_for_function(f"JSON.stringify(({MARKS})()[0]) === '[2,0,2]'")  # no errors on unseen text
+    page.click("[data-testid=preview-remove]")
     page.wait_for_selector("[data-testid=preview]", state="detached")
-    assert len(cancelled) == 1
+    assert sent == ["POST /api/runs/played/cancel", "DELETE /api/runs/played"]
     assert len(told) > 2
     seen = [now for now in page.evaluate("window.seen") if now]
-    assert [now[1] for now in seen] == sorted(now[1] for now in seen)
-    assert (seen[-1][1], max(now[3] for now in seen)) == (2, 2 * 2)  # errors on calibration text, and drift
+    assert [now[0] for now in seen] == sorted(now[0] for now in seen)
+    assert seen[-1][0] == 2
+    page.wait_for_function(f"({MARKS})()[0].length === 0")
     assert page.locator("[data-testid=compute-problem]").count() == 0
     assert page.is_enabled("[data-testid=compute]")
 

@@ -1,21 +1,19 @@
-"""The range of an axis: a study's figure and the preview that it replaces follow one rule, held together by a file."""
+"""Where a λ lies on the ordinal axis: figures and what the browser draws over them follow one rule, held together by a
+file."""
 
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from sarqc.figures.drawing import honest_range
+from sarqc.figures.drawing import position
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "rules.json"
 
 
-def test_the_range_is_the_one_that_the_golden_file_has_for_the_preview_too() -> None:
-    for case in json.loads(GOLDEN.read_text(encoding="utf-8"))["honest_range"]:
-        curves = np.array([[math.nan if value is None else value for value in curve] for curve in case["curves"]])
-        positive = np.array(case["lams"]) > 0
-        assert honest_range(curves[:, positive], curves[:, ~positive]) == pytest.approx(case["range"], rel=1e-12)
+def test_a_place_is_the_one_that_the_golden_file_has_for_the_browser_too() -> None:
+    for case in json.loads(GOLDEN.read_text(encoding="utf-8"))["position"]:
+        found = position(case["lam"], case["lams"])
+        assert found == (case["expected"] if case["expected"] is None else pytest.approx(case["expected"])), case

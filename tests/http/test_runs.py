@@ -10,6 +10,7 @@ from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe
 from sarqc.recipe_texts import texts
 from sarqc.settings import Settings
+from tests.http.conftest import write_study
 from tests.jobs.conftest import until
 from tests.jobs.fake_runs import recipe
 from tests.test_recipe_texts import recipe_of_request
@@ -55,6 +56,21 @@ def test_what_a_recipe_may_name(client: TestClient) -> None:
     assert client.get("/api/recipe-schema").json() == Recipe.model_json_schema()
     assert {"name", "where"} <= client.get("/api/models").json()["models"][0].keys()
     assert {"name", "role"} <= client.get("/api/corpora").json()["corpora"][0].keys()
+
+
+def test_a_preview_is_listed_once_it_is_kept(client: TestClient, settings: Settings) -> None:
+    preview = recipe(only="model.layers.0.mlp.down_proj").to_json()
+    run_id = client.post("/api/runs?lane=preview", json=preview).json()["id"]
+    finished(client, run_id)
+    write_study(settings.studies_dir(), run_id)
+
+    def listed() -> list[list[str]]:
+        return [[one["id"] for one in client.get(f"/api/{what}").json()[what]] for what in ("runs", "studies")]
+
+    assert listed() == [[], []]
+    assert client.get(f"/api/studies/{run_id}").is_success  # whoever knows it can see it
+    client.patch(f"/api/runs/{run_id}", json={"name": "down_proj"})
+    assert listed() == [[run_id], [run_id]]
 
 
 def test_plan_is_only_a_plan(client: TestClient) -> None:

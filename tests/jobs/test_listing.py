@@ -54,6 +54,22 @@ def test_a_name_a_note_and_tags_are_kept_and_followed(store: Store) -> None:
         store.annotate("nothing", Annotations(name="x"))
 
 
+def test_a_preview_of_one_layer_is_in_no_list_before_it_has_a_name(store: Store, settings: Settings) -> None:
+    listed = store.create(recipe(), "ann", "preview").id  # a whole model that is only wanted soon
+    passing = store.create(recipe(only="model.layers.0.mlp.down_proj"), "ann", "preview").id
+    batch = store.create(recipe(only="model.layers.0.mlp.down_proj"), "ann").id
+    assert [run.id for run in store.newest(9)] == [batch, listed]
+    assert (store.count(Question()), store.unlisted()) == (2, {passing})
+    store.annotate(passing, Annotations(name="down_proj"))
+    assert [run.id for run in store.newest(9)] == [batch, passing, listed]
+    assert store.unlisted() == set()
+    store.annotate(passing, Annotations(name=""))
+    store.close()
+    again = Store(settings.database())
+    assert (again.count(Question()), again.unlisted()) == (2, {passing})
+    again.close()
+
+
 def test_tags_are_added_and_taken_away(store: Store) -> None:
     run_id = store.create(recipe(), "ann").id
     store.tag(run_id, ["a", "b"], [])

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from sarqc.events import Finished
+from sarqc.jobs.annotations import Annotations
 from sarqc.jobs.run import State
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
@@ -55,6 +56,21 @@ def test_runs_at_rest_go_with_all_that_is_theirs(
     assert all(store.has(run_id) for run_id in (young, with_young_export, waiting))
     assert f"run {old} of “ann” has been kept for 30 days" in caplog.text
     assert f"run {old} of “ann” is deleted" in caplog.text
+
+
+def test_previews_that_nobody_kept_go_after_a_day(store: Store, settings: Settings) -> None:
+    only = recipe(only="model.layers.0.mlp.down_proj")
+    previews = [store.create(only, "ann", "preview").id for _ in range(3)]
+    for run_id in previews:
+        store.cancel(run_id)
+    old, kept, young = previews
+    store.annotate(kept, Annotations(name="kept"))
+    with store.transaction() as connection:
+        connection.execute("UPDATE runs SET ended = ?", (NOW - 2 * DAY,))
+        connection.execute("UPDATE runs SET ended = ? WHERE id = ?", (NOW - DAY / 2, young))
+    waiting = store.create(only, "ann", "preview").id
+    Supervisor(store, settings).retire(NOW)
+    assert [store.has(run_id) for run_id in (old, kept, young, waiting)] == [False, True, True, True]
 
 
 def test_uploads_go_too_and_nothing_goes_by_default(store: Store, keeping: Settings, settings: Settings) -> None:

@@ -1,10 +1,22 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { LAMS, recipeFor } from "../../assets/js/lab/compute.js";
+import { LAMS, recipeFor } from "../../assets/js/lab/preview_recipe.js";
 
+const own = {
+  model: "tiny-llama",
+  calibration: "its-own",
+  samples: 8,
+  length: 256,
+  sampling: "random",
+  held_out_samples: 32,
+  test: "its-test",
+  tasks: ["its-task"],
+  bits: 3,
+};
 const view = {
   study: { model: { name: "tiny-llama" }, recipe: null },
+  as_recipe: { recipe: own },
   line: { method: "sarqc-gbs", bits: 2, grid: "asymmetric", group_size: 128, has_lam: true },
   layer: 1,
   layers: [
@@ -14,12 +26,11 @@ const view = {
   lams: [0, 0.1, 1],
   gammas: [0.1, 0.5],
 };
-const suggested = { calibration: "its-own", samples: 8, length: 256, test: "its-test", tasks: ["its-task"], bits: 3 };
 const method = { unit: "layer", tunes: ["lam", "gamma"] };
 const at = { gamma: 1, lambda: 2 };
 
-test("the shown line's layer, at many λ, with nothing measured of the model", () => {
-  assert.deepEqual(recipeFor(view, at, suggested, method), {
+test("the shown line's layer, on the study's calibration, with nothing measured of the model", () => {
+  assert.deepEqual(recipeFor(view, at, method), {
     model: "tiny-llama",
     bits: 2,
     grid: "asymmetric",
@@ -30,46 +41,38 @@ test("the shown line's layer, at many λ, with nothing measured of the model", (
     calibration: "its-own",
     samples: 8,
     length: 256,
-    held_out_samples: 8,
+    sampling: "random",
+    held_out_samples: 32,
     inputs_from: "float",
-    sweep: LAMS,
+    sweep: LAMS.filter((lam) => lam <= 1),
     only: "model.layers.0.mlp.down_proj",
   });
 });
 
-test("a run's own recipe goes before what the model suggests", () => {
-  const recipe = {
-    model: "elsewhere",
-    calibration: "mine",
-    samples: 3,
-    length: 64,
-    seed: 7,
-    held_out_samples: 20,
-    test: "t",
-  };
-  const made = recipeFor({ ...view, study: { ...view.study, recipe } }, at, suggested, method);
-  assert.deepEqual([made.calibration, made.samples, made.seed, made.held_out_samples], ["mine", 3, 7, 20]);
-  assert.equal(made.test, undefined);
-  assert.equal(made.model, "tiny-llama");
+test("the λ are those of the line and more between its ends", () => {
+  const { sweep } = recipeFor({ ...view, lams: [0.03, 0.04, 0.12] }, { gamma: 0, lambda: 1 }, method);
+  assert.deepEqual(sweep, [0.03, 0.04, 0.05, 0.1, 0.12]);
+});
+
+test("unseen text is judged on some sequences, also where the study asked for none", () => {
+  const made = recipeFor({ ...view, as_recipe: { recipe: { ...own, held_out_samples: 0, seed: 7 } } }, at, method);
+  assert.deepEqual([made.held_out_samples, made.seed, made.test], [8, 7, undefined]);
 });
 
 test("whole rows, and a method without γ", () => {
   const line = { ...view.line, group_size: null, method: "rqc-gbs" };
-  const made = recipeFor({ ...view, line, gammas: [null] }, { gamma: 0, lambda: 0 }, suggested, {
-    unit: "layer",
-    tunes: ["lam"],
-  });
+  const made = recipeFor({ ...view, line, gammas: [null] }, { gamma: 0, lambda: 0 }, { unit: "layer", tunes: ["lam"] });
   assert.equal(made.group_size, "per_channel");
   assert.equal("gamma" in made, false);
   assert.equal(made.lambda, 0);
 });
 
 test("nothing is offered where nothing can be computed", () => {
-  assert.equal(recipeFor({ ...view, layer: null }, at, suggested, method), null);
-  assert.equal(recipeFor({ ...view, line: { ...view.line, has_lam: false } }, at, suggested, method), null);
-  assert.equal(recipeFor(view, at, undefined, method), null);
-  assert.equal(recipeFor(view, at, suggested, { unit: "block", tunes: ["lam"] }), null);
-  assert.equal(recipeFor(view, at, suggested, undefined), null);
+  assert.equal(recipeFor({ ...view, layer: null }, at, method), null);
+  assert.equal(recipeFor({ ...view, line: { ...view.line, has_lam: false } }, at, method), null);
+  assert.equal(recipeFor({ ...view, as_recipe: { recipe: null } }, at, method), null);
+  assert.equal(recipeFor(view, at, { unit: "block", tunes: ["lam"] }), null);
+  assert.equal(recipeFor(view, at, undefined), null);
 });
 
 test("λ rise from 0", () => {

@@ -2,12 +2,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as Explorer from "../../assets/js/explorer/state.js";
-import { offered } from "../../assets/js/lab/compute.js";
+import { offered } from "../../assets/js/lab/preview_recipe.js";
 import * as Lab from "../../assets/js/lab/state.js";
 
 const line = { name: "sarqc-gbs", method: "sarqc-gbs", title: "SARQC", bits: 2, grid: "asymmetric", has_lam: true };
 const view = {
-  study: { id: "toy", title: "Toy", model: { name: "tiny" }, recipe: null },
+  study: { id: "toy", title: "Toy", model: { name: "tiny" }, recipe: null, unseen: null },
+  as_recipe: { recipe: { model: "tiny", calibration: "text", samples: 4 } },
+  explore: true,
   line: { ...line, group_size: 128 },
   layer: 1,
   layers: [
@@ -170,46 +172,69 @@ test("what need not stand in the address", () => {
   assert.equal("bits" in Lab.standard(third, "b"), false);
 });
 
-const models = [{ name: "tiny", suggested: { calibration: "text", samples: 4 } }];
+const models = [{ name: "tiny" }];
 
-test("a layer can be computed once it is known with what", () => {
+test("a layer can be computed where the model is here", () => {
   assert.equal(offered(open), null);
   const state = after(open, { type: "offered", models });
-  const { recipe, title, from } = offered(state);
-  assert.deepEqual([recipe.only, recipe.lambda, title, from.id], ["v", 0.1, "block 0 · v", "toy"]);
+  const recipe = offered(state);
+  assert.deepEqual([recipe.only, recipe.lambda, recipe.calibration], ["v", 0.1, "text"]);
   const whole = { ...state, explored: { ...explored, view: { ...view, layer: null } } };
   assert.equal(offered(whole), null);
+  assert.equal(offered(after(open, { type: "offered", models: [] })), null);
+  const own = { ...view, study: { ...view.study, recipe: { model: "/here" } } };
+  assert.ok(
+    offered(after(open, { type: "offered", models: [] }, { type: "explored", explored: { ...explored, view: own } })),
+  );
 });
 
-test("a preview from its begin to its word", () => {
-  const begun = after(open, { type: "begun", title: "v", lams: [0, 1] });
-  assert.deepEqual([begun.preview.points.length, begun.run], [2, null]);
+const asked = offered(after(open, { type: "offered", models }));
+const point = { type: "point_done", index: 0, total: 3, lam: 0, relative_recon: 0.2, relative_sar: 0.1 };
+
+test("a preview from its begin to its end", () => {
+  const begun = after(open, { type: "begun", recipe: asked });
+  assert.deepEqual([begun.preview.points.length, begun.preview.run], [asked.sweep.length, null]);
   // The wish to stop may come before there is a run: it is kept, and so is it through what is still on its way.
-  const made = after(
-    begun,
-    { type: "stopping" },
-    { type: "made", run: "r", lams: [0, 0.5, 1] },
-    { type: "heard", lost: true },
-  );
-  assert.deepEqual(
-    [made.run, made.preview.stopping, made.preview.lost, made.preview.lams.length],
-    ["r", true, true, 3],
-  );
-  const point = { type: "point_done", index: 0, total: 3, lam: 0, relative_recon: 0.2, relative_sar: 0.1 };
+  const run = { id: "r", name: "", recipe: { ...asked, sweep: [0, 0.05, 0.1] } };
+  const made = after(begun, { type: "stopping" }, { type: "made", run }, { type: "heard", lost: true });
+  const { preview } = made;
+  assert.deepEqual([preview.run, preview.stopping, preview.lost, preview.lams.length], ["r", true, true, 3]);
   const heard = after(made, { type: "event", event: point });
   assert.deepEqual([heard.preview.points[0].recon, heard.preview.lost], [0.2, false]);
-  const over = after(heard, { type: "over", aside: { study: "r", from: view.study } });
-  assert.deepEqual([over.preview, over.run], [null, null]);
+  const done = after(heard, { type: "event", event: { type: "finished", at: "2026-01-02T03:04:05" } });
+  assert.deepEqual([done.preview.ended, done.preview.kept], ["finished", false]); // and it stays where it is
+  assert.equal(after(done, { type: "kept" }).preview.kept, true);
+  const over = after(done, { type: "over", problem: null });
+  assert.deepEqual([over.preview, over.trouble], [null, null]);
   assert.equal(after(over, { type: "event", event: point }), over); // late
 });
 
-test("the way back stays while the preview's study is shown, an error until something else is", () => {
-  const aside = { study: "r", from: view.study };
-  const own = { ...explored, view: { ...view, study: { ...view.study, id: "r" } } };
-  const there = after(open, { type: "over", aside }, { type: "explored", explored: own });
-  assert.equal(there.aside, aside);
-  assert.equal(after(there, { type: "explored", explored: { ...explored, phase: "next" } }).aside, aside);
-  assert.equal(after(there, { type: "explored", explored }).aside, null);
-  const failed = after(open, { type: "over", aside: { problem: { what: "no" } } });
-  assert.equal(after(failed, { type: "explored", explored }).aside, null);
+test("the address names the preview that is there, or that is being looked for", () => {
+  const wanted = { ...open, wanted: { preview: "r" } };
+  assert.equal(Lab.previewOf(open), undefined);
+  assert.equal(Lab.previewOf(wanted), "r");
+  const again = after(wanted, { type: "made", run: { id: "r", name: "kept", recipe: asked } });
+  assert.deepEqual([Lab.previewOf(again), again.preview.kept], ["r", true]);
+  assert.equal(Lab.previewOf(after(again, { type: "over", problem: null })), undefined);
+});
+
+test("a preview is drawn over its own layer, line and γ, on the raw scale, and said elsewhere", () => {
+  const overlayOf = Lab.overlays();
+  const run = { id: "r", name: "", recipe: asked };
+  const made = after(open, { type: "made", run });
+  assert.equal(overlayOf(made), null); // no point yet
+  const state = after(made, { type: "event", event: point });
+  const overlay = overlayOf(state);
+  assert.equal(overlay.recon[0], 0.2);
+  const moved = after(state, { type: "explored", explored: { ...explored, at: { gamma: 0, lambda: 0 } } });
+  assert.equal(overlayOf(moved), overlay); // the same object: nothing is drawn anew
+  assert.deepEqual(Lab.previewFacts(state), ["draw 0 alone (the curve: mean of 2 draws)"]);
+
+  const at = (more) => after(state, { type: "explored", explored: { ...explored, view: { ...view, ...more } } });
+  for (const more of [{ layer: 0 }, { layer: null }, { gammas: [0.1] }, { line: { ...view.line, bits: 3 } }]) {
+    assert.equal(overlayOf(at(more)), null, JSON.stringify(more));
+    assert.deepEqual(Lab.previewFacts(at(more)), ["drawn where its layer, method and γ are shown"]);
+  }
+  assert.equal(overlayOf(at({ scale: "ratio" })), null);
+  assert.equal(Lab.previewFacts(at({ scale: "ratio" }))[0], "drawn on the raw scale");
 });

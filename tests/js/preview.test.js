@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import {
-  honestRange,
+  differences,
   initial,
+  isOf,
+  labelOf,
   lamsOf,
   reduce,
   sentence,
@@ -25,7 +26,9 @@ const point = (index, recon) => ({
   relative_sar: 0.5,
   relative_drift: 0.25,
 });
-const after = (...events) => events.reduce(reduce, initial("block 3 · down_proj", LAMS));
+const ONLY = "model.layers.3.mlp.down_proj";
+const LABEL = "block 3 · down_proj";
+const after = (...events) => events.reduce(reduce, initial({ sweep: LAMS, only: ONLY }));
 
 test("the λ of a recipe: those of its sweep and its own, once each and in order", () => {
   assert.deepEqual(lamsOf({ sweep: [1, 0, 0.1], lambda: 0.05 }), [0, 0.05, 0.1, 1]);
@@ -51,7 +54,7 @@ test("a point that is told again is the same point, and no state is changed", ()
 });
 
 test("the curve that the run has goes before the one that was expected", () => {
-  const state = reduce(initial("a", [0, 1]), { ...point(2, 0.4), lam: 3 });
+  const state = reduce(initial({ sweep: [0, 1] }), { ...point(2, 0.4), lam: 3 });
   assert.deepEqual(valuesOf(state, "recon").length, 3);
   assert.equal(state.lams[2], 3);
 });
@@ -59,7 +62,7 @@ test("the curve that the run has goes before the one that was expected", () => {
 test("without unseen text there is one curve less", () => {
   const state = after({ ...point(0, 0.4), relative_held_out: null });
   assert.deepEqual(valuesOf(state, "heldOut"), [null, null, null]);
-  assert.doesNotMatch(sentence(state), /unseen/);
+  assert.doesNotMatch(sentence(state, LABEL), /unseen/);
 });
 
 test("words for every state", () => {
@@ -69,35 +72,48 @@ test("words for every state", () => {
     words(after({ type: "started" }, { type: "stage", name: "quantizing" })),
     "statistics of the calibration text",
   );
-  const all = after(point(0, 0.4), point(1, 0.2), point(2, 0.3), { type: "finished" });
+  const all = after(point(0, 0.4), point(1, 0.2), point(2, 0.3), { type: "finished", at: "2026-01-02T03:04:05" });
   assert.equal(all.ended, "finished");
-  assert.equal(words(all), "3 of 3 λ solved, opening");
-  assert.match(words({ ...all, lost: true }), /does not answer/);
+  assert.equal(words(all), "computed 2026-01-02 03:04");
+  assert.match(words({ ...after(point(0, 0.4)), lost: true }), /does not answer/);
 });
 
 test("the curves as a sentence", () => {
-  assert.equal(sentence(after()), "block 3 · down_proj: 0 of 3 λ solved.");
-  assert.match(sentence(after(point(0, 0.4))), /calibration text is 0\.400 at λ = 0;/);
+  assert.equal(sentence(after(), LABEL), "block 3 · down_proj: 0 of 3 λ solved.");
+  assert.match(sentence(after(point(0, 0.4)), LABEL), /calibration text is 0\.400 at λ = 0;/);
   assert.match(
-    sentence(after(point(0, 0.4), point(1, 0.2))),
+    sentence(after(point(0, 0.4), point(1, 0.2)), LABEL),
     /on unseen text goes from 0\.800 at λ = 0 to 0\.400 at λ = 0\.1/,
   );
 });
 
-test("λ = 0 does not flatten the rest", () => {
-  const [low, high] = honestRange(LAMS, [[50, 0.2, 0.1]]);
-  assert.ok(low < 0.1 && high > 0.2 && high < 1);
-  const [, near] = honestRange(LAMS, [[0.25, 0.2, 0.1]]);
-  assert.ok(near > 0.25);
-  assert.ok(honestRange(LAMS, [[50, null, null]])[1] > 50);
-  assert.deepEqual(honestRange(LAMS, [[null, null, null]]), [0, 1]);
+const asked = { model: "tiny", bits: 2, method: "sarqc-gbs", gamma: 0.1, calibration: "a", samples: 8, only: ONLY };
+const of = (recipe) => initial({ ...asked, grid: "asymmetric", range: "minmax", sampling: "sequential", ...recipe });
+
+test("a preview is of what is shown when layer, line and γ are its own, however they are written", () => {
+  assert.ok(isOf(of({ lambda: 2, sweep: LAMS, samples: 4 }), asked));
+  for (const other of [{ gamma: 0.5 }, { only: "v" }, { bits: 3 }, { range: "search" }, { method: "rqc-gbs" }])
+    assert.ok(!isOf(of(other), asked), JSON.stringify(other));
+  assert.ok(!isOf(of({}), null));
 });
 
-test("the range of an axis is the one of the study that replaces the preview", () => {
-  const golden = JSON.parse(readFileSync(new URL("../golden/rules.json", import.meta.url), "utf8"));
-  for (const { lams, curves, range } of golden.honest_range) {
-    const made = honestRange(lams, curves);
-    const size = Math.max(...range.map(Math.abs));
-    for (const side of [0, 1]) assert.ok(Math.abs(made[side] - range[side]) <= 1e-12 * size, JSON.stringify(curves));
-  }
+test("what its calibration differs in is said, and nothing else", () => {
+  const view = { study: { unseen: null }, draw: 0, draws: [0], explore: true };
+  assert.deepEqual(differences(of({}), asked, view), []);
+  assert.deepEqual(differences(of({ calibration: "b", samples: 4, seed: 3 }), asked, view), [
+    "calibration text b (the curve: calibration text a)",
+    "4 sequences (the curve: 8 sequences)",
+    "calibration draw 3 (the curve: calibration draw 0)",
+  ]);
+  const survey = { study: { unseen: "c" }, draw: null, draws: [0, 1, 2], explore: false };
+  assert.deepEqual(differences(of({}), asked, survey), [
+    "draw 0 alone (the curve: mean of 3 draws)",
+    "unseen text: more of a (the curve: c)",
+    "inputs from the float model (the curve: from the quantized blocks before)",
+  ]);
+});
+
+test("a layer is called as the page calls it, where the page knows it", () => {
+  assert.equal(labelOf(of({}), { layers: [{ name: ONLY, label: LABEL }] }), LABEL);
+  assert.equal(labelOf(of({}), { layers: [] }), ONLY);
 });

@@ -36,6 +36,7 @@ const MAKE = {
   show: (dice) => dice.pick(["perplexity", "accuracy"]),
   drawing: (dice) => dice.pick(["surface", "flat", "difference"]),
   pool: (dice) => dice.pick(["max", "mean", "max-saliency", "mean-saliency", "signed"]),
+  preview: anyName,
 };
 const STANDARD = {
   layer: "all",

@@ -88,6 +88,7 @@ export const LAB_VIEW = {
   show: oneOf("quality shown", Object.keys(QUALITIES), "perplexity"),
   drawing: oneOf("drawing of the weights", Object.keys(DRAWINGS)), // standard: what fits the screen
   pool: oneOf("what a cell of the drawing says", Object.keys(POOLINGS), "max"),
+  preview: name("preview"), // a run of one layer, drawn over the curves
 };
 
 /** Calibrate shows a run by its id, and the run's study with some of the Lab's controls and panels. */

@@ -301,6 +301,7 @@ export interface ViewStudy {
   title: string;
   created: string;
   prefix: string;
+  unseen: string | null;
   model: ViewModel;
   recipe: Record<string, unknown> | null;
   flags: string[];

@@ -4,6 +4,8 @@
  * @module curves_part
  */
 
+import { drawnOver } from "./overlay.js";
+
 /** There only where the view has them. */
 const OPTIONAL = ["gamma_grid", "methods", "selection", "gap", "inspector"];
 
@@ -19,8 +21,18 @@ const MISSING = {
  * @returns {import("./explorer.js").Part}
  */
 export function curvesPart(cards) {
+  /** @type {{figure: unknown, overlay: unknown, made: import("./state.js").Figure}|null} the last figure with an overlay */
+  let last = null;
+
   return {
     cards,
+
+    over({ view, overlay }, card, figure) {
+      if (card !== cards[0] || !overlay) return figure;
+      if (last?.figure !== figure || last.overlay !== overlay)
+        last = { figure, overlay, made: drawnOver(figure, overlay, view.lams) };
+      return last.made;
+    },
 
     figure({ view, quality }, card) {
       if (OPTIONAL.includes(card) && !view.figures[card]) return null;

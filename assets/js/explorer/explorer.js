@@ -26,6 +26,7 @@ const REDRAWN = { quantity: "the map of layers", steps: "the ladder" };
 /** @typedef {import("./state.js").Wanted} Wanted */
 /** @typedef {State & {view: import("./state.js").View}} WithView a state in which there is a view */
 /** @typedef {Awaited<ReturnType<typeof plot>>} Host of a figure */
+/** @typedef {import("./state.js").Figure} Figure */
 /** @typedef {{seen: boolean, near: boolean, step: (at: import("./state.js").Point) => boolean}} Follows */
 /**
  * @typedef {object} Part of an explorer
@@ -33,6 +34,8 @@ const REDRAWN = { quantity: "the map of layers", steps: "the ladder" };
  * @property {boolean} [eager] whether its figures are drawn at once wherever they are on the page
  * @property {(state: WithView, card: string) => string|null} [figure] the name in `view.figures` of what a card shows now;
  *   null where the card is not there
+ * @property {(state: WithView, card: string, figure: Figure) => Figure} [over] a card's figure with more drawn over it; the
+ *   same object as before while nothing changes
  * @property {(state: WithView, card: string, has: boolean) => string} [note] what stands in a card that has its figure, or has none
  * @property {Follows[]} [follows] what follows a step of λ or γ beside its figures
  * @property {(explorer: Explorer) => void} [wire] its listeners, which live as long as the page
@@ -194,7 +197,8 @@ export class Explorer {
   give(part, card, state) {
     const host = this.hosts[card];
     const name = part.figure?.(state, card) ?? null;
-    const figure = (name !== null && state.view.figures[name]) || null;
+    const plain = (name !== null && state.view.figures[name]) || null;
+    const figure = (plain && part.over?.(state, card, plain)) ?? plain;
     host.root.classList.toggle("is-off", name === null);
     const [last, arrays] = this.given.get(card) ?? [];
     if (figure === last && state.arrays === arrays) return false;

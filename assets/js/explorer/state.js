@@ -18,7 +18,7 @@ import { nearest } from "../base/address_bar.js";
 /** @typedef {{blocks: number[], experts: number[], tokens: (number|null)[][], channels: number, words: string}} Tokens */
 /**
  * @typedef {object} View what GET /studies/{id}/view says of one line and layer, for every γ and λ (sarqc/figures/view.py)
- * @property {{id: string, title: string, model: {name: string}, recipe: Object<string, any>|null}} study
+ * @property {{id: string, title: string, model: {name: string}, recipe: Object<string, any>|null, unseen: string|null}} study
  * @property {{name: string, method: string, title: string, has_lam: boolean, bits: number, grid: string,
  *   grid_text: string, group_size: number|null, fitting?: Record<string, string|number>}} line
  * @property {number|null} layer null for all layers
@@ -71,6 +71,11 @@ import { nearest } from "../base/address_bar.js";
  * @property {Quality} [show]
  * @property {Drawing} [drawing]
  * @property {string} [pool]
+ * @property {string} [preview] a run of one layer
+ */
+/**
+ * Further curves over λ, computed for the shown point's line, layer and γ.
+ * @typedef {{lams: number[], recon: (number|null)[], heldOut: (number|null)[], sar: (number|null)[], words: string}} Overlay
  */
 /** @typedef {{lambda?: number, gamma?: number}} Sought values, not positions */
 /**
@@ -89,6 +94,7 @@ import { nearest } from "../base/address_bar.js";
  * @property {string} pool what a cell of the drawing says
  * @property {Level} level of the map, where the chosen layer is one of a mixture
  * @property {boolean} playing whether λ moves by itself
+ * @property {Overlay|null} overlay what is drawn over the main figure
  * @property {string[]} locked what a link keeps as it is
  */
 /**
@@ -97,7 +103,7 @@ import { nearest } from "../base/address_bar.js";
  *   | {type: "redrawn", name: "quantity"|"steps", answer: View}
  *   | {type: "moved", gamma?: number, lambda?: number} | {type: "played"} | {type: "stopped"}
  *   | {type: "quality", name: Quality} | {type: "drawing", name: Drawing} | {type: "flattened"}
- *   | {type: "pool", name: string} | {type: "level", name: Level}} Action
+ *   | {type: "pool", name: string} | {type: "level", name: Level} | {type: "overlaid", overlay: Overlay|null}} Action
  */
 
 /**
@@ -121,6 +127,7 @@ export function initial({ narrow = false, locked = [] } = {}) {
     pool: "max",
     level: "experts",
     playing: false,
+    overlay: null,
     locked,
   };
 }
@@ -165,6 +172,8 @@ export function reduce(state, action) {
       return { ...state, pool: action.name };
     case "level":
       return { ...state, level: action.name };
+    case "overlaid":
+      return state.overlay === action.overlay ? state : { ...state, overlay: action.overlay };
   }
 }
 
@@ -183,6 +192,7 @@ function opened(state, { view, arrays, wanted }) {
     view,
     arrays,
     at,
+    overlay: null, // of another line
     sought: { lambda: wanted.lambda ?? shown.lambda, gamma: wanted.gamma ?? shown.gamma },
     quality: wanted.show === "accuracy" && view.figures.hero_accuracy ? "accuracy" : "perplexity",
     drawing: drawable(state, wanted.drawing ?? state.drawing),

@@ -1,142 +1,124 @@
 /**
- * Compute here: one layer of the shown model is solved at many λ by a preview run. Its points are drawn as they arrive,
- * then its study takes the page.
+ * Compute here: one layer of the shown line is solved at many λ by a run of its own, whose points are drawn over the
+ * curves of the study as they arrive. The run's id stands in the page's address, so that a reload goes on with it.
  * @module compute
  */
 
 import { asProblem, listen, request } from "../base/client.js";
-import { METHODS } from "../base/recipe_contract.js";
-import { layerAt } from "../explorer/state.js";
-import { lamsOf } from "./preview.js";
+import { ENDS } from "../base/contract.js";
+import { when } from "../base/format.js";
+import { labelOf } from "./preview.js";
+import { offered } from "./preview_recipe.js";
 
-/** @typedef {import("../base/types.d.ts").Recipe} Recipe */
 /** @typedef {import("./state.js").State} State */
 /** @typedef {import("./state.js").Action} Action */
 
-/** λ at which the layer is solved, denser than most studies. */
-export const LAMS = [0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3];
-const HELD_OUT = 8; // sequences on which unseen text is judged
-/** What is taken over from the recipe of the study's model. @type {(keyof Recipe)[]} */
-const KEPT = ["revision", "calibration", "samples", "length", "sampling", "seed", "indivisible"];
+const STOPPED = ENDS.filter((end) => end !== "finished");
 
 /**
- * The recipe of the preview, or null where there is nothing to compute: no layer chosen, a line without λ, a method
- * that works on several linears at once, or a model whose calibration text is not known.
- * @param {import("../explorer/state.js").View} view
- * @param {import("../explorer/state.js").Point} at the point shown
- * @param {Partial<Recipe>|undefined} suggested the recipe to begin with of GET /models, for the study's model
- * @param {{unit: string, tunes: string[]}|undefined} method what METHODS says of it
- */
-export function recipeFor(view, at, suggested, method) {
-  const layer = view.layer === null ? null : layerAt(view, view.layer);
-  const base = view.study.recipe ?? suggested;
-  if (!layer || !base?.calibration || !view.line.has_lam || method?.unit !== "layer") return null;
-  const { line } = view;
-  const gamma = view.gammas[at.gamma];
-  const lambda = view.lams[at.lambda];
-  return /** @type {Partial<Recipe>} */ ({
-    ...Object.fromEntries(KEPT.filter((name) => base[name] !== undefined).map((name) => [name, base[name]])),
-    model: view.study.model.name,
-    bits: line.bits,
-    grid: line.grid,
-    group_size: line.group_size ?? "per_channel",
-    method: line.method,
-    ...line.fitting,
-    ...(Number.isFinite(lambda) ? { lambda } : {}),
-    ...(Number.isFinite(gamma) && method.tunes.includes("gamma") ? { gamma } : {}),
-    held_out_samples: Math.max(HELD_OUT, base.held_out_samples ?? 0),
-    inputs_from: "float",
-    sweep: LAMS,
-    only: layer.name,
-  });
-}
-
-/**
- * The preview of the point that the Lab shows, or null where nothing can be computed.
- * @param {Pick<State, "explored"|"models">} state
- */
-export function offered({ explored: { view, at }, models }) {
-  if (!view || view.layer === null || !models) return null;
-  const model = models.find(({ name }) => name === view.study.model.name);
-  const recipe = recipeFor(view, at, model?.suggested, METHODS[view.line.method]);
-  return recipe && { recipe, title: layerAt(view, view.layer)?.label ?? "", from: view.study };
-}
-
-/**
- * What a preview does beside the page: it asks the server for a run, listens to it, and opens its study.
+ * What a preview does beside the page: it asks the server for a run and listens to it, keeps it, and takes it away.
  * @param {object} page
  * @param {() => State} page.state
  * @param {(action: Action) => void} page.dispatch
- * @param {(study: string) => Promise<void>} page.open opens a study
- * @param {() => void} page.cancelled is called once the person's wish to stop has come true
- * @returns {{start: () => void, cancel: () => void}}
+ * @param {() => void} page.gone is called once the person's wish to have no preview has come true
  */
-export function compute({ state, dispatch, open, cancelled }) {
+export function compute({ state, dispatch, gone }) {
   /** @type {{close: () => void}|undefined} */
   let stream;
 
-  /** @param {import("./state.js").Aside|null} aside what comes in the place of the card */
-  function over(aside) {
+  /** @param {string} run @param {string} [way] @param {string} [method] @param {unknown} [body] */
+  const ask = (run, way = "", method = "GET", body = undefined) =>
+    request(`/runs/${encodeURIComponent(run)}${way}`, { method, body });
+
+  /** The preview leaves the page; of what went wrong a word stays. @param {import("../base/problem.js").Trouble|null} problem */
+  function over(problem) {
     stream?.close();
-    dispatch({ type: "over", aside });
+    dispatch({ type: "over", problem });
+  }
+
+  async function start() {
+    const recipe = offered(state());
+    const { preview } = state();
+    if (!recipe || (preview && !preview.ended)) return;
+    if (preview) await remove();
+    dispatch({ type: "begun", recipe });
+    try {
+      follow(await request("/runs?lane=preview", { method: "POST", body: recipe }));
+    } catch (error) {
+      over(asProblem(error));
+    }
+  }
+
+  /** Goes on with the preview that the page's address names. @param {string} run */
+  async function resume(run) {
+    try {
+      const found = await ask(run);
+      if (!found.recipe.only) throw new Error("it is no preview");
+      if (STOPPED.includes(found.state)) throw new Error("it came to no end");
+      follow(found);
+    } catch {
+      dispatch({ type: "remarked", remarks: [`The preview “${run}” is not here any more.`] });
+    }
+  }
+
+  /** @param {import("../base/types.d.ts").Run} made */
+  function follow(made) {
+    dispatch({ type: "made", run: made });
+    stream = listen(`/runs/${encodeURIComponent(made.id)}/events`, {
+      // A stream that breaks comes back by itself and may tell again what it told.
+      message: (event) => {
+        dispatch({ type: "event", event });
+        if (state().preview?.ended) end(event, made.id);
+      },
+      state: (word) => dispatch({ type: "heard", lost: word === "lost" }),
+    });
+    if (state().preview?.stopping) stop(made.id); // the wish came before there was a run
   }
 
   /** @param {string} run */
-  const stop = (run) => request(`/runs/${encodeURIComponent(run)}/cancel`, { method: "POST" });
-
-  async function start() {
-    const offer = offered(state());
-    if (!offer || state().preview) return;
-    dispatch({ type: "begun", title: offer.title, lams: lamsOf(offer.recipe) });
-    try {
-      const run = await request("/runs?lane=preview", { method: "POST", body: offer.recipe });
-      dispatch({ type: "made", run: run.id, lams: lamsOf(run.recipe) });
-      stream = listen(`/runs/${encodeURIComponent(run.id)}/events`, {
-        // A stream that breaks comes back by itself and may tell again what it told.
-        message: (event) => {
-          dispatch({ type: "event", event });
-          if (state().preview?.ended) end(event, run.id, offer.from);
-        },
-        state: (word) => dispatch({ type: "heard", lost: word === "lost" }),
-      });
-      if (state().preview?.stopping) await stop(run.id); // the wish came before there was a run
-    } catch (error) {
-      over({ problem: asProblem(error) });
-    }
-  }
-
-  async function cancel() {
-    dispatch({ type: "stopping" });
-    const { run } = state();
-    if (run !== null) await stop(run).catch((error) => over({ problem: asProblem(error) }));
-  }
+  const stop = (run) => ask(run, "/cancel", "POST").catch((error) => over(asProblem(error)));
 
   /**
-   * The card stays until the study that it drew is there.
    * @param {import("../base/types.d.ts").RunEvent} event the last
    * @param {string} run
-   * @param {{id: string, title: string}} from the study that was shown
    */
-  async function end(event, run, from) {
+  function end(event, run) {
     stream?.close();
-    if (event.type === "cancelled" && state().preview?.stopping) {
-      over(null);
-      cancelled();
-      return;
-    }
-    if (event.type === "finished") {
-      try {
-        await open(run);
-        over({ study: run, from });
-      } catch (error) {
-        over({ problem: asProblem(error) });
-      }
-      return;
-    }
-    over({ problem: { what: `The preview was ${event.type}.`, where: "", remedy: "", ...partsOf(event) } });
+    if (event.type === "finished") return;
+    const wished = event.type === "cancelled" && state().preview?.stopping;
+    over(wished ? null : { what: `The preview was ${event.type}.`, where: "", remedy: "", ...partsOf(event) });
+    if (wished) gone();
+    ask(run, "", "DELETE").catch(() => {}); // the server itself forgets it after a day
   }
 
-  return { start, cancel };
+  /** Stops a preview that goes, and takes one that is done from the page and from this host, unless it was kept. */
+  async function remove() {
+    const { preview } = state();
+    if (!preview) return;
+    if (!preview.ended) {
+      dispatch({ type: "stopping" });
+      if (preview.run) await stop(preview.run);
+      return;
+    }
+    over(null);
+    gone();
+    if (preview.run && !preview.kept) await ask(preview.run, "", "DELETE").catch(() => {});
+  }
+
+  /** Gives the preview a name: from then on Runs lists it, and its study can be chosen. */
+  async function keep() {
+    const { preview, explored } = state();
+    if (!preview?.run || !preview.ended) return;
+    const name = `${labelOf(preview, explored.view)}, computed ${when(preview.endedAt)}`;
+    try {
+      await ask(preview.run, "", "PATCH", { name });
+      dispatch({ type: "kept" });
+    } catch (error) {
+      dispatch({ type: "troubled", problem: asProblem(error) });
+    }
+  }
+
+  return { start, resume, remove, keep };
 }
 
 /**

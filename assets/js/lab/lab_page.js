@@ -7,7 +7,7 @@ import { LAB_VIEW, parse, serialise, unknownNames } from "../base/address.js";
 import { onReturn, remember } from "../base/address_bar.js";
 import { asProblem, request } from "../base/client.js";
 import { CONTROLS, EVERYWHERE, PANELS } from "../base/contract.js";
-import { html, render } from "../base/html.js";
+import { html, made, nothing, render } from "../base/html.js";
 import { link, note } from "../base/link.js";
 import { problemBlock } from "../base/problem.js";
 import { shareMenu } from "../base/share.js";
@@ -25,8 +25,9 @@ import { addressOf } from "../explorer/state.js";
 import { theoremPart } from "../explorer/theorem_part.js";
 import { weightsPart } from "../explorer/weights_part.js";
 import { wordsPart } from "../explorer/words_part.js";
-import { compute, offered } from "./compute.js";
-import { PreviewCard } from "./preview_card.js";
+import { compute } from "./compute.js";
+import { previewKey } from "./preview_key.js";
+import { offered } from "./preview_recipe.js";
 import * as Lab from "./state.js";
 import { useCard } from "./use_card.js";
 
@@ -80,47 +81,34 @@ export async function mount() {
     if (Lab.isEmpty(state) !== Lab.isEmpty(before)) drawEmpty(root, part("problem"), Lab.isEmpty(state));
     if (remarks !== before.remarks) note(part("link-note"), remarks);
     drawPreview(before);
-    if (phase !== "drawn" || !view || explored === before.explored) return;
-    const address = addressOf({ ...explored, view });
-    remember(serialise(address, LAB_VIEW, { standard: Lab.standard(view, first), link }), Lab.stepOf(address));
-  }
-
-  /** @param {unknown} error */
-  const complain = (error) => explorer.dispatch({ type: "troubled", problem: asProblem(error) });
-
-  /** A study that may be new here, at the same λ. @param {string} study */
-  async function openStudy(study) {
-    dispatch({ type: "listed", studies: (await request("/studies")).studies });
-    const { view, at } = state.explored;
-    await explorer.load({ study, lambda: view?.lams[at.lambda] });
+    const preview = Lab.previewOf(state);
+    if (phase === "drawn" && view && (explored !== before.explored || preview !== Lab.previewOf(before))) {
+      const address = { ...addressOf({ ...explored, view }), preview };
+      remember(serialise(address, LAB_VIEW, { standard: Lab.standard(view, first), link }), Lab.stepOf(address));
+    }
+    explorer.dispatch({ type: "overlaid", overlay: overlayOf(state) }); // last: it comes back here
   }
 
   const button = /** @type {HTMLButtonElement} */ (part("compute"));
   const preview = compute({
     state: () => state,
     dispatch,
-    open: openStudy,
-    cancelled: () => button.focus(),
+    gone: () => button.focus(),
   });
-  /** @type {PreviewCard|null} */
-  let card = null;
+  const overlayOf = Lab.overlays();
+  const key = made(html`<div></div>`);
+  explorer.ready.then(() => explorer.hosts.hero.frame.before(key));
 
   /** @param {Lab.State} before */
   function drawPreview(before) {
-    const { aside } = state;
-    button.hidden = !state.preview && offered(state) === null;
-    button.disabled = state.preview !== null;
-    if (state.preview === before.preview && aside === before.aside) return;
-    card = state.preview && (card ?? new PreviewCard(preview.cancel));
-    if (state.preview) card?.show(state.preview);
-    const word = aside && ("problem" in aside ? problemBlock(aside.problem, "compute-problem") : wayBack(aside.from));
-    render(card?.element ?? word, part("computing"));
+    const { trouble, explored } = state;
+    button.hidden = offered(state) === null;
+    button.disabled = state.preview !== null && !state.preview.ended;
+    if (trouble !== before.trouble) render(trouble && problemBlock(trouble, "compute-problem"), part("computing"));
+    if (state.preview === before.preview && explored === before.explored) return;
+    const shown = state.preview && previewKey(state.preview, explored.view, Lab.previewFacts(state), preview);
+    render(shown ?? nothing, key);
   }
-
-  /** @param {{id: string, title: string}} study */
-  const wayBack = ({ id, title }) =>
-    html`<p class="computing" role="status">This layer alone, computed here. <button type="button" class="quiet"
-        data-testid="compute-back" @click=${() => openStudy(id).catch(complain)}>Back to ${title}</button></p>`;
 
   /** @type {Visitor | null} */
   let who = null;
@@ -185,6 +173,7 @@ export async function mount() {
     if (problem) explorer.dispatch({ type: "failed", problem });
     else if (load) explorer.load(load);
   });
+  if (wanted.preview) preview.resume(wanted.preview);
   if (!begin.load) return;
   await explorer.load(begin.load);
   const { view, at } = state.explored;

@@ -1,10 +1,12 @@
 /**
- * What a preview of one layer has said so far: its curve, point by point. Pure: the card draws it, the tests read it.
+ * What a preview of one layer has said so far: its curves, point by point; and how it stands to what the Lab shows, whose
+ * curves it is drawn over. Pure: no page, no request.
  * @module preview
  */
 
 import { ENDS } from "../base/contract.js";
-import { format, plain } from "../base/format.js";
+import { format, plain, when } from "../base/format.js";
+import { RECIPE_FIELDS } from "../base/recipe_contract.js";
 
 /** @typedef {import("../base/types.d.ts").RunEvent} RunEvent */
 /** @typedef {import("../base/types.d.ts").Recipe} Recipe */
@@ -12,13 +14,16 @@ import { format, plain } from "../base/format.js";
 /** @typedef {Record<Curve, number|null>} Values of one point; null was not measured */
 /**
  * @typedef {object} Preview
- * @property {string} title of the layer
+ * @property {string|null} run once it is made
+ * @property {Partial<Recipe>} recipe as it was asked for, then the run's own
  * @property {number[]} lams of the curve, all of them
  * @property {(Values|null)[]} points at each λ, null where it is not solved yet
  * @property {string} stage where the run stands
  * @property {boolean} lost whether the server is silent
  * @property {boolean} stopping whether the person wants it to end
  * @property {string|null} ended the event that was the last
+ * @property {string|null} endedAt when that was
+ * @property {boolean} kept whether lists have it
  */
 
 /** The λ of a recipe's curve, in order: those of its sweep and its own. @param {Partial<Recipe>} recipe */
@@ -29,31 +34,35 @@ export function lamsOf(recipe) {
 
 /**
  * The state before the first event.
- * @param {string} title of the layer
- * @param {number[]} lams of the curve, all of them
+ * @param {Partial<Recipe>} recipe
+ * @param {{id: string, name: string}|null} [run]
  * @returns {Preview}
  */
-export function initial(title, lams) {
+export function initial(recipe, run = null) {
+  const lams = lamsOf(recipe);
   return {
-    title,
+    run: run?.id ?? null,
+    recipe,
     lams,
     points: new Array(lams.length).fill(null),
     stage: "waiting for a device",
     lost: false,
     stopping: false,
     ended: null,
+    endedAt: null,
+    kept: Boolean(run?.name),
   };
 }
 
 /**
  * The state after one more event. A point that is told again (a stream that begins anew) takes its own place again.
  * @param {Preview} before
- * @param {RunEvent} event
+ * @param {RunEvent & {at?: string}} event
  * @returns {Preview}
  */
 export function reduce(before, event) {
   const state = { ...before, lost: false };
-  if (ENDS.includes(event.type)) return { ...state, ended: event.type };
+  if (ENDS.includes(event.type)) return { ...state, ended: event.type, endedAt: event.at ?? null };
   switch (event.type) {
     case "stage":
       return {
@@ -87,10 +96,10 @@ export const valuesOf = (state, name) => state.points.map((point) => point?.[nam
 export function words(state) {
   if (state.stopping) return "stopping";
   if (state.lost) return "the server does not answer just now; the preview goes on without this page";
+  if (state.ended) return `computed ${when(state.endedAt)}`;
   const done = solved(state);
   if (!done) return state.stage === "quantizing" ? "statistics of the calibration text" : state.stage;
-  const progress = `${done} of ${state.points.length} λ solved`;
-  return state.ended === "finished" ? `${progress}, opening` : progress;
+  return `${done} of ${state.points.length} λ solved`;
 }
 
 /** @type {[Curve, string][]} */
@@ -100,9 +109,13 @@ const SPOKEN = [
   ["sar", "weight drift, L_sar,"],
 ];
 
-/** The curves in words, for those who do not see them. @param {Preview} state */
-export function sentence(state) {
-  const head = `${state.title}: ${solved(state)} of ${state.points.length} λ solved`;
+/**
+ * The curves in words, for those who do not see them.
+ * @param {Preview} state
+ * @param {string} label of the layer
+ */
+export function sentence(state, label) {
+  const head = `${label}: ${solved(state)} of ${state.points.length} λ solved`;
   const curves = SPOKEN.flatMap(([name, what]) => {
     const ends = valuesOf(state, name).flatMap((value, index) =>
       value === null ? [] : [`${format(value, "error")} at λ = ${plain(state.lams[index])}`],
@@ -114,43 +127,65 @@ export function sentence(state) {
 }
 
 /**
- * The range of an axis, by the rule of honest_range in sarqc/figures/drawing.py: all values at λ above 0 but those that
- * run away, and those at 0 that do not flatten the rest. What is outside is to be marked at the edge with its value.
- * @param {number[]} lams
- * @param {(number|null)[][]} curves values at each λ
- * @returns {[number, number]}
+ * What the layer of a preview is called where it is shown; elsewhere by its module's name.
+ * @param {Pick<Preview, "recipe">} preview
+ * @param {{layers: import("../explorer/state.js").Layer[]}|null} view
  */
-export function honestRange(lams, curves) {
-  /** @type {[number[], number[]]} */
-  const [inner, outer] = [[], []];
-  for (const values of curves)
-    values.forEach((value, index) => {
-      if (value !== null && Number.isFinite(value)) (lams[index] > 0 ? inner : outer).push(value);
-    });
-  const base = (inner.length ? inner : outer).toSorted((a, b) => a - b);
-  if (!base.length) return [0, 1];
-  const [middleLow, middleHigh] = [percentile(base, 0.1), percentile(base, 0.85)];
-  const reach = 6 * Math.max(middleHigh - middleLow, 0.01 * Math.abs(middleHigh), 1e-9);
-  let low = Math.max(base[0], middleLow - reach);
-  let high = Math.min(base[base.length - 1], middleHigh + reach);
-  const least = (/** @type {number} */ top) => Math.max(0.02 * Math.max(Math.abs(top), 1e-9), 1e-9);
-  const span = Math.max(high - low, least(high));
-  for (const value of outer) {
-    if (value >= low - 0.8 * span && value <= high + 0.8 * span)
-      [low, high] = [Math.min(low, value), Math.max(high, value)];
-  }
-  const air = 0.12 * Math.max(high - low, least(high));
-  return [low - air, high + air];
+export const labelOf = ({ recipe }, view) =>
+  view?.layers.find(({ name }) => name === recipe.only)?.label ?? recipe.only ?? "";
+
+/** What makes a question another one. @type {(keyof Recipe)[]} */
+const QUESTION = ["model", "bits", "grid", "group_size", "method", "gamma", "only"];
+const FITTING = /** @type {(keyof Recipe)[]} */ (["range", "order", "refine", "starved", "warm_start"]);
+
+/** A value of a recipe, its own or the default's. @param {Partial<Recipe>} recipe @param {keyof Recipe} name */
+const said = (recipe, name) => recipe[name] ?? RECIPE_FIELDS[name]?.default ?? null;
+
+/**
+ * Whether a preview is of what is shown, so that it may be drawn over it.
+ * @param {Preview} preview
+ * @param {Partial<Recipe>|null} asked what a preview of the shown point would ask for, see recipeFor
+ */
+export const isOf = ({ recipe }, asked) =>
+  asked !== null && [...QUESTION, ...FITTING].every((name) => said(recipe, name) === said(asked, name));
+
+/** Where the calibration of two recipes may differ, in words. @type {[keyof Recipe, (value: any) => string][]} */
+const CALIBRATION = [
+  ["calibration", (text) => `calibration text ${text}`],
+  ["samples", (count) => `${count} sequences`],
+  ["length", (tokens) => `sequences of ${tokens} tokens`],
+  ["sampling", (way) => `${way} sampling`],
+  ["seed", (seed) => `calibration draw ${seed}`],
+];
+
+/**
+ * How a preview was calibrated otherwise than the curves that it is drawn over, a phrase each; none where all is the same.
+ * @param {Preview} preview
+ * @param {Partial<Recipe>} asked the study's calibration, see recipeFor
+ * @param {Pick<import("../explorer/state.js").View, "study"|"draw"|"draws"|"explore">} view
+ */
+export function differences({ recipe }, asked, { study, draw, draws, explore }) {
+  const several = draw === null && draws.length > 1;
+  const phrases = CALIBRATION.flatMap(([name, say]) => {
+    const [ours, theirs] = [said(recipe, name), said(asked, name)];
+    return ours === theirs || (name === "seed" && several) ? [] : [`${say(ours)} (the curve: ${say(theirs)})`];
+  });
+  if (several) phrases.push(`draw ${said(recipe, "seed")} alone (the curve: mean of ${draws.length} draws)`);
+  const text = said(recipe, "calibration");
+  if (study.unseen && study.unseen !== text) phrases.push(`unseen text: more of ${text} (the curve: ${study.unseen})`);
+  if (!explore) phrases.push("inputs from the float model (the curve: from the quantized blocks before)");
+  return phrases;
 }
 
 /**
- * What a share of sorted values lies below, between two of them in proportion.
- * @param {number[]} sorted
- * @param {number} share from 0 to 1
+ * What of a preview is drawn over the curves.
+ * @param {Preview} state
+ * @returns {import("../explorer/state.js").Overlay}
  */
-function percentile(sorted, share) {
-  const place = share * (sorted.length - 1);
-  const low = Math.floor(place);
-  const next = sorted[Math.min(low + 1, sorted.length - 1)];
-  return sorted[low] + (next - sorted[low]) * (place - low);
-}
+export const overlay = (state) => ({
+  lams: state.lams,
+  recon: valuesOf(state, "recon"),
+  heldOut: valuesOf(state, "heldOut"),
+  sar: valuesOf(state, "sar"),
+  words: words(state),
+});

@@ -6,9 +6,11 @@
 
 import { fit, LAB_VIEW } from "../base/address.js";
 import { ORIGINS } from "../base/format.js";
+import { METHODS } from "../base/recipe_contract.js";
 import { mayRun } from "../base/whoami.js";
 import { carriedOn } from "../explorer/state.js";
 import * as Preview from "./preview.js";
+import { recipeFor } from "./preview_recipe.js";
 
 /** @type {Object<string, string>} lists that are locked by another's name */
 const LOCKED_AS = { block: "layer", fitting: "method" };
@@ -35,13 +37,8 @@ const LOCKED_AS = { block: "layer", fitting: "method" };
  * @property {string[]} remarks on what of the address could not be used
  * @property {ExplorerState} explored what the explorer shows
  * @property {import("../base/types.d.ts").ModelEntry[]|null} models that this host can compute with, once they are known
- * @property {import("./preview.js").Preview|null} preview that is being computed
- * @property {string|null} run its run, once it is made
- * @property {Aside|null} aside what is said of the last preview
- */
-/**
- * What is said of the last preview: its study and the one before it, or what went wrong.
- * @typedef {{study: string, from: {id: string, title: string}} | {problem: Trouble}} Aside
+ * @property {import("./preview.js").Preview|null} preview that is being computed, or was
+ * @property {Trouble|null} trouble with the last preview
  */
 /** @typedef {[value: string|number, text: string]} Option */
 /** @typedef {{title: string|null, options: Option[]}} Group of options; those of the group without a title stand alone */
@@ -56,9 +53,11 @@ const LOCKED_AS = { block: "layer", fitting: "method" };
  * @typedef {{type: "listed", studies: Study[], first?: string|null} | {type: "remarked", remarks: string[]}
  *   | {type: "explored", explored: ExplorerState}
  *   | {type: "offered", models: import("../base/types.d.ts").ModelEntry[]}
- *   | {type: "begun", title: string, lams: number[]} | {type: "made", run: string, lams: number[]}
+ *   | {type: "begun", recipe: Partial<import("../base/types.d.ts").Recipe>}
+ *   | {type: "made", run: import("../base/types.d.ts").Run}
  *   | {type: "event", event: import("../base/types.d.ts").RunEvent} | {type: "heard", lost: boolean}
- *   | {type: "stopping"} | {type: "over", aside: Aside|null}} Action
+ *   | {type: "stopping"} | {type: "kept"} | {type: "over", problem: Trouble|null}
+ *   | {type: "troubled", problem: Trouble}} Action
  */
 
 /**
@@ -73,8 +72,7 @@ export const initial = ({ explored, wanted }) => ({
   explored,
   models: null,
   preview: null,
-  run: null,
-  aside: null,
+  trouble: null,
 });
 
 /**
@@ -90,35 +88,76 @@ export function reduce(state, action) {
     case "remarked":
       return { ...state, remarks: [...state.remarks, ...action.remarks] };
     case "explored":
-      return { ...state, explored: action.explored, aside: asideAt(state, action.explored) };
+      return { ...state, explored: action.explored };
     case "offered":
       return { ...state, models: action.models };
     case "begun":
-      return { ...state, preview: Preview.initial(action.title, action.lams), run: null, aside: null };
+      return { ...state, preview: Preview.initial(action.recipe), trouble: null, wanted: unawaited(state) };
+    case "made": {
+      const made = Preview.initial(action.run.recipe, action.run);
+      const stopping = preview?.stopping ?? false;
+      return { ...state, preview: { ...made, stopping }, trouble: null, wanted: unawaited(state) };
+    }
     case "over":
-      return { ...state, preview: null, run: null, aside: action.aside };
+      return { ...state, preview: null, trouble: action.problem, wanted: unawaited(state) };
+    case "troubled":
+      return { ...state, trouble: action.problem };
   }
   if (!preview) return state; // it is over, and what is still on its way is late
   switch (action.type) {
-    case "made":
-      return {
-        ...state,
-        run: action.run,
-        preview: { ...Preview.initial(preview.title, action.lams), stopping: preview.stopping },
-      };
     case "event":
       return { ...state, preview: Preview.reduce(preview, action.event) };
     case "heard":
       return { ...state, preview: { ...preview, lost: action.lost } };
     case "stopping":
       return { ...state, preview: { ...preview, stopping: true } };
+    case "kept":
+      return { ...state, preview: { ...preview, kept: true } };
   }
 }
 
-/** The last preview's word stays while its study is shown. @type {(state: State, explored: ExplorerState) => Aside|null} */
-function asideAt({ preview, aside }, { view, phase }) {
-  if (preview || phase !== "drawn" || !aside) return aside;
-  return "study" in aside && aside.study === view?.study.id ? aside : null;
+/** What the address asked for, but for its preview. @param {State} state */
+const unawaited = ({ wanted }) => ({ ...wanted, preview: undefined });
+
+/** The preview that the address is to name: the one that is there, or that is being looked for. @param {State} state */
+export const previewOf = ({ preview, wanted }) => preview?.run ?? wanted.preview;
+
+/** What a preview of the shown point would ask for; null where there is none to be. @param {State} state */
+const askedAt = ({ explored: { view, at } }) => view && recipeFor(view, at, METHODS[view.line.method]);
+
+/**
+ * What is to be said of the preview beside the curves that are shown.
+ * @param {State} state
+ * @returns {string[]}
+ */
+export function previewFacts(state) {
+  const { preview, explored } = state;
+  const [asked, { view }] = [askedAt(state), explored];
+  if (!preview || !view) return [];
+  if (!asked || !Preview.isOf(preview, asked)) return ["drawn where its layer, method and γ are shown"];
+  const scale = view.scale === "raw" ? [] : ["drawn on the raw scale"];
+  return [...scale, ...Preview.differences(preview, asked, view)];
+}
+
+/**
+ * Makes the function that says what is drawn over the main figure in a state: the same object while nothing of it changes.
+ * @returns {(state: State) => import("../explorer/state.js").Overlay|null}
+ */
+export function overlays() {
+  /** @type {unknown[]} */
+  let from = [];
+  /** @type {import("../explorer/state.js").Overlay|null} */
+  let overlay = null;
+  return (state) => {
+    const { preview, explored } = state;
+    const now = [preview, explored.view, explored.at.gamma];
+    if (now.every((one, index) => one === from[index])) return overlay;
+    from = now;
+    const asked = askedAt(state);
+    const fits = preview && asked && explored.view?.scale === "raw" && Preview.isOf(preview, asked);
+    overlay = fits && Preview.solved(preview) ? Preview.overlay(preview) : null;
+    return overlay;
+  };
 }
 
 /** True where there is no study, and nothing went wrong in finding that out. @param {State} state */
