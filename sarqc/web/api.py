@@ -7,7 +7,8 @@
 | POST /plan | recipe or batch → Plan, or why not |
 | POST /recipe-texts | recipe or batch → the same as YAML, CLI, REST and Python, a batch also as launch scripts |
 | POST /runs ?lane=preview | recipe → 201 and the queued run; 429 when the queue is full. A preview of \
-one layer (`only`) is in no list before it has a name. Lists where a recipe has one value → all combinations, or none: {"batch", "runs"} |
+one layer (`only`) is in no list before it has a name. Lists where a recipe has one value \
+→ all combinations, or none: {"batch", "runs"} |
 | GET /runs ?filter= &sort= &limit= &offset= &before= &ids= &batch= &series= | runs, newest first; \
 ``total`` of them, ``revision`` to listen on from; as a file: GET /runs/csv |
 | GET /runs/pareto ?size=bits, mib &quality=log_ratio, perplexity | size against quality, with its frontier |
