@@ -18,7 +18,8 @@ from sarqc.settings import Settings
 
 _PLAN = """
 <section class="card plan" data-part="plan-card" aria-labelledby="plan-title">
-  <header class="card-head"><h2 class="card-title" id="plan-title">The plan</h2></header>
+  <header class="card-head"><h2 class="card-title" id="plan-title">The plan</h2
+    ><span class="checking" data-part="checking" data-testid="checking" role="status"></span></header>
   <div class="plan-body" data-part="plan" data-testid="plan" aria-live="polite"></div>
   <div class="plan-foot">
     <button type="button" class="act" data-part="start" data-testid="start" disabled>Start calibration</button>

@@ -37,6 +37,9 @@ _AUTO_NOTE = '<p class="auto-note is-off" data-testid="auto-note" aria-live="pol
 _CHIPS = '<div class="several-values" data-part="several-values" data-testid="several-values"></div>'
 
 
+# Filled by the page: what the model suggests and a person has chosen otherwise.
+_SUGGESTIONS = '<div class="suggestions" data-part="suggestions"></div>'
+
 _SEVERAL = "Several, with commas between them, make several runs."
 
 # Filled by the page: one's own texts, with a way to bring one.
@@ -65,6 +68,8 @@ def recipe_form() -> list[str]:
                 for name, info in Recipe.model_fields.items():
                     if field_extra(info)["section"] == section and not field_extra(info)["advanced"]:
                         components[name] = field(name, info)
+                if section == "model":
+                    part(_SUGGESTIONS, classes="field-wide")
                 if section == "method":
                     part(_CHIPS, classes="field-wide")
                     part(_AUTO_NOTE, classes="field-wide")

@@ -24,14 +24,29 @@ The page, the REST interface and the command line all print the same three parts
 from __future__ import annotations
 
 import errno
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+
+@dataclass(frozen=True)
+class Fix:
+    """A change of a recipe that would mend it."""
+
+    words: str  # on a button: “Use groups of 32”
+    values: dict[str, Any]  # under the public names of the fields; None: left empty
 
 
 class SarqcError(Exception):
-    """What happened, where, and the remedy: three plain sentences or phrases without markup."""
+    """What happened, where, and the remedy: three plain sentences or phrases without markup.
+
+    ``field`` is the public name of the recipe's field that is wrong, ``fixes`` are what would mend it.
+    """
 
     kind = "error"
     exit_code = 1
     http_status = 500
+    field: str = ""
+    fixes: tuple[Fix, ...] = ()
 
     def __init__(self, what: str, where: str = "", remedy: str = "") -> None:
         self.what, self.where, self.remedy = what, where, remedy
@@ -41,14 +56,22 @@ class SarqcError(Exception):
         head = f"{self.where}: {self.what}" if self.where else self.what
         return f"{head} {self.remedy}".strip()
 
-    def to_json(self) -> dict[str, str]:
-        """The one JSON body of an error: kind, what, where, remedy."""
-        return {"kind": self.kind, "what": self.what, "where": self.where, "remedy": self.remedy}
+    def about(self, field: str, *fixes: Fix) -> Self:
+        """The same error, with the field of a recipe that it is about and what would mend it."""
+        self.field, self.fixes = field, fixes
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """The one JSON body of an error: kind, what, where, remedy, and of one about a field that and its fixes."""
+        said: dict[str, Any] = {"kind": self.kind, "what": self.what, "where": self.where, "remedy": self.remedy}
+        if self.field:
+            said |= {"field": self.field, "fixes": [asdict(fix) for fix in self.fixes]}
+        return said
 
     def at(self, where: str) -> SarqcError:
         """The same error seen from one floor up: ``where`` is put before the place it already names."""
         inner = f"{where}: {self.where}" if self.where else where
-        return type(self)(self.what, inner, self.remedy)
+        return type(self)(self.what, inner, self.remedy).about(self.field, *self.fixes)
 
 
 class Refused(SarqcError):

@@ -6,8 +6,9 @@ import hashlib
 import itertools
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -22,8 +23,9 @@ from pydantic import (
     model_validator,
 )
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
-from sarqc.errors import Refused
+from sarqc.errors import Fix, Refused
 from sarqc.files.yaml_document import read_yaml
 from sarqc.quantization.methods import METHODS, MOST_PASSES, Method, Order, Range, Starved, WarmStart, method
 
@@ -53,9 +55,10 @@ _Prompt = Annotated[str, Field(max_length=PROMPT_LENGTH), AfterValidator(_sound)
 
 
 def _describe(
-    section: str, title: str, help: str, *, unit: str = "", advanced: bool = False, separator: str = ","
-) -> dict[str, Any]:
-    extra = {"section": section, "unit": unit, "advanced": advanced, "separator": separator}
+    section: str, title: str, help: str, *, unit: str = "", advanced: bool = False, separator: str = ",",
+    usual: str = "",
+) -> dict[str, Any]:  # fmt: skip
+    extra = {"section": section, "unit": unit, "advanced": advanced, "separator": separator, "usual": usual}
     return {"title": title, "description": help, "json_schema_extra": extra}
 
 
@@ -145,7 +148,7 @@ class Recipe(BaseModel):
         **_describe(
             "method", "λ",
             "Weight of the drift penalty: a number, “auto” to choose it on a part of the calibration text; empty takes "
-            "the method's own default.",
+            "the method's own default.", usual="0.05 to 0.5",
         ),
     )  # fmt: skip
     gamma: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] | None = Field(
@@ -416,7 +419,9 @@ class Recipe(BaseModel):
     @model_validator(mode="after")
     def _method_is_complete(self) -> Recipe:
         if self.blocks and self.share is not None:
-            raise Refused("the blocks are given by number and by share", "recipe, blocks", "Leave one of the two out.")
+            raise Refused(
+                "the blocks are given by number and by share", "recipe, blocks", "Leave one of the two out."
+            ).about("blocks", Fix("Leave the share out", {"share": None}))
         if self.kind == "tune":
             self._check_tuning()
         if "cross" in self.to_method().needs and self.inputs_from == "float":
@@ -425,7 +430,7 @@ class Recipe(BaseModel):
                 "from the float model there is nothing to correct",
                 "recipe, inputs_from",
                 "Set inputs_from to quantized, or take a method without this correction, such as gptq.",
-            )
+            ).about("inputs_from", Fix("Use the quantized blocks’ inputs", {"inputs_from": "quantized"}))
         if self.only is not None and self.to_method().unit != "layer":
             raise Refused(
                 f"{self.method} as it is asked for works on a {self.to_method().unit} of linears at once",
@@ -438,13 +443,13 @@ class Recipe(BaseModel):
                     "“auto” judges on a part of the calibration sequences, and there is only one",
                     "recipe, samples",
                     "Take at least two samples, or give λ and γ as numbers.",
-                )
+                ).about("samples", Fix("Use 2 samples", {"samples": 2}))
             if self.sweep:
                 raise Refused(
                     "a λ curve is drawn beside one λ, and “auto” chooses among its own",
                     "recipe, sweep",
                     "Leave the curve out, or give λ and γ as numbers.",
-                )
+                ).about("sweep", Fix("Leave the curve out", {"sweep": []}))
         return self
 
     def to_method(self) -> Method:
@@ -472,17 +477,17 @@ class Recipe(BaseModel):
             raise Refused(
                 f"tuning finds λ, and λ is given as {self.lam}", "recipe, lambda",
                 "Leave it out; values to compare go into sweep.",
-            )  # fmt: skip
+            ).about("lambda", Fix("Leave λ empty", {"lambda": None}))  # fmt: skip
         if self.only is not None:
             raise Refused(
                 "tuning measures the whole model, and a single layer is asked for", "recipe, only",
                 "Leave only out; blocks takes a part of the model.",
-            )  # fmt: skip
+            ).about("only", Fix("Leave it out", {"only": None}))  # fmt: skip
         if self.test is None:
             raise Refused(
                 "tuning compares perplexities, and there is no text to measure them on", "recipe, test",
                 "Give a test text.",
-            )  # fmt: skip
+            ).about("test")  # fmt: skip
         if self.sweep and len({*self.sweep}) < 2:
             raise Refused("there is a single λ to compare", "recipe, sweep", "Give two or more, or none.")
 
@@ -633,11 +638,63 @@ def _refusal(model: type[BaseModel], error: ValidationError) -> Refused:
     if first["type"] == "extra_forbidden":
         return Refused(f"“{_quoted(name)}” is not a field of a recipe", "recipe", f"Fields are {', '.join(by_public)}.")
     if first["type"] == "missing":
-        return Refused(f"“{name}” is missing", "recipe", f"Give {name}: {info.description if info else ''}")
-    message = first["msg"].removeprefix("Value error, ")
-    message = message[0].lower() + message[1:]
+        missing = Refused(f"“{name}” is missing", "recipe", f"Give {name}: {info.description if info else ''}")
+        return missing.about(name)
     help_text = info.description if info and info.description else f"Fields are {', '.join(by_public)}."
-    return Refused(f"{name} is {_quoted(repr(first['input']))}: {message}", f"recipe, {name}", help_text)
+    given = _quoted(repr(first["input"]))
+    if info is None:
+        return Refused(f"{name} is {given}: {_wish(first)}", f"recipe, {name}", help_text)
+    auto = "or “auto”" if Literal["auto"] in get_args(info.annotation) else ""
+    usual = f"{field_extra(info)['usual']} is usual. " if field_extra(info)["usual"] else ""
+    return Refused(
+        f"{_called(name, info)} is {given}: {_wish(first, auto)}", f"recipe, {name}", f"{usual}{help_text}"
+    ).about(name, *_bound(name, first))
+
+
+def _called(name: str, info: FieldInfo) -> str:
+    """A field as people see it, with its public name where that is another."""
+    title = str(info.title)
+    return title.lower() if title.lower() == name.replace("_", " ") else f"{title} ({name})"
+
+
+def _bound(name: str, complaint: ErrorDetails) -> Iterator[Fix]:
+    """The number nearest to one that is out of bounds."""
+    if len(complaint["loc"]) == 2 and isinstance(complaint["loc"][1], int):
+        return  # one of several
+    context = complaint.get("ctx", {})
+    for kind in ("ge", "le"):
+        if kind in context:
+            yield Fix(f"Use {context[kind]:g}", {name: context[kind]})
+
+
+# What a value has to be, by the type of pydantic's complaint.
+_WISHES = {
+    "greater_than_equal": "{ge:g} or more",
+    "greater_than": "more than {gt:g}",
+    "less_than_equal": "{le:g} or less",
+    "less_than": "less than {lt:g}",
+    "literal_error": "{expected}",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "finite_number": "a number",
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "string_too_short": "a name",
+}
+
+
+def _wish(complaint: ErrorDetails, further: str = "") -> str:
+    """What a value has to be; ``further``: what the field takes beside it."""
+    form = _WISHES.get(complaint["type"])
+    if form is None:
+        message = complaint["msg"].removeprefix("Value error, ")
+        return message[0].lower() + message[1:]
+    wanted = form.format(**complaint.get("ctx", {}))
+    return ", ".join(filter(None, [f"it must be {wanted}", further]))
 
 
 def _quoted(text: str) -> str:

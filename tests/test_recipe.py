@@ -259,3 +259,25 @@ def test_text_that_is_none_or_too_long_is_refused_in_a_short_sentence(wrong: dic
 def test_the_longest_texts_are_taken() -> None:
     longest = {"model": "m" * 1024, "calibration": "c" * 1024, "prompts": ["a" * 8000] * 32}
     assert len(Recipe.parse(longest).prompts) == 32
+
+
+@pytest.mark.parametrize(
+    ("said", "what", "fix"),
+    [
+        ({"lambda": -1}, "λ (lambda) is -1: it must be 0 or more, or “auto”", {"lambda": 0}),
+        ({"lambda": "abc"}, "λ (lambda) is 'abc': it must be a number, or “auto”", None),
+        ({"bits": 9}, "bits is 9: it must be 4 or less", {"bits": 4}),
+        ({"group_size": "abc"}, "group size is 'abc': it must be a whole number", None),
+        ({"sweep": [-1]}, "λ curve (sweep) is -1: it must be 0 or more", None),
+        ({"samples": 1, "lambda": "auto"}, "there is only one", {"samples": 2}),
+    ],
+)
+def test_a_refusal_names_its_field_and_what_would_mend_it(said: dict, what: str, fix: dict | None) -> None:
+    with pytest.raises(Refused) as refused:
+        Recipe.parse({"model": "m", "calibration": "c", **said})
+    error = refused.value
+    assert what in error.what
+    assert error.field == next(iter(said))
+    assert [one.values for one in error.fixes] == ([] if fix is None else [fix])
+    for one in error.fixes:
+        Recipe.parse({"model": "m", "calibration": "c", **said, **one.values})

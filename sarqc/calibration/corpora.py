@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sarqc.calibration.uploaded_texts import UPLOADED, text_path
 from sarqc.documents import CalibrationProtocol
-from sarqc.errors import NotFound, Refused, TooLarge, Unreachable, disk_full, is_disk_full
+from sarqc.errors import Fix, NotFound, Refused, TooLarge, Unreachable, disk_full, is_disk_full
 from sarqc.files.artefacts import ArtefactStore, chain_key
 from sarqc.files.names import file_identity, is_regular, path_of, shortened
 from sarqc.models.catalogue import embedded_models
@@ -370,11 +370,12 @@ def draw_sequences(
             (f"the {part} of the text", "another test text, which leaves all of this one") if part
             else ("the text", "a longer text")
         )  # fmt: skip
+        fixes = [Fix(f"Use {left} samples", {"samples": left})] if (left := available - held_out_samples) > 0 else []
         raise Refused(
             f"{of_text} has {len(ids):,} tokens, {needed} sequences of {length} need {needed * length:,}",
             f"calibration text {corpus}",
             f"Take at most {available} sequences of {length} tokens, or {other}.",
-        )
+        ).about("samples", *fixes)
     windows = ids[: available * length].reshape(available, length)
     order = np.arange(available) if sampling == "sequential" else np.random.default_rng(seed).permutation(available)
     chosen = windows[order[:needed]]

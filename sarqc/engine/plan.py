@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from sarqc.calibration.corpora import Sequences, Text, apart, check_corpus, draw_sequences, found_in, text_of
 from sarqc.engine import costs
 from sarqc.engine.rates import rates_of_device
-from sarqc.errors import NoRoom, Refused
+from sarqc.errors import Fix, NoRoom, Refused
 from sarqc.evaluation.tasks import known_task
 from sarqc.export.readers import Carrier, who_can_load
 from sarqc.files.names import free_on_disk, shortened
@@ -27,7 +27,7 @@ from sarqc.models.families import LayerInfo
 from sarqc.models.hub import NotCached
 from sarqc.models.tokenizer_files import encode
 from sarqc.plain import gib
-from sarqc.recipe import Recipe
+from sarqc.recipe import TUNED_LAMS, Recipe
 from sarqc.settings import Settings
 
 USUAL_GROUP_SIZES = (256, 128, 64, 32, 16, 8)
@@ -144,13 +144,15 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
             f"sequences of {recipe.length} tokens are longer than the model's {checkpoint.max_positions}",
             "recipe, length",
             f"Take {checkpoint.max_positions} or less.",
-        )
+        ).about(
+            "length", Fix(f"Use {checkpoint.max_positions:,} tokens", {"length": checkpoint.max_positions})
+        )  # fmt: skip
     window = window_for(checkpoint.max_positions, recipe.window)
     prompts = _prompts(recipe, checkpoint)
     per_channel = indivisible_layers(recipe, checkpoint.layers)
     _check_storage(recipe, checkpoint)
     calibration = text_of(recipe.calibration, checkpoint, settings, download=download)
-    whole_test = None if recipe.test is None else text_of(recipe.test, checkpoint, settings, download=download)
+    whole_test = text_of(recipe.test, checkpoint, settings, download=download) if recipe.test else None
     if whole_test is not None:
         calibration, whole_test = apart(calibration, whole_test)
     sequences = draw_sequences(
@@ -248,7 +250,7 @@ def window_for(max_positions: int, window: int | None) -> int:
             f"a window of {window} tokens is longer than the model's {max_positions}",
             "window",
             f"Take {max_positions} or less.",
-        )
+        ).about("window", Fix(f"Use {max_positions:,} tokens", {"window": max_positions}))
     return window or min(costs.DEFAULT_WINDOW, max_positions)
 
 
@@ -261,11 +263,12 @@ def indivisible_layers(recipe: Recipe, layers: Sequence[LayerInfo]) -> tuple[str
         widths = sorted({layer.shape[1] for layer in layers})
         fitting = [str(size) for size in USUAL_GROUP_SIZES if all(width % size == 0 for width in widths)]
         choices = f"Here {', '.join(fitting)} fit every layer. Or" if fitting else "No usual size fits every layer:"
+        fixes = [Fix(f"Use groups of {fitting[0]}", {"group_size": int(fitting[0])})] if fitting else []
         raise Refused(
             f"groups of {recipe.group_size} do not divide the {odd[0].shape[1]} input channels of {odd[0].name}",
             f"group size, {len(odd)} of {len(layers)} layers",
-            f"{choices} set indivisible to per_channel.",
-        )
+            f"{choices} give these layers one scale per channel (indivisible: per_channel).",
+        ).about("group_size", *fixes, Fix("Use one scale per channel there", {"indivisible": "per_channel"}))
     return tuple(layer.name for layer in odd)
 
 
@@ -341,6 +344,12 @@ def _disk(needed: int, settings: Settings) -> Iterator[str]:
 
 def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ...], streamed: bool) -> list[str]:
     warnings = recipe.ignored()
+    largest = TUNED_LAMS[-1]
+    if recipe.to_method().lam is not None and isinstance(recipe.lam, float) and recipe.lam > largest:
+        warnings.append(
+            f"λ = {recipe.lam:g} is very large: 0.05 to 0.5 is usual, and tuning compares up to {largest:g}. Weights "
+            "hardly follow the calibration text there"
+        )
     if "starved" in recipe.to_method().fitting() and all(layer.expert is None for layer in checkpoint.layers):
         warnings.append(f"starved = {recipe.starved} has no effect on {checkpoint.name}, which has no experts")
     if per_channel:

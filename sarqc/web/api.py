@@ -60,6 +60,7 @@ from sarqc.jobs.run import Run, RunDocument
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import log_path
+from sarqc.models.hub import configure
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe, axes, expanded
 from sarqc.recipe_texts import texts
@@ -77,6 +78,7 @@ from sarqc.web.texts_api import texts_router
 from sarqc.web.visitor import Visitor
 
 LOG_BYTES = 65_536
+PLAN_HUB_SECONDS = 3.0  # that somebody waits for the Hub while planning; a run takes its time
 SIGN_IN_HERE = ("token", "users", "huggingface")  # ways of access for which /sign-in asks people who they are
 EVENTS = 10_000  # in a list
 LIST_BYTES = 4 << 20  # of events in a list
@@ -122,6 +124,8 @@ def _offer_router(
     supervisor: Supervisor, settings: Settings, access: Access, planning: Planning, plan: Planner
 ) -> APIRouter:
     router = APIRouter(route_class=ApiRoute, tags=["offer"])
+    configure(settings)  # before it is asked in haste
+    hasty = settings.model_copy(update={"hub_timeout": min(settings.hub_timeout, PLAN_HUB_SECONDS)})
 
     @router.get("/visitor")
     def visitor(request: Request) -> dict[str, Any]:
@@ -183,7 +187,7 @@ def _offer_router(
         who.require("runner", "POST /api/plan")
 
         def made() -> dict[str, Any]:
-            plans = [one for _, one in _planned(_recipes(document, settings), who, access, settings, plan).values()]
+            plans = [one for _, one in _planned(_recipes(document, settings), who, access, hasty, plan).values()]
             answer: dict[str, Any] = (plans[0] if len(plans) == 1 else together(plans)).model_dump(mode="json")
             supervisor.expect()
             return answer

@@ -1,6 +1,7 @@
 """How the REST interface answers: one shape for every error, and bodies that are compressed and can be cached.
 
-Every error, whoever noticed it, is ``{"error": {"kind", "what", "where", "remedy"}}`` with a fitting status.
+Every error, whoever noticed it, is ``{"error": {"kind", "what", "where", "remedy"}}`` with a fitting status;
+what a field of a recipe has to be turned down for names that ``field`` and has ``fixes``, each with words and values.
 """
 
 from __future__ import annotations
@@ -97,7 +98,10 @@ def error_response(error: SarqcError, status: int | None = None) -> JSONResponse
     if isinstance(error, Busy):
         headers["Retry-After"] = RETRY_AFTER
     # An error may quote what a request said, and JSON lets a request say half a character.
-    said = {name: text.encode("utf-8", "replace").decode() for name, text in error.to_json().items()}
+    said = {
+        name: part.encode("utf-8", "replace").decode() if isinstance(part, str) else part
+        for name, part in error.to_json().items()
+    }
     return JSONResponse({"error": said}, status or error.http_status, headers=headers)
 
 

@@ -94,9 +94,66 @@ def test_lambda_is_typed_chosen_or_left_empty(app: App, open_page):
     assert page.input_value("#field-lam input") == ""
     after(lambda: page.fill("#field-lam input", "abc"))
     page.wait_for_selector("[data-testid=refusal]")
-    assert "lambda is 'abc'" in page.text_content("[data-testid=refusal]")
+    assert "λ (lambda) is 'abc'" in page.text_content("[data-testid=refusal]")
+    assert page.get_attribute("#field-lam input", "aria-invalid") == "true"
+    assert page.get_attribute("#field-lam input", "aria-describedby") == "refusal"
+    after(lambda: page.fill("#field-lam input", "-1"))
+    page.get_by_role("button", name="Use 0").click()
+    page.wait_for_selector("[data-testid=start]:enabled")
+    assert page.input_value("#field-lam input") == "0"
+    assert page.get_attribute("#field-lam input", "aria-invalid") is None
+    after(lambda: page.fill("#field-lam input", "1e9"))
+    assert "0.05 to 0.5 is usual" in page.text_content("[data-testid=plan] .warning")
+    after(lambda: page.fill("#field-lam input", "abc"))
+    page.wait_for_selector("[data-testid=refusal]")
     assert page.locator("[data-testid=start]").is_disabled()
     assert after(lambda: page.fill("#field-lam input", "0"))["lambda"] == 0
+
+
+def test_what_was_entered_outlives_another_model_and_a_reload(open_page):
+    page = open_page("/calibrate")
+    page.wait_for_selector("[data-testid=start]:enabled")
+    assert page.evaluate("location.search") == ""
+    page.fill("#field-samples input", "16")
+    page.fill("#field-lam input", "0.37")
+    page.click("#field-model input")
+    page.get_by_role("option", name="tiny-moe").click()
+    page.wait_for_function("location.search.includes('model=tiny-moe')")
+    page.reload()
+    page.wait_for_selector("[data-testid=start]:enabled")
+    assert [page.input_value(f"#field-{name} input") for name in ("samples", "lam")] == ["16", "0.37"]
+    assert page.evaluate("new URLSearchParams(location.search).get('calibration')") == "tiny-moe-calibration"
+    page.click("[data-testid=apply-suggestions]")
+    page.wait_for_function("document.querySelector('#field-samples input').value === '8'")
+    page.locator("[data-testid=suggestions]").wait_for(state="detached")
+
+
+def test_an_answer_to_an_earlier_question_is_not_awaited(open_page):
+    page = open_page("/calibrate")
+    page.watch.expected.append("404")
+    page.wait_for_selector("[data-testid=start]:enabled")
+    asked = []
+
+    def answered(route: Any) -> None:
+        """All but the first question."""
+        asked.append(route.request)
+        if len(asked) > 1:
+            route.continue_()
+
+    page.route("**/api/plan", answered)
+    page.fill("#field-samples input", "3")
+    page.wait_for_function("document.querySelector('[data-testid=checking]').textContent === 'Checking tiny-llama …'")
+    assert page.is_disabled("[data-testid=start]")
+    while not asked:
+        page.wait_for_timeout(50)
+    page.fill("#field-samples input", "4")
+    page.wait_for_selector("[data-testid=start]:enabled")
+    assert asked[0].failure == "net::ERR_ABORTED"
+    assert "1,024 tokens" in page.text_content("[data-testid=plan]")
+    assert page.text_content("[data-testid=checking]") == ""
+    page.click("#field-model input")
+    page.keyboard.type("some")
+    page.wait_for_function("document.querySelector('[data-testid=checking]').textContent === 'Checking some …'")
 
 
 def test_several_lambdas_are_chips_and_one_batch(app: App, open_page):

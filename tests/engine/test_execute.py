@@ -254,6 +254,20 @@ def test_refusals_come_before_any_work(
     assert not fresh_settings.resolved_state_dir().exists()
 
 
+@pytest.mark.parametrize("asked", [{"group_size": 32}, {"length": 200}, {"samples": 60}, {"window": 200}])
+def test_what_a_refusal_proposes_works(document: dict, settings: Settings, asked: dict) -> None:
+    with pytest.raises(Refused) as refused:
+        plan(Recipe.parse({**document, **asked}), settings)
+    assert refused.value.field == next(iter(asked))
+    assert refused.value.fixes
+    for fix in refused.value.fixes:
+        plan(Recipe.parse({**document, **asked, **fix.values}), settings)
+
+
+def test_a_lambda_beyond_all_use_is_warned_of(document: dict, settings: Settings) -> None:
+    assert "0.05 to 0.5 is usual" in plan(Recipe.parse({**document, "lambda": 1e9}), settings).warnings[-1]
+
+
 def test_an_output_that_is_not_empty_is_refused(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(Refused, match="not empty"):

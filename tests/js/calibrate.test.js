@@ -31,10 +31,11 @@ const plan = {
 
 test("a run can be begun with a plan that is whole, and only then", () => {
   assert.equal(START.canStart, false);
-  const made = after({ type: "planning" }, { type: "planned", plan });
+  const made = after({ type: "planning", model: "tiny" }, { type: "planned", plan });
   assert.deepEqual([made.canStart, made.isStale, made.refusal], [true, false, null]);
-  const again = reduce(made, { type: "planning" });
+  const again = reduce(made, { type: "planning", model: "another" });
   assert.deepEqual([again.canStart, again.isStale, again.plan], [false, true, plan]); // the last one stays meanwhile
+  assert.equal(again.checking, "another");
   const refused = reduce(again, { type: "refused", refusal });
   assert.deepEqual([refused.canStart, refused.isStale, refused.refusal], [false, false, refusal]);
   assert.equal(reduce(refused, { type: "planned", plan }).refusal, null);

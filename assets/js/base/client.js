@@ -3,15 +3,25 @@
  * @module api
  */
 
+/**
+ * A change of a recipe that would mend it: words for a button, and values under the public names of fields.
+ * @typedef {{words: string, values: Record<string, any>}} Fix
+ */
+
 /** An error in the three parts that the command line and the REST interface use too. */
 export class Problem extends Error {
-  /** @param {{kind?: string, what: string, where?: string | null, remedy?: string | null}} parts */
-  constructor({ kind = "error", what, where, remedy }) {
+  /**
+   * @param {{kind?: string, what: string, where?: string | null, remedy?: string | null, field?: string,
+   *   fixes?: Fix[]}} parts
+   */
+  constructor({ kind = "error", what, where, remedy, field = "", fixes = [] }) {
     super(what);
     this.kind = kind;
     this.what = what;
     this.where = where ?? "";
     this.remedy = remedy ?? "";
+    this.field = field;
+    this.fixes = fixes;
   }
 }
 

@@ -6,7 +6,7 @@
 import { CALIBRATE_VIEW, serialise } from "./address.js";
 import { RECIPE_FIELDS } from "./recipe_contract.js";
 
-/** @import { AddressTable, Parameter } from "./address.js" */
+/** @import { AddressTable, Link, Parameter } from "./address.js" */
 /** @import { RecipeField } from "./types.d.ts" */
 
 const LONGEST = 8192; // characters of a value
@@ -62,10 +62,17 @@ export function recipeIn(state, names) {
  * Where the form is filled with a recipe, or with a batch.
  * @param {Record<string, any>} recipe
  */
-export function calibrateLink(recipe) {
+export const calibrateLink = (recipe) => `/calibrate${recipeSearch(recipe)}`;
+
+/**
+ * The query string that says a recipe, or a batch.
+ * @param {Record<string, any>} recipe
+ * @param {Partial<Link>} [link] what it hides and locks
+ */
+export function recipeSearch(recipe, link = {}) {
   /** @param {string} key @param {any} value */
   const text = (key, value) =>
     Array.isArray(value) ? value.join(key === RECIPE_FIELDS.prompts.key ? "\n" : ", ") : value;
   const said = Object.fromEntries(Object.entries(recipe).map(([key, value]) => [key, text(key, value)]));
-  return `/calibrate${serialise(said, calibrateView(Object.keys(RECIPE_FIELDS)))}`;
+  return serialise(said, calibrateView(Object.keys(RECIPE_FIELDS)), { link });
 }

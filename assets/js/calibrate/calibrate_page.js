@@ -12,6 +12,7 @@ import {
   serialise,
   unknownNames,
 } from "../base/address.js";
+import { onReturn, remember } from "../base/address_bar.js";
 import { asProblem, request } from "../base/client.js";
 import { copyPanel } from "../base/copy_panel.js";
 import { ready, say } from "../base/dom.js";
@@ -20,7 +21,7 @@ import { html, nothing, render } from "../base/html.js";
 import { link, note } from "../base/link.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
-import { calibrateView, recipeIn } from "../base/recipe_address.js";
+import { calibrateView, recipeIn, recipeSearch } from "../base/recipe_address.js";
 import { METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { revealWhenAtRest } from "../base/reveal.js";
 import { mayRun, visitor, whyNoRun } from "../base/whoami.js";
@@ -33,17 +34,22 @@ import {
   idleFields,
   readForm,
   recipeOf,
+  saidBeside,
   severalValues,
+  shortModel,
   valuesIn,
   valuesOf,
 } from "./recipe_form.js";
 import { runView } from "./run_view.js";
 import { speedCard } from "./speed_card.js";
+import { suggestionNote } from "./suggestion_note.js";
+import { refilled, suggestedFor, unapplied } from "./suggestions.js";
 import { textsCard } from "./texts_card.js";
 import { tuningRecipe, whyNotTuned } from "./tune_form.js";
 import { tuningCard } from "./tuning_card.js";
 import { valueChips } from "./value_chips.js";
 
+/** @import { Fix } from "../base/client.js" */
 /** @import { CorpusEntry, ModelEntry } from "../base/types.d.ts" */
 /** @import { Visitor } from "../base/whoami.js" */
 /** @import { CalibrateState } from "./calibrate_state.js" */
@@ -88,7 +94,7 @@ export async function formChanged(values) {
 }
 
 async function begin() {
-  const [side, study, tuned, notes, texts, speed, ownPlace, chips, models, corpora, ownAtFirst, who] =
+  const [side, study, tuned, notes, texts, speed, ownPlace, chips, suggestionsPlace, models, corpora, ownAtFirst, who] =
     await Promise.all([
       ready(".side"),
       ready(".run-study"),
@@ -98,6 +104,7 @@ async function begin() {
       ready('[data-part="speed-card"]'),
       ready('[data-part="own-texts"]'),
       ready('[data-part="several-values"]'),
+      ready('[data-part="suggestions"]'),
       /** @type {Promise<ModelEntry[]>} */ (offered("models")),
       /** @type {Promise<CorpusEntry[]>} */ (offered("corpora")),
       /** @type {Promise<OwnText[]>} */ (offered("texts")),
@@ -134,15 +141,34 @@ async function begin() {
   /** @type {readonly OwnText[]} */
   let own = ownAtFirst;
   let drawnValues = START.values;
-  let planNumber = 0; // an answer to an earlier question comes too late
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  /** @type {AbortController | null} the question that waits for its answer */
+  let question = null;
+  /** @type {ReturnType<typeof setTimeout> | undefined} until the next one is asked */
   let timer;
+  let isRead = false; // the address, which may be written from then on
 
   /** @param {CalibrateState} state */
-  function drawPage({ values, plan, refusal, isStale, canStart, isUnfolded, run, runTitle, runTunes }) {
+  function drawPage({
+    model,
+    values,
+    plan,
+    refusal,
+    isStale,
+    checking,
+    canStart,
+    isUnfolded,
+    run,
+    runTitle,
+    runTunes,
+  }) {
     if (values !== drawnValues) {
       drawForm(names, values, off);
       render(valueChips(severalValues(names, values), takeAway), chips);
+      const left = model === null ? [] : unapplied(names, values, suggestedFor(model, models));
+      render(
+        suggestionNote(shortModel(model), left, () => take(left)),
+        suggestionsPlace,
+      );
     }
     drawnValues = values;
     const fold = {
@@ -153,12 +179,14 @@ async function begin() {
       who && !mayPlan
         ? watching(who)
         : refusal
-          ? problemBlock(refusal, "refusal")
+          ? problemBlock(refusal, "refusal", mend)
           : plan
             ? planned(plan, fold)
             : nothing;
     render(content, planPlace);
     planPlace.classList.toggle("is-stale", isStale);
+    say(part("checking"), isStale ? `Checking ${checking} …` : "");
+    markWrong(names, isStale ? "" : (refusal?.field ?? ""));
     start.disabled = !canStart;
     say(start, plan && plan.runs > 1 ? `Start ${plan.runs} calibrations` : "Start calibration");
     const why = whyNotTuned(values[names.indexOf("method")]);
@@ -176,21 +204,32 @@ async function begin() {
   async function plan() {
     const { values } = view.state;
     if (!values.length || !mayPlan) return;
-    planNumber += 1;
-    const mine = planNumber;
-    dispatch({ type: "planning" });
+    isAskedAnew();
+    const mine = new AbortController();
+    question = mine;
     view.draw();
     const recipe = recipeOf(names, values);
     try {
-      const answer = await request("/plan", { method: "POST", body: recipe });
-      if (mine !== planNumber) return;
+      const answer = await request("/plan", { method: "POST", body: recipe, signal: mine.signal });
+      if (mine !== question) return;
       dispatch({ type: "planned", plan: answer });
       elsewhere.show(recipe);
     } catch (error) {
-      if (mine !== planNumber) return;
+      if (mine !== question) return;
       dispatch({ type: "refused", refusal: asProblem(error) });
       elsewhere.show(null);
     }
+    question = null;
+  }
+
+  /** From now on whatever is answered to an earlier question comes too late. @param {string} [model] that is typed */
+  function isAskedAnew(model) {
+    clearTimeout(timer);
+    timer = undefined;
+    question?.abort();
+    question = null;
+    if (!view.state.values.length || !mayPlan) return;
+    dispatch({ type: "planning", model: shortModel(model ?? String(view.state.values[names.indexOf("model")] ?? "")) });
   }
 
   /** @param {object} recipe */
@@ -206,13 +245,10 @@ async function begin() {
   }
 
   /** The column shows a run, or with null the plan again. @param {string | null} id */
-  function showRun(id, remember = true) {
+  function showRun(id, isNew = true) {
     dispatch({ type: "run shown", id });
     view.draw();
-    if (remember) {
-      const search = serialise({ run: id }, CALIBRATE_VIEW, { link });
-      history.replaceState(history.state, "", `${location.pathname}${search}`);
-    }
+    if (isNew) rememberThis();
     if (id)
       cards.open(id, ({ recipe }) =>
         dispatch({ type: "run arrived", title: describe(recipe), tunes: recipe.kind === "tune" }),
@@ -231,9 +267,45 @@ async function begin() {
       const minutes = budget.value === "" ? null : Number(budget.value);
       submit(tuningRecipe(names, view.state.values, minutes, corpora));
     });
-    addEventListener("popstate", () => showRun(runOfAddress(), false));
+    onReturn(() => {
+      const run = runOfAddress();
+      const said = recipeIn(parse(location.search, calibrateView(names)).state, names);
+      if (!run && said?.model) change(valuesOf(names, said));
+      showRun(run, false);
+    });
+    const form = /** @type {HTMLElement} */ (bench.querySelector(".recipe-form"));
+    form.addEventListener("input", typed, true);
+    form.addEventListener("focusin", ({ target }) => {
+      if (target instanceof HTMLInputElement && target.role === "combobox") target.select(); // to type another at once
+    });
+    form.addEventListener("focusout", () => {
+      if (view.state.isStale && !question && timer === undefined) planSoon(); // typed, and taken back
+    });
+    isRead = true;
     if (state.run) showRun(state.run);
+    else rememberThis();
   }
+
+  /** @param {Event} event Gradio says what a field holds when it is left, and this is the first keystroke */
+  function typed({ target }) {
+    const field = target instanceof HTMLInputElement && target.closest(selector("model"));
+    isAskedAnew(field ? /** @type {HTMLInputElement} */ (target).value : undefined);
+  }
+
+  /** The address says what the page shows: a run, or what fills the form as it is. */
+  function rememberThis() {
+    const { run, values } = view.state;
+    if (!isRead) return;
+    if (run) remember(serialise({ run }, CALIBRATE_VIEW, { link }), run);
+    else if (values.length) {
+      const asItComes = recipeSearch(saidBeside(names, valuesOf(names, firstRecipe())), link);
+      const search = recipeSearch(saidBeside(names, values), link);
+      remember(search === asItComes ? recipeSearch({}, link) : search, "form");
+    }
+  }
+
+  /** What the form holds when nobody has asked for anything. */
+  const firstRecipe = () => suggestedFor(models[0]?.name ?? "", models);
 
   async function initialValues() {
     const id = runOfAddress();
@@ -242,38 +314,39 @@ async function begin() {
     revealWhenAtRest(bench, /** @type {Element} */ (bench.querySelector(".recipe-form")));
     const said = recipeIn(parse(location.search, calibrateView(names)).state, names);
     // A link that names no model means the first, with its texts.
-    return fieldsFor(run ? run.recipe : said?.model ? said : { ...models[0]?.suggested, ...said });
+    const recipe = run ? run.recipe : said?.model ? said : { ...firstRecipe(), ...said };
+    return fill(String(recipe.model ?? ""), valuesOf(names, recipe));
   }
 
   /** @param {unknown[]} values */
   function modelChanged(values) {
     const model = String(values[names.indexOf("model")] ?? "");
     if (model === view.state.model) return values;
-    const entry = models.find(({ name }) => name === model);
-    if (entry) return fieldsFor({ ...entry.suggested, model });
-    dispatch({ type: "filled", model, values });
-    return values;
+    return fill(model, refilled(values, view.state.filled, valuesOf(names, suggestedFor(model, models))));
   }
 
-  /** What Gradio sets the fields to for a recipe. @param {Said} recipe */
-  function fieldsFor(recipe) {
-    const values = valuesOf(names, recipe);
-    dispatch({ type: "filled", model: recipe.model ?? null, values });
+  /** The form gets values for a model. @param {string} model @param {unknown[]} values */
+  function fill(model, values) {
+    dispatch({ type: "filled", model, values, filled: valuesOf(names, suggestedFor(model, models)) });
     planSoon();
-    return names.map((name, index) => {
+    return fieldsOf(values);
+  }
+
+  /** What Gradio sets the fields to. @param {unknown[]} values */
+  const fieldsOf = (values) =>
+    names.map((name, index) => {
       const value = values[index];
-      const choices = choicesOf(name, value, models, [...corpora, ...own.map(asCorpus)]);
+      const choices = choicesOf(name, String(value ?? ""), models, [...corpora, ...own.map(asCorpus)]);
       if (choices) return { __type__: "update", value, choices };
       return value === undefined ? { __type__: "update" } : value;
     });
-  }
 
   if (mayPlan)
     ownTexts({
       place: ownPlace,
       texts: ownAtFirst,
       changed(texts, chosen) {
-        const suggested = models.find(({ name }) => name === view.state.model)?.suggested ?? {};
+        const suggested = suggestedFor(view.state.model ?? "", models);
         const isGone = (/** @type {unknown} */ value) =>
           own.some(({ name }) => name === value) && !texts.some(({ name }) => name === value);
         const values = view.state.values.map((value, index) => {
@@ -299,12 +372,22 @@ async function begin() {
 
   function fieldsChanged() {
     planSoon();
-    return names.map((name, index) => {
-      const value = String(view.state.values[index] ?? "");
-      if (RECIPE_FIELDS[name].kind === "number or word") return value;
-      if (!ROLES[name]) return { __type__: "update" };
-      return { __type__: "update", value, choices: choicesOf(name, value, [], [...corpora, ...own.map(asCorpus)]) };
-    });
+    return fieldsOf(view.state.values);
+  }
+
+  /** Puts what the model suggests into these fields. @param {ReturnType<typeof unapplied>} left */
+  function take(left) {
+    change(view.state.values.map((value, index) => left.find((one) => one.index === index)?.value ?? value));
+  }
+
+  /** Changes the form as a refusal proposes. @param {Fix} fix */
+  function mend({ values: wanted }) {
+    const fixed = (/** @type {string} */ name) => valuesOf([name], wanted)[0];
+    change(
+      view.state.values.map((value, index) =>
+        RECIPE_FIELDS[names[index]].key in wanted ? fixed(names[index]) : value,
+      ),
+    );
   }
 
   /** @param {unknown[]} values */
@@ -314,8 +397,9 @@ async function begin() {
   }
 
   function planSoon() {
+    isAskedAnew();
     view.draw(); // the form answers at once
-    clearTimeout(timer);
+    if (!view.state.run) rememberThis();
     timer = setTimeout(plan, PLAN_DELAY_MS);
   }
 
@@ -367,6 +451,27 @@ const watching = (who) => html`<p class="no-run" data-testid="no-run">${whyNoRun
 
 /** @type {Record<string, string[]>} what a text must be for, by the field that takes it */
 const ROLES = { calibration: ["calibration", "any"], test: ["test", "held_out", "any"] };
+
+/**
+ * The field that a refusal is about says so, to the eye and to a screen reader.
+ * @param {string[]} names
+ * @param {string} wrong public name of the field, or empty
+ */
+function markWrong(names, wrong) {
+  for (const name of names) {
+    const field = document.querySelector(selector(name));
+    const isWrong = wrong !== "" && RECIPE_FIELDS[name].key === wrong;
+    if (!field || field.classList.contains("is-wrong") === isWrong) continue;
+    field.classList.toggle("is-wrong", isWrong);
+    for (const input of field.querySelectorAll("input, textarea")) {
+      input.toggleAttribute("aria-invalid", isWrong);
+      if (isWrong) {
+        input.setAttribute("aria-invalid", "true");
+        input.setAttribute("aria-describedby", "refusal");
+      } else input.removeAttribute("aria-describedby");
+    }
+  }
+}
 
 const selector = (/** @type {string} */ name) => `#field-${name.replaceAll("_", "-")}`;
 

@@ -43,6 +43,22 @@ export function recipeOf(names, values) {
 }
 
 /**
+ * What a form says beside the defaults: enough to fill it again.
+ * @param {string[]} names
+ * @param {any[]} values
+ * @returns {Said}
+ */
+export function saidBeside(names, values) {
+  const said = /** @type {Record<string, any>} */ (readForm(names, values));
+  return Object.fromEntries(
+    names.flatMap((name) => {
+      const { key, default: own } = RECIPE_FIELDS[name];
+      return said[key] === undefined || JSON.stringify(said[key]) === JSON.stringify(own) ? [] : [[key, said[key]]];
+    }),
+  );
+}
+
+/**
  * The fields that mean nothing to the method of a recipe, as it is asked for.
  * @param {Said} recipe
  */
