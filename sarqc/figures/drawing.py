@@ -90,6 +90,7 @@ HELD_OUT: Role = {"color": "var(--held-out)", "dash": "dot", "symbol": "circle"}
 DRIFT: Role = {"color": "var(--drift)", "dash": "dash", "symbol": "square"}
 ROLES = {"quality": QUALITY, "recon": RECON, "held_out": HELD_OUT, "drift": DRIFT}
 
+PERCENT = ".1~%"  # of ticks
 SHADES = "Cividis"
 # Cividis in five places, from dark to light: plotly knows the whole by name only.
 CIVIDIS = ((0, 32, 76), (61, 78, 107), (124, 123, 120), (186, 174, 108), (255, 233, 69))

@@ -6,24 +6,35 @@ import math
 
 import numpy as np
 
-from sarqc.figures.drawing import SHADES, Axis, Figure, base_layout, bind, honest_range, lam_axis, plain_numbers
-from sarqc.figures.numbers import error_text, lam_names, lam_text, perplexity_text
+from sarqc.figures.drawing import (
+    PERCENT,
+    SHADES,
+    Axis,
+    Figure,
+    base_layout,
+    bind,
+    honest_range,
+    lam_axis,
+    plain_numbers,
+)
+from sarqc.figures.numbers import accuracy_text, error_text, lam_names, lam_text, perplexity_text
 from sarqc.study.facts import LineFacts
 
 
-def gamma_grid(facts: LineFacts) -> Figure | None:
-    """λ × γ as a map of perplexity, or of the error on unseen text where perplexity is not known everywhere."""
+def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None:
+    """λ × γ as a map of a quality, or of the error on unseen text where that is not known everywhere."""
     line = facts.line
     if len(line.gammas) < 2:
         return None
-    quality = facts.perplexity
+    by_accuracy = quality_name == "accuracy"
+    quality = facts.accuracy if by_accuracy else facts.perplexity
     complete = quality is not None and np.isfinite(quality.mean).all()
     values = quality.mean if complete and quality is not None else facts.held_out
     if values is None:
         values = facts.recon
     if values is None:
         return None
-    show = perplexity_text if complete else error_text
+    show = error_text if not complete else accuracy_text if by_accuracy else perplexity_text
     positive = np.array([lam > 0 for lam in line.lams])
     low, high = honest_range(values[:, positive], values[:, ~positive], pad=0.0)
     gammas = [lam_text(value or 0.0) for value in line.gammas]
@@ -34,7 +45,7 @@ def gamma_grid(facts: LineFacts) -> Figure | None:
     layout["yaxis"] = {"type": "category", "fixedrange": True, "ticks": "", "showgrid": False}
     layout["yaxis"] |= {"title": {"text": "γ", "standoff": 2}, "range": [-0.53, len(gammas) - 0.47]}  # and the frame
     bar = {"thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "nticks": 4, "ticks": "",
-           "tickfont": {"size": 11}}  # fmt: skip
+           "tickfont": {"size": 11}, "tickformat": PERCENT if complete and by_accuracy else ""}  # fmt: skip
     trace = {
         "type": "heatmap",
         "x": names,
@@ -57,7 +68,7 @@ def gamma_grid(facts: LineFacts) -> Figure | None:
     for side, count, axis in sides:
         for end, shift in enumerate((-0.5, 0.5)):
             figure["bindings"].append(bind(f"layout.shapes.0.{side}{end}", [shift + i for i in range(count)], axis))
-    what = "perplexity on unseen text" if complete else "reconstruction error"
+    what = ("accuracy" if by_accuracy else "perplexity on unseen text") if complete else "reconstruction error"
     figure["title"] = f"λ × γ: {what}"
     figure["aria"] = (
         f"Map of {what} over λ and γ, from {show(float(np.nanmin(values)))} to {show(float(np.nanmax(values)))}."

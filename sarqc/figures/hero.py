@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sarqc.figures.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure, Role, bind, note, position
+from sarqc.figures.drawing import DRIFT, HELD_OUT, PERCENT, QUALITY, RECON, Figure, Role, bind, note, position
 from sarqc.figures.numbers import (
     BASELINES,
     accuracy_text,
@@ -71,10 +71,10 @@ def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
     pinned = () if quality.baseline_mean is None else (quality.baseline_mean,)
     model = facts.study.model
     if name == "accuracy":
-        return Panel("Accuracy", accuracy_text, tuple(curves), 1.35, "", model.accuracy, pinned, points)
-    title = "Perplexity on unseen text, lower is better"
-    short = "Perplexity, unseen text"
-    return Panel(title, perplexity_text, tuple(curves), 1.35, short, model.perplexity, pinned, points)
+        title, short = "Accuracy, higher is better", "Accuracy"
+        return Panel(title, accuracy_text, tuple(curves), 1.35, short, model.accuracy, PERCENT, pinned, points)
+    title, short = "Perplexity on unseen text, lower is better", "Perplexity, unseen text"
+    return Panel(title, perplexity_text, tuple(curves), 1.35, short, model.perplexity, "", pinned, points)
 
 
 def _heavier_damping(facts: LineFacts, name: str) -> tuple[tuple[str, float, float], ...]:

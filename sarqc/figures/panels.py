@@ -57,6 +57,7 @@ class Panel:
     weight: float
     short: str = ""  # the title on a narrow screen
     reference: float | None = None  # the float model's value, drawn as a thin line
+    ticks: str = ""  # how plotly writes them
     pinned: tuple[float, ...] = field(default=())  # values that must be inside the range
     points: tuple[tuple[str, float, float], ...] = field(default=())  # named single points (label, λ, value)
 
@@ -147,6 +148,8 @@ def _add_panel(
     layout, bindings = figure["layout"], figure["bindings"]
     span = _panel_range(panel, lams)
     layout["yaxis" + axis[1:]] = value_axis(domain, span, ticks=5 if panel.weight > 1.2 else 4)
+    if panel.ticks:
+        layout["yaxis" + axis[1:]]["tickformat"] = panel.ticks
     if ring:
         _add_marker(figure, axis, names, span)
     off: list[tuple[np.ndarray, np.ndarray]] = []
@@ -184,7 +187,17 @@ def _add_panel(
     if ring:
         _add_rings(figure, panel, axis, names, span)
     _add_off_scale(figure, off, axis, names, span, panel.show)
-    _add_reference(layout, panel, axis, span, len(names))
+    if (
+        ends
+        and ring
+        and len(names) > FEW_LAMS
+        and panel.reference is not None
+        and span[0] <= panel.reference <= span[1]
+    ):
+        ends.append(_reference_end(panel, panel.reference, len(ends[0][1])))
+        _add_reference(figure, panel, axis, span, len(names), at_end=True)
+    else:
+        _add_reference(figure, panel, axis, span, len(names))
     _add_title(figure, panel, domain[1], ring)
     _add_end_labels(figure, ends, axis, len(names), span, ring)
 
@@ -296,13 +309,23 @@ def _add_off_scale(
     figure["bindings"] += [bind(f"data.{at}.{path}", values, "gamma") for path, values in columns.items()]
 
 
-def _add_reference(layout: dict[str, Any], panel: Panel, axis: str, span: tuple[float, float], n_lams: int) -> None:
+def _reference_end(panel: Panel, value: float, rows: int) -> tuple[Curve, np.ndarray]:
+    """The float model's name among those at the lines' ends, which keep apart from each other."""
+    along = np.full((rows, 1), value)
+    text = f"float {panel.show(value)}"
+    return Curve("float model", panel.curves[0].style, along, label=text, faint=True), along
+
+
+def _add_reference(
+    figure: Figure, panel: Panel, axis: str, span: tuple[float, float], n_lams: int, *, at_end: bool = False
+) -> None:
     """The float model: a thin line, or where it is off the scale a word at that edge.
 
     Its words keep clear of the names at the lines' ends, which reach far into an axis of few λ, and of the band's words
     in the upper corners: below the scale they stand at the left, and beside a line there too where there are few λ.
+    With ``at_end`` they stand beside the line on a narrow screen alone.
     """
-    value = panel.reference
+    value, layout = panel.reference, figure["layout"]
     if value is None:
         return
     text = f"float model {panel.show(value)}"
@@ -319,7 +342,10 @@ def _add_reference(layout: dict[str, Any], panel: Panel, axis: str, span: tuple[
     layout["shapes"].append(
         {"type": "line", "xref": "paper", "yref": axis, "x0": 0, "x1": 1, "y0": value, "y1": value, "line": line}
     )
-    if n_lams > FEW_LAMS:
+    if at_end:
+        figure["narrow"][f"layout.annotations.{len(layout['annotations'])}.visible"] = True
+        layout["annotations"].append(note(text, y=value, yanchor="bottom", visible=False, **right))
+    elif n_lams > FEW_LAMS:
         layout["annotations"].append(note(text, y=value, yanchor="bottom", **right))
     else:
         middle = (span[0] + span[1]) / 2

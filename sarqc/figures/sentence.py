@@ -1,4 +1,5 @@
-"""The one sentence that the Lab says about a point (γ, λ), made from facts, and the small print under it.
+"""The one sentence that the Lab says about a point (γ, λ), made from facts, and the small print under it; of perplexity
+or of accuracy, whichever is shown.
 
 A sentence is a list of pieces ``{"text": …, "role": …}``; a role names the colour of what it speaks of ("quality",
 "recon", "drift", "lambda"), or is empty. Joined, the texts are what is copied, read aloud and tested.
@@ -7,18 +8,20 @@ A sentence is a list of pieces ``{"text": …, "role": …}``; a role names the 
 from __future__ import annotations
 
 import math
-from typing import TypedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypedDict
 
 import numpy as np
 
 from sarqc.figures.numbers import (
     NBSP,
+    accuracy_text,
     baseline_name,
-    decimals_for,
     draws_text,
     lam_text,
-    number,
     percent,
+    perplexity_text,
     plus_minus,
     small_percent,
 )
@@ -38,9 +41,42 @@ def plain(pieces: list[Piece]) -> str:
     return "".join(piece["text"] for piece in pieces)
 
 
-def sentence(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
-    """The pieces of the sentence for one point of a line."""
-    parts = [_quality_part(facts, gamma, lam), _layer_part(facts, gamma, lam), _band_part(facts, gamma)]
+QualityName = Literal["perplexity", "accuracy"]
+
+
+@dataclass(frozen=True)
+class _Told:
+    """How a quality is told: its value, the size of a difference, and which way is better."""
+
+    name: QualityName
+    of: Callable[[LineFacts], Quality | None]
+    reference: Callable[[LineFacts], float | None]  # the float model's
+    show: Callable[[float], str]
+    size: Callable[[float, float, float], str]  # of a difference, its error, and a value beside it
+    where: str
+    better: Literal[-1, 1]  # the sign of a difference that is better
+
+
+_TOLD = {
+    "perplexity": _Told(
+        "perplexity", lambda facts: facts.perplexity, lambda facts: facts.study.model.perplexity, perplexity_text,
+        plus_minus, " on unseen text", -1,
+    ),
+    "accuracy": _Told(
+        "accuracy", lambda facts: facts.accuracy, lambda facts: facts.study.model.accuracy, accuracy_text,
+        lambda mean, error, _: f"{plus_minus(100 * mean, 100 * error, 50.0)} points", "", 1,
+    ),
+}  # fmt: skip
+
+
+def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "perplexity") -> list[Piece]:
+    """The pieces of the sentence for one point of a line, by the quality that is shown."""
+    told = _TOLD[quality]
+    parts = [
+        _quality_part(facts, gamma, lam, told),
+        _layer_part(facts, gamma, lam),
+        _band_part(facts, gamma, told),
+    ]
     pieces: list[Piece] = []
     for part in (part for part in parts if part):
         if pieces:
@@ -49,17 +85,19 @@ def sentence(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
     return pieces
 
 
-def small_print(facts: LineFacts, gamma: int, lam: int) -> list[str]:
-    """Further facts of the point, one plain sentence each: what “auto” chose, accuracy, what saliency adds."""
+def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "perplexity") -> list[str]:
+    """Further facts of the point, one plain sentence each: what “auto” chose, the quality that is not shown, what
+    saliency adds."""
     lines: list[str] = [] if facts.selection is None else _chosen_texts(facts.selection)
     at = (gamma, lam)
-    accuracy = facts.accuracy
-    if accuracy is not None and math.isfinite(accuracy.mean[at]):
-        text = f"Accuracy {percent(accuracy.mean[at], 1)}"
-        if facts.study.model.accuracy is not None:
-            text += f" (float {percent(facts.study.model.accuracy, 1)})"
-        if facts.baseline is not None and accuracy.to_baseline is not None and not _is_baseline(facts, lam):
-            text += f", {_points(accuracy.to_baseline, at, _name(facts.baseline))}"
+    other = _TOLD["accuracy" if quality == "perplexity" else "perplexity"]
+    measured, reference = other.of(facts), other.reference(facts)
+    if measured is not None and math.isfinite(measured.mean[at]):
+        text = f"{other.name.capitalize()} {other.show(float(measured.mean[at]))}"
+        if reference is not None:
+            text += f" (float {other.show(reference)})"
+        if facts.baseline is not None and measured.to_baseline is not None and not _is_baseline(facts, lam):
+            text += f", {_beside_baseline(measured, at, _name(facts.baseline), other)}"
         lines.append(text + ".")
     # At λ = 0 saliency and identity are one and the same computation: nothing to compare.
     same = has_lam(facts.line) and facts.line.lams[lam] == 0
@@ -148,40 +186,43 @@ def _chosen_text(found: Selection) -> str:
     return f"“auto” chose among {among} candidates, most often {point} ({counts.max()} of {len(pairs)} {what})."
 
 
-def _quality_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
-    quality, at, base = facts.perplexity, (gamma, lam), facts.baseline
+def _quality_part(facts: LineFacts, gamma: int, lam: int, told: _Told) -> list[Piece]:
+    quality, at, base = told.of(facts), (gamma, lam), facts.baseline
     start = _where(facts, gamma, lam)
     if quality is None or not math.isfinite(quality.mean[at]):
-        return [*start, _p(" has no measured perplexity.")]
-    value = float(quality.mean[at])
-    shown = _p(number(value, decimals_for(value)), "quality")
+        return [*start, _p(f" has no measured {told.name}.")]
+    shown = _p(told.show(float(quality.mean[at])), "quality")
     if base is not None and _is_baseline(facts, lam):
         itself = base.method == facts.line.method  # and not a point of another method's curve
-        words = " has perplexity " if itself else f" is {_name(base)}: perplexity "
-        pieces = [*start, _p(words), shown, _p(" on unseen text"), *_float_part(facts)]
-        rest = _best_of_curve(facts, quality, gamma)
+        words = f" has {told.name} " if itself else f" is {_name(base)}: {told.name} "
+        pieces = [*start, _p(words), shown, _p(told.where), *_float_part(facts, told)]
+        rest = _best_of_curve(facts, quality, gamma, told)
         return [*pieces, _p(". "), *rest] if rest else [*pieces, _p(".")]
-    pieces = [*start, _p(" has perplexity "), shown, _p(" on unseen text")]
+    pieces = [*start, _p(f" has {told.name} "), shown, _p(told.where)]
     if base is None or quality.to_baseline is None or not math.isfinite(quality.to_baseline.mean[at]):
-        return [*pieces, *_float_part(facts), _p(".")]
-    return pieces + _against(quality.to_baseline, at, quality.baseline_mean or math.nan, _name(base))
+        return [*pieces, *_float_part(facts, told), _p(".")]
+    return pieces + _against(quality, quality.to_baseline, at, _name(base), told)
 
 
-def _float_part(facts: LineFacts) -> list[Piece]:
-    reference = facts.study.model.perplexity
-    if reference is None:
-        return []
-    return [_p(f", where the float model has {number(reference, decimals_for(reference))}")]
+def _float_part(facts: LineFacts, told: _Told) -> list[Piece]:
+    reference = told.reference(facts)
+    return [] if reference is None else [_p(f", where the float model has {told.show(reference)}")]
 
 
-def _against(difference: Difference, at: tuple[int, int], reference: float, name: str) -> list[Piece]:
+def _sample_text(draws: int, quality: Quality) -> str:
+    """How much a comparison rests on: “five draws”, with test items where those were a sample too."""
+    return draws_text(draws) + (f" and {quality.items:,} test items" if quality.items else "")
+
+
+def _against(quality: Quality, difference: Difference, at: tuple[int, int], name: str, told: _Told) -> list[Piece]:
     mean, error, draws = float(difference.mean[at]), float(difference.error[at]), int(difference.draws[at])
-    base = number(reference, decimals_for(reference))
+    reference = quality.baseline_mean or math.nan
+    base = told.show(reference)
     if not math.isfinite(error):
         if mean == 0:
             return [_p(f", as much as {name} ({base}), on the one draw measured.")]
-        word = "better" if mean < 0 else "worse"
-        size = plus_minus(abs(mean), error, reference)
+        word = "better" if mean * told.better > 0 else "worse"
+        size = told.size(abs(mean), error, reference)
         return [
             _p(": "),
             _p(f"{size} {word}", "quality"),
@@ -189,18 +230,18 @@ def _against(difference: Difference, at: tuple[int, int], reference: float, name
         ]
     verdict = difference.verdict(at)
     if verdict == 0:
-        size = plus_minus(mean, error, reference)
+        size = told.size(mean, error, reference)
         return [
-            _p(f", not to be told from {name} ({base}) with {draws_text(draws)}: the difference is "),
+            _p(f", not to be told from {name} ({base}) with {_sample_text(draws, quality)}: the difference is "),
             _p(size, "quality"),
             _p("."),
         ]
-    word = "better" if verdict < 0 else "worse"
-    size = plus_minus(abs(mean), error, reference)
+    word = "better" if verdict == told.better else "worse"
+    size = told.size(abs(mean), error, reference)
     return [_p(": "), _p(f"{size} {word}", "quality"), _p(f" than {name} ({base}).")]
 
 
-def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int) -> list[Piece]:
+def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, told: _Told) -> list[Piece]:
     """What the rest of the curve offers, said at the baseline itself."""
     best = quality.best[gamma]
     if best is None or quality.to_baseline is None or len(facts.line.lams) < 2:
@@ -208,25 +249,16 @@ def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int) -> list[Piece
     at = (gamma, best)
     mean, error = float(quality.to_baseline.mean[at]), float(quality.to_baseline.error[at])
     lam = f"λ = {lam_text(facts.line.lams[best])}".replace(" ", NBSP)
+    word, most = ("higher", "highest") if told.better > 0 else ("lower", "lowest")
     if best == facts.baseline_position:
-        return [_p("No other λ tried has a lower perplexity.")]
+        return [_p(f"No other λ tried has a {word} {told.name}.")]
+    lead = [_p(f"The {most} on this curve, "), _p(lam, "lambda")]
+    size = told.size(abs(mean), error, quality.baseline_mean or 1.0)
     if not math.isfinite(error):
-        lower = plus_minus(-mean, error, quality.baseline_mean or 1.0)
-        return [
-            _p("The lowest on this curve, "),
-            _p(lam, "lambda"),
-            _p(f", is {lower} lower on the one draw measured."),
-        ]
-    if quality.to_baseline.verdict(at) < 0:
-        lower = plus_minus(-mean, error, quality.baseline_mean or 1.0)
-        return [
-            _p("The lowest on this curve, "),
-            _p(lam, "lambda"),
-            _p(", is "),
-            _p(f"{lower} better", "quality"),
-            _p("."),
-        ]
-    return [_p(f"No λ tried is better, as far as {draws_text(facts.n_draws)} can tell.")]
+        return [*lead, _p(f", is {size} {word} on the one draw measured.")]
+    if quality.to_baseline.verdict(at) == told.better:
+        return [*lead, _p(", is "), _p(f"{size} better", "quality"), _p(".")]
+    return [_p(f"No λ tried is better, as far as {_sample_text(facts.n_draws, quality)} can tell.")]
 
 
 def _compared(change: float, less: str, more: str) -> str:
@@ -287,9 +319,9 @@ def _absolute_part(facts: LineFacts, at: tuple[int, int], where: str) -> list[Pi
     return [*pieces, _p(".")]
 
 
-def _band_part(facts: LineFacts, gamma: int) -> list[Piece]:
+def _band_part(facts: LineFacts, gamma: int, told: _Told) -> list[Piece]:
     """The sweet spot at this γ, with its doubt; and plainly, when no λ beats the baseline."""
-    quality = facts.perplexity
+    quality = told.of(facts)
     best = None if quality is None else quality.best[gamma]
     if quality is None or best is None or len(facts.line.lams) < 2:
         return []
@@ -297,10 +329,10 @@ def _band_part(facts: LineFacts, gamma: int) -> list[Piece]:
     if not runs:
         return [_p("One calibration draw can't tell which other λ are as good.")]
     lams = facts.line.lams
-    told = draws_text(facts.n_draws)
-    help_text = _no_help(facts, quality, gamma)
+    sample = _sample_text(facts.n_draws, quality)
+    help_text = _no_help(facts, quality, gamma, told)
     if runs == [(0, len(lams) - 1)]:
-        return [_p(f"No λ on this axis stands out, as far as {told} can tell."), *help_text]
+        return [_p(f"No λ on this axis stands out, as far as {sample} can tell."), *help_text]
     if len(runs) == 1 and runs[0][0] == runs[0][1]:
         only = f"λ = {lam_text(lams[best])}".replace(" ", NBSP)
         return [_p(only, "lambda"), _p(" is the best of those tried; the others are clearly worse."), *help_text]
@@ -308,29 +340,31 @@ def _band_part(facts: LineFacts, gamma: int) -> list[Piece]:
     joined = words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
     lead = "Anything from " if len(runs) == 1 else "Each of λ "
     joined = joined.replace(" to ", f"{NBSP}to{NBSP}")
-    return [_p(lead), _p(joined, "lambda"), _p(f" is as good as the best, as far as {told} can tell."), *help_text]
+    return [_p(lead), _p(joined, "lambda"), _p(f" is as good as the best, as far as {sample} can tell."), *help_text]
 
 
-def _no_help(facts: LineFacts, quality: Quality, gamma: int) -> list[Piece]:
+def _no_help(facts: LineFacts, quality: Quality, gamma: int, told: _Told) -> list[Piece]:
     """Said only where the regulariser does not help: no λ of this curve is clearly better than the baseline."""
     difference, base = quality.to_baseline, facts.baseline
     if difference is None or base is None:
         return []
     verdicts = [difference.verdict((gamma, lam)) for lam in range(len(facts.line.lams))]
     measured = np.isfinite(difference.error[gamma])
-    if -1 in verdicts or not measured.any():
+    if told.better in verdicts or not measured.any():
         return []
     return [_p(f" None is better than {_name(base)}.")]
 
 
-def _points(difference: Difference, at: tuple[int, int], name: str) -> str:
-    mean, error = 100 * float(difference.mean[at]), 100 * float(difference.error[at])
-    size = plus_minus(abs(mean), error, 50.0)
+def _beside_baseline(quality: Quality, at: tuple[int, int], name: str, told: _Told) -> str:
+    difference, reference = quality.to_baseline, quality.baseline_mean or math.nan
+    assert difference is not None
+    mean, error = float(difference.mean[at]), float(difference.error[at])
+    size = told.size(abs(mean), error, reference)
     if not math.isfinite(error):
-        return f"{size} points {'above' if mean >= 0 else 'below'} {name} on one draw"
+        return f"{size} {'above' if mean >= 0 else 'below'} {name} on one draw"
     if difference.verdict(at) == 0:
-        return f"not to be told from {name} ({plus_minus(mean, error, 50.0)} points)"
-    return f"{size} points {'above' if mean > 0 else 'below'} {name}"
+        return f"not to be told from {name} ({told.size(mean, error, reference)})"
+    return f"{size} {'above' if mean > 0 else 'below'} {name}"
 
 
 def _beside_text(what: str, difference: Difference, at: tuple[int, int]) -> str:

@@ -22,7 +22,7 @@ from sarqc.figures.numbers import lam_names, lam_text
 from sarqc.figures.plane import plane
 from sarqc.figures.ranking import methods
 from sarqc.figures.scales import SCALES, scales_of
-from sarqc.figures.sentence import Piece, sentence, small_print
+from sarqc.figures.sentence import Piece, QualityName, sentence, small_print
 from sarqc.figures.surfaces import Arrays, PoolingChoice, pooling_choices, surface_arrays, surface_layer, weight_figures
 from sarqc.figures.theorem import Term, theorem, theorem_terms
 from sarqc.plain import plain
@@ -30,7 +30,7 @@ from sarqc.quantization.methods import METHODS, fitting_text
 from sarqc.study.as_recipe import AsRecipe, as_recipe
 from sarqc.study.document import Line, Study, one_draw
 from sarqc.study.experts import TokenCounts
-from sarqc.study.facts import LineFacts, has_lam, is_point, lam_index, line_facts
+from sarqc.study.facts import LineFacts, Quality, has_lam, is_point, lam_index, line_facts
 from sarqc.study.ladder import ladder
 
 # key, heading, kind of number: how the browser writes it, and what the CSV's column is called
@@ -151,6 +151,14 @@ class Choice(TypedDict):
     title: str
 
 
+class Told(TypedDict):
+    """What is said of a quality at every point, and which λ are as good as the best: γ, then λ."""
+
+    band: list[list[bool]]
+    sentences: list[list[list[Piece]]]
+    small_print: list[list[list[str]]]
+
+
 class View(TypedDict):
     """All that the Lab shows of one line and layer, for every γ and λ."""
 
@@ -172,9 +180,7 @@ class View(TypedDict):
     lam_texts: list[str]
     gamma_texts: list[str]
     start: Point
-    band: list[list[bool]]
-    sentences: list[list[list[Piece]]]
-    small_print: list[list[list[str]]]
+    told: dict[QualityName, Told]  # by the quality that is shown; accuracy where it was measured
     figures: dict[str, Figure | None]
     arrays: Arrays
     poolings: list[PoolingChoice]
@@ -251,9 +257,10 @@ def lab_view(
         "lam_texts": lam_names(line),
         "gamma_texts": ["" if value is None else lam_text(value) for value in line.gammas],
         "start": start_of(facts),
-        "band": (facts.perplexity.band.tolist() if facts.perplexity else [[False] * n_m] * n_g),
-        "sentences": [[sentence(facts, g, m) for m in range(n_m)] for g in range(n_g)],
-        "small_print": [[small_print(facts, g, m) for m in range(n_m)] for g in range(n_g)],
+        "told": {
+            "perplexity": _told(facts, facts.perplexity, "perplexity"),
+            **({} if facts.accuracy is None else {"accuracy": _told(facts, facts.accuracy, "accuracy")}),
+        },
         "figures": {
             **_figures(facts, arrays, shown, counts, chosen, coloured),
             "ladder": None if climbed is None else ladder_figure(facts, climbed),
@@ -268,6 +275,15 @@ def lab_view(
         "measured": how_measured(facts),
         "explore": study.prefix == "float",
         "as_recipe": as_recipe(study, line),
+    }
+
+
+def _told(facts: LineFacts, quality: Quality | None, name: QualityName) -> Told:
+    n_g, n_m = len(facts.line.gammas), len(facts.line.lams)
+    return {
+        "band": [[False] * n_m] * n_g if quality is None else quality.band.tolist(),
+        "sentences": [[sentence(facts, g, m, name) for m in range(n_m)] for g in range(n_g)],
+        "small_print": [[small_print(facts, g, m, name) for m in range(n_m)] for g in range(n_g)],
     }
 
 
@@ -289,6 +305,7 @@ def _figures(
     return {
         "hero": first,
         "hero_accuracy": first_accuracy,
+        "gamma_grid_accuracy": None if facts.accuracy is None else gamma_grid(facts, "accuracy"),
         **weight_figures(facts, arrays, shown),
         "inspector": inspector(facts, shown),
         "map": layer_map(facts, coloured),

@@ -8,7 +8,7 @@ Axes in comments: D calibration draws, L layers, G γ values, M λ values, T tes
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 import numpy as np
@@ -58,6 +58,7 @@ class Quality:
     best: tuple[int | None, ...]  # per γ, the λ position with the best mean
     band: np.ndarray  # G M, True where the paired difference to the best λ is not clear
     values: np.ndarray = field(repr=False)  # D G M
+    items: int | None = None  # how many test items were a sample too, beside the draws
 
 
 @dataclass(frozen=True)
@@ -288,14 +289,32 @@ def read_selection(study: Study, line: Line) -> Selection | None:
 def _accuracy(accuracy: np.ndarray, correct: np.ndarray | None, line: Line, base: Baseline | None) -> Quality:
     theirs = base.accuracy if base else None
     quality = _quality(accuracy, line, theirs, base.draws if base else (), False)
-    if correct is None or base is None or base.correct is None or correct.shape[-1] != base.correct.shape[-1]:
+    if correct is None:
+        return quality
+    quality = replace(quality, band=_item_band(correct, quality.best), items=correct.shape[-1])
+    if base is None or base.correct is None or correct.shape[-1] != base.correct.shape[-1]:
         return quality
     reference = _aligned(base.correct, base.draws, line.draws)  # D T
     shared = np.isfinite(reference).all(axis=-1) & np.isfinite(correct).all(axis=-1).any(axis=(1, 2))  # D
     if not shared.any():
         return quality
     difference = paired_items(correct[shared], reference[shared][:, None, None])
-    return Quality(quality.mean, difference, quality.baseline_mean, quality.best, quality.band, quality.values)
+    return replace(quality, to_baseline=difference)
+
+
+def _item_band(correct: np.ndarray, best: tuple[int | None, ...]) -> np.ndarray:
+    """Per γ the λ whose accuracy can't be told from the best one's, with items and draws as samples: G M."""
+    band = np.zeros(correct.shape[1:3], dtype=bool)
+    for g, m in enumerate(best):
+        if m is None:
+            continue
+        answered = np.isfinite(correct[:, g, m]).all(axis=-1)  # D
+        if not answered.any():
+            continue
+        difference = paired_items(correct[answered, g], correct[answered, g, m][:, None])
+        band[g] = np.abs(difference.mean) <= difference.doubt  # False where it is unknown
+        band[g, m] = True
+    return band
 
 
 def _against(line: Line, perplexity: Quality | None, twin: LineFacts) -> Difference | None:

@@ -47,7 +47,9 @@ def test_opens_with_the_sentence_and_every_figure_described(app, open_page):
     page = lab(open_page)
     view = app.json("/studies/toy/view?method=sarqc-gbs&bits=2")
     at = LAMS.index(0.1)
-    assert page.text_content("[data-testid=sentence]") == "".join(p["text"] for p in view["sentences"][0][at])
+    assert page.text_content("[data-testid=sentence]") == "".join(
+        p["text"] for p in view["told"]["perplexity"]["sentences"][0][at]
+    )
     labels = page.eval_on_selector_all(".plot-frame", "frames => frames.map(f => f.getAttribute('aria-label'))")
     shown = [label for label in labels if label and len(label) > 40]
     assert len(shown) >= 6

@@ -393,7 +393,7 @@ def test_auto_chooses_alpha_of_the_shift(document: dict, fresh_settings: Setting
                 best = min(row["validation"] for row in report["candidates"] if row["lam"] == lam)
                 assert judged[layer, 0, at] == np.float32(best)
         view = lab_view(study)
-        words = " ".join(view["small_print"][0][0])
+        words = " ".join(view["told"]["perplexity"]["small_print"][0][0])
         assert "α of the shift: " in words
         assert ("most often λ" in words) == (len(lams) > 1)
         assert (view["figures"]["selection"] is None) == (len(lams) == 1)

@@ -236,8 +236,10 @@ class TestLabView:
             lab_view(study, method="gptaq")
 
     def test_sentences_cover_every_point(self, view):
-        assert len(view["sentences"]) == len(view["gammas"])
-        assert all(len(row) == len(view["lams"]) for row in view["sentences"])
+        for told in view["told"].values():
+            for name in ("sentences", "small_print", "band"):
+                assert len(told[name]) == len(view["gammas"])
+                assert all(len(row) == len(view["lams"]) for row in told[name])
 
     def test_table_has_a_row_for_every_point_and_full_precision(self, study, view):
         rows = view["table"]["rows"]

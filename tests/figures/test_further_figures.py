@@ -312,7 +312,7 @@ class TestAutoIsNeverZero:
     def test_not_in_any_word_of_its_view(self, study, method):
         view = lab_view(study, method=method, bits=2, layer=0)
         shown = [view["figures"][name] for name in ("hero", "surfaces", "deciles", "map", "plane")]
-        words = json.dumps([shown, view["sentences"], view["small_print"], view["measured"]], ensure_ascii=False)
+        words = json.dumps([shown, view["told"], view["measured"]], ensure_ascii=False)
         words = words.replace("λ = 0 of Title of sarqc-gs", "")  # where AWQ is held
         assert not re.search(r"λ\W*=\W*0(?![.\d])", words)
         assert view["lam_texts"] == ["auto"]

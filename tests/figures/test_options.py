@@ -45,7 +45,7 @@ class TestScales:
         assert (raw["scale"], paper["scale"]) == ("raw", "paper")
         assert [one["name"] for one in raw["scales"]] == ["raw", "paper", "ratio"]
         assert raw["table"] == paper["table"]
-        assert raw["sentences"] == paper["sentences"]
+        assert raw["told"] == paper["told"]
         titles = [note["text"] for note in paper["figures"]["hero"]["layout"]["annotations"]]
         assert any(text.endswith("paper’s rule") for text in titles)
         assert (
@@ -79,7 +79,7 @@ class TestOneDraw:
         assert all(row["perplexity_error"] is None for row in view["table"]["rows"] if "perplexity_error" in row)
         assert (view["draw"], view["draws"]) == (1, [0, 1, 2])
         assert view["figures"]["surfaces"] is None
-        assert not np.any(view["band"])
+        assert not np.any(view["told"]["perplexity"]["band"])
         json.dumps(view, allow_nan=False)
 
     def test_a_draw_that_nobody_made_is_said(self, study):

@@ -158,7 +158,11 @@ test("which figure a card shows, and which cards are not there", () => {
     curves.cards.map((card) => curves.figure(state, card)),
     ["hero", "plane", null],
   );
-  assert.equal(curves.figure({ ...state, quality: "accuracy" }, "hero"), "hero_accuracy");
+  const right = { ...state, quality: "accuracy" };
+  assert.equal(curves.figure(right, "hero"), "hero_accuracy");
+  const mapped = { ...view, figures: { ...view.figures, gamma_grid: {}, gamma_grid_accuracy: {} } };
+  assert.equal(curves.figure({ ...right, view: mapped }, "gamma_grid"), "gamma_grid_accuracy");
+  assert.equal(curves.figure({ ...state, view: mapped }, "gamma_grid"), "gamma_grid");
   assert.match(curves.note(state, "plane", false), /Needs/);
   assert.equal(curves.note(state, "plane", true), "");
   const weights = weightsPart();
@@ -193,14 +197,11 @@ test("tokens as rows of a file leave out experts that a block does not have", ()
 });
 
 test("a point as text says what it is and where it is seen", () => {
-  const worded = {
-    ...view,
-    sentences: [[[{ text: "At " }, { text: "λ", role: "lambda" }]]],
-    small_print: [[["Once."]]],
-  };
-  assert.equal(
-    asText(worded, { gamma: 0, lambda: 0 }, "http://here/"),
-    "At λ\nOnce.\ntiny, SARQC, 2 bits, asymmetric. http://here/",
-  );
+  const said = (text) => ({ sentences: [[[{ text: "At " }, { text, role: "lambda" }]]], small_print: [[["Once."]]] });
+  const at = { gamma: 0, lambda: 0 };
+  const state = { view: { ...view, told: { perplexity: said("λ"), accuracy: said("λ, right") } }, at };
+  const line = "tiny, SARQC, 2 bits, asymmetric. http://here/";
+  assert.equal(asText({ ...state, quality: "perplexity" }, "http://here/"), `At λ\nOnce.\n${line}`);
+  assert.equal(asText({ ...state, quality: "accuracy" }, "http://here/"), `At λ, right\nOnce.\n${line}`);
   assert.equal(fileName(view, "tokens"), "toy-sarqc-gbs-2bit-tokens");
 });

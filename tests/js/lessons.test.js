@@ -33,7 +33,7 @@ const view = (gamma) => {
     lam_texts: ["0", "0.1", "1"],
     gammas: [gamma],
     gamma_texts: [gamma === null ? "" : String(gamma)],
-    band: [[false, true, true]],
+    told: { perplexity: { band: [[false, true, true]] } },
     table: { columns, rows },
     arrays: {},
   };

@@ -279,9 +279,7 @@ export interface View {
   lam_texts: string[];
   gamma_texts: string[];
   start: Point;
-  band: boolean[][];
-  sentences: Piece[][][];
-  small_print: string[][][];
+  told: Partial<Record<"perplexity" | "accuracy", Told>>;
   figures: Record<string, Figure | null>;
   arrays: Record<string, ArrayPlace>;
   poolings: PoolingChoice[];
@@ -367,6 +365,13 @@ export interface LineChoice {
 export interface Point {
   lambda: number;
   gamma: number;
+}
+
+/** What is said of a quality at every point, and which λ are as good as the best: γ, then λ. */
+export interface Told {
+  band: boolean[][];
+  sentences: Piece[][][];
+  small_print: string[][][];
 }
 
 /** A part of a sentence; `role` is the quantity in whose colour it stands. */

@@ -9,6 +9,9 @@ import { drawnOver } from "./overlay.js";
 /** There only where the view has them. */
 const OPTIONAL = ["gamma_grid", "methods", "selection", "gap", "inspector"];
 
+/** Drawn by the quality that is shown. */
+const SWITCHED = ["hero", "gamma_grid"];
+
 /** @type {Object<string, string>} */
 const MISSING = {
   hero: "Nothing was measured for this line.",
@@ -36,7 +39,8 @@ export function curvesPart(cards) {
 
     figure({ view, quality }, card) {
       if (OPTIONAL.includes(card) && !view.figures[card]) return null;
-      return card === "hero" && quality === "accuracy" ? "hero_accuracy" : card;
+      const other = `${card}_${quality}`; // where the card follows the switch, and there is such a figure
+      return SWITCHED.includes(card) && view.figures[other] ? other : card;
     },
 
     note: (_, card, has) => (has ? "" : (MISSING[card] ?? "")),

@@ -5,6 +5,7 @@
 
 import { isTyping, say } from "../base/dom.js";
 import { html, render } from "../base/html.js";
+import { toldOf } from "./state.js";
 
 const STEP_MS = 900;
 
@@ -28,7 +29,8 @@ export function slidersPart() {
     },
 
     render(explorer, state, before) {
-      if (state.view !== before.view || state.at !== before.at) controls(explorer, state);
+      const { view, at, quality } = before;
+      if (state.view !== view || state.at !== at || state.quality !== quality) controls(explorer, state);
       if (state.playing === before.playing) return;
       clearInterval(timer);
       if (state.playing) timer = setInterval(() => step(explorer), STEP_MS);
@@ -68,7 +70,8 @@ const slider = (explorer, axis) => /** @type {HTMLInputElement|null} */ (explore
  * @param {import("./explorer.js").Explorer} explorer
  * @param {import("./explorer.js").WithView} state
  */
-function controls(explorer, { view, at }) {
+function controls(explorer, state) {
+  const { view, at } = state;
   place(explorer, "lambda", at.lambda, view.lam_texts, "λ");
   place(explorer, "gamma", at.gamma, view.gamma_texts, "γ");
   const gammaBox = explorer.part("gamma-box");
@@ -76,7 +79,7 @@ function controls(explorer, { view, at }) {
   const still = view.lams.length < 2 && view.gammas.length < 2; // a single point: nothing to move
   explorer.part("sliders")?.classList.toggle("is-off", still);
   const band = explorer.part("band");
-  if (band) render(bandPieces(view.band[at.gamma]), band);
+  if (band) render(bandPieces(toldOf(state).band[at.gamma]), band);
 }
 
 /**

@@ -10,6 +10,7 @@ import { nearest } from "../base/address_bar.js";
 /** @typedef {import("../base/types.d.ts").Quality} Quality */
 /** @typedef {import("../base/types.d.ts").Drawing} Drawing */
 /** @typedef {{text: string, role?: string|null}} Piece of a sentence */
+/** @typedef {{band: boolean[][], sentences: Piece[][][], small_print: string[][][]}} Told of a quality at every point, γ first */
 /** @typedef {{key: string, title: string, kind: string}} Column */
 /** @typedef {{columns: Column[], rows: Object<string, any>[]}} Table */
 /** @typedef {{drift: (number|null)[][], error: (number|null)[][], names: string[], on: string}} Radius what R is chosen among, by γ and λ */
@@ -38,9 +39,7 @@ import { nearest } from "../base/address_bar.js";
  * @property {string[]} lam_texts
  * @property {string[]} gamma_texts
  * @property {Point} start
- * @property {boolean[][]} band
- * @property {Piece[][][]} sentences
- * @property {string[][][]} small_print
+ * @property {{perplexity: Told, accuracy?: Told}} told by the quality that is shown
  * @property {Object<string, Figure|null>} figures
  * @property {Object<string, {file: string, version: string, offset: number, length: number, dtype: string, shape: number[],
  *   scale: number, zero?: number}>} arrays
@@ -273,6 +272,9 @@ export function addressOf({ view, at, quality, wish, pool }) {
  * @returns {Wanted}
  */
 export const carriedOn = (state) => ({ ...addressOf(state), ...state.sought });
+
+/** What is said of the quality that is shown. @param {State & {view: View}} state @returns {Told} */
+export const toldOf = ({ view, quality }) => view.told[quality] ?? view.told.perplexity;
 
 /** The layer at a position in the model, if it is among those that the view has.
  * @param {{layers: Layer[]}} view

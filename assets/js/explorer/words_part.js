@@ -5,6 +5,7 @@
 
 import { copyFrom } from "../base/clipboard.js";
 import { html, nothing, render } from "../base/html.js";
+import { toldOf } from "./state.js";
 
 const EXPLORE = "Inputs of each layer come from the float model; a final run, on quantized layers, differs slightly.";
 
@@ -19,14 +20,16 @@ export function wordsPart() {
     wire(explorer) {
       const button = explorer.part("copy");
       button?.addEventListener("click", () => {
-        const { view, at } = explorer.state;
-        if (view) copyFrom(button, asText(view, at, location.href));
+        const { state } = explorer;
+        if (state.view) copyFrom(button, asText({ ...state, view: state.view }, location.href));
       });
     },
 
-    render(explorer, { view, at }, before) {
-      if (view === before.view && at === before.at) return;
-      const pieces = view.sentences[at.gamma][at.lambda];
+    render(explorer, state, before) {
+      const { view, at, quality } = state;
+      if (view === before.view && at === before.at && quality === before.quality) return;
+      const { sentences, small_print } = toldOf(state);
+      const pieces = sentences[at.gamma][at.lambda];
       const sentence = explorer.part("sentence");
       if (sentence && sentence.textContent !== plainText(pieces)) {
         render(
@@ -37,18 +40,20 @@ export function wordsPart() {
       const small = explorer.part("small-print");
       if (!small) return;
       const tag = html`<span class="tag" data-testid="explore" title=${EXPLORE}>explore</span>`;
-      render([view.explore ? tag : nothing, view.small_print[at.gamma][at.lambda].join(" ")], small);
+      render([view.explore ? tag : nothing, small_print[at.gamma][at.lambda].join(" ")], small);
     },
   };
 }
 
 /**
  * What is said of a point, with what it was measured on and where it is to be seen.
- * @param {import("./state.js").View} view
- * @param {import("./state.js").Point} at
+ * @param {import("./explorer.js").WithView} state
  * @param {string} address
  */
-export function asText({ study, line, sentences, small_print }, at, address) {
+export function asText(state, address) {
+  const { at, view } = state;
+  const { study, line } = view;
+  const { sentences, small_print } = toldOf(state);
   return [
     plainText(sentences[at.gamma][at.lambda]),
     ...small_print[at.gamma][at.lambda],

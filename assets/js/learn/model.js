@@ -51,7 +51,7 @@ export function facts(settings, data) {
     names: view.lam_texts,
     gamma: view.gamma_texts[0],
     draws: view.line.draws.length,
-    band: view.band[0],
+    band: view.told.perplexity.band[0],
     perplexities,
     /** Of both penalties: the axis is the same for either. */
     range: spread(

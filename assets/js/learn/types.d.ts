@@ -91,7 +91,7 @@ export interface View {
   lam_texts: string[];
   gammas: (number | null)[];
   gamma_texts: string[];
-  band: boolean[][];
+  told: { perplexity: { band: boolean[][] } };
   table: { columns: NumberTable["columns"]; rows: ViewRow[] };
   ladder: { steps: { name: string; title: string }[]; alone: Worth[]; last: Worth[]; words: string } | null;
   arrays: { surface?: ArrayInfo };

@@ -1,0 +1,67 @@
+"""With accuracy in the place of perplexity everything that is said and coloured by quality is of accuracy."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from sarqc.figures.sentence import plain
+from sarqc.figures.view import View, lab_view
+from sarqc.settings import Settings
+from sarqc.study.document import Study
+from sarqc.study.facts import line_facts
+from sarqc.study.paired import paired_items
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return Study.open(Settings().assets_dir / "studies" / "tiny-llama")
+
+
+@pytest.fixture(scope="module")
+def view(study: Study) -> View:
+    return lab_view(study, method="sarqc-gbs", bits=2)
+
+
+def test_the_band_is_of_accuracy_with_items_and_draws_as_samples(study: Study, view: View) -> None:
+    facts = line_facts(study, method="sarqc-gbs", bits=2, layer=None)
+    correct = facts.read("correct")
+    band = view["told"]["accuracy"]["band"]
+    assert band != view["told"]["perplexity"]["band"]
+    for g, row in enumerate(band):
+        best = int(np.argmax(facts.accuracy.mean[g]))
+        for m, inside in enumerate(row):
+            verdict = paired_items(correct[:, g, m], correct[:, g, best]).verdict(())
+            assert inside == (m == best or verdict == 0), (g, m)
+
+
+def test_the_sentence_is_of_accuracy_in_per_cent_and_points(view: View) -> None:
+    told = view["told"]["accuracy"]
+    for g, row in enumerate(told["sentences"]):
+        for m, pieces in enumerate(row):
+            text = plain(pieces)
+            assert "perplexity" not in text
+            accuracy = view["table"]["rows"][g * len(view["lams"]) + m]["accuracy"]
+            assert f"has accuracy {100 * accuracy:.1f}\u00a0%" in text
+            assert re.search(r"\d ± \d.* points".replace(" ", "[ \u00a0]"), text)
+            assert "Perplexity " in " ".join(told["small_print"][g][m])
+    text = plain(told["sentences"][0][0])
+    assert "with five draws and 120 test items" in text
+
+
+def test_the_switched_figures_say_what_they_show(view: View) -> None:
+    hero, grid = view["figures"]["hero_accuracy"], view["figures"]["gamma_grid_accuracy"]
+    titles = [value["text"] for value in hero["layout"]["annotations"]]
+    assert "Accuracy, higher is better" in titles
+    assert hero["layout"]["yaxis"]["tickformat"].endswith("%")
+    assert "tickformat" not in view["figures"]["hero"]["layout"]["yaxis"]
+    assert grid["title"] == "λ × γ: accuracy"
+    assert all(text.endswith("%") for row in grid["data"][0]["text"] for text in row)
+
+
+def test_a_line_without_accuracy_tells_of_perplexity_alone(study: Study) -> None:
+    bare = study.model_copy(update={"lines": [one for one in study.lines if one.name == "sarqc-gbs"]})
+    bare.lines[0].arrays.pop("accuracy", None)
+    assert list(lab_view(bare, method="sarqc-gbs", bits=2)["told"]) == ["perplexity"]
