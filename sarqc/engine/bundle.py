@@ -7,6 +7,7 @@ layers. What whole models do can't be measured from it.
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ import torch
 from torch import Tensor
 
 from sarqc.calibration.block import BlockStatistics
-from sarqc.calibration.float_statistics import packed, unpacked
+from sarqc.calibration.float_statistics import SUFFIX, packed, unpacked
 from sarqc.calibration.job import grids_of
 from sarqc.calibration.pipeline import layers_by_block
 from sarqc.engine.costs import sweep_bytes
@@ -57,6 +58,17 @@ def write_bundle(draw: Draw, path: Path) -> None:
         "layers": [layer.model_dump(mode="json") for layer in ground.layers],
     }
     safetensors.torch.save_file(tensors, path, {"sarqc": json.dumps(document)})
+
+
+def save_bundle(draw: Draw, folder: Path) -> Path:
+    """Writes the same as the one file of a new folder, which appears whole or not at all; returns the file's path."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".partial-") as partial:
+        written = Path(partial) / folder.name
+        written.mkdir()
+        write_bundle(draw, written / f"{folder.name}{SUFFIX}")
+        written.rename(folder)
+    return folder / f"{folder.name}{SUFFIX}"
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,14 @@ from sarqc.calibration.pictures import LayerCurve
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import settle
 from sarqc.engine.baseline import baseline_key, compare
+from sarqc.engine.bundle import save_bundle
 from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.course import FloatAnswers
 from sarqc.engine.draws import ground_of
 from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import Weights, float_model_key, layer_keys, quantized_model_key, states_key, weights_of
 from sarqc.engine.measure import (
+    NOTHING_MEASURED,
     Workbench,
     compare_prompts,
     continue_prompts,
@@ -32,14 +34,14 @@ from sarqc.engine.outcome import Outcome
 from sarqc.engine.plan import Prepared, output_is_free, prepare, window_for
 from sarqc.engine.study_output import write_run
 from sarqc.engine.trust import check
-from sarqc.engine.tuning import tune
+from sarqc.engine.tuning import draw_of, tune
 from sarqc.engine.tuning_output import tuning_summary, write_tuning
 from sarqc.evaluation.speed import measure_speed
 from sarqc.events import Event, Finished, LayerDone, Saved, SpeedMeasured, Stage, Started, Warned
 from sarqc.export.card import model_card
 from sarqc.export.packed import save_packed
 from sarqc.export.plain import save_plain
-from sarqc.export.readers import Format, check_format
+from sarqc.export.readers import ExportFormat, check_export, check_format
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.families import LayerInfo
 from sarqc.models.hub import NotCached
@@ -68,7 +70,7 @@ def execute(
     study_dir: Path | None = None,
     study_id: str | None = None,
     checkpoint_dir: Path | None = None,
-    checkpoint_format: Format = "plain",
+    checkpoint_format: ExportFormat = "plain",
 ) -> Iterator[Event]:
     """Runs a recipe and yields what happens; the last event is ``Finished`` with the summary.
 
@@ -76,13 +78,14 @@ def execute(
     returned for this recipe, if that is at hand. Finished layers and measurements are kept under
     ``settings.artefacts_dir()``: the same recipe again costs nothing, and one that was stopped anywhere continues to
     bit-identical weights. With ``study_dir`` a study named ``study_id`` is written there; with ``checkpoint_dir`` (a
-    new folder) the quantized model, with its weights dequantized (``plain``) or its codes (``packed``). Without
-    ``settings`` those of the environment count.
+    new folder) the quantized model, with its weights dequantized (``plain``) or its codes (``packed``); of a
+    recipe that tunes the statistics of its first draw (``statistics``), and nothing else is done. Without ``settings``
+    those of the environment count.
     """
     settings = settings or Settings()
     started = time.perf_counter()
     if checkpoint_dir is not None:
-        check_format(recipe, checkpoint_format)
+        check_export(recipe, checkpoint_format)
         output_is_free(checkpoint_dir)
     if prepared is None:
         prepared = yield from _prepared(recipe, settings)
@@ -99,7 +102,10 @@ def execute(
     job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
     weights = weights_of(loaded)
     if recipe.kind == "tune":
-        summary = yield from _tuned(bench, prepared, job, weights, study_dir, study_id or recipe.fingerprint())
+        if checkpoint_dir is not None:
+            summary = yield from _statistics(bench, prepared, job, weights, checkpoint_dir)
+        else:
+            summary = yield from _tuned(bench, prepared, job, weights, study_dir, study_id or recipe.fingerprint())
         bench.store.trim(int(settings.cache_gib * 2**30))
         yield Finished(summary, time.perf_counter() - started)
         return
@@ -143,7 +149,8 @@ def execute(
         if is_float:
             for _ in calibrate(loaded, job, bench.store, keys, budget_bytes=sweep_bytes(settings)):
                 pass  # the run's own layers, from the store: they were told
-        card = model_card(recipe, summary, checkpoint_format, prepared.checkpoint.family)
+        known = check_format(recipe, checkpoint_format)
+        card = model_card(recipe, summary, known, prepared.checkpoint.family)
         if checkpoint_format == "packed":
             save_packed(loaded, layers, job.grids, checkpoint_dir, card)
         else:
@@ -175,6 +182,17 @@ def _tuned(
         write_tuning(prepared, course, original, device, study_dir / study_id, study_id)
         yield Saved("study", str(study_dir / study_id))
     return tuning_summary(prepared, original, tuning, device)
+
+
+def _statistics(
+    bench: Workbench, prepared: Prepared, job: CalibrationJob, weights: Weights, folder: Path
+) -> Generator[Event, None, documents.Summary]:
+    """Statistics of the first draw as a file, collected again where they are not kept any more."""
+    yield Stage("saving", "statistics")
+    ground = ground_of(bench, prepared, job.grids, weights)
+    file = save_bundle(draw_of(prepared.recipe, ground, 0), folder)
+    yield Saved("statistics", str(file))
+    return tuning_summary(prepared, NOTHING_MEASURED, None, str(bench.loaded.device))
 
 
 def warm_up() -> None:

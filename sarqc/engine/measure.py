@@ -70,6 +70,9 @@ class Measurements:
         return sum(event.value for event in self.accuracies) / count, error
 
 
+NOTHING_MEASURED = Measurements(None, None, (), (), 0.0)
+
+
 def kept(store: ArtefactStore, key: str, make: Callable[[], bytes], suffix: str = ".json") -> bytes:
     """What is kept under a key, after ``make`` where nothing is yet."""
     payload = store.read(key, suffix)

@@ -123,7 +123,7 @@ def _protocol(prepared: Prepared, original: Measurements, device: str) -> dict[s
     }  # fmt: skip
 
 
-def tuning_summary(prepared: Prepared, original: Measurements, tuning: Tuning, device: str) -> Summary:
+def tuning_summary(prepared: Prepared, original: Measurements, tuning: Tuning | None, device: str) -> Summary:
     """The summary of a run that tuned: of the float model and of what was compared, not of one quantized model."""
     checkpoint, test = prepared.checkpoint, original.perplexity
     accuracy, error = original.mean_accuracy() or (None, None)

@@ -11,6 +11,8 @@ from sarqc.recipe import Recipe
 
 Format = Literal["plain", "packed"]
 FORMATS: tuple[Format, ...] = get_args(Format)
+ExportFormat = Literal["plain", "packed", "statistics"]
+STATISTICS: Literal["statistics"] = "statistics"  # what an export of a tuning run is: no checkpoint
 LOADS = {True: "yes", False: "no", None: "not tried"}  # what ``Carrier`` says of a reader, in words
 PACKED_BITS = (2, 3, 4)
 _SERVED_GROUPS = (None, 32, 64, 128)  # of vLLM's kernel for 4 bits
@@ -20,7 +22,7 @@ _SERVED_GROUPS = (None, 32, 64, 128)  # of vLLM's kernel for 4 bits
 class Carrier:
     """One row of “who can load it”: does this format carry the run, and who reads it; None: it was not tried."""
 
-    format: Format
+    format: ExportFormat
     transformers: bool
     vllm: bool | None
     note: str  # what it needs, or why not
@@ -55,6 +57,30 @@ def check_format(recipe: Recipe, checkpoint_format: str) -> Format:
     if reason is not None:
         raise Refused(reason, "format packed", _remedy(recipe))
     return known
+
+
+def check_export(recipe: Recipe, wanted: str) -> ExportFormat:
+    """A checkpoint format that can carry a recipe's result, or ``STATISTICS`` of one that tunes; raises ``Refused``."""
+    if recipe.kind == "tune" and wanted == STATISTICS:
+        return STATISTICS
+    if wanted == STATISTICS:
+        raise Refused(
+            "only tuning keeps statistics of the float model", f"format {wanted}",
+            f"Export the model as {' or '.join(FORMATS)}, or tune with this recipe.",
+        )  # fmt: skip
+    return check_format(recipe, wanted)
+
+
+def exports_of(recipe: Recipe) -> tuple[Carrier, ...]:
+    """What a finished run can be exported as, and who reads it."""
+    if recipe.kind != "tune":
+        return who_can_load(recipe)
+    note = (
+        "The float model’s statistics of the first draw and its linears’ weights in one file: “python -m sarqc tune "
+        "--statistics FILE” compares errors of layers at any λ, γ, bits and method that works on single layers, on a "
+        "machine without the model"
+    )
+    return (Carrier(STATISTICS, False, False, note),)
 
 
 def who_can_load(recipe: Recipe, family: Family | None = None) -> tuple[Carrier, ...]:

@@ -12,10 +12,10 @@ import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from sarqc.errors import Conflict, NoRoom, NotFound, Refused
-from sarqc.export.readers import Format, check_format, who_can_load
+from sarqc.export.readers import STATISTICS, ExportFormat, check_export, exports_of
 from sarqc.jobs.checkpoint_files import damage, files_of
 from sarqc.jobs.run import Run, State, advice
 from sarqc.jobs.store import Store
@@ -44,14 +44,34 @@ def size_on_disk(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def check_exportable(parent: Run, checkpoint_format: str) -> Format:
+def check_exportable(parent: Run, checkpoint_format: str) -> ExportFormat:
     """The format, when the run can be exported in it. Raises ``Conflict`` or ``Refused``."""
     where = f"run {parent.id}"
     if parent.parent is not None:
         raise Conflict("it is an export itself", where, f"Export the run {parent.parent}.")
     if parent.state is not State.FINISHED:
         raise Conflict(f"a run that is {parent.state} can't be exported", where, advice(parent.state))
-    return check_format(Recipe.parse(parent.recipe), checkpoint_format)
+    return check_export(Recipe.parse(parent.recipe), checkpoint_format)
+
+
+class Sizes(Protocol):
+    """What a plan knows of sizes, in bytes; None: nothing yet."""
+
+    @property
+    def bytes_before(self) -> int | None: ...
+
+    @property
+    def bytes_after(self) -> int | None: ...
+
+    @property
+    def disk_bytes(self) -> int | None: ...
+
+
+def size_at_most(wanted: str, planned: Sizes) -> int:
+    """Bytes of an export, expected; of statistics at most: weights of linears beside what tuning keeps of a draw."""
+    if wanted == STATISTICS:
+        return (planned.bytes_before or 0) + (planned.disk_bytes or 0)
+    return (planned.bytes_after if wanted == "packed" else planned.bytes_before) or 0
 
 
 def check_room(store: Store, settings: Settings, size: int) -> None:
@@ -60,7 +80,7 @@ def check_room(store: Store, settings: Settings, size: int) -> None:
     quota = int(settings.export_gib * 2**30)
     if written + expected + size > quota:
         raise NoRoom(
-            f"the checkpoint takes about {gib(size)}, and exports take {gib(written + expected)} of the "
+            f"the files take about {gib(size)}, and exports take {gib(written + expected)} of the "
             f"{gib(quota)} that they may take here",
             "exports",
             "Delete an export that nobody needs any more, or raise SARQC_EXPORT_GIB.",
@@ -70,19 +90,20 @@ def check_room(store: Store, settings: Settings, size: int) -> None:
     if expected + size > free:
         others = f", {gib(expected)} of which others wait for" if expected else ""
         raise NoRoom(
-            f"the checkpoint takes about {gib(size)}, and {gib(free)} of the disk are free{others}",
+            f"the files take about {gib(size)}, and {gib(free)} of the disk are free{others}",
             "exports",
             "Make room on the disk, or give SARQC_STATE_DIR a larger one.",
         )
 
 
 def formats_of(run: Run) -> list[dict[str, Any]] | None:
-    """Who could load a run's model, by format; None for a recipe of another version, which can't be exported."""
+    """What a run can be exported as and who could load it, by format; None for a recipe of another version, which
+    can't be exported."""
     try:
         recipe = Recipe.parse(run.recipe)
     except Refused:
         return None
-    return [vars(carrier) for carrier in who_can_load(recipe)]
+    return [vars(carrier) for carrier in exports_of(recipe)]
 
 
 def finished_checkpoint(store: Store, settings: Settings, run_id: str, checkpoint_format: str) -> Path:
@@ -100,6 +121,11 @@ def finished_checkpoint(store: Store, settings: Settings, run_id: str, checkpoin
         f"run {run_id}",
         f"POST /api/runs/{run_id}/export?format={checkpoint_format} makes one.",
     )
+
+
+def single_file(folder: Path, checkpoint_format: str) -> Path | None:
+    """The file that is sent as it is: statistics are one. None: the folder is sent as an archive."""
+    return files_of(folder)[0] if checkpoint_format == STATISTICS else None
 
 
 def tar_of(folder: Path) -> tuple[int, Iterator[bytes]]:

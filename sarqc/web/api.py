@@ -18,7 +18,7 @@ and its log along |
 | POST /runs/delete, /runs/tags | ids → many at once, and which were left and why |
 | POST /runs/{id}/cancel, /continue | the run in its new state; 409 where that can't be |
 | POST /runs/{id}/export ?format= | 201 and the queued export, itself a run; 200 and the one there is; 507: no room |
-| GET /runs/{id}/checkpoint ?format= | the exported model as one tar archive |
+| GET /runs/{id}/checkpoint ?format= | the exported model as one tar archive; statistics as their file |
 | GET /runs/{id}/events ?after= &limit= | server-sent events, or a list with ``Accept: application/json`` |
 | GET /runs/{id}/tuning | where a tuning run stands: its figure with the numbers, the sentence, the recipe to follow; \
 null before there is anything to say |
@@ -46,7 +46,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, StreamingResponse
 from fastapi.sse import EventSourceResponse
 
 import sarqc
@@ -276,9 +276,9 @@ def _runs_router(
             parent = access.own_run(who, run_id, f"export run {run_id}")
             exports.check_exportable(parent, checkpoint_format)
             planned = plan(Recipe.parse(parent.recipe), settings)
-            size = planned.bytes_before if checkpoint_format == "plain" else planned.bytes_after
-            access.check_exports(who, size or 0)
-            made, is_queued = supervisor.export(run_id, checkpoint_format, size or 0, who.owner)
+            size = exports.size_at_most(checkpoint_format, planned)
+            access.check_exports(who, size)
+            made, is_queued = supervisor.export(run_id, checkpoint_format, size, who.owner)
             headers = {"Location": f"/api/runs/{made.id}"}
             return JSONResponse(made.to_json(), 201 if is_queued else 200, headers=headers)
 
@@ -299,9 +299,13 @@ def _runs_router(
 
     @router.get("/{run_id}/checkpoint")
     def get_checkpoint(request: Request, run_id: str, checkpoint_format: ExportFormat = "plain") -> Response:
-        """The exported model as an uncompressed tar archive that unpacks into one folder."""
+        """The exported model as an uncompressed tar archive that unpacks into one folder; statistics as their file."""
         access.own_run(visitor_of(request), run_id, f"checkpoint of run {run_id}")
         folder = exports.finished_checkpoint(store, settings, run_id, checkpoint_format)
+        if file := exports.single_file(folder, checkpoint_format):
+            return FileResponse(
+                file, media_type="application/octet-stream", filename=file.name, headers={"Cache-Control": "no-store"}
+            )
         length, parts = exports.tar_of(folder)
         headers = {
             "Content-Length": str(length),

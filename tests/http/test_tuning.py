@@ -11,6 +11,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app import create_app
+from sarqc.engine.bundle import Bundle, screen_bundle
+from sarqc.errors import Refused
+from sarqc.export.readers import check_export
 from sarqc.figures import tuning_view
 from sarqc.recipe import Recipe
 from sarqc.settings import SITE
@@ -108,7 +111,28 @@ def without_clock(tuning: dict) -> dict:
     return {name: value for name, value in tuning.items() if name != "seconds"}
 
 
-def test_there_is_no_model_to_export(tuned: tuple[TestClient, str]) -> None:
+def test_its_statistics_can_be_taken_along_and_no_model(tuned: tuple[TestClient, str], tmp_path: Path) -> None:
+    """One file over HTTP, opened without the model: its errors are those that the run began with."""
     client, run_id = tuned
-    assert client.get(f"/api/runs/{run_id}").json()["formats"] == []
+    run = client.get(f"/api/runs/{run_id}").json()
+    assert [one["format"] for one in run["formats"]] == ["statistics"]
     assert_error(client.post(f"/api/runs/{run_id}/export"), 422, "refused")
+    export = client.post(f"/api/runs/{run_id}/export?format=statistics").json()["id"]
+    until(lambda: client.get(f"/api/runs/{export}").json()["state"] in ("finished", "failed"), seconds=150)
+    made = client.get(f"/api/runs/{export}").json()
+    assert made["state"] == "finished", made["error"]
+    answer = client.get(f"/api/runs/{run_id}/checkpoint?format=statistics")
+    assert "tiny-llama-2bit-sarqc-gbs-statistics.statistics" in answer.headers["Content-Disposition"]
+    assert len(answer.content) == made["bytes"]
+    file = tmp_path / "taken.statistics"
+    file.write_bytes(answer.content)
+    errors = screen_bundle(Bundle.open(file), Recipe.parse(RECIPE), settings_in(tmp_path)).of_model()
+    tuning = run["summary"]["tuning"]
+    by_lam = {row["lambda"]: row["layer_error"] for row in tuning["rows"] if row["standing"] != "baseline"}
+    expected = [by_lam[lam] for lam in RECIPE["sweep"]]  # the run may have added further ones
+    assert errors[tuning["gammas"].index(tuning["gamma"])].tolist() == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_run_that_does_not_tune_keeps_no_statistics() -> None:
+    with pytest.raises(Refused, match="only tuning keeps statistics"):
+        check_export(Recipe.parse(RECIPE | {"kind": "run", "sweep": [], "draws": 8}), "statistics")

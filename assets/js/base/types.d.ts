@@ -233,7 +233,7 @@ export interface Plan {
 
 /** One row of “who can load it”: does this format carry the run, and who reads it; None: it was not tried. */
 export interface Carrier {
-  format: "plain" | "packed";
+  format: "plain" | "packed" | "statistics";
   transformers: boolean;
   vllm: boolean | null;
   note: string;

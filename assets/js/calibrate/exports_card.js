@@ -1,6 +1,6 @@
 /**
- * The model of a finished run as files: who can load them, and for each format a line that saves, follows, downloads
- * or deletes. An export is a run of its own, so its line listens to the stream that every run has.
+ * What a finished run can be exported as: its model for its readers, or the statistics that a tuning run has kept. For
+ * each format a line saves, follows, downloads or deletes. An export is a run of its own, so its line listens to the stream that every run has.
  * @module exports
  */
 
@@ -64,7 +64,7 @@ export function exportWords(run, state) {
     case "queued":
       return "waiting for a device";
     case "running":
-      if (!total || state.ended) return "starting";
+      if (!total || state.ended) return (!state.ended && state.stage) || "starting";
       return done < total ? `${done} of ${total} layers fetched` : state.stage || "saving";
     case "cancelling":
       return "cancelling";
@@ -83,6 +83,7 @@ export function exportWords(run, state) {
  * @param {Run & {formats: Carrier[]}} run as GET /runs/{id} gives it
  */
 export function exportsCard(run) {
+  const isTuning = run.recipe.kind === "tune";
   const element = document.createElement("section");
   element.className = "files";
   element.dataset.testid = "files";
@@ -90,7 +91,7 @@ export function exportsCard(run) {
   const streams = new Map();
   const lines = store(/** @type {Lines} */ ({}), reduce, (state) =>
     render(
-      html`<h3>The model as files</h3>${formatTable(run.formats)}
+      html`${isTuning ? html`<h3>The statistics as a file</h3><p>${run.formats[0].note}.</p>` : html`<h3>The model as files</h3>${formatTable(run.formats)}`}
         <div class="files-lines">${repeat(
           run.formats,
           (one) => one.format,
@@ -152,6 +153,7 @@ export function exportsCard(run) {
  */
 function lineOf(own, carrier, { run, said, error, isBusy }, send) {
   const { format } = carrier;
+  const isFile = format === "statistics"; // not a folder, and nobody's checkpoint
   const save = `/runs/${encodeURIComponent(own.id)}/export?format=${format}`;
   const path = run && `/runs/${encodeURIComponent(run.id)}`;
   /** @param {string} text @param {string} name @param {() => void} act @param {{disabled?: boolean, title?: string}} [more] */
@@ -159,10 +161,15 @@ function lineOf(own, carrier, { run, said, error, isBusy }, send) {
     html`<button type="button" class=${name.startsWith("delete") ? "quiet" : "act-quiet"} data-testid=${name}
       title=${title ?? nothing} ?disabled=${disabled || isBusy} @click=${act}>${text}</button>`;
   const saving = (/** @type {{disabled?: boolean, title?: string}} */ more = {}) =>
-    button(`Save as checkpoint (${format})`, `save-${format}`, () => send(format, save), more);
+    button(
+      isFile ? "Save the statistics" : `Save as checkpoint (${format})`,
+      `save-${format}`,
+      () => send(format, save),
+      more,
+    );
   let parts;
   if (!run || !path) {
-    const isOut = isImpossible(carrier);
+    const isOut = !isFile && isImpossible(carrier);
     parts = [
       saving({ disabled: isOut, title: isOut ? carrier.note : undefined }),
       isOut ? html`<span class="files-words">This format can’t carry the run; above is why.</span>` : nothing,
@@ -171,7 +178,7 @@ function lineOf(own, carrier, { run, said, error, isBusy }, send) {
     const href = `/api/runs/${encodeURIComponent(own.id)}/checkpoint?format=${format}`;
     parts = [
       html`<a class="act" href=${href} download data-testid=${`download-${format}`}>Download ${format}</a>`,
-      html`<span class="files-words">${bytes(run.bytes)}, one tar file</span>`,
+      html`<span class="files-words">${bytes(run.bytes)}, one ${isFile ? "" : "tar "}file</span>`,
       button("Delete the files", `delete-${format}`, () => send(format, path, "DELETE")),
     ];
   } else {
@@ -196,7 +203,7 @@ function lineOf(own, carrier, { run, said, error, isBusy }, send) {
  */
 function differs(own, made) {
   const [now, before] = [made.summary?.perplexity, own.summary?.perplexity];
-  if (made.state !== "finished" || now === before) return nothing;
+  if (made.state !== "finished" || now === before || made.format === "statistics") return nothing;
   return html`<p class="warning">This checkpoint has perplexity ${formatted(now, "significant")}, the run had ${formatted(
     before,
     "significant",

@@ -238,8 +238,7 @@ export function runView({ card, recipeCard: recipePlace, study, tuning, names, m
     const { id, run, said } = shown;
     const isFinished = run?.state === "finished";
     const isTheirs = !run || mayChange(who, run.owner);
-    if (run && isFinished && run.formats && isTheirs && !tunes(run))
-      files ??= exportsCard({ ...run, formats: run.formats });
+    if (run && isFinished && run.formats && isTheirs) files ??= exportsCard({ ...run, formats: run.formats });
     if (run && who && mayShare(who, run.owner)) link ??= shareLink("run", run.id);
     // Another run's card begins anew: its log open, its folds closed.
     const content = repeat(
@@ -331,7 +330,7 @@ function cardOf(shown, acts) {
     <div class="run-body">
       <div>${trouble ? problemBlock(trouble) : nothing}</div>
       <div>${run && isFinished && summary && !tunes(run) ? reportCard(run.id, summary, State.layerReports(said), acts.folds) : nothing}</div>
-      <div>${isFinished ? acts.files?.element : nothing}</div>
+      <div>${isFinished && !(run && tunes(run)) ? acts.files?.element : nothing}</div>
       <div class="run-progress">
         <div class=${`meter${isFinished ? " is-done" : ""}`} role="progressbar" aria-label="Work done" aria-valuemin="0" aria-valuemax="100"
           aria-valuenow=${share}><span style=${`width: ${share}%`}></span></div>
@@ -359,6 +358,7 @@ function cardOf(shown, acts) {
           ? html`<details class="run-share" data-testid="run-share"><summary>Share this run</summary>${acts.link}</details>`
           : nothing
       }
+      <div>${isFinished && run && tunes(run) ? acts.files?.element : nothing}</div>
       <details class="run-log" ?open=${!(run && tunes(run))}>
         <summary>Log</summary>
         <ol data-testid="log">${logLines(said)}</ol>
