@@ -1,4 +1,4 @@
-"""Learn: eight steps, each of which asks before it shows. Words: assets/tour.json, figures: assets/js/learn."""
+"""Learn: ten steps, each of which asks before it shows. Words: assets/tour.json, figures: assets/js/learn."""
 
 from __future__ import annotations
 

@@ -79,8 +79,8 @@ def test_back_goes_one_step_back_and_a_link_shows_what_is_shown(open_page):
 
 
 def test_a_step_fills_the_screen_of_a_hall(open_page):
-    page = open_page("/learn?step=5", width=1920, height=1080)
-    step = page.get_by_test_id("step-5")
+    page = open_page("/learn?step=7", width=1920, height=1080)
+    step = page.get_by_test_id("step-7")
     step.locator(".step-canvas text").first.wait_for(state="attached")
     type_size = """() => {
       const svg = document.querySelector('.step:not([hidden]) svg');
@@ -136,7 +136,7 @@ def test_the_lattice_is_solved_while_it_is_dragged_and_the_address_brings_it_bac
     page.mouse.move(x + 70, y - 50, steps=8)
     page.mouse.up()
     step.get_by_test_id("lambda").evaluate(
-        "input => { input.value = 41; input.dispatchEvent(new Event('input', { bubbles: true })); }"
+        "input => { input.value = input.max; input.dispatchEvent(new Event('input', { bubbles: true })); }"
     )
     page.wait_for_function("() => new URLSearchParams(location.search).get('lambda') === '10'")
     kept = query(page)
@@ -155,8 +155,8 @@ def test_the_last_steps_show_the_numbers_of_the_study(open_page, app):
     view = app.json("/studies/tiny-llama/view?method=rqc-gbs&bits=2")
     rows = view["table"]["rows"]
     best = min(rows, key=lambda row: row["perplexity"])
-    page = open_page("/learn?step=6&guess=0.01&shown=1", width=390, height=844, color_scheme="dark")
-    step = page.get_by_test_id("step-6")
+    page = open_page("/learn?step=8&guess=0.01&shown=1", width=390, height=844, color_scheme="dark")
+    step = page.get_by_test_id("step-8")
     answer = step.get_by_test_id("answer")
     answer.get_by_text("You said 0.01, which is outside the band").wait_for()
     assert (
@@ -172,16 +172,16 @@ def test_the_last_steps_show_the_numbers_of_the_study(open_page, app):
     page.keyboard.press("Escape")
     assert [cell[1] for cell in cells] == [f"{row['perplexity']:.1f}" for row in rows]
     page.get_by_test_id("next").click()
-    knobs = page.get_by_test_id("step-7")
+    knobs = page.get_by_test_id("step-9")
     knobs.get_by_role("button", name="the order").click()
     knobs.get_by_test_id("show").click()
     knobs.get_by_test_id("answer").get_by_text("You said the order").wait_for()
     worth = dict(zip((one["name"] for one in view["ladder"]["steps"]), view["ladder"]["alone"], strict=True))
     drawn = " ".join(knobs.locator(".step-canvas text").all_text_contents())
     assert all(f"{-one['mean']:.1f} ± {one['error']:.1f}" in drawn for one in worth.values())
-    page.wait_for_url("**/learn?step=7&shown=1&guess=1")
+    page.wait_for_url("**/learn?step=9&shown=1&guess=1")
     page.get_by_test_id("next").click()
-    last = page.get_by_test_id("step-8")
+    last = page.get_by_test_id("step-10")
     last.get_by_test_id("show").click()
     table = last.get_by_test_id("published")
     table.wait_for()
@@ -194,13 +194,13 @@ def test_the_last_steps_show_the_numbers_of_the_study(open_page, app):
 def test_a_figure_is_saved_as_it_looks(open_page):
     """The Lab's menu, by keyboard: numbers as CSV; SVG and PNG with the page's colours written out."""
     for path, theme, ground in (
-        ("step=4&picks=2&shown=1", "dark", None),
-        ("step=5&shown=1", "light", (255, 255, 255)),
+        ("step=6&picks=2&shown=1", "dark", None),
+        ("step=7&shown=1", "light", (255, 255, 255)),
     ):
         page = open_page(f"/learn?{path}", color_scheme=theme)
         step = page.locator(".step >> visible=true")
         step.locator(".step-canvas line").first.wait_for(state="attached")
-        if "step=5" in path:
+        if "step=7" in path:
             page.wait_for_function("!document.querySelector('.step:not([hidden]) .learn-maps.is-waiting')")
         button = step.locator(".figure-button")
         button.focus()
@@ -210,7 +210,7 @@ def test_a_figure_is_saved_as_it_looks(open_page):
         with page.expect_download() as saved:
             page.keyboard.press("Enter")
         rows = list(csv.DictReader(io.StringIO(Path(saved.value.path()).read_text(encoding="utf-8"))))
-        assert len(rows) == (12 if "step=4" in path else 10)
+        assert len(rows) == (12 if "step=6" in path else 10)
 
         button.click()
         with page.expect_download() as saved:
@@ -220,7 +220,7 @@ def test_a_figure_is_saved_as_it_looks(open_page):
         for left_over in ("var(", "class=", "aria-", "data-"):
             assert left_over not in drawing.replace("data:image/png", "")
         assert step.locator(".card-title").inner_text() in drawing
-        assert drawing.count("<image") == (0 if "step=4" in path else 2)
+        assert drawing.count("<image") == (0 if "step=6" in path else 2)
 
         button.click()
         with page.expect_download() as saved:
@@ -242,9 +242,9 @@ def test_a_figure_is_saved_as_it_looks(open_page):
 
 
 def test_what_an_address_gets_wrong_is_said_and_the_rest_is_shown(open_page):
-    wrong = "step=5&guess=7&lambda=0.07&shown=1&nonsense=1&hide=moon&lock=sun,lambda"
+    wrong = "step=7&guess=7&lambda=0.07&shown=1&nonsense=1&hide=moon&lock=sun,lambda"
     page = open_page(f"/learn?{wrong}")
-    step = page.get_by_test_id("step-5")
+    step = page.get_by_test_id("step-7")
     step.get_by_test_id("answer").get_by_text("Calibration text is best").wait_for()
     told = page.get_by_test_id("link-note")
     for word in ("guess=7", "from 0 to 2", "λ = 0.07 is not in this figure", "nonsense", "moon", "sun"):
@@ -283,7 +283,7 @@ def test_what_a_link_locks_stays_and_every_control_can_be_named(open_page):
 
     page = open_page("/learn")
     names = set()
-    for number in range(1, 8):
+    for number in range(1, 11):
         page.click(f"[data-go='{number}']")
         names |= set(page.eval_on_selector_all("[data-control]", "all => all.map((one) => one.dataset.control)"))
     known = page.evaluate(
@@ -294,27 +294,27 @@ def test_what_a_link_locks_stays_and_every_control_can_be_named(open_page):
 
 
 def test_the_last_step_leads_to_the_lab_unless_the_link_locks_the_way(open_page):
-    page = open_page("/learn?step=8&embed=1")
+    page = open_page("/learn?step=10&embed=1")
     page.get_by_test_id("to-lab").click()
     page.wait_for_selector(".lab.is-open")
     assert page.get_by_test_id("pick-study").input_value() == "tiny-llama"
     assert page.get_by_test_id("pick-method").input_value() == "sarqc-gbs"
     assert query(page)["embed"] == "1"
 
-    page = open_page("/learn?step=7")
+    page = open_page("/learn?step=9")
     page.get_by_test_id("next").wait_for()
     assert page.get_by_test_id("to-lab").is_hidden()
-    page = open_page("/learn?step=8&lock=next")
+    page = open_page("/learn?step=10&lock=next")
     page.get_by_test_id("next").wait_for()
     assert page.get_by_test_id("next").is_disabled()
     assert page.get_by_test_id("to-lab").is_hidden()
 
 
 def test_on_a_phone_the_answer_brings_its_figure_and_says_which_curve_is_which(open_page):
-    page = open_page("/learn?step=5", width=390, height=844, reduced_motion="reduce")
-    for number, names in ((5, {"calibration text", "unseen text"}), (8, {"identity", "saliency", "float"})):
-        if number == 8:
-            page.click("[data-go='8']")
+    page = open_page("/learn?step=7", width=390, height=844, reduced_motion="reduce")
+    for number, names in ((7, {"calibration text", "unseen text"}), (10, {"identity", "saliency", "float"})):
+        if number == 10:
+            page.click("[data-go='10']")
         step = page.get_by_test_id(f"step-{number}")
         step.locator(".step-canvas text").first.wait_for()
         step.get_by_test_id("show").click()
@@ -328,5 +328,25 @@ def test_on_a_phone_the_answer_brings_its_figure_and_says_which_curve_is_which(o
             "(number) => document.querySelector(`[data-step='${number}'] svg`).viewBox.baseVal.width > 560", arg=number
         )
         assert step.locator(".step-canvas svg").evaluate(NO_TEXT_IS_CUT)
-        assert number == 5 or step.locator(".step-canvas").bounding_box()["height"] >= 600  # two panels fit
+        assert number == 7 or step.locator(".step-canvas").bounding_box()["height"] >= 600  # two panels fit
         page.set_viewport_size({"width": 390, "height": 844})
+
+
+def test_a_row_is_rounded_column_by_column_by_keyboard_and_by_itself(open_page):
+    page = open_page("/learn?step=3&shown=1&column=0")
+    step = page.get_by_test_id("step-3")
+    bold = """all => all.filter((one) =>
+      one.getAttribute('font-weight') === '700' && /\\d\\.\\d\\d/.test(one.textContent)).length"""
+    step.get_by_test_id("column").press("ArrowRight")
+    page.wait_for_url(re.compile("column=1"))
+    assert step.locator(".step-canvas text").evaluate_all(bold) == 3  # of three rows one column
+    step.get_by_test_id("next-column").press("Enter")
+    page.wait_for_url(re.compile("column=2"))
+    page.clock.install()
+    step.get_by_test_id("play").click()
+    page.clock.run_for(100)
+    assert step.get_by_test_id("play").inner_text() == "Pause"
+    page.clock.run_for(12_000)
+    page.wait_for_url(re.compile("column=8"))
+    assert step.locator(".step-canvas text").evaluate_all(bold) == 24
+    assert step.get_by_test_id("play").inner_text() == "Play"

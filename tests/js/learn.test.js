@@ -11,7 +11,8 @@ import {
   readPicks,
   toyChannels,
 } from "../../assets/js/learn/channels.js";
-import { contour, state as latticeState, readTokens, start } from "../../assets/js/learn/lattice.js";
+import { state as latticeState, start } from "../../assets/js/learn/lattice.js";
+import { contour, readTokens } from "../../assets/js/learn/pair.js";
 import { normals } from "../../assets/js/learn/random.js";
 import { meaningOf } from "../../assets/js/learn/remote_keys.js";
 import { bestOf, column } from "../../assets/js/learn/shipped_study.js";
@@ -110,10 +111,15 @@ test("few tokens mislead more than many, and λ helps them more: what step 3 say
     const mean = (which) => LAMS.map((_, k) => draws.reduce((total, draw) => total + draw[which][k] / draws.length, 0));
     return { seen: mean("seen"), unseen: mean("unseen") };
   };
-  const [few, , many] = SIZES.map(at);
+  const [few, some, many] = SIZES.map(at);
   assert.ok(few.unseen[0] / few.seen[0] > 2 * (many.unseen[0] / many.seen[0]));
   assert.ok(few.unseen.at(-1) < few.unseen[0]);
   assert.ok(many.unseen.at(-1) > many.unseen[0]);
+  // Where the tokens are neither few nor many the least error lies between both ends, and more tokens want a smaller λ.
+  const bests = [few, some, many].map(({ unseen }) => bestOf(unseen));
+  assert.ok(bests[0] > bests[1] && bests[1] > bests[2]);
+  const least = some.unseen[bests[1]];
+  assert.ok(some.unseen[0] > 1.05 * least && some.unseen.at(-1) > 1.2 * least);
   assert.deepEqual(errorsOf(layer, 8, 3), errorsOf(layer, 8, 3));
 });
 

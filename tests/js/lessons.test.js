@@ -59,7 +59,12 @@ test("the tour has a step for each in its words, and each can be opened from its
     Object.keys(modules),
     read("tour.json").steps.map(({ name }) => name),
   );
-  const data = { layer: { view: view(null), surface: null }, both: { identity: view(null), saliency: view(0.5) } };
+  const wanted = new Map([
+    ["a", 1],
+    ["b", 0.1],
+  ]);
+  const both = { identity: view(null), saliency: view(0.5), wanted, layer: "a" };
+  const data = { layer: { view: view(null), surface: null }, both };
   for (const [name, module] of Object.entries(modules)) {
     const ladder = { ...view(null), ladder: LADDER };
     const fetched =
@@ -125,7 +130,12 @@ test("step 2 counts its changes, and names the pair that the column solver stops
 
 test("the last steps read the best λ, the band and the differences from the view", () => {
   const { layer, model, paper } = modules;
-  const both = { identity: view(null), saliency: view(0.5) };
+  const wanted = new Map([
+    ["a", 1],
+    ["b", 0.1],
+    ["c", 0.1],
+  ]);
+  const both = { identity: view(null), saliency: view(0.5), wanted, layer: "a" };
   const inBand = words(model.answer(model.facts({ ...model.start, shown: 1, guess: 1 }, both, given)));
   assert.match(
     inBand,
@@ -137,6 +147,7 @@ test("the last steps read the best λ, the band and the differences from the vie
   const near = words(model.answer(model.facts({ ...model.start, shown: 1, guess: 1 }, close, given)));
   assert.match(near, /The best can’t be told from GPTQ, .*: the difference is −7\.5 ± 3\.0\./);
   assert.match(inBand, /The best is 30\.0 ± 3\.0 better than GPTQ/);
+  assert.match(inBand, /The layer before was best at λ = 1; 2 of 3 layers want less, and one λ is for all\.$/);
   const whole = words(layer.answer(layer.facts({ lambda: 0.1, shown: 1 }, { view: view(null), surface: null }, given)));
   assert.match(
     whole,
@@ -150,7 +161,7 @@ test("the last steps read the best λ, the band and the differences from the vie
 test("where something is drawn and what is meant by a place on the drawing agree", async () => {
   const size = { width: 700, height: 600 };
   const { lineOf } = await import("../../assets/js/learn/weight.js");
-  const { layout } = await import("../../assets/js/learn/lattice.js");
+  const { layout } = await import("../../assets/js/learn/pair.js");
   const line = lineOf(size);
   const close = (a, b) => assert.ok(a.every((value, i) => Math.abs(value - b[i]) < 1e-9));
   close([line.value(line.x(0.42))], [0.42]);
@@ -164,4 +175,91 @@ test("where something is drawn and what is meant by a place on the drawing agree
 test("a value and its sign stay in one line", async () => {
   const { unbroken } = await import("../../assets/js/learn/stage.js");
   assert.equal(unbroken("λ = 0.1, 1 ± 0.1, 5 %"), "λ\u00a0=\u00a00.1, 1\u00a0±\u00a00.1, 5\u00a0%");
+});
+
+test("a guess is judged by what it was about: moving that after the answer takes the guess away", async () => {
+  const { Stage } = await import("../../assets/js/learn/stage.js");
+  const changed = (shown) => {
+    const stage = { answered: shown, set: (change) => Object.assign(stage.made, change), made: { guess: 1 } };
+    Stage.prototype.change.call(stage, { bits: 3 });
+    return stage.made;
+  };
+  assert.deepEqual(changed(true), { bits: 3, guess: undefined });
+  assert.deepEqual(changed(false), { bits: 3, guess: 1 });
+});
+
+test("levels reach from the smallest weight to the largest but for a shift of less than half a step, and 0 is one", () => {
+  const { weight } = modules;
+  for (const bits of [2, 3, 4]) {
+    const facts = weight.facts({ ...weight.start, bits }, null, given);
+    assert.ok(facts.levels.some((level) => Math.abs(level) < 1e-12));
+    assert.ok(Math.abs(facts.shift) <= facts.step / 2 + 1e-12);
+    const ends = [facts.levels[0], facts.levels.at(-1)].map((level) => level - facts.shift);
+    const extremes = [Math.min(...facts.weights), Math.max(...facts.weights)];
+    ends.forEach((end, i) => assert.ok(Math.abs(end - extremes[i]) < 1e-12));
+    const said = words(weight.answer(facts));
+    assert.equal(/all are shifted by/.test(said), Math.abs(facts.shift) >= 0.005);
+  }
+});
+
+test("each press on λ makes other bars in step 2", () => {
+  const { lattice } = modules;
+  let before;
+  for (const lambda of lattice.state.lambda.values) {
+    const { lam, best, route } = lattice.facts({ ...lattice.start, shown: 1, lambda }, null, given);
+    const shares = route.map(({ candidate: one }) => (one.recon + lam * one.sar) / (best.recon + lam * best.sar));
+    if (before)
+      assert.ok(
+        shares.some((share, i) => Math.abs(share - before[i]) > 0.004),
+        `λ = ${lambda}`,
+      );
+    before = shares;
+  }
+});
+
+test("pushing on helps most rows, a larger λ pushes less, and the way of the second weight is the one drawn", async () => {
+  const { column_by_column: step } = modules;
+  const { toyRows } = await import("../../assets/js/learn/column_by_column.js");
+  const rows = Array.from({ length: 14 }, (_, seed) => toyRows(seed + 1)).flatMap((layer) =>
+    [1, 2, 3].map((row) => step.facts({ ...step.start, row, shown: 1 }, layer)),
+  );
+  assert.ok(rows.filter(({ errors, alone }) => errors.at(-1) <= alone.at(-1)).length > 0.8 * rows.length);
+  const at = (lambda) => step.facts({ ...step.start, lambda, shown: 1 }, step.prepare());
+  const [least, most] = [step.state.lambda.values[0], step.state.lambda.values.at(-1)].map(at);
+  assert.ok(Math.abs(most.pushed) < 0.5 * Math.abs(least.pushed));
+  assert.ok(most.drift < least.drift);
+  assert.equal(least.way, least.pushed > 0 ? 2 : 0);
+  assert.match(words(step.answer({ ...least, guess: least.way })), /^You said (up|down): right\./);
+  assert.match(words(step.answer({ ...least, guess: 1 })), /^You said not at all\. The first/);
+});
+
+test("what slid for free pays on new tokens, and with no turn it does not", () => {
+  const { new_text: step } = modules;
+  const at = (more) => step.facts({ ...step.start, shown: 1, ...more }, null, given);
+  const shown = at({});
+  assert.ok(shown.ratio > 5);
+  assert.ok(shown.dots[0].distance > 3 * shown.dots.at(-1).distance);
+  assert.ok(shown.kept > 0 && shown.kept < shown.dots.length - 1); // neither no λ nor the largest
+  assert.equal(at({ angle: 0 }).ratio, 1);
+  assert.match(words(step.answer({ ...shown, guess: shown.size })), /^You said .*: right\. Without λ/);
+});
+
+test("the λ that each layer wants is read from the table of layers, at its first γ", async () => {
+  const { leastByLayer } = await import("../../assets/js/learn/shipped_study.js");
+  const row = (layer, lambda, held_out, gamma = 0.1) => ({ layer, lambda, held_out, gamma });
+  const rows = [
+    row("a", 0, 3),
+    row("a", 0.1, 2),
+    row("a", 1, 4),
+    row("b", 0, 1),
+    row("b", 1, 1.5),
+    row("b", 1, 0.5, 0.9),
+  ];
+  assert.deepEqual(
+    [...leastByLayer([...rows, row("c", 0, null)])],
+    [
+      ["a", 0.1],
+      ["b", 0],
+    ],
+  );
 });

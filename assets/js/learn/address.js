@@ -97,7 +97,7 @@ const numbered = (/** @type {string} */ name, /** @type {string} */ title, /** @
  * @type {Object<string, string>}
  */
 export const CONTROLS = {
-  ...numbered("step", "Step", 8),
+  ...numbered("step", "Step", 10),
   back: "Back",
   next: "Next",
   show: "The answer",
@@ -106,7 +106,12 @@ export const CONTROLS = {
   bits: "Bits",
   weights: "Both weights",
   ...numbered("token", "Token", 3),
+  play: "Play",
+  "next-column": "One column",
+  row: "Row",
+  column: "Columns rounded",
   lambda: "λ",
+  angle: "Turn of the new tokens",
   gamma: "γ",
   draw: "Draw again",
   "draw-ten": "Ten draws",

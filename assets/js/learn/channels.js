@@ -1,5 +1,5 @@
 /**
- * Step 4: a toy layer's channels, their activations and weights, and how far the weights of each channel move under the
+ * A toy layer's channels, their activations and weights, and how far the weights of each channel move under the
  * penalty with saliency and under identity. The layer is made so that the difference can be seen: 8 tokens that are much
  * alike, so that channels can stand in for each other, and three channels whose weights are a tenth of the others'.
  * @module learn/channels
@@ -151,7 +151,7 @@ export function answer(facts) {
     `${said}At γ = ${plain(gamma)} they are ${list(top)}. Under saliency instead of identity they drift `,
     { role: "drift", text: change(changeOf(facts, top), "as far") },
     `, the others ${change(changeOf(facts, othersOf(facts)), "as far")} (λ = ${plain(lam)}). `,
-    "This layer is made so that it shows; in the model of step 6 the two can hardly be told apart.",
+    "This layer is made so that it shows; in a real model the two can hardly be told apart.",
   ];
 }
 
@@ -212,16 +212,18 @@ export function layout({ width, height }) {
  */
 export function create(stage) {
   const stripes = Array.from({ length: CHANNELS }, (_, channel) => stripe(stage, channel));
+  const setGamma = (/** @type {number} */ gamma) => stage.set(stage.answered ? { gamma, picks: undefined } : { gamma });
   return {
-    controls: (facts) => html`
-      ${slider({
+    ask: (facts) =>
+      slider({
         control: "gamma",
         sign: "γ",
         label: "γ, how saliency mixes activations and weights",
         names: GAMMAS.map(plain),
         position: facts?.at.gamma ?? 0,
-        change: (i) => stage.set({ gamma: GAMMAS[i] }),
-      })}
+        change: (i) => setGamma(GAMMAS[i]),
+      }),
+    controls: (facts) => html`
       ${slider({
         control: "lambda",
         sign: "λ",
@@ -240,6 +242,7 @@ export function create(stage) {
       });
       return [
         picks.map((channel) => s("rect", { ...at.stripe(channel), rx: 6, fill: "var(--series-4)", opacity: 0.18 })),
+        !answered && boxes(picks, at),
         bars(facts, at),
         answered && drifts(facts, at),
         Array.from({ length: CHANNELS }, (_, channel) =>
@@ -254,6 +257,23 @@ export function create(stage) {
     },
   };
 }
+
+/**
+ * What says that a channel can be picked: a frame around it, and below its bars a ring that fills.
+ * @type {(picks: number[], at: Layout) => import("../charts/svg.js").Drawn}
+ */
+const boxes = (picks, { height, middle, stripe }) =>
+  Array.from({ length: CHANNELS }, (_, channel) => [
+    s("rect", { ...stripe(channel), rx: 6, fill: "none", stroke: "var(--line-2)" }),
+    s("circle", {
+      cx: middle(channel),
+      cy: height - 52,
+      r: 8,
+      fill: picks.includes(channel) ? "var(--series-4)" : "var(--surface)",
+      stroke: "var(--series-4)",
+      "stroke-width": 2.5,
+    }),
+  ]);
 
 /**
  * A channel that can be picked, above the drawing.

@@ -1,5 +1,5 @@
 /**
- * Step 7: what λ is worth beside the other choices of a column solver, each alone and after all the others.
+ * What λ is worth beside the other choices of a column solver, each alone and after all the others.
  * @module learn/knobs
  */
 

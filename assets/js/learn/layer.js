@@ -1,5 +1,5 @@
 /**
- * Step 5: a real layer of the study that ships with the app: its error on calibration text and on unseen text over λ, and
+ * A real layer of the study that ships with the app: its error on calibration text and on unseen text over λ, and
  * where its weights moved.
  * @module learn/layer
  */

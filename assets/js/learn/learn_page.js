@@ -11,10 +11,12 @@ import { shareMenu } from "../base/share.js";
 import { onTheme } from "../base/theme.js";
 import { CONTROLS, common, unknownHere } from "./address.js";
 import * as channels from "./channels.js";
+import * as column_by_column from "./column_by_column.js";
 import * as knobs from "./knobs.js";
 import * as lattice from "./lattice.js";
 import * as layer from "./layer.js";
 import * as model from "./model.js";
+import * as new_text from "./new_text.js";
 import * as paper from "./paper.js";
 import { fill, presenter } from "./present.js";
 import { meaningOf } from "./remote_keys.js";
@@ -23,7 +25,18 @@ import * as tokens from "./tokens.js";
 import * as weight from "./weight.js";
 
 /** @type {Object<string, import("./types.d.ts").AnyStep>} */
-export const MODULES = { weight, lattice, tokens, channels, layer, model, knobs, paper };
+export const MODULES = {
+  weight,
+  lattice,
+  column_by_column,
+  new_text,
+  tokens,
+  channels,
+  layer,
+  model,
+  knobs,
+  paper,
+};
 const COMMON = common(Object.keys(MODULES).length);
 
 /**

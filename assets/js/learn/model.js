@@ -1,22 +1,23 @@
 /**
- * Step 6: the whole model over λ, with the band of λ that can't be told from the best.
+ * The whole model over λ, with the band of λ that can't be told from the best, and the λ that each layer would want.
  * @module learn/model
  */
 
 import { oneOf } from "../base/address.js";
 import { nearest } from "../base/address_bar.js";
 import { CLEAR_FROM } from "../base/contract.js";
-import { format, number } from "../base/format.js";
+import { format, number, plain } from "../base/format.js";
 import { axis, curve, frame, guessGlyph, panel, spread, upright } from "../charts/chart.js";
-import { label, ROLES, s, segment } from "../charts/svg.js";
+import { label, mark, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFromStudy } from "./address.js";
 import { choices } from "./controls.js";
-import { bestOf, bothPenalties, column } from "./shipped_study.js";
+import { bestByLayer, bestOf, bothPenalties, column } from "./shipped_study.js";
 
 /**
  * @typedef {"identity"|"saliency"} Penalty
  * @typedef {import("./types.d.ts").Asking & {saliency: Penalty}} Settings
- * @typedef {{identity: import("./types.d.ts").View, saliency: import("./types.d.ts").View}} Data
+ * @typedef {{identity: import("./types.d.ts").View, saliency: import("./types.d.ts").View, wanted: Map<string, number>,
+ *   layer: string}} Data wanted: by identity, the λ at which each layer errs least on unseen text; layer: that of the step before
  * @typedef {NonNullable<ReturnType<typeof facts>>} Facts
  */
 
@@ -31,7 +32,15 @@ export const state = { guess: oneFromStudy("guess"), saliency: oneOf("penalty", 
 /** @type {Settings} */
 export const start = { saliency: "identity" };
 
-export const prepare = bothPenalties;
+/**
+ * @param {import("./types.d.ts").Given} given
+ * @returns {Promise<Data>}
+ */
+export async function prepare(given) {
+  const { id, bits, identity, layer } = given.study;
+  const [views, wanted] = await Promise.all([bothPenalties(given), bestByLayer(id, { method: identity, bits })]);
+  return { ...views, wanted, layer };
+}
 
 /** @type {import("./types.d.ts").StepModule<Settings, Data, Facts>["values"]} */
 export const values = (_, data) => (data ? { guess: data.identity.lams } : null);
@@ -61,13 +70,16 @@ export function facts(settings, data) {
     differences: column(view, "perplexity_difference"),
     errors: column(view, "perplexity_error"),
     best: bestOf(perplexities),
+    /** How many layers are best at each λ. */
+    layers: view.lams.map((lam) => [...data.wanted.values()].filter((wanted) => wanted === lam).length),
+    single: data.wanted.get(data.layer),
     own: nearest(view.lams, settings.guess) ?? 0,
     table: view.table,
   };
 }
 
 /** @type {import("./types.d.ts").StepModule<Settings, Data, Facts>["answer"]} */
-export function answer({ guess, names, own, band, best, draws, differences, errors }) {
+export function answer({ guess, lams, names, own, band, best, draws, differences, errors, layers, single }) {
   const judged = band[own] ? "as good as the best" : "outside the band";
   const said = guess === undefined ? "" : `You said ${names[own]}, which is ${judged}. `;
   const [difference, error] = [Number(differences[best]), Number(errors[best])];
@@ -81,7 +93,21 @@ export function answer({ guess, names, own, band, best, draws, differences, erro
     isClear
       ? `The best is ${size} ${difference < 0 ? "better" : "worse"} than ${gptq}.`
       : `The best can’t be told from ${gptq}: the difference is ${number(difference, 1)} ± ${number(error, 1)}.`,
+    reason(layers, lams, single),
   ];
+}
+
+/**
+ * Why the model's λ is not that of the layer before: one λ is for all layers, and most want another.
+ * @param {number[]} layers
+ * @param {number[]} lams
+ * @param {number|undefined} single the λ of the layer before
+ */
+function reason(layers, lams, single) {
+  const all = layers.reduce((sum, count) => sum + count, 0);
+  if (single === undefined || !all) return "";
+  const less = layers.reduce((sum, count, i) => sum + (lams[i] < single ? count : 0), 0);
+  return ` The layer before was best at λ = ${plain(single)}; ${less} of ${all} layers want less, and one λ is for all.`;
 }
 
 /** @param {Facts} facts */
@@ -109,7 +135,9 @@ export function table({ answered, lams, table: { columns, rows } }) {
  * @param {Facts} facts
  */
 const panelOf = ({ width, height }, { lams, range }) =>
-  panel({ left: 56, right: width - 32, top: 60, bottom: height - 64 }, lams.length, range);
+  panel({ left: 56, right: width - 32, top: 60, bottom: height - 64 - WISHES }, lams.length, range);
+
+const WISHES = 82; // pixels below the axis for what each layer wants
 
 /**
  * @param {import("./stage.js").Stage<Settings, Data, Facts>} stage
@@ -154,6 +182,7 @@ export function create(stage) {
         answered && bands(at, band),
         frame(at, title, (value) => number(value, 0), { lines: 1 }),
         answered && label(at.left - 6, at.top - 14, "bars: standard error of the difference to GPTQ"),
+        answered && wishes(at, facts),
         axis(at, names),
         hasGuess && upright(at, own, { stroke: "var(--series-4)", dash: "4 4" }),
         // Before the answer only the ends are shown: no penalty, and the largest.
@@ -161,6 +190,36 @@ export function create(stage) {
       ];
     },
   };
+}
+
+/**
+ * A dot for each layer at the λ that is best for it alone, the layer of the step before among them.
+ * @type {(at: import("../charts/chart.js").Panel, facts: Facts) => import("../charts/svg.js").Drawn}
+ */
+function wishes(at, { layers, lams, single }) {
+  const top = at.bottom + 84;
+  const words = "The λ that each layer wants for itself";
+  const across = Math.max(3, Math.floor((at.x(1) - at.x(0) - 8) / 9));
+  const dots = layers.flatMap((count, i) =>
+    Array.from({ length: count }, (_, k) => {
+      const inRow = Math.min(across, count - across * Math.floor(k / across));
+      const x = at.x(i) + 9 * ((k % across) - (inRow - 1) / 2);
+      const isOwn = lams[i] === single && k === 0;
+      const look = isOwn ? { fill: "var(--ink)" } : { fill: ROLES.heldOut.color };
+      return mark("circle", x, top + 9 * Math.floor(k / across), 3.5, look);
+    }),
+  );
+  return [
+    label(
+      at.left - 6,
+      at.bottom + 66,
+      at.right - at.left > 500 ? `${words}, on unseen text; black: that of the step before` : words,
+      {
+        fill: "var(--ink)",
+      },
+    ),
+    dots,
+  ];
 }
 
 /**

@@ -1,5 +1,5 @@
 /**
- * Step 8: the paper's figure 1(b) and its perplexities at 2 bits, as published, beside the embedded model's own numbers.
+ * The paper's figure 1(b) and its perplexities at 2 bits, as published, beside the embedded model's own numbers.
  * @module learn/paper
  */
 
@@ -8,7 +8,7 @@ import { format, number, percent, plain } from "../base/format.js";
 import { html } from "../base/html.js";
 import { table as numbers, scrolling } from "../base/table.js";
 import { afterGuess, axis, curve, endLabels, frame, guessGlyph, key, panel, spread, upright } from "../charts/chart.js";
-import { ROLES, segment } from "../charts/svg.js";
+import { label, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFromStudy } from "./address.js";
 import { bestOf, bothPenalties, column } from "./shipped_study.js";
 
@@ -120,7 +120,8 @@ export function answer({ guess, own, names, best, figure, ours }) {
   const [difference, error] = [differences, errors].map((column) => format(column[mine], "points"));
   return [
     ...pieces,
-    `Ours, with saliency too, is highest at λ = ${ours.names[mine]}, ${difference} ± ${error} points against GPTQ.`,
+    `Ours, with saliency too, is highest at λ = ${ours.names[mine]}, ${difference} ± ${error} points against GPTQ. `,
+    `These are two models at two widths, each with a scale of its own: compare the shapes, not the heights.`,
   ];
 }
 
@@ -160,12 +161,21 @@ function panels({ width, height }, { figure, ours }) {
   const beside = width > 640;
   const [first, second] = beside
     ? [
-        { left: 56, right: width / 2 - 78, top: 60, bottom: height - 68 },
-        { left: width / 2 + 48, right: width - 84, top: 60, bottom: height - 68 },
+        { left: 64, right: width / 2 - 86, top: 78, bottom: height - 68 },
+        { left: width / 2 + 64, right: width - 88, top: 78, bottom: height - 68 },
       ]
     : [
-        { left: 52, right: width - 24, top: 58, bottom: height / 2 - 68 },
-        { left: 52, right: width - 24, top: height / 2 + 62, bottom: height - 40 },
+        { left: 60, right: width - 28, top: 78, bottom: height / 2 - 76 },
+        { left: 60, right: width - 28, top: height / 2 + 82, bottom: height - 48 },
+      ];
+  const grounds = beside
+    ? [
+        { x: 8, y: 4, width: width / 2 - 14, height: height - 12 },
+        { x: width / 2 + 6, y: 4, width: width / 2 - 14, height: height - 12 },
+      ]
+    : [
+        { x: 4, y: 4, width: width - 8, height: height / 2 - 8 },
+        { x: 4, y: height / 2 + 4, width: width - 8, height: height / 2 - 8 },
       ];
   const reach = PENALTIES.flatMap((name) => {
     const { values, errors } = ours?.[name] ?? { values: [], errors: [] };
@@ -174,6 +184,7 @@ function panels({ width, height }, { figure, ours }) {
   const all = [...figure.identity.average, ...figure.saliency.average, figure.float];
   return {
     beside,
+    grounds,
     published: panel(first, figure.lams.length, spread(all)),
     own: panel(second, ours?.lams.length ?? 0, spread(ours ? [...reach, ours.model.accuracy] : [])),
   };
@@ -208,6 +219,7 @@ export function create(stage) {
       guess.still(answered);
       guess.show(hasGuess);
       return [
+        at.grounds.map((ground) => s("rect", { ...ground, rx: 8, fill: "var(--ground)" })),
         published(at.published, facts, at.beside),
         answered ? ours && measured(at.own, ours, at.beside) : afterGuess(at.own),
       ];
@@ -224,9 +236,8 @@ function published(at, { answered, hasGuess, figure, names, own }, beside) {
   const curves = PENALTIES.map((name) => figure[name].average);
   const [identity, saliency] = answered ? curves : curves.map((all) => all.map((value, i) => (i === 0 ? value : null)));
   return [
-    frame(at, `Accuracy, ${figure.model}, ${figure.bits} bits, published`, (value) => percent(value / 100), {
-      lines: beside ? 0 : 1,
-    }),
+    heading(at, `Published: ${figure.model}, ${figure.bits} bits`),
+    frame(at, beside ? "Accuracy" : "", (value) => percent(value / 100)),
     axis(at, names),
     level(at, figure.float),
     hasGuess && upright(at, own, { stroke: "var(--series-4)", dash: "4 4" }),
@@ -240,7 +251,8 @@ function published(at, { answered, hasGuess, figure, names, own }, beside) {
 function measured(at, { model, bits, names, identity, saliency }, beside) {
   const ends = [identity, saliency].map(({ values }) => Number(values[values.length - 1]));
   return [
-    frame(at, `Accuracy, ${model.name}, ${bits} bits, ours`, (value) => percent(value), { lines: beside ? 0 : 1 }),
+    heading(at, `Ours: ${model.name}, ${bits} bits`),
+    frame(at, beside ? "Accuracy" : "", (value) => percent(value)),
     axis(at, names),
     level(at, model.accuracy),
     curve(at, identity.values, IDENTITY, { errors: identity.errors }),
@@ -248,6 +260,9 @@ function measured(at, { model, bits, names, identity, saliency }, beside) {
     named(at, ends, model.accuracy, beside),
   ];
 }
+
+/** Whose figure a panel is. @param {Panel} at @param {string} text */
+const heading = (at, text) => label(at.left - 44, at.top - 48, text, { fill: "var(--ink)", size: 15, weight: 700 });
 
 /**
  * The float model's own accuracy.

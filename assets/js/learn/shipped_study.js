@@ -43,6 +43,33 @@ export async function bothPenalties({ study: { id, bits, ...lines } }) {
 }
 
 /**
+ * The λ at which each layer of a line has the least error on unseen text, over draws, at the first γ.
+ * @param {string} study
+ * @param {{method: string, bits: number}} line
+ * @returns {Promise<Map<string, number>>} by the layer's name; layers without such errors are left out
+ */
+export async function bestByLayer(study, { method, bits }) {
+  const query = new URLSearchParams({ method, bits: String(bits) });
+  const { rows } = await request(`/studies/${encodeURIComponent(study)}/tables/map?${query}`);
+  return leastByLayer(rows);
+}
+
+/**
+ * @param {{layer: string, lambda: number, gamma: number|null, held_out?: number|null}[]} rows of the table of layers
+ * @returns {Map<string, number>}
+ */
+export function leastByLayer(rows) {
+  const gamma = rows[0]?.gamma;
+  /** @type {Map<string, {lambda: number, error: number}>} */
+  const least = new Map();
+  for (const { layer, lambda, gamma: own, held_out: error } of rows) {
+    if (own !== gamma || !isMeasured(error)) continue;
+    if (error < (least.get(layer)?.error ?? Infinity)) least.set(layer, { lambda, error });
+  }
+  return new Map([...least].map(([layer, { lambda }]) => [layer, lambda]));
+}
+
+/**
  * The values of one column of a view's table over λ, at one γ; what was not measured is null.
  * @param {Pick<View, "lams"|"table">} view
  * @param {string} key

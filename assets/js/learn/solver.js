@@ -252,12 +252,12 @@ export function solveColumns(weight, unitUpper, grid, fixed = null) {
 }
 
 /**
- * A group as it stands when its first column is reached: W_g + c T⁻¹, see sarqc/quantization/column_solver.py.
+ * Columns as they stand when the first of them is reached: W_g + c T⁻¹, see sarqc/quantization/column_solver.py.
  * @param {number[]} row (I) of the weight
- * @param {number[]} delta (I) row − levels, up to the group
+ * @param {number[]} delta row − levels of the columns before them
  * @param {number[][]} unitUpper F (I, I)
- * @param {number} first column of the group
- * @param {number} size of the group, K
+ * @param {number} first column of them
+ * @param {number} size how many they are, K
  * @returns {number[]} (K)
  */
 function workingCopy(row, delta, unitUpper, first, size) {
@@ -270,6 +270,32 @@ function workingCopy(row, delta, unitUpper, first, size) {
     share.push(carried);
   }
   return share.map((value, k) => row[first + k] + value);
+}
+
+/**
+ * The column solver's way through one row: each column is rounded, and those to its right move so that the regularised
+ * error of the row is the least that they can make it. All columns share one grid, that of the row.
+ * @param {number[]} row (I)
+ * @param {number[][]} unitUpper F (I, I)
+ * @param {Grid} grid
+ * @returns {{working: number[][], codes: number[], own: Levels}} working: the row with 0, 1, … I columns rounded, (I + 1, I)
+ */
+export function columnByColumn(row, unitUpper, grid) {
+  const own = gridOf(row, grid);
+  const range = codeRange(grid);
+  /** @type {number[]} */
+  const codes = [];
+  /** @type {number[]} */
+  const levels = [];
+  const working = [[...row]];
+  for (let column = 0; column < row.length; column += 1) {
+    codes.push(nearestCode(working[column][column], own, range));
+    levels.push((codes[column] - own.zeroPoint) * own.scale);
+    const delta = levels.map((level, i) => row[i] - level);
+    const rest = row.length - levels.length;
+    working.push([...levels, ...workingCopy(row, delta, unitUpper, levels.length, rest)]);
+  }
+  return { working, codes, own };
 }
 
 /**

@@ -103,6 +103,14 @@ export class Stage {
     this.frame ||= requestAnimationFrame(() => this.render());
   }
 
+  /**
+   * Sets what the question was about. With the answer shown the guess was one about something else, and goes.
+   * @param {Partial<S>} change
+   */
+  change(change) {
+    this.set(this.answered ? { ...change, guess: undefined } : change);
+  }
+
   open() {
     if (!this.view) {
       this.view = this.module.create(this);

@@ -1,5 +1,5 @@
 /**
- * Step 3: a toy layer calibrated on 8, 32 or 128 tokens, drawn again and again: the error on the tokens that the solver
+ * A toy layer calibrated on few, more or many tokens, drawn again and again: the error on the tokens that the solver
  * saw against that on tokens it did not see.
  * @module learn/tokens
  */
@@ -9,10 +9,11 @@ import { nearest } from "../base/address_bar.js";
 import { percent, plain } from "../base/format.js";
 import { html } from "../base/html.js";
 import { afterGuess, axis, curve, endLabels, frame, guessGlyph, panel, spread } from "../charts/chart.js";
-import { label, mark, ROLES, segment } from "../charts/svg.js";
+import { label, mark, ROLES, s, segment } from "../charts/svg.js";
 import { asking, between, oneFrom } from "./address.js";
 import { action, choices, slider } from "./controls.js";
 import { normals } from "./random.js";
+import { bestOf } from "./shipped_study.js";
 import { difference, quantizeLayer, reconLoss, statisticsOf } from "./solver.js";
 
 /**
@@ -24,14 +25,14 @@ import { difference, quantizeLayer, reconLoss, statisticsOf } from "./solver.js"
  * @typedef {"seen"|"unseen"} Text
  */
 
-export const SIZES = [8, 32, 128];
-export const LAMS = [0.01, 0.03, 0.1, 0.3, 1, 3];
+export const SIZES = [8, 24, 128];
+export const LAMS = [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30];
 const FEWEST = SIZES[0];
 const MOST = SIZES[SIZES.length - 1];
 /** @type {import("./solver.js").Grid} */
 const GRID = { bits: 2, groupSize: null, kind: "asymmetric" };
 const [OUTPUTS, WIDTH, UNSEEN, KEPT] = [8, 24, 512, 30];
-const TOP = 0.3; // of the guess
+const TOP = 0.3; // of the guess, and of the scale unless a draw lies above it
 const RING = 0.05; // where the ring stands before there is a guess
 const DRAWS = 100_000;
 
@@ -43,7 +44,7 @@ export const state = {
 };
 
 /** @type {Settings} */
-export const start = { tokens: 8, seed: 1, lambda: 0.01 };
+export const start = { tokens: 24, seed: 1, lambda: 0.01 };
 
 /** The layer and its source of tokens: fixed, so that only the draw differs. */
 export function toyLayer() {
@@ -115,7 +116,8 @@ export function facts(settings, drawsUpTo) {
   const groups = SIZES.map((tokens) => {
     const draws = drawsUpTo(tokens, settings.seed);
     const average = (/** @type {Text} */ text) => LAMS.map((_, i) => mean(draws.map((draw) => draw[text][i])));
-    return { tokens, draws, seen: average("seen"), unseen: average("unseen") };
+    const [seen, unseen] = [average("seen"), average("unseen")];
+    return { tokens, draws, seen, unseen, best: bestOf(unseen) };
   });
   const chosen = groups.find(({ tokens }) => tokens === settings.tokens) ?? groups[0];
   return { answered, hasGuess, guess: settings.guess, position, groups, chosen };
@@ -126,13 +128,17 @@ export function answer({ guess, position, groups }) {
   const [few, many] = [groups[0], groups[groups.length - 1]];
   const said = guess === undefined ? "" : `You said ${percent(guess)}. `;
   const where = few.draws.length === 1 ? "In this draw" : `Over ${few.draws.length} draws`;
+  const bests = groups.map(({ best }) => best);
+  const falls = bests.every((best, i) => i === 0 || best <= bests[i - 1]) && bests[0] > bests[bests.length - 1];
   const [seen, unseen] = [many.seen, many.unseen].map((errors) => percent(errors[position], 1));
   return [
     `${said}${where}, at λ = ${plain(LAMS[position])}, ${FEWEST} tokens give `,
     { role: "recon", text: percent(few.seen[position], 1) },
     " on themselves and ",
     { role: "held_out", text: percent(few.unseen[position], 1) },
-    ` on new ones; ${MOST} give ${seen} and ${unseen}. Draw again, move λ.`,
+    ` on new ones; ${MOST} give ${seen} and ${unseen}. ${falls ? "More tokens want a smaller λ: " : "The best λ on new ones: "}`,
+    { role: "held_out", text: groups.map(({ tokens, best }) => `${plain(LAMS[best])} with ${tokens}`).join(", ") },
+    ".",
   ];
 }
 
@@ -171,15 +177,20 @@ export function table({ answered, position, groups }) {
  */
 function panels({ width, height }, { answered, groups }) {
   const narrow = width < 560;
-  const top = Math.max(...groups.flatMap(({ draws }) => draws.flatMap((draw) => draw.unseen)), 0.1);
-  const range = answered ? spread([top], { zero: true }) : /** @type {[number, number]} */ ([0, TOP]);
+  const top = Math.max(...groups.flatMap(({ draws }) => draws.flatMap((draw) => draw.unseen)));
+  const range = answered && top > TOP ? spread([top], { zero: true }) : /** @type {[number, number]} */ ([0, TOP]);
   const first = narrow
     ? { left: 52, right: width - 20, top: 40, bottom: height * 0.46 }
     : { left: 60, right: width * 0.48, top: 44, bottom: height - 62 };
   const second = narrow
     ? { left: 52, right: width - 108, top: height * 0.46 + 86, bottom: height - 44 }
     : { left: width * 0.48 + 76, right: width - 104, top: 44, bottom: height - 62 };
-  return { narrow, left: panel(first, groups.length * 2, range), right: panel(second, LAMS.length, range) };
+  const means = groups.flatMap(({ seen, unseen }) => [...seen, ...unseen]);
+  return {
+    narrow,
+    left: panel(first, groups.length * 2, range),
+    right: panel(second, LAMS.length, spread(means, { zero: true })),
+  };
 }
 
 /**
@@ -191,7 +202,7 @@ export function create(stage) {
   const ring = () => stage.state.guess ?? RING;
   const moveRing = (/** @type {number} */ value) =>
     stage.set({ guess: Math.round(1000 * Math.max(0, Math.min(TOP, value))) / 1000 });
-  const again = (/** @type {number} */ count) => stage.set({ seed: Math.min(DRAWS, stage.state.seed + count) });
+  const again = (/** @type {number} */ count) => stage.change({ seed: Math.min(DRAWS, stage.state.seed + count) });
   const guess = board.handle({
     control: "guess",
     label: "Your guess of the error on new tokens",
@@ -217,7 +228,7 @@ export function create(stage) {
         label: "λ, weight of the drift penalty",
         names: LAMS.map(plain),
         position: facts?.position ?? 0,
-        change: (position) => stage.set({ lambda: LAMS[position] }),
+        change: (position) => stage.change({ lambda: LAMS[position] }),
       })}`,
     draw(size, facts) {
       const { answered, groups, hasGuess } = facts;
@@ -280,21 +291,57 @@ function columnOf({ tokens, draws }, column, left, { answered, chosen, position 
  * Both errors over λ: the last draws faintly, their mean boldly.
  * @type {(right: import("../charts/chart.js").Panel, facts: Facts) => import("../charts/svg.js").Drawn}
  */
-function curves(right, { position, chosen: { tokens, draws, seen, unseen } }) {
+function curves(right, { position, groups, chosen }) {
+  const { tokens, draws, seen, unseen } = chosen;
   const faint = { faint: true, width: 1, marks: false };
   const x = right.x(position);
   return [
     frame(right, `${tokens} tokens, over λ`, (value) => percent(value), { wanted: 5 }),
     axis(right, LAMS.map(plain)),
     segment(x, right.top, x, right.bottom, { stroke: "var(--ink)" }),
-    draws
-      .slice(-12)
-      .map((draw) => [curve(right, draw.unseen, ROLES.heldOut, faint), curve(right, draw.seen, ROLES.recon, faint)]),
+    s(
+      "clipPath",
+      { id: "tokens-over-lambda" },
+      s("rect", {
+        x: right.left - 6,
+        y: right.top,
+        width: right.right - right.left + 12,
+        height: right.bottom - right.top,
+      }),
+    ),
+    s(
+      "g",
+      { "clip-path": "url(#tokens-over-lambda)" },
+      draws
+        .slice(-12)
+        .map((draw) => [curve(right, draw.unseen, ROLES.heldOut, faint), curve(right, draw.seen, ROLES.recon, faint)]),
+    ),
+    groups.map((group) => sweetSpot(right, group, group === chosen)),
     curve(right, unseen, ROLES.heldOut, { width: 3 }),
     curve(right, seen, ROLES.recon, { width: 3 }),
     endLabels(right, [
       { value: unseen[unseen.length - 1], text: "new tokens", role: ROLES.heldOut },
       { value: seen[seen.length - 1], text: "tokens it saw", role: ROLES.recon },
     ]),
+  ];
+}
+
+/**
+ * Where the mean error on new tokens is least, with the number of tokens that want it; of the numbers that are not chosen
+ * their curve too, faintly.
+ * @type {(right: import("../charts/chart.js").Panel, group: Facts["groups"][number], isChosen: boolean) =>
+ *   import("../charts/svg.js").Drawn}
+ */
+function sweetSpot(right, { tokens, unseen, best }, isChosen) {
+  const [x, y] = [right.x(best), right.y(unseen[best])];
+  return [
+    !isChosen && curve(right, unseen, { ...ROLES.heldOut, dash: null }, { width: 1, marks: false }),
+    s("circle", { cx: x, cy: y, r: 9, fill: "none", stroke: ROLES.heldOut.ink, "stroke-width": isChosen ? 2.5 : 1.5 }),
+    label(x, y + (tokens === MOST ? 20 : -20), `best with ${tokens}`, {
+      at: best === 0 ? "start" : best > LAMS.length - 3 ? "end" : "middle",
+      fill: ROLES.heldOut.ink,
+      weight: isChosen ? 700 : null,
+      halo: true,
+    }),
   ];
 }

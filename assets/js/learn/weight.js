@@ -1,5 +1,5 @@
 /**
- * Step 1: one weight of a group, the levels that a few bits leave, and where it goes.
+ * One weight of a group, the levels that a few bits leave, and where it goes.
  * @module learn/weight
  */
 
@@ -19,6 +19,7 @@ import { codeRange, gridOf, nearestCode } from "./solver.js";
 const WIDTHS = [2, 3, 4];
 const [LOWEST, HIGHEST] = [-0.82, 0.94]; // weights of the group: its grid follows from them
 const RANGE = [-1.15, 1.25]; // of the number line
+const NAME = 40; // pixels that the name of a level takes
 const RING = -0.3; // where the ring stands before there is a guess
 
 export const state = {
@@ -59,12 +60,15 @@ export function facts(settings) {
     rounded: weights.map(levelOf),
     levels: Array.from({ length: last - first + 1 }, (_, i) => at(first + i)),
     step: own.scale,
+    zero: own.zeroPoint,
+    /** How far all levels lie from where they would reach from the smallest weight to the largest. */
+    shift: at(first) - LOWEST,
     levelOf,
   };
 }
 
 /** @type {import("./types.d.ts").StepModule<Settings, null, Facts>["answer"]} */
-export function answer({ weights, rounded, step, guess }) {
+export function answer({ weights, rounded, step, shift, guess }) {
   const near = guess !== undefined && Math.abs(guess - rounded[0]) < step / 2;
   const guessed =
     guess === undefined
@@ -75,6 +79,7 @@ export function answer({ weights, rounded, step, guess }) {
     guessed,
     { role: "drift", text: number(rounded[0], 2) },
     `. The weight moves by ${moved}. None moves by more than half a step, ${number(step / 2, 2)}. `,
+    Math.abs(shift) < 0.005 ? "" : `So that 0 is a level, all are shifted by ${number(shift, 2)}. `,
     "Drag the large dot, change the bits.",
   ];
 }
@@ -120,7 +125,7 @@ export function lineOf({ width }) {
 export function create(stage) {
   const { board } = stage;
   const ring = () => stage.state.guess ?? RING;
-  const moveWeight = (/** @type {number} */ value) => stage.set({ weight: two(clip(value, LOWEST, HIGHEST)) });
+  const moveWeight = (/** @type {number} */ value) => stage.change({ weight: two(clip(value, LOWEST, HIGHEST)) });
   const moveRing = (/** @type {number} */ value) => stage.set({ guess: two(clip(value, RANGE[0], RANGE[1])) });
   const weight = board.handle({
     control: "weight",
@@ -144,9 +149,9 @@ export function create(stage) {
         label: "Bits",
         options: WIDTHS.map((bits) => [bits, String(bits)]),
         value: stage.state.bits,
-        change: (bits) => stage.set({ bits }),
+        change: (bits) => stage.change({ bits }),
       }),
-    draw(size, { weights, levels, rounded, bits, step, levelOf, answered, hasGuess }) {
+    draw(size, { weights, levels, rounded, bits, step, zero, shift, levelOf, answered, hasGuess }) {
       const { width, height } = size;
       const { left, right, x } = lineOf(size);
       const [floatY, levelY] = [height * 0.17, height * 0.47];
@@ -155,22 +160,34 @@ export function create(stage) {
       guess.still(answered);
       guess.show(hasGuess);
       const at = panel({ left, right, top: height * 0.68, bottom: height - 44 }, 2, [0, step * 0.62]);
-      const named = levels.length < 9 || width > 620;
+      // Each second level is named where all names would touch, 0 among them.
+      const every = Math.ceil(NAME / (x(levels[1]) - x(levels[0])));
+      const isNamed = (/** @type {number} */ code) => (code - zero) % every === 0;
       return [
         label(left - 8, floatY - 36, "The group before quantization", { fill: "var(--ink)", weight: 600 }),
         segment(left - 8, floatY, right + 8, floatY),
         OTHERS.map((value, i) =>
           mark("circle", x(value), floatY, 5, { fill: i < 2 ? "var(--ink-2)" : "var(--ink-3)" }),
         ),
-        label(left - 8, levelY + (named ? 68 : 40), `${levels.length} levels of ${bits} bits: code and value`, {
+        label(left - 8, levelY + 68, `${levels.length} levels of ${bits} bits: code and value`, {
           fill: "var(--ink)",
           weight: 600,
         }),
+        width > 620 && label(right + 8, levelY + 68, "grey: before the shift that makes 0 a level", { at: "end" }),
         segment(left - 8, levelY, right + 8, levelY),
         levels.map((value, code) => [
-          segment(x(value), levelY - 12, x(value), levelY + 12, { stroke: "var(--ink)", "stroke-width": 2 }),
-          named && label(x(value), levelY + 26, code.toString(2).padStart(bits, "0"), { at: "middle" }),
-          named && label(x(value), levelY + 44, number(value, 2), { at: "middle", fill: "var(--ink)" }),
+          segment(x(value - shift), levelY - 7, x(value - shift), levelY + 7, { stroke: "var(--line-2)" }),
+          segment(x(value), levelY - 12, x(value), levelY + 12, {
+            stroke: "var(--ink)",
+            "stroke-width": code === zero ? 3.5 : 2,
+          }),
+          isNamed(code) && label(x(value), levelY + 26, code.toString(2).padStart(bits, "0"), { at: "middle" }),
+          isNamed(code) &&
+            label(x(value), levelY + 44, code === zero ? "0" : number(value, 2), {
+              at: "middle",
+              fill: "var(--ink)",
+              weight: code === zero ? 700 : null,
+            }),
         ]),
         answered ? [ways(weights, rounded), sawtooth()] : afterGuess(at, "How far it moves, once you have guessed"),
       ];
