@@ -182,6 +182,30 @@ def test_dragging_on_the_curves_moves_lambda(open_page):
     assert page.text_content("[data-testid=lambda-value]") == "0"
 
 
+# The largest distance in pixels between a tick of the λ axis and the slider's thumb at that λ; 999 where they are apart.
+APART = """() => {
+  const canvas = document.querySelector('[data-plot="lab-hero"] .plot-canvas');
+  const axis = canvas._fullLayout.xaxis;
+  const slider = document.querySelector("[data-testid=lambda]");
+  const [track, { left }] = [slider.getBoundingClientRect(), canvas.getBoundingClientRect()];
+  const [last, thumb] = [Number(slider.max), 18];
+  const apart = (at) => left + axis._offset + axis.l2p(at) - track.left - thumb / 2 - ((track.width - thumb) * at) / last;
+  const all = Array.from({ length: last + 1 }, (_, at) => Math.abs(apart(at)));
+  return slider.closest(".sliders.is-axis") ? Math.max(...all) : 999;
+}"""
+
+
+def test_the_slider_stands_under_the_axis_to_the_pixel_at_every_width(open_page):
+    page = lab(open_page)
+    for width, height in ((1280, 800), (1920, 1080), (390, 844), (1000, 700), (1280, 800)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_function(f"({APART})() < 0.5")
+    page.click("[data-quality=accuracy]")
+    page.select_option("[data-testid=pick-method]", "rqc-gbs")
+    page.wait_for_selector(".lab:not(.is-loading)")
+    page.wait_for_function(f"({APART})() < 0.5")
+
+
 def test_play_steps_until_it_is_paused(open_page):
     page = lab(open_page)
     page.click("[data-testid=play]")

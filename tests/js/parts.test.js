@@ -14,6 +14,7 @@ before(async () => {
     import("../../assets/js/charts/plot_host.js"),
     import("../../assets/js/explorer/radius.js"),
     import("../../assets/js/explorer/figure_tables.js"),
+    import("../../assets/js/explorer/axis_slider.js"),
   ]);
   parts = Object.assign({}, ...modules);
 });
@@ -24,6 +25,15 @@ test("neighbours of the sweet spot make one stretch on the slider", () => {
   assert.deepEqual(first, [0.15, 0.6]);
   assert.deepEqual(second, [0.9, 1]);
   assert.deepEqual(parts.stretches([true]), []);
+});
+
+test("a track whose thumb stands under the first and the last tick, inside its card", () => {
+  const ticks = { first: 80, last: 580 };
+  const { left, width } = parts.trackUnder(ticks, 10, 1000);
+  assert.deepEqual([left + 9, left + width - 9], [90, 590]);
+  assert.equal(parts.trackUnder(ticks, 10, 590), null); // the thumb would stand out at the right
+  assert.equal(parts.trackUnder(ticks, -40, 1000), null); // no room for the value before it
+  assert.equal(parts.trackUnder({ first: 80, last: 80 }, 0, 1000), null);
 });
 
 test("turning keeps the distance and stays above the ground", () => {

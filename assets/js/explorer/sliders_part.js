@@ -5,6 +5,7 @@
 
 import { isTyping, say } from "../base/dom.js";
 import { html, render } from "../base/html.js";
+import { alignWithAxis } from "./axis_slider.js";
 import { toldOf } from "./state.js";
 
 const STEP_MS = 900;
@@ -26,6 +27,8 @@ export function slidersPart() {
         .part("play")
         ?.addEventListener("click", () => explorer.dispatch({ type: explorer.state.playing ? "stopped" : "played" }));
       document.addEventListener("keydown", (event) => key(explorer, event));
+      const card = explorer.part("sliders");
+      if (card) alignWithAxis(explorer, card);
     },
 
     render(explorer, state, before) {
