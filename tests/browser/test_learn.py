@@ -83,11 +83,11 @@ def test_a_step_fills_the_screen_of_a_hall(open_page):
     step = page.get_by_test_id("step-7")
     step.locator(".step-canvas text").first.wait_for(state="attached")
     type_size = """() => {
-      const svg = document.querySelector('.step:not([hidden]) svg');
+      const svg = document.querySelector('.step:not([hidden]) .step-canvas svg');
       return 12 * svg.clientWidth / svg.viewBox.baseVal.width;
     }"""
     foot = "() => innerHeight - document.querySelector('.tour-foot').getBoundingClientRect().bottom"
-    assert page.evaluate(type_size) == pytest.approx(18, abs=0.1)
+    page.wait_for_function(f"Math.abs(({type_size})() - 18) < 0.1")
     assert page.evaluate(foot) < 16  # nothing of the screen is left over
     page.keyboard.press("f")
     page.wait_for_function("document.fullscreenElement === document.documentElement")
@@ -112,6 +112,13 @@ def test_a_step_fills_the_screen_of_a_hall(open_page):
     page.keyboard.press("PageDown")
     assert page.get_by_test_id("black").is_hidden()
     assert step.is_visible()
+    # A figure that fills the window is left with its step.
+    page.get_by_test_id("enlarge-learn-layer").click()
+    page.wait_for_function(f"Math.abs(({type_size})() - 20) < 0.1")
+    page.keyboard.press("PageDown")
+    page.get_by_test_id("step-8").get_by_test_id("show").wait_for()
+    page.keyboard.press("PageUp")
+    step.get_by_test_id("answer").wait_for()
     page.keyboard.press("f")
     page.wait_for_function("!document.fullscreenElement")
     page.locator(".bar").wait_for()
@@ -202,7 +209,7 @@ def test_a_figure_is_saved_as_it_looks(open_page):
         step.locator(".step-canvas line").first.wait_for(state="attached")
         if "step=7" in path:
             page.wait_for_function("!document.querySelector('.step:not([hidden]) .learn-maps.is-waiting')")
-        button = step.locator(".figure-button")
+        button = step.locator("[data-testid^=save-]")
         button.focus()
         page.keyboard.press("Enter")
         assert page.evaluate("document.activeElement.dataset.save") == "Table"
@@ -325,7 +332,8 @@ def test_on_a_phone_the_answer_brings_its_figure_and_says_which_curve_is_which(o
         assert step.locator(".step-canvas svg").evaluate(NO_TEXT_IS_CUT)
         page.set_viewport_size({"width": 660, "height": 844})  # figures below each other, and neither phone nor desk
         page.wait_for_function(
-            "(number) => document.querySelector(`[data-step='${number}'] svg`).viewBox.baseVal.width > 560", arg=number
+            "(number) => document.querySelector(`[data-step='${number}'] .step-canvas svg`).viewBox.baseVal.width > 560",
+            arg=number,
         )
         assert step.locator(".step-canvas svg").evaluate(NO_TEXT_IS_CUT)
         assert number == 7 or step.locator(".step-canvas").bounding_box()["height"] >= 600  # two panels fit

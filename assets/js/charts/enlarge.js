@@ -55,6 +55,9 @@ export function enlargeButton({ name, root, tools }) {
   tools.append(button);
 }
 
+/** Gives the window back to the page, where a figure fills it. */
+export const backToPage = () => leave?.();
+
 /** @param {KeyboardEvent} event */
 function onEscape(event) {
   // A menu or a table that is open above the figure is what Escape closes first.

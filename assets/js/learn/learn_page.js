@@ -9,6 +9,7 @@ import { EVERYWHERE } from "../base/contract.js";
 import { isLocked, link, note } from "../base/link.js";
 import { shareMenu } from "../base/share.js";
 import { onTheme } from "../base/theme.js";
+import { backToPage } from "../charts/enlarge.js";
 import { CONTROLS, common, unknownHere } from "./address.js";
 import * as channels from "./channels.js";
 import * as column_by_column from "./column_by_column.js";
@@ -95,6 +96,7 @@ export function mount(element) {
 
   /** Shows the step that is open now, from its beginning. */
   function arrive() {
+    backToPage(); // the figure of another step may fill the window
     render();
     tour.notes = []; // what the address got wrong was said of the step that it opened
     tell([]);
@@ -130,7 +132,7 @@ export function mount(element) {
     } else if (meaning) {
       event.preventDefault();
       if (!event.repeat) acts[meaning](); // a key that is held down does not run through the lesson
-    } else if (event.key === "Escape" && !event.defaultPrevented) screen.leave();
+    } else if (event.key === "Escape" && !document.querySelector(OVER)) screen.leave();
   });
   onReturn((search) => {
     tour.step = stepOf(search);
@@ -151,6 +153,8 @@ export function mount(element) {
   tell(unknownHere(link));
   render();
 }
+
+const OVER = ".is-enlarged, dialog[open], :popover-open"; // what Escape closes first
 
 /** True for a control that a link locks or leaves out. @param {string} name */
 const isKept = (name) => isLocked(name) || link.hide.includes(name);
