@@ -22,7 +22,7 @@ from sarqc.figures.drawing import (
     note,
     plain_numbers,
 )
-from sarqc.figures.numbers import draws_text, error_text, lam_text, number, perplexity_text
+from sarqc.figures.numbers import draws_text, lam_text, number, perplexity_text, significant
 from sarqc.study.facts import LineFacts, Selection
 from sarqc.study.paired import mean_over_draws
 
@@ -89,7 +89,7 @@ def _one_layer(facts: LineFacts, found: Selection) -> Figure:
     best = divmod(int(np.nanargmin(relative)), relative.shape[1])
     figure["aria"] = (
         f"Error of {relative.size} candidates on held-out calibration text in {name}, mean of {draws_text(draws)}: "
-        f"lowest, {error_text(float(validation[best]))}, at {_pair(found, best)}; the highest is "
+        f"lowest, {significant(float(validation[best]))}, at {_pair(found, best)}; the highest is "
         f"{number(worst, 2)} times as large. {_chosen_words(found, counts, draws_text(draws))}"
     )
     return figure
@@ -156,7 +156,7 @@ def _one_row(facts: LineFacts, found: Selection) -> Figure:
     span = honest_range(values, np.zeros(0), pad=0.2)
     figure = _curves(names, span, right=104)
     for name, style, row in curves:
-        texts = [error_text(value) if math.isfinite(value) else "not measured" for value in row.tolist()]
+        texts = [significant(value) if math.isfinite(value) else "not measured" for value in row.tolist()]
         more = {"y": plain_numbers(row), "text": texts, "hovertemplate": "%{text}<extra>" + name + "</extra>"}
         figure["data"].append(line_trace(name, style, names, "y", **more))
         ink = style["color"].replace(")", "-ink)")
@@ -168,7 +168,7 @@ def _one_row(facts: LineFacts, found: Selection) -> Figure:
     best = int(np.nanargmin(curves[0][2]))
     figure["aria"] = (
         f"Error of {len(names)} candidates in {facts.study.layers[layer].name}, mean of {draws_text(draws)}: on "
-        f"held-out calibration text lowest, {error_text(float(curves[0][2][best]))}, at λ = {names[best]}. "
+        f"held-out calibration text lowest, {significant(float(curves[0][2][best]))}, at λ = {names[best]}. "
         f"{_chosen_words(found, counts[None], draws_text(draws))}"
     )
     return figure
@@ -308,9 +308,9 @@ def _frame(column: int, row: int, dark: bool) -> dict[str, object]:
 def _cell_hover(
     train: np.ndarray | None, validation: np.ndarray, counts: np.ndarray, draws: int, at: tuple[int, int]
 ) -> str:
-    parts = [f"held-out {error_text(float(validation[at]))}"] if math.isfinite(validation[at]) else []
+    parts = [f"held-out {significant(float(validation[at]))}"] if math.isfinite(validation[at]) else []
     if train is not None and math.isfinite(train[at]):
-        parts.append(f"solved on {error_text(float(train[at]))}")
+        parts.append(f"solved on {significant(float(train[at]))}")
     text = ", ".join(parts) or "not measured"
     return f"{text}<br>chosen in {_times(counts[at], draws)}" if counts[at] else text
 

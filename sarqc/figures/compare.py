@@ -9,7 +9,7 @@ import numpy as np
 
 from sarqc.errors import Refused
 from sarqc.figures.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure, Role
-from sarqc.figures.numbers import error_text, lam_text, perplexity_text
+from sarqc.figures.numbers import lam_text, perplexity_text, significant
 from sarqc.figures.panels import Curve, Panel, stack
 from sarqc.figures.view import default_line, start_of
 from sarqc.plain import measured
@@ -158,9 +158,9 @@ def _numbers(facts: Sequence[LineFacts]) -> list[ComparedNumber]:
         ("Perplexity, unseen text", "perplexity", [at(o, o.perplexity.mean if o.perplexity else None) for o in facts]),
         ("Perplexity, float model", "perplexity", [one.study.model.perplexity for one in facts]),
         ("Accuracy", "share", [at(one, one.accuracy.mean if one.accuracy else None) for one in facts]),
-        ("Reconstruction error, calibration text", "error", [at(one, one.recon) for one in facts]),
-        ("Reconstruction error, unseen text", "error", [at(one, one.held_out) for one in facts]),
-        ("Weight drift", "error", [at(one, one.drift) for one in facts]),
+        ("Reconstruction error, calibration text", "significant", [at(one, one.recon) for one in facts]),
+        ("Reconstruction error, unseen text", "significant", [at(one, one.held_out) for one in facts]),
+        ("Weight drift", "significant", [at(one, one.drift) for one in facts]),
         ("Share of parameters quantized", "share", [one.study.model.share_quantized for one in facts]),
     ]
     return [_compared(*row) for row in rows if any(value is not None for value in row[2])]
@@ -187,7 +187,7 @@ def _layers(facts: Sequence[LineFacts]) -> tuple[list[ComparedNumber], str]:
         chosen = np.nanmean(array[:, :, start["gamma"], start["lambda"]], axis=0)
         columns.append(dict(zip((layer.name for layer in one.study.layers), chosen.tolist(), strict=True)))
     common = [name for name in columns[0] if all(name in column for column in columns)]
-    return [_compared(name, "error", [measured(column[name]) for column in columns]) for name in common], on
+    return [_compared(name, "significant", [measured(column[name]) for column in columns]) for name in common], on
 
 
 def _texts(facts: Sequence[LineFacts]) -> list[ComparedText]:
@@ -214,9 +214,9 @@ def _overlay(facts: Sequence[LineFacts]) -> Figure:
     quantities = (
         ("Perplexity on unseen text, lower is better", perplexity_text, QUALITY,
          [one.perplexity.mean if one.perplexity else None for one in facts]),
-        ("Reconstruction error on calibration text", error_text, RECON, [one.recon for one in facts]),
-        ("Reconstruction error on unseen text", error_text, HELD_OUT, [one.held_out for one in facts]),
-        ("Weight drift, relative", error_text, DRIFT, [one.drift for one in facts]),
+        ("Reconstruction error on calibration text", significant, RECON, [one.recon for one in facts]),
+        ("Reconstruction error on unseen text", significant, HELD_OUT, [one.held_out for one in facts]),
+        ("Weight drift, relative", significant, DRIFT, [one.drift for one in facts]),
     )  # fmt: skip
     stacked = []
     for title, show, _, values in quantities:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import DRIFT, PLAIN_AXIS, Figure, Role, apart, base_layout, bind, note
+from sarqc.figures.drawing import DRIFT, PLAIN_AXIS, Figure, Role, apart, base_layout, bind, even_ticks, note
 from sarqc.figures.numbers import number, point_names
 from sarqc.study.facts import LineFacts, equal_points
 
@@ -34,7 +34,7 @@ def deciles(facts: LineFacts) -> Figure | None:
     ends = {"tickvals": [0, count - 1], "ticktext": ["least salient", "most salient"], "range": [-0.6, count - 0.4]}
     clear = {"ticks": "outside", "ticklen": 5, "tickcolor": "rgba(0,0,0,0)"}
     layout["xaxis"] = {**PLAIN_AXIS, **ends, **clear, "showgrid": False}
-    layout["yaxis"] = {**PLAIN_AXIS, "range": [0, high], "nticks": 4}
+    layout["yaxis"] = {**PLAIN_AXIS, "range": [0, high], **even_ticks((0, high), 4)}
     figure: Figure = {"data": [], "layout": layout, "bindings": []}
     if several:
         first = np.repeat(chosen[:, :1], chosen.shape[1], axis=1)

@@ -137,7 +137,7 @@ def value_axis(domain: tuple[float, float], span: tuple[float, float], *, ticks:
         "domain": list(domain),
         "range": list(span),
         "fixedrange": True,
-        "nticks": ticks,
+        **even_ticks(span, ticks),
         "showgrid": True,
         "gridcolor": "var(--grid)",
         "zeroline": False,
@@ -145,6 +145,14 @@ def value_axis(domain: tuple[float, float], span: tuple[float, float], *, ticks:
         "ticks": "",
         "anchor": "x",
     }
+
+
+def even_ticks(span: tuple[float, float], most: int) -> dict[str, Any]:
+    """At most about so many ticks on an axis, all with the same decimals: plotly's own drop zeros at the end."""
+    rough = max((span[1] - span[0]) / most, 1e-12)
+    base = 10.0 ** math.floor(math.log10(rough))
+    step = base * next(times for times in (1, 2, 5, 10) if times * base >= rough * (1 - 1e-9))
+    return {"tick0": 0, "dtick": step, "tickformat": f".{max(0, -math.floor(math.log10(step) + 1e-9))}f"}
 
 
 def base_layout(*, left: int = 48, right: int = 16, top: int = 24, bottom: int = 36) -> dict[str, Any]:

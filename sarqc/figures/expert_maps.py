@@ -10,7 +10,7 @@ import numpy as np
 from sarqc.figures.drawing import HELD_OUT, PLAIN_AXIS, Figure, Role, base_layout, bind, note
 from sarqc.figures.layer_map import frame, short_name, show
 from sarqc.figures.layer_quantities import Quantity, slim_bar
-from sarqc.figures.numbers import draws_text, error_text, percent, point_names
+from sarqc.figures.numbers import draws_text, percent, point_names, significant
 from sarqc.study.experts import Experts, TokenCounts, experts_of, token_counts, words
 from sarqc.study.facts import LineFacts, is_point
 from sarqc.study.paired import mean_over_draws
@@ -412,8 +412,8 @@ def _aria(tokens: np.ndarray, errors: np.ndarray, names: list[str], lam: int, ga
     third = max(1, len(order) // 3)
     few, many = (errors[part, lam].mean() for part in (order[:third], order[-third:]))
     text = (
-        f"Relative error on unseen text of {len(tokens)} experts, {names[lam]}: {error_text(float(few))} in the third "
-        f"that saw fewest tokens, {error_text(float(many))} in the third that saw most."
+        f"Relative error on unseen text of {len(tokens)} experts, {names[lam]}: {significant(float(few))} in the third "
+        f"that saw fewest tokens, {significant(float(many))} in the third that saw most."
     )
     if lam == 0:
         return text

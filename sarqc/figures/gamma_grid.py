@@ -17,7 +17,7 @@ from sarqc.figures.drawing import (
     lam_axis,
     plain_numbers,
 )
-from sarqc.figures.numbers import accuracy_text, error_text, lam_names, lam_text, perplexity_text
+from sarqc.figures.numbers import accuracy_text, lam_names, lam_text, perplexity_text, significant
 from sarqc.study.facts import LineFacts
 
 
@@ -34,7 +34,7 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
         values = facts.recon
     if values is None:
         return None
-    show = error_text if not complete else accuracy_text if by_accuracy else perplexity_text
+    show = significant if not complete else accuracy_text if by_accuracy else perplexity_text
     positive = np.array([lam > 0 for lam in line.lams])
     low, high = honest_range(values[:, positive], values[:, ~positive], pad=0.0)
     gammas = [lam_text(value or 0.0) for value in line.gammas]

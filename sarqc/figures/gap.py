@@ -19,11 +19,12 @@ from sarqc.figures.drawing import (
     bind,
     clamp,
     edge_trace,
+    even_ticks,
     honest_range,
     note,
     plain_numbers,
 )
-from sarqc.figures.numbers import NBSP, difference_decimals, draws_text, error_text, lam_text, number, point_names
+from sarqc.figures.numbers import NBSP, draws_text, error_decimals, lam_text, number, point_names, significant
 from sarqc.study.facts import LineFacts, has_lam, select_layer
 from sarqc.study.paired import Difference, paired_difference
 
@@ -52,7 +53,7 @@ def gap(facts: LineFacts) -> Figure | None:
     span = _range(facts, curves)
     layout = base_layout(left=50, right=112, top=26, bottom=40)
     layout["xaxis"] = _amount_axis(sizes)
-    layout["yaxis"] = {**PLAIN_AXIS, "range": list(span), "nticks": 5}
+    layout["yaxis"] = {**PLAIN_AXIS, "range": list(span), **even_ticks(span, 5)}
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}, "narrow_bindings": []}
     if several:
         _add_faint(figure, sizes, span)
@@ -127,7 +128,7 @@ def _add_faint(figure: Figure, sizes: _Sizes, span: tuple[float, float]) -> None
     rows: dict[str, list[list[Any]]] = {name: [] for name in columns}
     for g in range(len(off[0][0])):
         edge = [
-            (sizes.amounts[s], float(clamp(values[g, s], span)[0]), f" {error_text(values[g, s])}")
+            (sizes.amounts[s], float(clamp(values[g, s], span)[0]), f" {significant(values[g, s])}")
             for values, side in off
             for s in np.flatnonzero(side[g]).tolist()
         ]
@@ -214,15 +215,15 @@ def _gap_text(sizes: _Sizes, g: int, m: int, *, brief: bool = False) -> str:
         if not math.isfinite(value):
             ends.append("not measured")
         else:
-            text = error_text(value) if brief else _with_error(value, error)
+            text = significant(value) if brief else _with_error(value, error)
             ends.append(f"<b>{text}</b>" + ("" if brief else f" at {sizes.amounts[s]:,} {sizes.unit}"))
     return " → ".join(ends)
 
 
 def _with_error(value: float, error: float) -> str:
     if not math.isfinite(error) or error <= 0:
-        return error_text(value)
-    decimals = max(2, min(3, difference_decimals(error, 1e6)))
+        return significant(value)
+    decimals = max(2, min(6, error_decimals(error)))
     return f"{number(value, decimals)}{NBSP}±{NBSP}{number(error, decimals)}"
 
 
@@ -231,7 +232,7 @@ def _aria(facts: LineFacts, sizes: _Sizes, g: int, m: int, point: str) -> str:
     parts = []
     for s in (0, -1):
         text = " and ".join(
-            f"{error_text(float(found.mean[s, g, m]))} on {name}"
+            f"{significant(float(found.mean[s, g, m]))} on {name}"
             for name, found in (("calibration text", sizes.calibration), ("unseen text", sizes.unseen))
             if math.isfinite(found.mean[s, g, m])
         )

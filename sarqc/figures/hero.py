@@ -10,11 +10,11 @@ from sarqc.figures.numbers import (
     accuracy_text,
     baseline_name,
     draws_text,
-    error_text,
     lam_names,
     lam_text,
     perplexity_text,
     point_names,
+    significant,
 )
 from sarqc.figures.panels import Curve, Panel, axis_name, band_shape, stack, upright
 from sarqc.figures.scales import SCALE_WORDS, on_scale
@@ -96,7 +96,7 @@ def _error_panel(facts: LineFacts, words: str) -> Panel:
     twin, _ = _twin(facts)
     if twin is not None and twin.held_out is not None and facts.held_out is not None:
         curves.append(_ghost(facts, twin, twin.held_out, HELD_OUT, ""))
-    return Panel(f"Reconstruction error (L_recon), {words}", error_text, tuple(curves), 1.1, "Error:")
+    return Panel(f"Reconstruction error (L_recon), {words}", significant, tuple(curves), 1.1, "Error:")
 
 
 def _drift_panel(facts: LineFacts, words: str) -> Panel:
@@ -107,7 +107,7 @@ def _drift_panel(facts: LineFacts, words: str) -> Panel:
         curves.append(_ghost(facts, twin, twin.sar, DRIFT, ""))
     weighted = METHODS[facts.line.method].make.saliency == "saliency"
     title = f"Weight drift, saliency-weighted (L_sar), {words}" if weighted else f"Weight drift (L_sar, S = 1), {words}"
-    return Panel(title, error_text, tuple(curves), 0.95, "Drift (L_sar)")
+    return Panel(title, significant, tuple(curves), 0.95, "Drift (L_sar)")
 
 
 def _ghost(facts: LineFacts, twin: LineFacts, values: np.ndarray, style: Role, label: str) -> Curve:
@@ -198,7 +198,7 @@ def _aria(facts: LineFacts, quality: Quality | None, name: str, gamma: int) -> s
     ):
         if values is not None and np.isfinite(values[gamma]).all() and len(lams) > 1:
             first, last = float(values[gamma, 0]), float(values[gamma, -1])
-            parts.append(f"{what} goes from {error_text(first)} at λ = {lam_text(lams[0])} to {error_text(last)}")
+            parts.append(f"{what} goes from {significant(first)} at λ = {lam_text(lams[0])} to {significant(last)}")
     where = "all layers" if facts.layer is None else facts.study.layers[facts.layer].name
     text = "; ".join(parts) if parts else "nothing was measured"
     return (

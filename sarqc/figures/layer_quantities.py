@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sarqc.figures.drawing import CIVIDIS, SHADES
-from sarqc.figures.numbers import error_text, lam_text, point_names
+from sarqc.figures.numbers import lam_text, point_names, significant
 from sarqc.study.facts import LineFacts, Selection
 from sarqc.study.paired import mean_over_draws
 
@@ -82,7 +82,7 @@ class Quantity:
         if self.name == "tokens":
             return f"{value:,.0f} tokens" if value else "no tokens"
         if self.samples is None:
-            return error_text(value)
+            return significant(value)
         chosen = self.samples[:, list(layers)]
         known = chosen[np.isfinite(chosen)]
         sign = "λ" if self.name == "lambda" else "γ"
@@ -145,7 +145,7 @@ class Quantity:
         return f"{SPOKEN[self.name]} of {called}{point}: {', '.join(parts)}."
 
     def _plain(self, value: float) -> str:
-        return f"{value:,.0f}" if self.name == "tokens" else error_text(value)
+        return f"{value:,.0f}" if self.name == "tokens" else significant(value)
 
 
 def quantities_of(facts: LineFacts) -> list[str]:

@@ -59,11 +59,23 @@ def percent(value: float, decimals: int = 0) -> str:
     return f"{number(100 * value, decimals)}{NBSP}%"
 
 
+def significant(value: float) -> str:
+    """A value of any size with three digits that mean something: 0.870, 1.05, 0.000123, 1.00·10^−9."""
+    if 0 < abs(value) < 1e-6:
+        digits, _, power = f"{value:.2e}".replace("-", "\u2212").partition("e")
+        return f"{digits}·10^\u2212{power[1:].lstrip('0')}"
+    return number(value, _decimals(value, 3))
+
+
 def small_percent(value: float) -> str:
-    """Whole per cents, below 2 % with one significant digit more: an error of 0.002 is not nothing."""
-    if not 0 < value < 0.0195:
-        return percent(value)
-    return percent(value, 1 if value >= 0.00095 else 2)
+    """Per cents with at least two digits that mean something: 62 %, 4.2 %, 0.18 %."""
+    return percent(value, _decimals(100 * value, 2) if value else 0)
+
+
+def _decimals(value: float, digits: int) -> int:
+    """Decimals that show a value with so many significant digits; nothing is rounded above the decimal point."""
+    power = int(f"{value:.{digits - 1}e}".partition("e")[2] or 0) if math.isfinite(value) else 0
+    return min(12, max(0, digits - 1 - power))
 
 
 def difference_decimals(error: float, value: float) -> int:
@@ -72,9 +84,13 @@ def difference_decimals(error: float, value: float) -> int:
     base = decimals_for(value)
     if not math.isfinite(error) or error <= 0:
         return base
+    return int(min(4 if abs(value) <= 1 else 3, max(base, error_decimals(error), 0)))
+
+
+def error_decimals(error: float) -> int:
+    """Decimals that show a standard error with one digit, two where it begins with 1."""
     exponent = math.floor(math.log10(error))
-    lead = error / 10**exponent
-    return int(min(4 if abs(value) <= 1 else 3, max(base, -exponent + (1 if lead < 2 else 0), 0)))
+    return -exponent + (1 if error / 10**exponent < 2 else 0)
 
 
 def plus_minus(mean: float, error: float, value: float) -> str:
@@ -89,11 +105,6 @@ Format = Callable[[float], str]
 
 def perplexity_text(value: float) -> str:
     return number(value, decimals_for(value))
-
-
-def error_text(value: float) -> str:
-    """A relative error: three decimals, two once it is above one."""
-    return number(value, 3 if abs(value) < 1 else 2)
 
 
 def accuracy_text(value: float) -> str:

@@ -27,7 +27,7 @@ from sarqc.figures.drawing import (
     ring_trace,
     value_axis,
 )
-from sarqc.figures.numbers import Format, number
+from sarqc.figures.numbers import Format, plus_minus
 
 WORDS_ROOM = 0.09  # of a panel's range, beside the usual air, for words at its edge
 FEW_LAMS = 3  # up to so many, names at the lines' ends reach to where words at the right edge begin
@@ -232,7 +232,7 @@ def _hover(curve: Curve, show: Format, row: int, column: int) -> str:
     if not math.isfinite(value):
         return "not measured"
     error = math.nan if curve.error is None else float(curve.error[row, column])
-    return f"{show(value)} ± {number(error, 2)}" if math.isfinite(error) and error > 0 and value > 1 else show(value)
+    return plus_minus(value, error, value) if math.isfinite(error) and error > 0 and value > 1 else show(value)
 
 
 def _named_point(label: str, place: str, y: float, axis: str, panel: Panel, value: float) -> dict[str, Any]:

@@ -21,11 +21,12 @@ from sarqc.figures.drawing import (
     base_layout,
     bind,
     clamp,
+    even_ticks,
     honest_range,
     note,
     plain_numbers,
 )
-from sarqc.figures.numbers import error_text, lam_text, point_names
+from sarqc.figures.numbers import lam_text, point_names, significant
 from sarqc.quantization.hull import weight_intervals
 from sarqc.study.facts import LineFacts, is_point, line_facts
 
@@ -59,10 +60,10 @@ def plane(facts: LineFacts) -> Figure | None:
     layout["xaxis"] = {
         **PLAIN_AXIS,
         "range": list(span_x),
-        "nticks": 6,
+        **even_ticks(span_x, 6),
         "title": {"text": "", "standoff": 4},
     }
-    layout["yaxis"] = {**PLAIN_AXIS, "range": list(span_y), "nticks": 5}
+    layout["yaxis"] = {**PLAIN_AXIS, "range": list(span_y), **even_ticks(span_y, 5)}
     figure: Figure = {"data": [], "layout": layout, "bindings": []}
     x, side_x = clamp(points.drift, span_x)
     supports: list[list[list[Interval]]] = []  # for each curve and γ
@@ -241,4 +242,4 @@ def _aria(points: _Points, supports: list[Interval], gamma: int) -> str:
 
 
 def _value(value: float) -> str:
-    return error_text(value) if math.isfinite(value) else "not measured"
+    return significant(value) if math.isfinite(value) else "not measured"

@@ -137,7 +137,7 @@ def surfaces(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling =
             "z": [],
             "colorscale": BOTH_SIGNS if pooling.signed else SHADES,
             "showscale": False,
-            "hovertemplate": f"{what} %{{z:.3f}}<extra></extra>",
+            "hovertemplate": f"{what} %{{z:.3r}}<extra></extra>",
         }
         suffix = "" if side == 0 else "2"
         if flat:
@@ -265,5 +265,5 @@ def _both_signs(reach: float) -> dict[str, Any]:
             "thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "ticks": "",
             "tickvals": [-reach, 0, reach], "ticktext": [f"{number(-reach, 2)}", "0", f"+{number(reach, 2)}"],
         },
-        "hovertemplate": "%{z:+.3f}<extra></extra>",
+        "hovertemplate": "%{z:+.3r}<extra></extra>",
     }  # fmt: skip

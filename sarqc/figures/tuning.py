@@ -14,7 +14,7 @@ import numpy as np
 
 from sarqc.documents import Tuning, TuningRow
 from sarqc.figures.drawing import HELD_OUT, QUALITY, Figure, Role, apart, honest_range, note
-from sarqc.figures.numbers import BASELINES, draws_text, error_text, lam_text, number
+from sarqc.figures.numbers import BASELINES, draws_text, lam_text, number, significant
 from sarqc.figures.panels import LABEL_GAP, Curve, Panel, axis_name, band_shape, stack, upright
 from sarqc.figures.view import Column, DataTable
 from sarqc.quantization.methods import METHODS
@@ -134,7 +134,7 @@ def _layer_panel(rows: Sequence[TuningRow]) -> Panel:
         Curve(_DULL, HELD_OUT, np.where(dull, errors, math.nan)),
         Curve(_FIRST, HELD_OUT, np.where(dull, math.nan, errors)),
     )
-    return Panel(_LAYER_TITLE, error_text, curves, 1.0)
+    return Panel(_LAYER_TITLE, significant, curves, 1.0)
 
 
 _QUALITY_TITLE = "ln(perplexity / float model’s), lower is better"

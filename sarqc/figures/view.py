@@ -44,10 +44,10 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("accuracy", "Accuracy", "share"),
     ("accuracy_difference", "Difference to baseline", "points"),
     ("accuracy_error", "± standard error", "points"),
-    ("recon", "Reconstruction error, calibration text", "error"),
-    ("held_out", "Reconstruction error, unseen text", "error"),
-    ("sar", "Weight drift, L_sar", "error"),
-    ("drift", "Weight drift, plain", "error"),
+    ("recon", "Reconstruction error, calibration text", "significant"),
+    ("held_out", "Reconstruction error, unseen text", "significant"),
+    ("sar", "Weight drift, L_sar", "significant"),
+    ("drift", "Weight drift, plain", "significant"),
 )
 
 # The figures that follow from a line's facts alone: each is a function of these, None where there is nothing to draw.

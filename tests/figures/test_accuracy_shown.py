@@ -56,7 +56,7 @@ def test_the_switched_figures_say_what_they_show(view: View) -> None:
     titles = [value["text"] for value in hero["layout"]["annotations"]]
     assert "Accuracy, higher is better" in titles
     assert hero["layout"]["yaxis"]["tickformat"].endswith("%")
-    assert "tickformat" not in view["figures"]["hero"]["layout"]["yaxis"]
+    assert not view["figures"]["hero"]["layout"]["yaxis"]["tickformat"].endswith("%")
     assert grid["title"] == "λ × γ: accuracy"
     assert all(text.endswith("%") for row in grid["data"][0]["text"] for text in row)
 

@@ -15,7 +15,7 @@ from sarqc.figures import compare_view, lab_view
 from sarqc.figures.drawing import QUALITY, clamp, honest_range, position
 from sarqc.figures.hero import hero
 from sarqc.figures.measured import grid_text
-from sarqc.figures.numbers import decimals_for, lam_text, number, percent, perplexity_text
+from sarqc.figures.numbers import decimals_for, lam_text, number, percent, perplexity_text, significant
 from sarqc.figures.panels import Curve, Panel, stack
 from sarqc.figures.view import COLUMNS
 from sarqc.study.facts import line_facts
@@ -305,11 +305,13 @@ class TestGolden:
     def test_format(self):
         values = [0.0, -0.04, 5.5, 9.994, 83.649, -2.94, 999.6, 1234.6]
         lams = [0.0, 0.01, 0.1, 1.0, 0.25, 1e-05, 10.0]
+        small = [0.87, 0.9996, 0.001823, 0.000123, 1e-9, -2.5e-12]
         self.check(
             "format.json",
             {
                 "number": [[value, 1, number(value, 1)] for value in values],
                 "perplexity": [[value, number(value, decimals_for(value))] for value in values],
+                "significant": [[value, significant(value)] for value in (*values, *small)],
                 "percent": [[value, percent(value, 1)] for value in (0.0, 0.481, 1.0)],
                 "plain": [[value, lam_text(value)] for value in lams if value == 0 or value >= 1e-4],
             },

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from sarqc.figures import compare_view, lab_view
 from sarqc.figures.auto_choice import chosen_counts, selection
 from sarqc.figures.gap import gap, read_sizes
+from sarqc.figures.numbers import significant
 from sarqc.figures.plane import NOBODY, plane, plane_intervals, weight_text
 from sarqc.study.facts import line_facts
 from tests.figures.test_figures import at, figures_of
@@ -212,7 +213,7 @@ class TestSelection:
         line = study.line("sarqc-gbs-auto", 2)
         text = selection(facts_of(study, "sarqc-gbs-auto", 0))["data"][0]["text"][1][2]
         for name, word in (("candidate_validation", "held-out"), ("candidate_train", "solved on")):
-            assert f"{word} {study.read(line, name)[:, 0, 1, 2].mean():.3f}" in text
+            assert f"{word} {significant(study.read(line, name)[:, 0, 1, 2].mean())}" in text
 
     def test_chosen_cells_are_framed_with_the_number_of_draws(self, study):
         facts = facts_of(study, "sarqc-gbs-auto", 1)
@@ -282,10 +283,11 @@ class TestGap:
         figure = lab_view(study, method="sarqc-gbs", bits=2, layer=0)["figures"]["gap"]
         made = at(figure, 0, 2)
         unseen, calibration = (trace(made, name)["y"][0] for name in ("unseen text", "calibration text"))
-        assert f"with 128 tokens of calibration text {calibration:.3f} on calibration text" in made["aria"]
-        assert f"and {unseen:.3f} on unseen text" in made["aria"]
-        texts = [note["text"] for note in made["layout"]["annotations"]]
-        assert any(f"gap <b>{unseen - calibration:.3f}" in text for text in texts)
+        assert f"with 128 tokens of calibration text {significant(calibration)} on calibration text" in made["aria"]
+        assert f"and {significant(unseen)} on unseen text" in made["aria"]
+        title = next(note["text"] for note in made["layout"]["annotations"] if "gap <b>" in note["text"])
+        written = float(title.partition("gap <b>")[2].split("\u00a0")[0])
+        assert written == pytest.approx(unseen - calibration, rel=0.02)
         assert figure["title"] == "More calibration text, smaller gap"
 
     def test_what_runs_off_the_scale_is_marked_with_its_value(self, study, monkeypatch):
@@ -299,7 +301,7 @@ class TestGap:
         low, high = made["layout"]["yaxis"]["range"]
         assert high < far[..., 0].min()
         edge = trace(made, "off the scale")
-        assert edge["text"] == [f" {value:.2f}" for value in far[:, 0, 0]]
+        assert edge["text"] == [f" {significant(value)}" for value in far[:, 0, 0]]
         assert edge["marker"]["symbol"] == ["triangle-up"] * len(SIZES)
         assert all(low < y < high for y in edge["y"])
 

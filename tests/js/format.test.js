@@ -25,18 +25,19 @@ test("numbers look as in the sentence", () => {
 });
 
 test("three digits that mean something, whatever the size", () => {
-  assert.deepEqual([0.87, 1.05, 0.000123, 12.345, 1e-9].map(significant), [
-    "0.870",
-    "1.05",
-    "0.000123",
-    "12.3",
-    "1.00·10^\u22129",
-  ]);
+  for (const [value, text] of golden.significant) assert.equal(significant(value), text);
+});
+
+test("a difference has two decimals, and more where two would be nothing", () => {
+  assert.deepEqual(
+    [2.154, -0.034, 0.0021, 0].map((value) => format(value, "difference")),
+    ["2.15", "\u22120.034", "0.0021", "0.00"],
+  );
 });
 
 test("what was not measured is a dash", () => {
   assert.equal(format(null, "perplexity"), "–");
-  assert.equal(format(undefined, "error"), "–");
+  assert.equal(format(undefined, "significant"), "–");
 });
 
 test("units", () => {

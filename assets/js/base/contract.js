@@ -188,10 +188,10 @@ export const COLUMNS = frozen({
   accuracy: "share",
   accuracy_difference: "points",
   accuracy_error: "points",
-  recon: "error",
-  held_out: "error",
-  sar: "error",
-  drift: "error",
+  recon: "significant",
+  held_out: "significant",
+  sar: "significant",
+  drift: "significant",
 });
 
 /**

@@ -31,11 +31,27 @@ export function plain(value) {
 }
 
 /**
- * A value of any size with three digits that mean something: 0.870, 1.05, 0.000123.
+ * A value of any size with three digits that mean something: 0.870, 1.05, 0.000123, 1.00·10^−9.
  * @param {number} value
  */
 export function significant(value) {
-  return Number(value).toPrecision(3).replace("-", MINUS).replace(/e\+?/, "·10^");
+  if (value && Math.abs(value) < 1e-6)
+    return Number(value).toExponential(2).replaceAll("-", MINUS).replace("e", "·10^");
+  return number(value, decimalsOf(value, 3));
+}
+
+/**
+ * Decimals that show a value with so many significant digits; nothing is rounded above the decimal point.
+ * @param {number} value
+ * @param {number} digits
+ */
+function decimalsOf(value, digits) {
+  const power = Number(
+    Number(value)
+      .toExponential(digits - 1)
+      .split("e")[1] ?? 0,
+  );
+  return Math.min(12, Math.max(0, digits - 1 - power));
 }
 
 /**
@@ -125,10 +141,9 @@ export function when(value, now = new Date()) {
 const KINDS = {
   plain,
   perplexity: (value) => number(value, decimalsFor(value)),
-  difference: (value) => number(value, 2),
+  difference: (value) => number(value, Math.max(2, decimalsOf(value, 2))),
   share: (value) => percent(value, 1),
   points: (value) => number(100 * value, 1),
-  error: (value) => number(value, Math.abs(value) < 1 ? 3 : 2),
   significant,
   flag: (value) => (value ? "yes" : "no"),
   text: (value) => String(value),
@@ -137,7 +152,7 @@ const KINDS = {
 /**
  * A value of a table as text; what was not measured is a dash.
  * @param {any} value
- * @param {string} kind one of perplexity, difference, share, points, error, significant, flag, plain, text
+ * @param {string} kind one of perplexity, difference, share, points, significant, flag, plain, text
  */
 export function format(value, kind) {
   if (value === null || value === undefined) return "–";

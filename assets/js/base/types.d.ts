@@ -40,7 +40,7 @@ export type ColumnKey =
   | "drift";
 
 /** How a number is written. */
-export type ColumnKind = "plain" | "perplexity" | "difference" | "flag" | "share" | "points" | "error";
+export type ColumnKind = "plain" | "perplexity" | "difference" | "flag" | "share" | "points" | "significant";
 
 /** What a link can lock or hide. */
 export type Control =

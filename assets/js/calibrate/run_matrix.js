@@ -122,7 +122,7 @@ function titleOf(said, index) {
   if (!result) return `${said.layers[index].name}: not yet`;
   if (result.tokens === 0) return `${result.name}: no calibration token reached it`;
   const from = result.cached ? ", from disk" : `, ${duration(result.seconds)}`;
-  return `${result.name}: reconstruction error ${format(result.recon, "error")}${from}`;
+  return `${result.name}: reconstruction error ${format(result.recon, "significant")}${from}`;
 }
 
 /** @param {string} words @param {number[]} members @param {CellFacts} facts @param {RunProgress} said */
@@ -132,6 +132,6 @@ function pooledTitle(words, members, { done, mean, worst, at, starved }, said) {
   const errors =
     at === null
       ? ""
-      : `, mean error ${format(mean, "error")}, largest ${format(worst, "error")} in expert ${said.layers[at].expert}`;
+      : `, mean error ${format(mean, "significant")}, largest ${format(worst, "significant")} in expert ${said.layers[at].expert}`;
   return `${words}: ${done} of ${members.length} experts solved${errors}${none}`;
 }

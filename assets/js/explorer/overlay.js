@@ -112,7 +112,7 @@ function curve(figure, overlay, name, lams) {
       mode: "markers",
       x: named.map(({ x }) => near.x[x]),
       y: named.map(({ y }) => y),
-      text: named.map(({ value }) => format(value, "error")),
+      text: named.map(({ value }) => format(value, "significant")),
       hovertemplate: "%{text}",
       marker: { color: near.marker.color, opacity: 0, size: 7 },
     },

@@ -118,7 +118,7 @@ export function sentence(state, label) {
   const head = `${label}: ${solved(state)} of ${state.points.length} λ solved`;
   const curves = SPOKEN.flatMap(([name, what]) => {
     const ends = valuesOf(state, name).flatMap((value, index) =>
-      value === null ? [] : [`${format(value, "error")} at λ = ${plain(state.lams[index])}`],
+      value === null ? [] : [`${format(value, "significant")} at λ = ${plain(state.lams[index])}`],
     );
     if (!ends.length) return [];
     return [`${what} ${ends.length > 1 ? `goes from ${ends[0]} to ${ends.at(-1)}` : `is ${ends[0]}`}`];

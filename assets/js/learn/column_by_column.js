@@ -137,8 +137,8 @@ export function aria({ answered, column, row, working }) {
 export function table({ answered, row, working, column, errors, alone }) {
   const columns = [
     { key: "column", title: "Column", kind: "plain" },
-    { key: "weight", title: "Weight", kind: "error" },
-    { key: "now", title: `With ${column} rounded`, kind: "error" },
+    { key: "weight", title: "Weight", kind: "significant" },
+    { key: "now", title: `With ${column} rounded`, kind: "significant" },
     { key: "error", title: "Error up to this column", kind: "share" },
     { key: "alone", title: "Each for itself", kind: "share" },
   ];

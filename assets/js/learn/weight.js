@@ -94,9 +94,9 @@ export function aria({ weights, levels, rounded, bits, answered }) {
 /** @param {Facts} facts */
 export function table({ weights, rounded, answered }) {
   const columns = [
-    { key: "weight", title: "Weight", kind: "error" },
-    { key: "level", title: "Its level", kind: "error" },
-    { key: "moved", title: "Moves by", kind: "error" },
+    { key: "weight", title: "Weight", kind: "significant" },
+    { key: "level", title: "Its level", kind: "significant" },
+    { key: "moved", title: "Moves by", kind: "significant" },
   ];
   const rows = weights.map((weight, i) =>
     answered ? { weight, level: rounded[i], moved: rounded[i] - weight } : { weight },

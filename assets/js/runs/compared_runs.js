@@ -4,7 +4,7 @@
  * @module runs/compared_runs
  */
 
-import { decimalsFor, format, number, percent, significant } from "../base/format.js";
+import { format, percent, significant } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
 import { table } from "../base/table.js";
 import { drawnTable, figureMenu } from "../charts/figure_menu.js";
@@ -79,9 +79,8 @@ const beside = (heads, rows) =>
 
 /** @type {Object<string, (value: number) => string>} */
 const DIFFERENCES = {
-  perplexity: (value) => number(value, Math.max(2, decimalsFor(value))),
+  perplexity: (value) => format(value, "difference"),
   share: (value) => percent(value, 1),
-  error: (value) => number(value, 3),
 };
 
 /** @param {Compared} row */
