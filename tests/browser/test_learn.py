@@ -332,12 +332,16 @@ def test_on_a_phone_the_answer_brings_its_figure_and_says_which_curve_is_which(o
         assert step.locator(".step-canvas svg").evaluate(NO_TEXT_IS_CUT)
         page.set_viewport_size({"width": 660, "height": 844})  # figures below each other, and neither phone nor desk
         page.wait_for_function(
-            "(number) => document.querySelector(`[data-step='${number}'] .step-canvas svg`).viewBox.baseVal.width > 560",
+            "(n) => document.querySelector(`[data-step='${n}'] .step-canvas svg`).viewBox.baseVal.width > 560",
             arg=number,
         )
         assert step.locator(".step-canvas svg").evaluate(NO_TEXT_IS_CUT)
         assert number == 7 or step.locator(".step-canvas").bounding_box()["height"] >= 600  # two panels fit
         page.set_viewport_size({"width": 390, "height": 844})
+    page.get_by_test_id("share").click()
+    box = page.get_by_test_id("share-menu").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
 
 
 def test_a_row_is_rounded_column_by_column_by_keyboard_and_by_itself(open_page):

@@ -67,7 +67,8 @@ export function shareMenu(button, { controls, panels, link, address, further }) 
     const isAbove = box.top > innerHeight - box.bottom;
     menu.style.top = isAbove ? "auto" : `${box.bottom + 4}px`;
     menu.style.bottom = isAbove ? `${innerHeight - box.top + 4}px` : "auto";
-    menu.style.right = `${Math.max(8, document.documentElement.clientWidth - box.right)}px`;
+    const { clientWidth } = document.documentElement;
+    menu.style.right = `${Math.max(8, Math.min(clientWidth - box.right, clientWidth - menu.offsetWidth - 8))}px`;
     menu.style.maxHeight = `${Math.max(240, (isAbove ? box.top : innerHeight - box.bottom) - 16)}px`;
   }
 

@@ -245,7 +245,9 @@ export function create(stage) {
         stripe(facts, at),
         matrix(facts, at),
         weights(facts, at),
-        facts.answered ? errors(facts, at) : afterGuess(at.errors, "How the error grows, once you have guessed"),
+        facts.answered
+          ? errors(facts, at)
+          : afterGuess(at.errors, at.narrow ? undefined : "How the error grows, once you have guessed"),
       ];
     },
   };
@@ -272,7 +274,10 @@ function stripe({ column, answered }, { left, step, matrix, row }) {
  */
 function matrix({ rows, at: own, column }, { left, cell, matrix: top, middle, narrow }) {
   return [
-    label(left - 8, top - 20, "W, the layer: bold is rounded, blue was pushed", { fill: "var(--ink)", weight: 600 }),
+    label(left - 8, top - 20, `${narrow ? "W:" : "W, the layer:"} bold is rounded, blue was pushed`, {
+      fill: "var(--ink)",
+      weight: 600,
+    }),
     rows.map((working, r) => {
       const y = top + (r + 0.5) * cell;
       return [

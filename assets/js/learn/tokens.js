@@ -338,7 +338,7 @@ function sweetSpot(right, { tokens, unseen, best }, isChosen) {
     !isChosen && curve(right, unseen, { ...ROLES.heldOut, dash: null }, { width: 1, marks: false }),
     s("circle", { cx: x, cy: y, r: 9, fill: "none", stroke: ROLES.heldOut.ink, "stroke-width": isChosen ? 2.5 : 1.5 }),
     label(x, y + (tokens === MOST ? 20 : -20), `best with ${tokens}`, {
-      at: best === 0 ? "start" : best > LAMS.length - 3 ? "end" : "middle",
+      at: best < 2 ? "start" : best > LAMS.length - 3 ? "end" : "middle",
       fill: ROLES.heldOut.ink,
       weight: isChosen ? 700 : null,
       halo: true,
