@@ -100,7 +100,7 @@ def _versions(versions: Mapping[str, Mapping[str, str]]) -> str:
 
 def _beside(contenders: Mapping[str, Any]) -> Iterator[str]:
     """What the table says of everything on and of all but the order, and who is not in it."""
-    others = (RIVAL, "AutoRound's default"), (BASELINE, "our plain GPTQ")
+    others = (RIVAL, "AutoRound's default"), (BASELINE, "our GPTQ 1 %")
     for name, (other, words) in itertools.product(OURS, others):
         ours = contenders.get(name, {"failed": ""})
         if "failed" not in ours and "failed" not in contenders.get(other, {"failed": ""}):

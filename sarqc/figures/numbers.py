@@ -14,7 +14,14 @@ _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", 
 NBSP = "\u00a0"
 
 
-BASELINES = {"gptq": "GPTQ 1 %", "gptaq": "GPTAQ", "awq": "AWQ", "omniquant": "OmniQuant", "signround": "SignRound"}
+BASELINES = {
+    "rtn": "Round to nearest",
+    "gptq": "GPTQ 1 %",
+    "gptaq": "GPTAQ",
+    "awq": "AWQ",
+    "omniquant": "OmniQuant",
+    "signround": "SignRound",
+}
 
 
 def number(value: float, decimals: int) -> str:
@@ -51,8 +58,16 @@ def decimals_for(value: float) -> int:
 
 
 def draws_text(count: int) -> str:
-    word = _WORDS[count] if count < len(_WORDS) else str(count)
-    return f"{word} draw" if count == 1 else f"{word} draws"
+    return f"{_counted(count)} draw" if count == 1 else f"{_counted(count)} draws"
+
+
+def _counted(count: int) -> str:
+    return _WORDS[count] if count < len(_WORDS) else str(count)
+
+
+def sets_text(count: int) -> str:
+    """Draws, said to who has not heard of them."""
+    return "one random calibration set" if count == 1 else f"{_counted(count)} random calibration sets"
 
 
 def percent(value: float, decimals: int = 0) -> str:
@@ -89,8 +104,8 @@ def difference_decimals(error: float, value: float) -> int:
 
 def error_decimals(error: float) -> int:
     """Decimals that show a standard error with one digit, two where it begins with 1."""
-    exponent = math.floor(math.log10(error))
-    return -exponent + (1 if error / 10**exponent < 2 else 0)
+    lead, _, power = f"{error:.15e}".partition("e")
+    return -int(power) + (1 if float(lead) < 2 else 0)
 
 
 def plus_minus(mean: float, error: float, value: float) -> str:

@@ -1,8 +1,10 @@
 """The one sentence that the Lab says about a point (γ, λ), made from facts, and the small print under it; of perplexity
 or of accuracy, whichever is shown.
 
-A sentence is a list of pieces ``{"text": …, "role": …}``; a role names the colour of what it speaks of ("quality",
-"recon", "drift", "lambda"), or is empty. Joined, the texts are what is copied, read aloud and tested.
+A sentence is a list of pieces ``{"text": …, "role": …, "verdict": …}``; a role names the quantity that it speaks of
+("quality", "recon", "held_out", "drift", "lambda"), or is empty. A quantity's name and value have its colour; a verdict
+(better, worse, less) has none, since a colour says what is spoken of and never how it came out. Joined, the texts are
+what is copied, read aloud and tested.
 """
 
 from __future__ import annotations
@@ -23,17 +25,19 @@ from sarqc.figures.numbers import (
     percent,
     perplexity_text,
     plus_minus,
+    sets_text,
     small_percent,
 )
-from sarqc.study.facts import Baseline, LineFacts, Quality, Selection, has_lam
+from sarqc.study.facts import LineFacts, Quality, Selection, has_lam
 from sarqc.study.paired import Difference, spans
 
 
 class Piece(TypedDict):
-    """A part of a sentence; ``role`` is the quantity in whose colour it stands."""
+    """A part of a sentence; ``role`` is the quantity that it speaks of."""
 
     text: str
     role: str  # empty for plain text
+    verdict: bool  # how the quantity came out: set in ink
 
 
 def plain(pieces: list[Piece]) -> str:
@@ -80,7 +84,7 @@ def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "per
     pieces: list[Piece] = []
     for part in (part for part in parts if part):
         if pieces:
-            pieces.append(_p(" "))
+            pieces.append(piece(" "))
         pieces += part
     return pieces
 
@@ -97,7 +101,7 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
         if reference is not None:
             text += f" (float {other.show(reference)})"
         if facts.baseline is not None and measured.to_baseline is not None and not _is_baseline(facts, lam):
-            text += f", {_beside_baseline(measured, at, _name(facts.baseline), other)}"
+            text += f", {_beside_baseline(measured, at, baseline_name(facts.baseline), other)}"
         lines.append(text + ".")
     # At λ = 0 saliency and identity are one and the same computation: nothing to compare.
     same = has_lam(facts.line) and facts.line.lams[lam] == 0
@@ -108,13 +112,13 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
     return lines
 
 
-def _p(text: str, role: str = "") -> Piece:
-    return {"text": text, "role": role}
+def piece(text: str, role: str = "", *, verdict: bool = False) -> Piece:
+    """A part of a sentence."""
+    return {"text": text, "role": role, "verdict": verdict}
 
 
-def _name(baseline: Baseline) -> str:
-    plain = {"gptq": "plain GPTQ", "rtn": "plain rounding"}
-    return baseline_name(baseline) if baseline.on_its_grid else plain.get(baseline.method, baseline_name(baseline))
+def _verdict(text: str, role: str) -> Piece:
+    return piece(text, role, verdict=True)
 
 
 def _is_baseline(facts: LineFacts, lam: int) -> bool:
@@ -124,14 +128,14 @@ def _is_baseline(facts: LineFacts, lam: int) -> bool:
 def _where(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
     """“At λ = 0.1, γ = 0.5 the 2-bit model”, “With λ and γ chosen layer by layer … the 2-bit model”."""
     if facts.line.selected:
-        return [_p("With "), *_auto_part(facts), _p(f" the {facts.line.bits}-bit model")]
+        return [piece("With "), *_auto_part(facts), piece(f" the {facts.line.bits}-bit model")]
     value = facts.line.gammas[gamma]
     point = f"λ = {lam_text(facts.line.lams[lam])}".replace(" ", NBSP)
     if value is not None and len(facts.line.gammas) > 1:
         point += f", γ = {lam_text(value)}".replace(" ", NBSP).replace(f",{NBSP}", ", ")
     if not has_lam(facts.line):
-        return [_p("With "), _p(facts.line.title, "lambda"), _p(f" the {facts.line.bits}-bit model")]
-    return [_p("At "), _p(point, "lambda"), _p(f" the {facts.line.bits}-bit model")]
+        return [piece("With "), piece(facts.line.title, "lambda"), piece(f" the {facts.line.bits}-bit model")]
+    return [piece("At "), piece(point, "lambda"), piece(f" the {facts.line.bits}-bit model")]
 
 
 def _auto_part(facts: LineFacts) -> list[Piece]:
@@ -141,14 +145,14 @@ def _auto_part(facts: LineFacts) -> list[Piece]:
         open_ = {"λ": len(facts.line.candidate_lams) > 1, "γ": len(facts.line.candidate_gammas) > 1}
         open_["α"] = found is not None and found.strength is not None
         signs = " and ".join(sign for sign, is_open in open_.items() if is_open) or "λ"
-        return [_p(signs, "lambda"), _p(f" chosen layer by layer{where}")]
+        return [piece(signs, "lambda"), piece(f" chosen layer by layer{where}")]
     if found is None or not np.isfinite(found.lam).any():
-        return [_p("λ", "lambda"), _p(f" chosen for the whole model{where}")]
+        return [piece("λ", "lambda"), piece(f" chosen for the whole model{where}")]
     low, high = (lam_text(value) for value in (np.nanmin(found.lam), np.nanmax(found.lam)))
     if low == high:
-        return [_p(f"λ = {low}".replace(" ", NBSP), "lambda"), _p(f", chosen for the whole model{where},")]
+        return [piece(f"λ = {low}".replace(" ", NBSP), "lambda"), piece(f", chosen for the whole model{where},")]
     span = f"λ from {low} to {high}".replace(" ", NBSP)
-    return [_p(span, "lambda"), _p(f", chosen for the whole model{where} in each draw,")]
+    return [piece(span, "lambda"), piece(f", chosen for the whole model{where} in each draw,")]
 
 
 def _chosen_texts(found: Selection) -> list[str]:
@@ -190,28 +194,28 @@ def _quality_part(facts: LineFacts, gamma: int, lam: int, told: _Told) -> list[P
     quality, at, base = told.of(facts), (gamma, lam), facts.baseline
     start = _where(facts, gamma, lam)
     if quality is None or not math.isfinite(quality.mean[at]):
-        return [*start, _p(f" has no measured {told.name}.")]
-    shown = _p(told.show(float(quality.mean[at])), "quality")
+        return [*start, piece(f" has no measured {told.name}.")]
+    shown = piece(f"{told.name} {told.show(float(quality.mean[at]))}", "quality")
     if base is not None and _is_baseline(facts, lam):
         itself = base.method == facts.line.method  # and not a point of another method's curve
-        words = f" has {told.name} " if itself else f" is {_name(base)}: {told.name} "
-        pieces = [*start, _p(words), shown, _p(told.where), *_float_part(facts, told)]
+        words = " has " if itself else f" is {baseline_name(base)}: "
+        pieces = [*start, piece(words), shown, piece(told.where), *_float_part(facts, told)]
         rest = _best_of_curve(facts, quality, gamma, told)
-        return [*pieces, _p(". "), *rest] if rest else [*pieces, _p(".")]
-    pieces = [*start, _p(f" has {told.name} "), shown, _p(told.where)]
+        return [*pieces, piece(". "), *rest] if rest else [*pieces, piece(".")]
+    pieces = [*start, piece(" has "), shown, piece(told.where)]
     if base is None or quality.to_baseline is None or not math.isfinite(quality.to_baseline.mean[at]):
-        return [*pieces, *_float_part(facts, told), _p(".")]
-    return pieces + _against(quality, quality.to_baseline, at, _name(base), told)
+        return [*pieces, *_float_part(facts, told), piece(".")]
+    return pieces + _against(quality, quality.to_baseline, at, baseline_name(base), told)
 
 
 def _float_part(facts: LineFacts, told: _Told) -> list[Piece]:
     reference = told.reference(facts)
-    return [] if reference is None else [_p(f", where the float model has {told.show(reference)}")]
+    return [] if reference is None else [piece(f", where the float model has {told.show(reference)}")]
 
 
 def _sample_text(draws: int, quality: Quality) -> str:
-    """How much a comparison rests on: “five draws”, with test items where those were a sample too."""
-    return draws_text(draws) + (f" and {quality.items:,} test items" if quality.items else "")
+    """How much a comparison rests on: “five random calibration sets”, with test items where those were a sample too."""
+    return sets_text(draws) + (f" and {quality.items:,} test items" if quality.items else "")
 
 
 def _against(quality: Quality, difference: Difference, at: tuple[int, int], name: str, told: _Told) -> list[Piece]:
@@ -220,25 +224,25 @@ def _against(quality: Quality, difference: Difference, at: tuple[int, int], name
     base = told.show(reference)
     if not math.isfinite(error):
         if mean == 0:
-            return [_p(f", as much as {name} ({base}), on the one draw measured.")]
+            return [piece(f", as much as {name} ({base}), on the one draw measured.")]
         word = "better" if mean * told.better > 0 else "worse"
         size = told.size(abs(mean), error, reference)
         return [
-            _p(": "),
-            _p(f"{size} {word}", "quality"),
-            _p(f" than {name} ({base}) on the one draw measured, which can't say how sure that is."),
+            piece(": "),
+            _verdict(f"{size} {word}", "quality"),
+            piece(f" than {name} ({base}) on the one draw measured, which can't say how sure that is."),
         ]
     verdict = difference.verdict(at)
     if verdict == 0:
         size = told.size(mean, error, reference)
         return [
-            _p(f", not to be told from {name} ({base}) with {_sample_text(draws, quality)}: the difference is "),
-            _p(size, "quality"),
-            _p("."),
+            piece(f", no measurable difference to {name} ({base}) with {_sample_text(draws, quality)}: "),
+            _verdict(size, "quality"),
+            piece("."),
         ]
     word = "better" if verdict == told.better else "worse"
     size = told.size(abs(mean), error, reference)
-    return [_p(": "), _p(f"{size} {word}", "quality"), _p(f" than {name} ({base}).")]
+    return [piece(": "), _verdict(f"{size} {word}", "quality"), piece(f" than {name} ({base}).")]
 
 
 def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, told: _Told) -> list[Piece]:
@@ -251,14 +255,14 @@ def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, told: _Told) 
     lam = f"λ = {lam_text(facts.line.lams[best])}".replace(" ", NBSP)
     word, most = ("higher", "highest") if told.better > 0 else ("lower", "lowest")
     if best == facts.baseline_position:
-        return [_p(f"No other λ tried has a {word} {told.name}.")]
-    lead = [_p(f"The {most} on this curve, "), _p(lam, "lambda")]
+        return [piece(f"No other λ tried has a {word} {told.name}.")]
+    lead = [piece(f"The {most} on this curve, "), piece(lam, "lambda")]
     size = told.size(abs(mean), error, quality.baseline_mean or 1.0)
     if not math.isfinite(error):
-        return [*lead, _p(f", is {size} {word} on the one draw measured.")]
+        return [*lead, piece(f", is {size} {word} on the one draw measured.")]
     if quality.to_baseline.verdict(at) == told.better:
-        return [*lead, _p(", is "), _p(f"{size} better", "quality"), _p(".")]
-    return [_p(f"No λ tried is better, as far as {_sample_text(facts.n_draws, quality)} can tell.")]
+        return [*lead, piece(", is "), _verdict(f"{size} better", "quality"), piece(".")]
+    return [piece(f"No λ tried is better, as far as {_sample_text(facts.n_draws, quality)} can tell.")]
 
 
 def _compared(change: float, less: str, more: str) -> str:
@@ -278,26 +282,33 @@ def _layer_part(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
     phrases: list[list[Piece]] = []
     if "drift" in shares:
         text = _compared(shares["drift"], "less", "more")
-        phrases.append([_p("the weights drift "), _p(text or "just as far", "drift")])
+        weights = [piece("the weights "), piece("drift", "drift")]
+        phrases.append([*weights, piece(" "), _verdict(text or "just as far", "drift")])
     texts: list[Piece] = []
     for name, what in (("recon", "calibration text"), ("held_out", "unseen text")):
         if name not in shares:
             continue
         text = _compared(shares[name], "better", "worse") or "just as well"
-        texts += [_p(" and "), _p(f"{what} ")] if texts else [_p(f"{what} is reproduced ")]
-        texts.append(_p(text, "recon" if name == "recon" else "held_out"))
+        link = piece(" ") if texts else piece(" is reproduced ")
+        texts += [piece(" and ")] * bool(texts) + [piece(what, name), link, _verdict(text, name)]
     if texts:
         phrases.append(texts)
-    pieces = [_p(f"{where} ")]
+    pieces = [piece(f"{where} ")]
     for index, phrase in enumerate(phrases):
-        pieces += ([_p("; ")] if index else []) + phrase
-    return [*pieces, _p(".")]
+        pieces += ([piece("; ")] if index else []) + phrase
+    return [*pieces, piece(".")]
 
 
 def _absolute_part(facts: LineFacts, at: tuple[int, int], where: str) -> list[Piece]:
     phrases: list[list[Piece]] = []
     if facts.drift is not None and math.isfinite(facts.drift[at]):
-        phrases.append([_p("the weights drift by "), _p(small_percent(facts.drift[at]), "drift"), _p(" of their size")])
+        phrases.append(
+            [
+                piece("the weights "),
+                piece(f"drift by {small_percent(facts.drift[at])}", "drift"),
+                piece(" of their size"),
+            ]
+        )
     errors = [
         (what, role, array)
         for what, role, array in (
@@ -307,16 +318,19 @@ def _absolute_part(facts: LineFacts, at: tuple[int, int], where: str) -> list[Pi
         if array is not None and math.isfinite(array[at])
     ]
     if errors:
-        phrase: list[Piece] = [_p("the output error is ")]
+        phrase: list[Piece] = [piece("the output error is ")]
         for index, (what, role, array) in enumerate(errors):
-            phrase += ([_p(" and ")] if index else []) + [_p(small_percent(array[at]), role), _p(f" on {what}")]
+            phrase += ([piece(" and ")] if index else []) + [
+                piece(small_percent(array[at]), role),
+                piece(f" on {what}"),
+            ]
         phrases.append(phrase)
     if not phrases:
         return []
-    pieces = [_p(f"{where} ")]
+    pieces = [piece(f"{where} ")]
     for index, phrase in enumerate(phrases):
-        pieces += ([_p("; ")] if index else []) + phrase
-    return [*pieces, _p(".")]
+        pieces += ([piece("; ")] if index else []) + phrase
+    return [*pieces, piece(".")]
 
 
 def _band_part(facts: LineFacts, gamma: int, told: _Told) -> list[Piece]:
@@ -327,20 +341,25 @@ def _band_part(facts: LineFacts, gamma: int, told: _Told) -> list[Piece]:
         return []
     runs = spans(quality.band[gamma])
     if not runs:
-        return [_p("One calibration draw can't tell which other λ are as good.")]
+        return [piece("One calibration draw can't tell which other λ are as good.")]
     lams = facts.line.lams
     sample = _sample_text(facts.n_draws, quality)
     help_text = _no_help(facts, quality, gamma, told)
     if runs == [(0, len(lams) - 1)]:
-        return [_p(f"No λ on this axis stands out, as far as {sample} can tell."), *help_text]
+        return [piece(f"No λ on this axis stands out, as far as {sample} can tell."), *help_text]
     if len(runs) == 1 and runs[0][0] == runs[0][1]:
         only = f"λ = {lam_text(lams[best])}".replace(" ", NBSP)
-        return [_p(only, "lambda"), _p(" is the best of those tried; the others are clearly worse."), *help_text]
+        return [piece(only, "lambda"), piece(" is the best of those tried; the others are clearly worse."), *help_text]
     words = [lam_text(lams[a]) if a == b else f"{lam_text(lams[a])} to {lam_text(lams[b])}" for a, b in runs]
     joined = words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
     lead = "Anything from " if len(runs) == 1 else "Each of λ "
     joined = joined.replace(" to ", f"{NBSP}to{NBSP}")
-    return [_p(lead), _p(joined, "lambda"), _p(f" is as good as the best, as far as {sample} can tell."), *help_text]
+    return [
+        piece(lead),
+        piece(joined, "lambda"),
+        piece(f" is as good as the best, as far as {sample} can tell."),
+        *help_text,
+    ]
 
 
 def _no_help(facts: LineFacts, quality: Quality, gamma: int, told: _Told) -> list[Piece]:
@@ -352,7 +371,7 @@ def _no_help(facts: LineFacts, quality: Quality, gamma: int, told: _Told) -> lis
     measured = np.isfinite(difference.error[gamma])
     if told.better in verdicts or not measured.any():
         return []
-    return [_p(f" None is better than {_name(base)}.")]
+    return [piece(f" None is better than {baseline_name(base)}.")]
 
 
 def _beside_baseline(quality: Quality, at: tuple[int, int], name: str, told: _Told) -> str:
@@ -363,7 +382,7 @@ def _beside_baseline(quality: Quality, at: tuple[int, int], name: str, told: _To
     if not math.isfinite(error):
         return f"{size} {'above' if mean >= 0 else 'below'} {name} on one draw"
     if difference.verdict(at) == 0:
-        return f"not to be told from {name} ({told.size(mean, error, reference)})"
+        return f"no measurable difference to {name} ({told.size(mean, error, reference)})"
     return f"{size} {'above' if mean > 0 else 'below'} {name}"
 
 
@@ -374,6 +393,6 @@ def _beside_text(what: str, difference: Difference, at: tuple[int, int]) -> str:
     if not math.isfinite(error):
         return f"{lead}{size} in perplexity, on one draw."
     if difference.verdict(at) == 0:
-        return f"{lead}not to be told apart with {draws_text(draws)} ({size})."
+        return f"{lead}no measurable difference with {sets_text(draws)} ({size})."
     word = "lower" if mean < 0 else "higher"
     return f"{lead}perplexity {plus_minus(abs(mean), error, 50.0)} {word}."

@@ -9,7 +9,7 @@ from typing import Any
 
 from sarqc.documents import End, Tuning, TuningRow, TuningTasks
 from sarqc.figures.numbers import NBSP, draws_text, lam_text, percent, plus_minus
-from sarqc.figures.sentence import Piece
+from sarqc.figures.sentence import Piece, piece
 from sarqc.figures.tuning import candidates, of_standing
 from sarqc.study.racing import DELTA
 from sarqc.study.students_t import clear_from
@@ -32,7 +32,7 @@ def tuning_sentence(tuning: Tuning) -> list[Piece]:
     parts.append(_end(tuning))
     pieces: list[Piece] = []
     for part in (part for part in parts if part):
-        pieces += [_p(" "), *part] if pieces else part
+        pieces += [piece(" "), *part] if pieces else part
     return pieces
 
 
@@ -72,10 +72,6 @@ def _tasks(tasks: TuningTasks) -> str:
     return f"{said}; the float model answers {plus_minus(100 * value, 100 * error, 50.0)}{NBSP}% right."
 
 
-def _p(text: str, role: str = "") -> Piece:
-    return {"text": text, "role": role}
-
-
 def _nothing_yet(tuning: Tuning) -> list[Piece]:
     """Before the first whole model: what the errors of layers say alone."""
     rows = candidates(tuning)
@@ -84,9 +80,9 @@ def _nothing_yet(tuning: Tuning) -> list[Piece]:
     lead = "No whole model was measured: " if tuning["end"] else "No whole model has been measured yet. "
     words = "by the errors of layers alone, " if tuning["end"] else "By the errors of layers "
     return [
-        _p(lead + words),
-        _p(_sign("λ", least), "lambda"),
-        _p(f" looks best, and {len(left)} of {len(rows)} values of λ are in question."),
+        piece(lead + words),
+        piece(_sign("λ", least), "lambda"),
+        piece(f" looks best, and {len(left)} of {len(rows)} values of λ are in question."),
     ]
 
 
@@ -104,7 +100,11 @@ def _best(tuning: Tuning, best: TuningRow) -> list[Piece]:
         more += ", which is no drift penalty at all"
     if tuning["blocks"] is not None:
         more += f"{',' if best['lambda'] == 0 else ''} with {_blocks(tuning['blocks'])} quantized and no other"
-    return [_p(lead), _p(point, "lambda"), _p(f"{more}.")] if lead else [_p(point, "lambda"), _p(f"{more}.")]
+    return (
+        [piece(lead), piece(point, "lambda"), piece(f"{more}.")]
+        if lead
+        else [piece(point, "lambda"), piece(f"{more}.")]
+    )
 
 
 def _blocks(blocks: list[int]) -> str:
@@ -115,14 +115,14 @@ def _blocks(blocks: list[int]) -> str:
 def _band(tuning: Tuning, best: TuningRow) -> list[Piece]:
     if tuning["draws"] < 2:
         which = "One draw" if tuning["draws"] else "A part of the first draw"
-        return [_p(f"{which} can’t say which other λ are as good.")]
+        return [piece(f"{which} can’t say which other λ are as good.")]
     if tuning["band"] is None:
         return []
     first, last = tuning["band"]
     if first == last:
-        return [_p("No other λ tried is as good.")]
-    return [_p(f"λ from {lam_text(first)} to {lam_text(last)}".replace(" ", NBSP), "lambda"),
-            _p(" can’t be told from it.")]  # fmt: skip
+        return [piece("No other λ tried is as good.")]
+    return [piece(f"λ from {lam_text(first)} to {lam_text(last)}".replace(" ", NBSP), "lambda"),
+            piece(" can’t be told from it.")]  # fmt: skip
 
 
 def _gain(best: TuningRow) -> list[Piece]:
@@ -134,11 +134,18 @@ def _gain(best: TuningRow) -> list[Piece]:
     size = f"{plus_minus(100 * abs(share), 100 * error, 50.0)}{NBSP}%"
     what = f"{size} {'less' if share >= 0 else 'more'} perplexity"
     if math.isnan(error):
-        return [_p(what, "quality"), _p(" than GPTQ 1 % on the one draw measured, which can’t say how sure that is.")]
+        return [
+            piece(what, "quality", verdict=True),
+            piece(" than GPTQ 1 % on the one draw measured, which can’t say how sure that is."),
+        ]
     draws = draws_text(best["draws"])
     if abs(best["better"]) <= float(clear_from(best["draws"] - 1)) * (best["better_error"] or 0.0):
-        return [_p(f"Not to be told from GPTQ 1 % on {draws}: "), _p(what, "quality"), _p(".")]
-    return [_p(what, "quality"), _p(f" than GPTQ 1 %, on {draws}.")]
+        return [
+            piece(f"No measurable difference to GPTQ 1 % on {draws}: "),
+            piece(what, "quality", verdict=True),
+            piece("."),
+        ]
+    return [piece(what, "quality", verdict=True), piece(f" than GPTQ 1 %, on {draws}.")]
 
 
 def _accuracy(tuning: Tuning, best: TuningRow) -> list[Piece]:
@@ -149,10 +156,10 @@ def _accuracy(tuning: Tuning, best: TuningRow) -> list[Piece]:
     error = best["more_accurate_error"]
     size = plus_minus(100 * abs(more), math.nan if error is None else 100 * error, 50.0)
     points = f"{size}{NBSP}points {'more' if more >= 0 else 'fewer'}"
-    lead = [_p(f"{percent(value, 1)} right", "quality"), _p(f" on {' and '.join(tasks['names'])}")]
+    lead = [piece(f"{percent(value, 1)} right", "quality"), piece(f" on {' and '.join(tasks['names'])}")]
     if best["more_accurate_verdict"]:
-        return [*lead, _p(f", {points} than GPTQ 1 %.")]
-    return [*lead, _p(f", not to be told from GPTQ 1 % ({points}).")]
+        return [*lead, piece(f", {points} than GPTQ 1 %.")]
+    return [*lead, piece(f", no measurable difference to GPTQ 1 % ({points}).")]
 
 
 def _edge(tuning: Tuning, best: TuningRow) -> list[Piece]:
@@ -161,9 +168,9 @@ def _edge(tuning: Tuning, best: TuningRow) -> list[Piece]:
         return []
     lams = [row["lambda"] for row in candidates(tuning) if row["lambda"] is not None]
     if best["lambda"] == max(lams):
-        return [_p("It is the largest λ tried; larger ones may be better.")]
+        return [piece("It is the largest λ tried; larger ones may be better.")]
     if best["lambda"] == min(lams) and best["lambda"] > 0:
-        return [_p("It is the smallest λ tried; smaller ones may be better.")]
+        return [piece("It is the smallest λ tried; smaller ones may be better.")]
     return []
 
 
@@ -173,6 +180,6 @@ def _end(tuning: Tuning) -> list[Piece]:
         return []
     why = f"Tuning ended {ENDS[tuning['end']]}"
     if not tuning["measured"]:
-        return [_p(f"{why}; give it more minutes.")]
+        return [piece(f"{why}; give it more minutes.")]
     swept = len(tuning["rows"]) * tuning["draws"]
-    return [_p(f"{why}, after {tuning['measured']} models of the {swept} that measuring every λ would take.")]
+    return [piece(f"{why}, after {tuning['measured']} models of the {swept} that measuring every λ would take.")]

@@ -48,7 +48,7 @@ def test_the_sentence_is_of_accuracy_in_per_cent_and_points(view: View) -> None:
             assert re.search(r"\d ± \d.* points".replace(" ", "[ \u00a0]"), text)
             assert "Perplexity " in " ".join(told["small_print"][g][m])
     text = plain(told["sentences"][0][0])
-    assert "with five draws and 120 test items" in text
+    assert "with five random calibration sets and 120 test items" in text
 
 
 def test_the_switched_figures_say_what_they_show(view: View) -> None:

@@ -180,8 +180,8 @@ class TestSentence:
         error = 0.004
         just = error * float(TABLE[draws - 2])
         assert "less perplexity than GPTQ 1 %," in self.said(measured(draws, 1.001 * just, error))
-        assert "Not to be told from GPTQ 1 % on" in self.said(measured(draws, 0.999 * just, error))
-        assert "Not to be told from GPTQ 1 % on" in self.said(measured(draws, -0.999 * just, error))
+        assert "No measurable difference to GPTQ 1 % on" in self.said(measured(draws, 0.999 * just, error))
+        assert "No measurable difference to GPTQ 1 % on" in self.said(measured(draws, -0.999 * just, error))
         assert "more perplexity than GPTQ 1 %," in self.said(measured(draws, -1.001 * just, error))
 
     def test_lambda_zero_an_edge_and_a_slice_are_said(self):
@@ -200,7 +200,7 @@ class TestSentence:
 
     @pytest.mark.parametrize(("verdict", "words"), [
         (1, "65.8 % right on piqa, 3.1 ± 0.9 points more than GPTQ 1 %."),
-        (0, "65.8 % right on piqa, not to be told from GPTQ 1 % (3.1 ± 0.9 points more)."),
+        (0, "65.8 % right on piqa, no measurable difference to GPTQ 1 % (3.1 ± 0.9 points more)."),
     ])  # fmt: skip
     def test_tasks_are_said_with_their_doubt(self, verdict, words):
         tasks = {"names": ["piqa"], "draws": 3, "accuracy_float": 0.667, "accuracy_float_error": 0.021}

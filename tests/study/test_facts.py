@@ -292,7 +292,7 @@ class TestAuto:
         assert by_layer.startswith(
             "With λ and γ chosen layer by layer on held-out calibration text the 2-bit model has perplexity 86.0"
         )
-        assert "4.5 ± 0.2 better than plain GPTQ (90.5)" in by_layer
+        assert "4.5 ± 0.2 better than GPTQ 1 % (90.5)" in by_layer
         assert text_at(study, "rqc-gbs-auto", 0, 0).startswith("With λ chosen layer by layer")
         assert text_at(study, "sarqc-gs-auto", 0, 0).startswith(
             "With λ from 0.3 to 0.4, chosen for the whole model on held-out calibration text in each draw, the 2-bit"
@@ -310,29 +310,39 @@ class TestSentence:
     def test_names_the_gain_with_its_error(self, study):
         text = text_at(study, "rqc-gbs", 0, 3, layer=0)
         assert text.startswith("At λ = 0.3 the 2-bit model has perplexity 87.5 on unseen text: 3.0 ± ")
-        assert "better than plain GPTQ (90.5)" in text
+        assert "better than GPTQ 1 % (90.5)" in text
         assert "In this layer the weights drift" in text
+
+    def test_a_colour_names_a_quantity_and_never_how_it_came_out(self, study):
+        facts = line_facts(study, method="rqc-gbs", bits=2, layer=0)
+        pieces = [one for lam in range(len(facts.line.lams)) for one in sentence(facts, 0, lam)]
+        judged = [
+            one for one in pieces if {"better", "worse", "less", "more"} & set(one["text"].split()) and one["role"]
+        ]
+        assert judged
+        assert all(one["verdict"] for one in judged)
+        assert {one["text"] for one in pieces if one["role"] == "drift" and not one["verdict"]} >= {"drift"}
 
     def test_at_the_baseline_it_says_so(self, study):
         text = text_at(study, "rqc-gbs", 0, 1)
-        assert "is plain GPTQ: perplexity 90.5" in text
+        assert "is GPTQ 1 %: perplexity 90.5" in text
         assert "float model has 60.0" in text
         assert "λ = 0.3" in text
 
     def test_says_plainly_when_worse(self, study):
-        assert "worse than plain GPTQ" in text_at(study, "rqc-gbs", 0, 0)
+        assert "worse than GPTQ 1 %" in text_at(study, "rqc-gbs", 0, 0)
 
     def test_says_plainly_when_regularisation_does_not_help(self, tmp_path):
         curve = np.array([90.0, 86.0, 87.0, 88.0, 89.0])
         study = write_study(tmp_path / "toy", curve=curve, gs=False)
         assert "No other λ tried has a lower perplexity." in text_at(study, "rqc-gbs", 0, 1)
-        assert "None is better than plain GPTQ." in text_at(study, "rqc-gbs", 0, 3)
+        assert "None is better than GPTQ 1 %." in text_at(study, "rqc-gbs", 0, 3)
 
     def test_says_plainly_when_it_can_not_be_told(self, tmp_path):
         study = write_study(tmp_path / "toy")
         facts = line_facts(study, method="sarqc-gs", bits=2, layer=None)
         assert facts.to_identity.verdict((0, 2)) == 0
-        assert "not to be told apart" in small_print(facts, 0, 2)[-1]
+        assert "no measurable difference" in small_print(facts, 0, 2)[-1]
 
     def test_one_draw_claims_nothing(self, tmp_path):
         study = write_study(tmp_path / "one", draws=1)

@@ -374,10 +374,11 @@ export interface Told {
   small_print: string[][][];
 }
 
-/** A part of a sentence; `role` is the quantity in whose colour it stands. */
+/** A part of a sentence; `role` is the quantity that it speaks of. */
 export interface Piece {
   text: string;
   role: string;
+  verdict: boolean;
 }
 
 /** A drawing in plotly's words, with what changes with γ and λ. `narrow` is what belongs at its paths on a screen narrower than `narrow_below`; `aria` is the drawing in words. */

@@ -104,7 +104,9 @@ export function tuningCard({ root, corpora, go }) {
     const said = answer.sentence.map(({ text }) => text).join("");
     if (words.textContent !== said)
       render(
-        answer.sentence.map(({ text, role }) => (role ? html`<strong class=${`role-${role}`}>${text}</strong>` : text)),
+        answer.sentence.map(({ text, role, verdict }) =>
+          role ? html`<strong class=${verdict ? "verdict" : `role-${role}`} data-of=${role}>${text}</strong>` : text,
+        ),
         words,
       );
     render(answer.small_print.join(" "), small);

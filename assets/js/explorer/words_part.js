@@ -33,7 +33,9 @@ export function wordsPart() {
       const sentence = explorer.part("sentence");
       if (sentence && sentence.textContent !== plainText(pieces)) {
         render(
-          pieces.map(({ text, role }) => (role ? html`<strong class=${`role-${role}`}>${text}</strong>` : text)),
+          pieces.map(({ text, role, verdict }) =>
+            role ? html`<strong class=${verdict ? "verdict" : `role-${role}`} data-of=${role}>${text}</strong>` : text,
+          ),
           sentence,
         );
       }
