@@ -24,6 +24,7 @@ test("the recipe that finds λ has no λ, nothing of a single model, and the hel
     method: "sarqc-gbs",
     samples: 8,
     test: "toy-held-out",
+    tasks: ["a", "b"],
     kind: "tune",
     minutes: 3,
   });
@@ -50,13 +51,20 @@ test("a method whose λ can't be found says why, and which ones can", () => {
   assert.match(whyNotTuned("sarqc-omniquant"), /^sarqc-omniquant needs more than the inputs of single layers;/);
 });
 
+test("while tasks are asked, the draw that they are on is said", () => {
+  assert.equal(
+    standing({ ...first, tasks: { names: ["a"], draws: 2 } }, { draws: 8 }),
+    "Tasks on draw 2, 3 λ in question",
+  );
+});
+
 test("a tuning run is called by what it does, and its recipe has its own fields", () => {
   assert.equal(
     describe({ model: "toy", bits: 2, method: "sarqc-gbs", kind: "tune" }),
     "toy, 2 bits, sarqc-gbs, finding λ",
   );
   assert.deepEqual(tuningFields(NAMES), [
-    ...["model", "bits", "method", "samples", "test"],
+    ...["model", "bits", "method", "samples", "test", "tasks"],
     ...["sweep", "minutes", "draws", "band"],
   ]);
 });
