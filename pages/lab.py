@@ -9,7 +9,23 @@ from pages.layout import Page, part
 from pages.plot import plot
 from sarqc.settings import Settings
 
+# As the page comes; the script sets it for the shown method, with λ and γ to move.
+_EQUATION = """
+<div class="equation" data-panel data-control="equation" data-part="equation" data-testid="equation" role="group"
+  aria-label="Ŵ is chosen to minimise the reconstruction error plus λ times a penalty on its drift from W.">
+  <span class="objective" aria-hidden="true"><span class="min">min<sub><i>Ŵ</i></sub></span>
+    <span class="term" data-term="recon"><span class="set">‖(<i>Ŵ</i> − <i>W</i>)&thinsp;<i>X</i>‖<sup>2</sup></span>
+      <span class="caption">reconstruction error</span></span>
+    <span class="plus">+</span> <span class="knob"><i>λ</i></span>
+    <span class="term" data-term="drift"><span class="set">‖(<i>Ŵ</i> − <i>W</i>)&thinsp;<i>S</i>‖<sup>2</sup></span>
+      <span class="caption">penalty</span></span></span>
+</div>
+"""
+
 _PICKS = """
+<p class="what" data-testid="what">The weights <i>W</i> of a language model<span data-part="what"></span> are rounded to
+  <span data-part="what-bits">a few</span> bits: <i>Ŵ</i><span data-part="grid" data-testid="grid"></span>.
+  <b>SARQC</b>, saliency-aware regularized quantization calibration, keeps <i>Ŵ</i> near <i>W</i>.</p>
 <div class="picks" data-testid="picks">
   <label data-control="study"><select data-pick="study" data-testid="pick-study" aria-label="Study"></select></label>
   <label data-control="bits"><select data-pick="bits" data-testid="pick-bits" aria-label="Bits"></select></label>
@@ -20,7 +36,6 @@ _PICKS = """
   <label data-control="layer" hidden><select data-pick="block" data-testid="pick-block"
     aria-label="Block"></select></label>
   <label data-control="layer"><select data-pick="layer" data-testid="pick-layer" aria-label="Layer"></select></label>
-  <span class="grid-name" data-part="grid" data-testid="grid"></span>
   <button type="button" class="quiet" data-part="compute" data-testid="compute" data-control="compute"
     title="Solve this layer anew at many λ, on this host" hidden>Compute here</button>
   <span class="picks-end">
@@ -57,6 +72,7 @@ _MAP_PICK = """
 def build(settings: Settings) -> None:
     """The pickers and the sentence above the explorer's figures."""
     with gr.Column(elem_classes=["lab", "page"]):
+        part(_EQUATION, classes="area-equation")
         part(_PICKS, script="lab/lab_page.js", classes="area-words")
         with gr.Column(elem_classes=["story"]):
             explorer_plots("lab-", _HERO_PICKS)

@@ -15,8 +15,8 @@ from sarqc.study.paired import mean_over_draws
 
 BOTH_SIGNS = [[0, "var(--drift)"], [0.5, "var(--line)"], [1, "var(--recon)"]]
 CAMERA: dict[str, dict[str, float]] = {
-    "eye": {"x": 1.08, "y": -1.17, "z": 0.74},
-    "center": {"x": 0, "y": 0, "z": -0.14},
+    "eye": {"x": 1.17, "y": -1.27, "z": 0.8},
+    "center": {"x": 0, "y": 0, "z": -0.15},
     "up": {"x": 0, "y": 0, "z": 1},
 }
 

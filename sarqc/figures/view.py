@@ -9,6 +9,7 @@ from sarqc.errors import NotFound, Refused
 from sarqc.figures.auto_choice import selection
 from sarqc.figures.deciles import deciles
 from sarqc.figures.drawing import Figure, Point
+from sarqc.figures.equation import Equation, equation
 from sarqc.figures.expert_maps import TokenTable, counts_of, expert_map, token_map, token_table, tokens_error
 from sarqc.figures.gamma_grid import gamma_grid
 from sarqc.figures.gap import gap
@@ -113,6 +114,7 @@ class ViewLine(TypedDict):
     grid_text: str
     group_size: int | None
     fitting: dict[str, str | int]  # of range, order, refine, starved and warm_start what is not plain
+    equation: Equation | None  # what the method minimises
     draws: list[int]
 
 
@@ -381,6 +383,7 @@ def _line_facts(study: Study, line: Line) -> ViewLine:
         "grid_text": grid_text(line.grid, line.group_size),
         "group_size": line.group_size,
         "fitting": line.fitting,
+        "equation": equation(line),
         "draws": list(line.draws),
     }
 

@@ -17,6 +17,8 @@ from sarqc.quantization.counts import Count
 
 Unit = Literal["layer", "group", "block"]
 Saliency = Literal["identity", "saliency"]
+Aim = Literal["weights", "outputs", "float outputs", "block outputs"]
+Weighing = Literal["one", "gamma", "ratio", "root"]
 Shift = Literal["none", "published", "full"]
 ScaleMode = Literal["per_linear", "foldable"]
 Normalise = Literal["initial", "none"]
@@ -143,6 +145,18 @@ class Method:
         return "identity"
 
     @property
+    def aim(self) -> Aim:
+        """What it keeps near to the float model's, beside the drift term: the weights alone, ‖Ŵ - W‖; a linear's
+        outputs on its own inputs, ‖(Ŵ - W) X‖, or on the float model's, ‖Ŵ X - W X_float‖; a block's outputs."""
+        return "outputs"
+
+    @property
+    def weighing(self) -> Weighing:
+        """How S follows from saliency, but for a factor: not at all; mean|x|^γ / mean|W|^(1-γ); mean|x| / mean|W|;
+        or the square root of that."""
+        return "one"
+
+    @property
     def unit(self) -> Unit:
         """What it works on at once: a linear, the linears that read one tensor, or all of a block."""
         return "layer"
@@ -232,6 +246,10 @@ class RoundToNearest(Method):
         _check_passes(self.refine)
 
     @property
+    def aim(self) -> Aim:
+        return "outputs" if self.refine else "weights"
+
+    @property
     def needs(self) -> frozenset[str]:
         return frozenset({"gram"}) if self.fitting() else frozenset()
 
@@ -303,6 +321,14 @@ class ColumnSolver(Method):
         return replace(self, starved="plain")
 
     @property
+    def aim(self) -> Aim:
+        return "outputs" if self.shift == "none" else "float outputs"
+
+    @property
+    def weighing(self) -> Weighing:
+        return "gamma" if self.saliency == "saliency" else "one"
+
+    @property
     def alpha(self) -> float | None:
         return None if self.shift == "none" else self.shift_strength
 
@@ -372,6 +398,10 @@ class ScaleSearch(Method):
         _check_passes(self.refine)
 
     @property
+    def weighing(self) -> Weighing:
+        return "ratio" if self.saliency == "saliency" else "one"
+
+    @property
     def unit(self) -> Unit:
         return "layer" if self.mode == "per_linear" else "group"
 
@@ -410,6 +440,14 @@ class LearnedMethod(Method):
     def __post_init__(self) -> None:
         _check_number("λ", self.lam)
         _check_choice("normalise", self.normalise, get_args(Normalise))
+
+    @property
+    def aim(self) -> Aim:
+        return "block outputs"
+
+    @property
+    def weighing(self) -> Weighing:
+        return "root" if self.saliency == "saliency" else "one"
 
     @property
     def unit(self) -> Unit:

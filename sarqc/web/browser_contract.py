@@ -79,6 +79,7 @@ CONTROLS = {
 }
 # What a link can only hide.
 PANELS = {
+    "equation": "The equation",
     "sentence": "The sentence",
     "hero": "Curves over λ",
     "surfaces": "|Ŵ − W|",

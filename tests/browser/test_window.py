@@ -34,14 +34,15 @@ def test_a_figure_fills_the_window_with_larger_type_and_goes_back(open_page):
     button.focus()
     page.keyboard.press("Enter")
     page.wait_for_function(f"(card) => Math.abs(({TYPE})(card) - 20) < 0.1", arg=card)
-    assert fills(page, card)
+    bar = page.locator("[data-testid=equation]").bounding_box()["height"]
+    assert fills(page, card, below=bar)
     assert button.get_attribute("aria-pressed") == "true"
     page.keyboard.press("ArrowRight")  # λ moves as ever
     page.wait_for_selector(f'{card}[data-drawn="0,3"]')
 
     page.locator(f"{card} .figure-button:not(.enlarge-button)").click()
     page.keyboard.press("Escape")  # closes the menu alone
-    assert fills(page, card)
+    assert fills(page, card, below=bar)
     page.keyboard.press("Escape")
     page.wait_for_function(f"([card, size]) => Math.abs(({TYPE})(card) - size) < 0.1", arg=[card, type_before])
     assert page.evaluate(BOX, card) == before

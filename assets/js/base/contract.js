@@ -234,6 +234,7 @@ export const CONTROLS = frozen({
  * @type {Readonly<Record<Panel, string>>}
  */
 export const PANELS = frozen({
+  equation: "The equation",
   sentence: "The sentence",
   hero: "Curves over λ",
   surfaces: "|Ŵ − W|",

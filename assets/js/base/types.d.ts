@@ -66,6 +66,7 @@ export type Control =
 
 /** What a link can only hide. */
 export type Panel =
+  | "equation"
   | "sentence"
   | "hero"
   | "surfaces"
@@ -327,7 +328,15 @@ export interface ViewLine {
   grid_text: string;
   group_size: number | null;
   fitting: Record<string, string | number>;
+  equation: Equation | null;
   draws: number[];
+}
+
+/** min error + λ · penalty, or the error alone where the method has no λ. */
+export interface Equation {
+  aim: "weights" | "outputs" | "float outputs" | "block outputs";
+  weighing: "one" | "gamma" | "ratio" | "root" | null;
+  lam: string | null;
 }
 
 /** A layer that can be chosen next. */

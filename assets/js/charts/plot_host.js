@@ -10,8 +10,9 @@
 import { html, nothing, render } from "../base/html.js";
 import { colour, onTheme } from "../base/theme.js";
 import { boundValue, figureAt, withColours } from "./bind.js";
-import { drawsScenes, localReferences, plotArea, quickenScenes, scenesOf } from "./plotly_internals.js";
+import { drawsScenes, localReferences, nameMarks, plotArea, quickenScenes, scenesOf } from "./plotly_internals.js";
 import { movingBindings, prepare, stepInPlace } from "./step.js";
+import { marksOf } from "./terms.js";
 import { grown, growthOf } from "./type_size.js";
 
 const NARROW = 520;
@@ -298,6 +299,7 @@ export class PlotHost {
     [this.width, this.height, this.narrow] = [width, height, narrow];
     await Plotly.react(this.canvas, made.data, made.layout, CONFIG);
     localReferences(this.canvas);
+    nameMarks(this.canvas, marksOf(this.figure));
     this.frame.setAttribute("aria-label", made.aria);
     if (!this.drawn) this.listen(Plotly);
     quickenScenes(this.canvas);
@@ -377,7 +379,7 @@ export class PlotHost {
 const isThere = (entries) => entries[entries.length - 1].isIntersecting;
 
 const PER_PIXEL = 0.008;
-const ROOMY = 1.25; // a scene so many times as wide as high holds what a figure's camera looks at
+const ROOMY = 1.3; // a scene so many times as wide as high holds what a figure's camera looks at
 
 /**
  * A camera for a scene of an aspect: plotly keeps the height of what is seen, so that a narrow scene needs more distance.

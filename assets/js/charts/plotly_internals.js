@@ -623,3 +623,23 @@ export function localReferences(canvas) {
     }
   }
 }
+
+/**
+ * Names each mark that plotly has drawn by what it shows (`data-shows`), for the styles.
+ * @param {HTMLElement} canvas
+ * @param {{traces: (string|null)[], annotations: (string|null)[]}} marks in the figure's order
+ */
+export function nameMarks(canvas, { traces, annotations }) {
+  const drawn = records(canvas);
+  if (!drawn) return;
+  /** @type {(element: Element|null, shows: string|null) => void} */
+  const name = (element, shows) => {
+    if (shows === null) element?.removeAttribute("data-shows");
+    else element?.setAttribute("data-shows", shows);
+  };
+  drawn._fullData.forEach((trace) => {
+    name(canvas.querySelector(`.trace${trace.uid}`), traces[trace.index] ?? null);
+  });
+  for (const element of canvas.querySelectorAll(".annotation[data-index]"))
+    name(element, annotations[Number(element.getAttribute("data-index"))] ?? null);
+}

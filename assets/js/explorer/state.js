@@ -21,7 +21,8 @@ import { nearest } from "../base/address_bar.js";
  * @typedef {object} View what GET /studies/{id}/view says of one line and layer, for every γ and λ (sarqc/figures/view.py)
  * @property {{id: string, title: string, model: {name: string}, recipe: Object<string, any>|null, unseen: string|null}} study
  * @property {{name: string, method: string, title: string, has_lam: boolean, bits: number, grid: string,
- *   grid_text: string, group_size: number|null, fitting?: Record<string, string|number>}} line
+ *   grid_text: string, group_size: number|null, fitting?: Record<string, string|number>,
+ *   equation: Equation|null}} line
  * @property {number|null} layer null for all layers
  * @property {Layer[]} layers that can be chosen next
  * @property {[block: number, first: number][]|null} blocks of a mixture with the first layer of each
@@ -55,6 +56,8 @@ import { nearest } from "../base/address_bar.js";
  */
 /** @typedef {Object<string, import("../charts/bind.js").Opened>} Arrays opened, by name */
 /** @typedef {"blocks"|"experts"} Level */
+/** @typedef {import("../base/types.d.ts").Equation} Equation */
+/** @typedef {import("../charts/terms.js").Term} Term */
 /**
  * @typedef {object} Wanted what is asked for, as an address says it; all but the study may be left open
  * @property {string} study
@@ -94,6 +97,7 @@ import { nearest } from "../base/address_bar.js";
  * @property {Level} level of the map, where the chosen layer is one of a mixture
  * @property {boolean} playing whether λ moves by itself
  * @property {Overlay|null} overlay what is drawn over the main figure
+ * @property {Term|null} lit the term of the objective whose marks stand out
  * @property {string[]} locked what a link keeps as it is
  */
 /**
@@ -102,7 +106,8 @@ import { nearest } from "../base/address_bar.js";
  *   | {type: "redrawn", name: "quantity"|"steps", answer: View}
  *   | {type: "moved", gamma?: number, lambda?: number} | {type: "played"} | {type: "stopped"}
  *   | {type: "quality", name: Quality} | {type: "drawing", name: Drawing} | {type: "flattened"}
- *   | {type: "pool", name: string} | {type: "level", name: Level} | {type: "overlaid", overlay: Overlay|null}} Action
+ *   | {type: "pool", name: string} | {type: "level", name: Level} | {type: "overlaid", overlay: Overlay|null}
+ *   | {type: "lit", term: Term|null}} Action
  */
 
 /**
@@ -127,6 +132,7 @@ export function initial({ narrow = false, locked = [] } = {}) {
     level: "experts",
     playing: false,
     overlay: null,
+    lit: null,
     locked,
   };
 }
@@ -173,6 +179,8 @@ export function reduce(state, action) {
       return { ...state, level: action.name };
     case "overlaid":
       return state.overlay === action.overlay ? state : { ...state, overlay: action.overlay };
+    case "lit":
+      return state.lit === action.term ? state : { ...state, lit: action.term };
   }
 }
 

@@ -7,6 +7,7 @@ import { LAB_VIEW, parse, serialise, unknownNames } from "../base/address.js";
 import { onReturn, remember } from "../base/address_bar.js";
 import { asProblem, request } from "../base/client.js";
 import { CONTROLS, EVERYWHERE, PANELS } from "../base/contract.js";
+import { say } from "../base/dom.js";
 import { html, made, nothing, render } from "../base/html.js";
 import { link, note } from "../base/link.js";
 import { problemBlock } from "../base/problem.js";
@@ -14,6 +15,7 @@ import { shareMenu } from "../base/share.js";
 import { shareLink } from "../base/share_link.js";
 import { visitor } from "../base/whoami.js";
 import { curvesPart } from "../explorer/curves_part.js";
+import { equationPart } from "../explorer/equation_part.js";
 import { expertsPart } from "../explorer/experts_part.js";
 import { Explorer } from "../explorer/explorer.js";
 import { ladderPart } from "../explorer/ladder_part.js";
@@ -34,6 +36,7 @@ import { useCard } from "./use_card.js";
 /** @import { Visitor } from "../base/whoami.js" */
 
 const CURVES = ["hero", "deciles", "plane", "gamma_grid", "methods", "selection", "gap", "inspector"];
+const TITLE = "sarqc: what λ changes when a language model is quantized";
 const HIDEABLE = { ...PANELS, ...EVERYWHERE };
 
 /** Called by the page's js_on_load. */
@@ -51,6 +54,7 @@ export async function mount() {
       expertsPart(),
       theoremPart(),
       wordsPart(),
+      equationPart(),
       slidersPart(),
       numbersPart(),
       radiusPart(),
@@ -207,8 +211,10 @@ function drawPicks(root, state) {
   if (!view) return;
   download.href = `/api/studies/${encodeURIComponent(view.study.id)}/download`;
   /** @type {HTMLElement} */ (root.querySelector('[data-part="use"]')).hidden = false;
-  const grid = root.querySelector('[data-part="grid"]');
-  if (grid) grid.textContent = view.line.grid_text;
+  const { study, line } = view;
+  const what = { what: study.model.name, "what-bits": String(line.bits), grid: line.grid_text };
+  for (const [name, text] of Object.entries(what)) say(root.querySelector(`[data-part="${name}"]`), text);
+  document.title = `${study.model.name}, ${line.bits} bits, ${line.title} · ${TITLE}`;
 }
 
 /**

@@ -1,0 +1,275 @@
+/**
+ * The objective above the page, which is also its control: λ and γ in it are dragged and typed, and a term that is
+ * pointed at, focused or tapped stands out on the whole page. The bar stays in sight, with play and the perplexity, once
+ * the sliders have left the screen.
+ * @module equation_part
+ */
+
+import { nearest } from "../base/address_bar.js";
+import { say } from "../base/dom.js";
+import { format } from "../base/format.js";
+import { html, nothing, render } from "../base/html.js";
+import { termsOf } from "../charts/terms.js";
+import { ERRORS, PENALTY, spoken, WEIGHINGS, weighingOf } from "./typeset.js";
+
+/** @typedef {import("./explorer.js").Explorer} Explorer */
+/** @typedef {import("./explorer.js").WithView} WithView */
+/** @typedef {import("./state.js").Term} Term */
+/** @typedef {"lambda"|"gamma"} Axis */
+
+const DRAGGED = 4; // pixels after which a press is a drag
+const PER_STEP = 16; // pixels of a drag from one value to the next
+/** @type {Record<Axis, {sign: string, words: string}>} */
+const KNOBS = {
+  lambda: { sign: "λ", words: "λ, weight of the penalty" },
+  gamma: { sign: "γ", words: "γ, how saliency mixes activations and weights" },
+};
+/** Cards that show one term as a whole, or both, whatever the colours in them. @type {Record<string, Term[]>} */
+const WHOLE = { surfaces: ["drift"], surfaces_flat: ["drift"], inspector: ["drift"], plane: ["recon", "drift"] };
+/** @type {Record<string, Term>} */
+const QUANTITIES = { recon: "recon", held_out: "recon", drift: "drift", sar: "drift" };
+
+/**
+ * What asks for a term: the pointer, the keyboard's focus, a tap or click that stays. The first goes first.
+ * @typedef {{pointed: Term|null, focused: Term|null, pressed: Term|null}} Asked
+ */
+
+/** @returns {import("./explorer.js").Part} */
+export function equationPart() {
+  /** @type {Asked} */
+  const asked = { pointed: null, focused: null, pressed: null };
+  let isEmpty = true; // but for what the page came with
+
+  return {
+    cards: [],
+    wire(explorer) {
+      const sliders = explorer.part("sliders");
+      if (!explorer.part("equation") || !sliders) return;
+      new IntersectionObserver((entries) =>
+        explorer.root.classList.toggle("is-away", !entries[entries.length - 1].isIntersecting),
+      ).observe(sliders);
+    },
+    render(explorer, state, before) {
+      const place = explorer.part("equation");
+      if (!place) return;
+      const isNew = state.view !== before.view;
+      if (isNew) {
+        if (isEmpty) place.replaceChildren();
+        isEmpty = false;
+        draw(explorer, place, state, asked);
+      }
+      if (isNew || state.playing !== before.playing) play(place, state);
+      if (isNew || state.at !== before.at) values(place, state);
+      if (state.lit !== before.lit || (state.lit && isNew)) light(explorer, place, state);
+    },
+  };
+}
+
+/**
+ * @param {Explorer} explorer
+ * @param {HTMLElement} place
+ * @param {WithView} state
+ * @param {Asked} asked
+ */
+function draw(explorer, place, { view }, asked) {
+  const { equation } = view.line;
+  place.classList.toggle("is-off", !equation);
+  if (!equation) return;
+  const { aim, weighing, lam } = equation;
+  const error = ERRORS[aim];
+  place.setAttribute("aria-label", spoken(equation));
+  const penalty =
+    weighing &&
+    html`<span class="plus">+</span>
+      ${lam === null ? knob(explorer, "lambda") : html`<span class="knob is-still"><i>λ</i><output>${lam}</output></span>`}
+      ${term(explorer, asked, PENALTY.term, PENALTY.set, WEIGHINGS[weighing].name, PENALTY.said)} ${weighingOf(equation)}
+      ${weighing === "gamma" && view.gammas[0] !== null ? knob(explorer, "gamma") : nothing}`;
+  render(
+    html`<span class="objective"><span class="min" aria-hidden="true">min<sub><i>Ŵ</i></sub></span>
+        ${term(explorer, asked, error.term, error.set, error.name, error.said)} ${penalty}</span>
+      <span class="status"><button type="button" class="quiet bar-play" data-testid="bar-play" data-control="play"
+          @click=${() => explorer.dispatch({ type: explorer.state.playing ? "stopped" : "played" })}></button>
+        <span class="quality"><span class="quality-name">perplexity</span>
+          <output data-part="bar-quality" data-testid="bar-quality"></output></span></span>`,
+    place,
+  );
+}
+
+// --- Terms ----------------------------------------------------------------------------------------------------------
+
+/**
+ * @param {Explorer} explorer
+ * @param {Asked} asked
+ * @param {Term} name
+ * @param {unknown} set
+ * @param {string} title
+ * @param {string} said
+ */
+function term(explorer, asked, name, set, title, said) {
+  /** @param {Partial<Asked>} change */
+  const ask = (change) => {
+    Object.assign(asked, change);
+    explorer.dispatch({ type: "lit", term: asked.pointed ?? asked.focused ?? asked.pressed });
+  };
+  const isMouse = (/** @type {PointerEvent} */ event) => event.pointerType !== "touch";
+  return html`<button type="button" class="term" data-term=${name} data-testid=${`term-${name}`} aria-pressed="false"
+    aria-label=${`${title}: ${said}. Show where it is on this page.`}
+    @pointerenter=${(/** @type {PointerEvent} */ event) => isMouse(event) && ask({ pointed: name })}
+    @pointerleave=${() => ask({ pointed: null })}
+    @focus=${(/** @type {FocusEvent} */ { target }) =>
+      ask({ focused: target instanceof Element && target.matches(":focus-visible") ? name : null })}
+    @blur=${() => ask({ focused: null })}
+    @click=${() => ask({ pressed: asked.pressed === name ? null : name })}
+    @keydown=${(/** @type {KeyboardEvent} */ event) => {
+      if (event.key !== "Escape" || !explorer.state.lit) return;
+      event.preventDefault();
+      ask({ pressed: null, focused: null, pointed: null });
+    }}
+    ><span class="set">${set}</span><span class="caption">${title}</span></button>`;
+}
+
+/**
+ * Makes a term stand out: the styles fade what is not of it.
+ * @param {Explorer} explorer
+ * @param {HTMLElement} place
+ * @param {WithView} state
+ */
+function light({ root, hosts }, place, { lit, view }) {
+  if (lit) root.dataset.lit = lit;
+  else delete root.dataset.lit;
+  for (const button of place.querySelectorAll("button.term"))
+    button.setAttribute("aria-pressed", String(button instanceof HTMLElement && button.dataset.term === lit));
+  if (!lit) return;
+  for (const [card, { root: element, figure }] of Object.entries(hosts)) {
+    const whole = card.startsWith("map") ? [QUANTITIES[view.quantity ?? ""]] : WHOLE[card];
+    element.dataset.terms = (whole ?? (figure ? termsOf(figure) : [])).join(" ");
+    element.toggleAttribute("data-whole", whole !== undefined);
+  }
+}
+
+// --- Values ---------------------------------------------------------------------------------------------------------
+
+/** @param {Explorer} explorer @param {Axis} axis @returns {(number|null)[]} */
+const valuesOf = (explorer, axis) => explorer.state.view?.[axis === "lambda" ? "lams" : "gammas"] ?? [];
+
+/** What the knob of an axis says. @param {WithView} state @param {Axis} axis */
+const textOf = ({ view, at }, axis) => (axis === "lambda" ? view.lam_texts : view.gamma_texts)[at[axis]];
+
+/**
+ * A value in the equation: dragged sideways, stepped by arrow keys, or typed, and then the nearest that there is.
+ * @param {Explorer} explorer
+ * @param {Axis} axis
+ */
+function knob(explorer, axis) {
+  const { sign, words } = KNOBS[axis];
+  /** @param {number} position */
+  const move = (position) => {
+    explorer.stop();
+    explorer.move({ [axis]: position });
+  };
+  const shown = () => {
+    const { state } = explorer;
+    return state.view ? textOf({ ...state, view: state.view }, axis) : "";
+  };
+  /** @param {HTMLInputElement} input */
+  const commit = (input) => {
+    const typed = Number(input.value.trim().replace(",", ".") || Number.NaN);
+    const position = Number.isFinite(typed) ? nearest(valuesOf(explorer, axis), typed) : null;
+    if (position !== null) move(position);
+    write(input, shown());
+  };
+  /** @param {KeyboardEvent} event */
+  const key = (event) => {
+    const input = /** @type {HTMLInputElement} */ (event.currentTarget);
+    const isTyped = input.value !== input.dataset.shown;
+    if (event.key === "Enter" || (event.key === "Escape" && isTyped)) {
+      event.preventDefault();
+      if (event.key === "Enter") commit(input);
+      else write(input, shown());
+      input.select();
+      return;
+    }
+    const sideways = event.key === "ArrowLeft" || event.key === "ArrowRight";
+    const step = STEPS[event.key];
+    if (!step || (sideways && isTyped) || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    move(explorer.state.at[axis] + step);
+    write(input, shown());
+    input.select();
+  };
+  return html`<label class="knob" @pointerdown=${(/** @type {PointerEvent} */ event) => drag(event, explorer, axis, move)}
+    ><i>${sign}</i><span class="knob-field" data-control=${axis}><input type="text" inputmode="decimal" autocomplete="off"
+      spellcheck="false" role="spinbutton" aria-label=${words} data-knob=${axis} data-testid=${`knob-${axis}`}
+      ?disabled=${explorer.state.locked.includes(axis) || valuesOf(explorer, axis).length < 2}
+      @focus=${(/** @type {FocusEvent} */ { target }) => target instanceof HTMLInputElement && target.select()}
+      @keydown=${key} @change=${(/** @type {Event} */ { target }) => target instanceof HTMLInputElement && commit(target)} /></span></label>`;
+}
+
+/** @param {HTMLInputElement} input @param {string} text what it shows while nobody types in it */
+function write(input, text) {
+  input.value = text;
+  input.dataset.shown = text;
+}
+
+/** @type {Record<string, number>} */
+const STEPS = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1 };
+
+/**
+ * A drag from a knob: every few pixels the next value. A press that goes nowhere is a click into the field.
+ * @param {PointerEvent} event
+ * @param {Explorer} explorer
+ * @param {Axis} axis
+ * @param {(position: number) => void} move
+ */
+function drag(event, explorer, axis, move) {
+  const label = /** @type {HTMLElement} */ (event.currentTarget);
+  const input = label.querySelector("input");
+  if (event.button !== 0 || !input || input.disabled) return;
+  event.preventDefault(); // no selection on the way
+  const start = { x: event.clientX, position: explorer.state.at[axis] };
+  let isDrag = false;
+  label.setPointerCapture(event.pointerId);
+  const follow = (/** @type {PointerEvent} */ { clientX }) => {
+    isDrag ||= Math.abs(clientX - start.x) > DRAGGED;
+    if (isDrag) move(start.position + Math.round((clientX - start.x) / PER_STEP));
+  };
+  const end = (/** @type {Event} */ { type }) => {
+    label.removeEventListener("pointermove", follow);
+    if (type === "pointerup" && !isDrag) input.focus();
+  };
+  label.addEventListener("pointermove", follow);
+  label.addEventListener("pointerup", end, { once: true });
+  label.addEventListener("lostpointercapture", end, { once: true });
+}
+
+/**
+ * Brings knobs and perplexity to the shown point; a field that is being typed in is left alone.
+ * @param {HTMLElement} place
+ * @param {WithView} state
+ */
+function values(place, state) {
+  const { view, at } = state;
+  for (const input of place.querySelectorAll("input")) {
+    const axis = /** @type {Axis} */ (input.dataset.knob);
+    const text = textOf(state, axis);
+    if (input !== document.activeElement || input.value === input.dataset.shown) write(input, text);
+    input.setAttribute("aria-valuenow", String((axis === "lambda" ? view.lams : view.gammas)[at[axis]]));
+    input.setAttribute("aria-valuetext", `${KNOBS[axis].sign} = ${text}`);
+  }
+  const row = view.table.rows.find(({ at: [gamma, lambda] }) => gamma === at.gamma && lambda === at.lambda);
+  const quality = place.querySelector('[data-part="bar-quality"]');
+  const value = row?.perplexity ?? null;
+  if (quality?.parentElement) quality.parentElement.hidden = value === null;
+  say(quality, format(value, "perplexity"));
+}
+
+/** @param {HTMLElement} place @param {WithView} state */
+function play(place, { playing, view, locked }) {
+  const button = /** @type {HTMLButtonElement|null} */ (place.querySelector(".bar-play"));
+  if (!button) return;
+  button.hidden = view.lams.length < 2;
+  button.disabled = locked.includes("lambda");
+  say(button, playing ? "❚❚" : "▶");
+  button.setAttribute("aria-label", playing ? "Pause" : "Play: λ moves by itself");
+  button.setAttribute("aria-pressed", String(playing));
+}

@@ -1,0 +1,156 @@
+"""The equation above the Lab: set for the method, it moves λ and γ, stays in sight, and shows what is of which term."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.synthetic_study import LAMS
+
+pytestmark = pytest.mark.browser
+
+BAR = "[data-testid=equation]"
+KNOB = "[data-testid=knob-lambda]"
+FADED = """(selector) => {
+  const [element] = document.querySelectorAll(selector);
+  let share = 1;
+  for (let at = element; at; at = at.parentElement) {
+    const { opacity, filter } = getComputedStyle(at);
+    if (at.closest('.plot-canvas') === null) share *= Number(opacity);
+    share *= Number(/opacity[(]([^)]+)[)]/.exec(filter)?.[1] ?? 1);
+  }
+  return Math.round(100 * share);
+}"""
+
+
+def lab(open_page: Any, query: str = "study=toy&method=sarqc-gbs&bits=2&lambda=0.1&gamma=0.1", **options: Any) -> Any:
+    page = open_page(f"/?{query}", **options)
+    page.wait_for_selector('[data-plot="lab-map"][data-drawn]')
+    return page
+
+
+def shown(page: Any, lam: float) -> None:
+    """Knob, slider, figure and address agree."""
+    page.wait_for_selector(f'[data-plot="lab-hero"][data-drawn$=",{LAMS.index(lam)}"]')
+    assert page.input_value(KNOB) == page.text_content("[data-testid=lambda-value]") == f"{lam:g}"
+    assert page.get_attribute(KNOB, "aria-valuetext") == f"λ = {lam:g}"
+    page.wait_for_function(
+        "(lam) => (new URLSearchParams(location.search).get('lambda') ?? '0.1') === lam", arg=f"{lam:g}"
+    )
+
+
+def test_lambda_is_dragged_stepped_and_typed_in_the_equation(open_page):
+    page = lab(open_page)
+    box = page.locator(KNOB).bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x - 34, y, steps=4)
+    page.mouse.up()
+    shown(page, 0.0)
+    page.mouse.click(x, y)  # into the field
+    page.keyboard.press("ArrowRight")
+    shown(page, 0.01)
+    page.keyboard.press("ArrowUp")
+    shown(page, 0.1)
+    page.keyboard.type("0,4")
+    assert page.text_content("[data-testid=lambda-value]") == "0.1"
+    page.keyboard.press("Escape")
+    assert page.input_value(KNOB) == "0.1"
+    page.keyboard.type("0.8")
+    page.keyboard.press("Enter")
+    shown(page, 1.0)  # the nearest that there is
+    page.keyboard.type("much")
+    page.keyboard.press("Tab")
+    shown(page, 1.0)
+    page.fill("[data-testid=knob-gamma]", "0.5")
+    page.keyboard.press("Enter")
+    page.wait_for_selector('[data-plot="lab-hero"][data-drawn="1,4"]')
+    assert page.text_content("[data-testid=gamma-value]") == "0.5"
+
+
+def test_it_is_set_for_the_method_and_keeps_what_a_link_locks(open_page):
+    page = lab(open_page, "study=toy&method=rqc-gbs&bits=2&lock=lambda")
+    assert "S = I" in page.inner_text(BAR)
+    assert page.locator("[data-testid=knob-gamma]").count() == 0
+    assert page.locator(KNOB).is_disabled()
+    assert page.get_attribute(BAR, "aria-label").endswith("S is the identity.")
+    page.select_option("[data-testid=pick-method]", "sarqc-gbs")
+    page.wait_for_selector("[data-testid=knob-gamma]")
+    assert "γ" in page.get_attribute(BAR, "aria-label")
+    assert "2 bits" in page.title()
+
+
+def test_a_term_that_is_asked_for_stands_out_on_the_whole_page(open_page):
+    page = lab(open_page)
+    error, drift = "[data-testid=sentence] .role-recon", "[data-testid=sentence] .role-drift"
+    curves = '[data-plot="lab-hero"] .trace[data-shows="{}"]'
+    ink = page.locator(error).evaluate("words => getComputedStyle(words).color")
+
+    def seen(selector: str, share: int) -> None:  # once a transition is over
+        page.wait_for_function(f"([selector, share]) => ({FADED})(selector) === share", arg=[selector, share])
+
+    def is_lit(term: str | None) -> None:
+        for name in ("recon", "drift", "quality"):
+            seen(curves.format(name), 100 if term in (None, name) else 20)
+        seen('[data-plot="lab-deciles"] svg', 20 if term == "recon" else 100)
+        seen('[data-plot="lab-plane"] svg', 100)  # of both
+        seen('[data-testid=numbers] td[data-key="sar"]', 20 if term == "recon" else 100)
+        faded = page.locator(error).evaluate("words => getComputedStyle(words).color") != ink
+        assert faded == (term == "drift")
+
+    is_lit(None)
+    page.hover("[data-testid=term-recon]")
+    page.wait_for_selector(".lab[data-lit=recon]")
+    is_lit("recon")
+    page.keyboard.press("ArrowRight")  # the marks that move stay what they are
+    shown(page, 0.3)
+    is_lit("recon")
+    page.mouse.move(640, 790)
+    page.wait_for_selector(".lab:not([data-lit])")
+    page.click("[data-testid=term-drift]")
+    page.mouse.move(640, 790)
+    page.select_option("[data-testid=pick-layer]", "2")
+    page.wait_for_function("location.search.includes('layer=2')")
+    is_lit("drift")
+    assert page.locator(drift).count() >= 1
+    page.focus("[data-testid=term-drift]")
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".lab:not([data-lit])")
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
+def test_it_stays_in_sight_below_the_sliders_and_over_a_figure_that_fills_the_window(open_page, width, height):
+    page = lab(open_page, width=width, height=height, has_touch=width < 500)
+    play = page.locator("[data-testid=bar-play]")
+    assert play.is_hidden()
+    page.locator("[data-testid=numbers]").scroll_into_view_if_needed()
+    page.wait_for_selector(".lab.is-away")
+    box = page.locator(BAR).bounding_box()
+    assert (box["x"], box["y"], box["width"]) == (0, 0, width)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    quality = page.locator("[data-testid=bar-quality]")
+    before = quality.inner_text()
+    for part in (page.locator(KNOB), page.locator("[data-testid=knob-gamma]"), play, quality):
+        place = part.bounding_box()
+        assert place["x"] >= 0
+        assert place["x"] + place["width"] <= width
+    play.click()
+    page.wait_for_function("([knob, was]) => document.querySelector(knob).value !== was", arg=[KNOB, "0.1"])
+    play.click()
+    assert quality.inner_text() != before
+    if width < 500:
+        page.tap("[data-testid=term-drift]")
+        page.wait_for_selector(".lab[data-lit=drift]")
+        page.tap("[data-testid=term-drift]")
+        page.wait_for_selector(".lab:not([data-lit])")
+    page.locator('[data-plot="lab-plane"] .enlarge-button').click()
+    card = page.locator('[data-plot="lab-plane"]').bounding_box()
+    bar = page.locator(BAR).bounding_box()
+    assert bar["y"] == 0
+    assert card["y"] == pytest.approx(bar["height"], abs=1)
+    assert card["y"] + card["height"] == height
+    page.focus(KNOB)
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_selector('[data-plot="lab-plane"][data-drawn]')
