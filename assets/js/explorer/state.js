@@ -9,7 +9,7 @@ import { nearest } from "../base/address_bar.js";
 /** @typedef {import("../base/problem.js").Trouble} Trouble */
 /** @typedef {import("../base/types.d.ts").Quality} Quality */
 /** @typedef {import("../base/types.d.ts").Drawing} Drawing */
-/** @typedef {{text: string, role?: string|null}} Piece of a sentence */
+/** @typedef {import("../base/types.d.ts").Piece} Piece of a sentence */
 /** @typedef {{band: boolean[][], sentences: Piece[][][], small_print: string[][][]}} Told of a quality at every point, γ first */
 /** @typedef {{key: string, title: string, kind: string}} Column */
 /** @typedef {{columns: Column[], rows: Object<string, any>[]}} Table */
