@@ -1,12 +1,12 @@
-"""The Lab's main figure: quality, reconstruction error and weight drift over λ, with sweet spot and baseline."""
+"""The Lab's main figure: quality, reconstruction error and weight drift over λ, with sweet spot, baseline and flags."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sarqc.figures.drawing import DRIFT, HELD_OUT, PERCENT, QUALITY, RECON, Figure, Role, bind, note, position
+from sarqc.figures.drawing import DRIFT, HELD_OUT, PERCENT, QUALITY, RECON, Figure, Role, bind, note
+from sarqc.figures.flags import DAMPINGS, flags_of, flags_text, not_flagged, planted
 from sarqc.figures.numbers import (
-    BASELINES,
     accuracy_text,
     baseline_name,
     draws_text,
@@ -16,13 +16,15 @@ from sarqc.figures.numbers import (
     point_names,
     significant,
 )
-from sarqc.figures.panels import Curve, Panel, axis_name, band_shape, stack, upright
+from sarqc.figures.panels import Curve, Panel, band_shape, stack
 from sarqc.figures.scales import SCALE_WORDS, on_scale
 from sarqc.quantization.methods import METHODS
 from sarqc.study.facts import LineFacts, Quality, equal_points, is_point, lam_index
 from sarqc.study.paired import spans
 
-DAMPINGS = (0.01, 0.05, 0.1)  # of GPTQ, as shares of the mean of the diagonal: λ of the identity
+LANE = 14  # pixels of a row of flags
+WIDE_AXIS, NARROW_AXIS = 400, 200  # pixels from the first λ to the last, at least, on a wide and a narrow screen
+FLAGS_NARROW = 600  # pixels of the figure, below which the names of flags are short
 
 
 def hero(facts: LineFacts, quality_name: str = "perplexity", *, scale: str = "raw") -> Figure:
@@ -42,7 +44,7 @@ def hero(facts: LineFacts, quality_name: str = "perplexity", *, scale: str = "ra
     figure = stack(facts.line.lams, lam_names(facts.line), panels, ring=True)
     figure["title"] = "Quality, error and drift" if is_point(facts.line) else "What λ changes"
     _add_band(figure, facts, quality)
-    _add_ticks(figure, facts)
+    _add_flags(figure, facts)
     figure["bindings"].append(bind("aria", [_aria(told, quality, quality_name, g) for g in _gammas(facts)], "gamma"))
     return figure
 
@@ -83,7 +85,7 @@ def _heavier_damping(facts: LineFacts, name: str) -> tuple[tuple[str, float, flo
     quality = None if twin is None else (twin.accuracy if name == "accuracy" else twin.perplexity)
     if twin is None or quality is None or facts.baseline is None or facts.baseline.method != "gptq":
         return ()
-    places = [(lam, lam_index(twin.line, lam)) for lam in DAMPINGS[1:]]
+    places = [(flag.lam, lam_index(twin.line, flag.lam)) for flag in DAMPINGS[1:]]
     return tuple((f"GPTQ {100 * lam:g} %", lam, float(quality.mean[0, at])) for lam, at in places if at is not None)
 
 
@@ -151,33 +153,49 @@ def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None
         ]
 
 
-def _add_ticks(figure: Figure, facts: LineFacts) -> None:
-    """Where known settings lie on the λ axis: the baseline, and for GPTQ its damping of 1, 5 and 10 %."""
-    base = facts.baseline
-    if base is None or len(facts.line.lams) < 2:
+def _add_flags(figure: Figure, facts: LineFacts) -> None:
+    """Known settings between the axis and its numbers: a pole at each λ with its name, a range along the axis; under a
+    saliency penalty, in words, whose axis the other tools' dampings are on."""
+    flags, lams, layout = flags_of(facts), facts.line.lams, figure["layout"]
+    if not flags:
         return
-    own = BASELINES.get(base.method) or baseline_name(base)
-    named = [(base.lam, own)]
-    if base.method == "gptq":
-        named += [(lam, f"{100 * lam:g} %") for lam in DAMPINGS[1:]]
-    free = -1.0  # up to where an earlier name reaches on the axis
-    width = len(facts.line.lams) / 10  # of a short name, in steps of the axis: nearly the same share of any
-    for lam, label in named:
-        place = position(lam, facts.line.lams)
-        if place is None or place < free:  # a line without its name would only cross the name before it
-            continue
-        line = {"color": "var(--ink-3)", "width": 1, "dash": "dot"}
-        for index in range(sum(name.startswith("yaxis") for name in figure["layout"])):
-            figure["layout"]["shapes"].append(upright(axis_name(index), place, line, "below"))
-        free = place + width * (0.9 if label != own else 1.6)
-        text = {"xref": "x", "yref": "paper", "x": place, "y": 0, "yanchor": "bottom", "xshift": 4, "yshift": 1}
-        at = len(figure["layout"]["annotations"])
-        figure["layout"]["annotations"].append(
-            note(label, **text, align="left", font={"size": 12, "color": "var(--ink-2)"})
+    wide, narrow = planted(flags, lams, WIDE_AXIS), planted(flags, lams, NARROW_AXIS, short=True)
+    words = not_flagged(facts)
+    lanes, few = (1 + max(one.lane for one in rows) + bool(words) for rows in (wide, narrow))
+    layout["margin"]["b"] += LANE * lanes
+    layout["xaxis"]["ticklabelstandoff"] = LANE * lanes
+    figure["narrow"] |= {
+        "layout.margin.b": layout["margin"]["b"] + LANE * (few - lanes),
+        "layout.xaxis.ticklabelstandoff": LANE * few,
+    }
+    figure["narrow_below"] = FLAGS_NARROW
+    font = {"size": 11, "color": "var(--ink-2)"}
+    # Poles pass behind the names at their left.
+    for one, small in reversed(list(zip(wide, narrow, strict=True))):
+        at = len(layout["annotations"])
+        pole = {"showarrow": True, "arrowhead": 0, "arrowwidth": 1, "arrowcolor": "var(--ink-3)", "ax": 0}
+        place = {"xref": "x", "yref": "paper", "x": one.place, "y": 0, "ay": _depth(one.lane), "yanchor": "middle"}
+        layout["annotations"].append(
+            note(f" {one.flag.name}", **(pole | place), font=font, borderpad=0, bgcolor="var(--surface)")
         )
-        figure["narrow"] |= {f"layout.annotations.{at}.font.size": 11, f"layout.annotations.{at}.xshift": 2}
-        if label == own and base.method == "gptq":
-            figure["narrow"][f"layout.annotations.{at}.text"] = label.replace(" ", "<br>", 1)
+        figure["narrow"][f"layout.annotations.{at}.ay"] = _depth(small.lane)
+        if one.flag.short:
+            figure["narrow"][f"layout.annotations.{at}.text"] = f" {one.flag.short}"
+        if one.flag.to is not None:
+            line = {"color": "var(--accent)", "width": 3}
+            ends = {"x0": one.place, "x1": one.end, "y0": 0, "y1": 0, "xref": "x", "yref": "paper"}
+            layout["shapes"].append({"type": "line", "line": line, **ends})
+    if words:
+        at = len(layout["annotations"])
+        place = {"xref": "paper", "yref": "paper", "x": 0, "y": 0, "yanchor": "middle", "yshift": -_depth(lanes - 1)}
+        layout["annotations"].append(note(words[0].upper() + words[1:], **place, font=font))
+        figure["narrow"][f"layout.annotations.{at}.yshift"] = -_depth(few - 1)
+        figure["narrow"][f"layout.annotations.{at}.text"] = "GPTQ’s damping: identity penalty alone"
+
+
+def _depth(lane: int) -> float:
+    """Pixels from the axis down to the middle of a lane's names."""
+    return LANE * (lane + 0.5) + 2
 
 
 def _aria(facts: LineFacts, quality: Quality | None, name: str, gamma: int) -> str:
@@ -201,6 +219,9 @@ def _aria(facts: LineFacts, quality: Quality | None, name: str, gamma: int) -> s
             parts.append(f"{what} goes from {significant(first)} at λ = {lam_text(lams[0])} to {significant(last)}")
     where = "all layers" if facts.layer is None else facts.study.layers[facts.layer].name
     text = "; ".join(parts) if parts else "nothing was measured"
+    flags = flags_text(facts)
+    flagged = f" Flags on the axis: {flags}." if flags else ""
     return (
         f"Curves over λ for {facts.line.title} at {facts.line.bits} bits, {where}, {draws_text(facts.n_draws)}: {text}."
+        f"{flagged}"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+from sarqc.figures.flags import flags_of, not_flagged
 from sarqc.figures.numbers import baseline_name, lam_text, percent
 from sarqc.study.document import Line
 from sarqc.study.experts import experts_of
@@ -63,6 +64,9 @@ def how_measured(facts: LineFacts) -> list[Fact]:
     if "kl" in line.arrays:
         text = "KL(float ‖ quantized) in nats at temperature 1, mean over the tokens that perplexity predicts"
         pairs.append(("KL to the float model", text))
+    if flags := flags_of(facts):
+        parts = [f"{flag.value}: {flag.name}, {flag.tools}" for flag in flags]
+        pairs.append(("Flags on the λ axis", "; ".join([*parts, *filter(None, [not_flagged(facts)])])))
     pairs.append(("Reconstruction error", "‖(Ŵ − W)X‖² / ‖WX‖² of a layer; all layers: their mean"))
     found = experts_of(study.layers)
     if found is not None:

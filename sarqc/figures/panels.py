@@ -184,6 +184,7 @@ def _add_panel(
             figure["data"].append(
                 _named_point(label, place, float(clamp(np.array(value), span)[0]), axis, panel, value)
             )
+    _name_first_point(layout, panel, lams, axis, span)
     if ring:
         _add_rings(figure, panel, axis, names, span)
     _add_off_scale(figure, off, axis, names, span, panel.show)
@@ -253,6 +254,17 @@ def _named_point(label: str, place: str, y: float, axis: str, panel: Panel, valu
             "line": {"width": 2, "color": "var(--ink-2)"},
         },
     }
+
+
+def _name_first_point(
+    layout: dict[str, Any], panel: Panel, lams: Sequence[float], axis: str, span: tuple[float, float]
+) -> None:
+    """The name of the baseline at its point: it belongs to that alone, and not to the λ of the shown curve."""
+    for label, lam, value in panel.points[:1]:
+        at = next((index for index, one in enumerate(lams) if abs(one - lam) < 1e-9), None)
+        if at is not None and span[0] <= value <= span[1]:
+            place = {"xref": "x", "yref": axis, "x": at, "y": value, "xshift": 8, "yshift": 3, "yanchor": "bottom"}
+            layout["annotations"].append(note(label, **place, font={"size": 12, "color": "var(--ink-2)"}))
 
 
 def _add_rings(figure: Figure, panel: Panel, axis: str, names: list[str], span: tuple[float, float]) -> None:

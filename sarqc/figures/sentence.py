@@ -16,6 +16,7 @@ from typing import Literal, TypedDict
 
 import numpy as np
 
+from sarqc.figures.flags import GPTQ, flags_of
 from sarqc.figures.numbers import (
     NBSP,
     accuracy_text,
@@ -347,6 +348,7 @@ def _band_part(facts: LineFacts, gamma: int, told: _Told) -> list[Piece]:
     help_text = _no_help(facts, quality, gamma, told)
     if runs == [(0, len(lams) - 1)]:
         return [piece(f"No λ on this axis stands out, as far as {sample} can tell."), *help_text]
+    help_text += _damping_part(facts, runs)
     if len(runs) == 1 and runs[0][0] == runs[0][1]:
         only = f"λ = {lam_text(lams[best])}".replace(" ", NBSP)
         return [piece(only, "lambda"), piece(" is the best of those tried; the others are clearly worse."), *help_text]
@@ -384,6 +386,25 @@ def _beside_baseline(quality: Quality, at: tuple[int, int], name: str, told: _To
     if difference.verdict(at) == 0:
         return f"no measurable difference to {name} ({told.size(mean, error, reference)})"
     return f"{size} {'above' if mean > 0 else 'below'} {name}"
+
+
+def _damping_part(facts: LineFacts, runs: list[tuple[int, int]]) -> list[Piece]:
+    """Where GPTQ's own damping stands against the band, for a line whose λ it is."""
+    if GPTQ not in flags_of(facts):
+        return []
+    lams, lam = facts.line.lams, GPTQ.lam
+    ends = [(lams[first], lams[last]) for first, last in runs]
+    if any(low <= lam <= high for low, high in ends):
+        where = "lies in the band"
+    elif lam < ends[0][0]:
+        where = "lies below the band"
+    else:
+        where = "lies above the band" if lam > ends[-1][1] else "lies outside the band"
+    return [
+        piece(" GPTQ’s damping is λ: its default, "),
+        piece(lam_text(lam), "lambda"),
+        piece(f", {where}."),
+    ]
 
 
 def _beside_text(what: str, difference: Difference, at: tuple[int, int]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from sarqc.errors import NotFound
 from sarqc.figures.deciles import decile_drift
+from sarqc.figures.flags import flags_of
 from sarqc.figures.inspector import read_group
 from sarqc.figures.ladder import rung_name
 from sarqc.figures.layer_quantities import quantities_of, quantity_of
@@ -17,7 +18,7 @@ from sarqc.figures.theorem import terms
 from sarqc.figures.view import Column, DataTable, point_rows
 from sarqc.plain import plain
 from sarqc.study.document import Study, one_draw
-from sarqc.study.facts import LineFacts, line_facts
+from sarqc.study.facts import LineFacts, lam_index, line_facts
 from sarqc.study.ladder import ladder
 from sarqc.study.paired import mean_over_draws, paired_difference
 
@@ -83,7 +84,8 @@ def figure_table(
     facts = line_facts(study, method=method, bits=bits, layer=layer)
     if figure in ("hero", "plane", "gamma_grid"):
         n_g, n_m = len(facts.line.gammas), len(facts.line.lams)
-        return point_rows(facts, [(g, m) for g in range(n_g) for m in range(n_m)])
+        points = point_rows(facts, [(g, m) for g in range(n_g) for m in range(n_m)])
+        return _with_flags(points, facts) if figure == "hero" else points
     if figure not in (*TABLES, "ladder"):
         have = ", ".join(("hero", "plane", "gamma_grid", "ladder", *TABLES))
         raise NotFound(f"there is no table of “{figure}”", f"study {study.id}", f"There are tables of {have}.")
@@ -94,6 +96,22 @@ def figure_table(
         {"key": key, "title": title, "kind": kind} for key, (title, kind) in HEADINGS.items() if key in present
     ]
     return {"columns": columns, "rows": rows}
+
+
+def _with_flags(points: DataTable, facts: LineFacts) -> DataTable:
+    """The points of the main figure with the flags of its axis: beside their λ, and below those that are no point's."""
+    flags = [(flag, lam_index(facts.line, flag.lam)) for flag in flags_of(facts)]
+    if not flags:
+        return points
+    said = [(f"{flag.name} ({flag.value}): {flag.tools}", flag.lam, place) for flag, place in flags]
+    rows: list[Row] = []
+    for row in points["rows"]:
+        here = [text for text, _, place in said if place == row["at"][1]]
+        rows.append({**row, "flag": "; ".join(here) or None})
+    nothing = dict.fromkeys(column["key"] for column in points["columns"])
+    rows += [{**nothing, "lambda": lam, "flag": text} for text, lam, place in said if place is None]
+    column: Column = {"key": "flag", "title": "Flag on the axis", "kind": "text"}
+    return {"columns": [*points["columns"], column], "rows": rows}
 
 
 def _points(facts: LineFacts) -> Iterator[tuple[tuple[int, int], Row]]:

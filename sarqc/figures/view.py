@@ -11,6 +11,7 @@ from sarqc.figures.deciles import deciles
 from sarqc.figures.drawing import Figure, Point
 from sarqc.figures.equation import Equation, equation
 from sarqc.figures.expert_maps import TokenTable, counts_of, expert_map, token_map, token_table, tokens_error
+from sarqc.figures.flags import flags_of
 from sarqc.figures.gamma_grid import gamma_grid
 from sarqc.figures.gap import gap
 from sarqc.figures.hero import hero
@@ -180,6 +181,7 @@ class View(TypedDict):
     lams: list[float]
     gammas: list[float | None]
     lam_texts: list[str]
+    lam_flags: list[str]  # what is flagged at each λ, empty for most
     gamma_texts: list[str]
     start: Point
     told: dict[QualityName, Told]  # by the quality that is shown; accuracy where it was measured
@@ -257,6 +259,7 @@ def lab_view(
         "lams": list(line.lams),
         "gammas": list(line.gammas),
         "lam_texts": lam_names(line),
+        "lam_flags": [", ".join(flag.name for flag in flags_of(facts) if flag.lam == lam) for lam in line.lams],
         "gamma_texts": ["" if value is None else lam_text(value) for value in line.gammas],
         "start": start_of(facts),
         "told": {

@@ -157,6 +157,16 @@ class Method:
         return "one"
 
     @property
+    def damps(self) -> bool:
+        """Whether λ adds to the diagonal of a Gram: without any, nothing is damped."""
+        return False
+
+    @property
+    def lam_is_damping(self) -> bool:
+        """Whether λ is the damping of GPTQ: as large a share of the mean diagonal, on every channel alike."""
+        return self.damps and self.saliency == "identity"
+
+    @property
     def unit(self) -> Unit:
         """What it works on at once: a linear, the linears that read one tensor, or all of a block."""
         return "layer"
@@ -302,6 +312,10 @@ class ColumnSolver(Method):
         elif self.gamma is not None:
             raise Refused("γ has no meaning without saliency", "method", "Leave γ out, or take sarqc-gbs.")
         _check_number("the shift's strength", self.shift_strength)
+
+    @property
+    def damps(self) -> bool:
+        return True
 
     @property
     def has_static_groups(self) -> bool:

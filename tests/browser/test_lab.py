@@ -182,14 +182,15 @@ def test_dragging_on_the_curves_moves_lambda(open_page):
     assert page.text_content("[data-testid=lambda-value]") == "0"
 
 
-# The largest distance in pixels between a tick of the λ axis and the slider's thumb at that λ; 999 where they are apart.
+# The largest distance in pixels between a tick of the λ axis and the slider's thumb there; 999 where they are apart.
 APART = """() => {
   const canvas = document.querySelector('[data-plot="lab-hero"] .plot-canvas');
   const axis = canvas._fullLayout.xaxis;
   const slider = document.querySelector("[data-testid=lambda]");
   const [track, { left }] = [slider.getBoundingClientRect(), canvas.getBoundingClientRect()];
   const [last, thumb] = [Number(slider.max), 18];
-  const apart = (at) => left + axis._offset + axis.l2p(at) - track.left - thumb / 2 - ((track.width - thumb) * at) / last;
+  const step = (track.width - thumb) / last;
+  const apart = (at) => left + axis._offset + axis.l2p(at) - track.left - thumb / 2 - at * step;
   const all = Array.from({ length: last + 1 }, (_, at) => Math.abs(apart(at)));
   return slider.closest(".sliders.is-axis") ? Math.max(...all) : 999;
 }"""

@@ -26,6 +26,11 @@ const figure = {
   bindings: [{ path: "data.0.x", over: ["lambda"], values: [[1], [2]] }],
 };
 
+test("where plotly takes whole pixels alone they stay whole", () => {
+  const { layout } = grown({ ...figure, layout: { xaxis: { ticklabelstandoff: 28 } } }, 1.03);
+  assert.equal(layout.xaxis.ticklabelstandoff, 29);
+});
+
 test("what is measured in pixels grows, what is measured on an axis stays", () => {
   const { data, layout, narrow, bindings } = grown(figure, 2);
   assert.deepEqual(data[0], { type: "bar", width: 0.5, x: [1, 2], marker: { size: [12, 16], line: { width: 4 } } });

@@ -278,6 +278,7 @@ export interface View {
   lams: number[];
   gammas: (number | null)[];
   lam_texts: string[];
+  lam_flags: string[];
   gamma_texts: string[];
   start: Point;
   told: Partial<Record<"perplexity" | "accuracy", Told>>;

@@ -24,9 +24,11 @@ const LENGTHS = [
   [/^margin$/, /^[lrtb]$|^pad$/],
   [/^colorbar$/, /^(thickness|[xy]pad|outlinewidth|ticklen)$/],
   [/^title$/, /^standoff$/],
-  [/axis\d*$/, /^ticklen$/],
-  [/^(annotations|data)$/, /^([xy]shift|borderpad|[xy]gap)$/],
+  [/axis\d*$/, /^(ticklen|ticklabelstandoff)$/],
+  [/^(annotations|data)$/, /^([xy]shift|a[xy]|arrowwidth|borderpad|[xy]gap)$/],
 ];
+
+const WHOLE = /^ticklabelstandoff$/; // plotly takes no part of a pixel there
 
 /**
  * The same figure with all that is measured in pixels so many times as large. Its bindings are places and words, no lengths.
@@ -50,7 +52,9 @@ export function grown(figure, growth) {
   /** @type {(value: unknown, parent: string, name: string) => unknown} */
   const number = (value, parent, name) =>
     typeof value === "number" && LENGTHS.some(([of, names]) => of.test(parent) && names.test(name))
-      ? value * growth
+      ? WHOLE.test(name)
+        ? Math.round(value * growth)
+        : value * growth
       : value;
   const { data, layout, narrow } = figure;
   const paths = Object.entries(narrow ?? {}).map(([path, value]) => {

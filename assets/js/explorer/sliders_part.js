@@ -75,7 +75,7 @@ const slider = (explorer, axis) => /** @type {HTMLInputElement|null} */ (explore
  */
 function controls(explorer, state) {
   const { view, at } = state;
-  place(explorer, "lambda", at.lambda, view.lam_texts, "λ");
+  place(explorer, "lambda", at.lambda, view.lam_texts, "λ", view.lam_flags[at.lambda]);
   place(explorer, "gamma", at.gamma, view.gamma_texts, "γ");
   const gammaBox = explorer.part("gamma-box");
   if (gammaBox) gammaBox.hidden = view.gammas.length < 2;
@@ -91,8 +91,9 @@ function controls(explorer, state) {
  * @param {number} position
  * @param {string[]} texts of its positions
  * @param {string} sign
+ * @param {string} [flag] what is flagged at the position
  */
-function place(explorer, axis, position, texts, sign) {
+function place(explorer, axis, position, texts, sign, flag = "") {
   const input = slider(explorer, axis);
   if (!input) return;
   const last = texts.length - 1;
@@ -100,7 +101,7 @@ function place(explorer, axis, position, texts, sign) {
   input.value = String(position);
   input.disabled = last < 1;
   input.style.setProperty("--filled", last < 1 ? "0%" : `${(100 * position) / last}%`);
-  input.setAttribute("aria-valuetext", `${sign} = ${texts[position]}`);
+  input.setAttribute("aria-valuetext", `${sign} = ${texts[position]}${flag && `, ${flag}`}`);
   say(explorer.part(`${axis}-value`), texts[position]);
 }
 

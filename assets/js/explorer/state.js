@@ -38,6 +38,7 @@ import { nearest } from "../base/address_bar.js";
  * @property {number[]} lams
  * @property {(number|null)[]} gammas
  * @property {string[]} lam_texts
+ * @property {string[]} lam_flags what is flagged at each λ, empty for most
  * @property {string[]} gamma_texts
  * @property {Point} start
  * @property {{perplexity: Told, accuracy?: Told}} told by the quality that is shown

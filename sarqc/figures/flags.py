@@ -1,0 +1,115 @@
+"""Known settings on the λ axis: the dampings that other tools take by default, and the λ among which the paper chooses.
+
+Under the identity penalty λ *is* the damping of GPTQ, a share of the mean of the Gram's diagonal, so that defaults of
+other tools are places on its axis. Under saliency the same λ weighs channels unequally, and only 0 means the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sarqc.figures.drawing import position
+from sarqc.figures.numbers import BASELINES, baseline_name, lam_text
+from sarqc.quantization.methods import METHODS
+from sarqc.study.facts import BASELINE_POINTS, LineFacts, has_lam
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A setting: its λ, or the two ends of a range, what stands on the axis, and for tables who takes it."""
+
+    lam: float
+    name: str
+    tools: str
+    short: str = ""  # the name on a narrow screen
+    to: float | None = None
+
+    @property
+    def value(self) -> str:
+        """“0.05”, or “0.25–0.75”."""
+        return lam_text(self.lam) if self.to is None else f"{lam_text(self.lam)}–{lam_text(self.to)}"
+
+
+NO_DAMPING = Flag(0.0, "no damping", "nothing is added to the Gram’s diagonal", "undamped")
+GPTQ = Flag(
+    BASELINE_POINTS["gptq"][0], "GPTQ, llm-compressor",
+    "GPTQ and Neural Compressor (percdamp), llm-compressor (dampening_frac), ModelOpt (perc_damp), Brevitas, mlx-lm",
+    "GPTQ",
+)  # fmt: skip
+GPTQMODEL = Flag(0.05, "GPTQModel", "GPTQModel (damp_percent)")
+NNCF = Flag(0.1, "NNCF", "NNCF (damp_percent), the prototype in torchao (percdamp)")
+DAMPINGS = (GPTQ, GPTQMODEL, NNCF)
+
+
+def flags_of(facts: LineFacts) -> list[Flag]:
+    """The flags of a line's λ axis, those alone that mean the same there; the lowest λ first."""
+    line, entry = facts.line, METHODS.get(facts.line.method)
+    if entry is None or not has_lam(line) or len(line.lams) < 2:
+        return []
+    found: list[Flag] = []
+    if entry.make.lam_is_damping:
+        found += [NO_DAMPING, *DAMPINGS]
+    elif entry.make.damps:
+        found.append(NO_DAMPING)
+    elif facts.baseline is not None and facts.baseline.lam == 0:
+        found.append(Flag(0.0, BASELINES.get(facts.baseline.method) or baseline_name(facts.baseline), "λ = 0"))
+    if entry.auto is not None and len(entry.auto.lams) > 1:
+        lams = entry.auto.lams
+        found.append(Flag(lams[0], "this paper", "the λ among which the paper chooses", to=lams[-1]))
+    return [flag for flag in found if _ends(flag, line.lams) is not None]
+
+
+def _ends(flag: Flag, lams: Sequence[float]) -> tuple[float, float] | None:
+    """Places of a flag's two ends on the axis, a range as far as the axis goes; None where it is beyond."""
+    first, last = max(flag.lam, lams[0]), min(flag.lam if flag.to is None else flag.to, lams[-1])
+    ends = position(first, lams), position(last, lams)
+    return None if first > last or ends[0] is None or ends[1] is None else (ends[0], ends[1])
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A flag with the places of its ends on the axis, and the lane below the axis in which its name stands."""
+
+    flag: Flag
+    place: float
+    end: float
+    lane: int
+
+
+def planted(flags: Sequence[Flag], lams: Sequence[float], width: float, *, short: bool = False) -> list[Planted]:
+    """The flags in as few lanes as keep their names apart on an axis of ``width`` pixels from the first to the last λ.
+
+    A name stands at the right of its pole. Lanes are filled from the right: what is lower stands further left.
+    """
+    step = width / (len(lams) - 1)
+    free: list[float] = []  # of each lane, the pixel up to which it is free
+    found: list[Planted] = []
+    for flag in reversed(flags):
+        ends = _ends(flag, lams)
+        assert ends is not None
+        start = ends[0] * step
+        end = start + name_width(flag, short=short)
+        lane = next((index for index, left in enumerate(free) if end <= left), len(free))
+        free[lane : lane + 1] = [start]
+        found.append(Planted(flag, *ends, lane))
+    return found[::-1]
+
+
+def name_width(flag: Flag, *, short: bool = False) -> float:
+    """Pixels that a name takes at most in type of 11, with the room around it."""
+    return 6.1 * len((short and flag.short) or flag.name) + 6
+
+
+def not_flagged(facts: LineFacts) -> str:
+    """Why a line of a saliency penalty has no flags of dampings; empty for all others."""
+    entry = METHODS.get(facts.line.method)
+    if entry is None or not has_lam(facts.line) or not entry.make.damps or entry.make.lam_is_damping:
+        return ""
+    return "the damping of GPTQ and others is λ of the identity penalty alone"
+
+
+def flags_text(facts: LineFacts) -> str:
+    """The flags in words, for those who don't see them; empty where there are none."""
+    parts = [f"{flag.name} at λ = {flag.value}" for flag in flags_of(facts)]
+    return "; ".join([*parts, *filter(None, [not_flagged(facts)])])

@@ -1,0 +1,93 @@
+"""Flags of the λ axis: where they stand, for which lines they are true, and where they are said."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from sarqc.figures.flags import DAMPINGS, flags_of, name_width, not_flagged, planted
+from sarqc.figures.sentence import plain
+from sarqc.figures.tables import figure_table
+from sarqc.figures.view import lab_view
+from sarqc.quantization.methods import METHODS
+from sarqc.settings import Settings
+from sarqc.study.document import Study
+from sarqc.study.facts import LineFacts, line_facts
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return Study.open(Settings().assets_dir / "studies" / "tiny-llama")
+
+
+def facts_of(study: Study, method: str) -> LineFacts:
+    return line_facts(study, method=method, bits=2, layer=None)
+
+
+def test_dampings_are_flagged_where_lambda_is_a_damping_and_nowhere_else(study: Study) -> None:
+    identity, saliency, search = (facts_of(study, name) for name in ("rqc-gbs", "sarqc-gbs", "rqc-gs"))
+    values = {flag.name: flag.value for flag in flags_of(identity)}
+    assert values == {
+        "no damping": "0",
+        "GPTQ, llm-compressor": "0.01",
+        "GPTQModel": "0.05",
+        "NNCF": "0.1",
+        "this paper": "0.25–0.75",
+    }
+    assert [flag.name for flag in flags_of(saliency)] == ["no damping", "this paper"]
+    assert "identity penalty" in not_flagged(saliency)
+    assert not not_flagged(identity) + not_flagged(search)
+    assert [(flag.name, flag.value) for flag in flags_of(search)] == [("AWQ", "0"), ("this paper", "0.1–1")]
+    assert {name for name, entry in METHODS.items() if entry.make.lam_is_damping and "lam" in entry.tunes} == {
+        "rqc-gbs"
+    }
+
+
+def test_a_flag_beyond_the_axis_is_left_out_and_a_range_ends_with_it(study: Study) -> None:
+    facts = facts_of(study, "rqc-gbs")
+    line = facts.line.model_copy(update={"lams": (0.05, 0.1, 0.5)})
+    short = LineFacts(**{**vars(facts), "line": line})
+    assert [flag.name for flag in flags_of(short)] == ["GPTQModel", "NNCF", "this paper"]
+    assert planted(flags_of(short), line.lams, 300)[-1].end == 2.0
+
+
+@pytest.mark.parametrize("lams", [(0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2), (0, 0.1, 1), (0, 0.05, 0.1, 0.3)])
+@pytest.mark.parametrize(("width", "short"), [(400, False), (508, False), (200, True), (264, True)])
+def test_names_of_one_lane_do_not_touch(study: Study, lams: tuple[float, ...], width: float, short: bool) -> None:
+    facts = facts_of(study, "rqc-gbs")
+    line = facts.line.model_copy(update={"lams": lams})
+    found = planted(flags_of(LineFacts(**{**vars(facts), "line": line})), lams, width, short=short)
+    step = width / (len(lams) - 1)
+    for one, other in itertools.pairwise(sorted(found, key=lambda flag: (flag.lane, flag.place))):
+        if one.lane == other.lane:
+            assert one.place * step + name_width(one.flag, short=short) <= other.place * step
+    assert {flag.lane for flag in found} == set(range(1 + max(flag.lane for flag in found)))
+
+
+def test_the_figure_its_words_and_its_table_have_every_flag(study: Study) -> None:
+    view = lab_view(study, method="rqc-gbs", bits=2)
+    hero = view["figures"]["hero"]
+    texts = [one["text"].strip() for one in hero["layout"]["annotations"]]
+    (aria,) = (binding["values"] for binding in hero["bindings"] if binding["path"] == "aria")
+    table = figure_table(study, "hero", method="rqc-gbs", bits=2, layer=None)
+    flagged = [row for row in table["rows"] if row["flag"]]
+    for flag in flags_of(facts_of(study, "rqc-gbs")):
+        assert texts.count(flag.name) == 1
+        assert f"{flag.name} at λ = {flag.value}" in aria[0]
+        (row,) = (row for row in flagged if flag.name in row["flag"])
+        assert row["lambda"] == flag.lam
+        assert flag.tools in row["flag"]
+    assert len(table["rows"]) == len(view["lams"]) + 1  # 0.25, where the paper's begin, is no point of the line
+    assert view["lam_flags"][:4] == ["no damping", "GPTQ, llm-compressor", "", "GPTQModel"]
+
+
+def test_the_sentence_says_where_gptq_stands_against_the_band(study: Study) -> None:
+    facts = facts_of(study, "rqc-gbs")
+    assert not facts.perplexity.band[0, : facts.line.lams.index(0.05) + 1].any()  # the band begins later
+    told = lab_view(study, method="rqc-gbs", bits=2)["told"]["perplexity"]["sentences"]
+    assert plain(told[0][4]).endswith("GPTQ’s damping is λ: its default, 0.01, lies below the band.")
+    other = lab_view(study, method="sarqc-gbs", bits=2)["told"]["perplexity"]["sentences"]
+    assert "damping" not in plain(other[0][4])
+    assert np.diff([flag.lam for flag in DAMPINGS]).min() > 0
