@@ -83,12 +83,14 @@ class Role(TypedDict):
     symbol: str
 
 
-# One colour, one dash and one marker for each quantity, everywhere.
-QUALITY: Role = {"color": "var(--quality)", "dash": "dashdot", "symbol": "diamond"}
-RECON: Role = {"color": "var(--recon)", "dash": "solid", "symbol": "circle"}
-HELD_OUT: Role = {"color": "var(--held-out)", "dash": "dot", "symbol": "circle"}
-DRIFT: Role = {"color": "var(--drift)", "dash": "dash", "symbol": "square"}
-ROLES = {"quality": QUALITY, "recon": RECON, "held_out": HELD_OUT, "drift": DRIFT}
+# One colour, one dash and one marker for each quantity, everywhere. Of two that share a panel the one that matters is
+# solid and dark: the error on unseen text before that on calibration text, drift before the penalty.
+QUALITY: Role = {"color": "var(--quality)", "dash": "solid", "symbol": "diamond"}
+RECON: Role = {"color": "var(--recon)", "dash": "dot", "symbol": "circle"}
+HELD_OUT: Role = {"color": "var(--held-out)", "dash": "solid", "symbol": "circle"}
+DRIFT: Role = {"color": "var(--drift)", "dash": "solid", "symbol": "square"}
+PENALTY: Role = {"color": "var(--penalty)", "dash": "dash", "symbol": "cross"}
+ROLES = {"quality": QUALITY, "recon": RECON, "held_out": HELD_OUT, "drift": DRIFT, "penalty": PENALTY}
 
 PERCENT = ".1~%"  # of ticks
 SHADES = "Cividis"

@@ -1,10 +1,10 @@
-"""The Lab's main figure: quality, reconstruction error and weight drift over λ, with sweet spot, baseline and flags."""
+"""The Lab's main figure: quality, reconstruction error, drift and penalty over λ, with sweet spot, baseline and flags."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sarqc.figures.drawing import DRIFT, HELD_OUT, PERCENT, QUALITY, RECON, Figure, Role, bind, note
+from sarqc.figures.drawing import DRIFT, HELD_OUT, PENALTY, PERCENT, QUALITY, RECON, Figure, Role, bind, note
 from sarqc.figures.flags import DAMPINGS, flags_of, flags_text, not_flagged, planted
 from sarqc.figures.numbers import (
     accuracy_text,
@@ -28,9 +28,9 @@ FLAGS_NARROW = 600  # pixels of the figure, below which the names of flags are s
 
 
 def hero(facts: LineFacts, quality_name: str = "perplexity", *, scale: str = "raw") -> Figure:
-    """Quality, reconstruction error and weight drift over λ, with the marker, the band and the named ticks.
+    """Quality, reconstruction error, drift and penalty over λ, with the marker, the band and the named ticks.
 
-    Errors and drift are drawn on a named scale (see ``scales``); quality always in its own unit.
+    All but quality are drawn on a named scale (see ``scales``).
     """
     told, facts = facts, on_scale(facts, scale)
     quality = facts.accuracy if quality_name == "accuracy" else facts.perplexity
@@ -39,7 +39,7 @@ def hero(facts: LineFacts, quality_name: str = "perplexity", *, scale: str = "ra
         panels.append(_quality_panel(facts, quality, quality_name))
     if facts.recon is not None or facts.held_out is not None:
         panels.append(_error_panel(facts, SCALE_WORDS[scale]))
-    if facts.sar is not None:
+    if facts.drift is not None or facts.sar is not None:
         panels.append(_drift_panel(facts, SCALE_WORDS[scale]))
     figure = stack(facts.line.lams, lam_names(facts.line), panels, ring=True)
     figure["title"] = "Quality, error and drift" if is_point(facts.line) else "What λ changes"
@@ -102,14 +102,23 @@ def _error_panel(facts: LineFacts, words: str) -> Panel:
 
 
 def _drift_panel(facts: LineFacts, words: str) -> Panel:
-    assert facts.sar is not None
-    curves = [Curve("weight drift", DRIFT, facts.sar)]
+    curves: list[Curve] = []
+    if facts.drift is not None:
+        curves.append(Curve("drift", DRIFT, facts.drift, label="drift", short="drift"))
+    if facts.sar is not None:
+        weighted = METHODS[facts.line.method].make.saliency == "saliency"
+        label = "saliency penalty" if weighted else "identity penalty"
+        curves.append(Curve(f"{label}, L_sar", PENALTY, facts.sar, label=label, short="penalty"))
     twin, _ = _twin(facts)
-    if twin is not None and twin.sar is not None:
-        curves.append(_ghost(facts, twin, twin.sar, DRIFT, ""))
-    weighted = METHODS[facts.line.method].make.saliency == "saliency"
-    title = f"Weight drift, saliency-weighted (L_sar), {words}" if weighted else f"Weight drift (L_sar, S = 1), {words}"
-    return Panel(title, significant, tuple(curves), 0.95, "Drift (L_sar)")
+    if twin is not None and twin.drift is not None and facts.drift is not None:
+        curves.append(_ghost(facts, twin, twin.drift, DRIFT, ""))
+    names = [
+        name for name, there in (("drift ‖Ŵ − W‖", facts.drift), ("penalty L_sar", facts.sar)) if there is not None
+    ]
+    return Panel(f"Weight {' and '.join(names)}, {words}", significant, tuple(curves), 0.95, "Weights:")
+
+
+_NAMES = {QUALITY["color"]: "quality", HELD_OUT["color"]: "unseen text", DRIFT["color"]: "drift"}
 
 
 def _ghost(facts: LineFacts, twin: LineFacts, values: np.ndarray, style: Role, label: str) -> Curve:
@@ -118,8 +127,9 @@ def _ghost(facts: LineFacts, twin: LineFacts, values: np.ndarray, style: Role, l
     nothing = np.full(len(values), np.nan)
     matched = np.stack([nothing if column is None else values[:, column] for column in columns], axis=-1)  # G' M
     faded: Role = {**style, "color": style["color"].replace(")", "-faint)"), "dash": "solid"}
+    named = f"{_NAMES[style['color']]}, {_twin(facts)[1]}"
     tiled = np.broadcast_to(matched, (len(facts.line.gammas), len(columns)))
-    return Curve(label or _twin(facts)[1], faded, tiled, label=label, faint=True, short=label)
+    return Curve(named, faded, tiled, label=label, faint=True, short=label)
 
 
 def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None:
@@ -212,7 +222,8 @@ def _aria(facts: LineFacts, quality: Quality | None, name: str, gamma: int) -> s
     for values, what in (
         (facts.recon, "reconstruction error on calibration text"),
         (facts.held_out, "on unseen text"),
-        (facts.sar, "weight drift, L_sar,"),
+        (facts.drift, "weight drift"),
+        (facts.sar, "the penalty, L_sar,"),
     ):
         if values is not None and np.isfinite(values[gamma]).all() and len(lams) > 1:
             first, last = float(values[gamma, 0]), float(values[gamma, -1])

@@ -21,8 +21,8 @@ from sarqc.study.paired import mean_over_draws
 QUANTITIES = {
     "held_out": ("reconstruction error, unseen text", "error, unseen text"),
     "recon": ("reconstruction error, calibration text", "error, calibration text"),
-    "drift": ("weight drift, plain", "drift, plain"),
-    "sar": ("weight drift, weighted by saliency", "drift by saliency"),
+    "drift": ("weight drift", "drift"),
+    "sar": ("penalty, L_sar", "penalty"),
     "lambda": ("chosen λ", "chosen λ"),
     "gamma": ("chosen γ", "chosen γ"),
     "tokens": ("calibration tokens", "tokens"),
@@ -31,10 +31,10 @@ SPOKEN = {
     "held_out": "Relative reconstruction error on unseen text",
     "recon": "Relative reconstruction error on calibration text",
     "drift": "Relative weight drift",
-    "sar": "Relative weight drift, weighted by saliency,",
+    "sar": "Relative penalty, L_sar,",
     "tokens": "Calibration tokens",
 }
-BAR_TITLES = {"held_out": "error", "recon": "error", "drift": "drift", "sar": "drift", "lambda": "λ", "gamma": "γ"}
+BAR_TITLES = {"held_out": "error", "recon": "error", "drift": "drift", "sar": "penalty", "lambda": "λ", "gamma": "γ"}
 MOST_NAMED = 6  # candidates on a colour bar
 
 

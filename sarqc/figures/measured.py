@@ -76,10 +76,10 @@ def how_measured(facts: LineFacts) -> list[Fact]:
             "were routed to them; where none came there is no error, and means leave the layer out"
         )
         pairs.append(("Experts", text))
-    pairs.append(("Weight drift, L_sar", "‖(Ŵ − W)S‖² / ‖WS‖² of a layer with the method's S; all layers: their mean"))
+    pairs.append(("Penalty, L_sar", "‖(Ŵ − W)S‖² / ‖WS‖² of a layer with the method's S; all layers: their mean"))
     if len(line.lams) > 1:
         pairs.append(("Scales", "paper’s rule: (value − least) / (most − least) over λ from 0.1 to 1; ratio: to λ = 0"))
-    pairs.append(("Weight drift, plain", "‖Ŵ − W‖ / ‖W‖ of a layer; all layers: their mean"))
+    pairs.append(("Weight drift", "‖Ŵ − W‖ / ‖W‖ of a layer; all layers: their mean"))
     pairs += _pictures(line)
     if facts.drift is not None and (len(line.lams) > 1 or len(study.lines) > 1):
         pairs.append(("Hollow points", "no μ ≥ 0 makes reconstruction error + μ · drift² smallest there"))

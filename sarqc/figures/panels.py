@@ -43,7 +43,7 @@ class Curve:
     values: np.ndarray
     error: np.ndarray | None = None
     label: str = ""  # written at the line's end
-    faint: bool = False  # a comparison in the background: thin, no markers, no ring
+    faint: bool = False  # a comparison in the background: thin, with small hollow marks, no ring
     short: str = ""  # its name on a narrow screen, where it stands in the title instead of at the line's end
 
 
@@ -159,7 +159,10 @@ def _add_panel(
         drawn, side = clamp(curve.values, span)
         trace = line_trace(curve.name, curve.style, names, axis)
         if curve.faint:
-            trace |= {"mode": "lines", "line": {**trace["line"], "width": 3}}
+            hollow = {**trace["marker"], "symbol": f"{curve.style['symbol']}-open", "size": 5}
+            trace |= {"line": {**trace["line"], "width": 1.5}, "marker": hollow}
+            if not curve.label:  # it would hide the curves behind a list of names
+                trace["hoverinfo"] = "skip"
         at = len(figure["data"])
         if curve.error is not None and np.isfinite(curve.error).any():
             shown = np.where((side == 0) & np.isfinite(curve.error), curve.error, 0.0)

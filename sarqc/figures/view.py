@@ -48,8 +48,8 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("accuracy_error", "± standard error", "points"),
     ("recon", "Reconstruction error, calibration text", "significant"),
     ("held_out", "Reconstruction error, unseen text", "significant"),
-    ("sar", "Weight drift, L_sar", "significant"),
-    ("drift", "Weight drift, plain", "significant"),
+    ("drift", "Weight drift", "significant"),
+    ("sar", "Penalty, L_sar", "significant"),
 )
 
 # The figures that follow from a line's facts alone: each is a function of these, None where there is nothing to draw.

@@ -87,7 +87,7 @@ class TestHero:
         lines = [trace["x"] for trace in made["data"] if trace["name"] == "marker"]
         assert lines == [["0.3", "0.3"]] * 3
         rings = [trace for trace in made["data"] if trace.get("marker", {}).get("size") == 13]
-        assert [trace["x"] for trace in rings] == [["0.3"]] * 4
+        assert [trace["x"] for trace in rings] == [["0.3"]] * 5
 
     def test_ring_lies_on_its_curve(self, study):
         facts = line_facts(study, method="rqc-gbs", bits=2, layer=None)
@@ -148,7 +148,7 @@ class TestHero:
 
     def test_identity_lies_faint_behind_saliency(self, view):
         names = [trace.get("name") for trace in view["figures"]["hero"]["data"]]
-        assert names.index("identity") < names.index("perplexity")
+        assert names.index("quality, identity") < names.index("perplexity")
 
     def test_error_bars_are_those_of_the_paired_difference(self, study):
         facts = line_facts(study, method="rqc-gbs", bits=2, layer=None)

@@ -74,7 +74,7 @@ def test_every_cell_is_its_layers_mean_over_the_draws_on_one_scale(study, name):
         scales.add((trace["zmin"], trace["zmax"]))
         worst = max(range(4), key=lambda layer: values[:, layer, g, m].mean())
         assert f"largest in block {worst // 2} {('q_proj', 'down_proj')[worst % 2]}" in figure["aria"]
-        assert trace["colorbar"]["title"]["text"] == ("drift" if name in ("drift", "sar") else "error")
+        assert trace["colorbar"]["title"]["text"] == {"drift": "drift", "sar": "penalty"}.get(name, "error")
     ((low, high),) = scales  # λ = 0 lies above all others here, and the bar says so
     assert (10**low, 10**high) == pytest.approx((min(every), max(every)), rel=1e-5)
     assert trace["colorbar"]["ticktext"][-1].startswith("≥ ")

@@ -137,8 +137,8 @@ export const SCALES = frozen({ raw: "raw", paper: "paper’s rule", ratio: "rati
 export const QUANTITIES = frozen({
   held_out: "error, unseen text",
   recon: "error, calibration text",
-  drift: "drift, plain",
-  sar: "drift by saliency",
+  drift: "drift",
+  sar: "penalty",
   lambda: "chosen λ",
   gamma: "chosen γ",
   tokens: "tokens",
@@ -190,8 +190,8 @@ export const COLUMNS = frozen({
   accuracy_error: "points",
   recon: "significant",
   held_out: "significant",
-  sar: "significant",
   drift: "significant",
+  sar: "significant",
 });
 
 /**
@@ -292,10 +292,11 @@ export const RUN_PANELS = frozen([
  * @type {Readonly<Record<RoleName, Role>>}
  */
 export const ROLES = frozen({
-  quality: { color: "var(--quality)", dash: "dashdot", symbol: "diamond" },
-  recon: { color: "var(--recon)", dash: "solid", symbol: "circle" },
-  held_out: { color: "var(--held-out)", dash: "dot", symbol: "circle" },
-  drift: { color: "var(--drift)", dash: "dash", symbol: "square" },
+  quality: { color: "var(--quality)", dash: "solid", symbol: "diamond" },
+  recon: { color: "var(--recon)", dash: "dot", symbol: "circle" },
+  held_out: { color: "var(--held-out)", dash: "solid", symbol: "circle" },
+  drift: { color: "var(--drift)", dash: "solid", symbol: "square" },
+  penalty: { color: "var(--penalty)", dash: "dash", symbol: "cross" },
 });
 
 /**

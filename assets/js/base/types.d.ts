@@ -36,8 +36,8 @@ export type ColumnKey =
   | "accuracy_error"
   | "recon"
   | "held_out"
-  | "sar"
-  | "drift";
+  | "drift"
+  | "sar";
 
 /** How a number is written. */
 export type ColumnKind = "plain" | "perplexity" | "difference" | "flag" | "share" | "points" | "significant";
@@ -87,7 +87,7 @@ export type Panel =
   | "numbers";
 
 /** Quantity with a colour of its own. */
-export type RoleName = "quality" | "recon" | "held_out" | "drift";
+export type RoleName = "quality" | "recon" | "held_out" | "drift" | "penalty";
 
 /** What a run says. */
 export type EventType =

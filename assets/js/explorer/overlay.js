@@ -13,7 +13,7 @@ import { format } from "../base/format.js";
 /** @typedef {Trace & {x: string[], line: {color: string}, marker: {color: string, symbol: string}}} Drawn a curve of the figure */
 
 /** The curve of the figure in whose panel each lies is known by its colour: that of the quantity. */
-const BESIDE = { recon: ROLES.recon, heldOut: ROLES.held_out, sar: ROLES.drift };
+const BESIDE = { recon: ROLES.recon, heldOut: ROLES.held_out, sar: ROLES.penalty };
 const INSET = 0.07; // of a panel's range: where what is off the scale is drawn, as clamp in sarqc/figures/drawing.py does
 
 /**

@@ -106,7 +106,7 @@ export function words(state) {
 const SPOKEN = [
   ["recon", "reconstruction error on calibration text"],
   ["heldOut", "reconstruction error on unseen text"],
-  ["sar", "weight drift, L_sar,"],
+  ["sar", "the penalty, L_sar,"],
 ];
 
 /**
