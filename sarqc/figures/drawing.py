@@ -89,7 +89,7 @@ QUALITY: Role = {"color": "var(--quality)", "dash": "solid", "symbol": "diamond"
 RECON: Role = {"color": "var(--recon)", "dash": "dot", "symbol": "circle"}
 HELD_OUT: Role = {"color": "var(--held-out)", "dash": "solid", "symbol": "circle"}
 DRIFT: Role = {"color": "var(--drift)", "dash": "solid", "symbol": "square"}
-PENALTY: Role = {"color": "var(--penalty)", "dash": "dash", "symbol": "cross"}
+PENALTY: Role = {"color": "var(--penalty)", "dash": "dash", "symbol": "circle"}
 ROLES = {"quality": QUALITY, "recon": RECON, "held_out": HELD_OUT, "drift": DRIFT, "penalty": PENALTY}
 
 PERCENT = ".1~%"  # of ticks

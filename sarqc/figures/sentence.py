@@ -408,12 +408,12 @@ def _damping_part(facts: LineFacts, runs: list[tuple[int, int]]) -> list[Piece]:
 
 
 def _beside_text(what: str, difference: Difference, at: tuple[int, int]) -> str:
-    mean, error, draws = float(difference.mean[at]), float(difference.error[at]), int(difference.draws[at])
+    mean, error = float(difference.mean[at]), float(difference.error[at])
     size = plus_minus(mean, error, 50.0)
     lead = f"{what}: "
     if not math.isfinite(error):
         return f"{lead}{size} in perplexity, on one draw."
     if difference.verdict(at) == 0:
-        return f"{lead}no measurable difference with {sets_text(draws)} ({size})."
+        return f"{lead}no measurable difference ({size})."
     word = "lower" if mean < 0 else "higher"
     return f"{lead}perplexity {plus_minus(abs(mean), error, 50.0)} {word}."

@@ -53,9 +53,10 @@ const figure = {
 };
 
 test("a mark belongs to the term whose colour it has; a map has the colours of its values", () => {
-  const { traces, annotations } = marksOf(figure);
+  const { traces, annotations, quantities } = marksOf(figure);
   assert.deepEqual(traces, ["recon", "recon", "drift", null, null]);
   assert.deepEqual(annotations, ["quality", null, "drift"]);
+  assert.deepEqual(quantities, ["recon", "held_out", "drift", null, null]); // what the sentence points at
   assert.deepEqual(termsOf(figure), ["recon", "drift"]);
   assert.deepEqual(termsOf({ data: figure.data.slice(3), layout: {}, bindings: [] }), []);
 });

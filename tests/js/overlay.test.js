@@ -19,7 +19,7 @@ const trace = (role, yaxis, more = {}) => ({
   ...more,
 });
 const figure = {
-  data: [trace("recon", "y2", { mode: "lines" }), trace("quality", "y"), trace("recon", "y2"), trace("drift", "y3")],
+  data: [trace("recon", "y2", { mode: "lines" }), trace("quality", "y"), trace("recon", "y2"), trace("penalty", "y3")],
   layout: {
     xaxis: { range: [-0.45, 2.45] },
     yaxis: { range: [0, 9], domain: [0.7, 1] },
@@ -55,11 +55,11 @@ test("each curve lies in the panel of its quantity, in its colour, and hollow", 
     [
       ["y2", "recon"],
       ["y2", "recon"],
-      ["y3", "drift"],
-      ["y3", "drift"],
+      ["y3", "penalty"],
+      ["y3", "penalty"],
     ].map(([axis, role]) => [axis, ROLES[role].color]),
   );
-  const [line, hover, drift] = added;
+  const [line, hover, penalty] = added;
   assert.deepEqual(line.x, [0, 0.5, 1]); // λ = 2 is beyond the axis
   assert.deepEqual(line.y, [1 - 0.07, 0.4, 0.3]); // the first is off the scale: at its edge
   assert.deepEqual(line.marker.symbol, ["triangle-up-open", "circle-open", "circle-open"]);
@@ -70,7 +70,7 @@ test("each curve lies in the panel of its quantity, in its colour, and hollow", 
       ["5.00", "0.300"],
     ],
   );
-  assert.deepEqual(drift.x, [0, 1]); // what was not measured is left out
+  assert.deepEqual(penalty.x, [0, 1]); // what was not measured is left out
 });
 
 test("the figure itself stays, with its bindings where they were", () => {

@@ -296,7 +296,7 @@ export const ROLES = frozen({
   recon: { color: "var(--recon)", dash: "dot", symbol: "circle" },
   held_out: { color: "var(--held-out)", dash: "solid", symbol: "circle" },
   drift: { color: "var(--drift)", dash: "solid", symbol: "square" },
-  penalty: { color: "var(--penalty)", dash: "dash", symbol: "cross" },
+  penalty: { color: "var(--penalty)", dash: "dash", symbol: "circle" },
 });
 
 /**

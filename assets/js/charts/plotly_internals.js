@@ -625,11 +625,11 @@ export function localReferences(canvas) {
 }
 
 /**
- * Names each mark that plotly has drawn by what it shows (`data-shows`), for the styles.
+ * Names each mark that plotly has drawn by what it shows (`data-shows`, and a trace's quantity as `data-of`), for the styles.
  * @param {HTMLElement} canvas
- * @param {{traces: (string|null)[], annotations: (string|null)[]}} marks in the figure's order
+ * @param {{traces: (string|null)[], annotations: (string|null)[], quantities: (string|null)[]}} marks in the figure's order
  */
-export function nameMarks(canvas, { traces, annotations }) {
+export function nameMarks(canvas, { traces, annotations, quantities }) {
   const drawn = records(canvas);
   if (!drawn) return;
   /** @type {(element: Element|null, shows: string|null) => void} */
@@ -638,7 +638,9 @@ export function nameMarks(canvas, { traces, annotations }) {
     else element?.setAttribute("data-shows", shows);
   };
   drawn._fullData.forEach((trace) => {
-    name(canvas.querySelector(`.trace${trace.uid}`), traces[trace.index] ?? null);
+    const element = canvas.querySelector(`.trace${trace.uid}`);
+    name(element, traces[trace.index] ?? null);
+    if (element instanceof SVGElement) element.dataset.of = quantities[trace.index] ?? "";
   });
   for (const element of canvas.querySelectorAll(".annotation[data-index]"))
     name(element, annotations[Number(element.getAttribute("data-index"))] ?? null);

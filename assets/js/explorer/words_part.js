@@ -7,6 +7,8 @@ import { copyFrom } from "../base/clipboard.js";
 import { html, nothing, render } from "../base/html.js";
 import { toldOf } from "./state.js";
 
+/** Of what the sentence speaks and the main figure has a curve. */
+const POINTED = ["quality", "recon", "held_out", "drift"];
 const EXPLORE = "Inputs of each layer come from the float model; a final run, on quantized layers, differs slightly.";
 
 /** The pieces of a sentence as text. @param {import("./state.js").Piece[]} pieces */
@@ -23,6 +25,14 @@ export function wordsPart() {
         const { state } = explorer;
         if (state.view) copyFrom(button, asText({ ...state, view: state.view }, location.href));
       });
+      const sentence = explorer.part("sentence");
+      const [main] = explorer.parts[0].cards;
+      /** What is spoken of stands out in the main figure. @param {Event} event */
+      const point = ({ target }) => {
+        const about = target instanceof HTMLElement ? (target.dataset.of ?? "") : "";
+        explorer.hosts[main].root.dataset.pointed = POINTED.includes(about) ? about : "";
+      };
+      for (const name of ["pointerover", "pointerleave"]) sentence?.addEventListener(name, point);
     },
 
     render(explorer, state, before) {
@@ -34,7 +44,9 @@ export function wordsPart() {
       if (sentence && sentence.textContent !== plainText(pieces)) {
         render(
           pieces.map(({ text, role, verdict }) =>
-            role ? html`<strong class=${verdict ? "verdict" : `role-${role}`} data-of=${role}>${text}</strong>` : text,
+            role
+              ? html`<strong class=${`role-${role}${verdict ? " is-verdict" : ""}`} data-of=${role}>${text}</strong>`
+              : text,
           ),
           sentence,
         );
