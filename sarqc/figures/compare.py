@@ -14,7 +14,7 @@ from sarqc.figures.panels import Curve, Panel, stack
 from sarqc.figures.view import default_line, start_of
 from sarqc.plain import measured
 from sarqc.recipe import Recipe, public_name
-from sarqc.study.document import Study
+from sarqc.study.document import Line, Study
 from sarqc.study.facts import LineFacts, has_lam, line_facts
 
 LETTERS = "ABCDEFGH"  # of the studies of a comparison, at most so many
@@ -129,7 +129,7 @@ def _recipe_differences(facts: Sequence[LineFacts]) -> list[RecipeDifference]:
             "group_size": line.group_size,
             "method": line.method,
             "lambda": "auto" if line.selected else line.lams[start["lambda"]] if has_lam(line) else None,
-            "gamma": line.gammas[start["gamma"]],
+            "gamma": _gamma(line, start["gamma"]),
             "draws": len(line.draws),
         }
         described.append(
@@ -142,6 +142,13 @@ def _recipe_differences(facts: Sequence[LineFacts]) -> list[RecipeDifference]:
         for key in fields
     ]
     return [row for row in rows if any(value != row["values"][0] for value in row["values"][1:])]
+
+
+def _gamma(line: Line, at: int) -> float | str | None:
+    """γ at the chosen point; “auto” where it was chosen among several."""
+    if not line.selected or not line.candidate_gammas:
+        return line.gammas[at]
+    return "auto" if len(line.candidate_gammas) > 1 else line.candidate_gammas[0]
 
 
 def _at_start(one: LineFacts, values: np.ndarray | None) -> float | None:
@@ -221,7 +228,7 @@ def _overlay(facts: Sequence[LineFacts]) -> Figure:
     stacked = []
     for title, show, _, values in quantities:
         curves = tuple(
-            Curve(LETTERS[i], _series(i), _on_axis(one, array, lams), label=LETTERS[i])
+            _curve(i, one, _on_axis(one, array, lams))
             for i, (one, array) in enumerate(zip(facts, values, strict=True))
             if array is not None
         )
@@ -232,6 +239,13 @@ def _overlay(facts: Sequence[LineFacts]) -> Figure:
     figure = stack(lams or [0.0], names, stacked, ring=False)
     figure["aria"] = f"Curves over λ of {len(facts)} studies: {', '.join(one.study.title for one in facts)}."
     return figure
+
+
+def _curve(index: int, one: LineFacts, values: np.ndarray) -> Curve:
+    """A study's curve by its letter; what is no curve over λ says what it is."""
+    level = not has_lam(one.line)
+    name = f"{LETTERS[index]}, auto" if one.line.selected else LETTERS[index]
+    return Curve(name, _series(index), values, label=name, level=level)
 
 
 def _series(index: int) -> Role:

@@ -1,4 +1,4 @@
-"""The Lab's main figure: quality, reconstruction error, drift and penalty over λ, with sweet spot, baseline and flags."""
+"""The Lab's main figure: quality, error, drift and penalty over λ, with sweet spot, baseline and flags."""
 
 from __future__ import annotations
 

@@ -45,6 +45,7 @@ class Curve:
     label: str = ""  # written at the line's end
     faint: bool = False  # a comparison in the background: thin, with small hollow marks, no ring
     short: str = ""  # its name on a narrow screen, where it stands in the title instead of at the line's end
+    level: bool = False  # one value over the whole axis, which has no place on it: a line without marks
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,8 @@ def _add_panel(
             trace |= {"line": {**trace["line"], "width": 1.5}, "marker": hollow}
             if not curve.label:  # it would hide the curves behind a list of names
                 trace["hoverinfo"] = "skip"
+        if curve.level:
+            trace |= {"mode": "lines"}
         at = len(figure["data"])
         if curve.error is not None and np.isfinite(curve.error).any():
             shown = np.where((side == 0) & np.isfinite(curve.error), curve.error, 0.0)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from sarqc.errors import Refused
 from sarqc.figures.compare import LETTERS, compare_view
+from sarqc.figures.drawing import Figure
 from sarqc.study.document import Study
 from tests.synthetic_study import write_study
 
@@ -55,6 +57,27 @@ def test_as_many_as_there_are_letters(study: Study) -> None:
         (t["line"]["color"], t["line"]["dash"]) for t in view["figure"]["data"] if t.get("mode") == "lines+markers"
     }
     assert len(styles) == len(LETTERS)
+
+
+def test_auto_is_a_line_without_marks_that_says_so(tmp_path: Path) -> None:
+    study = write_study(tmp_path / "auto", auto=True)
+
+    def of(name: str) -> Study:
+        line = study.line(name, 2)
+        return study.model_copy(update={"lines": (line.model_copy(update={"chosen": (0, 0)}),)})
+
+    view = compare_view([of("sarqc-gbs"), of("sarqc-gbs-auto")])
+    curve, auto = (trace for trace in view["figure"]["data"] if trace["yaxis"] == "y" and "lines" in trace["mode"])
+    assert (curve["name"], curve["mode"]) == ("A", "lines+markers")
+    assert (auto["name"], auto["mode"]) == ("B, auto", "lines")
+    assert len(set(np.ravel(figure_at(view["figure"], "data.1.y")).tolist())) == 1
+    said = {row["field"]: row["values"] for row in view["differences"]}
+    assert said["lambda"][1] == said["gamma"][1] == "auto"
+
+
+def figure_at(figure: Figure, path: str) -> list[Any]:
+    """What is bound at a path at the one point of a comparison."""
+    return next(bound["values"][0] for bound in figure["bindings"] if bound["path"] == path)
 
 
 def test_other_models_and_test_texts_are_refused_in_words(study: Study) -> None:
