@@ -1,4 +1,4 @@
-"""Writes docs/results.md from the shipped studies and from engines.json, tuning.json and costs.json beside it.
+"""Writes docs/results.md from the shipped studies and from the JSON files beside it.
 
 ``--check`` only compares.
 """
@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import results_of_costs
 import results_of_engines
+import results_of_gpus
 import results_of_tuning
 from make_reference import table
 
@@ -256,8 +257,8 @@ def page() -> str:
     assert isinstance(awq, ScaleSearch)
     parts = [
         "# What the methods give",
-        "Written by `python docs/make_results.py` from the studies in `assets/studies`, `docs/engines.json` and "
-        "`docs/costs.json`; `make check` compares it.",
+        "Written by `python docs/make_results.py` from the studies in `assets/studies`, `docs/engines.json`, "
+        "`docs/tuning.json`, `docs/costs.json` and `docs/gpus.json`; `make check` compares it.",
         "## Every method, as a run would do it",
         f"{runs.model.name}, {lines[0].grid}, groups of {lines[0].group_size}, quantized prefix; "
         f"{calibration['samples']} × {calibration['length']} calibration tokens, the same {len(lines[0].draws)} "
@@ -303,6 +304,7 @@ def page() -> str:
     parts += results_of_engines.parts()
     parts += results_of_tuning.parts()
     parts += results_of_costs.parts()
+    parts += results_of_gpus.parts()
     return "\n\n".join(parts) + "\n"
 
 

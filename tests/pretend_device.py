@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -18,16 +19,25 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 NAME = "gpu"
-_setup_privateuseone_for_python_backend(NAME)
-torch.get_device_module(NAME).get_amp_supported_dtype = lambda: [torch.bfloat16, torch.float16]  # lm-eval asks
+# PyTorch has one kind of accelerator in a process, known before its first gradient: with this one, those of a real GPU
+# would fail.
+if not torch.cuda.is_available():
+    _setup_privateuseone_for_python_backend(NAME)
+    torch.get_device_module(NAME).get_amp_supported_dtype = lambda: [torch.bfloat16, torch.float16]  # lm-eval asks
 _ATEN = torch.ops.aten
 _COPIES = {_ATEN._to_copy.default, _ATEN.copy_.default}
 # May have indices of the CPU, which a GPU takes too.
 _INDEXED = {_ATEN.index.Tensor, _ATEN.index_put_.default, _ATEN.index_put.default, _ATEN._index_put_impl_.default}
 
 
+def _skip_beside_a_gpu() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("a real GPU is here")
+
+
 def pretend(index: int = 0) -> torch.device:
     """One of the devices."""
+    _skip_beside_a_gpu()
     return torch.device(NAME, index)
 
 
@@ -214,5 +224,6 @@ def _attention(
 @contextmanager
 def pretended() -> Iterator[None]:
     """A context in which the devices are there."""
+    _skip_beside_a_gpu()
     with _Operations(), _Functions():
         yield

@@ -138,7 +138,8 @@ class _Walks:
         self._floats: list[BlockWalk] = []
         if job.inputs_from == "quantized" and needs & {"cross", "block"}:
             self._floats = [BlockWalk(loaded, part) for part in sequences.split(job.parts())]
-        self._outputs: list[list[Tensor]] = []  # of the float block, by walk; empty after a block that was passed
+        # Of the float block, by walk, where they are what the next block reads; empty after a block that was passed.
+        self._outputs: list[list[Tensor]] = []
 
     def collect(self, block: nn.Module) -> BlockData:
         """What the block's layers are solved on; the float states are moved past the block."""
@@ -147,12 +148,13 @@ class _Walks:
             collect(walk, block, self._floats[number] if has_cross else None) for number, walk in enumerate(self._parts)
         ]
         held_out, held_out_outputs = collect(self._held_out, block)
-        self._outputs = [outputs for _, outputs in collected] + [held_out_outputs]
+        outputs = [of_part for _, of_part in collected] + [held_out_outputs]
+        self._outputs = outputs if self._job.inputs_from == "float" else []  # as many bytes as all states
         targets: list[Tensor] = []
         if self._wants_targets:
             if self._floats:
                 self.pass_float(block)
-            targets = self._floats[0].hidden if self._floats else self._outputs[0]
+            targets = self._floats[0].hidden if self._floats else outputs[0]
         return BlockData(
             parts=tuple(statistics for statistics, _ in collected),
             held_out=held_out if len(self._job.sequences.held_out) else None,
@@ -168,9 +170,8 @@ class _Walks:
 
     def advance(self, block: nn.Module) -> None:
         """Moves the states past the block, whose weights are quantized by now, as the job says."""
-        kept = self._outputs if self._job.inputs_from == "float" else []  # none of a block without layers
-        for number, walk in enumerate([*self._parts, self._held_out]):
-            walk.advance(kept[number] if kept else walk.outputs(block))
+        for number, walk in enumerate([*self._parts, self._held_out]):  # nothing is kept of a block without layers
+            walk.advance(self._outputs[number] if self._outputs else walk.outputs(block))
         self._outputs = []
 
 

@@ -264,6 +264,12 @@ def minutes(work: Work, rates: Rates = TWO_CORES) -> float:
 
 def stages(work: Work) -> dict[str, Count]:
     """What each stage of a run has to do. A stage that the recipe does without is left out."""
+    found = _stages(work)
+    return {name: count.in_float32() for name, count in found.items()} if work.stored > 2 else found
+
+
+def _stages(work: Work) -> dict[str, Count]:
+    """With the large products of a model of 16 bits."""
     recipe, checkpoint = work.recipe, work.checkpoint
     found = {"reading the weights": Count(loaded=checkpoint.size_bytes)}
     if recipe.kind == "tune":

@@ -56,24 +56,34 @@ def _name(device: torch.device) -> str:
 
 
 def _rates(device: torch.device, home: Settings) -> Iterator[Finding]:
-    """What the device does in a second, roughly: the best of four tries."""
-    size = 4096 if device.type == "cuda" else 1024
-    reached: dict[torch.dtype, float] = {}
-    for dtype in (torch.float32, torch.float16, torch.float64) if device.type == "cuda" else (torch.float32,):
-        matrix = torch.ones(size, size, device=device, dtype=dtype)
-        seconds = min(_seconds(device, partial(torch.matmul, matrix, matrix)) for _ in range(4))
-        reached[dtype] = 2 * size**3 / seconds
-        yield Finding(True, f"Matrix products in {dtype}: {reached[dtype] / 1e12:.3g} TFLOP/s.")
-    long = torch.ones(64 << 20, device=device)
-    seconds = min(_seconds(device, lambda: long.mul_(1.0)) for _ in range(4))
-    memory = 2 * 4 * len(long) / seconds
-    yield Finding(True, f"Memory: {memory / 1e9:.3g} GB/s read and written.")
-    short = torch.ones(1, device=device)
-    seconds = min(_seconds(device, lambda: [short.mul_(1.0) for _ in range(1000)]) for _ in range(4))
-    yield Finding(True, f"An operation on nothing: {seconds * 1e3:.3g} µs.")
+    """What the device does in a second; kept for the plans of this host where it is a GPU."""
+    speed = measure_rates(device)
+    if device.type == "cuda":
+        yield Finding(True, f"Matrix products in 16 bits: {speed.half / 1e12:.3g} TFLOP/s.")
+    yield Finding(True, f"Matrix products in float32: {speed.single / 1e12:.3g} TFLOP/s.")
+    yield Finding(True, f"Memory: {speed.memory / 1e9:.3g} GB/s read and written.")
+    yield Finding(True, f"An operation on nothing: {1e6 / speed.started:.3g} µs.")
     if device.type == "cuda" and (gpu := gpu_of(home)) is not None:
-        keep(home, gpu.uuid, GpuSpeed(reached[torch.float16], reached[torch.float32], memory, 1000 / seconds))
+        keep(home, gpu.uuid, speed)
         yield Finding(True, "Plans take their minutes from these rates.")
+
+
+def measure_rates(device: torch.device) -> GpuSpeed:
+    """What the device does in a second, roughly: the best of some tries. A CPU computes in float32 alone."""
+    size, half = (8192, torch.float16) if device.type == "cuda" else (1024, torch.float32)
+
+    def products(dtype: torch.dtype) -> float:
+        matrix = torch.randn(size, size, device=device).to(dtype)  # equal numbers would be multiplied faster
+        return 2 * size**3 / _least_seconds(device, partial(torch.matmul, matrix, matrix))
+
+    long, short = torch.ones(64 << 20, device=device), torch.ones(1, device=device)
+    memory = 2 * 4 * len(long) / _least_seconds(device, partial(long.mul_, 1.0))
+    started = 1000 / _least_seconds(device, lambda: [short.mul_(1.0) for _ in range(1000)])
+    return GpuSpeed(products(half), products(torch.float32), memory, started)
+
+
+def _least_seconds(device: torch.device, work: Callable[[], object]) -> float:
+    return min(_seconds(device, work) for _ in range(4))
 
 
 def _seconds(device: torch.device, work: Callable[[], object]) -> float:

@@ -53,7 +53,7 @@ from sarqc.settings import Settings
 _FALLBACKS = {  # flags of a layer that got something else than was asked for
     "not_foldable": "no operation before it can take up scales: it is rounded without any",
     "little_memory": "the device ran out of memory: fewer candidates were solved at once, which takes longer",
-    "not_recorded": "columns are no single operation on this device: each is started by itself, which takes longer",
+    "not_recorded": "operations can't be recorded as one on this device: each is started by itself, which takes longer",
     "not_judged": "no token came by which its candidates could be judged: the first one was taken",
 }
 _STARVED = {  # flags of experts' linears

@@ -6,12 +6,15 @@ Axes: O out_features, I in_features, G groups of a row, B sequences of a batch, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from sarqc.errors import NumericalError, Refused
 from sarqc.quantization.learned_linear import LearnedLinear
@@ -95,7 +98,7 @@ class BlockLearning:
         # slopes of about 1 on their way through the block, in which half precision neither underflows nor overflows.
         unit = self.first_error * sum(states.shape[1] for states, _ in sequences)
         for states, targets in sequences:
-            with torch.enable_grad():
+            with torch.enable_grad(), in_a_fixed_order(states.device):
                 error = self._squared_error(leaves, states, targets) / unit
                 slopes = torch.autograd.grad(error, list(leaves.values()), allow_unused=True)
             for total, slope in zip(by_weight.values(), slopes, strict=True):
@@ -160,6 +163,24 @@ class BlockLearning:
             rounded.codes.flatten(-2), rounded.scales, rounded.zero_points, rounded.stored,
             drift_scale=linear.s, chosen=self.method.settled() | reached,
         )  # fmt: skip
+
+
+@contextmanager
+def in_a_fixed_order(device: torch.device) -> Iterator[None]:
+    """A context in which gradients are summed in one order, so that a GPU comes to the same bits every time."""
+    if device.type != "cuda":
+        yield
+        return
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    # cuDNN's attention would keep to an order only where every other operation must, too.
+    kernels = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    try:
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        with sdpa_kernel(kernels), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*determinis")  # of an operation that has no order to keep to
+            yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
 def count_sequences(block: BlockRun) -> int:

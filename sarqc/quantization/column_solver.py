@@ -21,7 +21,7 @@ Axes: C candidates, O out_features, I in_features, G groups of a row, K channels
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -39,7 +39,7 @@ from sarqc.quantization.layer_statistics import is_finite
 from sarqc.quantization.methods import FACTORISING, ColumnSolver, Range
 from sarqc.quantization.objective import drift_weights, regularised_gram, saliency
 from sarqc.quantization.quantized_layer import CheckedLayer
-from sarqc.quantization.recorded import Function, Recorder, Results, Tensors
+from sarqc.quantization.recorded import Recorder, started
 from sarqc.quantization.refinement import in_turn, refined_codes
 from sarqc.quantization.solving import LITTLE_MEMORY, NOT_RECORDED, Context, LayerJob, Solved
 from sarqc.quantization.turns import take_turns
@@ -101,7 +101,7 @@ def _solve_together(points: Sequence[_Point], recorder: Recorder | None) -> Iter
         "weight": batch.weights, "factors": batch.factors, "orders": batch.orders, "importance": batch.importance,
         **({} if batch.shifts is None else {"shifts": batch.shifts}),
     }  # fmt: skip
-    codes, scales, zero_points = (recorder or _started)(
+    codes, scales, zero_points = (recorder or started)(
         solve_columns,
         tensors,
         grid=first.grid,
@@ -117,11 +117,6 @@ def _solve_together(points: Sequence[_Point], recorder: Recorder | None) -> Iter
         )  # fmt: skip
     dequantized = dequantize_groups(codes, scales, zero_points, first.grid.is_affine).to(first.storage)
     return _results(points, stated, codes, scales, zero_points, dequantized)
-
-
-def _started(function: Function, tensors: Tensors, **settings: Hashable) -> Results:
-    """Without a recorder."""
-    return function(**tensors, **settings)
 
 
 def _results(

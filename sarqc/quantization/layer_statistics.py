@@ -129,15 +129,13 @@ class RunningSums:
             )
         tokens = inputs.reshape(-1, inputs.shape[-1])  # (N, I)
         work = torch.promote_types(tokens.dtype, torch.float32)
-        cross = None
-        if float_inputs is not None:
-            wide = tokens.to(work)
-            cross = (float_inputs.reshape(tokens.shape).to(work) - wide).mT @ wide  # (I, I)
         norms = torch.linalg.vector_norm(tokens, dim=-1, dtype=work)  # (N,)
         largest = norms.max() if len(tokens) else tokens.new_zeros((), dtype=work)
         self._gram = _with_gram(self._gram, tokens, work)
         self._abs_sum = _added(self._abs_sum, tokens.abs().sum(dim=0, dtype=work))
-        self._cross = None if cross is None else _added(self._cross, cross)
+        if float_inputs is not None:
+            difference = float_inputs.reshape(tokens.shape).to(work) - tokens.to(work)  # (N, I)
+            self._cross = _with_cross(self._cross, difference, tokens)
         self._largest = largest if self._largest is None else torch.maximum(self._largest, largest)
         self._n_tokens += len(tokens)
 
@@ -166,6 +164,37 @@ def _with_gram(total: Tensor | None, tokens: Tensor, work: torch.dtype) -> Tenso
     for part in tokens.split(_SUMMED_AT_ONCE):
         torch.addmm(total, part.mT, part, out_dtype=work, out=total)
     return total
+
+
+def _with_cross(total: Tensor | None, difference: Tensor, tokens: Tensor) -> Tensor:
+    """Σ d xᵀ of differences (N, I) in the working precision and tokens (N, I), added to what there is: (I, I).
+
+    On a GPU a difference goes through the units for 16 bits in two parts, see ``in_two``.
+    """
+    if not tokens.is_cuda or tokens.dtype not in (torch.float16, torch.bfloat16):
+        return _added(total, difference.mT @ tokens.to(difference.dtype))
+    if total is None:
+        total = difference.new_zeros(tokens.shape[-1], tokens.shape[-1])
+    if not len(tokens):  # of an expert
+        return total
+    unit, parts = in_two(difference, tokens.dtype)
+    product = torch.zeros_like(total)
+    for part in parts:
+        for some, others in zip(part.split(_SUMMED_AT_ONCE), tokens.split(_SUMMED_AT_ONCE), strict=True):
+            torch.addmm(product, some.mT, others, out_dtype=product.dtype, out=product)
+    return total.addcmul_(product, unit)
+
+
+def in_two(values: Tensor, dtype: torch.dtype) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """A power of two, and two tensors of 16 bits whose sum times it is ``values`` but for 2^-17 of a number in
+    bfloat16, 2^-22 in float16, and 2^-24 of the largest.
+
+    The largest numbers become about 1, where float16 has room above and is fine below.
+    """
+    unit = values.abs().amax().clamp(min=torch.finfo(values.dtype).tiny).log2().floor().exp2()
+    scaled = values / unit
+    coarse = scaled.to(dtype)
+    return unit, (coarse, (scaled - coarse).to(dtype))
 
 
 def _own_product(wide: Tensor) -> Tensor:

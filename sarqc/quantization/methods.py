@@ -67,7 +67,7 @@ def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
 
 # Operations that a GPU starts for one linear, beside those of its point, and in a learned step: from runs on an H100,
 # seconds over those of an operation on nothing.
-_STARTED_OF_LINEAR, _STARTED_OF_POINT, _STARTED_OF_STEP = 500, 300, 80
+_STARTED_OF_LINEAR, _STARTED_OF_POINT, _STARTED_OF_STEP, _STARTED_OF_CANDIDATE = 500, 300, 80, 35
 
 FACTORISING = 44  # bytes for each number of a Gram while it is factorised: four copies in float64, three in float32
 RECORDED_SHARE = 8  # the part of the budget, as a divisor, that inputs of recorded operations may take on a GPU
@@ -423,13 +423,20 @@ class ScaleSearch(Method):
     def needs(self) -> frozenset[str]:
         return frozenset({"gram", "abs_mean"})
 
+    def recorded_bytes(self, work: Workload) -> int:
+        if work.together == 1:
+            return 0
+        inputs = max(4 * (rows + width) * width for rows, width in work.shapes)
+        return 4 * min(work.budget_bytes // RECORDED_SHARE, 2 * inputs)  # both shapes of an expert's linears
+
     def why_not_packed(self) -> str | None:
         if self.mode == "foldable":
             return None
         return "the format has no place for the channel scales of a search in mode per_linear"
 
     def count(self, work: Workload) -> Count:
-        candidate = Count(losses=2 * work.squares(), rounded=work.weights())
+        started = _STARTED_OF_CANDIDATE * len(work.shapes)
+        candidate = Count(losses=2 * work.squares(), rounded=work.weights(), started=started)
         fitting = _fitting(work, self.range, self.refine).times(work.points)
         return _started(work) + candidate.times(len(ALPHAS) + 1) + fitting
 

@@ -71,6 +71,11 @@ class Recorder:
         return plain
 
 
+def started(function: Function, tensors: Tensors, **settings: Hashable) -> Results:
+    """Without a recorder: every operation by itself."""
+    return function(**tensors, **settings)
+
+
 def recorded(function: Function, tensors: Tensors, settings: Mapping[str, Hashable]) -> Replay:
     """A CUDA graph of the function for tensors of these shapes."""
     own = {name: part.clone() for name, part in tensors.items()}

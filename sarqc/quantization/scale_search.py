@@ -19,8 +19,9 @@ from sarqc.quantization.grid import Grid, dequantize_groups, round_to_grid
 from sarqc.quantization.methods import ALPHAS, Method, Range, ScaleSearch
 from sarqc.quantization.objective import column_means, floored, recon_loss, sar_loss
 from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
+from sarqc.quantization.recorded import Recorder, started
 from sarqc.quantization.refinement import refined_layer
-from sarqc.quantization.solving import Context, LayerJob, Solved
+from sarqc.quantization.solving import NOT_RECORDED, Context, LayerJob, Solved
 from sarqc.quantization.trade_off import LambdaIntervals, lambda_intervals
 
 
@@ -31,9 +32,12 @@ def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
         for index, layers in enumerate(search_points(together, jobs[0].points_of(ScaleSearch), context.ties)):
             yield from (Solved(number, index, layer) for number, layer in enumerate(layers))
         return
+    # A large linear keeps a GPU busy by itself. Those of experts are small: starting operations is what takes the time.
+    recorder = context.recorder if len(jobs) > 1 else None
     for number, job in enumerate(jobs):
-        for index, (layer,) in enumerate(search_points([job.layer], job.points_of(ScaleSearch))):
-            yield Solved(number, index, layer)
+        for index, (layer,) in enumerate(search_points([job.layer], job.points_of(ScaleSearch), recorder=recorder)):
+            flags = [NOT_RECORDED] * (recorder is not None and recorder.failed)
+            yield Solved(number, index, layer.flagged(*flags))
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,9 @@ def quantize_scaled(
     return codes, scales, zero_points, dequantized / channel_scale
 
 
-def search_losses(layers: Sequence[CheckedLayer], method: Method, ties: Tensor | None = None) -> SearchLosses:
+def search_losses(
+    layers: Sequence[CheckedLayer], method: Method, ties: Tensor | None = None, *, recorder: Recorder | None = None
+) -> SearchLosses:
     """Every candidate for linears that read the same tensor. Without tokens to judge by, s̃ = 1 is the only one.
 
     Raises ``Refused`` for a method that searches nothing.
@@ -147,20 +153,38 @@ def search_losses(layers: Sequence[CheckedLayer], method: Method, ties: Tensor |
     drift_scales: list[Tensor | None] = [None] * len(layers)
     if method.saliency == "saliency":
         drift_scales = [floored(layer.abs_mean) / floored(column_means(layer.weight)) for layer in layers]  # (I,) each
-    recon, sar = [], []
-    for candidate in found:
-        for layer, drift_scale in zip(layers, drift_scales, strict=True):
-            dequantized = quantize_scaled(
-                layer.weight, candidate.channel_scale, layer.row_scale, layer.grid, layer.storage
-            )[-1]
-            delta = dequantized - layer.weight
-            recon.append(recon_loss(delta, layer.gram))
-            sar.append(sar_loss(delta, drift_scale))
+    scales = torch.stack([candidate.channel_scale for candidate in found])  # (A, I)
+    losses = []
+    for layer, drift_scale in zip(layers, drift_scales, strict=True):
+        tensors = {"weight": layer.weight, "gram": layer.gram, "scales": scales}
+        tensors |= {} if drift_scale is None else {"drift_scale": drift_scale}
+        tensors |= {} if layer.row_scale is None else {"row_scale": layer.row_scale}
+        losses.append((recorder or started)(candidate_losses, tensors, grid=layer.grid, storage=layer.storage))
     # Added up and chosen among in float64, so that only the losses are rounded and not their comparison.
-    recon_sums, sar_sums = (
-        torch.stack(losses).cpu().double().reshape(len(found), len(layers)).sum(dim=1) for losses in (recon, sar)
-    )
+    recon_sums, sar_sums = (torch.stack(each, dim=1).cpu().double().sum(dim=1) for each in zip(*losses, strict=True))
     return SearchLosses(found, drift_scales, recon_sums, sar_sums)
+
+
+def candidate_losses(
+    weight: Tensor,
+    gram: Tensor,
+    scales: Tensor,
+    drift_scale: Tensor | None = None,
+    row_scale: Tensor | None = None,
+    *,
+    grid: Grid,
+    storage: torch.dtype,
+) -> tuple[Tensor, Tensor]:
+    """Both losses of a linear with each candidate, asking the device for nothing.
+
+    weight (O, I), gram (I, I), scales (A, I): s̃, drift_scale (I,): S, row_scale (O,) -> recon (A,), sar (A,).
+    """
+    recon, sar = [], []
+    for scale in scales:
+        delta = quantize_scaled(weight, scale, row_scale, grid, storage)[-1] - weight
+        recon.append(recon_loss(delta, gram))
+        sar.append(sar_loss(delta, drift_scale))
+    return torch.stack(recon), torch.stack(sar)
 
 
 def _mean_over_tokens(layers: Sequence[CheckedLayer]) -> Tensor:
@@ -176,10 +200,14 @@ def _mean_over_tokens(layers: Sequence[CheckedLayer]) -> Tensor:
 
 
 def search_points(
-    layers: Sequence[CheckedLayer], points: Sequence[ScaleSearch], ties: Tensor | None = None
+    layers: Sequence[CheckedLayer],
+    points: Sequence[ScaleSearch],
+    ties: Tensor | None = None,
+    *,
+    recorder: Recorder | None = None,
 ) -> Iterator[list[QuantizedLayer]]:
     """The linears of a group with the s̃ that wins at each point, in order; points differ in λ only."""
-    losses = search_losses(layers, points[0], ties)
+    losses = search_losses(layers, points[0], ties, recorder=recorder)
     intervals = losses.intervals()
     for point in points:
         position = choose(losses.recon, losses.sar, point.lam)

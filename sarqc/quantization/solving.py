@@ -23,7 +23,7 @@ BUDGET_BYTES = 1 << 30  # what the candidates solved at once may take by default
 
 # Flags of reports.
 LITTLE_MEMORY = "little_memory"  # the device had no room for a batch, which was made smaller
-NOT_RECORDED = "not_recorded"  # columns could not be recorded as one operation, or had other bits then
+NOT_RECORDED = "not_recorded"  # operations could not be recorded as one, or had other bits then
 
 BlockForward = Callable[[dict[str, Tensor], Tensor], Tensor]  # weights by name, inputs (B, T, D) -> outputs (B, T, D)
 

@@ -19,7 +19,12 @@ def known_names() -> tuple[str, ...]:
 
 def known_checkpoint(name: str) -> Checkpoint:
     """The shapes of a model; no file of it is there."""
-    return promised_checkpoint(name, _known()[name])
+    return promised_checkpoint(name, known_configuration(name))
+
+
+def known_configuration(name: str) -> dict[str, Any]:
+    """Its fields of ``config.json`` that say what it is made of."""
+    return dict(_known()[name])
 
 
 @lru_cache(maxsize=1)

@@ -29,14 +29,16 @@ def taken(recipe: Recipe, settings: Settings) -> dict[str, Any]:
     started = time.perf_counter()
     prepared = prepare(recipe, settings)
     stages: dict[str, float] = {}
+    layers: list[float] = []
     stage, since, first = "preparing", started, None
     for event in execute(recipe, settings, prepared=prepared):
         now = time.perf_counter()
         if isinstance(event, Stage):
             stages[stage] = stages.get(stage, 0.0) + now - since
             stage, since = event.name, now
-        elif isinstance(event, LayerDone) and first is None:
-            first = now - started
+        elif isinstance(event, LayerDone):
+            first = first or now - started
+            layers.append(event.seconds)
     end = time.perf_counter()
     stages[stage] = stages.get(stage, 0.0) + end - since
     return {
@@ -45,6 +47,7 @@ def taken(recipe: Recipe, settings: Settings) -> dict[str, Any]:
         "seconds": end - started,
         "first_layer_seconds": first,
         "stages": stages,
+        "layer_seconds": layers,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import time
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 import safetensors.torch
 import torch
 
+from sarqc.calibration import pipeline
 from sarqc.calibration.corpora import draw_sequences
 from sarqc.calibration.job import CalibrationJob, Curves, SolvedLayer
 from sarqc.calibration.kept_layers import MOST_WAITING, KeptLayers
@@ -22,6 +24,7 @@ from sarqc.errors import NumericalError, Refused
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.checkpoint import read_checkpoint
 from sarqc.models.loading import LoadedModel, load
+from sarqc.models.walk import BlockWalk
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import METHODS, method
@@ -48,6 +51,26 @@ def run(folder: Path, store: Path, **changes: object) -> tuple[LoadedModel, list
     plan = a_plan(loaded, **changes)
     steps = calibrate(loaded, plan, ArtefactStore(store), layer_keys(loaded, plan))
     return loaded, [step for step in steps if isinstance(step, SolvedLayer)]
+
+
+def test_outputs_that_no_block_reads_are_let_go(
+    random_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collect, outputs_of, made = pipeline.collect, BlockWalk.outputs, []
+
+    def collected(*given: object) -> tuple[object, list[torch.Tensor]]:
+        statistics, outputs = collect(*given)
+        made.extend(map(weakref.ref, outputs))
+        return statistics, outputs
+
+    def outputs(walk: BlockWalk, block: torch.nn.Module) -> list[torch.Tensor]:
+        assert made
+        assert all(one() is None for one in made)
+        return outputs_of(walk, block)
+
+    monkeypatch.setattr(pipeline, "collect", collected)
+    monkeypatch.setattr(BlockWalk, "outputs", outputs)
+    run(random_llama, tmp_path)
 
 
 @pytest.mark.parametrize(

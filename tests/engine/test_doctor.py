@@ -115,6 +115,11 @@ def test_a_gpu_is_compared_once_for_each_driver_and_refused_where_it_differs(
     assert len(looked) == 24
 
 
+def test_a_comparison_needs_no_room_of_a_run(fresh_settings: Settings) -> None:
+    narrow = fresh_settings.model_copy(update={"memory_gib": 0.01})
+    assert len(list(trust.check(torch.device("cpu"), narrow))) == 1
+
+
 def test_a_kernel_that_fails_becomes_a_reason(fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(codes: torch.Tensor) -> torch.Tensor:
         raise RuntimeError("not implemented for this device\nand more")

@@ -68,7 +68,7 @@ def offered(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_plan_knows_a_model_before_it_is_downloaded(offered, fresh_settings: Settings) -> None:
     offered("llama2-7b")
-    shown = plan(recipe(), fresh_settings.model_copy(update={"memory_gib": 100.0}))
+    shown = plan(recipe(), fresh_settings.model_copy(update={"memory_gib": 100.0, "device": "cpu"}))
     assert (shown.parameters, shown.layers, shown.bytes_before) == (6_738_415_616, 224, 2 * 6_738_415_616)
     assert shown.minutes is not None
     assert shown.minutes > 1

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from sarqc.errors import NumericalError, Refused
-from sarqc.quantization.layer_statistics import LayerStatistics, RunningSums
+from sarqc.quantization.layer_statistics import LayerStatistics, RunningSums, in_two
 from tests import oracles
 
 
@@ -120,6 +120,34 @@ def test_cross_term() -> None:
     assert half.cross.dtype == torch.float32
     exact = oracles.cross_by_token(b.half().double().numpy(), a.half().double().numpy())
     assert np.allclose(half.cross.numpy(), exact, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [(torch.bfloat16, 16), (torch.float16, 21)])
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e4])
+def test_two_numbers_of_16_bits_make_one_of_32(dtype: torch.dtype, bits: int, size: float) -> None:
+    values = size * torch.from_numpy(oracles.correlated_inputs(5, 64, 32)).float()
+    unit, (coarse, fine) = in_two(values, dtype)
+    assert coarse.dtype == fine.dtype == dtype
+    assert float(unit.log2()) == int(unit.log2())
+    made = (coarse.double() + fine.double()) * unit.double()
+    bound = values.abs().double() * 2.0**-bits + values.abs().max() * 2.0**-24
+    assert ((made - values).abs() <= bound).all()
+    assert torch.isfinite(in_two(torch.zeros(3, 2), dtype)[0])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="its products are a GPU's")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_gpu_comes_to_the_cross_term_of_the_cpu(dtype: torch.dtype) -> None:
+    random = torch.Generator().manual_seed(0)
+    x = torch.randn(5000, 96, generator=random).to(dtype)
+    near = (x.float() + 0.03 * torch.randn(5000, 96, generator=random)).to(dtype)
+    found, sums = LayerStatistics.from_inputs(x.cuda(), near.cuda()), RunningSums()
+    for part, other in ((x[:0], near[:0]), (x, near)):
+        sums.add(part.cuda(), other.cuda())
+    exact = oracles.cross_by_token(near.double().numpy(), x.double().numpy())
+    scale = np.abs(exact).max()
+    for cross in (found.cross, sums.total().cross):
+        assert np.abs(cross.cpu().numpy() - exact).max() < 1e-5 * scale
 
 
 def test_cross_terms_that_do_not_fit_are_refused() -> None:

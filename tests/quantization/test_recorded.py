@@ -10,7 +10,7 @@ import torch
 from sarqc.quantization.column_solver import factorise, solve_columns
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import ColumnSolver
+from sarqc.quantization.methods import ColumnSolver, ScaleSearch
 from sarqc.quantization.quantized_layer import CheckedLayer
 from sarqc.quantization.recorded import Function, Recorder, Replay, Results, Tensors
 from sarqc.quantization.solve import only_solved, quantize
@@ -109,6 +109,29 @@ def test_the_solver_says_what_differed_and_has_the_bits_of_none(off: float) -> N
         flags.append(NOT_RECORDED in solved.layer.report.flags)
     assert flags == ([False, True, True] if off else [False] * 3)
     assert tape.replayed == (1 if off else 2)
+
+
+@pytest.mark.parametrize("off", [0.0, 1.0])
+def test_searches_of_experts_are_recorded_and_have_the_same_bits(off: float) -> None:
+    random = torch.Generator().manual_seed(0)
+    statistics = [LayerStatistics.from_inputs(torch.randn(64, 32, generator=random)) for _ in range(4)]
+    layers = [
+        CheckedLayer(torch.randn(24, 32, generator=random).half(), one, Grid(3, 8, "asymmetric"), None)
+        for one in statistics
+    ]
+    for method in (ScaleSearch(lam=0.3), ScaleSearch(lam=0.3, saliency="identity", include_identity=False)):
+        jobs = [LayerJob(layer, [method]) for layer in layers]
+        plain = list(only_solved(quantize(jobs, Context())))
+        tape = Tape(off)
+        found = list(only_solved(quantize(jobs, Context(recorder=Recorder(1 << 20, tape)))))
+        for one, other in zip(found, plain, strict=True):
+            assert torch.equal(one.layer.codes, other.layer.codes)
+            assert one.layer.report.chosen == other.layer.report.chosen
+        assert [NOT_RECORDED in one.layer.report.flags for one in found] == [False, *[off > 0] * 3]
+        assert tape.replayed == (1 if off else 3)
+        tape = Tape()
+        list(only_solved(quantize(jobs[:1], Context(recorder=Recorder(1 << 20, tape)))))
+        assert tape.replayed == 0  # a linear by itself
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="graphs are CUDA's")
