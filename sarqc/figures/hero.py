@@ -71,11 +71,11 @@ def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
     if base is not None and quality.baseline_mean is not None and facts.baseline_position is None:
         points = ((baseline_name(base), base.lam, quality.baseline_mean), *_heavier_damping(facts, name))
     pinned = () if quality.baseline_mean is None else (quality.baseline_mean,)
-    model = facts.study.model
+    model, whole = facts.study.model, "" if facts.layer is None else ", whole model"
     if name == "accuracy":
-        title, short = "Accuracy, higher is better", "Accuracy"
+        title, short = f"Accuracy{whole}, higher is better", f"Accuracy{whole}"
         return Panel(title, accuracy_text, tuple(curves), 1.35, short, model.accuracy, PERCENT, pinned, points)
-    title, short = "Perplexity on unseen text, lower is better", "Perplexity, unseen text"
+    title, short = f"Perplexity on unseen text{whole}, lower is better", f"Perplexity{whole or ', unseen text'}"
     return Panel(title, perplexity_text, tuple(curves), 1.35, short, model.perplexity, "", pinned, points)
 
 
@@ -98,7 +98,13 @@ def _error_panel(facts: LineFacts, words: str) -> Panel:
     twin, _ = _twin(facts)
     if twin is not None and twin.held_out is not None and facts.held_out is not None:
         curves.append(_ghost(facts, twin, twin.held_out, HELD_OUT, ""))
-    return Panel(f"Reconstruction error (L_recon), {words}", significant, tuple(curves), 1.1, "Error:")
+    return Panel(
+        f"Reconstruction error (L_recon){_of_layer(facts)}, {words}", significant, tuple(curves), 1.1, "Error:"
+    )
+
+
+def _of_layer(facts: LineFacts) -> str:
+    return "" if facts.layer is None else ", this layer"
 
 
 def _drift_panel(facts: LineFacts, words: str) -> Panel:
@@ -115,7 +121,8 @@ def _drift_panel(facts: LineFacts, words: str) -> Panel:
     names = [
         name for name, there in (("drift ‖Ŵ − W‖", facts.drift), ("penalty L_sar", facts.sar)) if there is not None
     ]
-    return Panel(f"Weight {' and '.join(names)}, {words}", significant, tuple(curves), 0.95, "Weights:")
+    title = f"Weight {' and '.join(names)}{_of_layer(facts)}, {words}"
+    return Panel(title, significant, tuple(curves), 0.95, "Weights:")
 
 
 _NAMES = {QUALITY["color"]: "quality", HELD_OUT["color"]: "unseen text", DRIFT["color"]: "drift"}

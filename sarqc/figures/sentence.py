@@ -126,17 +126,26 @@ def _is_baseline(facts: LineFacts, lam: int) -> bool:
     return facts.baseline_position == lam
 
 
+def _whole(facts: LineFacts) -> str:
+    """Said beside a single layer, whose quality is not that of the model."""
+    return "" if facts.layer is None else "whole "
+
+
 def _where(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
     """“At λ = 0.1, γ = 0.5 the 2-bit model”, “With λ and γ chosen layer by layer … the 2-bit model”."""
     if facts.line.selected:
-        return [piece("With "), *_auto_part(facts), piece(f" the {facts.line.bits}-bit model")]
+        return [piece("With "), *_auto_part(facts), piece(f" the {_whole(facts)}{facts.line.bits}-bit model")]
     value = facts.line.gammas[gamma]
     point = f"λ = {lam_text(facts.line.lams[lam])}".replace(" ", NBSP)
     if value is not None and len(facts.line.gammas) > 1:
         point += f", γ = {lam_text(value)}".replace(" ", NBSP).replace(f",{NBSP}", ", ")
     if not has_lam(facts.line):
-        return [piece("With "), piece(facts.line.title, "lambda"), piece(f" the {facts.line.bits}-bit model")]
-    return [piece("At "), piece(point, "lambda"), piece(f" the {facts.line.bits}-bit model")]
+        return [
+            piece("With "),
+            piece(facts.line.title, "lambda"),
+            piece(f" the {_whole(facts)}{facts.line.bits}-bit model"),
+        ]
+    return [piece("At "), piece(point, "lambda"), piece(f" the {_whole(facts)}{facts.line.bits}-bit model")]
 
 
 def _auto_part(facts: LineFacts) -> list[Piece]:
@@ -356,10 +365,11 @@ def _band_part(facts: LineFacts, gamma: int, told: _Told) -> list[Piece]:
     joined = words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
     lead = "Anything from " if len(runs) == 1 else "Each of λ "
     joined = joined.replace(" to ", f"{NBSP}to{NBSP}")
+    of_model = "" if facts.layer is None else " for the whole model"
     return [
         piece(lead),
         piece(joined, "lambda"),
-        piece(f" is as good as the best, as far as {sample} can tell."),
+        piece(f" is as good as the best{of_model}, as far as {sample} can tell."),
         *help_text,
     ]
 

@@ -12,11 +12,12 @@ import pytest
 
 from sarqc.errors import NotFound, Refused
 from sarqc.figures import compare_view, lab_view
-from sarqc.figures.drawing import QUALITY, clamp, honest_range, position
+from sarqc.figures.drawing import QUALITY, Figure, clamp, honest_range, position
 from sarqc.figures.hero import hero
 from sarqc.figures.measured import grid_text
 from sarqc.figures.numbers import decimals_for, lam_text, number, percent, perplexity_text, significant
 from sarqc.figures.panels import Curve, Panel, stack
+from sarqc.figures.sentence import plain
 from sarqc.figures.view import COLUMNS
 from sarqc.study.facts import line_facts
 from tests.synthetic_study import LAMS, write_study
@@ -78,6 +79,12 @@ class TestEveryFigure:
             assert figure["layout"]["showlegend"] is False
             axes = [axis for key, axis in figure["layout"].items() if key[1:].startswith("axis")]
             assert all(axis.get("fixedrange") for axis in axes)
+
+
+def _titles(figure: Figure) -> list[int]:
+    """Which annotations are the titles of panels: those that say the values of the shown point."""
+    bound = [one["path"].split(".") for one in figure["bindings"] if one["path"].startswith("layout.annotations")]
+    return [int(path[2]) for path in bound if path[3] == "text"]
 
 
 class TestHero:
@@ -145,6 +152,17 @@ class TestHero:
         inside = np.flatnonzero(facts.perplexity.band[0])
         assert bands[0]["x0"] == inside[0] - 0.4
         assert bands[0]["x1"] == inside[-1] + 0.4
+
+    def test_beside_a_layer_the_quality_is_said_to_be_the_whole_models(self, study):
+        view = lab_view(study, method="sarqc-gbs", bits=2, layer=1)
+        quality, error, weights = (
+            view["figures"]["hero"]["layout"]["annotations"][at]["text"] for at in _titles(view["figures"]["hero"])
+        )
+        assert "whole model" in quality
+        assert all("this layer" in text and "whole model" not in text for text in (error, weights))
+        said = plain(view["told"]["perplexity"]["sentences"][0][2])
+        assert "the whole 2-bit model" in said
+        assert "In this layer" in said
 
     def test_identity_lies_faint_behind_saliency(self, view):
         names = [trace.get("name") for trace in view["figures"]["hero"]["data"]]

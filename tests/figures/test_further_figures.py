@@ -335,7 +335,7 @@ class TestAutoIsNeverZero:
         view = compare_view([auto, curve])
         assert next(row for row in view["differences"] if row["field"] == "lambda")["values"] == ["auto", 0.1]
         made = at(view["figure"], 0, 0)
-        level = trace(made, "A")["y"]
+        level = trace(made, "A, auto")["y"]
         assert len(level) == 5
         assert len(set(level)) == 1
         alone = compare_view([auto, auto])

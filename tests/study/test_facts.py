@@ -309,7 +309,7 @@ class TestAuto:
 class TestSentence:
     def test_names_the_gain_with_its_error(self, study):
         text = text_at(study, "rqc-gbs", 0, 3, layer=0)
-        assert text.startswith("At λ = 0.3 the 2-bit model has perplexity 87.5 on unseen text: 3.0 ± ")
+        assert text.startswith("At λ = 0.3 the whole 2-bit model has perplexity 87.5 on unseen text: 3.0 ± ")
         assert "better than GPTQ 1 % (90.5)" in text
         assert "In this layer the weights drift" in text
 
