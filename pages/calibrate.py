@@ -35,6 +35,7 @@ _PLAN = """
 </section>
 <section class="card recipe-card" data-part="recipe-card" data-testid="recipe-card" hidden aria-label="Recipe">
 </section>
+<section class="card log-card" data-part="log-card" hidden aria-label="Log"></section>
 <section class="card run" data-part="run-card" data-testid="run" hidden aria-labelledby="run-title"></section>
 """
 

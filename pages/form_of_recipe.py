@@ -20,7 +20,7 @@ from sarqc.web.browser_contract import field_kind, literals, words
 SCRIPT = "calibrate/calibrate_page.js"  # hears every change
 
 SECTIONS = {
-    "model": "Model",
+    "model": "What to make smaller",
     "size": "How small",
     "method": "How",
     "text": "On what text",
@@ -36,6 +36,9 @@ _AUTO_NOTE = '<p class="auto-note is-off" data-testid="auto-note" aria-live="pol
 # Filled by the page: several values of λ or γ, each with a button that takes it away.
 _CHIPS = '<div class="several-values" data-part="several-values" data-testid="several-values"></div>'
 
+
+# Filled by the page: the methods in groups, in place of Gradio's list of names.
+_METHODS = '<div class="method-list" data-part="methods"></div>'
 
 # Filled by the page: what the model suggests and a person has chosen otherwise.
 _SUGGESTIONS = '<div class="suggestions" data-part="suggestions"></div>'
@@ -65,6 +68,8 @@ def recipe_form() -> list[str]:
         for section, title in SECTIONS.items():
             part(f'<h2 class="form-title">{escape(title)}</h2>')
             with gr.Column(elem_classes=["form-fields"]):
+                if section == "method":
+                    part(_METHODS, classes="field-wide")
                 for name, info in Recipe.model_fields.items():
                     if field_extra(info)["section"] == section and not field_extra(info)["advanced"]:
                         components[name] = field(name, info)

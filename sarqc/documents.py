@@ -108,6 +108,14 @@ class ComparedText(Comparison):
     prompt: str
 
 
+class Phase(TypedDict):
+    """A part of a run as its plan counts it; the events ``Stage`` of these names begin it."""
+
+    stage: str
+    detail: str  # empty: whatever the stage's is
+    seconds: float
+
+
 class Rates(TypedDict):
     """Tokens per second: medians, and the smallest and largest of the repeats."""
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from sarqc.documents import (
@@ -17,6 +17,7 @@ from sarqc.documents import (
     LayerEntry,
     LayerReport,
     PerplexityProtocol,
+    Phase,
     Rates,
     Speed,
     SpeedProtocol,
@@ -47,6 +48,7 @@ class Started(Event):
     layers: list[LayerEntry]  # in the order in which they will be solved
     share_quantized: float  # 0..1, parameters of the quantized linears over all parameters
     finished_layers: int = 0  # linears already on disk from an earlier attempt or an identical request
+    phases: list[Phase] = field(default_factory=list)  # what will be done, in order, with what it may take
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,16 @@ class Stage(Event):
     type: ClassVar[str] = "stage"
     name: str
     detail: str = ""
+
+
+@dataclass(frozen=True)
+class Advanced(Event):
+    """How far a stage is that takes long and says nothing else: now and then, not after every step."""
+
+    type: ClassVar[str] = "advanced"
+    done: int
+    total: int
+    what: str  # such as “windows of the test text”
 
 
 @dataclass(frozen=True)
@@ -247,6 +259,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
     for cls in (
         Started,
         Stage,
+        Advanced,
         LayerDone,
         PointDone,
         EpochDone,

@@ -65,7 +65,7 @@ def compare(
             for _ in calibrate(bench.loaded, job, bench.store, keys, budget_bytes=sweep_bytes(bench.settings)):
                 pass  # its layers are not the run's
             yield Stage(f"comparing with {_TITLE}", "perplexity")
-        perplexity, _, divergence = beside_float(bench, prepared, key, states)
+        perplexity, _, divergence = yield from beside_float(bench, prepared, key, states)
         said = _unmeasured(STATES_GONE) if divergence is None else _compared(perplexity, run.divergence, divergence)
     except SarqcError as error:  # the run itself has its results
         said = _unmeasured(f"it failed, {error.what}")

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import psutil
 
+from sarqc.documents import Phase
 from sarqc.engine.gpus import Gpu, visible_gpus
-from sarqc.evaluation import DECODED_TOKENS, LOGIT_BYTES, LOSS_BYTES, SPEED_REPEATS, task_bytes
+from sarqc.evaluation import DECODED_TOKENS, LOGIT_BYTES, LOSS_BYTES, SPEED_REPEATS, TEXTS, task_bytes
+from sarqc.evaluation.human_eval import BATCH
+from sarqc.evaluation.tasks import TaskSize
 from sarqc.models import BATCH_TOKENS, BATCHES_FOR_EXPERTS
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
@@ -51,6 +56,7 @@ class Work:
     all_gram_numbers: int  # of one set, in all blocks that are quantized
     test_tokens: int
     prompt_tokens: int
+    tasks: Mapping[str, TaskSize]
 
     @property
     def stored(self) -> float:
@@ -100,6 +106,7 @@ def work_of(
     *,
     test_tokens: int = 0,
     prompt_tokens: int = 0,
+    tasks: Mapping[str, TaskSize] = MappingProxyType({}),
 ) -> Work:
     """Counts a run's work. ``per_channel``: names of the linears without groups."""
     layers = checkpoint.layers
@@ -128,7 +135,7 @@ def work_of(
     return Work(
         recipe, checkpoint, method, task, candidates, tuple(map(checkpoint.parameters_of, blocks)), groups,
         max(map(checkpoint.gram_numbers, blocks)), sum(map(checkpoint.gram_numbers, by_block)), test_tokens,
-        prompt_tokens,
+        prompt_tokens, tasks,
     )  # fmt: skip
 
 
@@ -253,12 +260,13 @@ _DIVERGENCE_MOVES = 16  # the same of one that is compared with the float model'
 _STARTED_OF_BATCH = 12
 
 
-def minutes(work: Work, rates: Rates = TWO_CORES) -> float:
-    """A rough estimate of all calibrations that the recipe asks for, and of its measurements, on a device.
+def minutes(work: Work, rates: Rates = TWO_CORES, pace: float = 1.0) -> float:
+    """An estimate of all calibrations that the recipe asks for, and of its measurements, on a device. ``pace``: how
+    much longer than that the work takes there.
 
     Tuning ends with its budget, if it has one.
     """
-    needed = sum(map(rates.seconds, stages(work).values())) / 60
+    needed = pace * sum(map(rates.seconds, stages(work).values())) / 60
     return needed if work.recipe.minutes is None or work.recipe.kind != "tune" else min(needed, work.recipe.minutes)
 
 
@@ -286,6 +294,8 @@ def _stages(work: Work) -> dict[str, Count]:
     if (baseline := work.baseline()) is not None:
         solved = _passing(baseline, recipe.samples) + _solving(baseline, recipe.samples)
         found["comparing with the baseline"] = solved + _beside(baseline)
+    for name, size in work.tasks.items():
+        found[f"task {name}"] = _task(work, size).times(2)
     if recipe.prompts:
         found["texts"] = _texts(work)
     if recipe.speed:
@@ -293,11 +303,51 @@ def _stages(work: Work) -> dict[str, Count]:
     return found
 
 
+def phases(work: Work, rates: Rates, pace: float = 1.0) -> list[Phase]:
+    """The same in the order of a run, under the names of its events ``Stage``; none of a run that tunes, which tells by
+    itself how far it is.
+    """
+    recipe, counted = work.recipe, stages(work)
+    if recipe.kind == "tune":
+        return []
+    found: list[tuple[str, str, Count]] = [("loading", "", counted["reading the weights"])]
+    tasks = [(name, _task(work, size)) for name, size in work.tasks.items()]
+    texts = [(TEXTS, _texts(work).times(0.5))] if recipe.prompts else []
+    for which, perplexity in (("float", _perplexity), ("quantized", _beside)):
+        if which == "quantized":
+            if "choosing among candidates" in counted:
+                found.append(("choosing λ", "", counted["choosing among candidates"]))
+            found.append(("quantizing", "", counted["passing the calibration text"] + counted["solving"]))
+        measured = [("perplexity", perplexity(work))] if work.test_tokens else []
+        found += [(f"measuring the {which} model", detail, count) for detail, count in [*measured, *tasks, *texts]]
+    if recipe.speed:
+        found.append(("measuring speed", "", counted["speed"]))
+    if (baseline := work.baseline()) is not None:
+        stage, solved = (
+            "comparing with GPTQ 1 %",
+            _passing(baseline, recipe.samples) + _solving(baseline, recipe.samples),
+        )
+        found += [(stage, "quantizing", solved), (stage, "perplexity", _beside(baseline))]
+    return [
+        {"stage": stage, "detail": detail, "seconds": pace * rates.seconds(count)} for stage, detail, count in found
+    ]
+
+
+def _task(work: Work, size: TaskSize) -> Count:
+    """One model on a task. What it writes itself it writes for several items at once."""
+    judged = _of_text(work, size.read + size.written)
+    return judged + Count(read=4 * work.checkpoint.parameters * size.written / BATCH)
+
+
 def _perplexity(work: Work) -> Count:
     """The test text through the model, with its logits."""
-    logits = work.checkpoint.architecture.vocab_size * work.test_tokens
+    return _of_text(work, work.test_tokens)
+
+
+def _of_text(work: Work, tokens: int) -> Count:
+    logits = work.checkpoint.architecture.vocab_size * tokens
     products = 2 * work.checkpoint.architecture.hidden_size * logits
-    return _through_the_blocks(work, work.test_tokens) + Count(products=products, read=_LOGIT_MOVES * 4 * logits)
+    return _through_the_blocks(work, tokens) + Count(products=products, read=_LOGIT_MOVES * 4 * logits)
 
 
 def _beside(work: Work) -> Count:

@@ -32,6 +32,7 @@ from sarqc.engine.measure import (
 )
 from sarqc.engine.outcome import Outcome
 from sarqc.engine.plan import Prepared, output_is_free, prepare, window_for
+from sarqc.engine.rates import keep_pace, pace_of
 from sarqc.engine.study_output import write_run
 from sarqc.engine.trust import check
 from sarqc.engine.tuning import draw_of, tune
@@ -71,7 +72,7 @@ def execute(
     study_id: str | None = None,
     checkpoint_dir: Path | None = None,
     checkpoint_format: ExportFormat = "plain",
-) -> Iterator[Event]:
+) -> Generator[Event]:
     """Runs a recipe and yields what happens; the last event is ``Finished`` with the summary.
 
     Refusals of ``plan.prepare`` are raised before any work, other errors as ``SarqcError``; ``prepared`` is what it
@@ -80,15 +81,40 @@ def execute(
     bit-identical weights. With ``study_dir`` a study named ``study_id`` is written there; with ``checkpoint_dir`` (a
     new folder) the quantized model, with its weights dequantized (``plain``) or its codes (``packed``); of a
     recipe that tunes the statistics of its first draw (``statistics``), and nothing else is done. Without ``settings``
-    those of the environment count.
+    those of the environment count. How long the parts took is kept for the plans of this host.
     """
     settings = settings or Settings()
-    started = time.perf_counter()
     if checkpoint_dir is not None:
         check_export(recipe, checkpoint_format)
         output_is_free(checkpoint_dir)
+    started = time.perf_counter()
     if prepared is None:
         prepared = yield from _prepared(recipe, settings)
+    taken: dict[tuple[str, str], float] = {}
+    phase, since = ("", ""), time.perf_counter()
+    outputs = (study_dir, study_id, checkpoint_dir, checkpoint_format)
+    for event in _executed(recipe, settings, prepared, started, *outputs):
+        yield event
+        if isinstance(event, Stage | Finished):
+            now = time.perf_counter()
+            taken[phase] = taken.get(phase, 0.0) + now - since
+            if isinstance(event, Stage):
+                alone = any(one["stage"] == event.name and not one["detail"] for one in prepared.phases)
+                phase, since = (event.name, "" if alone else event.detail), now
+    keep_pace(settings, prepared.checkpoint.name, prepared.phases, taken)
+
+
+def _executed(
+    recipe: Recipe,
+    settings: Settings,
+    prepared: Prepared,
+    started: float,
+    study_dir: Path | None,
+    study_id: str | None,
+    checkpoint_dir: Path | None,
+    checkpoint_format: ExportFormat,
+) -> Iterator[Event]:
+    """The events of a run that is prepared; ``started``: when, by the clock of ``Finished``."""
     for warning in prepared.shown.warnings:
         yield Warned(warning, "plan")
     device = choose_device(settings.device)
@@ -110,7 +136,7 @@ def execute(
         yield Finished(summary, time.perf_counter() - started)
         return
     keys, float_key = layer_keys(loaded, job, weights), float_model_key(loaded, weights)
-    yield _started(bench, recipe, keys)
+    yield _started(bench, prepared, keys)
     states = _states(bench, prepared, float_key)
     original = yield from measure(bench, prepared, "float", float_key, states)
     float_texts = yield from continue_prompts(bench, prepared, float_key)
@@ -170,7 +196,7 @@ def _tuned(
 ) -> Generator[Event, None, documents.Summary]:
     """Compares values of λ instead of quantizing the model once; returns the summary."""
     recipe, device = prepared.recipe, str(bench.loaded.device)
-    yield _started(bench, recipe, {})
+    yield _started(bench, prepared, {})
     ground = ground_of(bench, prepared, job.grids, weights)
     original = yield from measure(bench, prepared, "float", ground.float_key, ground.states)
     yield from keep_states(bench, prepared, ground.states)
@@ -219,14 +245,16 @@ def _states(bench: Workbench, prepared: Prepared, float_key: str) -> KeptStates 
     return None if test is None else KeptStates(bench.store, states_key(float_key, test.ids, prepared.window))
 
 
-def _started(bench: Workbench, recipe: Recipe, keys: Mapping[str, str]) -> Started:
+def _started(bench: Workbench, prepared: Prepared, keys: Mapping[str, str]) -> Started:
     checkpoint = bench.loaded.checkpoint
+    pace = pace_of(bench.settings, checkpoint.name).factor
     return Started(
-        model=recipe.model,
+        model=prepared.recipe.model,
         device=str(bench.loaded.device),
         layers=[cast(documents.LayerEntry, layer.model_dump(mode="json")) for layer in checkpoint.layers],
         share_quantized=checkpoint.share_quantized,
         finished_layers=sum(bench.store.has(key, SUFFIX) for key in keys.values()),
+        phases=[{**phase, "seconds": pace * phase["seconds"]} for phase in prepared.phases],
     )
 
 

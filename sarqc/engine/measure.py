@@ -27,18 +27,18 @@ from sarqc.engine.keys import (
 )
 from sarqc.engine.plan import Prepared
 from sarqc.errors import SarqcError
+from sarqc.evaluation import TEXTS
 from sarqc.evaluation.divergence import Divergence, Estimate
-from sarqc.evaluation.perplexity import Perplexity, measure_beside, measure_perplexity, states_of
+from sarqc.evaluation.perplexity import Perplexity, Steps, measure_beside, perplexity_steps, states_of
 from sarqc.evaluation.side_by_side import compare_texts, continue_float
 from sarqc.evaluation.tasks import items_key, measure_accuracy
-from sarqc.events import Diverged, Event, Measured, Stage, TextsCompared, Warned
+from sarqc.events import Advanced, Diverged, Event, Measured, Stage, TextsCompared, Warned
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import LoadedModel
 from sarqc.plain import measured as or_none
 from sarqc.quantization.turns import why_no_kernels
 from sarqc.settings import Settings
 
-_TEXTS = "text side by side"
 _TENSORS = ".safetensors"
 
 
@@ -95,9 +95,9 @@ def measure(
     if states is not None:
         yield Stage(stage, "perplexity")
         if which == "float":
-            value, protocol = _float_perplexity(bench, prepared, model_key, states)
+            value, protocol = yield from _float_perplexity(bench, prepared, model_key, states)
         else:
-            value, protocol, divergence = beside_float(bench, prepared, model_key, states)
+            value, protocol, divergence = yield from beside_float(bench, prepared, model_key, states)
         perplexity = Measured("perplexity", which, value, None, protocol)
         yield perplexity
         if divergence is not None:
@@ -124,43 +124,63 @@ def keep_states(bench: Workbench, prepared: Prepared, states: KeptStates) -> Ite
     """Makes the states of the test text where they are not kept, while the model is float."""
     if not states.are_kept():
         yield Stage("measuring the float model", "its predictions")
-        _perplexity_keeping(bench, prepared, states)
+        yield from _perplexity_keeping(bench, prepared, states)
 
 
 def _float_perplexity(
     bench: Workbench, prepared: Prepared, model_key: str, states: KeptStates
-) -> tuple[float, PerplexityProtocol]:
+) -> Generator[Event, None, tuple[float, PerplexityProtocol]]:
     """Of the float model. A pass that is made keeps the states too."""
+    key = _perplexity_key(prepared, model_key)
+    payload = bench.store.read(key, ".json")
+    if payload is None:
+        payload = _as_kept((yield from _perplexity_keeping(bench, prepared, states)))
+        bench.store.write(key, ".json", payload)
+    return _read(prepared, payload)
 
-    def make() -> bytes:
-        return _as_kept(_perplexity_keeping(bench, prepared, states))
 
-    return _read(prepared, kept(bench.store, _perplexity_key(prepared, model_key), make))
-
-
-def _perplexity_keeping(bench: Workbench, prepared: Prepared, states: KeptStates) -> Perplexity:
+def _perplexity_keeping(bench: Workbench, prepared: Prepared, states: KeptStates) -> Generator[Event, None, Perplexity]:
     test = measured_text(prepared)
-    found = measure_perplexity(bench.loaded, test.ids, test.corpus, prepared.window, keep=states.add)
+    steps = perplexity_steps(bench.loaded, test.ids, test.corpus, prepared.window, None, states.add)
+    found, _ = yield from _told(steps)
     states.finish()
     return found
 
 
+_TOLD_EVERY = 1.0  # seconds
+
+
+def _told(steps: Steps) -> Generator[Event, None, tuple[Perplexity, Divergence | None]]:
+    """What the steps return, and now and then how far they are."""
+    told = time.monotonic()
+    while True:
+        try:
+            done, total = next(steps)
+        except StopIteration as end:
+            found: tuple[Perplexity, Divergence | None] = end.value
+            return found
+        if (now := time.monotonic()) >= told + _TOLD_EVERY:
+            told = now
+            yield Advanced(done, total, "windows of the test text")
+
+
 def beside_float(
     bench: Workbench, prepared: Prepared, model_key: str, states: KeptStates
-) -> tuple[float, PerplexityProtocol, Divergence | None]:
+) -> Generator[Event, None, tuple[float, PerplexityProtocol, Divergence | None]]:
     """Perplexity of the quantized model, with its protocol, and from the same passes how far it is from the float one;
     None for that where the states are gone.
     """
     test, store = measured_text(prepared), bench.store
     if (found := kept_beside(bench, prepared, model_key)) is not None:
         return found
-    divergence: Divergence | None
+    text = (bench.loaded, test.ids, test.corpus, prepared.window)
     try:
-        perplexity, divergence = measure_beside(bench.loaded, test.ids, test.corpus, prepared.window, states)
+        perplexity, divergence = yield from _told(perplexity_steps(*text, states))
+        assert divergence is not None
         key = divergence_key(model_key, test.ids, prepared.window)
         store.write(key, ".json", json.dumps(asdict(divergence)).encode())
     except StatesGone:
-        perplexity, divergence = measure_perplexity(bench.loaded, test.ids, test.corpus, prepared.window), None
+        perplexity, divergence = yield from _told(perplexity_steps(*text, None))
     payload = _as_kept(perplexity)
     store.write(_perplexity_key(prepared, model_key), ".json", payload)
     return *_read(prepared, payload), divergence
@@ -243,7 +263,7 @@ def continue_prompts(bench: Workbench, prepared: Prepared, float_key: str) -> Ge
     """
     recipe, keys = prepared.recipe, []
     if prepared.prompts:
-        yield Stage("measuring the float model", _TEXTS)
+        yield Stage("measuring the float model", TEXTS)
     for ids in prepared.prompts:
         key = float_text_key(float_key, ids, recipe.new_tokens, recipe.seed)
 
@@ -261,7 +281,7 @@ def compare_prompts(
     """The same prompts continued by the quantized model, each beside what is kept of the float one."""
     recipe, compared = prepared.recipe, []
     if text_keys:
-        yield Stage("measuring the quantized model", _TEXTS)
+        yield Stage("measuring the quantized model", TEXTS)
     for index, (ids, text_key) in enumerate(zip(prepared.prompts, text_keys, strict=True)):
 
         def make(ids: np.ndarray = ids, text_key: str = text_key) -> bytes:
@@ -269,7 +289,7 @@ def compare_prompts(
             if float_part is None:
                 raise SarqcError(
                     "what was kept of the float model's texts is gone",
-                    _TEXTS,
+                    TEXTS,
                     "Run it again, with more SARQC_CACHE_GIB.",
                 )
             document = compare_texts(bench.loaded, ids, recipe.new_tokens, recipe.seed, float_part)

@@ -15,10 +15,11 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from sarqc.calibration.corpora import Sequences, Text, apart, check_corpus, draw_sequences, found_in, text_of
+from sarqc.documents import Phase
 from sarqc.engine import costs
-from sarqc.engine.rates import rates_of_device
+from sarqc.engine.rates import pace_of, rates_of_device
 from sarqc.errors import Fix, NoRoom, Refused
-from sarqc.evaluation.tasks import known_task
+from sarqc.evaluation.tasks import known_task, size_of
 from sarqc.export.readers import Carrier, who_can_load
 from sarqc.files.names import free_on_disk, shortened
 from sarqc.models.catalogue import checkpoint_of
@@ -97,6 +98,7 @@ class Prepared:
     window: int  # tokens that the model sees at once when perplexity is measured
     prompts: tuple[np.ndarray, ...]  # token ids of each
     streamed: bool  # the weights of a block are on the device only while it is used
+    phases: list[Phase]  # at a pace of 1
     shown: Plan
 
 
@@ -164,11 +166,13 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
     work = costs.work_of(
         recipe, checkpoint, per_channel, test_tokens=0 if test is None else len(test.ids),
         prompt_tokens=sum(map(len, prompts)),
+        tasks={name: size_of(name, settings, recipe.task_limit) for name in recipe.tasks},
     )  # fmt: skip
     shown = _shown(work, settings, per_channel)
+    phases = costs.phases(work, rates_of_device(settings)[0])
     shown = shown.model_copy(update={"warnings": (*_of_one_text(sequences, test), *shown.warnings)})
     return Prepared(
-        recipe, checkpoint, calibration, sequences, per_channel, test, window, prompts, shown.streamed, shown
+        recipe, checkpoint, calibration, sequences, per_channel, test, window, prompts, shown.streamed, phases, shown
     )
 
 
@@ -278,6 +282,7 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...]) -
     streamed, memory = _memory(work, settings)
     disk = costs.disk_bytes(work, on_processor=costs.on_processor(settings), streamed=streamed)
     quantized, (rates, device) = work.task.weights(), rates_of_device(settings)
+    pace = pace_of(settings, checkpoint.name)
     return Plan(
         model=recipe.model,
         family=checkpoint.family.title,
@@ -295,8 +300,8 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...]) -
         streamed=streamed,
         calibration_tokens=work.calibration,
         test_tokens=work.test_tokens or None,
-        minutes=costs.minutes(work, rates),
-        minutes_on=device,
+        minutes=costs.minutes(work, rates, pace.factor),
+        minutes_on=f"this host, {pace.words}" if pace.words else f"{device}, a first guess",
         formats=who_can_load(recipe, checkpoint.family),
         warnings=(*_warnings(recipe, checkpoint, per_channel, streamed), *_disk(disk, settings)),
     )

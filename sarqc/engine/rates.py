@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from sarqc.documents import Phase
 from sarqc.engine.costs import gpu_of, on_processor
 from sarqc.quantization.counts import TWO_CORES, Rates, rates_of_gpu
 from sarqc.settings import Settings
@@ -54,6 +59,67 @@ def rates_of_device(settings: Settings) -> tuple[Rates, str]:
         if (published := published_rates(gpu.name)) is not None:
             return published, f"{gpu.name}, by its published rates"
     return TWO_CORES, "two CPU cores"
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How many times longer than counted the work of runs takes on a device, by its last runs."""
+
+    factor: float
+    words: str  # how that is known; empty where nothing is
+
+
+_LAST = 5  # runs of a model that say how fast it is
+_MODELS = 64
+_PARTS_FROM = 0.1  # of what was counted: what took less was on disk from before
+
+
+def pace_of(settings: Settings, model: str) -> Pace:
+    """Of a model whose runs this host has seen, else of the other models."""
+    by_model = _paces(settings)
+    if known := by_model.get(model):
+        return Pace(statistics.median(known), "as fast as in its last runs of this model")
+    if by_model:
+        return Pace(
+            statistics.median(factor for last in by_model.values() for factor in last), "by runs of other models"
+        )
+    return Pace(1.0, "")
+
+
+def keep_pace(settings: Settings, model: str, planned: Sequence[Phase], taken: Mapping[tuple[str, str], float]) -> None:
+    """Notes how long the phases of a run took, in seconds by stage and detail, that were ``planned`` at a pace of 1."""
+    pairs = [
+        (phase["seconds"], seconds)
+        for phase in planned
+        if (seconds := taken.get((phase["stage"], phase["detail"]), 0.0)) > _PARTS_FROM * phase["seconds"]
+        and phase["stage"] != "loading"
+    ]
+    counted, measured = (math.fsum(part) for part in zip(*pairs, strict=True)) if pairs else (0.0, 0.0)
+    if min(counted, measured) < _SHORTEST:
+        return
+    by_model = _paces(settings)
+    last = [*by_model.pop(model, []), measured / counted][-_LAST:]
+    kept = dict([*by_model.items(), (model, last)][-_MODELS:])
+    path = _pace_file(settings)
+    with suppress(OSError):  # a full disk: plans are as good as before
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(kept))
+
+
+_SHORTEST = 0.2  # seconds: less says nothing
+
+
+def _pace_file(settings: Settings) -> Path:
+    gpu = None if on_processor(settings) else gpu_of(settings)
+    return _file(settings, f"pace of {'cpu' if gpu is None else gpu.uuid}")
+
+
+def _paces(settings: Settings) -> dict[str, list[float]]:
+    try:
+        found: dict[str, list[float]] = json.loads(_pace_file(settings).read_text())
+        return {str(model): [float(factor) for factor in last] for model, last in found.items()}
+    except (OSError, ValueError, TypeError, AttributeError):  # not there, or damaged
+        return {}
 
 
 def published_rates(name: str) -> Rates | None:

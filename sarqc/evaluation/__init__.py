@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+TEXTS = "text side by side"  # the stage of a run that continues prompts
 TEMPERATURE = 0.8  # of sampled text
 TOP_P = 0.95
 SPEED_REPEATS = 5  # of each measurement of speed, after one that does not count

@@ -7,7 +7,7 @@ Axes: N windows, B windows of a batch, T tokens of a window, D hidden size, V vo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -52,7 +52,7 @@ def measure_perplexity(
     predicted. ``keep`` is given what the head reads, (B, T, D) on the CPU, batch by batch. Raises ``Refused`` for fewer
     than two tokens, ``NumericalError`` when the model returns NaN.
     """
-    return _measured(loaded, ids, corpus, window, None, keep)[0]
+    return drained(perplexity_steps(loaded, ids, corpus, window, None, keep))[0]
 
 
 def measure_beside(
@@ -63,7 +63,7 @@ def measure_beside(
     ``float_states`` is what ``states_of`` gave for that model, or ``measure_perplexity`` to keep; this model shares its
     head. Raises as ``measure_perplexity``.
     """
-    perplexity, divergence = _measured(loaded, ids, corpus, window, float_states)
+    perplexity, divergence = drained(perplexity_steps(loaded, ids, corpus, window, float_states))
     assert divergence is not None
     return perplexity, divergence
 
@@ -77,31 +77,48 @@ def states_of(loaded: LoadedModel, ids: np.ndarray, corpus: str, window: int) ->
         return torch.cat([states.cpu() for _, states in _states(loaded, windows)])
 
 
-def _measured(
+Steps = Generator[tuple[int, int], None, tuple[Perplexity, Divergence | None]]
+
+
+def drained(steps: Steps) -> tuple[Perplexity, Divergence | None]:
+    """What ``perplexity_steps`` returns in the end."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: tuple[Perplexity, Divergence | None] = end.value
+            return found
+
+
+@torch.no_grad()  # in its steps, not between them
+def perplexity_steps(
     loaded: LoadedModel,
     ids: np.ndarray,
     corpus: str,
     window: int,
     float_states: States | None,
     keep: Callable[[Tensor], object] | None = None,
-) -> tuple[Perplexity, Divergence | None]:
+) -> Steps:
+    """As ``measure_perplexity``, or with ``float_states`` as ``measure_beside``; yields after each batch how many
+    windows are done, and of how many.
+    """
     windows = _windows(ids, corpus, window)
     total, predicted, first = 0.0, 0, 0
     summed = None if float_states is None else Summed(len(windows))
-    with torch.no_grad():
-        for tokens, states in _states(loaded, windows):
-            if keep is not None:
-                keep(states.cpu())
-            original = None if float_states is None else float_states[first : first + len(tokens)].to(states)
-            losses = []
-            for part in _predictions(loaded, tokens, states, original):
-                losses.append(cross_entropy(part.logits.float(), part.following, reduction="none"))
-                if summed is not None and part.original is not None:
-                    summed.add(first + part.window, token_divergences(part.original, part.logits, part.following))
-                del part  # and with it the logits, before the next are made
-            total += float(torch.cat(losses).double().sum())
-            predicted += sum(map(len, losses))
-            first += len(tokens)
+    for tokens, states in _states(loaded, windows):
+        if keep is not None:
+            keep(states.cpu())
+        original = None if float_states is None else float_states[first : first + len(tokens)].to(states)
+        losses = []
+        for part in _predictions(loaded, tokens, states, original):
+            losses.append(cross_entropy(part.logits.float(), part.following, reduction="none"))
+            if summed is not None and part.original is not None:
+                summed.add(first + part.window, token_divergences(part.original, part.logits, part.following))
+            del part  # and with it the logits, before the next are made
+        total += float(torch.cat(losses).double().sum())
+        predicted += sum(map(len, losses))
+        first += len(tokens)
+        yield first, len(windows)
     mean = total / predicted
     if not math.isfinite(mean):
         raise NumericalError("the model's predictions are not finite", f"test text {corpus}", "Load a sound model.")

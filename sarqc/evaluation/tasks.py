@@ -121,6 +121,45 @@ def known_task(name: str, settings: Settings) -> None:
         )
 
 
+@dataclass(frozen=True)
+class TaskSize:
+    """What a model has to read and to write for a task, roughly."""
+
+    read: int  # tokens, of all requests: each choice comes with its context
+    written: int = 0  # tokens, of answers that are made one token after the other
+
+
+# Items, choices and tokens of a choice with its context, by a part of the name; the first that fits counts.
+_SIZES = {
+    "piqa": (1838, 2, 35),
+    "hellaswag": (10042, 4, 100),
+    "boolq": (3270, 2, 150),
+    "winogrande": (1267, 2, 30),
+    "arc_easy": (2376, 4, 40),
+    "arc_challenge": (1172, 4, 45),
+    "mmlu_": (250, 4, 110),
+    "mmlu": (14042, 4, 110),
+    "": (1000, 4, 100),  # of a task that nobody has counted
+}
+_PROGRAMS, _ANSWER = 164, 256  # of HumanEval, and tokens of one, on the mean
+_CHARACTERS = 4  # of a token
+
+
+def size_of(name: str, settings: Settings, limit: int | None = None) -> TaskSize:
+    """The size of a task that ``known_task`` knows: counted where its items ship with a model, else as it is published.
+    ``limit``: items.
+    """
+    if (file := embedded_tasks(settings).get(name)) is not None:
+        items = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()[:limit]]
+        characters = sum(len(item["context"]) + len(choice) for item in items for choice in item["choices"])
+        return TaskSize(round(characters / _CHARACTERS))
+    if name == human_eval.TASK:
+        tokens = _ANSWER * min(limit or _PROGRAMS, _PROGRAMS)
+        return TaskSize(tokens, tokens)
+    count, choices, tokens = next(size for part, size in _SIZES.items() if name.startswith(part))
+    return TaskSize(min(limit or count, count) * choices * tokens)
+
+
 def items_key(name: str, settings: Settings) -> tuple[str, ...]:
     """What tells the items of one mirror from those of another; nothing without a mirror. May raise NotFound."""
     files = {} if name in embedded_tasks(settings) else _mirror_files(name, settings)

@@ -613,6 +613,7 @@ class MethodEntry:
     baseline: str  # the public name it is compared with
     options: tuple[str, ...] = ()  # further recipe fields that mean something to it
     auto: Candidates | None = None  # the paper's candidates; None where there is nothing to choose
+    about: str = ""  # one line for whoever chooses among them
 
     def defaults(self) -> dict[str, Any]:
         """What a person may choose, with the value that it has otherwise."""
@@ -628,15 +629,51 @@ _SOLVED = Candidates("layer", (0.25, 0.5, 0.75), (0.1, 0.15, 0.35, 0.5))
 _SHIFTED = Candidates("layer", strengths=(0.0, 0.25, 0.5, 0.75, 1.0))
 
 METHODS: dict[str, MethodEntry] = {
-    "rtn": MethodEntry("Round to nearest", RoundToNearest(), (), "rtn", ("range", "refine")),
-    "awq": MethodEntry("AWQ", ScaleSearch(lam=0.0), (), "awq", _SEARCH),
-    "rqc-gs": MethodEntry(
-        "RQC scale search", ScaleSearch(lam=0.3, saliency="identity"), ("lam",), "awq", _SEARCH, _SEARCHED
+    "rtn": MethodEntry(
+        "Round to nearest",
+        RoundToNearest(),
+        (),
+        "rtn",
+        ("range", "refine"),
+        about="Each weight to its nearest level; reads no text",
     ),
-    "sarqc-gs": MethodEntry("SARQC scale search", ScaleSearch(lam=0.3), ("lam",), "awq", _SEARCH, _SEARCHED),
-    "gptq": MethodEntry("GPTQ, 1 % damping", ColumnSolver(lam=0.01), (), "gptq", _SOLVER),
+    "awq": MethodEntry(
+        "AWQ", ScaleSearch(lam=0.0), (), "awq", _SEARCH, about="Scales channels so that salient ones lose less"
+    ),
+    "rqc-gs": MethodEntry(
+        "RQC scale search",
+        ScaleSearch(lam=0.3, saliency="identity"),
+        ("lam",),
+        "awq",
+        _SEARCH,
+        _SEARCHED,
+        about="AWQ’s search with a penalty on all drift",
+    ),
+    "sarqc-gs": MethodEntry(
+        "SARQC scale search",
+        ScaleSearch(lam=0.3),
+        ("lam",),
+        "awq",
+        _SEARCH,
+        _SEARCHED,
+        about="AWQ’s search with a penalty on drift of salient weights",
+    ),
+    "gptq": MethodEntry(
+        "GPTQ, 1 % damping",
+        ColumnSolver(lam=0.01),
+        (),
+        "gptq",
+        _SOLVER,
+        about="Column by column, each error passed on to the next",
+    ),
     "rqc-gbs": MethodEntry(
-        "RQC column solver", ColumnSolver(lam=0.25), ("lam",), "gptq", _SOLVER, replace(_SOLVED, gammas=(None,))
+        "RQC column solver",
+        ColumnSolver(lam=0.25),
+        ("lam",),
+        "gptq",
+        _SOLVER,
+        replace(_SOLVED, gammas=(None,)),
+        about="GPTQ with a penalty on all drift",
     ),
     "sarqc-gbs": MethodEntry(
         "SARQC column solver",
@@ -645,9 +682,16 @@ METHODS: dict[str, MethodEntry] = {
         "gptq",
         _SOLVER,
         _SOLVED,
+        about="GPTQ with a penalty on drift of salient weights",
     ),
     "gptaq": MethodEntry(
-        "GPTAQ", ColumnSolver(lam=0.01, shift="published"), ("shift_strength",), "gptq", _SOLVER, _SHIFTED
+        "GPTAQ",
+        ColumnSolver(lam=0.01, shift="published"),
+        ("shift_strength",),
+        "gptq",
+        _SOLVER,
+        _SHIFTED,
+        about="GPTQ that also mends what earlier blocks did",
     ),
     "gptaq-full": MethodEntry(
         "GPTAQ, full shift",
@@ -656,6 +700,7 @@ METHODS: dict[str, MethodEntry] = {
         "gptq",
         _SOLVER,
         _SHIFTED,
+        about="GPTAQ with its whole shift",
     ),
     "sarqc-gptaq": MethodEntry(
         "SARQC with GPTAQ",
@@ -664,8 +709,16 @@ METHODS: dict[str, MethodEntry] = {
         "gptaq",
         _SOLVER,
         replace(_SOLVED, strengths=_SHIFTED.strengths),
+        about="GPTAQ with a penalty on drift of salient weights",
     ),
-    "omniquant": MethodEntry("OmniQuant, weight-only", LearnedClipping(lam=0.0), (), "omniquant", _LEARNED),
+    "omniquant": MethodEntry(
+        "OmniQuant, weight-only",
+        LearnedClipping(lam=0.0),
+        (),
+        "omniquant",
+        _LEARNED,
+        about="Learns each group’s range through its block",
+    ),
     "sarqc-omniquant": MethodEntry(
         "SARQC with OmniQuant",
         LearnedClipping(lam=0.05),
@@ -673,8 +726,16 @@ METHODS: dict[str, MethodEntry] = {
         "omniquant",
         _LEARNED,
         Candidates("model", (0.01, 0.05, 0.1, 0.15)),
+        about="OmniQuant with a penalty on drift of salient weights",
     ),
-    "signround": MethodEntry("SignRound", LearnedRounding(lam=0.0), (), "signround", _ROUNDED),
+    "signround": MethodEntry(
+        "SignRound",
+        LearnedRounding(lam=0.0),
+        (),
+        "signround",
+        _ROUNDED,
+        about="Learns whether weights round up or down",
+    ),
     "sarqc-signround": MethodEntry(
         "SARQC with SignRound",
         LearnedRounding(lam=0.05),
@@ -682,6 +743,7 @@ METHODS: dict[str, MethodEntry] = {
         "signround",
         _ROUNDED,
         Candidates("model", (0.01, 0.05, 0.1, 0.15)),
+        about="SignRound with a penalty on drift of salient weights",
     ),
 }
 

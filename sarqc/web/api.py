@@ -13,8 +13,8 @@ one layer (`only`) is in no list before it has a name. Lists where a recipe has 
 ``total`` of them, ``revision`` to listen on from; as a file: GET /runs/csv |
 | GET /runs/pareto ?size=bits, mib &quality=log_ratio, perplexity | size against quality, with its frontier |
 | GET /runs/groups ?by=seeds, batch | the same in groups: runs that differ in the seed alone, or were sent together |
-| GET, PATCH, DELETE /runs/{id} | one run with its exports; name, note and tags; deleting takes its exports, its study \
-and its log along |
+| GET, PATCH, DELETE /runs/{id} | one run with its exports and its place in the queue; name, note and tags; \
+deleting takes its exports, its study and its log along |
 | POST /runs/delete, /runs/tags | ids → many at once, and which were left and why |
 | POST /runs/{id}/cancel, /continue | the run in its new state; 409 where that can't be |
 | POST /runs/{id}/export ?format= | 201 and the queued export, itself a run; 200 and the one there is; 507: no room |
@@ -56,7 +56,7 @@ from sarqc.events import TuningStanding
 from sarqc.figures import tuning_view
 from sarqc.files.kept_out import without_paths
 from sarqc.jobs import exports
-from sarqc.jobs.run import Run, RunDocument
+from sarqc.jobs.run import Run, RunDocument, State
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import log_path
@@ -72,6 +72,7 @@ from sarqc.web.browser_contract import method_facts
 from sarqc.web.listing_api import listing_router
 from sarqc.web.planning import Planning
 from sarqc.web.profile import is_private
+from sarqc.web.queue_place import queue_place
 from sarqc.web.responses import ApiRoute, json_body, refuse_other_sites
 from sarqc.web.studies_api import studies_router
 from sarqc.web.texts_api import texts_router
@@ -235,9 +236,11 @@ def _runs_router(
     @router.get("/{run_id}")
     def get_run(request: Request, run_id: str) -> dict[str, Any]:
         """One run, its exports, and who could load it in which format."""
-        run = access.run(visitor_of(request), run_id)
+        who = visitor_of(request)
+        run = access.run(who, run_id)
         exported = [export.to_json() for export in store.exports(run_id)]
-        return run.to_json() | {"exports": exported, "formats": exports.formats_of(run)}
+        place = queue_place(run, store, access.sees(who)) if run.state is State.QUEUED else None
+        return run.to_json() | {"exports": exported, "formats": exports.formats_of(run), "queue": place}
 
     @router.get("/{run_id}/tuning")
     def get_tuning(request: Request, run_id: str) -> Response:

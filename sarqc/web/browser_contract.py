@@ -7,6 +7,7 @@ and scripts use live here. ``python -m sarqc.web.browser_contract --write`` writ
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import types
@@ -31,7 +32,8 @@ from sarqc.jobs.annotations import MOST_TAGS, NAME_LENGTH, NOTE_LENGTH, TAG_LENG
 from sarqc.jobs.listing import SORTS
 from sarqc.jobs.run import AT_REST, LANES, STATE_WORDS, RunDocument, State
 from sarqc.models.catalogue import ModelEntry
-from sarqc.quantization.methods import FITTING_WORDS, METHODS, Candidates
+from sarqc.quantization.counts import TWO_CORES, Count
+from sarqc.quantization.methods import FITTING_WORDS, METHODS, Candidates, Workload
 from sarqc.recipe import (
     NOT_ASKED_TO_TUNE,
     OF_THE_OTHER_KIND,
@@ -102,7 +104,7 @@ PANELS = {
 # What a link can hide on every page, and what it can lock or hide where a finished run shows its study.
 EVERYWHERE = {"bar": "The bar above"}
 RUN_CONTROLS = ("show", "drawing", "pool", "lambda", "gamma", "play")
-RUN_PANELS = ("sentence", "hero", "surfaces", "deciles", "sliders", "selection", "gap", "theorem", "inspector",
+RUN_PANELS = ("sentence", "hero", "surfaces", "deciles", "sliders", "gap", "theorem", "inspector",
               "tokens", "tokens_error", "measured", "numbers")  # fmt: skip
 
 # Characters of what people write on a run, and how many tags.
@@ -190,6 +192,9 @@ class FormMethod(MethodFacts):
 
     unasked: Unasked
     can_tune: bool  # whether tuning can find its λ
+    about: str  # one line
+    penalty: Literal["", "identity", "saliency"]  # of drift; empty: a baseline
+    cost: float  # seconds beside GPTQ's, of a block of TinyLlama's shapes on two cores
 
 
 def recipe_field(name: str) -> RecipeField:
@@ -238,7 +243,28 @@ def form_method(name: str) -> FormMethod:
         return [field for field in Recipe.model_fields if field in idle]
 
     idle: Unasked = {"given": unasked(False), "auto": unasked(METHODS[name].auto is not None)}
-    return {**method_facts(name), "unasked": idle, "can_tune": can_be_tuned(name)}
+    entry = METHODS[name]
+    return {
+        **method_facts(name), "unasked": idle, "can_tune": can_be_tuned(name), "about": entry.about,
+        "penalty": entry.make.saliency if "lam" in entry.tunes else "",
+        "cost": round(_seconds(name) / _seconds("gptq"), 1),
+    }  # fmt: skip
+
+
+_TINYLLAMA = (*4 * ((2048, 2048),), *2 * ((5632, 2048),), (2048, 5632))  # weights of a block, outputs × inputs
+
+
+def _seconds(name: str) -> float:
+    """Of the calibration text through a block, and of its solving."""
+    method, weights = METHODS[name].make, sum(math.prod(shape) for shape in _TINYLLAMA)
+    walks, sequences, length = 2 if {"cross", "block"} & method.needs else 1, 128, 2048
+    task = Workload(
+        shapes=_TINYLLAMA, block_weights=weights, bits=3, group_size=128, points=1, together=1, sequences=sequences,
+        length=length, walks=walks, budget_bytes=0,
+    )  # fmt: skip
+    tokens, squares = sequences * length, sum(width**2 for _, width in _TINYLLAMA)
+    passing = Count(products=tokens * (2 * weights * (1 + walks) + walks * squares))
+    return TWO_CORES.seconds(passing + method.count(task))
 
 
 class Constant(NamedTuple):

@@ -100,14 +100,14 @@ def test_a_run_says_how_far_its_model_is(
 
 def without_float_passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """From now on a pass through the float model is an error; returns what is added to by each quantized one."""
-    passes, beside = [], measure.measure_beside
+    passes, steps = [], measure.perplexity_steps
 
     def counted(*given: object) -> object:
+        assert given[4] is not None, "a pass beside nothing"
         passes.append("quantized")
-        return beside(*given)
+        return steps(*given)
 
-    monkeypatch.setattr(measure, "measure_perplexity", None)
-    monkeypatch.setattr(measure, "measure_beside", counted)
+    monkeypatch.setattr(measure, "perplexity_steps", counted)
     return passes
 
 

@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from sarqc.documents import Phase
 from sarqc.engine import costs
+from sarqc.engine.execute import execute
 from sarqc.engine.gpus import Gpu
-from sarqc.engine.rates import GpuSpeed, keep, published_rates, rates_of_device
+from sarqc.engine.plan import prepare
+from sarqc.engine.rates import GpuSpeed, keep, keep_pace, pace_of, published_rates, rates_of_device
+from sarqc.events import Stage, Started
 from sarqc.quantization.counts import TWO_CORES, Count, Rates
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -130,3 +134,50 @@ def test_texts_are_made_at_the_rate_of_a_gpus_own_memory() -> None:
     counted = work("llama2-7b", prompts=["a", "b"], new_tokens=48)
     once = 4 * counted.checkpoint.parameters / (0.75 * 3.35e12)  # all parameters, for a token
     assert rates.seconds(costs.stages(counted)["texts"]) == pytest.approx(4 * 2 * 48 * once, rel=0.05)
+
+
+def test_phases_of_a_run_are_its_stages_and_sum_up_to_the_plan(fresh_settings: Settings) -> None:
+    recipe = Recipe.parse(
+        {
+            "model": "tiny-llama", "bits": 2, "method": "sarqc-gbs", "samples": 2, "length": 32, "window": 64,
+            "calibration": "tiny-llama-calibration", "test": "tiny-llama-test", "test_tokens": 640,
+            "tasks": ["tiny-llama-continuations"], "task_limit": 4, "prompts": ["Once"], "new_tokens": 4,
+        }
+    )  # fmt: skip
+    prepared = prepare(recipe, fresh_settings)
+    assert prepared.shown.minutes_on.endswith("a first guess")
+    planned = {(phase["stage"], phase["detail"]) for phase in prepared.phases}
+    seconds = sum(phase["seconds"] for phase in prepared.phases)
+    assert seconds == pytest.approx(60 * (prepared.shown.minutes or 0))
+    events = list(execute(recipe, fresh_settings, prepared=prepared))
+    said = {(event.name, event.detail) for event in events if isinstance(event, Stage)}
+    open_ended = {stage for stage, detail in planned if not detail}
+    assert {pair for pair in planned if pair[1]} <= said
+    assert open_ended <= {stage for stage, _ in said}
+    assert {stage for stage, _ in said} - {"saving"} == {stage for stage, _ in planned}
+    again = prepare(recipe, fresh_settings)  # the run has told how fast this host is
+    assert again.shown.minutes_on == "this host, as fast as in its last runs of this model"
+    [started] = [event for event in execute(recipe, fresh_settings) if isinstance(event, Started)]
+    assert sum(phase["seconds"] for phase in started.phases) == pytest.approx(60 * (again.shown.minutes or 0), rel=1e-6)
+
+
+def test_the_pace_of_a_host_is_learned_from_work_alone(fresh_settings: Settings) -> None:
+    phases: list[Phase] = [
+        {"stage": "loading", "detail": "", "seconds": 1.0},
+        {"stage": "quantizing", "detail": "", "seconds": 10.0},
+        {"stage": "measuring the quantized model", "detail": "perplexity", "seconds": 10.0},
+    ]
+    assert pace_of(fresh_settings, "a").factor == 1
+    taken = {("loading", ""): 60.0, ("quantizing", ""): 30.0, ("measuring the quantized model", "perplexity"): 0.1}
+    keep_pace(fresh_settings, "a", phases, taken)  # perplexity was on disk
+    assert pace_of(fresh_settings, "a").factor == 3
+    assert pace_of(fresh_settings, "b").factor == 3
+    assert "other models" in pace_of(fresh_settings, "b").words
+    for seconds in (20.0, 20.0):
+        keep_pace(fresh_settings, "a", phases, {("quantizing", ""): seconds})
+    assert pace_of(fresh_settings, "a").factor == 2  # the median
+    keep_pace(fresh_settings, "c", phases, {("quantizing", ""): 0.5})  # all of it was on disk
+    assert "other models" in pace_of(fresh_settings, "c").words
+    for file in (fresh_settings.resolved_state_dir() / "rates").iterdir():
+        file.write_text("[1]")
+    assert pace_of(fresh_settings, "a").factor == 1

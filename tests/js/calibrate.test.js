@@ -72,7 +72,7 @@ test("a plan says what is known, and leaves out what is not", () => {
     ["Memory", "about 50.0 MiB"],
     ["Disk", "about 3.0 MiB in the state folder"],
     ["Calibration", "2,048 tokens"],
-    ["Time", "under a minute on two CPU cores"],
+    ["Time", "about 24 s on two CPU cores"],
   ]);
   const unseen = Object.fromEntries(Object.entries(plan).map(([name]) => [name, null]));
   const { formats, warnings, experts, streamed } = plan;

@@ -243,3 +243,31 @@ test("texts and speed are told in the log", () => {
     ["Speed: no kernel for 3 bits", "warn"],
   ]);
 });
+
+test("no layer is worked on while the float model is measured, and windows say how far that is", () => {
+  const phases = [
+    { stage: "measuring the float model", detail: "perplexity", seconds: 30 },
+    { stage: "quantizing", detail: "", seconds: 10 },
+  ];
+  const stage = (seq, name, detail = "") => ({ seq, type: "stage", at: "2026-07-01T12:00:00Z", name, detail });
+  const measuring = after({ ...started, phases }, stage(2, "measuring the float model", "perplexity"), {
+    seq: 3,
+    type: "advanced",
+    at: "2026-07-01T12:00:10Z",
+    done: 5,
+    total: 10,
+    what: "windows of the test text",
+  });
+  assert.deepEqual(
+    [0, 1, 2, 3].filter((index) => State.isCurrent(measuring, index)),
+    [],
+  );
+  assert.equal(State.withinPhase(measuring), 0.5);
+  assert.equal(State.clock(measuring, Date.parse("2026-07-01T12:00:00Z")).done, 15 / 40);
+  const solving = [stage(4, "quantizing")].reduce(State.reduce, measuring);
+  assert.deepEqual(
+    [0, 1, 2, 3].filter((index) => State.isCurrent(solving, index)),
+    [0],
+  );
+  assert.equal(State.withinPhase(solving), 0);
+});

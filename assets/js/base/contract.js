@@ -23,6 +23,7 @@ export function frozen(value) {
 export const EVENT_TYPES = frozen([
   "started",
   "stage",
+  "advanced",
   "layer_done",
   "point_done",
   "epoch_done",
@@ -277,7 +278,6 @@ export const RUN_PANELS = frozen([
   "surfaces",
   "deciles",
   "sliders",
-  "selection",
   "gap",
   "theorem",
   "inspector",

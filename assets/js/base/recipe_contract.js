@@ -202,6 +202,9 @@ export const METHODS = frozen({
       ],
     },
     can_tune: false,
+    about: "Each weight to its nearest level; reads no text",
+    penalty: "",
+    cost: 1,
   },
   awq: {
     name: "awq",
@@ -244,6 +247,9 @@ export const METHODS = frozen({
       ],
     },
     can_tune: false,
+    about: "Scales channels so that salient ones lose less",
+    penalty: "",
+    cost: 1.1,
   },
   "rqc-gs": {
     name: "rqc-gs",
@@ -284,6 +290,9 @@ export const METHODS = frozen({
       ],
     },
     can_tune: true,
+    about: "AWQ’s search with a penalty on all drift",
+    penalty: "identity",
+    cost: 1.1,
   },
   "sarqc-gs": {
     name: "sarqc-gs",
@@ -324,6 +333,9 @@ export const METHODS = frozen({
       ],
     },
     can_tune: true,
+    about: "AWQ’s search with a penalty on drift of salient weights",
+    penalty: "saliency",
+    cost: 1.1,
   },
   gptq: {
     name: "gptq",
@@ -364,6 +376,9 @@ export const METHODS = frozen({
       ],
     },
     can_tune: false,
+    about: "Column by column, each error passed on to the next",
+    penalty: "",
+    cost: 1,
   },
   "rqc-gbs": {
     name: "rqc-gbs",
@@ -401,6 +416,9 @@ export const METHODS = frozen({
       ],
     },
     can_tune: true,
+    about: "GPTQ with a penalty on all drift",
+    penalty: "identity",
+    cost: 1,
   },
   "sarqc-gbs": {
     name: "sarqc-gbs",
@@ -435,6 +453,9 @@ export const METHODS = frozen({
       auto: ["shift_strength", "mode", "epochs", "steps", "warm_start", "normalise", "include_identity", "sweep"],
     },
     can_tune: true,
+    about: "GPTQ with a penalty on drift of salient weights",
+    penalty: "saliency",
+    cost: 1,
   },
   gptaq: {
     name: "gptaq",
@@ -469,6 +490,9 @@ export const METHODS = frozen({
       auto: ["lam", "gamma", "mode", "epochs", "steps", "warm_start", "normalise", "include_identity", "sweep"],
     },
     can_tune: false,
+    about: "GPTQ that also mends what earlier blocks did",
+    penalty: "",
+    cost: 1.6,
   },
   "gptaq-full": {
     name: "gptaq-full",
@@ -503,6 +527,9 @@ export const METHODS = frozen({
       auto: ["lam", "gamma", "mode", "epochs", "steps", "warm_start", "normalise", "include_identity", "sweep"],
     },
     can_tune: false,
+    about: "GPTAQ with its whole shift",
+    penalty: "",
+    cost: 1.6,
   },
   "sarqc-gptaq": {
     name: "sarqc-gptaq",
@@ -537,6 +564,9 @@ export const METHODS = frozen({
       auto: ["mode", "epochs", "steps", "warm_start", "normalise", "include_identity", "sweep"],
     },
     can_tune: false,
+    about: "GPTAQ with a penalty on drift of salient weights",
+    penalty: "saliency",
+    cost: 1.6,
   },
   omniquant: {
     name: "omniquant",
@@ -585,6 +615,9 @@ export const METHODS = frozen({
       ],
     },
     can_tune: false,
+    about: "Learns each group’s range through its block",
+    penalty: "",
+    cost: 33.8,
   },
   "sarqc-omniquant": {
     name: "sarqc-omniquant",
@@ -630,6 +663,9 @@ export const METHODS = frozen({
       ],
     },
     can_tune: false,
+    about: "OmniQuant with a penalty on drift of salient weights",
+    penalty: "saliency",
+    cost: 33.8,
   },
   signround: {
     name: "signround",
@@ -672,6 +708,9 @@ export const METHODS = frozen({
       ],
     },
     can_tune: false,
+    about: "Learns whether weights round up or down",
+    penalty: "",
+    cost: 21,
   },
   "sarqc-signround": {
     name: "sarqc-signround",
@@ -711,6 +750,9 @@ export const METHODS = frozen({
       ],
     },
     can_tune: false,
+    about: "SignRound with a penalty on drift of salient weights",
+    penalty: "saliency",
+    cost: 21,
   },
 });
 

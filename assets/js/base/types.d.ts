@@ -93,6 +93,7 @@ export type RoleName = "quality" | "recon" | "held_out" | "drift" | "penalty";
 export type EventType =
   | "started"
   | "stage"
+  | "advanced"
   | "layer_done"
   | "point_done"
   | "epoch_done"
@@ -140,6 +141,9 @@ export interface FormMethod {
   auto: Auto | null;
   unasked: Unasked;
   can_tune: boolean;
+  about: string;
+  penalty: "" | "identity" | "saliency";
+  cost: number;
 }
 
 /** What “auto” chooses among, for each layer or for the whole model. */
@@ -707,6 +711,7 @@ export interface Started {
   layers: LayerEntry[];
   share_quantized: number;
   finished_layers: number;
+  phases: Phase[];
 }
 
 /** One linear of a model, as `models.families.LayerInfo` says it. */
@@ -718,11 +723,26 @@ export interface LayerEntry {
   expert: number | null;
 }
 
+/** A part of a run as its plan counts it; the events `Stage` of these names begin it. */
+export interface Phase {
+  stage: string;
+  detail: string;
+  seconds: number;
+}
+
 /** A new phase: loading, statistics, solving, evaluating, saving. */
 export interface Stage {
   type: "stage";
   name: string;
   detail: string;
+}
+
+/** How far a stage is that takes long and says nothing else: now and then, not after every step. */
+export interface Advanced {
+  type: "advanced";
+  done: number;
+  total: number;
+  what: string;
 }
 
 /** One linear is solved (or was found on disk). */
@@ -1107,6 +1127,7 @@ export interface Interrupted {
 export type RunEvent =
   | Started
   | Stage
+  | Advanced
   | LayerDone
   | PointDone
   | EpochDone

@@ -26,6 +26,7 @@ import { METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { revealWhenAtRest } from "../base/reveal.js";
 import { mayRun, visitor, whyNoRun } from "../base/whoami.js";
 import { reduce, START } from "./calibrate_state.js";
+import { methodList } from "./method_list.js";
 import { ownTexts } from "./own_texts.js";
 import { planned } from "./plan_facts.js";
 import {
@@ -94,25 +95,46 @@ export async function formChanged(values) {
 }
 
 async function begin() {
-  const [side, study, tuned, notes, texts, speed, ownPlace, chips, suggestionsPlace, models, corpora, ownAtFirst, who] =
-    await Promise.all([
-      ready(".side"),
-      ready(".run-study"),
-      ready(".tuning-run"),
-      ready('[data-part="link-note"]'),
-      ready('[data-part="texts-card"]'),
-      ready('[data-part="speed-card"]'),
-      ready('[data-part="own-texts"]'),
-      ready('[data-part="several-values"]'),
-      ready('[data-part="suggestions"]'),
-      /** @type {Promise<ModelEntry[]>} */ (offered("models")),
-      /** @type {Promise<CorpusEntry[]>} */ (offered("corpora")),
-      /** @type {Promise<OwnText[]>} */ (offered("texts")),
-      visitor().catch(() => null), // the plan will say what is wrong
-    ]);
+  const [
+    side,
+    study,
+    tuned,
+    notes,
+    texts,
+    speed,
+    ownPlace,
+    chips,
+    suggestionsPlace,
+    methodsPlace,
+    models,
+    corpora,
+    ownAtFirst,
+    who,
+  ] = await Promise.all([
+    ready(".side"),
+    ready(".run-study"),
+    ready(".tuning-run"),
+    ready('[data-part="link-note"]'),
+    ready('[data-part="texts-card"]'),
+    ready('[data-part="speed-card"]'),
+    ready('[data-part="own-texts"]'),
+    ready('[data-part="several-values"]'),
+    ready('[data-part="suggestions"]'),
+    ready('[data-part="methods"]'),
+    /** @type {Promise<ModelEntry[]>} */ (offered("models")),
+    /** @type {Promise<CorpusEntry[]>} */ (offered("corpora")),
+    /** @type {Promise<OwnText[]>} */ (offered("texts")),
+    visitor().catch(() => null), // the plan will say what is wrong
+  ]);
   const bench = /** @type {HTMLElement} */ (side.closest(".workbench"));
   const part = (/** @type {string} */ name) => /** @type {HTMLElement} */ (side.querySelector(`[data-part="${name}"]`));
-  const [planCard, planPlace, runCard, recipeCard] = ["plan-card", "plan", "run-card", "recipe-card"].map(part);
+  const [planCard, planPlace, runCard, recipeCard, logCard] = [
+    "plan-card",
+    "plan",
+    "run-card",
+    "recipe-card",
+    "log-card",
+  ].map(part);
   const start = /** @type {HTMLButtonElement} */ (part("start"));
   const tune = /** @type {HTMLButtonElement} */ (part("tune"));
   const budget = /** @type {HTMLSelectElement} */ (part("budget"));
@@ -127,6 +149,7 @@ async function begin() {
   const cards = runView({
     card: runCard,
     recipeCard,
+    logCard,
     names,
     study,
     tuning: tuningCard({ root: tuned, corpora, go: (id) => showRun(id) }),
@@ -164,6 +187,10 @@ async function begin() {
     if (values !== drawnValues) {
       drawForm(names, values, off);
       render(valueChips(severalValues(names, values), takeAway), chips);
+      render(
+        methodList(String(values[names.indexOf("method")] ?? ""), (name) => putInto({ method: name })),
+        methodsPlace,
+      );
       const left = model === null ? [] : unapplied(names, values, suggestedFor(model, models));
       render(
         suggestionNote(shortModel(model), left, () => take(left)),
@@ -195,6 +222,7 @@ async function begin() {
     say(part("tune-note"), why);
     planCard.hidden = run !== null;
     runCard.hidden = recipeCard.hidden = run === null;
+    if (run === null) logCard.hidden = true;
     // While a run is shown the form makes room: what is in it would not change the run any more.
     bench.classList.toggle("is-run", run !== null);
     bench.classList.toggle("is-tune", runTunes);
@@ -381,7 +409,10 @@ async function begin() {
   }
 
   /** Changes the form as a refusal proposes. @param {Fix} fix */
-  function mend({ values: wanted }) {
+  const mend = ({ values }) => putInto(values);
+
+  /** Puts values into fields. @param {Record<string, any>} wanted under the public names */
+  function putInto(wanted) {
     const fixed = (/** @type {string} */ name) => valuesOf([name], wanted)[0];
     change(
       view.state.values.map((value, index) =>

@@ -43,8 +43,7 @@ export function planFacts(plan) {
 
 /** @param {number} minutes @param {Plan} plan */
 function timeText(minutes, { runs, minutes_on: on }) {
-  const time = minutes < 1 ? "under a minute" : `about ${duration(60 * minutes)}`;
-  return `${time}${runs > 1 ? ` for all ${runs}` : ""} on ${on}`;
+  return `about ${duration(60 * minutes)}${runs > 1 ? ` for all ${runs}` : ""} on ${on}`;
 }
 
 /** @param {number} device @param {Plan} plan */

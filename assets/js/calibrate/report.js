@@ -12,6 +12,7 @@ import { scrolling, table } from "../base/table.js";
 import { answer } from "./answer.js";
 import { judgements, LAYER_COLUMNS, layerRows, pairCounts, worstRows } from "./layer_rows.js";
 import { idleFields } from "./recipe_form.js";
+import { shade } from "./run_state.js";
 
 const MOST_ROWS = 400; // layers that a table shows; those of a large mixture are too many to read
 
@@ -87,9 +88,9 @@ function chosenByLayer(layers, folds, selection) {
   const most = Math.max(...counts.flat());
   /** @param {number} times */
   const cell = (times) => {
-    const share = Math.round(45 * (times / most));
-    const shade = `background: color-mix(in srgb, var(--accent) ${share}%, transparent)`;
-    return html`<td style=${times ? shade : nothing}>${times || "–"}</td>`;
+    const share = times / most;
+    const colours = `background: ${shade(share)}; color: ${share < 0.6 ? "#fff" : "#111"}`;
+    return html`<td style=${times ? colours : nothing}>${times || "–"}</td>`;
   };
   /** @typedef {typeof judged[0]} Judged */
   const better = (/** @type {number | null} */ value) => (value === null ? "–" : percent(value, 1));
@@ -113,7 +114,7 @@ function chosenByLayer(layers, folds, selection) {
         cell: (/** @type {number} */ row) => cell(counts[row][column]),
       })),
     ],
-    rows: counts.keys(),
+    rows: [...counts.keys()].reverse(), // the largest on top, as in the Lab's map
     name: "pairs",
     caption: "Layers that chose each",
   });

@@ -6,9 +6,11 @@
 import { CIVIDIS } from "../base/contract.js";
 import { duration, format, number, plain } from "../base/format.js";
 import { distanceWords } from "./distances.js";
+import { share, timed } from "./run_clock.js";
 import { logWords } from "./tuning_progress.js";
 
-/** @import { Carrier, Failed, Measured, Recipe, State, StoredEvent, Tuning, Warned } from "../base/types.d.ts" */
+/** @import { Carrier, Failed, Measured, Phase, Recipe, State, StoredEvent, Tuning, Warned } from "../base/types.d.ts" */
+/** @import { Timed } from "./run_clock.js" */
 /** @import { Trouble } from "../base/problem.js" */
 /**
  * A run's row, as GET /runs/{id} gives it.
@@ -29,6 +31,7 @@ import { logWords } from "./tuning_progress.js";
  * @property {number | null} bytes of an export: what the files take
  * @property {Carrier[]} [formats] of a finished run: who can load it
  * @property {Run[]} [exports] of a finished run
+ * @property {{number: number, behind: string | null, seconds: number | null} | null} [queue] of one that waits
  */
 /** @typedef {{name: string, block: number, module: string, expert?: number | null}} Layer */
 /** @typedef {{lam: number, perplexity: number | null, total?: number}} Candidate of λ for the whole model, as it was judged */
@@ -57,6 +60,9 @@ export function initial() {
     device: "",
     layers: [],
     results: new Map(),
+    phases: [],
+    phase: null,
+    advanced: null,
     lastIndex: null,
     seconds: [],
     points: 0,
@@ -83,6 +89,9 @@ export function initial() {
  * @property {string} device
  * @property {Layer[]} layers
  * @property {Map<number, Result>} results by the layer's index
+ * @property {readonly Phase[]} phases of the run with the seconds that its plan counts; none of a run from before there were any
+ * @property {Timed | null} phase that is worked on
+ * @property {{done: number, total: number, what: string} | null} advanced within it
  * @property {number | null} lastIndex
  * @property {number[]} seconds that the last layers took
  * @property {number} points share of the λ of a run's only layer that are solved
@@ -124,6 +133,9 @@ export function reduce(state, event) {
         layers: event.layers,
         share: event.share_quantized,
         results: new Map(),
+        phases: event.phases ?? [],
+        phase: timed(event.phases ?? [], null, state.stage, state.detail, event.at),
+        advanced: null,
         lastIndex: null,
         seconds: [],
         points: 0,
@@ -139,8 +151,12 @@ export function reduce(state, event) {
       );
       break;
     case "stage":
-      Object.assign(next, { stage: event.name, detail: event.detail ?? "", learning: null });
+      Object.assign(next, { stage: event.name, detail: event.detail ?? "", learning: null, advanced: null });
+      next.phase = timed(state.phases, state.phase, event.name, event.detail ?? "", event.at);
       tell(event.detail ? `${sentence(event.name)}: ${event.detail}` : sentence(event.name));
+      break;
+    case "advanced":
+      next.advanced = { done: event.done, total: event.total, what: event.what };
       break;
     case "layer_done": {
       // One map that grows: a copy for each of the thousands of layers of a mixture would take seconds.
@@ -275,6 +291,26 @@ export function pace(state) {
 }
 
 /**
+ * How far the phase is that is worked on, from 0 to 1, or null where it does not say.
+ * @param {RunProgress} state
+ */
+export function withinPhase(state) {
+  if (state.stage === "quantizing") return workDone({ ...state, candidates: [] }, progress(state));
+  if (choosing(state)) {
+    const total = state.candidates.at(-1)?.total;
+    return total ? state.candidates.length / total : null;
+  }
+  return state.advanced ? state.advanced.done / state.advanced.total : null;
+}
+
+/**
+ * How much of the work is done by time, from 0 to 1, and the seconds that are left; null of a run that counts none.
+ * @param {RunProgress} state
+ * @param {number} now in milliseconds
+ */
+export const clock = (state, now) => share(state.phases, state.phase, withinPhase(state), now);
+
+/**
  * Seconds until the last layer is solved, or null while nothing is known. Measuring comes after that.
  * @param {RunProgress} state
  */
@@ -301,7 +337,7 @@ export function currentLayer(state) {
 export function isCurrent(state, index) {
   if (state.ended || state.results.has(index)) return false;
   if (state.learning) return state.layers[index]?.block === state.learning.block;
-  return !choosing(state) && state.layers[index]?.name === currentLayer(state);
+  return state.stage === "quantizing" && state.layers[index]?.name === currentLayer(state);
 }
 
 /**

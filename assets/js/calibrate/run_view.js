@@ -6,7 +6,7 @@
 
 import { asProblem, listen, offline, request } from "../base/client.js";
 import { AT_REST } from "../base/contract.js";
-import { duration, when } from "../base/format.js";
+import { count, duration, when } from "../base/format.js";
 import { html, nothing, render, repeat } from "../base/html.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
@@ -43,17 +43,18 @@ import { budgetWords, drawsWords, modelsWords, share as shareOf, standing } from
  * @property {RunProgress} said what its events say
  * @property {Trouble | null} trouble the last request's
  * @property {boolean} isLost whether the stream is silent
- * @property {number | null} place in the queue, from 1
+ * @property {string | null} before what the run does that it waits for
  * @property {number | null} block whose experts were chosen to be shown
  * @property {readonly string[]} unfolded titles of the report's folds that were opened
  */
 /**
- * @typedef {{type: "opened", id: string} | {type: "closed"} | {type: "row", run: Run, place: number | null}
+ * @typedef {{type: "opened", id: string} | {type: "closed"} | {type: "row", run: Run, before: string | null}
  *   | {type: "said", event: import("../base/types.d.ts").StoredEvent} | {type: "stream", isLost: boolean}
  *   | {type: "trouble", error: Trouble} | {type: "unfolded", title: string} | {type: "block", block: number}} Action
  */
 
 const POLL_MS = 1500;
+const ROOM_FOR_LOG = "(min-width: 901px)"; // beside the report; below that width the texts come first
 
 /** @returns {Shown} */
 const nothingYet = () => ({
@@ -62,7 +63,7 @@ const nothingYet = () => ({
   said: State.initial(),
   trouble: null,
   isLost: false,
-  place: null,
+  before: null,
   block: null,
   unfolded: [],
 });
@@ -80,7 +81,7 @@ export function reduce(shown, action) {
     case "closed":
       return nothingYet();
     case "row":
-      return { ...shown, run: action.run, place: action.place, isLost: false, trouble: null };
+      return { ...shown, run: action.run, before: action.before, isLost: false, trouble: null };
     case "said":
       return withSaid(shown, State.reduce(shown.said, action.event));
     case "stream":
@@ -116,6 +117,7 @@ const pathOf = (id) => `/runs/${encodeURIComponent(id)}`;
  * @param {object} options
  * @param {HTMLElement} options.card
  * @param {HTMLElement} options.recipeCard
+ * @param {HTMLElement} options.logCard
  * @param {HTMLElement} options.study the figures of the run's study
  * @param {ReturnType<typeof import("./tuning_card.js").tuningCard>} options.tuning what a tuning run has found out
  * @param {string[]} options.names fields of a recipe in the order of the form
@@ -123,7 +125,7 @@ const pathOf = (id) => `/runs/${encodeURIComponent(id)}`;
  * @param {() => void} options.leave goes back to the plan
  * @param {Visitor | null} options.who looks at it; null where the server did not say
  */
-export function runView({ card, recipeCard: recipePlace, study, tuning, names, measured, leave, who }) {
+export function runView({ card, recipeCard: recipePlace, logCard, study, tuning, names, measured, leave, who }) {
   const view = store(nothingYet(), reduce, draw);
   /** @type {{close: () => void} | null} */
   let stream = null;
@@ -148,7 +150,7 @@ export function runView({ card, recipeCard: recipePlace, study, tuning, names, m
       arrived(run);
       if (tunes(run)) recipeCard(tuning.recipe, id, run.recipe, tuningFields(names));
       else recipeCard(recipePlace, id, run.recipe, names);
-      view.dispatch({ type: "row", run, place: null });
+      view.dispatch({ type: "row", run, before: null });
       view.draw();
       follow();
     } catch (error) {
@@ -199,9 +201,9 @@ export function runView({ card, recipeCard: recipePlace, study, tuning, names, m
     if (!id) return;
     try {
       const run = await request(pathOf(id));
-      const place = run.state === "queued" ? await placeInQueue(run) : null;
+      const before = run.queue?.behind ? await titleBehind(run.queue.behind) : null;
       if (view.state.id !== id) return;
-      view.dispatch({ type: "row", run, place });
+      view.dispatch({ type: "row", run, before });
       if (isAtRest(run.state) && isAtRest(view.state.said.ended)) stream?.close();
     } catch (error) {
       if (view.state.id === id) view.dispatch({ type: "trouble", error: asProblem(error) });
@@ -215,7 +217,7 @@ export function runView({ card, recipeCard: recipePlace, study, tuning, names, m
     try {
       const run = await request(`${pathOf(id)}/${verb}`, { method: "POST" });
       if (view.state.id !== id) return;
-      view.dispatch({ type: "row", run, place: null });
+      view.dispatch({ type: "row", run, before: null });
       if (verb === "continue") follow();
     } catch (error) {
       if (view.state.id === id) view.dispatch({ type: "trouble", error: asProblem(error) });
@@ -250,6 +252,17 @@ export function runView({ card, recipeCard: recipePlace, study, tuning, names, m
           : cardOf(shown, { folds, choose, act, leave, files, link, isTheirs }),
     );
     render(content, card);
+    const isBeside = run !== null && !tunes(run); // a tuning run has its log in its card
+    logCard.hidden = !isBeside;
+    const logs = isBeside && run ? [run.id] : []; // another run's log is open at first
+    render(
+      repeat(
+        logs,
+        (one) => one,
+        () => logOf(said, !isOver(shown) || matchMedia(ROOM_FOR_LOG).matches),
+      ),
+      logCard,
+    );
     if (run && tunes(run)) tuning.show(run, said.tuning ?? run.summary?.tuning ?? null, isTheirs);
     if (run && isFinished) showFurther(run, said);
   }
@@ -270,7 +283,7 @@ export function runView({ card, recipeCard: recipePlace, study, tuning, names, m
       root: study,
       prefix: "run-",
       parts: [
-        curvesPart(["hero", "deciles", "selection", "gap", "inspector"]),
+        curvesPart(["hero", "deciles", "gap", "inspector"]),
         expertsPart(),
         theoremPart(),
         wordsPart(),
@@ -288,14 +301,12 @@ export function runView({ card, recipeCard: recipePlace, study, tuning, names, m
 /** @param {Run} run */
 const tunes = (run) => run.recipe.kind === "tune";
 
-/** @param {Run} run */
-async function placeInQueue(run) {
-  const { runs } = await request("/runs?limit=200");
-  const before = runs.filter(
-    (/** @type {Run} */ one) => one.state === "queued" && (one.queued ?? "") < (run.queued ?? ""),
+/** What the run does that another waits for; null where it is gone by now. @param {string} id */
+const titleBehind = (id) =>
+  request(pathOf(id)).then(
+    (/** @type {Run} */ run) => describe(run.recipe),
+    () => null,
   );
-  return before.length + 1;
-}
 
 /** @typedef {{isOpen: (title: string) => boolean, open: (title: string) => void}} Folds */
 /** @typedef {{folds: Folds, choose: (block: number) => void, act: (verb: "cancel" | "continue") => void, leave: () => void, files: {element: HTMLElement} | null, link: HTMLElement | null, isTheirs: boolean}} Acts */
@@ -315,9 +326,11 @@ function cardOf(shown, acts) {
   const total = known.total || run?.progress?.total || 0;
   const done = known.total ? known.done : (run?.progress?.done ?? 0);
   const tuning = run && tunes(run) ? (said.tuning ?? run.summary?.tuning ?? null) : null;
-  const work = run && tunes(run) ? (tuning ? shareOf(tuning) : 0) : State.workDone(said, { done, total });
-  const share = Math.round(1000 * work) / 10;
   const isFinished = run?.state === "finished";
+  const clock = run && !AT_REST.some((one) => one === run.state) ? State.clock(said, Date.now()) : null;
+  const byLayers = () => State.workDone(said, { done, total });
+  const work = run && tunes(run) ? (tuning ? shareOf(tuning) : 0) : isFinished ? 1 : (clock?.done ?? byLayers());
+  const share = Math.round(1000 * work) / 10;
   const summary = run?.summary ?? said.summary;
   const learns = (said.learning || (run && METHODS[run.recipe.method]?.unit === "block")) && total > 0 && done < total;
   const candidates = isFinished ? [] : said.candidates;
@@ -359,10 +372,7 @@ function cardOf(shown, acts) {
           : nothing
       }
       <div>${isFinished && run && tunes(run) ? acts.files?.element : nothing}</div>
-      <details class="run-log" ?open=${!(run && tunes(run))}>
-        <summary>Log</summary>
-        <ol data-testid="log">${logLines(said)}</ol>
-      </details>
+      ${run && tunes(run) ? logOf(said, false) : nothing}
     </div>`;
 }
 
@@ -390,12 +400,12 @@ function troubleOf({ said, trouble, isLost }, run) {
  * @param {Run} run
  * @param {Tuning | null} tuning
  */
-function tuningNow({ said, place }, run, tuning) {
+function tuningNow({ said, before }, run, tuning) {
   const stage = said.stage ? `${said.stage}${said.detail ? `: ${said.detail}` : ""}` : "Starting the worker";
   const known = tuning ? drawsWords(tuning.draws) : "the first draw";
   switch (run.state) {
     case "queued":
-      return waiting(place);
+      return waiting(run, before);
     case "running":
       return tuning ? standing(tuning, run.recipe) : stage;
     case "cancelling":
@@ -411,11 +421,18 @@ function tuningNow({ said, place }, run, tuning) {
   }
 }
 
-/** @param {number | null} place in the queue */
-const waiting = (place) =>
-  place !== null && place > 1
-    ? `Waiting for a device, number ${place} in the queue`
-    : "Waiting for a device, next in the queue";
+/**
+ * Behind what a run waits, and until when.
+ * @param {Run} run
+ * @param {string | null} before
+ */
+function waiting({ queue }, before) {
+  const { number = 1, behind = null, seconds = null } = queue ?? {};
+  const place = number > 1 ? `number ${number} in the queue` : "next in the queue";
+  const link =
+    behind && before ? html`, behind <a href=${`/calibrate?run=${encodeURIComponent(behind)}`}>${before}</a>` : nothing;
+  return html`Waiting for a device, ${place}${link}${seconds === null ? nothing : `, about ${duration(seconds)}`}`;
+}
 
 /**
  * Where a run stands, in words.
@@ -424,14 +441,17 @@ const waiting = (place) =>
  * @param {number} done
  * @param {number} total
  */
-function nowText({ said, place }, run, done, total) {
+function nowText({ said, before }, run, done, total) {
   const layers = `${done} of ${total} layers`;
   const stage = `${said.stage}${said.detail ? `: ${said.detail}` : ""}`;
   switch (run.state) {
     case "queued":
-      return waiting(place);
+      return waiting(run, before);
     case "running": {
       if (!total) return said.stage ? stage : "Starting the worker";
+      if (said.advanced)
+        return `${stage}, ${count(said.advanced.done)} of ${count(said.advanced.total)} ${said.advanced.what}`;
+      if (said.stage !== "quantizing" && !State.choosing(said)) return stage;
       if (State.choosing(said)) {
         const judged = said.candidates.length;
         return `Choosing λ for the whole model: ${judged ? `${judged} of ${said.candidates[0].total} values judged` : "none judged yet"}`;
@@ -459,13 +479,16 @@ function nowText({ said, place }, run, done, total) {
 function factsOf(run, said, tuning) {
   const isLive = run.state === "running" || run.state === "cancelling";
   const pace = State.pace(said);
-  const left = State.remaining(said);
+  const now = Date.now();
+  const left = State.clock(said, now)?.left ?? null;
+  const since = run.started === null ? null : (now - new Date(run.started).getTime()) / 1000;
   const rows = [
     ["Device", said.device || run.device],
-    ["Speed", isLive && pace !== null ? `${duration(pace)} a layer` : null],
+    ["Speed", isLive && said.stage === "quantizing" && pace !== null ? `${duration(pace)} a layer` : null],
     ["Work", tuning && budgetWords(tuning)],
     ["Models", tuning && modelsWords(tuning)],
-    ["Left", isLive && left !== null && left > 0 ? `about ${duration(left)}, then measuring` : null],
+    ["Elapsed", isLive && since !== null ? duration(Math.max(0, since)) : null],
+    ["Left", isLive && left !== null ? `about ${duration(left)}` : null],
     ["Begun", when(run.started)],
   ];
   return rows.filter(([, text]) => text).map(([name, text]) => html`<dt>${name}</dt><dd>${text}</dd>`);
@@ -487,6 +510,13 @@ function buttons(run, { act, leave, isTheirs }) {
     button(isLive ? "Plan another run" : "Change and run again", "leave", leave),
   ];
 }
+
+/** @param {RunProgress} said @param {boolean} isOpen at first */
+const logOf = (said, isOpen) =>
+  html`<details class="run-log" ?open=${isOpen}>
+    <summary>Log</summary>
+    <ol data-testid="log">${logLines(said)}</ol>
+  </details>`;
 
 /** @param {RunProgress} said */
 const logLines = ({ log }) =>
