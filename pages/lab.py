@@ -6,7 +6,7 @@ import gradio as gr
 
 from pages.explorer_parts import MEASURED, NUMBERS, SLIDERS, explorer_plots, further_plots
 from pages.layout import Page, part
-from pages.plot import plot
+from pages.plot import about, plot
 from sarqc.settings import Settings
 
 # As the page comes; the script sets it for the shown method, with λ and γ to move.
@@ -79,7 +79,7 @@ def build(settings: Settings) -> None:
         part(SLIDERS, classes="area-sliders")
         with gr.Column(elem_classes=["planes"]):
             plot("lab-map", "Every layer", classes="plot-small plot-map", tools=_MAP_PICK)
-            plot("lab-plane", "Error against drift", classes="plot-small")
+            plot("lab-plane", "Error against drift", classes="plot-small", tools=about("radius", "hollow", "edge"))
             plot("lab-gamma_grid", "λ × γ", classes="plot-small", hidden=True)
         with gr.Column(elem_classes=["below"]):
             further_plots("lab-")

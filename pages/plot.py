@@ -44,6 +44,14 @@ def plot(name: str, title: str, *, classes: str = "", tools: str = "", hidden: b
     )
 
 
+def about(*words: str) -> str:
+    """Markup of the button that explains words of a figure, by their names in assets/js/base/glossary.js."""
+    return (
+        f'<button type="button" class="quiet about" data-about="{escape(" ".join(words))}" '
+        'aria-label="What the words of this figure mean"><i class="info" aria-hidden="true">i</i></button>'
+    )
+
+
 def choice(kind: str, prefix: str, options: Mapping[str, str], label: str, control: str = "") -> str:
     """Markup of a small switch; ``kind`` is the data attribute that the scripts listen to, ``control`` its name in a
     link where that is another."""

@@ -107,9 +107,9 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
     # At λ = 0 saliency and identity are one and the same computation: nothing to compare.
     same = has_lam(facts.line) and facts.line.lams[lam] == 0
     if facts.to_identity is not None and math.isfinite(facts.to_identity.mean[at]) and not same:
-        lines.append(_beside_text("Saliency against identity here", facts.to_identity, at))
+        lines.append(_beside_text("Saliency against identity", facts.to_identity, at))
     if facts.to_plain is not None and math.isfinite(facts.to_plain.mean[at]):
-        lines.append(_beside_text("This grid against the plain one here", facts.to_plain, at))
+        lines.append(_beside_text("This grid against the plain one", facts.to_plain, at))
     return lines
 
 

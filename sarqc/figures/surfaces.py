@@ -36,9 +36,11 @@ class Pooling:
 POOLINGS = (
     Pooling("max", "surface", "largest", "largest of each cell"),
     Pooling("mean", "surface_mean", "mean", "mean of each cell"),
-    Pooling("max-saliency", "surface_sorted", "largest, sorted", "largest of each cell, inputs by saliency", True),
-    Pooling("mean-saliency", "surface_mean_sorted", "mean, sorted", "mean of each cell, inputs by saliency", True),
-    Pooling("signed", "surface_signed", "signed, sorted", "signed mean of each cell, inputs by saliency", True, True),
+    Pooling("max-saliency", "surface_sorted", "largest, by saliency", "largest of each cell, inputs by saliency", True),
+    Pooling("mean-saliency", "surface_mean_sorted", "mean, by saliency", "mean of each cell, inputs by saliency", True),
+    Pooling(
+        "signed", "surface_signed", "signed, by saliency", "signed mean of each cell, inputs by saliency", True, True
+    ),
 )
 
 

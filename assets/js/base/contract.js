@@ -158,9 +158,9 @@ export const LADDER_STEPS = frozen(["order", "range", "lambda", "refine"]);
 export const POOLINGS = frozen({
   max: "largest",
   mean: "mean",
-  "max-saliency": "largest, sorted",
-  "mean-saliency": "mean, sorted",
-  signed: "signed, sorted",
+  "max-saliency": "largest, by saliency",
+  "mean-saliency": "mean, by saliency",
+  signed: "signed, by saliency",
 });
 
 /**

@@ -85,7 +85,8 @@ function radiusLine(explorer) {
     line.style.left = `${place.x + left}px`;
     line.style.top = `${place.y + area.top}px`;
     line.style.height = `${area.height}px`;
-    const words = best === null ? `R = ${number(radius, 2)}` : `R = ${number(radius, 2)}: ${curve.names[best]}`;
+    const words =
+      best === null ? `drift ≤ R = ${number(radius, 2)}` : `drift ≤ R = ${number(radius, 2)}: ${curve.names[best]}`;
     say(label, words);
     line.setAttribute("aria-valuenow", number(radius, 3));
     line.setAttribute("aria-valuemin", number(Math.min(...measured(curve.drift)), 3));

@@ -9,7 +9,7 @@ import { layerAt } from "./state.js";
 
 const NO_WEBGL = "This browser draws no three-dimensional figures";
 const MISSING =
-  "No surfaces of the weights here: a study keeps them of its first draw alone, and of no line made with “pictures: none”.";
+  "Only the first draw of a study has surfaces, and no line made with “pictures: none”. Show all draws, or the first.";
 /** @type {[label: string, bySaliency: boolean][]} */
 const ORDERS = [
   ["inputs as stored", false],

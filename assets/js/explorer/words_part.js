@@ -4,12 +4,12 @@
  */
 
 import { copyFrom } from "../base/clipboard.js";
+import { explainWords } from "../base/glossary.js";
 import { html, nothing, render } from "../base/html.js";
 import { toldOf } from "./state.js";
 
 /** Of what the sentence speaks and the main figure has a curve. */
 const POINTED = ["quality", "recon", "held_out", "drift"];
-const EXPLORE = "Inputs of each layer come from the float model; a final run, on quantized layers, differs slightly.";
 
 /** The pieces of a sentence as text. @param {import("./state.js").Piece[]} pieces */
 export const plainText = (pieces) => pieces.map((piece) => piece.text).join("");
@@ -25,6 +25,7 @@ export function wordsPart() {
         const { state } = explorer;
         if (state.view) copyFrom(button, asText({ ...state, view: state.view }, location.href));
       });
+      explainWords(document);
       const sentence = explorer.part("sentence");
       const [main] = explorer.parts[0].cards;
       /** What is spoken of stands out in the main figure. @param {Event} event */
@@ -53,7 +54,7 @@ export function wordsPart() {
       }
       const small = explorer.part("small-print");
       if (!small) return;
-      const tag = html`<span class="tag" data-testid="explore" title=${EXPLORE}>explore</span>`;
+      const tag = html`<button type="button" class="tag" data-testid="explore" data-about="float-inputs">float inputs <i class="info" aria-hidden="true">i</i></button>`;
       render([view.explore ? tag : nothing, small_print[at.gamma][at.lambda].join(" ")], small);
     },
   };
