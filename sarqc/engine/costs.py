@@ -362,13 +362,27 @@ _IN_QUESTION = 8  # candidates and baselines of a draw, on the mean: six to ten 
 
 def _tuning(work: Work) -> dict[str, Count]:
     """Of a tuning run that makes all its draws; each model is judged beside the float one."""
-    draws, once = work.recipe.draws, replace(work, task=replace(work.task, points=_IN_QUESTION))
+    return _draws(work, work.recipe.draws, _IN_QUESTION)
+
+
+def _draws(work: Work, draws: int, models: int) -> dict[str, Count]:
+    """So many draws with so many models in each, after all λ and γ were compared by errors of layers."""
+    once = replace(work, task=replace(work.task, points=models))
     return {
         "passing the calibration text": _passing(work, work.recipe.samples).times(draws),
         "comparing layers": _solving(work, work.recipe.samples),
         "solving": _solving(once, work.recipe.samples).times(draws),
-        "perplexity": _perplexity(work) + _beside(work).times(_IN_QUESTION * draws),
+        "perplexity": _perplexity(work) + _beside(work).times(models * draws),
+        **{f"task {name}": _task(work, size).times(1 + models * draws) for name, size in work.tasks.items()},
     }
+
+
+def least_minutes(work: Work, rates: Rates, pace: float = 1.0) -> float:
+    """Of a tuning run whose budget is too small for anything else: one λ beside two baselines in one draw."""
+    least = [Count(loaded=work.checkpoint.size_bytes), *_draws(work, 1, 3).values()]
+    if work.stored > 2:
+        least = [count.in_float32() for count in least]
+    return pace * sum(map(rates.seconds, least)) / 60
 
 
 def _through_the_blocks(work: Work, tokens: int) -> Count:

@@ -5,6 +5,7 @@ A run goes on from what it returns, ``Prepared``; ``Plan`` is what a person is s
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -303,8 +304,21 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...]) -
         minutes=costs.minutes(work, rates, pace.factor),
         minutes_on=f"this host, {pace.words}" if pace.words else f"{device}, a first guess",
         formats=who_can_load(recipe, checkpoint.family),
-        warnings=(*_warnings(recipe, checkpoint, per_channel, streamed), *_disk(disk, settings)),
+        warnings=(
+            *_warnings(recipe, checkpoint, per_channel, streamed),
+            *_disk(disk, settings),
+            *_budget(recipe.minutes, costs.least_minutes(work, rates, pace.factor) if recipe.kind == "tune" else 0.0),
+        ),
     )
+
+
+def _budget(minutes: float | None, least: float) -> Iterator[str]:
+    """A warning where a budget is smaller than the least that tuning does."""
+    if minutes is not None and least > minutes:
+        yield (
+            f"one λ beside its baselines in one draw takes about {math.ceil(least)} min, more than the budget: which "
+            "other λ are as good will not be known"
+        )
 
 
 def _memory(work: costs.Work, settings: Settings) -> tuple[bool, int]:

@@ -176,7 +176,10 @@ def test_another_question_needs_no_pass_of_the_float_model(
 
 
 def test_a_budget_ends_it(document: dict[str, Any], fresh_settings: Settings) -> None:
-    tuning = outcome(run(document | {"minutes": 1e-6}, fresh_settings))
+    events = run(document | {"minutes": 1e-6}, fresh_settings)
+    tuning = outcome(events)
+    assert any(isinstance(event, Warned) and "more than the budget" in event.what for event in events)
+    assert not any("budget" in warning for warning in plan(Recipe.parse(document), fresh_settings).warnings)
     assert (tuning["end"], tuning["draws"], tuning["band"]) == ("budget", 1, None)
     assert tuning["best"] is not None
     assert all(row["better_error"] is None for row in tuning["rows"])
@@ -336,7 +339,10 @@ ASKED = {"tasks": ["tiny-llama-continuations"], "task_limit": 12}
 def test_a_budget_without_room_for_two_models_still_ends_with_one_beside_the_baselines(
     document: dict[str, Any], fresh_settings: Settings
 ) -> None:
-    tuning = outcome(run(document | {"minutes": 1e-6}, fresh_settings))
+    events = run(document | {"minutes": 1e-6}, fresh_settings)
+    tuning = outcome(events)
+    assert any(isinstance(event, Warned) and "more than the budget" in event.what for event in events)
+    assert not any("budget" in warning for warning in plan(Recipe.parse(document), fresh_settings).warnings)
     assert [row["standing"] for row in tuning["rows"]].count("left") == 1
     assert (tuning["draws"], tuning["measured"]) == (1, 3)
     assert tuning["end"] == "budget"
