@@ -33,12 +33,14 @@ def on_scale(facts: LineFacts, scale: str) -> LineFacts:
     """
     if scale == "raw":
         return facts
-    kept = {name: _scaled(facts, getattr(facts, name), scale) for name in ("recon", "held_out", "drift", "sar")}
+    recon, held_out, drift, sar = (
+        _scaled(facts, values, scale) for values in (facts.recon, facts.held_out, facts.drift, facts.sar)
+    )
     identity = facts.identity
     if identity is not None:
         shown = on_scale(identity, scale) if scale in scales_of(identity) else None
-        identity = shown or replace(identity, **dict.fromkeys(kept))
-    return replace(facts, **kept, identity=identity)
+        identity = shown or replace(identity, recon=None, held_out=None, drift=None, sar=None)
+    return replace(facts, recon=recon, held_out=held_out, drift=drift, sar=sar, identity=identity)
 
 
 def _scaled(facts: LineFacts, values: np.ndarray | None, scale: str) -> np.ndarray | None:
