@@ -30,6 +30,7 @@ from sarqc.web.gate import Gate
 from sarqc.web.headers import SecurityHeaders
 from sarqc.web.healthz import Healthz
 from sarqc.web.identity import Identity
+from sarqc.web.introduction import Introductions, introduction_router
 from sarqc.web.one_shape import OneShape, unexpected
 from sarqc.web.process import prepare_process
 from sarqc.web.profile import check_profile, is_private
@@ -96,19 +97,22 @@ def create_app(
     app.add_middleware(SecurityHeaders, frame_ancestors=settings.frame_ancestors)
     app.add_middleware(Healthz, trouble=lambda: supervisor.trouble)
     app.include_router(api_router(supervisor, settings, access, plan=plan))
-    app.include_router(sign_in_router(settings, identity, cookies, access.links, tries))
+    introductions = Introductions(settings, access)
+    app.include_router(sign_in_router(settings, identity, cookies, access.links, tries, introductions))
+    app.include_router(introduction_router(introductions))
     _add_assets(app, settings.assets_dir)
     if with_pages:
-        _add_pages(app, settings)
+        _add_pages(app, settings, introductions)
     return app
 
 
-def _add_pages(app: FastAPI, settings: Settings) -> None:
+def _add_pages(app: FastAPI, settings: Settings, introductions: Introductions) -> None:
     """Gradio at ``/``, behind everything else. It is imported here: it takes seconds, and reads its switch then."""
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     import gradio
 
     import pages
+    from pages.document import Document
     from pages.preload import Preload
 
     blocks = pages.build(settings).queue(max_size=EVENTS_WAITING, api_open=False)
@@ -126,6 +130,7 @@ def _add_pages(app: FastAPI, settings: Settings) -> None:
     mounted = app.router.routes[-1]
     assert isinstance(mounted, Mount)
     app.state.gradio = mounted.app
+    mounted.app = Document(mounted.app, pages.PAGES, settings, introductions)
     app.add_middleware(Preload, assets=settings.assets_dir)
 
 

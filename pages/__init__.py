@@ -10,6 +10,7 @@ from typing import Any
 import gradio as gr
 
 from pages import calibrate, lab, layout, learn, runs
+from pages.document import TITLE
 from sarqc.settings import Settings
 
 PAGES = (lab.PAGE, calibrate.PAGE, runs.PAGE, learn.PAGE)  # in the order of the bar
@@ -21,13 +22,13 @@ def build(settings: Settings) -> gr.Blocks:
     Mount it with ``gr.mount_gradio_app(app, build(settings), path="/", **mount_options())``.
     """
     first, *others = PAGES
-    demo = gr.Blocks(title="sarqc", fill_width=True, analytics_enabled=False)
+    demo = gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False)
     with demo:
-        layout.top_bar(first, PAGES)
+        layout.heading(first)
         first.build(settings)
     for page in others:
         with demo.route(page.title, page.path.removeprefix("/")):
-            layout.top_bar(page, PAGES)
+            layout.heading(page)
             page.build(settings)
     return demo
 

@@ -81,7 +81,7 @@ _STUDY_HEAD = """
 
 def build(settings: Settings) -> None:
     """The form with its plan beside it, and below them a finished run's study."""
-    with gr.Column(elem_classes=["page", "calibrate"]):
+    with gr.Column(elem_id="content", elem_classes=["page", "calibrate"]):
         part(_LINK_NOTE, classes="slot-note")
         with gr.Column(elem_classes=["workbench"]):
             names = json.dumps(recipe_form())
@@ -112,4 +112,7 @@ PAGE = Page(
     scripts=(SCRIPT,),
     styles=("calibrate", "run", "tune", "texts"),
     draws=True,
+    heading="Quantize a language model",
+    about="Choose a model, bits and a method: a plan says time and memory before anything starts. Then the run, what "
+    "it lost against the float model, and its export.",
 )

@@ -71,7 +71,7 @@ _MAP_PICK = """
 
 def build(settings: Settings) -> None:
     """The pickers and the sentence above the explorer's figures."""
-    with gr.Column(elem_classes=["lab", "page"]):
+    with gr.Column(elem_id="content", elem_classes=["lab", "page"]):
         part(_EQUATION, classes="area-equation")
         part(_PICKS, script="lab/lab_page.js", classes="area-words")
         with gr.Column(elem_classes=["story"]):
@@ -89,4 +89,12 @@ def build(settings: Settings) -> None:
         part(NUMBERS, classes="area-numbers")
 
 
-PAGE = Page("Lab", "/", build, scripts=("charts/plot_host.js", "lab/lab_page.js"), styles=("lab",), draws=True)
+PAGE = Page(
+    "Lab",
+    "/",
+    build,
+    "What λ does to a quantized model",
+    scripts=("charts/plot_host.js", "lab/lab_page.js"),
+    styles=("lab",),
+    draws=True,
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import metadata
@@ -14,6 +14,7 @@ import gradio as gr
 
 from sarqc.settings import Settings
 from sarqc.web.first_paint import THEME_SCRIPT
+from sarqc.web.introduction import ABOUT, Introduction
 from sarqc.web.static import assets_root
 
 FIRST, LAST = ("base",), ("access", "link")  # styles that every page needs, before and behind the pages' own
@@ -26,12 +27,20 @@ class Page:
     ``scripts`` are the modules of assets/js that its elements ask for, ``styles`` the files of assets/css that it adds.
     """
 
-    title: str
+    title: str  # in the bar
     path: str
     build: Callable[[Settings], None]  # lays it out, within the Blocks of the moment
+    heading: str  # what it is for, as its tab and its links say it
     scripts: tuple[str, ...]
+    about: str = ABOUT
     styles: tuple[str, ...] = ()
     draws: bool = False  # whether it needs plotly
+    heading_of: Callable[[Settings, Mapping[str, str]], str | None] | None = None  # of one address, by its parameters
+
+    def introduction(self, settings: Settings, query: Mapping[str, str]) -> Introduction:
+        """What the page says of itself at an address."""
+        heading = (self.heading_of and self.heading_of(settings, query)) or self.heading
+        return Introduction(heading, heading, self.about)
 
 
 def styles_of(pages: Sequence[Page]) -> list[str]:
@@ -39,36 +48,43 @@ def styles_of(pages: Sequence[Page]) -> list[str]:
     return list(dict.fromkeys([*FIRST, *(name for page in pages for name in page.styles), *LAST]))
 
 
-# Before the first paint: the chosen theme, so that a dark page never flashes white, and whether it is in a frame.
 _HEAD = """
 <meta name="plotly" content="PLOTLY">
 <meta name="assets" content="ASSETS">
 STYLES
-<link rel="icon" href="data:,">
 <script type="module" src="ASSETS/js/base/link.js"></script>
-<script>
-THEME
-if (new URLSearchParams(location.search).get("embed") === "1") document.documentElement.dataset.embed = "";
-</script>
 """
+_EMBED_SCRIPT = (
+    'if (new URLSearchParams(location.search).get("embed") === "1") document.documentElement.dataset.embed = "";'
+)
 
 _BAR = """
-<header class="bar" data-panel data-control="bar">
+<a class="skip" href="#content">To the content</a>
+<header class="bar" data-control="bar">
   <a class="brand" href="/">sarqc</a><span class="tagline">what a little regularisation buys</span>
   <nav class="pages" aria-label="Pages">{links}</nav>
   <span class="visitor" data-part="visitor"></span>
   <button type="button" class="theme" data-action="theme" data-testid="theme" aria-label="Light or dark">◐</button>
 </header>
-<h1 class="visually-hidden">sarqc: {title}</h1>
+<script type="module">
+import {{ mount }} from "{assets}/js/base/top_bar.js";
+mount(document.querySelector(".bar"));
+</script>
 """
 
 
+def first_head(pages: Sequence[Page]) -> str:
+    """What must be in the head of a document before anything is drawn. ``head`` comes a little later, with its styles
+    once more: behind Gradio's own, which they refine."""
+    root = assets_root(Settings().assets_dir)
+    styles = "".join(f'<link rel="stylesheet" href="{root}/css/{name}.css">' for name in styles_of(pages))
+    return f'{styles}<script>{THEME_SCRIPT}{_EMBED_SCRIPT}</script><link rel="icon" href="data:,">'
+
+
 def head(pages: Sequence[Page]) -> str:
-    """What every page has in the head of its document."""
+    """What every page has in the head of its document, as Gradio puts it there."""
     styles = "\n".join(f'<link rel="stylesheet" href="ASSETS/css/{name}.css">' for name in styles_of(pages))
-    filled = (
-        _HEAD.replace("PLOTLY", metadata.version("plotly")).replace("STYLES", styles).replace("THEME", THEME_SCRIPT)
-    )
+    filled = _HEAD.replace("PLOTLY", metadata.version("plotly")).replace("STYLES", styles)
     return filled.replace("ASSETS", assets_root(Settings().assets_dir))
 
 
@@ -89,18 +105,19 @@ def published_by_the_paper(settings: Settings) -> dict[str, Any]:
     return published
 
 
-def top_bar(current: Page, pages: Sequence[Page]) -> gr.HTML:
-    """The bar with the page ``current`` marked."""
+def top_bar(current: str, pages: Sequence[Page]) -> str:
+    """The bar above a page, as markup for the beginning of its body; ``current``: the path of the page that is marked.
+    Before it comes a link for the keyboard, to what is below it."""
     links = "".join(
-        f'<a href="{escape(page.path)}"{" aria-current=page" if page == current else ""}>{escape(page.title)}</a>'
+        f'<a href="{escape(page.path)}"{" aria-current=page" if page.path == current else ""}>{escape(page.title)}</a>'
         for page in pages
     )
-    return gr.HTML(
-        html_template=_BAR.format(links=links, title=escape(current.title)),
-        js_on_load=mounted("base/top_bar.js"),
-        apply_default_css=False,
-        elem_classes=["slot", "slot-bar"],
-    )
+    return _BAR.format(links=links, assets=assets_root(Settings().assets_dir))
+
+
+def heading(page: Page) -> gr.HTML:
+    """The page's one heading of the first level, for those who hear it."""
+    return part(f'<h1 class="visually-hidden">{escape(page.heading)}</h1>', classes="slot-heading")
 
 
 def part(markup: str, *, script: str = "", classes: str = "") -> gr.HTML:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
@@ -35,7 +36,7 @@ _STEP = """
 """
 
 _TOUR = """
-<div class="tour" data-testid="tour" data-study="{study}" data-published="{published}">
+<div class="tour" id="content" data-testid="tour" data-study="{study}" data-published="{published}">
   <div class="link-note" data-part="link-note" data-testid="link-note" role="status"></div>
   {steps}
   <nav class="tour-foot" aria-label="Steps">
@@ -66,11 +67,17 @@ def words(text: str) -> str:
     return _RAISED.sub(r"<sup>\1</sup>", _ROLE.sub(r'<strong class="role-\1">\2</strong>', escape(text)))
 
 
+def tour(settings: Settings) -> dict[str, Any]:
+    """The words of the tour."""
+    read: dict[str, Any] = json.loads((settings.assets_dir / "tour.json").read_text(encoding="utf-8"))
+    return read
+
+
 def build(settings: Settings) -> None:
     """The steps, of which one shows."""
-    tour: dict[str, Any] = json.loads((settings.assets_dir / "tour.json").read_text(encoding="utf-8"))
+    told = tour(settings)
     published = json.dumps(published_by_the_paper(settings)["results"], ensure_ascii=False)
-    steps = tour["steps"]
+    steps = told["steps"]
     sections = [
         _STEP.format(
             number=number,
@@ -92,7 +99,7 @@ def build(settings: Settings) -> None:
     ]
     part(
         _TOUR.format(
-            study=escape(json.dumps(tour["study"])),
+            study=escape(json.dumps(told["study"])),
             published=escape(published),
             steps="".join(sections),
             progress="".join(progress),
@@ -103,4 +110,16 @@ def build(settings: Settings) -> None:
     )
 
 
-PAGE = Page("Learn", "/learn", build, scripts=("learn/learn_page.js",), styles=("learn",))
+def _step_title(settings: Settings, query: Mapping[str, str]) -> str | None:
+    """The title of the step that an address opens."""
+    titles = [step["title"] for step in tour(settings)["steps"]]
+    number = query.get("step", "")
+    return titles[int(number) - 1] if number.isascii() and number.isdigit() and 0 < int(number) <= len(titles) else None
+
+
+PAGE = Page(
+    "Learn", "/learn", build, scripts=("learn/learn_page.js",), styles=("learn",),
+    heading="Quantization, step by step", heading_of=_step_title,
+    about="From one weight to a whole language model: why rounding it to a few bits needs a little regularisation. "
+    "Each step asks before it shows.",
+)  # fmt: skip

@@ -78,7 +78,7 @@ _PARETO = """
 
 def build(settings: Settings) -> None:
     """The table, and below it what is compared."""
-    with gr.Column(elem_classes=["page", "runs-page"]):
+    with gr.Column(elem_id="content", elem_classes=["page", "runs-page"]):
         part(_RUNS, script="runs/runs_page.js")
         with gr.Column(elem_classes=["pareto"]):
             tools = choice("size", "pareto", SIZES, "Size") + choice("ratio", "pareto", RATIOS, "Quality")
@@ -91,4 +91,8 @@ def build(settings: Settings) -> None:
         part(_STUDIES, script="runs/studies_list.js")
 
 
-PAGE = Page("Runs", "/runs", build, scripts=("runs/runs_page.js", "runs/studies_list.js"), styles=("runs",), draws=True)
+PAGE = Page(
+    "Runs", "/runs", build, scripts=("runs/runs_page.js", "runs/studies_list.js"), styles=("runs",), draws=True,
+    heading="Quantized models, side by side",
+    about="Every quantized model of this host: its size against its quality, what it lost, and any of them compared.",
+)  # fmt: skip

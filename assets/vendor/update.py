@@ -1,4 +1,4 @@
-"""Copies the scripts of others from the installed packages (``npm install``) to this folder.
+"""Copies the scripts and typefaces of others from the installed packages (``npm install``) to this folder.
 
     python assets/vendor/update.py
 
@@ -15,22 +15,27 @@ PUBLISHED = "lit-html/node"  # the build that can be imported without a document
 # What pages import, then what these import.
 SCRIPTS = ("lit-html.js", "directives/repeat.js", "directive.js", "directive-helpers.js")
 IMPORTED = SCRIPTS[:2]
+FACES = ("400Regular/Inter_400Regular.ttf", "600SemiBold/Inter_600SemiBold.ttf")
 
 
 def copies() -> dict[Path, bytes]:
-    """Every file that belongs below ``lit-html/``, by its path there, with its content."""
-    files = {Path("LICENSE"): (PACKAGES / "lit-html" / "LICENSE").read_bytes()}
+    """Every file that belongs below this folder, by its path here, with its content."""
+    ours, inter = Path("lit-html"), PACKAGES / "@expo-google-fonts" / "inter"
+    files = {ours / "LICENSE": (PACKAGES / "lit-html" / "LICENSE").read_bytes()}
     for script in SCRIPTS:
-        files[Path(script)] = (PACKAGES / PUBLISHED / script).read_bytes()
+        files[ours / script] = (PACKAGES / PUBLISHED / script).read_bytes()
     for script in IMPORTED:
         name = "lit-html" if script == "lit-html.js" else f"lit-html/{script}"
-        files[Path(script).with_suffix(".d.ts")] = f'export * from "{name}";\n'.encode()
+        files[(ours / script).with_suffix(".d.ts")] = f'export * from "{name}";\n'.encode()
+    files[Path("inter/LICENSE")] = (inter / "LICENSE_FONT").read_bytes()
+    for face in FACES:
+        files[Path("inter") / Path(face).name] = (inter / face).read_bytes()
     return files
 
 
 def main() -> None:
     for path, content in copies().items():
-        target = HERE / "lit-html" / path
+        target = HERE / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
 

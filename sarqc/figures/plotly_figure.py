@@ -31,7 +31,7 @@ def plotly_figure(
     import plotly.graph_objects as go
 
     made = resolved(figure, {"gamma": gamma, "lambda": lam}, lambda name, at: _matrix(facts, arrays[name], name, at))
-    data, layout = (_coloured(made[part], colours) for part in ("data", "layout"))
+    data, layout = (coloured(made[part], colours) for part in ("data", "layout"))
     layout.setdefault("title", {"text": figure.get("title", "")})
     layout["paper_bgcolor"] = layout["plot_bgcolor"] = colours.get("--surface", "white")
     layout["margin"] = {**layout.get("margin", {}), "t": layout.get("margin", {}).get("t", 24) + 36}
@@ -70,12 +70,12 @@ def _matrix(facts: LineFacts, place: dict[str, Any], name: str, at: dict[str, in
     return (cells.astype(np.float64) - zero) * (scale / (255 - zero))
 
 
-def _coloured(part: Any, colours: dict[str, str]) -> Any:
+def coloured(part: Any, colours: dict[str, str]) -> Any:
     """The same with every var(--role) replaced by the theme's colour."""
     if isinstance(part, dict):
-        return {key: _coloured(value, colours) for key, value in part.items()}
+        return {key: coloured(value, colours) for key, value in part.items()}
     if isinstance(part, list):
-        return [_coloured(value, colours) for value in part]
+        return [coloured(value, colours) for value in part]
     return _ROLE.sub(lambda found: colours[found[1]], part) if isinstance(part, str) else part
 
 

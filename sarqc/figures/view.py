@@ -165,6 +165,7 @@ class Told(TypedDict):
 class View(TypedDict):
     """All that the Lab shows of one line and layer, for every γ and λ."""
 
+    title: str  # of the page that shows it
     study: ViewStudy
     line: ViewLine
     layer: int | None  # None for all layers
@@ -243,6 +244,7 @@ def lab_view(
     chosen = scale if scale in scales else "raw"
     coloured = quantity_of(facts, quantity)
     return {
+        "title": line_title(facts),
         "study": _study_facts(study),
         "line": _line_facts(study, line),
         "layer": at,
@@ -300,16 +302,11 @@ def _figures(
     scale: str,
     coloured: Quantity | None,
 ) -> dict[str, Figure | None]:
-    """Every figure by name, None for what this line has not. A line of one point has no curves: there the methods of
-    the study, side by side, take the first place."""
-    compared = methods(facts)
-    first = hero(facts, scale=scale)
-    first_accuracy = hero(facts, "accuracy", scale=scale) if facts.accuracy is not None else None
-    if compared is not None and is_point(facts.line):
-        first, first_accuracy, compared = compared, methods(facts, "accuracy"), None
+    """Every figure by name, None for what this line has not."""
+    compared = methods(facts) if not is_point(facts.line) else None
     return {
-        "hero": first,
-        "hero_accuracy": first_accuracy,
+        "hero": first_figure(facts, "perplexity", scale),
+        "hero_accuracy": None if facts.accuracy is None else first_figure(facts, "accuracy", scale),
         "gamma_grid_accuracy": None if facts.accuracy is None else gamma_grid(facts, "accuracy"),
         **weight_figures(facts, arrays, shown),
         "inspector": inspector(facts, shown),
@@ -320,6 +317,19 @@ def _figures(
         "methods": compared,
         **{name: draw(facts) for name, draw in FIGURES.items()},
     }
+
+
+def line_title(facts: LineFacts) -> str:
+    """Model, bits, method and layer: what a page of this line is about."""
+    layer = "" if facts.layer is None else f", {layer_label(facts.study.layers[facts.layer])}"
+    return f"{facts.study.model.name} at {facts.line.bits} bits: {facts.line.label}{layer}"
+
+
+def first_figure(facts: LineFacts, quality: QualityName, scale: str) -> Figure:
+    """The Lab's main figure. A line of one point has no curves: there the methods of the study, side by side, take the
+    first place."""
+    compared = methods(facts, quality) if is_point(facts.line) else None
+    return hero(facts, quality, scale=scale) if compared is None else compared
 
 
 def _whole(value: int | str | None, name: str) -> int | None:

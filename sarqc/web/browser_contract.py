@@ -21,6 +21,7 @@ from sarqc.calibration.corpora import CorpusEntry
 from sarqc.documents import SIGNS
 from sarqc.engine.plan import Plan
 from sarqc.events import EVENT_TYPES
+from sarqc.figures.card import SITE
 from sarqc.figures.compare import Comparison
 from sarqc.figures.drawing import CIVIDIS, ROLES, Role
 from sarqc.figures.layer_quantities import QUANTITIES
@@ -296,6 +297,7 @@ def names() -> list[Constant]:
             "FITTING_WORDS", "Record<string, string>", "How a grid is fitted where it is not plainly.", FITTING_WORDS
         ),
         Constant("SIGNS", "Record<string, string>", "How people write what “auto” may choose.", SIGNS),
+        Constant("SITE", "string", "What ends every page's title.", SITE),
         Constant("SCALES", "Record<Scale, string>", "Scales of the main figure's errors, and their words.", SCALES),
         Constant("QUANTITIES", "Record<Quantity, string>", "What the map of layers can be coloured by.", quantities),
         Constant("LADDER_STEPS", "string[]", "Steps of the ladder, in their usual order.", list(STEPS)),

@@ -28,7 +28,7 @@ from sarqc.web.visitor import COOKIE, GUEST, Cookies, Visitor, new_guest
 
 READS = ("GET", "HEAD", "OPTIONS")
 OURS = ("/api/", "/sign-in", "/sign-out")  # where something may be written
-OPEN = ("/assets/", "/sign-in", "/share/", "/healthz", "/favicon.ico")  # for whoever has not signed in
+OPEN = ("/assets/", "/sign-in", "/share/", "/site.png", "/healthz", "/favicon.ico")  # for whoever has not signed in
 UNUSED = ("/gradio_api/dev/", "/gradio_api/upload", "/gradio_api/proxy", "/gradio_api/file", "/login", "/logout")
 LONGEST_NAME, LONGEST_PATH = 255, 2048  # bytes, characters: what is longer can't be the name of a file
 FORWARDED = ("x-forwarded-", "forwarded")

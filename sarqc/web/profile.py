@@ -60,6 +60,13 @@ def host_is_ours(header: str, settings: Settings) -> bool:
     return name in LOOPBACK or name in ours or "*" in ours
 
 
+def own_address(scheme: str, header: str, settings: Settings) -> str:
+    """“https://demo.example:8000” from a Host header with a name that the operator gave or that means this machine;
+    empty for any other, which only ``SARQC_HOSTS=*`` lets in: nobody vouches for that."""
+    named = settings.model_copy(update={"hosts": settings.hosts.replace("*", "")})
+    return f"{scheme}://{header.strip().lower()}" if host_is_ours(header, named) else ""
+
+
 def host_name(authority: str) -> str:
     """A host without its port, in lower case, an IPv6 address without its brackets."""
     text = authority.strip().lower()

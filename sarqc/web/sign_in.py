@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from html import escape
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from fastapi import APIRouter, Form, Request
 from fastapi.concurrency import run_in_threadpool
@@ -17,11 +17,12 @@ from sarqc.jobs.links import Links
 from sarqc.settings import Settings
 from sarqc.web.first_paint import THEME_SCRIPT
 from sarqc.web.identity import Identity, proof_of
-from sarqc.web.responses import ApiRoute, refuse_other_sites
+from sarqc.web.introduction import PICTURE, Introduction, Introductions, head_of, query_of
+from sarqc.web.responses import ApiRoute, body_response, refuse_other_sites
 from sarqc.web.static import assets_root
 from sarqc.web.tries import Tries
 from sarqc.web.users import NAME, user_of
-from sarqc.web.visitor import GUEST, LINKS_AT_MOST, Cookies, new_guest
+from sarqc.web.visitor import GUEST, LINKS_AT_MOST, Cookies, Visitor, new_guest
 
 if TYPE_CHECKING:
     from authlib.integrations.httpx_client import AsyncOAuth2Client
@@ -35,9 +36,9 @@ _PAGE = f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<title>sarqc: {{title}}</title>
+{{told}}
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex">
+<meta name="robots" content="noindex">{{further}}
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="{{assets}}/css/base.css">
 <link rel="stylesheet" href="{{assets}}/css/sign_in.css">
@@ -65,16 +66,30 @@ _PASSWORD = (
 _TOKEN_WORDS = "<p>The operator of this host has its token.</p>"
 
 
-def sign_in_router(settings: Settings, identity: Identity, cookies: Cookies, links: Links, tries: Tries) -> APIRouter:
+def sign_in_router(
+    settings: Settings,
+    identity: Identity,
+    cookies: Cookies,
+    links: Links,
+    tries: Tries,
+    introductions: Introductions,
+) -> APIRouter:
     """The routes ``/sign-in``, ``/sign-out`` and ``/share/{secret}``."""
     router = APIRouter(include_in_schema=False, route_class=ApiRoute)
 
-    def page(title: str, body: str, said: str = "", status: int = 200) -> HTMLResponse:
+    def page(
+        request: Request, title: str, body: str, said: str = "", status: int = 200,
+        told: Introduction | None = None, further: str = "",
+    ) -> HTMLResponse:  # fmt: skip
         words = f'<p class="problem" role="alert">{escape(said)}</p>' if said else ""
-        text = _PAGE.format(title=escape(title), said=words, body=body, assets=assets_root(settings.assets_dir))
+        head = head_of(told or Introduction(title), introductions.own(request.scope), request.url.path)
+        text = _PAGE.format(
+            title=escape(title), said=words, body=body, assets=assets_root(settings.assets_dir), told=head,
+            further=further,
+        )  # fmt: skip
         return HTMLResponse(text, status, headers={"Cache-Control": "no-store"})
 
-    def form(to: str, said: str = "", status: int = 200) -> HTMLResponse:
+    def form(request: Request, to: str, said: str = "", status: int = 200) -> HTMLResponse:
         match settings.access:
             case "token":
                 fields = _PASSWORD.format(word="Token", focus=" autofocus")
@@ -87,7 +102,7 @@ def sign_in_router(settings: Settings, identity: Identity, cookies: Cookies, lin
                 body = "<p>The site in front of this app signs people in. Open this app by way of it.</p>"
             case _:
                 body = '<p>Nobody has to sign in here. </p><a class="way-in" href="/">To the Lab</a>'
-        return page("Sign in", body, said, status)
+        return page(request, "Sign in", body, said, status)
 
     def welcome(request: Request, to: str, owner: str, proof: str) -> Response:
         said = cookies.of(request.headers) or {}
@@ -97,8 +112,8 @@ def sign_in_router(settings: Settings, identity: Identity, cookies: Cookies, lin
         return answer
 
     @router.get("/sign-in")
-    def ask(to: str = "/") -> Response:
-        return form(_inside(to))
+    def ask(request: Request, to: str = "/") -> Response:
+        return form(request, _inside(to))
 
     @router.post("/sign-in")
     async def check(request: Request, password: Field = "", name: Field = "", to: Field = "/") -> Response:
@@ -107,7 +122,7 @@ def sign_in_router(settings: Settings, identity: Identity, cookies: Cookies, lin
         try:
             tries.check(address, "sign in")
         except TooMany as error:
-            return form(_inside(to), str(error), error.http_status)
+            return form(request, _inside(to), str(error), error.http_status)
         if settings.access == "token" and identity.is_token(password):
             return welcome(request, to, new_guest(), identity.token_proof())
         if settings.access == "users":
@@ -116,7 +131,7 @@ def sign_in_router(settings: Settings, identity: Identity, cookies: Cookies, lin
                 return welcome(request, to, user.name, proof_of(user.digest))
         tries.was_wrong(address)
         wrong = "This is not the token of this host." if settings.access == "token" else "Name or password is wrong."
-        return form(_inside(to), wrong, 403)
+        return form(request, _inside(to), wrong, 403)
 
     @router.get("/sign-in/huggingface")
     def leave(request: Request, to: str = "/") -> Response:
@@ -138,11 +153,11 @@ def sign_in_router(settings: Settings, identity: Identity, cookies: Cookies, lin
         except BadSignature:
             said = {}
         if not verifier or said.get("verifier") != proof_of(verifier):
-            return form("/", "Signing in took too long, or was begun elsewhere. Try again.", 403)
+            return form(request, "/", "Signing in took too long, or was begun elsewhere. Try again.", 403)
         try:
             name = await _name_at_provider(settings, request, code, verifier)
         except SarqcError as error:
-            return form("/", str(error), error.http_status)
+            return form(request, "/", str(error), error.http_status)
         return welcome(request, str(said["to"]), name, "huggingface")
 
     @router.post("/sign-out")
@@ -152,22 +167,41 @@ def sign_in_router(settings: Settings, identity: Identity, cookies: Cookies, lin
         answer.headers.append("set-cookie", cookies.header(request.url.scheme, new_guest()))
         return answer
 
-    @router.get("/share/{secret}")
+    def guest_of(secret: str) -> Visitor:
+        """Somebody who has a link and nothing else. What they may see is what its preview shows."""
+        return Visitor(new_guest(), "viewer", frozenset([secret]))
+
+    @router.api_route("/share/{secret}", methods=["GET", "HEAD"])
     def follow(request: Request, secret: str) -> Response:
-        """Opens what a share link shows; the browser keeps the link, so that the page can ask for its parts."""
+        """Opens what a share link shows, and introduces it; the browser keeps the link, so that the page can ask for
+        its parts. Further parameters are handed on to the page."""
         try:
             link = links.opened(secret)
         except NotFound as error:
-            return page("This link", f"<p>{escape(error.remedy)}</p>", f"{error.what}.".capitalize(), 404)
+            title = f"{error.what}.".capitalize()
+            return page(request, "This link", f"<p>{escape(error.remedy)}</p>", title, 404)
+        query = {name: value for name, value in query_of(request.url.query).items() if name not in ("study", "run")}
+        path, name = ("/calibrate", "run") if link.kind == "run" else ("/", "study")
+        target = escape(f"{path}?{urlencode({name: link.target} | query)}")
+        told = introductions.of_link(guest_of(secret), secret, link, query)
+        onward = f'<meta http-equiv="refresh" content="0; url={target}">'
+        body = f'<p>{escape(told.name)}</p><a class="way-in" href="{target}">Open it</a>'
+        answer = page(request, "A shared link", body, told=told, further=onward)
+        answer.headers["Referrer-Policy"] = "no-referrer"
         said = cookies.of(request.headers) or {}
         kept = [one for one in map(str, said.get("links", ())) if one != secret][: LINKS_AT_MOST - 1]
-        target = f"/calibrate?run={quote(link.target)}" if link.kind == "run" else f"/?study={quote(link.target)}"
-        answer = RedirectResponse(target, 303, headers={"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"})
         owner, proof = str(said.get("owner") or new_guest()), str(said.get("proof", ""))
         answer.headers.append(
             "set-cookie", cookies.header(request.url.scheme, owner, frozenset([secret, *kept]), proof)
         )
         return answer
+
+    @router.api_route(f"/share/{{secret}}{PICTURE}", methods=["GET", "HEAD"])
+    async def picture(request: Request, secret: str) -> Response:
+        """The picture of what a share link shows, for whoever has it."""
+        link = await run_in_threadpool(links.opened, secret)
+        query = {**query_of(request.url.query), "study": link.target}
+        return body_response(request, await introductions.picture(guest_of(secret), query), "image/png")
 
     return router
 

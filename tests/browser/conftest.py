@@ -39,6 +39,7 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
+AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"  # an accessibility checker, as a script
 START_SECONDS = 120
 TOKENS = np.array([[[40, 0, 9, 64], [30, 20, 3, 12]]])  # of the made-up mixture: draw, block, expert
 SMALL_RUN = {

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import urllib.request
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
 import pytest
 
-from tests.browser.conftest import SMALL_RUN, App, running
+from tests.browser.conftest import AXE, SMALL_RUN, App, running
 
 pytestmark = pytest.mark.browser
 
@@ -38,7 +37,7 @@ def signed_in(open_page: Any, app: App, path: str, **options: Any) -> Any:
 
 def serious(page: Any) -> list[str]:
     """What an accessibility checker calls serious on a page as it stands."""
-    page.evaluate((resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
+    page.evaluate(AXE.read_text(encoding="utf-8"))
     violations = page.evaluate("axe.run(document, { resultTypes: ['violations'] }).then((result) => result.violations)")
     grave = [one for one in violations if one["impact"] in ("serious", "critical")]
     return [f"{one['id']}: {one['nodes'][0]['html']}" for one in grave]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-from importlib import resources
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
 import pytest
 
-from tests.browser.conftest import SHIFTS
+from tests.browser.conftest import AXE, SHIFTS
 
 pytestmark = pytest.mark.browser
 
@@ -121,7 +120,7 @@ def test_sharing_and_saving(open_page):
 
 
 def test_no_serious_violation_in_either_theme(open_page):
-    axe = (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+    axe = AXE.read_text(encoding="utf-8")
     for path, ready in (
         (f"/?{LINE}&lock=lambda,bits&nonsense=1", ".lab.is-open"),
         ("/calibrate", "[data-testid=start]:enabled"),

@@ -1,4 +1,4 @@
-"""Scripts of others: exactly the packages' own, all of them needed, and served like ours."""
+"""Scripts and typefaces of others: exactly the packages' own, all of them needed, and scripts served like ours."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def copies() -> dict[str, bytes]:
     assert spec.loader
     update = util.module_from_spec(spec)
     spec.loader.exec_module(update)
-    return {f"lit-html/{path.as_posix()}": content for path, content in update.copies().items()}
+    return {path.as_posix(): content for path, content in update.copies().items()}
 
 
 def test_the_copies_equal_the_installed_package_and_there_are_no_others(copies: dict[str, bytes]) -> None:
@@ -34,12 +34,13 @@ def test_the_copies_equal_the_installed_package_and_there_are_no_others(copies: 
     assert files == copies
 
 
-def test_the_version_written_is_the_pinned_and_the_installed_one() -> None:
-    installed = json.loads(Path("node_modules/lit-html/package.json").read_text())
-    pinned = json.loads(Path("package.json").read_text())["devDependencies"]["lit-html"]
+@pytest.mark.parametrize("name", ["lit-html", "@expo-google-fonts/inter"])
+def test_the_version_written_is_the_pinned_and_the_installed_one(name: str) -> None:
+    installed = json.loads(Path(f"node_modules/{name}/package.json").read_text())
+    pinned = json.loads(Path("package.json").read_text())["devDependencies"][name]
     assert pinned == installed["version"]
     readme = (VENDOR / "README.md").read_text()
-    assert f"| lit-html | {pinned} | {installed['license']}," in readme
+    assert f"| {name} | {pinned} | {installed['license']}," in readme
 
 
 def test_every_script_of_others_is_imported_by_our_one_door(copies: dict[str, bytes]) -> None:
@@ -54,5 +55,11 @@ def test_they_are_served_and_kept_like_ours(settings: Settings) -> None:
         assert answer.content == (VENDOR / "lit-html/lit-html.js").read_bytes()
         assert answer.headers["content-type"].startswith("text/javascript")
         assert answer.headers["cache-control"].endswith("immutable")
-        for name in ("update.py", "lit-html/LICENSE", "%2e%2e/css/base.css", "%2e%2e/models/make_texts.py"):
+        for name in (
+            "update.py",
+            "lit-html/LICENSE",
+            "inter/Inter_400Regular.ttf",
+            "%2e%2e/css/base.css",
+            "%2e%2e/models/make_texts.py",
+        ):
             assert client.get(f"/assets/vendor/{name}").status_code == 404

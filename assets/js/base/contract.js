@@ -126,6 +126,12 @@ export const FITTING_WORDS = frozen({
 export const SIGNS = frozen({ lam: "λ", gamma: "γ", shift_strength: "α" });
 
 /**
+ * What ends every page's title.
+ * @type {Readonly<string>}
+ */
+export const SITE = frozen("sarqc, quantization of language models");
+
+/**
  * Scales of the main figure's errors, and their words.
  * @type {Readonly<Record<Scale, string>>}
  */

@@ -266,6 +266,7 @@ export interface CorpusEntry {
 
 /** All that the Lab shows of one line and layer, for every γ and λ. */
 export interface View {
+  title: string;
   study: ViewStudy;
   line: ViewLine;
   layer: number | null;

@@ -21,9 +21,8 @@ export function visitorMenu(who, here) {
   const signOut = html`<form method="post" action="/sign-out">
     <button type="submit" class="act-quiet" data-testid="sign-out">Sign out</button>
   </form>`;
-  return html`<button type="button" class="visitor-button" popovertarget="visitor-menu" data-testid="visitor"
-      aria-label=${`${name}, ${who.role}`}>
-      <span class="visitor-initial" aria-hidden="true">${[...name][0].toUpperCase()}</span>
+  return html`<button type="button" class="visitor-button" popovertarget="visitor-menu" data-testid="visitor">
+      <span class="visitor-initial" data-initial=${[...name][0].toUpperCase()}></span>
       <span class="visitor-name">${name}</span><span class="visitor-role">${who.role}</span>
     </button>
     <div id="visitor-menu" class="visitor-menu" popover role="dialog" aria-label="Who you are" data-testid="visitor-menu">

@@ -20,6 +20,7 @@ import { plain } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
 import { link, note } from "../base/link.js";
 import { store } from "../base/page_state.js";
+import { titled } from "../base/page_title.js";
 import { problemBlock } from "../base/problem.js";
 import { calibrateView, recipeIn, recipeSearch } from "../base/recipe_address.js";
 import { METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
@@ -226,7 +227,7 @@ async function begin() {
     // While a run is shown the form makes room: what is in it would not change the run any more.
     bench.classList.toggle("is-run", run !== null);
     bench.classList.toggle("is-tune", runTunes);
-    document.title = `sarqc · ${runTitle ?? "Calibrate"}`;
+    document.title = titled(runTitle ?? document.querySelector("h1")?.textContent ?? "");
   }
 
   async function plan() {

@@ -19,6 +19,7 @@ import { nearest } from "../base/address_bar.js";
 /** @typedef {{blocks: number[], experts: number[], tokens: (number|null)[][], channels: number, words: string}} Tokens */
 /**
  * @typedef {object} View what GET /studies/{id}/view says of one line and layer, for every γ and λ (sarqc/figures/view.py)
+ * @property {string} title of the page that shows it
  * @property {{id: string, title: string, model: {name: string}, recipe: Object<string, any>|null, unseen: string|null}} study
  * @property {{name: string, method: string, title: string, has_lam: boolean, bits: number, grid: string,
  *   grid_text: string, group_size: number|null, fitting?: Record<string, string|number>,

@@ -10,6 +10,7 @@ import { CONTROLS, EVERYWHERE, PANELS } from "../base/contract.js";
 import { say } from "../base/dom.js";
 import { html, made, nothing, render } from "../base/html.js";
 import { link, note } from "../base/link.js";
+import { titled } from "../base/page_title.js";
 import { problemBlock } from "../base/problem.js";
 import { shareMenu } from "../base/share.js";
 import { shareLink } from "../base/share_link.js";
@@ -36,7 +37,6 @@ import { useCard } from "./use_card.js";
 /** @import { Visitor } from "../base/whoami.js" */
 
 const CURVES = ["hero", "deciles", "plane", "gamma_grid", "methods", "selection", "gap", "inspector"];
-const TITLE = "sarqc: what λ changes when a language model is quantized";
 const HIDEABLE = { ...PANELS, ...EVERYWHERE };
 
 /** Called by the page's js_on_load. */
@@ -82,6 +82,7 @@ export async function mount() {
     const others =
       studies !== before.studies || view !== before.explored.view || explored.problem !== before.explored.problem;
     if (open && phase !== "next" && (!wasOpen || others || phase !== before.explored.phase)) drawPicks(root, state);
+    if (view && view !== before.explored.view) document.title = titled(view.title);
     if (Lab.isEmpty(state) !== Lab.isEmpty(before)) drawEmpty(root, part("problem"), Lab.isEmpty(state));
     if (remarks !== before.remarks) note(part("link-note"), remarks);
     drawPreview(before);
@@ -214,7 +215,6 @@ function drawPicks(root, state) {
   const { study, line } = view;
   const what = { what: study.model.name, "what-bits": String(line.bits), grid: line.grid_text };
   for (const [name, text] of Object.entries(what)) say(root.querySelector(`[data-part="${name}"]`), text);
-  document.title = `${study.model.name}, ${line.bits} bits, ${line.title} · ${TITLE}`;
 }
 
 /**

@@ -7,6 +7,7 @@ import { LAB_VIEW, parse, serialise } from "../base/address.js";
 import { onReturn } from "../base/address_bar.js";
 import { EVERYWHERE } from "../base/contract.js";
 import { isLocked, link, note } from "../base/link.js";
+import { titled } from "../base/page_title.js";
 import { shareMenu } from "../base/share.js";
 import { onTheme } from "../base/theme.js";
 import { backToPage } from "../charts/enlarge.js";
@@ -85,6 +86,7 @@ export function mount(element) {
     next.hidden = last && !isLocked("next");
     lab.hidden = !last || isLocked("next");
     stages[tour.step].open();
+    document.title = titled(within(stages[tour.step].section, ".step-title", HTMLElement).textContent ?? "");
   }
 
   /** @param {number} step counted from 0; nothing happens beyond the ends */

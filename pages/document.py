@@ -1,0 +1,79 @@
+"""The document around a page: what Gradio writes, with our head in place of its own and our bar before its application.
+
+Gradio's document introduces itself as Gradio, and its elements come when its scripts have started; a preview reads
+neither scripts nor what comes later, and a reader need not wait for the bar.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pages.layout import Page, first_head, top_bar
+from sarqc.settings import Settings
+from sarqc.web.introduction import Introductions, document_title, head_of, query_of
+
+TITLE = "sarqc"  # of the Blocks; in each document its own takes the place
+# What introduces Gradio, and the base of relative addresses, which would send “#content” to another page.
+_OF_GRADIO = re.compile(r'<(?:meta\s+(?:property="og:|name="twitter:)|link rel="manifest"|base )[^>]*>\s*')
+_APP = "<gradio-app"
+_CHARSET = '<meta charset="utf-8" />'
+
+
+class Document:
+    """Wraps Gradio's app: the answers that are pages get their own head and their bar; all others go through."""
+
+    def __init__(self, app: ASGIApp, pages: tuple[Page, ...], settings: Settings, introductions: Introductions) -> None:
+        self.app, self._settings, self._introductions = app, settings, introductions
+        self._pages = {page.path: page for page in pages}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"].rstrip("/") or "/" if scope["type"] == "http" else ""
+        if path not in self._pages or scope["method"] not in ("GET", "HEAD"):
+            await self.app(scope, receive, send)
+            return
+        start: Message | None = None  # of a page that is still to be read
+        body = b""
+
+        async def send_on(message: Message) -> None:
+            nonlocal start, body
+            if message["type"] == "http.response.start" and _is_page(message):
+                start = message
+                return
+            if start is None or message["type"] != "http.response.body":
+                await send(message)
+                return
+            body += message.get("body", b"")
+            if message.get("more_body", False):
+                return
+            made = await run_in_threadpool(self._with_ours, body.decode("utf-8"), scope, path)
+            MutableHeaders(scope=start)["content-length"] = str(len(made))
+            await send(start)
+            await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else made})
+
+        await self.app(scope, receive, send_on)
+
+    def _with_ours(self, text: str, scope: Scope, path: str) -> bytes:
+        page, search = self._pages[path], scope["query_string"].decode("latin-1")
+        query = query_of(search)
+        told = self._introductions.of(scope["state"]["visitor"], path, query, page.introduction(self._settings, query))
+        address = path + (f"?{search}" if search else "")
+        pages = tuple(self._pages.values())
+        ours = "\n".join([_CHARSET, head_of(told, self._introductions.own(scope), address), first_head(pages), ""])
+        text = _OF_GRADIO.sub("", text).replace(_CHARSET, ours, 1)
+        text = text.replace(_APP, top_bar(path, pages) + _APP, 1)
+        return _titled(text, document_title(told)).encode()
+
+
+def _is_page(start: Message) -> bool:
+    return start["status"] == 200 and Headers(raw=start["headers"]).get("content-type", "").startswith("text/html")
+
+
+def _titled(text: str, title: str) -> str:
+    """The same with the title in what Gradio's scripts are told, which put that over the document's own."""
+    ours = json.dumps(title).replace("<", "\\u003c").replace("&", "\\u0026")
+    return text.replace(f'"title":"{TITLE}"', f'"title":{ours}', 1)

@@ -1,0 +1,115 @@
+"""What a link shows, in small: a title, a sentence and a picture of 1200 × 630, as messengers and networks show them.
+
+The picture is the Lab's main figure at the link's own λ, from the drawing that the page gets.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+
+from sarqc.figures.as_svg import svg_body
+from sarqc.figures.numbers import accuracy_text, lam_text, perplexity_text
+from sarqc.figures.plotly_figure import coloured, resolved
+from sarqc.figures.sentence import QualityName, plain, sentence
+from sarqc.figures.view import first_figure, line_title
+from sarqc.study.facts import LineFacts, has_lam
+
+WIDTH, HEIGHT = 1200, 630  # pixels, as Open Graph's readers like it
+FAMILY = "Inter"
+LEFT = 48  # of all that is written
+SUBJECT = "quantization of language models"
+SITE = f"sarqc, {SUBJECT}"  # ends every page's title
+_TITLE, _TEXT, _LINES = 40, 25, 3  # sizes in pixels, and how many lines a sentence may take
+_FIGURE_SCALE = 1.45  # of a figure that is written for type of 12 pixels
+_WIDE, _BOLD_WIDE = 0.47, 0.51  # of a letter on average, in its size
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a line, and how it is looked at. ``gamma`` and ``lam`` are positions on the line's axes."""
+
+    gamma: int
+    lam: int
+    quality: QualityName = "perplexity"
+    scale: str = "raw"
+
+
+def point_title(facts: LineFacts, at: Point) -> str:
+    """Model, bits, method, layer, λ, γ, and what was measured there."""
+    line, quality = facts.line, facts.accuracy if at.quality == "accuracy" else facts.perplexity
+    parts = [line_title(facts)]
+    if has_lam(line):
+        parts.append(f"λ = {lam_text(line.lams[at.lam])}")
+    gamma = line.gammas[at.gamma]
+    if gamma is not None and len(line.gammas) > 1:
+        parts.append(f"γ = {lam_text(gamma)}")
+    if quality is not None and quality.mean[at.gamma, at.lam] == quality.mean[at.gamma, at.lam]:
+        show = accuracy_text if at.quality == "accuracy" else perplexity_text
+        parts.append(f"{at.quality} {show(float(quality.mean[at.gamma, at.lam]))}")
+    return ", ".join(parts)
+
+
+def point_sentence(facts: LineFacts, at: Point) -> str:
+    """The sentence that the Lab says there."""
+    return plain(sentence(facts, at.gamma, at.lam, at.quality))
+
+
+def point_aria(facts: LineFacts, at: Point) -> str:
+    """The picture in words."""
+    figure = first_figure(facts, at.quality, at.scale)
+    said = [binding for binding in figure["bindings"] if binding["path"] == "aria" and "values" in binding]
+    return str(said[0]["values"][at.gamma]) if said else figure.get("aria", "")
+
+
+def point_card(facts: LineFacts, at: Point, colours: Mapping[str, str]) -> str:
+    """The picture of a point as an SVG document. ``colours``: by role, see ``plotly_figure.colours_of``."""
+    figure = first_figure(facts, at.quality, at.scale)
+    made = resolved(figure, {"gamma": at.gamma, "lambda": at.lam}, _no_arrays)
+    lines = _wrapped(point_sentence(facts, at), _TEXT, _LINES)
+    top = 106 + 1.36 * _TEXT * len(lines) + 4
+    width, height = WIDTH - 2 * LEFT + 16, HEIGHT - top - 12
+    body = svg_body(coloured(made, dict(colours)), width / _FIGURE_SCALE, height / _FIGURE_SCALE, FAMILY)
+    figure_part = f'<g transform="translate({LEFT - 16} {top:.1f}) scale({_FIGURE_SCALE})">{body}</g>'
+    return _document(point_title(facts, at), lines, figure_part, colours)
+
+
+def site_card(title: str, words: str, colours: Mapping[str, str]) -> str:
+    """The picture of the site itself: what every study shows, an error that falls and rises again with λ."""
+    curve = (
+        f'<g transform="translate(60 250) scale(3)" fill="none" stroke-linecap="round">'
+        f'<rect x="148" width="72" height="108" fill="{colours["--band-solid"]}"/>'
+        f'<path d="M8 108H352" stroke="{colours["--line-2"]}"/>'
+        f'<path d="M12 20C60 26 90 92 184 92C250 92 290 70 348 34" stroke="{colours["--quality"]}" stroke-width="3"/>'
+        f'<circle cx="184" cy="92" r="5" fill="{colours["--quality"]}"/></g>'
+    )
+    return _document(title, _wrapped(words, _TEXT, _LINES), curve, colours)
+
+
+def _document(title: str, lines: list[str], picture: str, colours: Mapping[str, str]) -> str:
+    ink, second = colours["--ink"], colours["--ink-2"]
+    size = min(_TITLE, (WIDTH - 2 * LEFT) / (_BOLD_WIDE * max(1, len(title))))
+    words = "".join(
+        f'<text x="{LEFT}" y="{106 + 1.36 * _TEXT * at + _TEXT:.1f}" font-size="{_TEXT}" fill="{second}">'
+        f"{escape(line)}</text>"
+        for at, line in enumerate(lines)
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
+        f' font-family="{FAMILY}"><rect width="{WIDTH}" height="{HEIGHT}" fill="{colours["--surface"]}"/>'
+        f'<text x="{LEFT}" y="42" font-size="20" fill="{second}"><tspan font-weight="600" fill="{ink}">sarqc</tspan>'
+        f"  ·  {SUBJECT}</text>"
+        f'<text x="{LEFT}" y="92" font-size="{size:.1f}" font-weight="600" fill="{ink}">{escape(title)}</text>'
+        f"{words}{picture}</svg>"
+    )
+
+
+def _wrapped(text: str, size: float, at_most: int) -> list[str]:
+    """Lines of letters of a size across the picture; what is too long ends in “…”."""
+    return textwrap.wrap(text, int((WIDTH - 2 * LEFT) / (_WIDE * size)), max_lines=at_most, placeholder=" …")
+
+
+def _no_arrays(name: str, at: Mapping[str, int]) -> object:
+    raise ValueError(f"the array {name} is not drawn here")

@@ -1,0 +1,229 @@
+"""How a link introduces itself to whoever is sent it: title, sentence and picture of what it shows, to those who may
+see that; the site's own to all others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from html import escape
+from urllib.parse import parse_qsl, urlencode
+
+from fastapi import APIRouter, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from sarqc.errors import SarqcError
+from sarqc.figures.card import (
+    HEIGHT,
+    SITE,
+    WIDTH,
+    Point,
+    point_aria,
+    point_card,
+    point_sentence,
+    point_title,
+    site_card,
+)
+from sarqc.figures.plotly_figure import colours_of
+from sarqc.figures.scales import scales_of
+from sarqc.figures.view import default_line, line_title, start_of
+from sarqc.jobs.links import Link
+from sarqc.settings import Settings
+from sarqc.study.document import one_draw
+from sarqc.study.facts import LineFacts, line_facts
+from sarqc.web.access import Access, visitor_of
+from sarqc.web.pictures import Pictures
+from sarqc.web.profile import own_address
+from sarqc.web.responses import ApiRoute, body_response
+from sarqc.web.visitor import Visitor
+
+TAGLINE = "What a little regularisation buys"
+ABOUT = (
+    "Rounding the weights of a language model to a few bits: what λ does to its error, to the drift of its weights "
+    "and to its answers, measured on real models."
+)
+PICTURE, SITE_PICTURE = "/picture.png", "/site.png"
+SHOWN = ("study", "method", "bits", "layer", "lambda", "gamma", "scale", "draw", "show")  # what a picture depends on
+FACTS_KEPT = 8
+
+Query = Mapping[str, str]
+FactsKey = tuple[str, str, str, int, int | None, int | None]  # study, its content, line, bits, layer, draw
+
+
+@dataclass(frozen=True)
+class Introduction:
+    """What the head of a page says of it. ``picture`` is an address within this site."""
+
+    title: str  # of the document, before the site's name
+    name: str = TAGLINE  # what is shown, to the point
+    about: str = ABOUT
+    picture: str = SITE_PICTURE
+    alt: str = "A curve that falls and rises again with λ, and the band of its best values."
+
+
+def query_of(text: str) -> dict[str, str]:
+    """The parameters of an address; of one that is given twice the first, as the pages read it."""
+    return dict(reversed(parse_qsl(text)))
+
+
+def head_of(told: Introduction, own: str, address: str) -> str:
+    """Elements of a document's head. ``own``: see ``own_address``; ``address``: of the page, from its “/”."""
+    open_graph = {
+        "og:site_name": "sarqc", "og:type": "website", "og:title": told.name, "og:description": told.about,
+        "og:url": f"{own}{address}" if own else "", "og:image": f"{own}{told.picture}", "og:image:type": "image/png",
+        "og:image:width": str(WIDTH), "og:image:height": str(HEIGHT), "og:image:alt": told.alt,
+    }  # fmt: skip
+    named = {
+        "description": told.about, "twitter:card": "summary_large_image", "twitter:title": told.name,
+        "twitter:description": told.about, "twitter:image": f"{own}{told.picture}", "twitter:image:alt": told.alt,
+    }  # fmt: skip
+    metas = [
+        f'<meta {kind}="{key}" content="{escape(value)}">'
+        for kind, pairs in (("property", open_graph), ("name", named))
+        for key, value in pairs.items()
+        if value
+    ]
+    return "\n".join([f"<title>{escape(document_title(told))}</title>", *metas])
+
+
+def document_title(told: Introduction) -> str:
+    """As a tab of the browser shows it."""
+    return f"{told.title} – {SITE}"
+
+
+class Introductions:
+    """Finds out what an address shows, as far as a visitor may see it."""
+
+    def __init__(self, settings: Settings, access: Access) -> None:
+        self._settings, self._access = settings, access
+        self._pictures = Pictures(settings.assets_dir)
+        self._facts = lru_cache(maxsize=FACTS_KEPT)(self._facts_of)
+
+    def own(self, scope: Scope) -> str:
+        """See ``own_address``."""
+        return own_address(scope["scheme"], Headers(scope=scope).get("host", ""), self._settings)
+
+    def of(self, visitor: Visitor, path: str, query: Query, page: Introduction) -> Introduction:
+        """What an address shows; ``page`` is what that page says of itself where it shows nothing further."""
+        study_id = {"/": query.get("study") or self._first(), "/calibrate": query.get("run")}.get(path)
+        if not study_id:
+            return page
+        try:
+            return self._of_study(visitor, study_id, query)
+        except SarqcError:  # there is no such study, or not for them
+            return self._of_run(visitor, study_id, page) if path == "/calibrate" else page
+
+    def of_link(self, visitor: Visitor, secret: str, link: Link, query: Query) -> Introduction:
+        """What a share link shows to ``visitor``, who has it; the picture has the link's own address."""
+        path = "/calibrate" if link.kind == "run" else "/"
+        told = self.of(visitor, path, {**query, "study": link.target, "run": link.target}, Introduction("A link"))
+        return replace(told, picture=told.picture.replace(PICTURE, f"/share/{secret}{PICTURE}"))
+
+    async def picture(self, visitor: Visitor, query: Query) -> bytes:
+        """The PNG of what an address of the Lab shows. Raises ``NotFound`` for a study that a visitor may not see, and
+        ``Busy``."""
+        study_id = query.get("study") or self._first() or ""
+        key = await run_in_threadpool(self._key, visitor, study_id, query)
+        at = self._point(key, query)
+        return await self._pictures.png((key, at), lambda: point_card(self._facts(*key), at, self._colours()))
+
+    async def site_picture(self) -> bytes:
+        """The PNG of the site itself."""
+        return await self._pictures.png(SITE, lambda: site_card(TAGLINE, ABOUT, self._colours()))
+
+    def _colours(self) -> dict[str, str]:
+        return colours_of(self._settings.assets_dir / "css" / "base.css")
+
+    def _of_study(self, visitor: Visitor, study_id: str, query: Query) -> Introduction:
+        key = self._key(visitor, study_id, query)
+        facts, at = self._facts(*key), self._point(key, query)
+        shown = {name: query[name] for name in SHOWN if name in query}
+        return Introduction(
+            line_title(facts), point_title(facts, at), point_sentence(facts, at),
+            f"{PICTURE}?{urlencode(shown | {'study': study_id})}", point_aria(facts, at),
+        )  # fmt: skip
+
+    def _of_run(self, visitor: Visitor, run_id: str, page: Introduction) -> Introduction:
+        """A run that has left no study, or not yet."""
+        try:
+            run = self._access.run(visitor, run_id)
+        except SarqcError:
+            return page
+        title = run.name or f"{run.recipe['model']} at {run.recipe['bits']} bits"
+        return replace(page, title=title, name=f"{title}: {run.state}")
+
+    def _key(self, visitor: Visitor, study_id: str, query: Query) -> FactsKey:
+        """Which facts an address asks for; what the study does not have is left out, as on the page."""
+        study = self._access.library.open(self._access.study(visitor, study_id))
+        bits, method = _whole(query.get("bits")), query.get("method")
+        if bits not in {line.bits for line in study.lines}:
+            bits = None
+        if not any(method in (line.name, line.method) and bits in (None, line.bits) for line in study.lines):
+            method = None
+        line = default_line(study, method, bits)
+        layer, draw = _whole(query.get("layer")), _whole(query.get("draw"))
+        if len(study.layers) == 1:
+            layer = 0  # all layers of it are this one
+        layer = layer if layer is not None and layer < len(study.layers) else None
+        content = study.checksum or study.created
+        return study_id, content, line.name, line.bits, layer, draw if draw in line.draws else None
+
+    def _facts_of(
+        self, study_id: str, content: str, line: str, bits: int, layer: int | None, draw: int | None
+    ) -> LineFacts:
+        study = self._access.library.open(study_id)
+        return line_facts(study if draw is None else one_draw(study, draw), method=line, bits=bits, layer=layer)
+
+    def _point(self, key: FactsKey, query: Query) -> Point:
+        facts = self._facts(*key)
+        start, line = start_of(facts), facts.line
+        shows_accuracy = query.get("show") == "accuracy" and facts.accuracy is not None
+        scale = query.get("scale", "raw")
+        return Point(
+            _nearest(line.gammas, query.get("gamma"), start["gamma"]),
+            _nearest(line.lams, query.get("lambda"), start["lambda"]),
+            "accuracy" if shows_accuracy else "perplexity",
+            scale if scale in scales_of(facts) else "raw",
+        )
+
+    def _first(self) -> str | None:
+        """The study that the Lab opens with: the first shipped one that has curves."""
+        shipped = [study for study in self._access.library.listing()["studies"] if study["shipped"]]
+        best = min(shipped, key=lambda study: (not study["has_curves"], study["id"]), default=None)
+        return None if best is None else best["id"]
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _nearest(values: Sequence[float | None], text: str | None, otherwise: int) -> int:
+    """The position of the value that is nearest to a number; ``otherwise`` where there is none."""
+    try:
+        wanted = float(text) if text is not None else math.nan
+    except ValueError:
+        wanted = math.nan
+    known = [(abs(value - wanted), at) for at, value in enumerate(values) if value is not None]
+    return min(known)[1] if known and math.isfinite(wanted) else otherwise
+
+
+def introduction_router(introductions: Introductions) -> APIRouter:
+    """The routes of the pictures."""
+    router = APIRouter(include_in_schema=False, route_class=ApiRoute)
+
+    @router.api_route(SITE_PICTURE, methods=["GET", "HEAD"])
+    async def site(request: Request) -> Response:
+        """Of the site: the same for everybody."""
+        return body_response(request, await introductions.site_picture(), "image/png")
+
+    @router.api_route(PICTURE, methods=["GET", "HEAD"])
+    async def shown(request: Request) -> Response:
+        """Of what an address of the Lab with the same query shows, for those who may see it."""
+        query = query_of(request.url.query)
+        return body_response(request, await introductions.picture(visitor_of(request), query), "image/png")
+
+    return router

@@ -1,0 +1,226 @@
+"""Links as a preview reads them: the head of several pages, and the pictures they name, decoded."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from PIL import Image
+
+from app import create_app
+from sarqc.figures.card import HEIGHT, SITE, WIDTH
+from sarqc.settings import Settings
+from sarqc.web import pictures
+from tests.http.conftest import write_study
+from tests.jobs.conftest import settings_in
+
+ASSETS = Path("assets").resolve()
+INK = (0x16, 0x19, 0x1F)
+HTML = {"Accept": "text/html", "Host": "demo.example"}
+ADDRESS = "/?study=tiny-llama&bits=2&method=sarqc-gbs"
+
+
+class Head(HTMLParser):
+    """The title and every meta element of a page; each is there once."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.said: dict[str, str] = {}
+        self.title, self._in_title, self._in_head = "", False, True
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = dict(attributes)
+        name = given.get("property") or given.get("name")
+        if tag == "meta" and name:
+            assert name not in self.said, name
+            self.said[name] = given["content"] or ""
+        self._in_head &= tag != "body"
+        self._in_title = tag == "title" and self._in_head
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_title &= tag != "title"
+
+    def handle_data(self, data: str) -> None:
+        self.title += data if self._in_title else ""
+
+
+def head(client: TestClient, address: str, **headers: str) -> Head:
+    answer = client.get(address, headers={**HTML, **headers})
+    assert answer.status_code == 200
+    assert "gradio" not in answer.text.split("<script>window.gradio_config")[0].lower()
+    found = Head(answer.text)
+    assert found.said["twitter:card"] == "summary_large_image"
+    for name in ("title", "description", "image"):
+        assert found.said[f"og:{name}"] == found.said[f"twitter:{name}"]
+    assert found.title.endswith(SITE)
+    return found
+
+
+def picture(client: TestClient, address: str, **headers: str) -> np.ndarray:
+    answer = client.get(address, headers={"Host": "demo.example", **headers})
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "image/png"
+    image = Image.open(io.BytesIO(answer.content))
+    assert image.size == (WIDTH, HEIGHT)
+    pixels: np.ndarray = np.asarray(image.convert("RGB"))
+    return pixels
+
+
+def marker(pixels: np.ndarray) -> int:
+    """The column in which the shown λ stands: below the words, the one with most ink."""
+    is_ink = (np.abs(pixels[260:].astype(int) - INK) < 40).all(axis=-1)
+    column = int(is_ink.sum(axis=0).argmax())
+    assert is_ink[:, column].sum() > 120
+    return column
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """The app with its pages, for everybody, under the name demo.example."""
+    folder = tmp_path_factory.mktemp("introduced")
+    settings = settings_in(folder, access="open", strangers="viewer", hosts="demo.example", assets_dir=ASSETS)
+    with TestClient(create_app(settings), follow_redirects=False) as client:
+        yield client
+
+
+def test_a_link_says_what_it_shows_and_its_picture_shows_it(client: TestClient) -> None:
+    columns = []
+    for lam, quality in (("0.05", "perplexity"), ("1", "perplexity"), ("1", "accuracy")):
+        address = f"{ADDRESS}&lambda={lam}&show={quality}"
+        told = head(client, address)
+        assert told.title == f"tiny-llama at 2 bits: SARQC column solver – {SITE}"
+        assert f"λ = {lam}" in told.said["og:title"]
+        assert quality in told.said["og:title"]
+        assert told.said["og:description"].startswith(f"At λ = {lam}".replace(" = ", "\u00a0=\u00a0"))
+        assert f"the 2-bit model has {quality}" in told.said["og:description"]
+        assert told.said["og:url"] == f"http://demo.example{address}"
+        assert told.said["og:image"].startswith("http://demo.example/picture.png?")
+        assert told.said["og:image:alt"].startswith("Curves over λ for SARQC column solver at 2 bits")
+        columns.append(marker(picture(client, told.said["og:image"])))
+    assert columns[0] < columns[1] - 100
+    assert abs(columns[1] - columns[2]) <= 1  # of two pixels that it covers
+
+
+def test_a_layer_a_width_and_a_draw_are_those_of_the_link(client: TestClient) -> None:
+    whole, layer, draw = (
+        head(client, f"/?study=tiny-llama&bits=3{more}&lambda=0.1") for more in ("", "&layer=6", "&draw=1")
+    )
+    assert "3 bits" in whole.title
+    assert "down_proj" in layer.title
+    assert "one draw" in draw.said["og:image:alt"]
+    seen = [picture(client, told.said["og:image"]) for told in (whole, layer, draw)]
+    assert not np.array_equal(seen[0], seen[1])
+    assert not np.array_equal(seen[0], seen[2])
+
+
+def test_what_an_address_can_not_mean_is_left_out_as_on_the_page(client: TestClient) -> None:
+    wrong = "bits=99&method=none&layer=9999&draw=77&lambda=x&gamma=-&scale=huge&show=taste&bits=2"
+    for address in ("/", f"/?study=tiny-llama&{wrong}"):
+        told = head(client, address)
+        assert told.said["og:title"].startswith("tiny-llama at 2 bits: SARQC column solver, λ = 0.1")
+        marker(picture(client, told.said["og:image"]))
+
+
+@pytest.mark.parametrize(
+    ("address", "title"),
+    [
+        ("/?study=nobodys", "What λ does to a quantized model"),
+        ("/calibrate", "Quantize a language model"),
+        ("/calibrate?run=nobodys", "Quantize a language model"),
+        ("/runs", "Quantized models, side by side"),
+        ("/learn", "Quantization, step by step"),
+        ("/learn?step=1", "One weight"),
+        ("/learn?step=99", "Quantization, step by step"),
+    ],
+)
+def test_pages_that_show_nothing_further_have_the_picture_of_the_site(
+    client: TestClient, address: str, title: str
+) -> None:
+    told = head(client, address)
+    assert told.title == f"{title} – {SITE}"
+    assert told.said["og:image"] == "http://demo.example/site.png"
+    assert picture(client, told.said["og:image"]).std() > 1
+
+
+def test_the_page_has_one_title_its_bar_and_its_styles_before_any_script(client: TestClient) -> None:
+    text = client.get(ADDRESS, headers=HTML).text
+    assert text.count("<title>") == 1
+    assert f'"title":"tiny-llama at 2 bits: SARQC column solver \\u2013 {SITE}"' in text
+    assert text.encode().index(b"charset") < 1024
+    assert text.index("/css/base.css") < text.index('<header class="bar"') < text.index("<gradio-app")
+    assert "<base" not in text  # with it “#content” would lead to another page
+    assert client.head(ADDRESS, headers=HTML).content == b""
+
+
+def test_a_picture_is_drawn_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Any] = []
+    real = pictures.resvg_py.svg_to_bytes
+    monkeypatch.setattr(pictures.resvg_py, "svg_to_bytes", lambda **given: drawn.append(1) or real(**given))
+    answers = [
+        client.get(f"/picture.png{ADDRESS[1:]}&lambda={lam}", headers=HTML) for lam in ("0.3", "0.3000001", "0.5")
+    ]
+    assert len(drawn) == 2  # by what is seen, not by the address
+    assert answers[0].content == answers[1].content != answers[2].content
+    again = client.get(answers[0].url.path + "?" + answers[0].url.query.decode(), headers={
+        **HTML, "If-None-Match": answers[0].headers["etag"]
+    })  # fmt: skip
+    assert again.status_code == 304
+
+
+def test_an_address_is_absolute_only_under_a_name_of_this_host(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path, access="token", access_token="a-token-of-24-characters", hosts="demo.example,*",
+                           assets_dir=ASSETS)  # fmt: skip
+    with TestClient(create_app(settings, with_pages=False)) as client:
+        ours, foreign = (head(client, "/sign-in", Host=host) for host in ("demo.example:8000", "evil.example"))
+        assert ours.said["og:image"] == "http://demo.example:8000/site.png"
+        assert foreign.said["og:image"] == "/site.png"
+        assert "og:url" not in foreign.said
+        assert "evil" not in str(foreign.said)
+
+
+def private_study(settings: Settings) -> str:
+    """A study that only the operator may see, and whoever has a link."""
+    write_study(settings.studies_dir(), "secret-study")
+    return "secret-study"
+
+
+def test_a_host_that_asks_who_one_is_shows_strangers_the_site_and_links_what_they_show(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path, access="token", access_token="a-token-of-24-characters", hosts="demo.example",
+                           assets_dir=ASSETS)  # fmt: skip
+    app = create_app(settings, with_pages=False)
+    with TestClient(app, follow_redirects=False) as client:
+        study = private_study(settings)
+        asked = client.get(f"/?study={study}", headers=HTML)
+        assert asked.status_code == 303
+        told = head(client, asked.headers["location"])
+        assert told.said["og:image"] == "http://demo.example/site.png"
+        assert "secret" not in str(told.said).replace(told.said["og:url"], "")
+        marker_free = picture(client, told.said["og:image"])
+        assert client.get(f"/picture.png?study={study}", headers=HTML).status_code in (303, 401)
+
+        link = f"/share/{app.state.access.links.make('study', study, 'operator')}"
+        told = head(client, f"{link}?lambda=0.3")
+        client.cookies.clear()  # a preview keeps none
+        assert told.said["og:title"] == "tiny at 2 bits: SARQC, λ = 0.3, perplexity 8.50"
+        assert urlsplit(told.said["og:image"]).path == f"{link}/picture.png"
+        shown = picture(client, told.said["og:image"])
+        assert not np.array_equal(shown, marker_free)
+        assert marker(shown) > marker(picture(client, f"{link}/picture.png?lambda=0"))
+        # The link's picture is of its study, whatever else is asked of it.
+        assert np.array_equal(shown, picture(client, f"{link}/picture.png?lambda=0.3&study=tiny-llama"))
+
+        app.state.access.links.revoke(study)
+        assert client.get(f"{link}/picture.png", headers=HTML).status_code == 404
+        gone = client.get(link, headers=HTML)
+        assert gone.status_code == 404
+        assert "perplexity" not in gone.text
+        shutil.rmtree(settings.studies_dir() / study)
