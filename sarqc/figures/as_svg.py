@@ -205,7 +205,9 @@ def _grid(name: str, plane: _Plane, writer: _Writer) -> Iterator[str]:
         if name[0] == "x":
             if axis.layout.get("showgrid", True):
                 yield _line(at, plane.paper["y"].start, at, plane.paper["y"].end, thin)
-            yield writer.text(text, at, foot + TICK_GAP - 2 + axis.layout.get("ticklabelstandoff", 0), font, "center", "top")
+            yield writer.text(
+                text, at, foot + TICK_GAP - 2 + axis.layout.get("ticklabelstandoff", 0), font, "center", "top"
+            )
         else:
             if axis.layout.get("showgrid", True):
                 yield _line(foot, at, far, at, thin)
