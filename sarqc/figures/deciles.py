@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sarqc.figures.drawing import DRIFT, PLAIN_AXIS, Figure, Role, apart, base_layout, bind, even_ticks, note
+from sarqc.figures.layer_map import layer_label
 from sarqc.figures.numbers import number, point_names
 from sarqc.study.facts import LineFacts, equal_points
 
@@ -35,7 +36,9 @@ def deciles(facts: LineFacts) -> Figure | None:
     clear = {"ticks": "outside", "ticklen": 5, "tickcolor": "rgba(0,0,0,0)"}
     layout["xaxis"] = {**PLAIN_AXIS, **ends, **clear, "showgrid": False}
     layout["yaxis"] = {**PLAIN_AXIS, "range": [0, high], **even_ticks((0, high), 4)}
+    where = "all layers" if facts.layer is None else layer_label(facts.study.layers[facts.layer])
     figure: Figure = {"data": [], "layout": layout, "bindings": []}
+    figure["title"], figure["subtitle"] = "Drift by saliency decile", f", {where}"
     if several:
         first = np.repeat(chosen[:, :1], chosen.shape[1], axis=1)
         _add(figure, first, [names[0]] * len(names), {"color": "var(--ink-3)", "dash": "dot", "symbol": "circle"})

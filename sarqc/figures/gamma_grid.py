@@ -40,12 +40,18 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
     gammas = [lam_text(value or 0.0) for value in line.gammas]
     names = lam_names(line)
     layout = base_layout(left=40, right=52, top=6, bottom=34)
-    layout["xaxis"] = {**lam_axis(names), "showgrid": False, "title": {"text": "λ", "standoff": 2}}
+    layout["xaxis"] = {
+        **lam_axis(names),
+        "showgrid": False,
+        "title": {"text": "λ", "standoff": 2},
+        "tickfont": {"size": 11},
+    }
     layout["xaxis"] |= {"range": [-0.5, len(line.lams) - 0.5]}
     layout["yaxis"] = {"type": "category", "fixedrange": True, "ticks": "", "showgrid": False}
     layout["yaxis"] |= {"title": {"text": "γ", "standoff": 2}, "range": [-0.53, len(gammas) - 0.47]}  # and the frame
     bar = {"thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "nticks": 4, "ticks": "",
-           "tickfont": {"size": 11}, "tickformat": PERCENT if complete and by_accuracy else ""}  # fmt: skip
+           "tickfont": {"size": 11}, "tickformat": PERCENT if complete and by_accuracy else "",
+           "title": {"text": "error" if not complete else quality_name, "font": {"size": 11}}}  # fmt: skip
     trace = {
         "type": "heatmap",
         "x": names,

@@ -131,7 +131,10 @@ def weight_figures(facts: LineFacts, arrays: Arrays, layer: int) -> dict[str, Fi
 
 def surfaces(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling = POOLINGS[0], *, flat: bool) -> Figure:
     """|Ŵ − W| at the smallest λ and at the shown one: one scale, one camera. ``flat`` draws them as maps."""
-    scale, layout = array["scale"], base_layout(left=8, right=8, top=24 if flat else 8, bottom=6 if flat else 0)
+    scale = array["scale"]
+    layout = (
+        base_layout(left=24, right=60, top=24, bottom=24) if flat else base_layout(left=8, right=8, top=8, bottom=0)
+    )
     what, low = ("Ŵ − W", -scale) if pooling.signed else ("|Ŵ − W|", 0)
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "camera": CAMERA}
     for side, (x0, x1) in enumerate(_sides(facts, 0.06 if flat else 0.0)):
@@ -139,11 +142,14 @@ def surfaces(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling =
             "z": [],
             "colorscale": BOTH_SIGNS if pooling.signed else SHADES,
             "showscale": False,
-            "hovertemplate": f"{what} %{{z:.3r}}<extra></extra>",
+            **_places(facts, layer, array),
+            "hovertemplate": f"{what} %{{z:.3r}}<br>{_WHERE[pooling.by_saliency]}<extra></extra>",
         }
         suffix = "" if side == 0 else "2"
         if flat:
-            trace |= {"type": "heatmap", "zmin": low, "zmax": scale} | _flat_axes(layout, suffix, (x0, x1))
+            trace |= {"type": "heatmap", "zmin": low, "zmax": scale} | _flat_axes(layout, suffix, (x0, x1), pooling)
+            if x1 == 1.0:  # one scale for both sides
+                trace |= {"showscale": True, "colorbar": {**_BAR, "nticks": 4, "title": {"text": what}}}
         else:
             trace |= {"type": "surface", "cmin": low, "cmax": scale, "scene": f"scene{suffix}", **_lighting()}
             layout[f"scene{suffix}"] = _scene((x0, x1), scale, pooling)
@@ -164,11 +170,28 @@ def _sides(facts: LineFacts, gap: float) -> list[tuple[float, float]]:
     return [(0.0, (1 - gap / 2) / 2), ((1 + gap / 2) / 2, 1.0)]
 
 
-def _flat_axes(layout: dict[str, Any], suffix: str, domain: tuple[float, float]) -> dict[str, str]:
-    """Puts a map's two hidden axes into the layout; returns what its trace says of them."""
-    hidden = {"visible": False, "fixedrange": True}
-    layout[f"xaxis{suffix}"] = {**hidden, "domain": list(domain), "anchor": f"y{suffix}"}
-    layout[f"yaxis{suffix}"] = {**hidden, "anchor": f"x{suffix}"}
+_BAR = {"thickness": 8, "len": 1.0, "x": 1.02, "xpad": 0, "ypad": 2, "outlinewidth": 0, "ticks": ""}
+_WHERE = {False: "inputs from %{x}, outputs from %{y}", True: "inputs from saliency rank %{x}, outputs from %{y}"}
+
+
+def _places(facts: LineFacts, layer: int, array: ArrayPlace) -> dict[str, list[int]]:
+    """The first input and output channel of each cell."""
+    outputs, inputs = facts.study.layers[layer].shape
+    rows, columns = array["shape"][-2:]
+    return {
+        "x": [at * inputs // columns for at in range(columns)],
+        "y": [at * outputs // rows for at in range(rows)],
+    }
+
+
+def _flat_axes(layout: dict[str, Any], suffix: str, domain: tuple[float, float], pooling: Pooling) -> dict[str, str]:
+    """Puts a map's two axes into the layout, named and without ticks; returns what its trace says of them."""
+    bare = {"fixedrange": True, "showgrid": False, "zeroline": False, "ticks": "", "showticklabels": False}
+    across = {"text": "input, by saliency" if pooling.by_saliency else "input", "standoff": 4}
+    layout[f"xaxis{suffix}"] = {**bare, "domain": list(domain), "anchor": f"y{suffix}", "title": across}
+    layout[f"yaxis{suffix}"] = {**bare, "anchor": f"x{suffix}"}
+    if not suffix:
+        layout["yaxis"]["title"] = {"text": "output", "standoff": 4}
     return {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
 
 

@@ -283,3 +283,19 @@ def test_cells_are_adaptive_poolings_of_the_whole_matrix(shape: tuple[int, int])
         mean = adaptive_avg_pool2d(values.double().unsqueeze(0), (28, 28)).squeeze(0)
         torch.testing.assert_close(found[name].double(), mean, rtol=0, atol=1e-6)
     assert found.keys() == {"surface", "surface_sorted", *means}
+
+
+def test_a_map_has_named_axes_one_scale_of_colours_and_channels_under_the_pointer(study):
+    view = lab_view(study, method="sarqc-gbs", bits=2, layer=0)
+    maps = view["figures"]["surfaces_flat"]
+    assert [trace.get("showscale", False) for trace in maps["data"]] == [False, True]
+    assert maps["layout"]["xaxis"]["title"]["text"] == "input"
+    assert maps["layout"]["yaxis"]["title"]["text"] == "output"
+    outputs, inputs = study.layers[0].shape
+    for name in ("surfaces", "surfaces_flat"):
+        for trace in view["figures"][name]["data"]:
+            assert trace["x"][0] == trace["y"][0] == 0
+            assert trace["x"] == sorted(set(trace["x"]))
+            assert trace["x"][-1] < inputs
+            assert trace["y"][-1] < outputs
+            assert "inputs from %{x}, outputs from %{y}" in trace["hovertemplate"]

@@ -48,7 +48,7 @@ test("what is measured in pixels grows, what is measured on an axis stays", () =
 
 test("a narrow scene is seen from further away, in the same direction", () => {
   const camera = { eye: { x: 1, y: -1, z: 0.5 }, center: { x: 0, y: 0, z: -0.1 } };
-  const [wide, narrow] = [3, 0.65].map((aspect) => fitted(camera, aspect));
+  const [wide, narrow] = [3, 0.725].map((aspect) => fitted(camera, aspect));
   assert.deepEqual(wide, camera);
   assert.deepEqual(narrow, { ...camera, eye: { x: 2, y: -2, z: 1 } });
 });

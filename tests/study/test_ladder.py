@@ -142,13 +142,13 @@ def test_lines_on_a_better_grid(study: Study) -> None:
     assert mine["fitting"].count(",") == 2
     assert mine["title"] == METHODS["rqc-gbs"].title
     small = " ".join(view["told"]["perplexity"]["small_print"][0][1]).replace("\u00a0", " ")
-    assert "This grid against the plain one here: perplexity 12.5 ± 0.5 lower" in small
+    assert "This grid against the plain one: perplexity 12.5 ± 0.5 lower" in small
     said = "".join(piece["text"] for piece in view["told"]["perplexity"]["sentences"][0][1])
     assert "better than GPTQ 1 % on this grid" in said
     row = next(one for one in view["table"]["rows"] if one["lambda"] == 0.1)
     assert row["perplexity_difference"] == pytest.approx(WORTH["lambda"] + TOGETHER, abs=1e-4)
     hero = view["figures"]["hero"]
-    assert any(trace.get("name") == "plain grid" for trace in hero["data"])
+    assert any(trace.get("name") == "quality, plain grid" for trace in hero["data"])
 
 
 def test_without_kl_perplexity_has_all_the_room(tmp_path: Path, study: Study) -> None:

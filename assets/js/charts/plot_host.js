@@ -379,7 +379,7 @@ export class PlotHost {
 const isThere = (entries) => entries[entries.length - 1].isIntersecting;
 
 const PER_PIXEL = 0.008;
-const ROOMY = 1.3; // a scene so many times as wide as high holds what a figure's camera looks at
+const ROOMY = 1.45; // a scene so many times as wide as high holds what a figure's camera looks at
 
 /**
  * A camera for a scene of an aspect: plotly keeps the height of what is seen, so that a narrow scene needs more distance.
