@@ -16,7 +16,9 @@ from contextlib import asynccontextmanager
 import uvicorn
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
+from starlette.responses import Response
 from starlette.routing import Mount
+from starlette.types import Scope
 
 from sarqc.errors import SarqcError
 from sarqc.jobs.store import Store
@@ -36,7 +38,7 @@ from sarqc.web.process import prepare_process
 from sarqc.web.profile import check_profile, is_private
 from sarqc.web.request_limits import RequestLimits
 from sarqc.web.sign_in import sign_in_router
-from sarqc.web.static import _add_assets
+from sarqc.web.static import _add_assets, assets_root
 from sarqc.web.tries import Tries
 from sarqc.web.visitor import Cookies
 
@@ -87,9 +89,17 @@ def create_app(
         exception_handlers={Exception: unexpected},
     )
     app.state.supervisor = supervisor
-    app.add_middleware(OneShape)
-    app.add_middleware(RequestLimits, settings=settings)
     access, cookies = Access(settings, store), Cookies(settings)
+    introductions = Introductions(settings, access)
+
+    def not_found(scope: Scope) -> Response:
+        import pages
+        from pages.not_found import not_found
+
+        return not_found(scope, introductions.own(scope), pages.PAGES, assets_root(settings.assets_dir))
+
+    app.add_middleware(OneShape, not_found=not_found if with_pages else None)
+    app.add_middleware(RequestLimits, settings=settings)
     app.state.access = access
     identity = Identity(settings, cookies, access.links)
     tries = Tries()
@@ -97,7 +107,6 @@ def create_app(
     app.add_middleware(SecurityHeaders, frame_ancestors=settings.frame_ancestors)
     app.add_middleware(Healthz, trouble=lambda: supervisor.trouble)
     app.include_router(api_router(supervisor, settings, access, plan=plan))
-    introductions = Introductions(settings, access)
     app.include_router(sign_in_router(settings, identity, cookies, access.links, tries, introductions))
     app.include_router(introduction_router(introductions))
     _add_assets(app, settings.assets_dir)

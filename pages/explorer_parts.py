@@ -5,7 +5,7 @@ from __future__ import annotations
 import gradio as gr
 
 from pages.layout import part
-from pages.plot import about, choice, plot
+from pages.plot import choice, plot
 from sarqc.web.browser_contract import DRAWINGS, QUALITIES
 
 SLIDERS = """
@@ -83,21 +83,22 @@ def explorer_plots(prefix: str, tools: str = "") -> None:
     """The figures that the Lab and a finished run share, in the order of a narrow screen; ``tools`` is further markup
     for the first one's corner."""
     quality = choice("quality", prefix, QUALITIES, "Quality shown", "show")
-    plot(f"{prefix}hero", "What λ changes", classes="plot-hero", tools=about(*_WORDS) + tools + quality)
+    plot(f"{prefix}hero", "What λ changes", classes="plot-hero", words=_WORDS, tools=tools + quality)
     with gr.Column(elem_classes=["evidence"]):
-        plot(f"{prefix}surfaces", "|Ŵ − W|", classes="plot-surfaces", tools=about("cells") + drawings(prefix))
+        plot(f"{prefix}surfaces", "|Ŵ − W|", classes="plot-surfaces", words=("cells",), tools=drawings(prefix))
         plot(
             f"{prefix}surfaces_flat",
             "|Ŵ − W|",
             classes="plot-surfaces",
-            tools=about("cells") + drawings(prefix),
+            words=("cells",),
+            tools=drawings(prefix),
             hidden=True,
         )
         plot(
             f"{prefix}deciles",
             "Root-mean-square drift by saliency decile",
             classes="plot-deciles",
-            tools=about("deciles"),
+            words=("deciles",),
         )
 
 

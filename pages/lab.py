@@ -6,7 +6,7 @@ import gradio as gr
 
 from pages.explorer_parts import MEASURED, NUMBERS, SLIDERS, explorer_plots, further_plots
 from pages.layout import Page, part
-from pages.plot import about, plot
+from pages.plot import plot
 from sarqc.settings import Settings
 
 # As the page comes; the script sets it for the shown method, with λ and γ to move.
@@ -50,6 +50,7 @@ _PICKS = """
 <p class="waiting" role="status">Fetching the study</p>
 <div data-part="computing"></div>
 <div data-part="problem"></div>
+<div data-part="ways"></div>
 <div class="link-note" data-part="link-note" data-testid="link-note" role="status"></div>
 <p class="sentence" data-part="sentence" data-testid="sentence" data-control="sentence" aria-live="polite"
   aria-atomic="true"></p>
@@ -79,7 +80,16 @@ def build(settings: Settings) -> None:
         part(SLIDERS, classes="area-sliders")
         with gr.Column(elem_classes=["planes"]):
             plot("lab-map", "Every layer", classes="plot-small plot-map", tools=_MAP_PICK)
-            plot("lab-plane", "Error against drift", classes="plot-small", tools=about("radius", "hollow", "edge"))
+            plot(
+                "lab-plane",
+                "Error against drift",
+                classes="plot-small",
+                words=(
+                    "radius",
+                    "hollow",
+                    "edge",
+                ),
+            )
             plot("lab-gamma_grid", "λ × γ", classes="plot-small", hidden=True)
         with gr.Column(elem_classes=["below"]):
             further_plots("lab-")

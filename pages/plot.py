@@ -6,7 +6,7 @@ is an empty card; figures come from the REST interface and never pass through a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 
 import gradio as gr
@@ -16,16 +16,20 @@ from pages.layout import mounted
 _TEMPLATE = """
 <section class="card plot-card {classes}" data-plot="{name}" data-testid="plot-{name}" data-panel
   data-control="{control}">
-  <header class="card-head"><h2 class="card-title">{title}</h2><div class="card-tools">{tools}</div></header>
+  <header class="card-head"><h2 class="card-title" id="title-{name}">{title}</h2
+    ><div class="card-tools">{tools}</div></header>
   <div class="plot-frame" role="img" aria-label="{title}"><div class="plot-canvas"></div></div>
   <p class="plot-notice" role="status"></p>
 </section>
 """
 
 
-def plot(name: str, title: str, *, classes: str = "", tools: str = "", hidden: bool = False) -> gr.HTML:
-    """A named place for a figure. ``tools`` is markup of ours for the card's right upper corner. A link can hide it by
-    its name without the page's prefix; both drawings of the surfaces go by one name.
+def plot(
+    name: str, title: str, *, classes: str = "", words: Sequence[str] = (), tools: str = "", hidden: bool = False
+) -> gr.HTML:
+    """A named place for a figure. ``words`` of the glossary are explained there; ``tools`` is markup of ours for the
+    card's right upper corner. A link can hide it by its name without the page's prefix; both drawings of the surfaces
+    go by one name.
 
     A function and not a subclass of gr.HTML: Gradio writes a stub file beside every module that subclasses it.
     """
@@ -33,7 +37,7 @@ def plot(name: str, title: str, *, classes: str = "", tools: str = "", hidden: b
         name=escape(name),
         control=escape(name.split("-", 1)[-1].removesuffix("_flat")),
         title=escape(title),
-        tools=tools,
+        tools=(_about(name, words) if words else "") + tools,
         classes=escape(f"{classes} is-off" if hidden else classes),
     )
     return gr.HTML(
@@ -44,11 +48,13 @@ def plot(name: str, title: str, *, classes: str = "", tools: str = "", hidden: b
     )
 
 
-def about(*words: str) -> str:
-    """Markup of the button that explains words of a figure, by their names in assets/js/base/glossary.js."""
+def _about(name: str, words: Sequence[str]) -> str:
+    """The button that explains words of a figure, by their names in assets/js/base/glossary.js."""
+    own = f"about-{escape(name)}"
     return (
         f'<button type="button" class="quiet about" data-about="{escape(" ".join(words))}" '
-        'aria-label="What the words of this figure mean"><i class="info" aria-hidden="true">i</i></button>'
+        f'id="{own}" aria-labelledby="{own} title-{escape(name)}" '
+        'aria-label="Its words explained:"><i class="info" aria-hidden="true">i</i></button>'
     )
 
 

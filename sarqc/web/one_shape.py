@@ -1,4 +1,5 @@
-"""Errors that others word, in the one shape: of routes and methods that nobody has, of byte ranges, of Gradio.
+"""Errors that others word, in the one shape: of routes and methods that nobody has, of byte ranges, of Gradio. To a
+person who asked for a page, a page says it.
 
 Plain ASGI, so that streams stay streams.
 """
@@ -6,6 +7,7 @@ Plain ASGI, so that streams stay streams.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from http import HTTPStatus
 
 from starlette.datastructures import Headers
@@ -16,14 +18,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from sarqc.errors import Refused, SarqcError
 from sarqc.web.responses import error_response
 
+FOR_PROGRAMS = ("/api/", "/assets/", "/gradio_api/")
 KEPT = ("allow", "content-range", "retry-after", "set-cookie", "www-authenticate")
 
 
 class OneShape:
-    """Says again what an app inside says in other words; pages for people, which are HTML, stay as they are."""
+    """Says again what an app inside says in other words; pages for people, which are HTML, stay as they are.
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    ``not_found`` makes the page for people who ask for one that is not there; without it they get what programs get.
+    """
+
+    def __init__(self, app: ASGIApp, not_found: Callable[[Scope], Response] | None = None) -> None:
+        self.app, self._not_found = app, not_found
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -43,7 +49,9 @@ class OneShape:
             body += message.get("body", b"")
             if message.get("more_body", False):
                 return
-            if _has_the_shape(body):
+            if self._not_found is not None and start["status"] == 404 and _asks_for_a_page(scope):
+                await self._not_found(scope)(scope, receive, send)
+            elif _has_the_shape(body):
                 await send(start)
                 await send({"type": "http.response.body", "body": body})
             else:
@@ -54,6 +62,11 @@ class OneShape:
 
 def _is_page(start: Message) -> bool:
     return Headers(raw=start["headers"]).get("content-type", "").startswith("text/html")
+
+
+def _asks_for_a_page(scope: Scope) -> bool:
+    is_read = scope["method"] in ("GET", "HEAD") and not scope["path"].startswith(FOR_PROGRAMS)
+    return is_read and "text/html" in Headers(scope=scope).get("accept", "")
 
 
 def _has_the_shape(body: bytes) -> bool:

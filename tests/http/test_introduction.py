@@ -224,3 +224,18 @@ def test_a_host_that_asks_who_one_is_shows_strangers_the_site_and_links_what_the
         assert gone.status_code == 404
         assert "perplexity" not in gone.text
         shutil.rmtree(settings.studies_dir() / study)
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/runs/NOPE", "/learn/more", "/<script>"])
+def test_what_is_not_there_is_a_page_for_people_and_json_for_programs(client: TestClient, path: str) -> None:
+    answer = client.get(path, headers=HTML)
+    assert answer.status_code == 404
+    assert answer.text.count("<h1>") == answer.text.count("<main") == answer.text.count('<header class="bar"') == 1
+    for page in ("/", "/calibrate", "/runs", "/learn"):
+        assert f'<a href="{page}">' in answer.text
+    assert "<script>" not in answer.text.partition("<main")[2]
+    assert Head(answer.text).title == f"There is no such page – {SITE}"
+    for address, headers in ((path, {"Accept": "*/*"}), (f"/api{path}", {"Accept": "text/html"})):
+        told = client.get(address, headers={"Host": "demo.example", **headers})
+        assert told.status_code == 404
+        assert list(told.json()) == ["error"]

@@ -4,7 +4,7 @@
  * @module enlarge
  */
 
-import { html, made } from "../base/html.js";
+import { html, made, nothing } from "../base/html.js";
 
 const LARGE = "is-enlarged";
 const WORDS = { fill: "Fill the window", back: "Back to the page" };
@@ -20,10 +20,14 @@ const icon = () =>
  * @param {{name: string, root: HTMLElement, tools: HTMLElement}} card
  */
 export function enlargeButton({ name, root, tools }) {
+  const heading = root.querySelector(".card-title");
+  if (heading) heading.id ||= `title-${name}`; // which may say another thing later
   const button = made(html`<button
     type="button"
     class="quiet figure-button enlarge-button"
     aria-pressed="false"
+    id=${`enlarge-${name}`}
+    aria-labelledby=${heading ? `enlarge-${name} ${heading.id}` : nothing}
     data-testid=${`enlarge-${name}`}
     >${icon()}</button
   >`);
@@ -31,9 +35,8 @@ export function enlargeButton({ name, root, tools }) {
   const show = (large) => {
     root.classList.toggle(LARGE, large);
     button.setAttribute("aria-pressed", String(large));
-    const title = root.querySelector(".card-title")?.textContent?.trim();
     button.title = large ? WORDS.back : WORDS.fill;
-    button.setAttribute("aria-label", title ? `${button.title}: ${title}` : button.title);
+    button.setAttribute("aria-label", `${button.title}:`);
   };
   show(false);
   button.addEventListener("click", () => {

@@ -69,11 +69,14 @@ export function figureMenu(card, { file, table: numbers, picture = (kind) => plo
   const [first, svg, notice] = ["[data-save]", "[data-save=SVG]", ".figure-note"].map(
     (part) => /** @type {HTMLElement} */ (menu.querySelector(part)),
   );
-  const words = "Numbers and pictures of this figure";
+  const words = "Numbers and pictures";
+  if (heading) heading.id ||= `title-${name}`;
   const button = made(html`<button
     type="button"
     class="quiet figure-button"
-    aria-label=${words}
+    id=${`save-${name}`}
+    aria-label=${`${words}:`}
+    aria-labelledby=${heading ? `save-${name} ${heading.id}` : nothing}
     title=${words}
     aria-expanded="false"
     aria-controls=${menu.id}

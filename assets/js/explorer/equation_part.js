@@ -113,7 +113,6 @@ function term(explorer, asked, name, set, title, said) {
   };
   const isMouse = (/** @type {PointerEvent} */ event) => event.pointerType !== "touch";
   return html`<button type="button" class="term" data-term=${name} data-testid=${`term-${name}`} aria-pressed="false"
-    aria-label=${`${title}: ${said}. Show where it is on this page.`}
     @pointerenter=${(/** @type {PointerEvent} */ event) => isMouse(event) && ask({ pointed: name })}
     @pointerleave=${() => ask({ pointed: null })}
     @focus=${(/** @type {FocusEvent} */ { target }) =>
@@ -125,7 +124,8 @@ function term(explorer, asked, name, set, title, said) {
       event.preventDefault();
       ask({ pressed: null, focused: null, pointed: null });
     }}
-    ><span class="set">${set}</span><span class="caption">${title}</span></button>`;
+    ><span class="set" aria-hidden="true">${set}</span><span class="caption">${title}</span
+    ><span class="visually-hidden">: ${said}. Show where it is on this page.</span></button>`;
 }
 
 /**

@@ -84,6 +84,7 @@ export async function mount() {
     if (open && phase !== "next" && (!wasOpen || others || phase !== before.explored.phase)) drawPicks(root, state);
     if (view && view !== before.explored.view) document.title = titled(view.title);
     if (Lab.isEmpty(state) !== Lab.isEmpty(before)) drawEmpty(root, part("problem"), Lab.isEmpty(state));
+    if (Lab.isLost(state) !== Lab.isLost(before)) drawWays(root, part("ways"), state);
     if (remarks !== before.remarks) note(part("link-note"), remarks);
     drawPreview(before);
     const preview = Lab.previewOf(state);
@@ -229,4 +230,19 @@ function drawEmpty(root, place, empty) {
     <a class="act" href="/calibrate">Start a calibration</a>
   </div>`;
   render(empty ? card : null, place);
+}
+
+/**
+ * Where the address leads to nothing: the studies that there are, and none of the empty figures.
+ * @param {HTMLElement} root
+ * @param {HTMLElement} place
+ * @param {Lab.State} state
+ */
+function drawWays(root, place, state) {
+  const lost = Lab.isLost(state);
+  root.classList.toggle("is-lost", lost);
+  const links = (state.studies ?? []).map(
+    ({ id, title }) => html`<li><a href="/?study=${encodeURIComponent(id)}">${title || id}</a></li>`,
+  );
+  render(lost ? html`<ul class="ways" data-testid="ways">${links}</ul>` : nothing, place);
 }

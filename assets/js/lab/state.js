@@ -163,6 +163,10 @@ export function overlays() {
 /** True where there is no study, and nothing went wrong in finding that out. @param {State} state */
 export const isEmpty = ({ studies, explored }) => studies?.length === 0 && explored.problem === null;
 
+/** True where the address names nothing that can be shown. @param {State} state */
+export const isLost = ({ studies, explored }) =>
+  studies !== null && studies.length > 0 && explored.problem !== null && explored.view === null;
+
 /** True once there is something to see: before, nothing of the page stands where it will stay. @param {State} state */
 export const isOpen = ({ studies, explored }) =>
   explored.pictured || explored.problem !== null || studies?.length === 0;
@@ -180,8 +184,8 @@ export function opening(studies, wanted) {
   if (wanted.study && !named) {
     const problem = {
       what: `There is no study “${wanted.study}” here.`,
-      where: "the address of this page",
-      remedy: "Choose one above, or run a calibration to make one.",
+      where: `?study=${wanted.study} in the address of this page`,
+      remedy: "It may have been deleted, or not be yours to see. These studies are here:",
     };
     return { ...nothing, problem };
   }

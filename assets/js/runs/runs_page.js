@@ -131,12 +131,19 @@ export async function mount(root) {
       focus(`${row(id)} [data-testid=delete]`);
     },
     "delete-yes": async ({ id }) => {
+      const neighbours = [...root.querySelectorAll("[data-run]")].map(
+        (one) => /** @type {HTMLElement} */ (one).dataset.run,
+      );
+      const at = neighbours.indexOf(id);
+      const next = neighbours[at + 1] ?? neighbours[at - 1];
       await attempt(async () => {
         await request(`/runs/${encodeURIComponent(id)}`, { method: "DELETE" });
         dispatch({ type: "removed", id });
         soon(0);
       });
       dispatch({ type: "deletion asked", id: null });
+      // The button has gone: the keyboard goes on at the next run, or where runs are looked for.
+      focus(next ? `${row(next)} a` : '[data-part="filter"]');
     },
   };
   /** @type {Acts} */
@@ -201,6 +208,12 @@ export async function mount(root) {
     render(pages(state, ask), part("pages"));
   }
 
+  root.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || event.defaultPrevented) return;
+    const asked = event.target instanceof Element && event.target.closest("[data-run]:has([data-testid=delete-no])");
+    const run = asked instanceof HTMLElement && rows(page.state).find((one) => one.run?.id === asked.dataset.run)?.run;
+    if (run) does["delete-no"](run);
+  });
   filter.addEventListener("input", () => ask({ type: "asked", query: { filter: filter.value } }));
   group.addEventListener("change", () =>
     ask({ type: "asked", query: { group: /** @type {RunsState["query"]["group"]} */ (group.value) } }),

@@ -274,6 +274,12 @@ function over({ varies, measures }, name, decimals, write, unit = 1) {
     >${plusMinus(mean, error, write, decimals(mean))}</span>`;
 }
 
+/** A run by what tells it from others, for those who hear one name after the other. @param {Run} run */
+function runWords({ name, recipe, created }) {
+  const lam = recipe.lambda === null || recipe.lambda === undefined ? "" : `, λ ${recipe.lambda}`;
+  return `${name || shortModel(recipe.model)}, ${recipe.bits} bits, ${recipe.method}${lam}, ${when(created)}`;
+}
+
 /** @param {Run["recipe"]} recipe */
 function methodWords(recipe) {
   const kind =
@@ -304,7 +310,7 @@ const progress = ({ state, progress: made }) =>
 function pickBox(state, run, dispatch) {
   const change = (/** @type {Event} */ { target }) =>
     dispatch({ type: "picked", runs: [run], isPicked: target instanceof HTMLInputElement && target.checked });
-  return html`<input type="checkbox" aria-label=${`Pick ${run.name || shortModel(run.recipe.model)}`} data-testid="pick"
+  return html`<input type="checkbox" aria-label=${`Pick ${runWords(run)}`} data-testid="pick"
     .checked=${state.picked.has(run.id)} @change=${change} />`;
 }
 
@@ -398,7 +404,7 @@ const buttons = (state, run, does) =>
     (deed) => deed, // a button is never taken for another, least of all by whoever presses it twice
     (deed) =>
       deed === "lab"
-        ? html`<a class="quiet" href="/?study=${encodeURIComponent(run.study_id ?? "")}">Lab</a>`
+        ? html`<a class="quiet" aria-label=${`Lab: ${runWords(run)}`} href="/?study=${encodeURIComponent(run.study_id ?? "")}">Lab</a>`
         : html`<button type="button" class=${deed === "delete-yes" ? "quiet danger" : "quiet"} data-testid=${deed}
-            @click=${() => does[deed](run)}>${WORDS[deed]}</button>`,
+            aria-label=${`${WORDS[deed]}: ${runWords(run)}`} @click=${() => does[deed](run)}>${WORDS[deed]}</button>`,
   );

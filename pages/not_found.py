@@ -1,0 +1,49 @@
+"""What a person sees where there is no page: the bar, what was asked for, and where to go on from there."""
+
+from __future__ import annotations
+
+from html import escape
+
+from starlette.responses import HTMLResponse, Response
+from starlette.types import Scope
+
+from pages.layout import Page, first_head, top_bar
+from sarqc.web.introduction import Introduction, head_of
+
+_TEXT = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+{told}
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<meta name="assets" content="{assets}">
+{head}
+</head>
+<body>
+{bar}
+<main class="page missing" id="content">
+<section class="card">
+<h1>There is no such page</h1>
+<p>Nothing is at <code>{asked}</code>. {remedy}</p>
+<ul>{ways}</ul>
+</section>
+</main>
+</body>
+</html>"""
+
+
+def not_found(scope: Scope, own: str, pages: tuple[Page, ...], assets: str) -> Response:
+    """The page, with status 404. ``own``: see ``own_address``; ``assets``: where scripts and styles are."""
+    path = scope["path"]
+    words = "The address may have been cut or mistyped. These pages are here:"
+    if path.startswith("/runs/"):
+        words = "A run has the address /calibrate?run=…; <em>Runs</em> lists them all. These pages are here:"
+    ways = "".join(
+        f'<li><a href="{escape(page.path)}">{escape(page.title)}</a> {escape(page.heading)}</li>' for page in pages
+    )
+    text = _TEXT.format(
+        told=head_of(Introduction("There is no such page"), own, "/"), head=first_head(pages), bar=top_bar("", pages),
+        asked=escape(path[:200]), remedy=words, ways=ways, assets=escape(assets),
+    )  # fmt: skip
+    return HTMLResponse(text, 404, headers={"Cache-Control": "no-store"})
