@@ -10,9 +10,14 @@ const read = (/** @type {string} */ path) => readFileSync(new URL(path, root), "
 test("each word that a button names is explained, and none is left over", () => {
   const pages = readdirSync(new URL("pages/", root)).filter((name) => name.endsWith(".py"));
   const calls = pages.flatMap((name) => [
-    ...read(`pages/${name}`).matchAll(/(?:about|_WORDS = )\(((?:"[\w-]+"(?:, )?)+)\)/g),
+    ...read(`pages/${name}`).matchAll(/(?:words=|_WORDS = )\(((?:"[\w-]+"(?:, ?)?)+)\)/g),
   ]);
-  const offered = calls.flatMap(([, names]) => names.split(", ").map((name) => name.slice(1, -1)));
+  const offered = calls.flatMap(([, names]) =>
+    names
+      .replace(/,$/, "")
+      .split(", ")
+      .map((name) => name.slice(1, -1)),
+  );
   const tags = [...read("assets/js/explorer/words_part.js").matchAll(/data-about="([\w-]+)"/g)].map(([, name]) => name);
   assert.deepEqual([...new Set([...offered, ...tags])].sort(), Object.keys(GLOSSARY).sort());
 });
