@@ -84,11 +84,7 @@ def build(settings: Settings) -> None:
                 "lab-plane",
                 "Error against drift",
                 classes="plot-small",
-                words=(
-                    "radius",
-                    "hollow",
-                    "edge",
-                ),
+                words=("radius", "hollow", "edge"),
             )
             plot("lab-gamma_grid", "λ × γ", classes="plot-small", hidden=True)
         with gr.Column(elem_classes=["below"]):
