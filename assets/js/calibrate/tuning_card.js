@@ -105,7 +105,7 @@ export function tuningCard({ root, corpora, go }) {
     if (words.textContent !== said)
       render(
         answer.sentence.map(({ text, role, verdict }) =>
-          role ? html`<strong class=${`role-${role}${verdict ? " is-verdict" : ""}`}>${text}</strong>` : text,
+          role ? html`<strong class=${verdict ? "verdict" : `role-${role}`}>${text}</strong>` : text,
         ),
         words,
       );

@@ -45,9 +45,7 @@ export function wordsPart() {
       if (sentence && sentence.textContent !== plainText(pieces)) {
         render(
           pieces.map(({ text, role, verdict }) =>
-            role
-              ? html`<strong class=${`role-${role}${verdict ? " is-verdict" : ""}`} data-of=${role}>${text}</strong>`
-              : text,
+            role ? html`<strong class=${verdict ? "verdict" : `role-${role}`} data-of=${role}>${text}</strong>` : text,
           ),
           sentence,
         );
