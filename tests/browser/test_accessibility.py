@@ -104,3 +104,31 @@ def test_a_whole_visit_by_keyboard_alone(app: App, open_page: Any) -> None:
     press("Enter")
     page.wait_for_selector(row, state="detached")
     assert page.evaluate("document.activeElement !== document.body && document.activeElement.isConnected")
+
+
+# What is pressed and is lower than 40 pixels, with the room around it that belongs to it; fields of text are as their
+# words are, and a slider is dragged.
+PRESSED = "button, select, :is(.bar, .run-named) a, a:is(.quiet, .act), [type=checkbox]"
+SMALL = """(pressed) => [...document.querySelectorAll(pressed)]
+  .filter((one) => one.checkVisibility({ visibilityProperty: true }) && one.getClientRects().length)
+  .filter((one) => {
+    const box = one.getBoundingClientRect();
+    const around = Number.parseFloat(getComputedStyle(one, "::after").height) || 0;
+    const beside = 2 * Math.abs(Number.parseFloat(getComputedStyle(one, "::before").top) || 0);
+    return Math.max(box.height, around, box.height + beside) < 39.5;
+  })
+  .map((one) => one.outerHTML.slice(0, 120))"""
+
+
+def test_on_a_phone_what_is_pressed_is_large_and_what_is_read_is_there(
+    open_page: Any, small_run: dict[str, Any]
+) -> None:
+    for path, ready in (("/?study=toy", ".lab.is-open"), ("/runs", "[data-testid=row]")):
+        page = open_page(path, width=390, height=844, has_touch=True, is_mobile=True)
+        page.wait_for_selector(ready)
+        assert page.evaluate(SMALL, PRESSED) == [], path
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+    cell = page.locator(f"[data-run='{small_run['id']}'] .run-perplexity")
+    box = cell.bounding_box()
+    assert 0 <= box["x"] < box["x"] + box["width"] <= 390
+    assert "." in cell.text_content()
