@@ -61,9 +61,13 @@ class SarqcError(Exception):
         self.field, self.fixes = field, fixes
         return self
 
+    def parts(self) -> dict[str, str]:
+        """Kind, what, where and remedy: what a failed run keeps."""
+        return {"kind": self.kind, "what": self.what, "where": self.where, "remedy": self.remedy}
+
     def to_json(self) -> dict[str, Any]:
-        """The one JSON body of an error: kind, what, where, remedy, and of one about a field that and its fixes."""
-        said: dict[str, Any] = {"kind": self.kind, "what": self.what, "where": self.where, "remedy": self.remedy}
+        """The one JSON body of an error: its parts, and of one about a field that and its fixes."""
+        said: dict[str, Any] = {**self.parts()}
         if self.field:
             said |= {"field": self.field, "fixes": [asdict(fix) for fix in self.fixes]}
         return said

@@ -123,10 +123,10 @@ def main() -> None:
             channel.send(Cancelled())
         except SarqcError as error:
             traceback.print_exc()
-            channel.send(Failed(**error.to_json()))
+            channel.send(Failed(**error.parts()))
         except OSError as error:
             traceback.print_exc()
-            channel.send(Failed(**(disk_full().to_json() if is_disk_full(error) else _unexpected(error))))
+            channel.send(Failed(**(disk_full().parts() if is_disk_full(error) else _unexpected(error))))
         except Exception as error:  # the boundary of the process: whatever it is, the app must hear of it
             traceback.print_exc()
             channel.send(Failed(**_unexpected(error)))
@@ -140,7 +140,7 @@ def main() -> None:
 def _unexpected(error: Exception) -> dict[str, str]:
     """The parts of an error that is nobody's refusal."""
     what = without_paths(f"{type(error).__name__}: {error}"[:500], Settings().folders())
-    return SarqcError(what, "worker", "The log of this run has the details.").to_json()
+    return SarqcError(what, "worker", "The log of this run has the details.").parts()
 
 
 def _run(function: Execute | ImportError, job: dict[str, Any], channel: Channel, switch: Switch) -> None:

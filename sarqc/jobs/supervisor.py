@@ -446,7 +446,7 @@ class Supervisor:
         except (OSError, RuntimeError) as error:  # no memory, no process, no thread left
             log.exception("no worker for run %s", run.id)
             lost = WorkerLost(f"no worker process could be started: {error}", start.device, "Try again.")
-            failed = Failed(**lost.to_json())
+            failed = Failed(**lost.parts())
             self.store.move(run.id, State.FAILED, failed)
         else:
             self._jobs[token] = _Job(run.id, run.owner, start.device, began=self._clock())

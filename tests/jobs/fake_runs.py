@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from sarqc.errors import NumericalError
+from sarqc.errors import Fix, NumericalError, Refused
 from sarqc.events import Event, Finished, LayerDone, Saved, Stage, Started
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -107,6 +107,11 @@ def dies(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
 def refuses(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
     yield _begin(recipe, settings)
     raise NumericalError("channel 3 of gram is not finite", "layer.0", "Take more calibration text.")
+
+
+def refuses_a_field(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
+    yield _begin(recipe, settings)
+    raise Refused("groups of 3 do not divide", "layer.0", "Take 8.").about("group_size", Fix("Take 8", {"group_size": 8}))
 
 
 def breaks(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:

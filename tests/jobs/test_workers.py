@@ -119,6 +119,7 @@ def test_kill_takes_what_the_run_has_started(start: Start, settings: Settings) -
     ("function", "kind", "what"),
     [
         ("refuses", "numerical", "channel 3 of gram is not finite"),
+        ("refuses_a_field", "refused", "groups of 3 do not divide"),
         ("breaks", "error", "ValueError: a bug"),
         ("ends_early", "error", "RuntimeError: the run ended without a result"),
     ],

@@ -18,6 +18,7 @@ from tests.torture.served import SECRET, Served
 SLOW_SECONDS = 5.0
 GIVE_UP_SECONDS = 30.0
 PARTS = ["kind", "what", "where", "remedy"]
+OF_A_FIELD = ["field", "fixes"]  # of refusals that are about a field of the recipe
 PAGES = ("/sign-in", "/sign-out", "/share/")  # for people: their errors are pages
 REQUESTS, SLOWEST = "requests", "slowest answer"
 ERROR_500, WRONG_SHAPE, SLOW, LEAK, LET_IN = "500s", "wrong shapes", "later than 5 s", "paths or secrets", "let in"
@@ -100,8 +101,13 @@ def _has_the_shape(answer: Answer, path: str) -> bool:
     try:
         document = json.loads(answer.body)
         error = document["error"]
-        return kind == "application/json" and list(document) == ["error"] and list(error) == PARTS and all(
-            isinstance(part, str) for part in error.values()
-        )  # fmt: skip
+        fixes = error.get("fixes", [])
+        return (
+            kind == "application/json"
+            and list(document) == ["error"]
+            and list(error) in (PARTS, [*PARTS, *OF_A_FIELD])
+            and all(isinstance(part, str) for name, part in error.items() if name != "fixes")
+            and all(isinstance(one["words"], str) and isinstance(one["values"], dict) for one in fixes)
+        )
     except (ValueError, KeyError, TypeError, AttributeError):
         return False
