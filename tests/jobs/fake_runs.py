@@ -111,7 +111,8 @@ def refuses(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
 
 def refuses_a_field(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
     yield _begin(recipe, settings)
-    raise Refused("groups of 3 do not divide", "layer.0", "Take 8.").about("group_size", Fix("Take 8", {"group_size": 8}))
+    refused = Refused("groups of 3 do not divide", "layer.0", "Take 8.")
+    raise refused.about("group_size", Fix("Take 8", {"group_size": 8}))
 
 
 def breaks(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
