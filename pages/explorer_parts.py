@@ -59,7 +59,8 @@ _TOKENS = """
 
 
 _THEOREM = """
-<section class="card theorem-terms is-off" data-part="theorem-card">
+<section class="card theorem-terms is-off" data-part="theorem-card" data-panel
+  data-control="theorem">
   <header class="card-head"><h2 class="card-title">Theorem 1, term by term</h2></header>
   <dl data-part="theorem" data-testid="theorem"></dl>
 </section>

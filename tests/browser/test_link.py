@@ -38,7 +38,6 @@ def test_a_lesson_by_link(open_page):
     assert page.locator("[data-testid=gamma]").is_enabled()
 
     page.keyboard.press("ArrowRight")
-    page.click("[data-testid=play]")
     page.locator("[data-testid=numbers] tbody tr").first.click()  # asks for another λ and another γ
     page.wait_for_function("document.querySelector('[data-testid=gamma-value]').textContent === '0.1'")
     box = page.locator('[data-plot="lab-map"] .plot-canvas').bounding_box()
@@ -71,6 +70,7 @@ def test_sharing_and_saving(open_page):
     page = lab(open_page, f"{LINE}&lambda=0.1")
     page.focus("[data-testid=share]")
     page.keyboard.press("Enter")
+    page.click(".share-each summary")
     page.check("[aria-label='Lock λ']")
     page.check("[aria-label='Hide Every layer']")
     page.check("[aria-label='Hide λ']")  # one thing is either kept or left out
@@ -143,3 +143,31 @@ def test_no_serious_violation_in_either_theme(open_page):
             page.keyboard.press("Escape")
             page.click("[data-testid=theme]")
             page.wait_for_timeout(200)
+
+
+def test_a_link_for_a_purpose_is_seen_before_it_is_sent(open_page):
+    page = lab(open_page, f"{LINE}&lambda=0.1", height=900)
+    page.click("[data-testid=share]")
+    box = page.locator("[data-testid=share-menu]").bounding_box()
+    assert box["y"] >= 0
+    assert box["y"] + box["height"] <= 900
+    page.click("[data-preset='Figure only']")
+    address = page.input_value("[data-testid=share-link]")
+    page.click("[data-testid=preview]")
+    small = page.frame_locator(".share-preview iframe")
+    small.locator("[data-plot=lab-hero] .plot-canvas .main-svg").first.wait_for()
+    assert small.locator("[data-testid=sentence]").is_hidden()
+    shown = open_page(urlparse(address).path + "?" + urlparse(address).query, width=600, height=500)
+    hero = shown.locator("[data-plot=lab-hero]")
+    hero.wait_for()
+    shown.wait_for_selector(".lab.is-open")
+    assert hero.bounding_box()["x"] == 8  # clear of the frame
+    assert not shown.locator(".bar, [data-testid=sentence], [data-plot=lab-map], [data-control=play]").evaluate_all(
+        "all => all.some((one) => one.checkVisibility())"
+    )
+
+
+def test_a_locked_lambda_can_not_be_played(open_page):
+    page = lab(open_page, f"{LINE}&lambda=0.1&lock=lambda")
+    assert page.is_hidden("[data-testid=play]")
+    assert page.is_disabled("[data-testid=lambda]")

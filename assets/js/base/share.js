@@ -6,9 +6,11 @@
 import { copyFrom } from "./clipboard.js";
 import { html, nothing, render } from "./html.js";
 import { popover } from "./popover.js";
+import { PRESETS, presetLink, presetOf } from "./share_presets.js";
 import { table } from "./table.js";
 
 /** @import { Link } from "./address.js" */
+/** @import { Preset } from "./share_presets.js" */
 
 /**
  * The link after a tick: what is locked is not hidden, and the other way round.
@@ -33,9 +35,12 @@ export function ticked(link, which, name, isOn) {
  * @param {Readonly<Record<string, string>>} options.panels names and titles of what can only be hidden
  * @param {Link} options.link what the page was opened with
  * @param {(link: Link) => string} options.address the whole address of what is shown, for a link
+ * @param {boolean} [options.hasPresets] whether the presets make sense on this page
  * @param {() => HTMLElement | null} options.further what else belongs to sharing, asked for at each opening
  */
-export function shareMenu(button, { controls, panels, link, address, further }) {
+export function shareMenu(button, { controls, panels, link, address, further, hasPresets = false }) {
+  const names = [...Object.keys(controls), ...Object.keys(panels)];
+  let isPreviewed = false;
   let chosen = { hide: link.hide, lock: link.lock, embed: link.embed };
   /** @type {{name: string, title: string, canLock: boolean}[]} */
   let rows = [];
@@ -53,6 +58,7 @@ export function shareMenu(button, { controls, panels, link, address, further }) 
     if (event.newState !== "open") return;
     rows = [...offered(controls, true), ...offered(panels, false)];
     more = further();
+    isPreviewed = false;
     draw();
   });
   /** @param {Readonly<Record<string, string>>} all @param {boolean} canLock */
@@ -82,13 +88,16 @@ export function shareMenu(button, { controls, panels, link, address, further }) 
     const frame = () =>
       `<iframe src="${address(chosen).replaceAll("&", "&amp;")}" title="sarqc" width="100%" height="900"></iframe>`;
     render(
-      html`<p class="share-title">A link to what is shown. Tick what it keeps fixed or leaves out.</p>
+      html`<p class="share-title">A link to what is shown.</p>
+        ${hasPresets ? presets() : nothing}
         <div class="share-row"><input type="text" readonly aria-label="The link" data-testid="share-link"
           .value=${address(chosen)} />${copyButton("Copy link", () => address(chosen))}</div>
         <div class="share-row"><label>${tick("embed", "", undefined, chosen.embed, (embed) =>
           choose({ ...chosen, embed }),
         )} For a frame: no bar, no margins</label>${copyButton("Copy as a frame", frame, !chosen.embed)}</div>
+        ${hasPresets ? preview() : nothing}
         ${more ?? nothing}
+        <details class="share-each" ?open=${!hasPresets}><summary>What it keeps fixed or leaves out, one by one</summary>
         <div class="share-scroll" tabindex="0" role="region" aria-label="Controls and figures">
           ${table({
             columns: [
@@ -99,9 +108,36 @@ export function shareMenu(button, { controls, panels, link, address, further }) 
             rows,
             key: (row) => row.name,
           })}
-        </div>`,
+        </div></details>`,
       menu,
     );
+  }
+
+  function presets() {
+    const now = presetOf(chosen, names);
+    const all = /** @type {Preset[]} */ (Object.keys(PRESETS));
+    return html`<div class="switch share-presets" role="group" aria-label="What the link is for">${all.map(
+      (preset) =>
+        html`<button type="button" data-preset=${preset} aria-pressed=${String(preset === now)}
+          @click=${() => choose(presetLink(preset, names))}>${preset}</button>`,
+    )}</div>
+    <p class="share-words" role="status">${now ? PRESETS[/** @type {Preset} */ (now)] : "As ticked below."}</p>`;
+  }
+
+  /** The page that the link opens, in small. */
+  function preview() {
+    const toggle = () => {
+      isPreviewed = !isPreviewed;
+      draw();
+    };
+    return html`<div><button type="button" class="act-quiet" data-testid="preview" aria-expanded=${String(isPreviewed)}
+        @click=${toggle}>${isPreviewed ? "Close the preview" : "Preview"}</button></div>
+      ${
+        isPreviewed
+          ? html`<div class="share-preview"><iframe title="Preview of the link" tabindex="-1" inert
+              src=${address(chosen)}></iframe></div>`
+          : nothing
+      }`;
   }
 
   /** @param {"lock" | "hide"} which @param {{name: string, title: string}} row */

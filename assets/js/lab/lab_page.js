@@ -147,6 +147,7 @@ export async function mount() {
   shareMenu(part("share"), {
     controls: CONTROLS,
     panels: HIDEABLE,
+    hasPresets: true,
     link,
     // A link that is sent says all: what opens without a wish may be another study tomorrow.
     address: (given) => {

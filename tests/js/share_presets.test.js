@@ -1,0 +1,31 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { readLink, serialise, unknownNames } from "../../assets/js/base/address.js";
+import { CONTROLS, EVERYWHERE, PANELS } from "../../assets/js/base/contract.js";
+import { PRESETS, presetLink, presetOf } from "../../assets/js/base/share_presets.js";
+
+const NAMES = [...Object.keys(CONTROLS), ...Object.keys(PANELS), ...Object.keys(EVERYWHERE)];
+
+test("every preset is a link that the page understands, and is known again", () => {
+  for (const preset of Object.keys(PRESETS)) {
+    const link = presetLink(preset, NAMES);
+    const read = readLink(serialise({}, {}, { link }));
+    assert.deepEqual(unknownNames(read, CONTROLS, { ...PANELS, ...EVERYWHERE }), []);
+    assert.deepEqual(read.problems, []);
+    assert.equal(presetOf(read, NAMES), preset);
+    assert.equal(
+      read.lock.some((name) => read.hide.includes(name)),
+      false,
+    );
+  }
+  assert.equal(presetOf({ hide: ["map"], lock: [], embed: false }, NAMES), null);
+});
+
+test("a figure alone keeps its λ, and homework its question without the answer", () => {
+  const figure = presetLink("Figure only", NAMES);
+  assert.deepEqual([figure.embed, figure.lock, figure.hide.includes("hero")], [true, ["lambda"], false]);
+  const homework = presetLink("Homework", NAMES);
+  assert.ok(homework.hide.includes("sentence"));
+  assert.deepEqual(homework.lock, ["study", "bits", "method", "layer"]);
+  assert.ok(!presetLink("Explore λ", NAMES).hide.includes("lambda"));
+});
