@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sarqc.engine.draws import Draw, grids_as_values, quantized_by, solutions_of
+from sarqc.engine.draws import Draw, Solution, grids_as_values, judged, quantized_by
 from sarqc.engine.keys import tuning_key
 from sarqc.evaluation.tasks import items_key, measure_accuracy
 from sarqc.quantization.methods import Method
@@ -44,24 +44,19 @@ def answers_of(draw: Draw, points: Sequence[Method]) -> Iterator[tuple[int, Answ
         )
         for point in points
     ]  # fmt: skip
-    missing = []
-    for index, key in enumerate(keys):
-        payload = bench.store.read(key, _ANSWERS)
-        if payload is None:
-            missing.append(index)
-        else:
-            kept = json.loads(payload)
-            yield index, Answers(tuple(map(tuple, kept["correct"])), kept["seconds"])
-    for index, solution in zip(missing, solutions_of(draw, [points[index] for index in missing]), strict=True):
+
+    def judge(solution: Solution) -> bytes:
         began = time.perf_counter()
         with quantized_by(ground, solution) as loaded:
             correct = tuple(
                 measure_accuracy(loaded, task, bench.settings, limit=recipe.task_limit).correct for task in recipe.tasks
             )
-        answers = Answers(correct, solution.seconds + time.perf_counter() - began)
-        document = {"correct": answers.correct, "seconds": answers.seconds}
-        bench.store.write(keys[index], _ANSWERS, json.dumps(document).encode())
-        yield index, answers
+        document = {"correct": correct, "seconds": solution.seconds + time.perf_counter() - began}
+        return json.dumps(document).encode()
+
+    for index, payload in judged(draw, points, keys, _ANSWERS, judge):
+        kept = json.loads(payload)
+        yield index, Answers(tuple(map(tuple, kept["correct"])), kept["seconds"])
 
 
 def difference(answers: Sequence[Answers], reference: Sequence[Answers] | None) -> Difference:

@@ -272,8 +272,12 @@ def minutes(work: Work, rates: Rates = TWO_CORES, pace: float = 1.0) -> float:
 
 def stages(work: Work) -> dict[str, Count]:
     """What each stage of a run has to do. A stage that the recipe does without is left out."""
-    found = _stages(work)
-    return {name: count.in_float32() for name, count in found.items()} if work.stored > 2 else found
+    return _in_its_precision(work, _stages(work))
+
+
+def _in_its_precision(work: Work, counted: dict[str, Count]) -> dict[str, Count]:
+    """The same work for a model of 32 bits, where it is one."""
+    return {name: count.in_float32() for name, count in counted.items()} if work.stored > 2 else counted
 
 
 def _stages(work: Work) -> dict[str, Count]:
@@ -379,10 +383,8 @@ def _draws(work: Work, draws: int, models: int) -> dict[str, Count]:
 
 def least_minutes(work: Work, rates: Rates, pace: float = 1.0) -> float:
     """Of a tuning run whose budget is too small for anything else: one λ beside two baselines in one draw."""
-    least = [Count(loaded=work.checkpoint.size_bytes), *_draws(work, 1, 3).values()]
-    if work.stored > 2:
-        least = [count.in_float32() for count in least]
-    return pace * sum(map(rates.seconds, least)) / 60
+    least = _in_its_precision(work, _draws(work, 1, 3))
+    return pace * sum(map(rates.seconds, least.values())) / 60
 
 
 def _through_the_blocks(work: Work, tokens: int) -> Count:

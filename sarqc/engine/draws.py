@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -170,23 +170,37 @@ def find(draw: Draw, points: Sequence[Method], *, pictures: bool, measured: bool
     positions with what was found, those that are kept first. The model is float before and after each. The seconds of
     statistics and of solving are shared out evenly.
     """
-    ground = draw.ground
     keys = [_key(draw, point, pictures, measured) for point in points]
-    missing = []
+
+    def judge(solution: Solution) -> bytes:
+        began = time.perf_counter()
+        perplexity, divergence = _measured(draw.ground, solution) if measured else (None, None)
+        taken = solution.seconds + time.perf_counter() - began
+        return _written(Found(perplexity, divergence, solution.layers, taken))
+
+    for index, payload in judged(draw, points, keys, _FOUND, judge, pictures=pictures):
+        yield index, _read(payload)
+
+
+def judged(
+    draw: Draw, points: Sequence[Method], keys: Sequence[str], suffix: str, judge: Callable[[Solution], bytes], *,
+    pictures: bool = False,
+) -> Iterator[tuple[int, bytes]]:  # fmt: skip
+    """Positions of the points with what is kept of each, first that which is kept already; the others are solved and
+    judged.
+    """
+    store, missing = draw.ground.bench.store, []
     for index, key in enumerate(keys):
-        payload = ground.bench.store.read(key, _FOUND)
+        payload = store.read(key, suffix)
         if payload is None:
             missing.append(index)
         else:
-            yield index, _read(payload)
+            yield index, payload
     solutions = solutions_of(draw, [points[index] for index in missing], pictures=pictures)
     for index, solution in zip(missing, solutions, strict=True):
-        began = time.perf_counter()
-        perplexity, divergence = _measured(ground, solution) if measured else (None, None)
-        taken = solution.seconds + time.perf_counter() - began
-        found = Found(perplexity, divergence, solution.layers, taken)
-        ground.bench.store.write(keys[index], _FOUND, _written(found))
-        yield index, found
+        payload = judge(solution)
+        store.write(keys[index], suffix, payload)
+        yield index, payload
 
 
 def _key(draw: Draw, point: Method, *which: bool) -> str:

@@ -60,6 +60,7 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
         "zmin": low,
         "zmax": high,
         "colorscale": SHADES,
+        "reversescale": complete and by_accuracy,  # dark is good on every map
         "xgap": 2,
         "ygap": 2,
         "text": [[show(value) if math.isfinite(value) else "not measured" for value in row] for row in values.tolist()],

@@ -23,7 +23,7 @@ from sarqc.errors import Refused, SarqcError
 from sarqc.jobs.run import STATE_WORDS, Run, State
 from sarqc.recipe import Recipe, idle_fields
 
-FORM = 3  # of the rows that ``row_of`` writes: counts up with each change of it
+FORM = 4  # of the rows that ``row_of`` writes: counts up with each change of it
 
 # What a list can be sorted by: the public name and the column. A minus before the name begins at the other end.
 SORTS = {

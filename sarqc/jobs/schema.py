@@ -118,6 +118,11 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX listed_by_bits_per_weight ON listed (bits_per_weight, id);
     CREATE INDEX listed_by_duration ON listed (duration, id);
     """,
+    # Previews are passing until they have a name. Those that were in lists before that was so get one, and stay.
+    """
+    UPDATE runs SET name = 'preview' WHERE lane = 'preview' AND name = '';
+    CREATE INDEX previews ON runs (id) WHERE lane = 'preview' AND name = '';
+    """,
 )
 
 

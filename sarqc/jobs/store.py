@@ -262,10 +262,10 @@ class Store:
             groups = listing.groups_of(connection, question, by, limit, offset)
             return list(zip(groups, self.runs([group.newest for group in groups]), strict=True))
 
-    def unlisted(self) -> set[str]:
-        """The ids of passing previews: see ``Run.is_listed``. Exports are not among them."""
-        query = "SELECT id FROM runs WHERE parent IS NULL AND NOT EXISTS (SELECT 1 FROM listed WHERE id = runs.id)"
-        return {row["id"] for row in self._rows(query)}
+    def passing_previews(self) -> list[Run]:
+        """Previews of one layer that nobody has kept, the oldest first: see ``Run.is_listed``."""
+        rows = self._rows("SELECT * FROM runs WHERE lane = 'preview' AND name = '' AND parent IS NULL ORDER BY id")
+        return [run for run in map(_run, rows) if not run.is_listed]
 
     def waiting_of(self, owner: str) -> int:
         """Queued runs and exports of an owner."""

@@ -398,10 +398,10 @@ class Supervisor:
 
         A part of the runs at a time, so that nothing else waits for it.
         """
-        for run in self.store.runs(sorted(self.store.unlisted())[:RETIRED_AT_ONCE]):
-            if run.at_rest and (run.ended or now) < now - PREVIEW_SECONDS:
-                with suppress(NotFound, Conflict):
-                    self.delete(run.id)
+        passing = [run for run in self.store.passing_previews() if run.at_rest]
+        for run in [run for run in passing if (run.ended or now) < now - PREVIEW_SECONDS][:RETIRED_AT_ONCE]:
+            with suppress(NotFound, Conflict):
+                self.delete(run.id)
         if self.settings.keep_days is None:
             return
         before = now - self.settings.keep_days * 86_400

@@ -51,7 +51,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         may share and remove it."""
         who, listing = visitor_of(request), library.listing()
         sees = {study["id"] for kind in (listing["studies"], listing["damaged"]) for study in kind}
-        sees -= access.store.unlisted()
+        sees -= {run.id for run in access.store.passing_previews()}
         if not access.everything(who):
             sees = {study_id for study_id in sees if access.sees_study(who, study_id)}
         return json_body(

@@ -54,19 +54,23 @@ def test_a_name_a_note_and_tags_are_kept_and_followed(store: Store) -> None:
         store.annotate("nothing", Annotations(name="x"))
 
 
+def ids(runs: list[Run]) -> set[str]:
+    return {run.id for run in runs}
+
+
 def test_a_preview_of_one_layer_is_in_no_list_before_it_has_a_name(store: Store, settings: Settings) -> None:
     listed = store.create(recipe(), "ann", "preview").id  # a whole model that is only wanted soon
     passing = store.create(recipe(only="model.layers.0.mlp.down_proj"), "ann", "preview").id
     batch = store.create(recipe(only="model.layers.0.mlp.down_proj"), "ann").id
     assert [run.id for run in store.newest(9)] == [batch, listed]
-    assert (store.count(Question()), store.unlisted()) == (2, {passing})
+    assert (store.count(Question()), ids(store.passing_previews())) == (2, {passing})
     store.annotate(passing, Annotations(name="down_proj"))
     assert [run.id for run in store.newest(9)] == [batch, passing, listed]
-    assert store.unlisted() == set()
+    assert ids(store.passing_previews()) == set()
     store.annotate(passing, Annotations(name=""))
     store.close()
     again = Store(settings.database())
-    assert (again.count(Question()), again.unlisted()) == (2, {passing})
+    assert (again.count(Question()), ids(again.passing_previews())) == (2, {passing})
     again.close()
 
 
@@ -112,17 +116,20 @@ def test_runs_from_before_are_listed_like_all_others(settings: Settings) -> None
         "lane": "batch", "state": "finished", "created": 10.0, "queued": 10.0, "started": 20.0, "ended": 25.5,
         "summary_json": '{"perplexity": 9.5}', "revision": 7,
     }  # fmt: skip
-    for run_id, parent in (("A" * 26, None), ("B" * 26, "A" * 26)):
-        row = columns | {"id": run_id, "parent": parent, "format": parent and "plain"}
+    only = {"recipe_json": json.dumps(recipe(only="model.layers.0.mlp.down_proj").to_json()), "lane": "preview"}
+    for run_id, parent, other in (("A" * 26, None, {}), ("B" * 26, "A" * 26, {}), ("C" * 26, None, only)):
+        row = columns | {"id": run_id, "parent": parent, "format": parent and "plain"} | other
         marks = ", ".join("?" * len(row))
         old.execute(f"INSERT INTO runs ({', '.join(row)}) VALUES ({marks})", (*row.values(),))
     old.close()
     store = Store(path)
     (run,) = store.listed(Question("rtn finished"), 9)  # without its export
     assert (run.id, run.name, run.note, run.tags, run.revision) == ("A" * 26, "", "", (), 7)
-    ((group, newest),) = store.groups(Question(), "seeds", 9)
+    ((group, newest),) = store.groups(Question("rtn"), "seeds", 9)
     assert newest == run
     assert group.measures["duration"] == {"count": 1, "mean": 5.5, "error": None, "least": 5.5, "most": 5.5}
+    assert [run.name for run in store.newest(9)] == ["preview", ""]  # previews that lists had stay in them
+    assert store.passing_previews() == []
     store.close()
 
 
