@@ -10,11 +10,12 @@ import json
 import re
 
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pages.layout import Page, first_head, top_bar
 from sarqc.settings import Settings
+from sarqc.web.held_back import held_back, is_page
 from sarqc.web.introduction import Introductions, document_title, head_of, query_of
 
 TITLE = "sarqc"  # of the Blocks; in each document its own takes the place
@@ -36,26 +37,14 @@ class Document:
         if path not in self._pages or scope["method"] not in ("GET", "HEAD"):
             await self.app(scope, receive, send)
             return
-        start: Message | None = None  # of a page that is still to be read
-        body = b""
 
-        async def send_on(message: Message) -> None:
-            nonlocal start, body
-            if message["type"] == "http.response.start" and _is_page(message):
-                start = message
-                return
-            if start is None or message["type"] != "http.response.body":
-                await send(message)
-                return
-            body += message.get("body", b"")
-            if message.get("more_body", False):
-                return
+        async def with_ours(start: Message, body: bytes) -> None:
             made = await run_in_threadpool(self._with_ours, body.decode("utf-8"), scope, path)
             MutableHeaders(scope=start)["content-length"] = str(len(made))
             await send(start)
             await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else made})
 
-        await self.app(scope, receive, send_on)
+        await held_back(self.app, scope, receive, send, which=_is_shown, instead=with_ours)
 
     def _with_ours(self, text: str, scope: Scope, path: str) -> bytes:
         page, search = self._pages[path], scope["query_string"].decode("latin-1")
@@ -69,8 +58,8 @@ class Document:
         return _titled(text, document_title(told)).encode()
 
 
-def _is_page(start: Message) -> bool:
-    return start["status"] == 200 and Headers(raw=start["headers"]).get("content-type", "").startswith("text/html")
+def _is_shown(start: Message) -> bool:
+    return start["status"] == 200 and is_page(start)
 
 
 def _titled(text: str, title: str) -> str:

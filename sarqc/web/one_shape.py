@@ -1,7 +1,5 @@
 """Errors that others word, in the one shape: of routes and methods that nobody has, of byte ranges, of Gradio. To a
 person who asked for a page, a page says it.
-
-Plain ASGI, so that streams stay streams.
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sarqc.errors import Refused, SarqcError
+from sarqc.web.held_back import held_back, is_page
 from sarqc.web.responses import error_response
 
 FOR_PROGRAMS = ("/api/", "/assets/", "/gradio_api/")
@@ -35,20 +34,8 @@ class OneShape:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        start: Message | None = None  # of an error that is still to be read
-        body = b""
 
-        async def send_on(message: Message) -> None:
-            nonlocal start, body
-            if message["type"] == "http.response.start" and message["status"] >= 400 and not _is_page(message):
-                start = message
-                return
-            if start is None or message["type"] != "http.response.body":
-                await send(message)
-                return
-            body += message.get("body", b"")
-            if message.get("more_body", False):
-                return
+        async def worded(start: Message, body: bytes) -> None:
             if self._not_found is not None and start["status"] == 404 and _asks_for_a_page(scope):
                 await self._not_found(scope)(scope, receive, send)
             elif _has_the_shape(body):
@@ -57,11 +44,11 @@ class OneShape:
             else:
                 await _worded(scope, start)(scope, receive, send)
 
-        await self.app(scope, receive, send_on)
+        await held_back(self.app, scope, receive, send, which=_is_an_error, instead=worded)
 
 
-def _is_page(start: Message) -> bool:
-    return Headers(raw=start["headers"]).get("content-type", "").startswith("text/html")
+def _is_an_error(start: Message) -> bool:
+    return start["status"] >= 400 and not is_page(start)
 
 
 def _asks_for_a_page(scope: Scope) -> bool:

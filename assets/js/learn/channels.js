@@ -11,7 +11,7 @@ import { html } from "../base/html.js";
 import { isLocked } from "../base/link.js";
 import { label, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFrom } from "./address.js";
-import { slider } from "./controls.js";
+import { lambdaSlider, slider } from "./controls.js";
 import { normals } from "./random.js";
 import { columnMeans, difference, quantizeLayer, saliency, statisticsOf } from "./solver.js";
 
@@ -224,14 +224,7 @@ export function create(stage) {
         change: (i) => setGamma(GAMMAS[i]),
       }),
     controls: (facts) => html`
-      ${slider({
-        control: "lambda",
-        sign: "λ",
-        label: "λ, weight of the drift penalty",
-        names: LAMS.map(plain),
-        position: facts?.at.lambda ?? 0,
-        change: (i) => stage.set({ lambda: LAMS[i] }),
-      })}`,
+      ${lambdaSlider({ lams: LAMS, position: facts?.at.lambda ?? 0, change: (lambda) => stage.set({ lambda }) })}`,
     draw(size, facts) {
       const { picks, answered } = facts;
       const at = layout(size);

@@ -11,7 +11,7 @@ import { html } from "../base/html.js";
 import { afterGuess, curve, endLabels, frame, key, panel, spread } from "../charts/chart.js";
 import { label, mark, path, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFrom } from "./address.js";
-import { action, choices, slider } from "./controls.js";
+import { action, choices, lambdaSlider, slider } from "./controls.js";
 import { normals } from "./random.js";
 import {
   codeRange,
@@ -231,14 +231,7 @@ export function create(stage) {
         position: facts?.column ?? 0,
         change: byHand,
       })}
-      ${slider({
-        control: "lambda",
-        sign: "λ",
-        label: "λ, weight of the drift penalty",
-        names: LAMS.map(plain),
-        position: facts?.position ?? 0,
-        change: (position) => stage.change({ lambda: LAMS[position] }),
-      })}`,
+      ${lambdaSlider({ lams: LAMS, position: facts?.position ?? 0, change: (lambda) => stage.change({ lambda }) })}`,
     draw(size, facts) {
       const at = layout(size);
       return [

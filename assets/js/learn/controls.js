@@ -4,6 +4,7 @@
  * @module learn/controls
  */
 
+import { plain } from "../base/format.js";
 import { html } from "../base/html.js";
 
 /**
@@ -27,6 +28,20 @@ export function slider({ control, sign, label, names, position, change }) {
     <output aria-hidden="true">${name}</output>
   </label>`;
 }
+
+/**
+ * The slider of λ.
+ * @param {{lams: readonly number[], position: number, change: (lam: number) => void}} options
+ */
+export const lambdaSlider = ({ lams, position, change }) =>
+  slider({
+    control: "lambda",
+    sign: "λ",
+    label: "λ, weight of the drift penalty",
+    names: lams.map(plain),
+    position,
+    change: (to) => change(lams[to]),
+  });
 
 /**
  * A few choices of which at most one holds.

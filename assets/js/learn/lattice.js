@@ -8,7 +8,7 @@ import { whole } from "../base/address.js";
 import { number, plain, significant } from "../base/format.js";
 import { label, mark, path, ROLES, s, segment } from "../charts/svg.js";
 import { asking } from "./address.js";
-import { choices, slider } from "./controls.js";
+import { choices, lambdaSlider } from "./controls.js";
 import {
   axes,
   barsOf,
@@ -188,14 +188,7 @@ export function create(stage) {
         change: (guess) => stage.set(stage.answered ? {} : { guess }),
       }),
     controls: (facts) =>
-      slider({
-        control: "lambda",
-        sign: "λ",
-        label: "λ, weight of the drift penalty",
-        names: LAMS.map(plain),
-        position: facts?.position ?? 0,
-        change: (position) => stage.set({ lambda: LAMS[position] }),
-      }),
+      lambdaSlider({ lams: LAMS, position: facts?.position ?? 0, change: (lambda) => stage.set({ lambda }) }),
     draw(size, facts) {
       const { weight, tokens } = facts;
       const at = layout(size);

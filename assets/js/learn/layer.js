@@ -13,7 +13,7 @@ import { openArray } from "../charts/bind.js";
 import { axis, curve, endLabels, frame, guessGlyph, key, panel, spread, upright } from "../charts/chart.js";
 import { ROLES } from "../charts/svg.js";
 import { asking, oneFromStudy } from "./address.js";
-import { slider } from "./controls.js";
+import { lambdaSlider } from "./controls.js";
 import { bestOf, column, viewOf } from "./shipped_study.js";
 
 /**
@@ -132,14 +132,7 @@ export function create(stage) {
 
   return {
     controls: (facts) =>
-      slider({
-        control: "lambda",
-        sign: "λ",
-        label: "λ, weight of the drift penalty",
-        names: facts?.names ?? [],
-        position: facts?.at ?? 0,
-        change: (position) => facts && stage.set({ lambda: facts.lams[position] }),
-      }),
+      lambdaSlider({ lams: facts?.lams ?? [], position: facts?.at ?? 0, change: (lambda) => stage.set({ lambda }) }),
     draw(size, facts) {
       const { answered, hasGuess, names, seen, unseen, own, lams, at: position } = facts;
       const { narrow, at } = panelOf(size, facts);

@@ -9,7 +9,7 @@ import { number, plain, significant } from "../base/format.js";
 import { html } from "../base/html.js";
 import { label, mark, path, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFrom } from "./address.js";
-import { choices, slider } from "./controls.js";
+import { choices, lambdaSlider, slider } from "./controls.js";
 import {
   axes,
   barsOf,
@@ -170,14 +170,7 @@ export function create(stage) {
         change: (guess) => stage.set(stage.answered ? {} : { guess }),
       }),
     controls: (facts) => html`
-      ${slider({
-        control: "lambda",
-        sign: "λ",
-        label: "λ, weight of the drift penalty",
-        names: LAMS.map(plain),
-        position: facts?.position ?? 0,
-        change: (position) => stage.set({ lambda: LAMS[position] }),
-      })}
+      ${lambdaSlider({ lams: LAMS, position: facts?.position ?? 0, change: (lambda) => stage.set({ lambda }) })}
       ${slider({
         control: "angle",
         sign: "turn",

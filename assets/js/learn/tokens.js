@@ -11,7 +11,7 @@ import { html } from "../base/html.js";
 import { afterGuess, axis, curve, endLabels, frame, guessGlyph, panel, spread } from "../charts/chart.js";
 import { label, mark, ROLES, s, segment } from "../charts/svg.js";
 import { asking, between, oneFrom } from "./address.js";
-import { action, choices, slider } from "./controls.js";
+import { action, choices, lambdaSlider } from "./controls.js";
 import { normals } from "./random.js";
 import { bestOf } from "./shipped_study.js";
 import { difference, quantizeLayer, reconLoss, statisticsOf } from "./solver.js";
@@ -222,14 +222,7 @@ export function create(stage) {
         value: stage.state.tokens,
         change: (tokens) => stage.set({ tokens }),
       })}
-      ${slider({
-        control: "lambda",
-        sign: "λ",
-        label: "λ, weight of the drift penalty",
-        names: LAMS.map(plain),
-        position: facts?.position ?? 0,
-        change: (position) => stage.change({ lambda: LAMS[position] }),
-      })}`,
+      ${lambdaSlider({ lams: LAMS, position: facts?.position ?? 0, change: (lambda) => stage.change({ lambda }) })}`,
     draw(size, facts) {
       const { answered, groups, hasGuess } = facts;
       const { narrow, left, right } = panels(size, facts);
