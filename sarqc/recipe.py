@@ -6,9 +6,8 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -23,11 +22,11 @@ from pydantic import (
     model_validator,
 )
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
 
 from sarqc.errors import Fix, Refused
 from sarqc.files.yaml_document import read_yaml
 from sarqc.quantization.methods import METHODS, MOST_PASSES, Method, Order, Range, Starved, WarmStart, method
+from sarqc.recipe_refusals import refusal
 
 
 def _group_size(value: Any) -> Any:
@@ -561,7 +560,7 @@ class Recipe(BaseModel):
         try:
             return cls.model_validate(document)
         except ValidationError as error:
-            raise _refusal(cls, error) from None
+            raise refusal({public_name(name): info for name, info in cls.model_fields.items()}, error) from None
 
     @classmethod
     def from_file(cls, path: Path) -> Recipe:
@@ -627,79 +626,6 @@ def field_extra(info: FieldInfo) -> dict[str, Any]:
     extra = info.json_schema_extra
     assert isinstance(extra, dict)
     return extra
-
-
-def _refusal(model: type[BaseModel], error: ValidationError) -> Refused:
-    """The first complaint of pydantic in the three parts that people read."""
-    first = error.errors()[0]
-    name = str(first["loc"][0]) if first["loc"] else "recipe"
-    by_public = {public_name(field): info for field, info in model.model_fields.items()}
-    info = by_public.get(name) or model.model_fields.get(name)
-    if first["type"] == "extra_forbidden":
-        return Refused(f"“{_quoted(name)}” is not a field of a recipe", "recipe", f"Fields are {', '.join(by_public)}.")
-    if first["type"] == "missing":
-        missing = Refused(f"“{name}” is missing", "recipe", f"Give {name}: {info.description if info else ''}")
-        return missing.about(name)
-    help_text = info.description if info and info.description else f"Fields are {', '.join(by_public)}."
-    given = _quoted(repr(first["input"]))
-    if info is None:
-        return Refused(f"{name} is {given}: {_wish(first)}", f"recipe, {name}", help_text)
-    auto = "or “auto”" if Literal["auto"] in get_args(info.annotation) else ""
-    usual = f"{field_extra(info)['usual']} is usual. " if field_extra(info)["usual"] else ""
-    return Refused(
-        f"{_called(name, info)} is {given}: {_wish(first, auto)}", f"recipe, {name}", f"{usual}{help_text}"
-    ).about(name, *_bound(name, first))
-
-
-def _called(name: str, info: FieldInfo) -> str:
-    """A field as people see it, with its public name where that is another."""
-    title = str(info.title)
-    return title.lower() if title.lower() == name.replace("_", " ") else f"{title} ({name})"
-
-
-def _bound(name: str, complaint: ErrorDetails) -> Iterator[Fix]:
-    """The number nearest to one that is out of bounds."""
-    if len(complaint["loc"]) == 2 and isinstance(complaint["loc"][1], int):
-        return  # one of several
-    context = complaint.get("ctx", {})
-    for kind in ("ge", "le"):
-        if kind in context:
-            yield Fix(f"Use {context[kind]:g}", {name: context[kind]})
-
-
-# What a value has to be, by the type of pydantic's complaint.
-_WISHES = {
-    "greater_than_equal": "{ge:g} or more",
-    "greater_than": "more than {gt:g}",
-    "less_than_equal": "{le:g} or less",
-    "less_than": "less than {lt:g}",
-    "literal_error": "{expected}",
-    "int_parsing": "a whole number",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_parsing": "a number",
-    "float_type": "a number",
-    "finite_number": "a number",
-    "bool_parsing": "true or false",
-    "bool_type": "true or false",
-    "string_type": "text",
-    "string_too_short": "a name",
-}
-
-
-def _wish(complaint: ErrorDetails, further: str = "") -> str:
-    """What a value has to be; ``further``: what the field takes beside it."""
-    form = _WISHES.get(complaint["type"])
-    if form is None:
-        message = complaint["msg"].removeprefix("Value error, ")
-        return message[0].lower() + message[1:]
-    wanted = form.format(**complaint.get("ctx", {}))
-    return ", ".join(filter(None, [f"it must be {wanted}", further]))
-
-
-def _quoted(text: str) -> str:
-    """As much of what was given as a sentence has room for."""
-    return text if len(text) <= 100 else f"{text[:99]}…"
 
 
 def axes(document: dict[str, Any]) -> dict[str, list[Any]]:

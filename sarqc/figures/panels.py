@@ -166,6 +166,9 @@ def _add_panel(
                 trace["hoverinfo"] = "skip"
         if curve.level:
             trace |= {"mode": "lines"}
+            if len(names) == 1:  # a line over one place has no length
+                dash = {"symbol": "line-ew-open", "size": 26, "line": {"width": 2, "color": curve.style["color"]}}
+                trace |= {"mode": "markers", "marker": {**trace["marker"], **dash}}
         at = len(figure["data"])
         if curve.error is not None and np.isfinite(curve.error).any():
             shown = np.where((side == 0) & np.isfinite(curve.error), curve.error, 0.0)
