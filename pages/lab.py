@@ -101,6 +101,6 @@ PAGE = Page(
     build,
     "What λ does to a quantized model",
     scripts=("charts/plot_host.js", "lab/lab_page.js"),
-    styles=("lab",),
+    styles=("equation", "lab"),
     draws=True,
 )

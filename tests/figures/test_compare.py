@@ -73,6 +73,8 @@ def test_auto_is_a_line_without_marks_that_says_so(tmp_path: Path) -> None:
     assert len(set(np.ravel(figure_at(view["figure"], "data.1.y")).tolist())) == 1
     said = {row["field"]: row["values"] for row in view["differences"]}
     assert said["lambda"][1] == said["gamma"][1] == "auto"
+    only = compare_view([of("sarqc-gbs-auto"), of("sarqc-gbs-auto")])["figure"]["data"][0]
+    assert (only["mode"], only["marker"]["symbol"]) == ("markers", "line-ew-open")  # a line over one place is none
 
 
 def figure_at(figure: Figure, path: str) -> list[Any]:
