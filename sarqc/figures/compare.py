@@ -183,7 +183,7 @@ def _layers(facts: Sequence[LineFacts]) -> tuple[list[ComparedNumber], str]:
     """The relative error of each layer that all studies have, and on which text."""
     on = "unseen text"
     errors = [one.read("held_out") for one in facts]  # D L G M
-    if any(array is None for array in errors):
+    if any(array is None or np.isnan(array).all() for array in errors):
         on = "calibration text"
         errors = [one.read("recon") for one in facts]
     columns = []

@@ -167,7 +167,7 @@ def _add_panel(
         if curve.level:
             trace |= {"mode": "lines"}
             if len(names) == 1:  # a line over one place has no length
-                dash = {"symbol": "line-ew-open", "size": 26, "line": {"width": 2, "color": curve.style["color"]}}
+                dash = {"symbol": "line-ew-open", "size": 14, "line": {"width": 2, "color": curve.style["color"]}}
                 trace |= {"mode": "markers", "marker": {**trace["marker"], **dash}}
         at = len(figure["data"])
         if curve.error is not None and np.isfinite(curve.error).any():

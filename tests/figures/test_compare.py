@@ -12,7 +12,7 @@ import pytest
 from sarqc.errors import Refused
 from sarqc.figures.compare import LETTERS, compare_view
 from sarqc.figures.drawing import Figure
-from sarqc.study.document import Study
+from sarqc.study.document import Study, StudyWriter, copied
 from tests.synthetic_study import write_study
 
 
@@ -36,6 +36,17 @@ def test_layers_are_those_of_the_chosen_point(study: Study) -> None:
     assert [row["title"] for row in view["layers"]] == [layer.name for layer in study.layers]
     expected = study.read(line, "held_out")[:, :, 1, 3].mean(axis=0)
     assert np.allclose([row["values"][0] for row in view["layers"]], expected, rtol=1e-6)
+
+
+def test_layers_without_unseen_text_are_compared_on_the_calibration_text(study: Study, tmp_path: Path) -> None:
+    writer = StudyWriter(tmp_path / "seen")
+    line = copied(study, study.line("sarqc-gbs", 2), writer)
+    shape = study.array(line, "held_out").shape
+    arrays = line.arrays | {"held_out": writer.add(np.full(shape, np.nan), ("draw", "layer", "gamma", "lambda"))}
+    seen = writer.finish(study.model_copy(update={"lines": (line.model_copy(update={"arrays": arrays}),)}))
+    view = compare_view([seen, study])
+    assert view["layers_on"] == "calibration text"
+    assert all(value is not None for row in view["layers"] for value in row["values"])
 
 
 def test_texts_are_those_that_all_have(study: Study) -> None:
