@@ -22,7 +22,6 @@ from make_reference import table
 
 from sarqc.calibration.corpora import draw_sequences, text_of
 from sarqc.figures.ladder import ladder_words, rung_name
-from sarqc.figures.numbers import BASELINES
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.quantization.methods import METHODS, ScaleSearch
 from sarqc.settings import Settings
@@ -35,7 +34,7 @@ from sarqc.study.students_t import clear_from
 
 PAGE = Path(__file__).parent / "results.md"
 STUDIES = Path(__file__).resolve().parent.parent / "assets" / "studies"
-SARQC = ("sarqc-gs", "sarqc-gbs", "sarqc-gptaq", "sarqc-omniquant")
+WITH_SALIENCY = ("sarqc-gs", "sarqc-gbs", "sarqc-gptaq", "sarqc-omniquant")
 WITH_IDENTITY = (
     "“AWQ” and the other scale searches have s̃ = 1 among their candidates, which is rounding to nearest: the default "
     "of this project (`include_identity`), not of AWQ nor of the paper."
@@ -71,7 +70,7 @@ def compared(line: Line, points: pd.DataFrame) -> tuple[str, str] | None:
     by_draw = points[points["bits"] == line.bits].pivot(index="draw", columns="method", values="perplexity")
     difference = paired_difference(by_draw[line.name].to_numpy(), by_draw[line.baseline].to_numpy())
     number = f"{difference.mean:+.2f} ± {difference.error:.2f}".replace("-", "−")
-    return number, f"{WORDS[difference.verdict(())]} {BASELINES[line.baseline]}"
+    return number, f"{WORDS[difference.verdict(())]} {METHODS[line.baseline].title}"
 
 
 def beside_others(lines: list[Line], points: pd.DataFrame, bits: int) -> str:
@@ -161,7 +160,7 @@ def summary(lines: list[Line], points: pd.DataFrame) -> str:
         words = [
             f"{line.label} is {verdict[1]} ({verdict[0]})"
             for line in lines
-            if line.bits == bits and line.method in SARQC and (verdict := compared(line, points)) is not None
+            if line.bits == bits and line.method in WITH_SALIENCY and (verdict := compared(line, points)) is not None
         ]
         sentences.append(f"- **{bits} bits:** {'; '.join(words)}.")
     return "\n".join(sentences)
@@ -273,7 +272,7 @@ def page() -> str:
         shared_windows(runs),
         *([WITH_IDENTITY] if awq.include_identity else []),
         smallest_taken(runs),
-        "What the drift penalty gives with λ (and γ) chosen by “auto”:",
+        "What the saliency penalty gives with λ (and γ) chosen by “auto”:",
         summary(lines, points),
     ]
     for bits in sorted({line.bits for line in lines}):

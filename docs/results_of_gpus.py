@@ -14,8 +14,8 @@ TITLES = {
     "columns": "Columns of one linear at one point, in seconds. Kernels are Triton's; recorded ones are started as one "
     "operation (a CUDA graph)",
     "methods": "Methods on two blocks of LLaMA-2-7B's shapes; seconds a block, without perplexity",
-    "ways": "The SARQC column solver at one point in several ways, and a block of Qwen3-30B-A3B's shapes",
-    "whole": "A whole LLaMA-2-7B by the SARQC column solver at one point, with perplexity on 32,768 tokens, in seconds",
+    "ways": "GPTQ + saliency penalty at one point in several ways, and a block of Qwen3-30B-A3B's shapes",
+    "whole": "A whole LLaMA-2-7B by GPTQ + saliency penalty at one point, with perplexity on 32,768 tokens, in seconds",
     "tuning": "Tuning on two blocks of LLaMA-2-7B's shapes",
 }
 

@@ -13,7 +13,7 @@ SLIDERS = """
   <label class="slider slider-lambda" data-control="lambda"><span class="sign">λ</span>
     <span class="track"><span class="band" data-part="band"></span>
       <input type="range" min="0" max="1" step="1" value="0" data-part="lambda" data-testid="lambda"
-             aria-label="λ, weight of the drift penalty"></span>
+             aria-label="λ, weight of the penalty"></span>
     <output data-part="lambda-value" data-testid="lambda-value">0</output></label>
   <label class="slider slider-gamma" data-part="gamma-box" data-control="gamma" hidden><span class="sign">γ</span>
     <span class="track"><input type="range" min="0" max="1" step="1" value="0" data-part="gamma" data-testid="gamma"

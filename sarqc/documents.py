@@ -220,7 +220,7 @@ class Divergences(TypedDict):
 
 
 class Baseline(Divergences):
-    """GPTQ with 1 % damping beside a run: same grid, calibration text, prefix and test text."""
+    """GPTQ 1 % beside a run: same grid, calibration text, prefix and test text."""
 
     method: str
     reason: str  # why it was not measured, else empty

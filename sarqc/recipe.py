@@ -146,7 +146,7 @@ class Recipe(BaseModel):
         alias="lambda",
         **_describe(
             "method", "λ",
-            "Weight of the drift penalty: a number, “auto” to choose it on a part of the calibration text; empty takes "
+            "Weight of the penalty: a number, “auto” to choose it on a part of the calibration text; empty takes "
             "the method's own default.", usual="0.05 to 0.5",
         ),
     )  # fmt: skip

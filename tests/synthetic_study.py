@@ -94,7 +94,7 @@ Plan = tuple[str, str, tuple[float, ...], tuple[float | None, ...], np.ndarray, 
 
 
 def _line(
-    writer: StudyWriter, rng: np.random.Generator, plan: Plan, title: str, *, sizes: bool = False, drifts: float = 1.0
+    writer: StudyWriter, rng: np.random.Generator, plan: Plan, *, sizes: bool = False, drifts: float = 1.0
 ) -> Line:
     """One line; ``drifts`` stretches its weight drift, and shrinks its error on unseen text by half as much."""
     name, baseline, lams, gammas, ppl, selected = plan
@@ -125,7 +125,7 @@ def _line(
         more |= {"sizes": SIZES, "arrays": _by_size(writer, held)}
     arrays |= more.pop("arrays")
     return Line(
-        method=name, title=title, baseline=baseline, bits=2, grid="asymmetric", group_size=128, lams=lams,
+        method=name, title=METHODS[name].title, baseline=baseline, bits=2, grid="asymmetric", group_size=128, lams=lams,
         gammas=gammas, draws=tuple(range(draws)), arrays=arrays, **more,
     )  # fmt: skip
 
@@ -179,7 +179,7 @@ def write_study(
     lines = []
     for one in plan:
         measured = sizes and one[0] == "sarqc-gbs" and one[5] is None
-        lines.append(_line(writer, rng, one, f"Title of {one[0]}", sizes=measured))
+        lines.append(_line(writer, rng, one, sizes=measured))
     return writer.finish(study_document(folder, prefix, lines))
 
 
@@ -194,7 +194,7 @@ def write_points_study(folder: Path, *, draws: int = 4) -> Study:
         noise = rng.normal(0, 0.3, (draws, 1, 1)) + 3.0 * np.arange(draws)[:, None, None]
         values = levels.get(name, 90.5) + noise
         plan = (name, entry.baseline, (0.0,), (None,), values, selected)
-        lines.append(_line(writer, rng, plan, entry.title, drifts=0.7 + 0.05 * (7 * number % len(METHODS))))
+        lines.append(_line(writer, rng, plan, drifts=0.7 + 0.05 * (7 * number % len(METHODS))))
     return writer.finish(study_document(folder, "quantized", lines))
 
 
@@ -232,8 +232,8 @@ def write_mixture(folder: Path, *, tokens: np.ndarray) -> Study:
     for name, values in (("recon", recon), ("held_out", held), ("sar", 0.8 * held), ("drift", np.sqrt(held))):
         arrays[name] = writer.add(values, axes)
     line = Line(
-        method="sarqc-gbs", title="Title of sarqc-gbs", baseline="gptq", bits=2, grid="asymmetric", group_size=128,
-        lams=LAMS, gammas=GAMMAS, draws=tuple(range(draws)), arrays=arrays,
+        method="sarqc-gbs", title=METHODS["sarqc-gbs"].title, baseline="gptq", bits=2, grid="asymmetric",
+        group_size=128, lams=LAMS, gammas=GAMMAS, draws=tuple(range(draws)), arrays=arrays,
     )  # fmt: skip
     study = study_document(folder, "quantized", [line])
     return writer.finish(study.model_copy(update={"layers": tuple(made)}))

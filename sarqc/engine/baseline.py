@@ -1,4 +1,4 @@
-"""GPTQ with 1 % damping on the same grid and texts as a run, and how much the run's perplexity is lower."""
+"""GPTQ 1 % on the same grid and texts as a run, and how much the run's perplexity is lower."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from sarqc.evaluation.divergence import Divergence
 from sarqc.events import Compared, Event, Stage
 from sarqc.models.loading import LoadedModel
 from sarqc.plain import measured as or_none
-from sarqc.quantization.methods import method
+from sarqc.quantization.methods import METHODS, method
 from sarqc.recipe import BASELINE
 from sarqc.study.paired import paired_difference
 
-_TITLE = "GPTQ 1 %"
+_TITLE = METHODS[BASELINE].title
 
 
 def baseline_job(job: CalibrationJob) -> CalibrationJob:

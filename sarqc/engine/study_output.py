@@ -20,7 +20,7 @@ from sarqc.calibration.pictures import ALONG_LAMBDA, RELATIVE, SCALARS, SURFACES
 from sarqc.engine.auto_by_model import ModelSelection
 from sarqc.engine.outcome import Outcome, value
 from sarqc.models.checkpoint import Checkpoint
-from sarqc.quantization.methods import METHODS, fitting_text
+from sarqc.quantization.methods import METHODS, title_of
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.recipe import Recipe
 from sarqc.study.document import SIGNED_ZERO, ArrayRef, Line, ModelFacts, Study, StudyWriter
@@ -33,9 +33,8 @@ Pictures = Literal["all", "surface", "none"]  # of a line's weights: every pooli
 
 def study_line(method: str, fitting: Mapping[str, str | int] = MappingProxyType({}), **fields: Any) -> Line:
     """A line with the title and the baseline of its method; ``fitting``: how its grid is fitted, see ``Method``."""
-    entry = METHODS[method]
-    title = ", ".join(filter(None, [entry.title, fitting_text(fitting)]))
-    return Line(method=method, title=title, baseline=entry.baseline, fitting=dict(fitting), **fields)
+    title, baseline = title_of(method, fitting), METHODS[method].baseline
+    return Line(method=method, title=title, baseline=baseline, fitting=dict(fitting), **fields)
 
 
 def curve_arrays(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sarqc.figures.drawing import position
-from sarqc.figures.numbers import BASELINES, baseline_name, lam_text
+from sarqc.figures.numbers import baseline_title, lam_text
 from sarqc.quantization.methods import METHODS
 from sarqc.study.facts import BASELINE_POINTS, LineFacts, has_lam
 
@@ -53,7 +53,7 @@ def flags_of(facts: LineFacts) -> list[Flag]:
     elif entry.make.damps:
         found.append(NO_DAMPING)
     elif facts.baseline is not None and facts.baseline.lam == 0:
-        found.append(Flag(0.0, BASELINES.get(facts.baseline.method) or baseline_name(facts.baseline), "λ = 0"))
+        found.append(Flag(0.0, baseline_title(facts.baseline), "λ = 0"))
     if entry.auto is not None and len(entry.auto.lams) > 1:
         lams = entry.auto.lams
         found.append(Flag(lams[0], "this paper", "the λ among which the paper chooses", to=lams[-1]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import Baseline, has_lam
 
@@ -12,16 +13,6 @@ _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", 
 
 
 NBSP = "\u00a0"
-
-
-BASELINES = {
-    "rtn": "Round to nearest",
-    "gptq": "GPTQ 1 %",
-    "gptaq": "GPTAQ",
-    "awq": "AWQ",
-    "omniquant": "OmniQuant",
-    "signround": "SignRound",
-}
 
 
 def number(value: float, decimals: int) -> str:
@@ -128,5 +119,10 @@ def accuracy_text(value: float) -> str:
 
 def baseline_name(baseline: Baseline) -> str:
     """What people call the point that a line is compared with."""
-    name = BASELINES.get(baseline.method, baseline.held_by)
+    name = baseline_title(baseline)
     return f"{name} on this grid" if baseline.on_its_grid else name
+
+
+def baseline_title(baseline: Baseline) -> str:
+    """Its method's, even where another method's λ stands for it."""
+    return METHODS[baseline.method].title if baseline.method in METHODS else baseline.held_by

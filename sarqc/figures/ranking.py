@@ -10,10 +10,10 @@ import numpy as np
 
 from sarqc.figures.drawing import PLAIN_AXIS, QUALITY, Figure, base_layout, clamp, honest_range, note
 from sarqc.figures.numbers import (
-    BASELINES,
     Format,
     accuracy_text,
     baseline_name,
+    baseline_title,
     draws_text,
     lam_text,
     perplexity_text,
@@ -122,7 +122,7 @@ def _marks(line: Line) -> list[str]:
 
 def _against_name(base: Baseline) -> str:
     """Of the baseline; on the line's own grid as short as the room beside the differences is."""
-    return f"{BASELINES.get(base.method, base.method)}{SAME_GRID}" if base.on_its_grid else baseline_name(base)
+    return f"{baseline_title(base)}{SAME_GRID}" if base.on_its_grid else baseline_name(base)
 
 
 def _best(quality: Quality, name: str) -> tuple[int, int] | None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from sarqc.documents import Tuning, TuningRow
 from sarqc.figures.drawing import HELD_OUT, QUALITY, Figure, Role, apart, honest_range, note
-from sarqc.figures.numbers import BASELINES, draws_text, lam_text, number, significant
+from sarqc.figures.numbers import draws_text, lam_text, number, significant
 from sarqc.figures.panels import LABEL_GAP, Curve, Panel, axis_name, band_shape, stack, upright
 from sarqc.figures.view import Column, DataTable
 from sarqc.quantization.methods import METHODS
@@ -51,9 +51,9 @@ def of_standing(tuning: Tuning, standing: Literal["dull", "retired", "left", "ba
     return [row for row in tuning["rows"] if row["standing"] == standing]
 
 
-def baseline_title(row: TuningRow) -> str:
+def _title(row: TuningRow) -> str:
     """“GPTQ 1 %”, “Round to nearest”."""
-    return BASELINES.get(row["method"]) or METHODS[row["method"]].title
+    return METHODS[row["method"]].title
 
 
 def tuning_figure(tuning: Tuning) -> Figure:
@@ -77,7 +77,7 @@ def tuning_figure(tuning: Tuning) -> Figure:
 def tuning_table(tuning: Tuning) -> DataTable:
     """Everything known of each λ and baseline; columns that hold nothing yet are left out."""
     rows: list[dict[str, Any]] = [
-        {**row, "method": METHODS[row["method"]].title, "standing": STANDINGS[row["standing"]]}
+        {**row, "method": _title(row), "standing": STANDINGS[row["standing"]]}
         for row in tuning["rows"]
     ]  # fmt: skip
     # Runs made before tasks were asked have no such numbers.
@@ -180,8 +180,8 @@ def _add_baselines(figure: Figure, tuning: Tuning, names: Sequence[str]) -> None
     room = high - low
     heights = apart([value for _, value in inside], 0.5 * LABEL_GAP * room, low + 0.03 * room, high - 0.03 * room)
     for (row, value), height in zip(inside, heights, strict=True):
-        figure["data"].append(_level(baseline_title(row), names, value))
-        _add_note(figure, baseline_title(row), xref="paper", x=1, xshift=6, y=height, yref="y", yanchor="middle")
+        figure["data"].append(_level(_title(row), names, value))
+        _add_note(figure, _title(row), xref="paper", x=1, xshift=6, y=height, yref="y", yanchor="middle")
         at = f"layout.annotations.{len(figure['layout']['annotations']) - 1}"
         side = "top" if value > (low + high) / 2 else "bottom"  # the upper corner is of those beyond the scale
         figure["narrow"] |= {
@@ -190,7 +190,7 @@ def _add_baselines(figure: Figure, tuning: Tuning, names: Sequence[str]) -> None
     for number_, (row, value) in enumerate(one for one in measured if one not in inside):
         arrow, edge = ("↑", 1) if value > high else ("↓", 0)
         _add_note(
-            figure, f"{arrow} {baseline_title(row)} {ratio_text(value)}", xref="paper", x=1, xanchor="right",
+            figure, f"{arrow} {_title(row)} {ratio_text(value)}", xref="paper", x=1, xanchor="right",
             yref="y domain", y=edge, yanchor="top" if edge else "bottom", yshift=-16 * number_,
         )  # fmt: skip
 
@@ -275,7 +275,7 @@ def _aria(tuning: Tuning) -> str:
     if measured:
         each = [
             f"{ratio_text(_number(row['log_ratio']))} at "
-            + (baseline_title(row) if row["standing"] == "baseline" else f"λ = {lam_text(_lam(row))}")
+            + (_title(row) if row["standing"] == "baseline" else f"λ = {lam_text(_lam(row))}")
             for row in measured
         ]
         text += f" ln of perplexity over the float model’s: {'; '.join(each)}."

@@ -97,7 +97,7 @@ def _best(tuning: Tuning, best: TuningRow) -> list[Piece]:
     point = _sign("λ", best)
     more = "" if best["gamma"] is None else f" at {_sign('γ', best)}"
     if best["lambda"] == 0:
-        more += ", which is no drift penalty at all"
+        more += ", which is no penalty at all"
     if tuning["blocks"] is not None:
         more += f"{',' if best['lambda'] == 0 else ''} with {_blocks(tuning['blocks'])} quantized and no other"
     return (

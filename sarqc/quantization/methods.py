@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from sarqc.errors import Refused
@@ -638,23 +639,23 @@ METHODS: dict[str, MethodEntry] = {
         about="Scales channels so that salient ones lose less",
     ),
     "rqc-gs": MethodEntry(
-        "RQC scale search", ScaleSearch(lam=0.3, saliency="identity"), ("lam",), "awq", _SEARCH, _SEARCHED,
+        "AWQ + identity penalty", ScaleSearch(lam=0.3, saliency="identity"), ("lam",), "awq", _SEARCH, _SEARCHED,
         about="AWQ’s search with a penalty on all drift",
     ),
     "sarqc-gs": MethodEntry(
-        "SARQC scale search", ScaleSearch(lam=0.3), ("lam",), "awq", _SEARCH, _SEARCHED,
+        "AWQ + saliency penalty", ScaleSearch(lam=0.3), ("lam",), "awq", _SEARCH, _SEARCHED,
         about="AWQ’s search with a penalty on drift of salient weights",
     ),
     "gptq": MethodEntry(
-        "GPTQ, 1 % damping", ColumnSolver(lam=0.01), (), "gptq", _SOLVER,
+        "GPTQ 1 %", ColumnSolver(lam=0.01), (), "gptq", _SOLVER,
         about="Column by column, each error passed on to the next",
     ),
     "rqc-gbs": MethodEntry(
-        "RQC column solver", ColumnSolver(lam=0.25), ("lam",), "gptq", _SOLVER, replace(_SOLVED, gammas=(None,)),
+        "GPTQ + identity penalty", ColumnSolver(lam=0.25), ("lam",), "gptq", _SOLVER, replace(_SOLVED, gammas=(None,)),
         about="GPTQ with a penalty on all drift",
     ),
     "sarqc-gbs": MethodEntry(
-        "SARQC column solver", ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency"), ("lam", "gamma"), "gptq",
+        "GPTQ + saliency penalty", ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency"), ("lam", "gamma"), "gptq",
         _SOLVER, _SOLVED,
         about="GPTQ with a penalty on drift of salient weights",
     ),
@@ -668,16 +669,16 @@ METHODS: dict[str, MethodEntry] = {
         about="GPTAQ with its whole shift",
     ),
     "sarqc-gptaq": MethodEntry(
-        "SARQC with GPTAQ", ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency", shift="published"),
+        "GPTAQ + saliency penalty", ColumnSolver(lam=0.25, gamma=0.1, saliency="saliency", shift="published"),
         ("lam", "gamma", "shift_strength"), "gptaq", _SOLVER, replace(_SOLVED, strengths=_SHIFTED.strengths),
         about="GPTAQ with a penalty on drift of salient weights",
     ),
     "omniquant": MethodEntry(
-        "OmniQuant, weight-only", LearnedClipping(lam=0.0), (), "omniquant", _LEARNED,
-        about="Learns each group’s range through its block",
+        "OmniQuant", LearnedClipping(lam=0.0), (), "omniquant", _LEARNED,
+        about="Learns each group’s range through its block; of OmniQuant, what is for weights alone",
     ),
     "sarqc-omniquant": MethodEntry(
-        "SARQC with OmniQuant", LearnedClipping(lam=0.05), ("lam",), "omniquant", _LEARNED,
+        "OmniQuant + saliency penalty", LearnedClipping(lam=0.05), ("lam",), "omniquant", _LEARNED,
         Candidates("model", (0.01, 0.05, 0.1, 0.15)),
         about="OmniQuant with a penalty on drift of salient weights",
     ),
@@ -686,11 +687,16 @@ METHODS: dict[str, MethodEntry] = {
         about="Learns whether weights round up or down",
     ),
     "sarqc-signround": MethodEntry(
-        "SARQC with SignRound", LearnedRounding(lam=0.05), ("lam",), "signround", _ROUNDED,
+        "SignRound + saliency penalty", LearnedRounding(lam=0.05), ("lam",), "signround", _ROUNDED,
         Candidates("model", (0.01, 0.05, 0.1, 0.15)),
         about="SignRound with a penalty on drift of salient weights",
     ),
 }  # fmt: skip
+
+
+def title_of(name: str, fitting: Mapping[str, str | int] = MappingProxyType({})) -> str:
+    """“GPTQ 1 %, searched range”: a method of ``METHODS`` as people read it; ``fitting``: see ``Method.fitting``."""
+    return ", ".join(filter(None, [METHODS[name].title, fitting_text(fitting)]))
 
 
 def method(name: str, **choices: Any) -> Method:

@@ -61,6 +61,7 @@ from sarqc.errors import NotFound, Refused
 from sarqc.files.modes import usual_mode
 from sarqc.models.families import LayerInfo
 from sarqc.plain import plain
+from sarqc.quantization.methods import FITTING, METHODS, title_of
 from sarqc.study import tensors
 from sarqc.study.experts import unreached_is_unknown
 
@@ -117,7 +118,7 @@ class Line(_Document):
     """One method at one bit width over its own axes."""
 
     method: str
-    title: str
+    title: str  # as a study was written; an opened one has that of today
     baseline: str
     bits: int
     grid: str
@@ -145,7 +146,7 @@ class Line(_Document):
     @property
     def label(self) -> str:
         """The title for people, with “auto” where that chose λ."""
-        return f"{self.title}, auto" if self.selected and not self.title.endswith("auto") else self.title
+        return f"{self.title}, auto" if self.selected else self.title
 
 
 class Study(_Document):
@@ -174,7 +175,10 @@ class Study(_Document):
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """The study in ``folder``. Raises ``NotFound``, or ``Refused`` for a newer or damaged one."""
+        """The study in ``folder``, with today's titles of the methods that are known here.
+
+        Raises ``NotFound``, or ``Refused`` for a newer or damaged one.
+        """
         document, where = _read_document(folder), f"study {folder.name}"
         version = document.get("schema_version")
         if type(version) is not int or version > SCHEMA_VERSION:
@@ -190,6 +194,7 @@ class Study(_Document):
             place = ".".join(str(part) for part in first["loc"])[:100]
             what = f"study.json is wrong at {place}: {first['msg'][0].lower() + first['msg'][1:]}"
             raise Refused(what, where, tensors.REMEDY) from None
+        study = study.model_copy(update={"lines": tuple(map(_with_title_of_today, study.lines))})
         study._folder = folder
         return study
 
@@ -265,6 +270,13 @@ class Study(_Document):
             return None
         array = self.array(line, name)
         return np.where(array == 255, np.nan, array) if name == "correct" else array.astype(np.float64)
+
+
+def _with_title_of_today(line: Line) -> Line:
+    """One name for a method wherever it is shown, whatever it was called when the study was written."""
+    if line.method not in METHODS or not set(line.fitting) <= set(FITTING):
+        return line
+    return line.model_copy(update={"title": title_of(line.method, line.fitting)})
 
 
 def _read_document(folder: Path) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The ladder: what each choice beside the bits is worth at one width, one step after the other, on the same draws.
 
-Rounding to nearest, GPTQ with 1 % damping, then the steps in an order that may be chosen, since what a step is worth
+Rounding to nearest, GPTQ 1 %, then the steps in an order that may be chosen, since what a step is worth
 depends on those before it, and at last learned rounding, which takes their place or begins at GPTQ's codes. D
 calibration draws.
 """

@@ -181,7 +181,7 @@ def methods(bench: Bench) -> Iterator[Row]:
 
 
 def ways(bench: Bench) -> Iterator[Row]:
-    """The SARQC column solver at one point in several ways, and a mixture."""
+    """GPTQ with the saliency penalty at one point in several ways, and a mixture."""
     for dtype in (torch.bfloat16, torch.float16, torch.float32):
         model = bench.model(DENSE, 2, dtype)
         yield bench.row(f"{DENSE}, {str(dtype).removeprefix('torch.')}", model, {}, 2)

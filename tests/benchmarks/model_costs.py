@@ -48,7 +48,7 @@ def main() -> None:
     wanted = parser.parse_args()
     checkpoint = known_checkpoint(wanted.model)
     print(f"{wanted.model}: {checkpoint.parameters / 1e9:.2f} billion parameters, {len(checkpoint.layers)} linears")
-    print(f"{wanted.samples} × {wanted.length} tokens, 3 bits, SARQC column solver, groups of 128; no perplexity.")
+    print(f"{wanted.samples} × {wanted.length} tokens, 3 bits, GPTQ + saliency penalty, groups of 128; no perplexity.")
     print("Assumed: 3/4 of the published rates, of which large products reach half and solvers a quarter; an operation")
     print("starts in 11 µs; weights come at 2 GB/s. Imports and downloads are not counted.")
     for words, choice in (

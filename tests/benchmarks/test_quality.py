@@ -115,11 +115,11 @@ def test_differences_and_ratios_are_of_the_same_draws() -> None:
     }
     results[cell(1, "rqc-everything")] = result(85.0, seconds=2.0)
     rows = rows_of(results)
-    assert "| 90.00 (10.00) | – | +2.00 ± 0.58 | 0.1000 | 1.00 × | 0.25 × |" in rows["sarqc: GPTQ, 1 %"]  # t = 3.46
+    assert "| 90.00 (10.00) | – | +2.00 ± 0.58 | 0.1000 | 1.00 × | 0.25 × |" in rows["sarqc: GPTQ 1 %"]  # t = 3.46
     assert "| −2.00 ± 0.58 | – |" in rows["AutoRound: default, 200 iterations"]  # of 4.30
     assert "| −0.93 ± 0.03, better |" in rows["GPTQModel: GPTQ, its default"]
-    assert "| 85.00, 1 of 3 draws | −5.00 | −3.00 |" in rows["sarqc: RQC, everything on"]
-    assert rows["sarqc: RQC, everything on"].endswith("| 2.00 × | 0.50 × |")
+    assert "| 85.00, 1 of 3 draws | −5.00 | −3.00 |" in rows["sarqc: GPTQ + identity penalty, everything on"]
+    assert rows["sarqc: GPTQ + identity penalty, everything on"].endswith("| 2.00 × | 0.50 × |")
 
 
 def test_a_difference_of_divergences_is_paired_as_well() -> None:
@@ -132,7 +132,7 @@ def test_an_engine_that_gives_nothing_has_a_row_that_says_why() -> None:
     results = {cell(0, "gptq"): result(80.0), cell(0, "gptqmodel"): Result(PROTOCOL, {}, failed="widths of 172 | 64")}
     rows = rows_of(results)
     assert "gave no weights: widths of 172 \\| 64" in rows["GPTQModel: GPTQ, its default"]
-    assert "| 80.00 | – | – |" in rows["sarqc: GPTQ, 1 %"]
+    assert "| 80.00 | – | – |" in rows["sarqc: GPTQ 1 %"]
 
 
 def test_results_of_other_tokens_are_not_mixed() -> None:
@@ -149,7 +149,7 @@ def test_results_of_other_versions_are_not_mixed() -> None:
 
 def test_every_width_of_a_model_has_its_table() -> None:
     text = page(summarised({Cell("tiny", bits, 0, "gptq"): result(80.0) for bits in (2, 3)}))
-    assert text.count("sarqc: GPTQ, 1 %") == 2
+    assert text.count("sarqc: GPTQ 1 %") == 2
     assert "### tiny, 3 bits" in text
 
 

@@ -169,9 +169,9 @@ class TestMethods:
     def test_auto_is_said_and_the_shown_method_stands_out(self, points):
         figure = lab_view(points, method="sarqc-gbs-auto", bits=2)["figures"]["hero"]
         ticks = figure["layout"]["yaxis"]["ticktext"]
-        assert "<b>SARQC column solver, auto</b>" in ticks
-        assert "GPTQ, 1 % damping" in ticks
-        row = ticks.index("<b>SARQC column solver, auto</b>")
+        assert "<b>GPTQ + saliency penalty, auto</b>" in ticks
+        assert "GPTQ 1 %" in ticks
+        row = ticks.index("<b>GPTQ + saliency penalty, auto</b>")
         stripe = next(shape for shape in figure["layout"]["shapes"] if shape["type"] == "rect")
         assert (stripe["y0"], stripe["y1"]) == (row - 0.5, row + 0.5)
         assert "3.4 ± 0.4 lower than GPTQ 1 %" in figure["aria"].replace("\u00a0", " ")
@@ -315,7 +315,7 @@ class TestAutoIsNeverZero:
         view = lab_view(study, method=method, bits=2, layer=0)
         shown = [view["figures"][name] for name in ("hero", "surfaces", "deciles", "map", "plane")]
         words = json.dumps([shown, view["told"], view["measured"]], ensure_ascii=False)
-        words = words.replace("λ = 0 of Title of sarqc-gs", "")  # where AWQ is held
+        words = words.replace("λ = 0 of AWQ + saliency penalty", "")  # where AWQ is held
         assert not re.search(r"λ\W*=\W*0(?![.\d])", words)
         assert view["lam_texts"] == ["auto"]
         assert view["table"]["rows"][0]["lambda"] == "auto"

@@ -194,9 +194,7 @@ class TestSentence:
         assert "It is the largest λ tried; larger ones may be better." in said
         assert "It is the smallest λ tried; smaller ones may be better." in self.said({**at_edges, "best": 0})
         zero = [{**one, "lambda": 0.0} if one["lambda"] == 0.2 else one for one in rows]
-        assert "λ = 0 at γ = 0.1, which is no drift penalty at all, with" in self.said(
-            {**at_edges, "rows": zero, "best": 0}
-        )
+        assert "λ = 0 at γ = 0.1, which is no penalty at all, with" in self.said({**at_edges, "rows": zero, "best": 0})
 
     @pytest.mark.parametrize(("verdict", "words"), [
         (1, "65.8 % right on piqa, 3.1 ± 0.9 points more than GPTQ 1 %."),

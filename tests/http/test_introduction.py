@@ -97,14 +97,14 @@ def test_a_link_says_what_it_shows_and_its_picture_shows_it(client: TestClient) 
     for lam, quality in (("0.05", "perplexity"), ("1", "perplexity"), ("1", "accuracy")):
         address = f"{ADDRESS}&lambda={lam}&show={quality}"
         told = head(client, address)
-        assert told.title == f"tiny-llama at 2 bits: SARQC column solver – {SITE}"
+        assert told.title == f"tiny-llama at 2 bits: GPTQ + saliency penalty – {SITE}"
         assert f"λ = {lam}" in told.said["og:title"]
         assert quality in told.said["og:title"]
         assert told.said["og:description"].startswith(f"At λ = {lam}".replace(" = ", "\u00a0=\u00a0"))
         assert f"the 2-bit model has {quality}" in told.said["og:description"]
         assert told.said["og:url"] == f"http://demo.example{address}"
         assert told.said["og:image"].startswith("http://demo.example/picture.png?")
-        assert told.said["og:image:alt"].startswith("Curves over λ for SARQC column solver at 2 bits")
+        assert told.said["og:image:alt"].startswith("Curves over λ for GPTQ + saliency penalty at 2 bits")
         columns.append(marker(picture(client, told.said["og:image"])))
     assert columns[0] < columns[1] - 100
     assert abs(columns[1] - columns[2]) <= 1  # of two pixels that it covers
@@ -126,7 +126,7 @@ def test_what_an_address_can_not_mean_is_left_out_as_on_the_page(client: TestCli
     wrong = "bits=99&method=none&layer=9999&draw=77&lambda=x&gamma=-&scale=huge&show=taste&bits=2"
     for address in ("/", f"/?study=tiny-llama&{wrong}"):
         told = head(client, address)
-        assert told.said["og:title"].startswith("tiny-llama at 2 bits: SARQC column solver, λ = 0.1")
+        assert told.said["og:title"].startswith("tiny-llama at 2 bits: GPTQ + saliency penalty, λ = 0.1")
         marker(picture(client, told.said["og:image"]))
 
 
@@ -154,7 +154,7 @@ def test_pages_that_show_nothing_further_have_the_picture_of_the_site(
 def test_the_page_has_one_title_its_bar_and_its_styles_before_any_script(client: TestClient) -> None:
     text = client.get(ADDRESS, headers=HTML).text
     assert text.count("<title>") == 1
-    assert f'"title":"tiny-llama at 2 bits: SARQC column solver \\u2013 {SITE}"' in text
+    assert f'"title":"tiny-llama at 2 bits: GPTQ + saliency penalty \\u2013 {SITE}"' in text
     assert text.encode().index(b"charset") < 1024
     assert text.index("/css/base.css") < text.index('<header class="bar"') < text.index("<gradio-app")
     assert "<base" not in text  # with it “#content” would lead to another page
@@ -210,7 +210,7 @@ def test_a_host_that_asks_who_one_is_shows_strangers_the_site_and_links_what_the
         link = f"/share/{app.state.access.links.make('study', study, 'operator')}"
         told = head(client, f"{link}?lambda=0.3")
         client.cookies.clear()  # a preview keeps none
-        assert told.said["og:title"] == "tiny at 2 bits: SARQC, λ = 0.3, perplexity 8.50"
+        assert told.said["og:title"] == "tiny at 2 bits: GPTQ + saliency penalty, λ = 0.3, perplexity 8.50"
         assert urlsplit(told.said["og:image"]).path == f"{link}/picture.png"
         shown = picture(client, told.said["og:image"])
         assert not np.array_equal(shown, marker_free)

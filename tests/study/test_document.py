@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from safetensors.numpy import load_file
 
 from sarqc.errors import NotFound, Refused
 from sarqc.figures import lab_view
+from sarqc.quantization.methods import title_of
 from sarqc.settings import Settings
 from sarqc.study.document import SCHEMA_VERSION, Line, ModelFacts, Study, StudyWriter, one_draw, rewrite
 from tests.former_studies import VERSIONS, former_study
@@ -23,8 +25,8 @@ def a_study(folder: Path, values: np.ndarray) -> Study:
     writer = StudyWriter(folder)
     axes = ("draw", "gamma", "lambda")
     line = Line(
-        method="rqc-gbs", title="t", baseline="gptq", bits=2, grid="asymmetric", group_size=None, lams=(0.0, 1.0),
-        gammas=(None,), draws=(0,), arrays={"perplexity": writer.add(values, axes)},
+        method="rqc-gbs", title=title_of("rqc-gbs"), baseline="gptq", bits=2, grid="asymmetric",
+        group_size=None, lams=(0.0, 1.0), gammas=(None,), draws=(0,), arrays={"perplexity": writer.add(values, axes)},
     )  # fmt: skip
     return writer.finish(
         Study(
@@ -181,3 +183,20 @@ def test_every_shipped_study_opens(settings: Settings) -> None:
                     assert array.shape == (points[0], len(study.layers), *points[1:])
                     assert (np.isfinite(array) == reached).all() if name in ("recon", "held_out") else True
                     assert np.isfinite(array[np.broadcast_to(reached, array.shape)]).all()
+
+
+def test_an_opened_study_calls_methods_as_they_are_called_today(settings: Settings, tmp_path: Path) -> None:
+    """A method that is not known here keeps the title that it came with."""
+    folder = tmp_path / "former"
+    shutil.copytree(settings.assets_dir / "studies" / "tiny-llama-methods", folder)
+    document = json.loads((folder / "study.json").read_text(encoding="utf-8"))
+    for line in document["lines"]:
+        line["title"] = "A name of the past"
+    document["lines"][0]["method"] = "elsewhere"
+    (folder / "study.json").write_text(json.dumps(document), encoding="utf-8")
+    study = Study.open(folder)
+    assert study.lines[0].title == "A name of the past"
+    assert study.line("gptq", 2).title == "GPTQ 1 %"
+    assert study.line("sarqc-gbs-auto", 2).label == "GPTQ + saliency penalty, auto"
+    refined = study.line("rqc-gbs-search-refine3", 2)
+    assert refined.title == "GPTQ + identity penalty, searched range, refined × 3"

@@ -264,7 +264,7 @@ class TestAuto:
 
     def test_a_method_name_finds_the_curve_before_auto(self, study):
         assert study.line("sarqc-gbs", 2).selected is None
-        assert study.line("sarqc-gbs-auto", 2).label == "Title of sarqc-gbs, auto"
+        assert study.line("sarqc-gbs-auto", 2).label == "GPTQ + saliency penalty, auto"
         alone = study.model_copy(update={"lines": (study.line("sarqc-gbs-auto", 2),)})
         assert alone.line("sarqc-gbs", 2).selected == "layer"
 

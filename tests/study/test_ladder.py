@@ -12,7 +12,7 @@ import pytest
 from sarqc.errors import Refused
 from sarqc.figures import figure_table, lab_view
 from sarqc.figures.ladder import rung_name
-from sarqc.quantization.methods import METHODS, fitting_text
+from sarqc.quantization.methods import METHODS, title_of
 from sarqc.study.document import Line, Study, StudyWriter, copied
 from sarqc.study.ladder import STEPS, ladder
 from tests.synthetic_study import layers, study_document, write_study
@@ -32,7 +32,7 @@ def perplexity(steps: set[str]) -> np.ndarray:
 
 def line(writer: StudyWriter, method: str, fitting: dict, lams: tuple[float, ...], values: np.ndarray) -> Line:
     """``values`` (D, M)."""
-    title = ", ".join(filter(None, [METHODS[method].title, fitting_text(fitting)]))
+    title = title_of(method, fitting)
     arrays = {
         "perplexity": writer.add(values[:, None], ("draw", "gamma", "lambda")),
         "kl": writer.add(values[:, None] / 100, ("draw", "gamma", "lambda")),

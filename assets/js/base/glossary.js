@@ -16,11 +16,11 @@ export const GLOSSARY = {
   penalty: ["penalty, L_sar", "‖(Ŵ − W)S‖²: what λ weighs beside the reconstruction error. Relative to ‖WS‖²."],
   identity: [
     "identity penalty",
-    "S = 1: all weights are held alike. GPTQ’s damping is this penalty. Methods with it are called RQC.",
+    "S = 1: all weights are held alike. GPTQ’s damping is this penalty. In the paper methods with it are called RQC.",
   ],
   saliency: [
     "saliency penalty",
-    "S is larger for input channels with large activations, γ says by how much: their weights are held more. Methods with it are called SARQC.",
+    "S is larger for input channels with large activations, γ says by how much: their weights are held more. In the paper methods with it are called SARQC.",
   ],
   recon: [
     "reconstruction error, L_recon",

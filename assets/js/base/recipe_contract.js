@@ -253,7 +253,7 @@ export const METHODS = frozen({
   },
   "rqc-gs": {
     name: "rqc-gs",
-    title: "RQC scale search",
+    title: "AWQ + identity penalty",
     baseline: "awq",
     unit: "layer",
     needs: ["abs_mean", "gram"],
@@ -296,7 +296,7 @@ export const METHODS = frozen({
   },
   "sarqc-gs": {
     name: "sarqc-gs",
-    title: "SARQC scale search",
+    title: "AWQ + saliency penalty",
     baseline: "awq",
     unit: "layer",
     needs: ["abs_mean", "gram"],
@@ -339,7 +339,7 @@ export const METHODS = frozen({
   },
   gptq: {
     name: "gptq",
-    title: "GPTQ, 1 % damping",
+    title: "GPTQ 1 %",
     baseline: "gptq",
     unit: "layer",
     needs: ["abs_mean", "gram"],
@@ -382,7 +382,7 @@ export const METHODS = frozen({
   },
   "rqc-gbs": {
     name: "rqc-gbs",
-    title: "RQC column solver",
+    title: "GPTQ + identity penalty",
     baseline: "gptq",
     unit: "layer",
     needs: ["abs_mean", "gram"],
@@ -422,7 +422,7 @@ export const METHODS = frozen({
   },
   "sarqc-gbs": {
     name: "sarqc-gbs",
-    title: "SARQC column solver",
+    title: "GPTQ + saliency penalty",
     baseline: "gptq",
     unit: "layer",
     needs: ["abs_mean", "gram"],
@@ -533,7 +533,7 @@ export const METHODS = frozen({
   },
   "sarqc-gptaq": {
     name: "sarqc-gptaq",
-    title: "SARQC with GPTAQ",
+    title: "GPTAQ + saliency penalty",
     baseline: "gptaq",
     unit: "layer",
     needs: ["abs_mean", "cross", "gram"],
@@ -570,7 +570,7 @@ export const METHODS = frozen({
   },
   omniquant: {
     name: "omniquant",
-    title: "OmniQuant, weight-only",
+    title: "OmniQuant",
     baseline: "omniquant",
     unit: "block",
     needs: ["abs_mean", "block", "gram"],
@@ -615,13 +615,13 @@ export const METHODS = frozen({
       ],
     },
     can_tune: false,
-    about: "Learns each group’s range through its block",
+    about: "Learns each group’s range through its block; of OmniQuant, what is for weights alone",
     penalty: "",
     cost: 33.8,
   },
   "sarqc-omniquant": {
     name: "sarqc-omniquant",
-    title: "SARQC with OmniQuant",
+    title: "OmniQuant + saliency penalty",
     baseline: "omniquant",
     unit: "block",
     needs: ["abs_mean", "block", "gram"],
@@ -714,7 +714,7 @@ export const METHODS = frozen({
   },
   "sarqc-signround": {
     name: "sarqc-signround",
-    title: "SARQC with SignRound",
+    title: "SignRound + saliency penalty",
     baseline: "signround",
     unit: "block",
     needs: ["abs_mean", "block", "gram"],

@@ -890,7 +890,7 @@ export interface Compared {
   baseline: Baseline;
 }
 
-/** GPTQ with 1 % damping beside a run: same grid, calibration text, prefix and test text. */
+/** GPTQ 1 % beside a run: same grid, calibration text, prefix and test text. */
 export interface Baseline {
   log_ratio: number | null;
   log_ratio_standard_error: number | null;

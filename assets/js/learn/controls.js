@@ -37,7 +37,7 @@ export const lambdaSlider = ({ lams, position, change }) =>
   slider({
     control: "lambda",
     sign: "λ",
-    label: "λ, weight of the drift penalty",
+    label: "λ, weight of the penalty",
     names: lams.map(plain),
     position,
     change: (to) => change(lams[to]),

@@ -21,7 +21,7 @@ import { bestOf, viewOf } from "./shipped_study.js";
 const KNOBS = {
   order: { title: "the order", explained: "columns with large inputs first" },
   range: { title: "the range", explained: "levels closer together, outliers cut" },
-  lambda: { title: "λ = 0.1", explained: "the drift penalty, ten times GPTQ’s" },
+  lambda: { title: "λ = 0.1", explained: "the penalty, ten times GPTQ’s" },
   refine: { title: "refinement", explained: "three more passes over the codes" },
 };
 

@@ -36,19 +36,23 @@ _EVERYTHING = {"lam": 0.1, "range": "search", "order": "activation", "refine": 3
 BASELINE, RIVAL = "gptq", "auto-round"  # what every row is compared with
 
 CONTENDERS: dict[str, Contender] = {
-    "gptq": Contender("sarqc: GPTQ, 1 %", "sarqc", {"method": "gptq"}),
+    "gptq": Contender("sarqc: GPTQ 1 %", "sarqc", {"method": "gptq"}),
     "gptq-activation": Contender(
-        "sarqc: GPTQ, 1 %, activation order", "sarqc", {"method": "gptq", "order": "activation"}
+        "sarqc: GPTQ 1 %, activation order", "sarqc", {"method": "gptq", "order": "activation"}
     ),
-    "rqc-everything": Contender("sarqc: RQC, everything on", "sarqc", {"method": "rqc-gbs"} | _EVERYTHING),
+    "rqc-everything": Contender(
+        "sarqc: GPTQ + identity penalty, everything on", "sarqc", {"method": "rqc-gbs"} | _EVERYTHING
+    ),
     "rqc-natural": Contender(
-        "sarqc: RQC, all but the order", "sarqc", {"method": "rqc-gbs"} | _EVERYTHING | {"order": "natural"}
+        "sarqc: GPTQ + identity penalty, all but the order",
+        "sarqc",
+        {"method": "rqc-gbs"} | _EVERYTHING | {"order": "natural"},
     ),
     "sarqc-everything": Contender(
-        "sarqc: SARQC, everything on", "sarqc", {"method": "sarqc-gbs", "gamma": 0.1} | _EVERYTHING
+        "sarqc: GPTQ + saliency penalty, everything on", "sarqc", {"method": "sarqc-gbs", "gamma": 0.1} | _EVERYTHING
     ),
     "signround": Contender("sarqc: SignRound, 200 steps", "sarqc", {"method": "signround"}),
-    "sarqc-signround": Contender("sarqc: SARQC with SignRound, λ 0.05", "sarqc", {"method": "sarqc-signround"}),
+    "sarqc-signround": Contender("sarqc: SignRound + saliency penalty, λ 0.05", "sarqc", {"method": "sarqc-signround"}),
     "llmcompressor-gptq": Contender("llm-compressor: GPTQ, its default", "llmcompressor", {}),
     "auto-round": Contender("AutoRound: default, 200 iterations", "auto-round", {"iters": 200}),
     "auto-round-light": Contender("AutoRound: light, 50 iterations", "auto-round", {"iters": 50, "lr": 5e-3}),
