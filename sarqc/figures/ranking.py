@@ -19,13 +19,14 @@ from sarqc.figures.numbers import (
     perplexity_text,
     plus_minus,
 )
+from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import Baseline, LineFacts, Quality, has_lam, line_facts
 from sarqc.study.paired import paired_difference
 
 # Two panels side by side, with a column of values between them; narrower on a phone.
 LEFT, RIGHT = (0.0, 0.42), (0.58, 1.0)
-NARROW_LEFT, NARROW_RIGHT = (0.0, 0.36), (0.64, 1.0)
+NARROW_LEFT, NARROW_RIGHT = (0.0, 0.33), (0.64, 1.0)
 SAME_GRID = ", same grid"  # of a baseline that is fitted as the line is
 LONGEST = 44  # characters of a label that has room beside many rows
 ROOMY = 9  # up to this many rows, a λ has a line of its own under the method's name
@@ -56,7 +57,7 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     show = perplexity_text if lower else accuracy_text
     reference = facts.study.model.perplexity if lower else facts.study.model.accuracy
     fitted = any(row.against.endswith(SAME_GRID) for row in rows)  # longer names on both sides
-    layout = base_layout(left=282 if fitted else 216, right=232 if fitted else 178, top=24, bottom=24)
+    layout = base_layout(left=308 if fitted else 250, right=232 if fitted else 178, top=24, bottom=24)
     layout["yaxis"] = {**PLAIN_AXIS, "range": [-0.6 if reference is None else -1.2, len(rows) - 0.4], "showgrid": False}
     layout["yaxis"] |= {"tickvals": list(range(len(rows))), "ticktext": _ticks(rows, facts.line.name)}
     layout["yaxis"] |= {"tickfont": {"size": 12, "color": "var(--ink)"}, "ticks": "outside", "ticklen": 4}
@@ -73,7 +74,8 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     _add_title(figure, f"Paired difference{unit}", f"Difference{unit}", RIGHT[0], NARROW_RIGHT[0])
     short = [f"<b>{row.short}</b>" if row.line == facts.line.name else row.short for row in rows]
     figure["narrow"] |= {
-        "layout.margin.l": 170 if fitted else 146,
+        "layout.margin.l": 188 if fitted else 176,
+        "layout.yaxis.tickfont.size": 11,
         "layout.margin.r": 14,
         "layout.yaxis.ticktext": short,
         "layout.xaxis.domain": list(NARROW_LEFT),
@@ -102,10 +104,8 @@ def _rows(facts: LineFacts, quality_name: str, unit: float) -> list[_Row]:
         paired, against = quality.to_baseline, "" if base is None or itself else _against_name(base)
         difference = math.nan if paired is None else unit * float(paired.mean[best])
         error = math.nan if paired is None or itself else unit * float(paired.error[best])
-        short = " ".join([line.method, *_marks(line), *(["auto"] if line.selected else [])])
-        rows.append(
-            _Row(line.name, line.label, short, _point(one, best), *_alone(quality, best), difference, error, against)
-        )
+        alone = _alone(quality, best)
+        rows.append(_Row(line.name, line.label, _short(line), _point(one, best), *alone, difference, error, against))
         if base is not None and position is not None and base.method not in named:
             named.add(base.method)
             alone = _alone(quality, (0, position))
@@ -113,11 +113,12 @@ def _rows(facts: LineFacts, quality_name: str, unit: float) -> list[_Row]:
     return rows
 
 
-def _marks(line: Line) -> list[str]:
-    """How a line's grid is fitted, in a word each."""
+def _short(line: Line) -> str:
+    """“GPTQ + saliency range ×3 auto”: the label with one word for each thing that it says."""
+    name = METHODS[line.method].title.removesuffix(" penalty") if line.method in METHODS else line.method
     words = {"range": "range", "order": "order", "refine": f"×{line.fitting.get('refine')}", "starved": "damped"}
-    words["warm_start"] = "from GPTQ"
-    return [words[name] for name in line.fitting]
+    words["warm_start"] = "warm"
+    return " ".join([name, *(words[mark] for mark in line.fitting), *(["auto"] if line.selected else [])])
 
 
 def _against_name(base: Baseline) -> str:
@@ -179,7 +180,7 @@ def _add_values(figure: Figure, rows: list[_Row], show: Format, reference: float
     figure["data"].append(_dots("value", rows, drawn, side, np.where(side == 0, errors, np.nan), texts, "x"))
     for at, row in enumerate(rows):
         place = {"xref": "paper", "yref": "y", "x": LEFT[1] + 0.12, "y": at, "xanchor": "right", "yanchor": "middle"}
-        figure["narrow"][f"layout.annotations.{len(layout['annotations'])}.x"] = NARROW_LEFT[1] + 0.22
+        figure["narrow"][f"layout.annotations.{len(layout['annotations'])}.x"] = NARROW_LEFT[1] + 0.25
         layout["annotations"].append(note(show(row.value), **place, font={"size": 12, "color": "var(--quality-ink)"}))
     if reference is None:
         return

@@ -675,7 +675,7 @@ METHODS: dict[str, MethodEntry] = {
     ),
     "omniquant": MethodEntry(
         "OmniQuant", LearnedClipping(lam=0.0), (), "omniquant", _LEARNED,
-        about="Learns each group’s range through its block; of OmniQuant, what is for weights alone",
+        about="Learns each group’s range through its block",
     ),
     "sarqc-omniquant": MethodEntry(
         "OmniQuant + saliency penalty", LearnedClipping(lam=0.05), ("lam",), "omniquant", _LEARNED,

@@ -615,7 +615,7 @@ export const METHODS = frozen({
       ],
     },
     can_tune: false,
-    about: "Learns each group’s range through its block; of OmniQuant, what is for weights alone",
+    about: "Learns each group’s range through its block",
     penalty: "",
     cost: 33.8,
   },
