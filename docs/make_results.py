@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import results_of_costs
 import results_of_engines
 import results_of_gpus
+import results_of_spans
 import results_of_tuning
 from make_reference import table
 
@@ -304,6 +305,7 @@ def page() -> str:
     parts += results_of_tuning.parts()
     parts += results_of_costs.parts()
     parts += results_of_gpus.parts()
+    parts += results_of_spans.parts()
     return "\n\n".join(parts) + "\n"
 
 

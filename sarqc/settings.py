@@ -85,6 +85,13 @@ class Settings(BaseSettings):
         pattern=r"^(auto|cpu|cuda(:[0-9]{1,3})?)$",
         description="auto, cpu, cuda or cuda:N; auto takes CUDA where there is one.",
     )
+    span: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Devices on which the linears of one run are solved at once: GPUs that follow each other, or "
+        "processes where it computes on the CPU. Each GPU more is one less for other runs.",
+    )
     weights: Literal["auto", "resident", "streamed"] = Field(
         "auto",
         description="Keep all weights on the device, or those of one block at a time; auto: as they fit.",

@@ -5,20 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from sarqc.calibration.capture import Statistics
-from sarqc.calibration.job import CalibrationJob, SolvedLayer, told_point
+from sarqc.calibration.job import CalibrationJob, SolvedLayer
 from sarqc.calibration.pictures import LayerCurve, curve_of
+from sarqc.calibration.spread import Spread
+from sarqc.calibration.together import LinearData, Together, method_for
 from sarqc.errors import SarqcError
 from sarqc.events import EpochDone, PointDone
 from sarqc.models.families import LayerInfo
 from sarqc.models.folding import folds
 from sarqc.models.loading import LoadedModel
-from sarqc.quantization.auto_by_layer import SelectionJob, select_layers
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import Method
@@ -49,18 +51,27 @@ class BlockData:
 
 
 def solve_block(
-    loaded: LoadedModel, job: CalibrationJob, layers: dict[str, LayerInfo], data: BlockData, context: Context
+    loaded: LoadedModel,
+    job: CalibrationJob,
+    layers: dict[str, LayerInfo],
+    data: BlockData,
+    context: Context,
+    spread: Spread | None = None,
 ) -> Iterator[SolvedLayer | EpochDone | PointDone]:
     """The block's layers in their order, each at all λ of the job's curve; ``layers`` by path within the block.
 
-    A method that works on single layers may be given a part of them, the others need all. Errors of the mathematics
-    say the layer or the block that they are about.
+    A method that works on single layers may be given a part of them, the others need all. ``spread`` solves such
+    layers on other devices. Errors of the mathematics say the layer or the block that they are about.
     """
     weights = {  # (O, I), exact: they were loaded from there
         path: loaded.weight(layer.name).to(loaded.stored_as(f"{layer.name}.weight")) for path, layer in layers.items()
     }
     if job.method.unit == "layer":
-        yield from _by_layer(job, layers, weights, data, context)
+        together = _batches_of(job, layers, weights, data)
+        if spread is not None:
+            yield from spread.solved(together)
+        else:
+            yield from chain.from_iterable(one.solved(context) for one in together)
         return
     started = time.perf_counter()
     index = next(iter(layers.values())).block
@@ -84,46 +95,18 @@ def solve_block(
         yield SolvedLayer(layer, points[job.own_point()], curve, seconds, from_cache=False)
 
 
-def _by_layer(
-    job: CalibrationJob, layers: dict[str, LayerInfo], weights: dict[str, Tensor], data: BlockData, context: Context
-) -> Iterator[SolvedLayer | PointDone]:
-    lams = job.curve_lams()
+def _batches_of(
+    job: CalibrationJob, layers: dict[str, LayerInfo], weights: dict[str, Tensor], data: BlockData
+) -> Iterator[Together]:
     for together in batches(layers, {path: weight.dtype for path, weight in weights.items()}):
-        started = time.perf_counter()
-        grid = job.grids[layers[together[0]].name]
-        found: Iterator[QuantizedLayer]  # of each layer as many as there are λ
-        if job.candidates:
-            selecting = [
-                SelectionJob(
-                    layers[path].name, weights[path], data.parts[0][path], data.parts[1][path], data.held_out_of(path)
-                )
-                for path in together
-            ]
-            candidates = [method_for(layers[together[0]], point) for point in job.candidates]
-            chosen = select_layers(selecting, grid, candidates, channel_fraction=job.channel_fraction, context=context)
-            found = iter(chosen)
-        else:
-            points = method_for(layers[together[0]], job.method).points(lams)
-            solving = [
-                LayerJob(_checked(path, job, layers, weights, data, name=layers[path].name), points)
-                for path in together
-            ]
-            steps = only_solved(quantize(solving, context))  # one layer after the other
-            found = (step.layer for step in steps)
-        for path in together:
-            solved = []
-            for index in range(len(lams)):
-                solved.append(next(found))
-                if job.curves.tells_points:
-                    yield told_point(layers[path], lams, index, solved[-1])
-            curve = curve_of(lams, solved, weights[path], data.statistics(path), data.held_out_of(path), grid)
-            seconds, started = time.perf_counter() - started, time.perf_counter()
-            yield SolvedLayer(layers[path], solved[job.own_point()], curve, seconds, from_cache=False)
-
-
-def method_for(layer: LayerInfo, method: Method) -> Method:
-    """The method as it is for this linear: only those of experts can be starved of tokens."""
-    return method.for_all_tokens() if layer.expert is None else method
+        linears = (
+            LinearData(layers[path], weights[path], tuple(part[path] for part in data.parts), data.held_out_of(path))
+            for path in together
+        )
+        yield Together(
+            tuple(linears), job.grids[layers[together[0]].name], job.method, job.curve_lams(), job.own_point(),
+            job.candidates, job.channel_fraction, job.curves.tells_points,
+        )  # fmt: skip
 
 
 def batches(layers: dict[str, LayerInfo], storages: Mapping[str, torch.dtype]) -> list[list[str]]:

@@ -17,6 +17,7 @@ from sarqc.calibration.block import BlockData, solve_block, whole_batches
 from sarqc.calibration.capture import collect
 from sarqc.calibration.job import CalibrationJob, SolvedLayer, told_points
 from sarqc.calibration.kept_layers import SUFFIX, LayerWriter, read_layer
+from sarqc.calibration.spread import Spread
 from sarqc.errors import NumericalError, SarqcError
 from sarqc.events import EpochDone, PointDone
 from sarqc.files.artefacts import ArtefactStore
@@ -34,14 +35,15 @@ def calibrate(
     keys: dict[str, str],
     *,
     budget_bytes: int = BUDGET_BYTES,
+    spread: Spread | None = None,
 ) -> Iterator[SolvedLayer | EpochDone | PointDone]:
     """Quantizes the model in place and yields each linear as it is done, what a method that learns says, and where the
     job tells points, those of each linear before it.
 
     Layers are kept in ``store`` before they are yielded, so that the last ones of a block may come with the next.
     Those found there are not solved again; the walk goes no further than the last block that has one missing. Without
-    a store everything is solved and nothing kept. Errors of the mathematics are raised with the layer's or the block's
-    name in front.
+    a store everything is solved and nothing kept. ``spread`` solves the linears of methods that work on single layers.
+    Errors of the mathematics are raised with the layer's or the block's name in front.
     """
     by_block = layers_by_block(loaded.checkpoint.layers)
     missing = {name for name, key in keys.items() if store is None or not store.has(key, SUFFIX)}
@@ -67,7 +69,7 @@ def calibrate(
                     else:
                         walks.pass_float(block)  # while the block is float: its layers are all kept
                 solved_layers = []
-                for solved in _solved(loaded, job, index, layers, kept, data, context):
+                for solved in _solved(loaded, job, index, layers, kept, data, context, spread):
                     if isinstance(solved, SolvedLayer):
                         solved_layers.append(solved)
                         yield from writer.keep(keys[solved.info.name], solved)
@@ -89,6 +91,7 @@ def _solved(
     kept: dict[str, SolvedLayer | None],
     data: BlockData | None,
     context: Context,
+    spread: Spread | None,
 ) -> Iterator[SolvedLayer | EpochDone | PointDone]:
     """The block's layers in order, from the store where they are there; linears that depend on each other only all."""
     by_path = {_path(loaded, layer): layer for layer in layers}
@@ -97,7 +100,7 @@ def _solved(
     wanted = whole_batches(by_path, storages, missing)
     if job.method.unit != "layer" and missing:
         wanted = by_path
-    fresh = solve_block(loaded, job, wanted, data, context) if wanted and data is not None else iter(())
+    fresh = solve_block(loaded, job, wanted, data, context, spread) if wanted and data is not None else iter(())
     for path, layer in by_path.items():
         solved = None if path in wanted else kept[layer.name]
         if solved is not None and job.curves.tells_points:

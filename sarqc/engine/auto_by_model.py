@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from sarqc.calibration.corpora import Sequences
 from sarqc.calibration.job import CalibrationJob, Curves
 from sarqc.calibration.pipeline import calibrate
+from sarqc.calibration.spread import Spread
 from sarqc.documents import PerplexityProtocol, Selection
 from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.keys import Weights, layer_keys, selection_key
@@ -54,7 +55,14 @@ def settle(
     samples = recipe.validation_samples()
     yield Stage("choosing λ", f"{len(candidates)} candidates, judged on {samples} of {recipe.samples} sequences")
     selection = yield from select_for_model(
-        bench.loaded, weights, job, candidates, samples, bench.store, budget_bytes=sweep_bytes(bench.settings)
+        bench.loaded,
+        weights,
+        job,
+        candidates,
+        samples,
+        bench.store,
+        budget_bytes=sweep_bytes(bench.settings),
+        spread=bench.spread,
     )
     return replace(job, method=candidates[selection.best]), selection
 
@@ -68,6 +76,7 @@ def select_for_model(
     store: ArtefactStore,
     *,
     budget_bytes: int,
+    spread: Spread | None = None,
 ) -> Generator[CandidateDone | EpochDone, None, ModelSelection]:
     """Quantizes the model with each candidate and measures it; returns what was compared and chosen.
 
@@ -89,7 +98,7 @@ def select_for_model(
         key = selection_key(keys, outside, trial, validation)
         payload = store.read(key, ".json")
         if payload is None:
-            for step in calibrate(loaded, trial, None, keys, budget_bytes=budget_bytes):
+            for step in calibrate(loaded, trial, None, keys, budget_bytes=budget_bytes, spread=spread):
                 if isinstance(step, EpochDone):
                     yield step
             measured = measure_perplexity(loaded, validation.reshape(-1), str(protocol["corpus"]), window)

@@ -8,9 +8,7 @@ from collections.abc import Generator
 import numpy as np
 
 from sarqc.calibration.job import CalibrationJob
-from sarqc.calibration.pipeline import calibrate
 from sarqc.documents import Baseline
-from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import Weights, layer_keys, quantized_model_key
 from sarqc.engine.measure import STATES_GONE, Measurements, Workbench, beside_float, divergences, kept_beside
@@ -62,7 +60,7 @@ def compare(
         bench.loaded.reset()
     try:
         if changed:
-            for _ in calibrate(bench.loaded, job, bench.store, keys, budget_bytes=sweep_bytes(bench.settings)):
+            for _ in bench.calibrated(job, keys):
                 pass  # its layers are not the run's
             yield Stage(f"comparing with {_TITLE}", "perplexity")
         perplexity, _, divergence = yield from beside_float(bench, prepared, key, states)

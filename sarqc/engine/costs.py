@@ -12,6 +12,7 @@ import psutil
 
 from sarqc.documents import Phase
 from sarqc.engine.gpus import Gpu, visible_gpus
+from sarqc.engine.sharing import moved, share_of_solving
 from sarqc.evaluation import DECODED_TOKENS, LOGIT_BYTES, LOSS_BYTES, SPEED_REPEATS, TEXTS, task_bytes
 from sarqc.evaluation.human_eval import BATCH
 from sarqc.evaluation.tasks import TaskSize
@@ -57,6 +58,7 @@ class Work:
     test_tokens: int
     prompt_tokens: int
     tasks: Mapping[str, TaskSize]
+    span: int = 1  # devices that share the solving
 
     @property
     def stored(self) -> float:
@@ -107,8 +109,9 @@ def work_of(
     test_tokens: int = 0,
     prompt_tokens: int = 0,
     tasks: Mapping[str, TaskSize] = MappingProxyType({}),
+    span: int = 1,
 ) -> Work:
-    """Counts a run's work. ``per_channel``: names of the linears without groups."""
+    """Counts a run's work. ``per_channel``: names of the linears without groups; ``span``: devices that share it."""
     layers = checkpoint.layers
     method, candidates = recipe.to_method(), len(recipe.candidates())
     by_block: dict[int, int] = {}
@@ -135,7 +138,7 @@ def work_of(
     return Work(
         recipe, checkpoint, method, task, candidates, tuple(map(checkpoint.parameters_of, blocks)), groups,
         max(map(checkpoint.gram_numbers, blocks)), sum(map(checkpoint.gram_numbers, by_block)), test_tokens,
-        prompt_tokens, tasks,
+        prompt_tokens, tasks, span,
     )  # fmt: skip
 
 
@@ -169,19 +172,24 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
     solved = block * (2 * work.stored + 1)  # the float weights in their own dtype, the quantized ones and their codes
     held = work.calibration * work.task.walks + recipe.unseen_samples() * recipe.length  # tokens, while blocks pass
     states = 2 * max(held, work.test_tokens if streamed else 0) * int(config["hidden_size"])
-    sets = 1 + bool(recipe.unseen_samples()) + bool(work.candidates)
-    if "cross" in work.method.needs:
-        sets += 1 + bool(work.candidates)
     solved += _waiting_bytes(work) * on_processor
-    process = _PROCESS if on_processor else _CONTEXT
     task = replace(work.task, budget_bytes=budget)
     solvers = [work.method] if work.baseline() is None else [work.method, method(BASELINE)]
     working = max(one.working_bytes(task) + (0 if on_processor else one.recorded_bytes(task)) for one in solvers)
+    process = _PROCESS if on_processor else _CONTEXT
+    if work.span > 1:  # the machine's memory holds what all processes work on; a GPU what two of them hold
+        process += work.span * (_PROCESS + working) if on_processor else _CONTEXT
     texts = _text_numbers(work) * (_COMPARED if on_processor else 3 * 4) if recipe.prompts else 0
     return round(
-        computed * (weights + states) + solved + 4 * sets * work.gram_numbers + working
+        computed * (weights + states) + solved + 4 * _sets(work) * work.gram_numbers + working
         + _passing_bytes(work, computed, on_processor=on_processor, streamed=streamed) + copies + process + texts
     )  # fmt: skip
+
+
+def _sets(work: Work) -> int:
+    """Sets of Grams: of what is calibrated on, of what candidates are judged on, of what is held out."""
+    sets = 1 + bool(work.recipe.unseen_samples()) + bool(work.candidates)
+    return sets + (1 + bool(work.candidates) if "cross" in work.method.needs else 0)
 
 
 def _passing_bytes(work: Work, computed: float, *, on_processor: bool, streamed: bool) -> float:
@@ -407,7 +415,12 @@ def _passing(work: Work, samples: int) -> Count:
 
 
 def _solving(work: Work, samples: int) -> Count:
-    return work.method.count(replace(work.task, sequences=samples))
+    task, layers = replace(work.task, sequences=samples), work.checkpoint.layers
+    counted = work.method.count(task)
+    if work.span == 1 or work.method.unit != "layer" or work.recipe.kind == "tune":
+        return counted
+    share = share_of_solving(work.method, task, layers, work.span)
+    return counted.times(share) + moved(layers, work.stored, _sets(work))
 
 
 def _texts(work: Work) -> Count:

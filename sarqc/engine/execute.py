@@ -11,12 +11,11 @@ from sarqc import documents
 from sarqc.calibration.job import CalibrationJob, SolvedLayer, calibration_job
 from sarqc.calibration.kept_layers import SUFFIX, KeptLayers
 from sarqc.calibration.pictures import LayerCurve
-from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.auto_by_model import settle
 from sarqc.engine.baseline import baseline_key, compare
 from sarqc.engine.bundle import save_bundle
-from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.course import FloatAnswers
+from sarqc.engine.devices import solving_devices, spread_over
 from sarqc.engine.draws import ground_of
 from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import Weights, float_model_key, layer_keys, quantized_model_key, states_key, weights_of
@@ -120,11 +119,27 @@ def _executed(
     device = choose_device(settings.device)
     yield from device_warnings(device)
     if device.type == "cuda":
-        yield from check(device, settings)
+        for one in solving_devices(settings, device):
+            yield from check(one, settings.model_copy(update={"device": str(one)}))
     yield Stage("loading", recipe.model)
     scratch = settings.scratch_dir() if prepared.streamed else None
     loaded = load(prepared.checkpoint, device, scratch=scratch)
-    bench = Workbench(loaded, ArtefactStore(settings.artefacts_dir()), settings)
+    with spread_over(settings, device) as spread:
+        bench = Workbench(loaded, ArtefactStore(settings.artefacts_dir()), settings, spread)
+        yield from _worked(bench, prepared, started, study_dir, study_id, checkpoint_dir, checkpoint_format)
+
+
+def _worked(
+    bench: Workbench,
+    prepared: Prepared,
+    started: float,
+    study_dir: Path | None,
+    study_id: str | None,
+    checkpoint_dir: Path | None,
+    checkpoint_format: ExportFormat,
+) -> Iterator[Event]:
+    """The events of a run whose model is loaded."""
+    recipe, settings, loaded = prepared.recipe, bench.settings, bench.loaded
     job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
     weights = weights_of(loaded)
     if recipe.kind == "tune":
@@ -173,7 +188,7 @@ def _executed(
     if checkpoint_dir is not None:
         yield Stage("saving", "checkpoint")
         if is_float:
-            for _ in calibrate(loaded, job, bench.store, keys, budget_bytes=sweep_bytes(settings)):
+            for _ in bench.calibrated(job, keys):
                 pass  # the run's own layers, from the store: they were told
         known = check_format(recipe, checkpoint_format)
         card = model_card(recipe, summary, known, prepared.checkpoint.family)
@@ -264,8 +279,7 @@ def _layers(
     """Quantizes the model in place; returns reports by layer and curves, both in the order of the layers."""
     reports: dict[str, LayerReport] = {}
     curves: list[LayerCurve] = []
-    steps = calibrate(bench.loaded, job, bench.store, keys, budget_bytes=sweep_bytes(bench.settings))
-    for step in steps:
+    for step in bench.calibrated(job, keys):
         if not isinstance(step, SolvedLayer):
             yield step
             continue

@@ -14,7 +14,11 @@ import torch
 from torch import Tensor
 
 from sarqc.calibration.corpora import Text
+from sarqc.calibration.job import CalibrationJob, SolvedLayer
+from sarqc.calibration.pipeline import calibrate
+from sarqc.calibration.spread import Spread
 from sarqc.documents import Divergences, PerplexityProtocol, Which
+from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.kept_states import KeptStates, StatesGone
 from sarqc.engine.keys import (
     accuracy_key,
@@ -32,7 +36,7 @@ from sarqc.evaluation.divergence import Divergence, Estimate
 from sarqc.evaluation.perplexity import Perplexity, Steps, measure_beside, perplexity_steps, states_of
 from sarqc.evaluation.side_by_side import compare_texts, continue_float
 from sarqc.evaluation.tasks import items_key, measure_accuracy
-from sarqc.events import Advanced, Diverged, Event, Measured, Stage, TextsCompared, Warned
+from sarqc.events import Advanced, Diverged, EpochDone, Event, Measured, PointDone, Stage, TextsCompared, Warned
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import LoadedModel
 from sarqc.plain import measured as or_none
@@ -49,6 +53,12 @@ class Workbench:
     loaded: LoadedModel
     store: ArtefactStore
     settings: Settings
+    spread: Spread | None = None  # where single linears are solved; None: on the model's own device
+
+    def calibrated(self, job: CalibrationJob, keys: dict[str, str]) -> Iterator[SolvedLayer | EpochDone | PointDone]:
+        """Quantizes the model in place, see ``calibrate``; layers are kept under ``keys``."""
+        budget = sweep_bytes(self.settings)
+        return calibrate(self.loaded, job, self.store, keys, budget_bytes=budget, spread=self.spread)
 
 
 @dataclass(frozen=True)

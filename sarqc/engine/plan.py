@@ -114,7 +114,7 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
         if missing.config is not None:
             checkpoint = _as_asked(promised_checkpoint(recipe.model, missing.config), recipe)
             per_channel = indivisible_layers(recipe, checkpoint.layers)
-            shown = _shown(costs.work_of(recipe, checkpoint, per_channel), settings, per_channel)
+            shown = _shown(costs.work_of(recipe, checkpoint, per_channel, span=settings.span), settings, per_channel)
             words = f"{note}. Sizes are those of its configuration, and time is without the measurements"
             return shown.model_copy(update={"warnings": (*shown.warnings, words)})
         return Plan(
@@ -167,7 +167,7 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
     work = costs.work_of(
         recipe, checkpoint, per_channel, test_tokens=0 if test is None else len(test.ids),
         prompt_tokens=sum(map(len, prompts)),
-        tasks={name: size_of(name, settings, recipe.task_limit) for name in recipe.tasks},
+        tasks={name: size_of(name, settings, recipe.task_limit) for name in recipe.tasks}, span=settings.span,
     )  # fmt: skip
     shown = _shown(work, settings, per_channel)
     phases = costs.phases(work, rates_of_device(settings)[0])

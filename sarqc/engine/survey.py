@@ -19,12 +19,12 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from torch import Tensor
 
-from sarqc.calibration.block import method_for, solve_curve
+from sarqc.calibration.block import solve_curve
 from sarqc.calibration.capture import collect
 from sarqc.calibration.corpora import Sequences, Text, apart, draw_sequences, text_of
 from sarqc.calibration.job import SolvedLayer, calibration_job
 from sarqc.calibration.pictures import LayerCurve
-from sarqc.calibration.pipeline import calibrate
+from sarqc.calibration.together import method_for
 from sarqc.engine.auto_by_model import ModelSelection, settle
 from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.keys import layer_keys, weights_of
@@ -485,8 +485,7 @@ def _from_runs(shared: _Shared, line: SurveyLine, seed: int, result: LineResult)
             job = calibration_job(recipe, checkpoint, sequences, indivisible_layers(recipe, checkpoint.layers))
             weights = weights_of(loaded)
             job, selection = returned(settle(bench, recipe, job, weights))
-            keys, budget = layer_keys(loaded, job, weights), sweep_bytes(bench.settings)
-            steps = calibrate(loaded, job, bench.store, keys, budget_bytes=budget)
+            steps = bench.calibrated(job, layer_keys(loaded, job, weights))
             solved = [step for step in steps if isinstance(step, SolvedLayer)]
             by_gamma[-1].append([layer.curve for layer in solved])
             if lam == "auto":

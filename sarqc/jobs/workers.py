@@ -20,7 +20,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -331,12 +331,19 @@ def find_devices(settings: Settings) -> tuple[Device, ...]:
     if wanted == "cpu" or (wanted == "auto" and not _may_have_cuda()):
         return (Device("cpu", _processor()),)
     found = tuple(device for device in _ask_torch() if wanted in ("auto", "cuda", device.id))
+    if wanted in ("auto", "cuda"):  # a run takes the GPUs that follow its own
+        groups = [found[first : first + settings.span] for first in range(0, len(found), settings.span)]
+        found = tuple(Device(group[0].id, _together(group)) for group in groups)
     if not found and wanted == "auto":
         return (Device("cpu", _processor()),)
     if not found:
         remedy = "Set it to auto or cpu, or install a driver and a PyTorch with CUDA."
         raise Refused(f"PyTorch sees no {wanted} device", "SARQC_DEVICE", remedy)
     return found
+
+
+def _together(group: Sequence[Device]) -> str:
+    return group[0].name if len(group) == 1 else f"{len(group)} × {group[0].name}"
 
 
 def _may_have_cuda() -> bool:

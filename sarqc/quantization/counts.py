@@ -18,6 +18,7 @@ class Count:
     started: float = 0.0  # operations that a GPU starts, whatever they do
     read: float = 0.0  # bytes in the device's memory: states between products, weights for each token made alone
     loaded: float = 0.0  # bytes of weights that come from files and are hashed
+    moved: float = 0.0  # bytes of statistics and weights that go to other processes of the host, and back
 
     def __add__(self, other: Count) -> Count:
         return Count(*(one + another for one, another in zip(astuple(self), astuple(other), strict=True)))
@@ -43,7 +44,7 @@ class Rates(Count):
 # and Grams are large products, the column solver's are small, a scale search rounds every weight for every candidate,
 # and learned clipping does in every step.
 TWO_CORES = Rates(
-    products=1e11, losses=1e11, solves=5e10, rounded=1e8, clipped=1.5e8, started=3e4, read=5e9, loaded=5e9
+    products=1e11, losses=1e11, solves=5e10, rounded=1e8, clipped=1.5e8, started=3e4, read=5e9, loaded=5e9, moved=1e9
 )  # fmt: skip
 
 # What a run of LLaMA-2-7B's shapes on an H100 reached of the best rates that large products had there; the bytes that a
@@ -53,6 +54,7 @@ _OF_PRODUCTS, _OF_SOLVES = 0.6, 0.3
 _OF_STARTED = 0.8
 _BYTES_OF_SEARCH, _BYTES_OF_STEP = 60, 100
 _FROM_DISK = 2e9
+_BETWEEN = 5e9  # between processes that have a GPU each, by way of the machine's memory; not measured
 
 
 def rates_of_gpu(half: float, single: float, memory: float, started: float) -> Rates:
@@ -68,4 +70,5 @@ def rates_of_gpu(half: float, single: float, memory: float, started: float) -> R
         started=_OF_STARTED * started,
         read=memory,
         loaded=_FROM_DISK,
+        moved=_BETWEEN,
     )

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from tests.benchmarks import bench_engines, bench_runs, bench_solver
+from tests.benchmarks import bench_engines, bench_runs, bench_solver, bench_spread
 from tests.benchmarks.measured import Figure, Section, told
 
 
@@ -33,6 +33,7 @@ def sections(folder: Path) -> dict[str, Section]:
         "experts": bench_solver.experts,
         "blocks": bench_solver.blocks,
         "sweep-memory": bench_solver.sweep_memory,
+        "spread": bench_spread.spread,
         "methods": bench_runs.methods,
         "prices": bench_runs.prices,
         "first-layer": bench_runs.first_layer,

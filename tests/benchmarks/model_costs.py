@@ -6,7 +6,7 @@ python -m tests.benchmarks.model_costs MODEL [--samples N] [--length T]
 from __future__ import annotations
 
 import argparse
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from sarqc.engine import costs
 from sarqc.engine.rates import PUBLISHED, published_rates
@@ -23,8 +23,19 @@ _UNITS = {
     "started": 1e6,
     "read": 1e9,
     "loaded": 1e9,
+    "moved": 1e9,
 }
-_HEADS = ("products, T", "losses, T", "solves, T", "rounded, G", "clipped, G", "started, M", "read, GB", "loaded, GB")
+_HEADS = (
+    "products, T",
+    "losses, T",
+    "solves, T",
+    "rounded, G",
+    "clipped, G",
+    "started, M",
+    "read, GB",
+    "loaded, GB",
+    "moved, GB",
+)
 
 
 def table(work: costs.Work) -> list[str]:
@@ -40,6 +51,17 @@ def table(work: costs.Work) -> list[str]:
     return lines
 
 
+def spans(work: costs.Work) -> list[str]:
+    """Seconds on each GPU where one, four or eight share the solving."""
+    gpus = {name: rates for name in PUBLISHED if (rates := published_rates(name)) is not None}
+    lines = [" ".join([f"{'seconds, solved on':32}", *(f"{name:>10}" for name in gpus)])]
+    for span in (1, 4, 8):
+        counts = costs.stages(replace(work, span=span)).values()
+        seconds = (sum(map(gpu.seconds, counts)) for gpu in gpus.values())
+        lines.append(" ".join([f"{span:>2} of them{'':23}", *(f"{one:9.0f}s" for one in seconds)]))
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", choices=known_names())
@@ -50,7 +72,8 @@ def main() -> None:
     print(f"{wanted.model}: {checkpoint.parameters / 1e9:.2f} billion parameters, {len(checkpoint.layers)} linears")
     print(f"{wanted.samples} × {wanted.length} tokens, 3 bits, GPTQ + saliency penalty, groups of 128; no perplexity.")
     print("Assumed: 3/4 of the published rates, of which large products reach half and solvers a quarter; an operation")
-    print("starts in 11 µs; weights come at 2 GB/s. Imports and downloads are not counted.")
+    print("starts in 11 µs; weights come at 2 GB/s, and go between processes at 5 GB/s, which nobody measured. Imports")
+    print("and downloads are not counted.")
     for words, choice in (
         ("λ and γ given", {"lambda": 0.3, "gamma": 0.5}),
         ("λ and γ auto", {"lambda": "auto", "gamma": "auto"}),
@@ -60,7 +83,8 @@ def main() -> None:
             "length": wanted.length, **choice,
         }  # fmt: skip
         print(f"\n{words}")
-        print("\n".join(table(costs.work_of(Recipe.parse(document), checkpoint))))
+        work = costs.work_of(Recipe.parse(document), checkpoint)
+        print("\n".join([*table(work), "", *spans(work)]))
 
 
 if __name__ == "__main__":

@@ -288,6 +288,8 @@ def test_devices(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found("auto") == ["cuda:0", "cuda:1"]
     assert found("cuda") == ["cuda:0", "cuda:1"]
     assert found("cuda:1") == ["cuda:1"]
+    together = find_devices(settings.model_copy(update={"device": "auto", "span": 2}))
+    assert [(one.id, one.name) for one in together] == [("cuda:0", f"2 × {two[0].name}")]
     monkeypatch.setattr(workers_module, "_ask_torch", lambda: ())
     assert found("auto") == ["cpu"]
     for device in ("cuda", "cuda:0", "tpu"):

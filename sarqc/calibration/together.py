@@ -1,0 +1,130 @@
+"""Linears that are solved together, with all that they are solved on and for: what may go to another process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, groupby, pairwise
+
+import torch
+from torch import Tensor
+
+from sarqc.calibration.job import SolvedLayer, told_point
+from sarqc.calibration.pictures import curve_of
+from sarqc.events import PointDone
+from sarqc.models.families import LayerInfo
+from sarqc.quantization.auto_by_layer import SelectionJob, select_layers
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.layer_statistics import LayerStatistics
+from sarqc.quantization.methods import Method
+from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
+from sarqc.quantization.solve import only_solved, quantize
+from sarqc.quantization.solving import Context, LayerJob
+
+
+@dataclass(frozen=True)
+class LinearData:
+    """One linear with what it is solved on."""
+
+    info: LayerInfo
+    weight: Tensor  # (O, I)
+    parts: tuple[LayerStatistics, ...]  # of all calibration sequences, or of train and of validation
+    held_out: LayerStatistics | None
+
+    def statistics(self) -> LayerStatistics:
+        """Of all calibration sequences."""
+        first, *others = self.parts
+        return sum(others, first)
+
+
+@dataclass(frozen=True)
+class Together:
+    """Linears of one shape that are solved together, each by itself and at all λ of a curve.
+
+    With ``candidates`` each takes the best of them. ``tells_points``: each λ is told as soon as it is solved.
+    """
+
+    linears: tuple[LinearData, ...]
+    grid: Grid
+    method: Method
+    lams: tuple[float, ...]
+    own_point: int  # position of the λ whose weights the model gets
+    candidates: tuple[Method, ...] = ()
+    channel_fraction: float = 1.0
+    tells_points: bool = False
+
+    def solved(self, context: Context) -> Iterator[SolvedLayer | PointDone]:
+        """The linears in their order. Errors of the mathematics name the linear."""
+        started = time.perf_counter()
+        found = self._chosen(context) if self.candidates else self._at_each_point(context)
+        for linear in self.linears:
+            info, layers = linear.info, []
+            for index in range(len(self.lams)):
+                layers.append(next(found))
+                if self.tells_points:
+                    yield told_point(info, self.lams, index, layers[-1])
+            curve = curve_of(self.lams, layers, linear.weight, linear.statistics(), linear.held_out, self.grid)
+            seconds, started = time.perf_counter() - started, time.perf_counter()
+            yield SolvedLayer(info, layers[self.own_point], curve, seconds, from_cache=False)
+
+    def in_parts(self, number: int) -> list[Together]:
+        """The same linears in at most so many parts, of nearly equal size: each result is that of its linear alone.
+
+        Linears of one expert stay together: they read one tensor.
+        """
+        experts = [tuple(own) for _, own in groupby(self.linears, key=lambda linear: linear.info.expert)]
+        number = min(number, len(experts))
+        bounds = [index * len(experts) // number for index in range(number + 1)]
+        return [
+            replace(self, linears=tuple(chain.from_iterable(experts[first:last]))) for first, last in pairwise(bounds)
+        ]
+
+    def on(self, device: torch.device) -> Together:
+        """The same on another device; what several linears read stays one object."""
+        moved: dict[int, LayerStatistics] = {}
+
+        def there(statistics: LayerStatistics) -> LayerStatistics:
+            return moved.setdefault(id(statistics), statistics.to(device))
+
+        linears = (
+            replace(
+                linear,
+                weight=linear.weight.to(device),
+                parts=tuple(map(there, linear.parts)),
+                held_out=None if linear.held_out is None else there(linear.held_out),
+            )
+            for linear in self.linears
+        )
+        return replace(self, linears=tuple(linears))
+
+    def _chosen(self, context: Context) -> Iterator[QuantizedLayer]:
+        selecting = []
+        for linear in self.linears:
+            train, validation = linear.parts
+            selecting.append(SelectionJob(linear.info.name, linear.weight, train, validation, linear.held_out))
+        candidates = self._points(self.candidates)
+        return iter(
+            select_layers(selecting, self.grid, candidates, channel_fraction=self.channel_fraction, context=context)
+        )
+
+    def _at_each_point(self, context: Context) -> Iterator[QuantizedLayer]:
+        points = self._points([self.method])[0].points(self.lams)
+        solving = [
+            LayerJob(
+                CheckedLayer(
+                    linear.weight, linear.statistics(), self.grid, linear.held_out, name=linear.info.name
+                ),
+                points,
+            )
+            for linear in self.linears
+        ]  # fmt: skip
+        return (step.layer for step in only_solved(quantize(solving, context)))  # one layer after the other
+
+    def _points(self, methods: Sequence[Method]) -> list[Method]:
+        return [method_for(self.linears[0].info, method) for method in methods]
+
+
+def method_for(layer: LayerInfo, method: Method) -> Method:
+    """The method as it is for this linear: only those of experts can be starved of tokens."""
+    return method.for_all_tokens() if layer.expert is None else method

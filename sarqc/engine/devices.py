@@ -1,0 +1,32 @@
+"""The devices of a run: the one that it is walked on, and those that its linears are solved on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from sarqc.calibration.spread import Spread
+from sarqc.engine.costs import sweep_bytes
+from sarqc.settings import Settings
+
+
+def solving_devices(settings: Settings, device: torch.device) -> list[torch.device]:
+    """The GPUs from the run's own on, or as many processes on the CPU; the run's own alone where it spans no more."""
+    if device.type == "cpu":
+        return [device] * settings.span
+    first = device.index or 0
+    last = min(first + settings.span, torch.cuda.device_count())
+    return [torch.device(device.type, index) for index in range(first, max(first + 1, last))]
+
+
+@contextmanager
+def spread_over(settings: Settings, device: torch.device) -> Iterator[Spread | None]:
+    """Processes that solve the linears of a run on ``device``; None where one device is all."""
+    devices = solving_devices(settings, device)
+    if len(devices) == 1:
+        yield None
+        return
+    with Spread(devices, sweep_bytes(settings)) as spread:
+        yield spread
