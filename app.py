@@ -28,12 +28,14 @@ from sarqc.settings import Settings, read_settings
 from sarqc.web.access import Access
 from sarqc.web.api import Planner, api_router
 from sarqc.web.connections import connection_class
+from sarqc.web.exchanges import Exchanges, log_access
 from sarqc.web.gate import Gate
 from sarqc.web.headers import SecurityHeaders
-from sarqc.web.healthz import Healthz
 from sarqc.web.identity import Identity
 from sarqc.web.introduction import Introductions, introduction_router
+from sarqc.web.metrics import Metrics, MetricsRoute
 from sarqc.web.one_shape import OneShape, unexpected
+from sarqc.web.probes import Probes, Readiness
 from sarqc.web.process import prepare_process
 from sarqc.web.profile import check_profile, is_private
 from sarqc.web.request_limits import RequestLimits
@@ -105,14 +107,25 @@ def create_app(
     tries = Tries()
     app.add_middleware(Gate, settings=settings, identity=identity, cookies=cookies, tries=tries)
     app.add_middleware(SecurityHeaders, frame_ancestors=settings.frame_ancestors)
-    app.add_middleware(Healthz, trouble=lambda: supervisor.trouble)
+    metrics = Metrics(supervisor, settings)
+    app.add_middleware(MetricsRoute, metrics=metrics, settings=settings)
+    app.add_middleware(Probes, readiness=Readiness(supervisor))
     app.include_router(api_router(supervisor, settings, access, plan=plan))
     app.include_router(sign_in_router(settings, identity, cookies, access.links, tries, introductions))
     app.include_router(introduction_router(introductions))
     _add_assets(app, settings.assets_dir)
     if with_pages:
         _add_pages(app, settings, introductions)
+    is_logged = settings.access_log if settings.access_log is not None else not is_private(settings)
+    listeners = [metrics.exchange, *([log_access] if is_logged else [])]
+    app.add_middleware(Exchanges, listeners=listeners, pages=_paths() if with_pages else ())
     return app
+
+
+def _paths() -> tuple[str, ...]:
+    import pages
+
+    return tuple(page.path for page in pages.PAGES)
 
 
 def _add_pages(app: FastAPI, settings: Settings, introductions: Introductions) -> None:
@@ -160,9 +173,9 @@ class Server(uvicorn.Server):
 
 def main() -> None:
     """Serves until SIGTERM or Ctrl-C. What keeps the app from starting is said in one line, with exit code 2."""
-    open_files = prepare_process()
     try:
         settings = read_settings()
+        open_files = prepare_process(settings)
         app = create_app(settings)
     except SarqcError as error:
         print(error, file=sys.stderr)

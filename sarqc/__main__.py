@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Annotated, Any, cast, get_origin
 
@@ -403,6 +404,19 @@ def user(
     chosen = role_named(role)
     write_user(path.expanduser(), name, chosen, typer.prompt("Password", hide_input=True, confirmation_prompt=True))
     typer.echo(f"{name} is a {chosen}.")
+
+
+@app.command()
+def audit(
+    days: Annotated[float | None, typer.Option(help="Only what was done in the last days.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """Print who deleted, cancelled, exported, uploaded and shared what, and when; also while the app runs."""
+    from sarqc.jobs.audit import as_lines, read_audit
+
+    since = 0.0 if days is None else time.time() - 86_400 * days
+    for line in as_lines(read_audit(read_settings().database(), since), as_json):
+        typer.echo(line)
 
 
 @app.command()

@@ -160,6 +160,19 @@ class Settings(BaseSettings):
         description="Days after which a run at rest is deleted with its events, study and exports, and uploaded "
         "studies and texts too; empty: never.",
     )
+    log_format: Literal["text", "json"] = Field("text", description="Log lines for people, or one JSON object a line.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="The least that is logged.")
+    access_log: bool | None = Field(
+        None, description="Log each request, without its parameters; empty: where SARQC_ACCESS is not private."
+    )
+    metrics: Literal["off", "local", "token"] = Field(
+        "off",
+        description="Who may read /metrics, for Prometheus: nobody; programs on this machine; who sends "
+        "SARQC_METRICS_TOKEN as a bearer.",
+    )
+    metrics_token: SecretStr | None = Field(
+        None, description="With SARQC_METRICS=token: the secret, 16 characters or more."
+    )
     run_hours: float | None = Field(
         None, gt=0, description="Hours that an attempt at a run may take before it is ended as failed; empty: any."
     )

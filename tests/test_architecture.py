@@ -13,13 +13,14 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Each package or module, and all that it may import of the others. Whatever is not listed is a stranger.
 GROUND = {"sarqc.errors", "sarqc.documents", "sarqc.plain", "sarqc.settings", "sarqc.events", "sarqc.files"}
-GROUND |= {"sarqc.recipe", "sarqc.recipe_texts"}
+GROUND |= {"sarqc.recipe", "sarqc.recipe_texts", "sarqc.logs"}
 TREE: dict[str, set[str]] = {
     "sarqc.errors": set(),
     "sarqc.documents": set(),
     "sarqc.plain": set(),
     "sarqc.files": {"sarqc.errors"},
     "sarqc.settings": {"sarqc.errors"},
+    "sarqc.logs": {"sarqc.files", "sarqc.settings"},
     "sarqc.events": {"sarqc.errors", "sarqc.documents"},
     "sarqc.quantization": {"sarqc.errors"},
     "sarqc.theory": {"sarqc.errors", "sarqc.quantization"},
@@ -42,7 +43,7 @@ TREE: dict[str, set[str]] = {
     "sarqc.terminal": {"sarqc.errors", "sarqc.documents", "sarqc.events", "sarqc.figures"},
     "sarqc.__main__": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.export", "sarqc.study", "sarqc.engine", "sarqc.terminal"}
-    | {"sarqc.web.users"},
+    | {"sarqc.web.users", "sarqc.jobs"},
     "pages": GROUND | {"sarqc.quantization", "sarqc.web"},
     "app": GROUND | {"sarqc.jobs", "sarqc.web", "pages"},
 }

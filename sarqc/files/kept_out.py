@@ -1,10 +1,10 @@
-"""Paths of this host, kept out of what leaves it."""
+"""What is kept out of answers and logs: paths of this host, and secrets."""
 
 from __future__ import annotations
 
 import re
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 _ABSOLUTE = re.compile(r"(?<![\w.:/<~-])(?:~|/)[\w.@+-]+(?:/[\w.@+ -]*[\w.@+-])+/?")
@@ -24,3 +24,37 @@ def without_paths(text: str, folders: Mapping[str, Path]) -> str:
         if path != "/":
             text = text.replace(path, named[path])
     return _ABSOLUTE.sub(lambda found: f"<…>/{found.group().rstrip('/').rpartition('/')[2]}", text)
+
+
+# What is secret by where it stands: each pattern leaves what says so, and takes the rest.
+_HIDDEN = "…"
+_SECRET_NAME = r"[\w.-]*(?:token|secret|passw(?:or)?d|api[_-]?key|credentials?|signature)"
+_SECRETS = tuple(
+    (re.compile(pattern), left)
+    for pattern, left in (
+        (r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s/?#\"'<>]*@", rf"\1{_HIDDEN}@"),
+        (
+            r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie|x-api-key)(\W{1,4}?(?:b?[\"'])?\s*)(?![\s=:,\"'])[^\r\n\"']+",
+            rf"\1\2{_HIDDEN}",
+        ),
+        (r"\b(Bearer|Basic)\s+(?=[\w.~+/=-]*[A-Z0-9=_])[\w.~+/=-]{6,}", rf"\1 {_HIDDEN}"),
+        (rf"(?i)([?&;](?:{_SECRET_NAME}|key|code|state|sig|auth)=)[^&;\s#\"'<>]+", rf"\1{_HIDDEN}"),
+        (rf"(?i)\b({_SECRET_NAME}[\"']?\s*[=:]\s*)([\"']).*?\2", rf"\1\2{_HIDDEN}\2"),
+        (rf"(?i)\b({_SECRET_NAME}=)(?![\"'])[^&\s#,;)\]}}]+", rf"\1{_HIDDEN}"),
+        (r"\bsarqc_(visitor|verifier)=[^;\s\"']+", rf"sarqc_\1={_HIDDEN}"),
+        (r"(/share/)[\w-]{8,}", rf"\1{_HIDDEN}"),
+        (r"\bhf_[A-Za-z0-9]{8,}", f"hf_{_HIDDEN}"),
+    )
+)
+SHORTEST_SECRET = 8  # characters: what is shorter occurs in texts by chance
+
+
+def without_secrets(text: str, known: Iterable[str] = ()) -> str:
+    """A text without tokens, passwords, cookies and keys: those that are ``known``, and whatever stands where such
+    things stand (in the address of a request, in a header, after the name of a secret)."""
+    for secret in known:
+        if len(secret) >= SHORTEST_SECRET:
+            text = text.replace(secret, _HIDDEN)
+    for pattern, left in _SECRETS:
+        text = pattern.sub(left, text)
+    return text

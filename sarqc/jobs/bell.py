@@ -31,6 +31,11 @@ class Bell:
                 if not listeners:
                     del self._listeners[topic]
 
+    def listeners(self) -> int:
+        """How many listen now, to whatever topic."""
+        with self._mutex:
+            return sum(map(len, self._listeners.values()))
+
     def ring(self, *topics: str) -> None:
         with self._mutex:
             found = [listener for topic in topics for listener in self._listeners.get(topic, ())]

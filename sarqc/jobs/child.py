@@ -22,16 +22,16 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
+from sarqc import logs
 from sarqc.errors import SarqcError, disk_full, is_disk_full
 from sarqc.events import Cancelled, Event, Failed, Finished, Saved, Started, Warned
-from sarqc.files.kept_out import without_paths
+from sarqc.files.kept_out import without_paths, without_secrets
 from sarqc.jobs.checkpoint_files import note_files
 from sarqc.plain import plain
 from sarqc.recipe import Recipe
@@ -117,18 +117,19 @@ def main() -> None:
         try:
             function = _load(sys.argv[2])  # heavy imports happen now, perhaps before there is a job
             job = json.loads(lines.get())
-            _write_log_to(Path(job["log"]))
-            _run(function, job, channel, switch)
+            _write_log_to(Path(job["log"]), Settings(**job["settings"]))
+            with logs.about(run=job["run_id"]):
+                _run(function, job, channel, switch)
         except Stop:
             channel.send(Cancelled())
         except SarqcError as error:
-            traceback.print_exc()
+            log.exception("the run has failed")
             channel.send(Failed(**error.parts()))
         except OSError as error:
-            traceback.print_exc()
+            log.exception("the run has failed")
             channel.send(Failed(**(disk_full().parts() if is_disk_full(error) else _unexpected(error))))
         except Exception as error:  # the boundary of the process: whatever it is, the app must hear of it
-            traceback.print_exc()
+            log.exception("the run has failed")
             channel.send(Failed(**_unexpected(error)))
     except BrokenPipeError:
         os._exit(1)  # the app is gone
@@ -139,7 +140,7 @@ def main() -> None:
 
 def _unexpected(error: Exception) -> dict[str, str]:
     """The parts of an error that is nobody's refusal."""
-    what = without_paths(f"{type(error).__name__}: {error}"[:500], Settings().folders())
+    what = without_secrets(without_paths(f"{type(error).__name__}: {error}"[:500], Settings().folders()))
     return SarqcError(what, "worker", "The log of this run has the details.").parts()
 
 
@@ -148,7 +149,7 @@ def _run(function: Execute | ImportError, job: dict[str, Any], channel: Channel,
     if isinstance(function, ImportError):
         raise function
     settings = Settings(**job["settings"])
-    log.info("run %s begins", job["run_id"])
+    log.info("it begins")
     events = function(Recipe.parse(job["recipe"]), settings, **_output(job, settings))
     finished = False
     try:
@@ -201,7 +202,7 @@ def _load(path: str) -> Execute | ImportError:
         execute: Execute = getattr(module, function)
         return execute
     except ImportError as error:
-        traceback.print_exc()
+        log.exception("%s can't be imported", name)
         return error
 
 
@@ -215,14 +216,14 @@ def _watch(lifeline: int, lines: SimpleQueue[bytes]) -> None:
     os._exit(1)
 
 
-def _write_log_to(path: Path) -> None:
+def _write_log_to(path: Path, settings: Settings) -> None:
     """Sends everything printed from here on to the log of the run; a further attempt appends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for stream in (1, 2):
         os.dup2(descriptor, stream)
     os.close(descriptor)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True)
+    logs.configure(settings)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,12 @@ from collections.abc import Sequence
 
 from sarqc.errors import Refused
 
+# What a run is, as an expression over its row; a database that has an index of it can't have another.
+KIND = (
+    "CASE WHEN parent IS NOT NULL THEN 'export' WHEN lane = 'preview' THEN 'preview'"
+    " WHEN INSTR(recipe_json, '\"kind\":\"tune\"') THEN 'tune' ELSE 'run' END"
+)
+
 MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE runs (
@@ -122,6 +128,24 @@ MIGRATIONS: tuple[str, ...] = (
     """
     UPDATE runs SET name = 'preview' WHERE lane = 'preview' AND name = '';
     CREATE INDEX previews ON runs (id) WHERE lane = 'preview' AND name = '';
+    """,
+    # Runs counted by state and kind without reading them; who did what that can't be undone, which nothing undoes.
+    f"""
+    CREATE INDEX runs_by_kind ON runs (state, {KIND});
+    CREATE TABLE audit (
+        seq    INTEGER PRIMARY KEY AUTOINCREMENT,
+        at     REAL NOT NULL,
+        actor  TEXT NOT NULL,
+        action TEXT NOT NULL,
+        kind   TEXT NOT NULL,
+        target TEXT NOT NULL,
+        owner  TEXT NOT NULL,
+        detail TEXT NOT NULL
+    ) STRICT;
+    CREATE TRIGGER audit_is_append_only BEFORE UPDATE ON audit
+        BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+    CREATE TRIGGER audit_stays BEFORE DELETE ON audit
+        BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
     """,
 )
 

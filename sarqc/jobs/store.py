@@ -35,6 +35,7 @@ from sarqc.jobs.annotations import Annotations
 from sarqc.jobs.database import Database
 from sarqc.jobs.listing import Group, Question
 from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, Run, State, StoredEvent, advice
+from sarqc.jobs.schema import KIND
 from sarqc.recipe import Recipe
 
 PORTION_BYTES = 1 << 20  # of events deleted at once on a full disk
@@ -219,6 +220,11 @@ class Store:
                 connection.execute("DELETE FROM events WHERE run_id = ? AND seq <= ?", (run_id, last))
             self._database.checkpoint()
 
+    def check_writable(self) -> None:
+        """Writes what is there already. Raises ``Busy``, ``NoRoom``, ``Damaged``, or ``sqlite3.Error``."""
+        with self.transaction() as connection:
+            connection.execute("UPDATE counter SET revision = revision")
+
     # Questions.
 
     def get(self, run_id: str) -> Run:
@@ -304,6 +310,17 @@ class Store:
         """How many runs are in each state, the empty states included."""
         found = {row["state"]: row["n"] for row in self._rows("SELECT state, COUNT(*) AS n FROM runs GROUP BY state")}
         return {state.value: found.get(state.value, 0) for state in State}
+
+    def kinds(self) -> dict[tuple[str, str], int]:
+        """How many runs are in each state, by what they are: run, tune, preview or export."""
+        query = f"SELECT state, {KIND} AS kind, COUNT(*) AS n FROM runs GROUP BY state, {KIND}"
+        return {(row["state"], row["kind"]): row["n"] for row in self._rows(query)}
+
+    def waiting(self) -> dict[str, tuple[int, float | None]]:
+        """Of each lane, how many runs wait, and since when the first of them does (seconds since 1970)."""
+        query = "SELECT lane, COUNT(*) AS n, MIN(queued) AS first FROM runs WHERE state = 'queued' GROUP BY lane"
+        found = {row["lane"]: (row["n"], row["first"]) for row in self._rows(query)}
+        return {lane: found.get(lane, (0, None)) for lane in LANES}
 
     def last_held(self) -> dict[str, float]:
         """When each owner last had a device: the end of its last run, or its start while that goes on."""

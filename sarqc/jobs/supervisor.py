@@ -18,12 +18,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
+from typing import Protocol
 
+from sarqc import logs
 from sarqc.errors import Conflict, NotFound, SarqcError, WorkerLost, disk_full
-from sarqc.events import Cancelled, Failed, Finished, Interrupted, Warned
+from sarqc.events import Cancelled, Event, Failed, Finished, Interrupted, Warned
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.jobs import exports, schedule
 from sarqc.jobs.annotations import Annotations
+from sarqc.jobs.audit import HOST, Audit
 from sarqc.jobs.bell import ALL_RUNS, Bell
 from sarqc.jobs.checkpoint_files import damage
 from sarqc.jobs.run import AT_REST, Run, State
@@ -35,6 +38,7 @@ from sarqc.settings import Settings
 
 STOP_SECONDS = 5.0  # what a worker gets when the app goes down: less than the ten seconds that containers are given
 TICK_SECONDS = 30.0
+STALLED_SECONDS = 120.0  # without a turn of the loop: a turn waits for a tick at most, and for what it has to do
 INBOX = 10_000  # messages; when it is full the workers' pipes fill, and the workers wait
 BATCH = 1_000
 SILENT_SECONDS = 30.0  # without a sign of life, after which people are told, if the lease is that long
@@ -45,7 +49,6 @@ RETIRED_AT_ONCE = 20  # runs
 PREVIEW_SECONDS = 86_400  # for which a preview that nobody kept can be seen again
 
 log = logging.getLogger(__name__)
-audit = logging.getLogger("sarqc.audit")  # who did what that can't be undone
 
 
 @dataclass
@@ -61,6 +64,16 @@ class _Job:
     is_silent: bool = False  # for so long that people were told
     is_lost: bool = False  # it was killed because its lease was over
     is_overdue: bool = False  # it was asked to stop because its hours were over
+
+
+class Observer(Protocol):
+    """Whoever counts what goes on. Called by the loop; must be quick, and may not raise."""
+
+    def began(self, run: Run) -> None:
+        """A run has got a device."""
+
+    def said(self, device: str, events: Sequence[Event]) -> None:
+        """Events of a run on a device were stored."""
 
 
 class Supervisor:
@@ -85,6 +98,9 @@ class Supervisor:
         self._pending: list[Message] = []
         self._jobs: dict[int, _Job] = {}
         self._stopping = threading.Event()
+        self._turned = clock()  # when the loop last began a turn
+        self.observers: list[Observer] = []
+        self.audit = Audit(store)
         make = workers or partial(LocalWorkers, execute=execute)
         self.workers: Workers = make(settings, self._inbox.put)
         self._thread = threading.Thread(target=self._loop, name="supervisor", daemon=True)
@@ -113,9 +129,14 @@ class Supervisor:
     @property
     def trouble(self) -> str | None:
         """What keeps runs from going on, or from being submitted, for people."""
-        return self._trouble or self._full_disk()
+        return self._trouble or self.full_disk()
 
-    def _full_disk(self) -> str | None:
+    def is_going(self) -> bool:
+        """Whether the loop takes its turns."""
+        return self._thread.is_alive() and self._clock() - self._turned < STALLED_SECONDS
+
+    def full_disk(self) -> str | None:
+        """That the disk has no room, in words; None: it has."""
         free = shutil.disk_usage(self.settings.resolved_state_dir()).free
         if free >= FULL_BYTES:
             return None
@@ -147,7 +168,7 @@ class Supervisor:
             if found is not None and found.state is State.FINISHED:
                 if found.id in whole:
                     return found, False
-                self.delete(found.id)  # somebody has removed or changed its files
+                self.delete(found.id, detail="its files are gone or changed")
                 found = None
             if found is not None and found.state not in AT_REST:
                 return found, False
@@ -158,14 +179,22 @@ class Supervisor:
                 )
             else:
                 made = self._queue_again(found.id)
-        audit.info("run %s of “%s” is exported as %s by “%s”", run_id, parent.owner, checkpoint_format, owner)
+        self.audit.note(owner, "export", "run", run_id, parent.owner, checkpoint_format)
         return self._changed(made), True
 
-    def cancel(self, run_id: str) -> Run:
-        """Asks a run to end; returns it as cancelled (it waited) or cancelling. Raises ``NotFound``, ``Conflict``."""
-        run = self.store.even_when_full(lambda: self.store.cancel(run_id))
-        audit.info("run %s of “%s” is cancelled", run.id, run.owner)
-        return self._changed(run)
+    def cancel(self, run_id: str, by: str = HOST) -> Run:
+        """Asks a run to end; returns it as cancelled (it waited) or cancelling. Raises ``NotFound``, ``Conflict``.
+
+        ``by``: who asks, for the audit log.
+        """
+
+        def cancelled() -> Run:
+            with self.store.transaction():
+                run = self.store.cancel(run_id)
+                self.audit.note(by, "cancel", _kind(run), run.id, run.owner)
+                return run
+
+        return self._changed(self.store.even_when_full(cancelled))
 
     def resume(self, run_id: str) -> Run:
         """Queues a run again that was cancelled, interrupted or failed.
@@ -189,11 +218,19 @@ class Supervisor:
         """Adds tags to a run and takes tags away. Raises as ``Store.annotate``."""
         return self._changed(self.store.tag(run_id, add, remove))
 
-    def delete(self, run_id: str) -> Run:
-        """Removes a run at rest, its study, log and exports; returns what it was. Raises ``NotFound``, ``Conflict``."""
-        run = self.store.even_when_full(lambda: self._delete(run_id), lambda: self.store.shed_events(run_id))
-        audit.info("run %s of “%s” is deleted", run.id, run.owner)
-        return self._changed(run)
+    def delete(self, run_id: str, by: str = HOST, detail: str = "") -> Run:
+        """Removes a run at rest, its study, log and exports; returns what it was. Raises ``NotFound``, ``Conflict``.
+
+        ``by`` and ``detail``: who asks and why, for the audit log.
+        """
+
+        def deleted() -> Run:
+            with self.store.transaction():
+                run = self._delete(run_id)
+                self.audit.note(by, "delete", _kind(run), run.id, run.owner, detail)
+                return run
+
+        return self._changed(self.store.even_when_full(deleted, lambda: self.store.shed_events(run_id)))
 
     def _delete(self, run_id: str) -> Run:
         with self.store.transaction():  # nobody continues it meanwhile, and it stays if its files can't be removed
@@ -228,6 +265,7 @@ class Supervisor:
     def _loop(self) -> None:
         deadline = None
         while True:
+            self._turned = self._clock()
             self._collect()
             try:
                 self._relay()
@@ -274,8 +312,12 @@ class Supervisor:
             job.ended = ended
             if isinstance(messages[-1], Gone):
                 self._tidy(job.run_id)
+                with logs.about(run=job.run_id, owner=job.owner):
+                    log.info("the worker on %s has ended with %s", job.device, messages[-1].words())
                 del self._jobs[token]
             del self._pending[: len(messages)]
+            for observer in self.observers:
+                observer.said(job.device, [message.event for message in messages if isinstance(message, Said)])
             self.bell.ring(job.run_id, ALL_RUNS)
 
     def _store(self, job: _Job, messages: list[Message]) -> bool:
@@ -401,24 +443,24 @@ class Supervisor:
         passing = [run for run in self.store.passing_previews() if run.at_rest]
         for run in [run for run in passing if (run.ended or now) < now - PREVIEW_SECONDS][:RETIRED_AT_ONCE]:
             with suppress(NotFound, Conflict):
-                self.delete(run.id)
+                self.delete(run.id, detail="a preview that nobody kept")
         if self.settings.keep_days is None:
             return
+        kept = f"kept for {self.settings.keep_days:g} days"
         before = now - self.settings.keep_days * 86_400
         for run in self.store.ended_before(before, RETIRED_AT_ONCE):
-            audit.info("run %s of “%s” has been kept for %g days", run.id, run.owner, self.settings.keep_days)
             with suppress(NotFound, Conflict):  # somebody deletes or continues it meanwhile
-                self.delete(run.id)
+                self.delete(run.id, detail=kept)
         for folder in self.settings.uploads_dir().glob("[!.]*"):
             if folder.is_dir() and folder.stat().st_mtime < before:
-                audit.info("the uploaded study %s has been kept for %g days", folder.name, self.settings.keep_days)
+                self.audit.note(HOST, "delete", "study", folder.name, detail=kept)
                 Uploads(self.store, "study").remove(folder.name)
                 shutil.rmtree(folder)
         at_work = self.store.in_state(State.QUEUED, State.RUNNING, State.CANCELLING)
         needed = {name for run in at_work for name in (run.recipe["calibration"], run.recipe["test"])}
         for file in self.settings.text_uploads_dir().glob("[!.]*.txt"):
             if file.stat().st_mtime < before and file.stem not in needed:
-                audit.info("the uploaded text %s has been kept for %g days", file.stem, self.settings.keep_days)
+                self.audit.note(HOST, "delete", "text", file.stem, detail=kept)
                 Uploads(self.store, "text").remove(file.stem)
                 file.unlink(missing_ok=True)
 
@@ -444,13 +486,18 @@ class Supervisor:
         try:
             token, pid = self.workers.start(run, start.device)
         except (OSError, RuntimeError) as error:  # no memory, no process, no thread left
-            log.exception("no worker for run %s", run.id)
+            with logs.about(run=run.id, owner=run.owner):
+                log.exception("no worker could be started")
             lost = WorkerLost(f"no worker process could be started: {error}", start.device, "Try again.")
             failed = Failed(**lost.parts())
             self.store.move(run.id, State.FAILED, failed)
         else:
             self._jobs[token] = _Job(run.id, run.owner, start.device, began=self._clock())
             self.store.set_process(run.id, pid)
+            with logs.about(run=run.id, owner=run.owner):
+                log.info("attempt %d begins on %s", run.attempt, start.device)
+            for observer in self.observers:
+                observer.began(run)
         self.bell.ring(run.id, ALL_RUNS)
 
     def _wind_down(self, deadline: float) -> bool:
@@ -464,6 +511,11 @@ class Supervisor:
             elif now >= deadline:
                 self.workers.kill(token)
         return not self._jobs
+
+
+def _kind(run: Run) -> str:
+    """What a run is to the audit log."""
+    return "run" if run.parent is None else "export"
 
 
 def _kept(run: Run) -> str:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from fastapi import Request
 
 from sarqc.errors import Forbidden, NoRoom, NotFound, QueueFull
+from sarqc.jobs.audit import Audit
 from sarqc.jobs.links import Links
 from sarqc.jobs.listing import Question
 from sarqc.jobs.run import Run
@@ -36,7 +37,7 @@ class Access:
     """The rules, over the store of runs and the library of studies."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
-        self.store, self.links = store, Links(store)
+        self.store, self.links, self.audit = store, Links(store), Audit(store)
         self.studies, self.texts = Uploads(store, "study"), Uploads(store, "text")
         self.library = Library(settings, store.has)
         self._private, self._each = is_private(settings), settings.max_queued_each

@@ -54,7 +54,7 @@ from sarqc.engine.plan import together
 from sarqc.errors import NotFound, QueueFull, SarqcError
 from sarqc.events import TuningStanding
 from sarqc.figures import tuning_view
-from sarqc.files.kept_out import without_paths
+from sarqc.files.kept_out import without_paths, without_secrets
 from sarqc.jobs import exports
 from sarqc.jobs.run import Run, RunDocument, State
 from sarqc.jobs.store import Store
@@ -254,15 +254,17 @@ def _runs_router(
     @router.delete("/{run_id}", status_code=204)
     def delete_run(request: Request, run_id: str) -> Response:
         """Removes a run at rest with its study, log and exports. Finished layers stay: other runs may use them."""
-        access.own_run(visitor_of(request), run_id, f"DELETE run {run_id}")
-        supervisor.delete(run_id)
+        who = visitor_of(request)
+        access.own_run(who, run_id, f"DELETE run {run_id}")
+        supervisor.delete(run_id, who.owner)
         return Response(status_code=204)
 
     @router.post("/{run_id}/cancel", response_model=None)
     def cancel(request: Request, run_id: str) -> RunDocument:
         """Asks for the end of a run; what it finished is kept."""
-        access.own_run(visitor_of(request), run_id, f"cancel run {run_id}")
-        return supervisor.cancel(run_id).to_json()
+        who = visitor_of(request)
+        access.own_run(who, run_id, f"cancel run {run_id}")
+        return supervisor.cancel(run_id, who.owner).to_json()
 
     @router.post("/{run_id}/continue", response_model=None)
     def resume(request: Request, run_id: str) -> RunDocument:
@@ -290,14 +292,18 @@ def _runs_router(
     @router.post("/{run_id}/link", status_code=201)
     def make_link(request: Request, run_id: str) -> dict[str, str]:
         """A new share link: whoever has it sees the run and its study, until the links of the run are ended."""
-        run = access.own_run(visitor_of(request), run_id, f"share run {run_id}")
+        who = visitor_of(request)
+        run = access.own_run(who, run_id, f"share run {run_id}")
+        access.audit.note(who.owner, "share", "run", run.id, run.owner)
         return {"address": f"/share/{access.links.make('run', run.id, run.owner)}"}
 
     @router.delete("/{run_id}/link", status_code=204)
     def end_links(request: Request, run_id: str) -> Response:
         """Ends all share links of a run and of its study."""
-        run = access.own_run(visitor_of(request), run_id, f"share run {run_id}")
+        who = visitor_of(request)
+        run = access.own_run(who, run_id, f"share run {run_id}")
         access.links.revoke(run.id)
+        access.audit.note(who.owner, "end links of", "run", run.id, run.owner)
         return Response(status_code=204)
 
     @router.get("/{run_id}/checkpoint")
@@ -319,9 +325,10 @@ def _runs_router(
 
     @router.get("/{run_id}/log", response_class=PlainTextResponse)
     def get_log(request: Request, run_id: str) -> str:
-        """The last part of what the worker printed; empty before it starts. Paths of this host are left out of it."""
+        """The last part of what the worker printed; empty before it starts. Paths and secrets of this host are left
+        out of it."""
         run = access.own_run(visitor_of(request), run_id, f"log of run {run_id}")
-        return without_paths(_tail(run, settings), settings.folders())
+        return without_secrets(without_paths(_tail(run, settings), settings.folders()))
 
     return router
 

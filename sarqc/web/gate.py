@@ -18,6 +18,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from sarqc import logs
 from sarqc.errors import Misdirected, NotAllowed, NotFound, NotSignedIn, SarqcError, TooMany
 from sarqc.settings import Settings
 from sarqc.web.identity import Identity
@@ -59,7 +60,8 @@ class Gate:
             await self._behind_proxy(scope, receive, send)
             return
         kept = [pair for pair in scope["headers"] if not pair[0].decode("latin-1").lower().startswith(FORWARDED)]
-        await self._enter({**scope, "headers": kept}, receive, send)
+        scope["headers"] = kept
+        await self._enter(scope, receive, send)
 
     async def _enter(self, scope: Any, receive: Any, send: Any) -> None:
         headers, path = Headers(scope=scope), scope["path"]
@@ -86,7 +88,8 @@ class Gate:
                     answer.append("set-cookie", cookie)
             await send(message)
 
-        await self._app(scope, receive, send_on)
+        with logs.about(**({} if visitor is None else {"owner": visitor.owner})):
+            await self._app(scope, receive, send_on)
 
     def _check(self, method: str, path: str, headers: Headers, address: str) -> None:
         where = f"{method} {path}"[:200]

@@ -159,7 +159,8 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
     @router.post("/delete")
     def delete_many(request: Request, document: Document) -> dict[str, Any]:
         """Removes those of ``ids`` that are at rest, as ``DELETE /runs/{id}`` does; ``left`` says why others stay."""
-        return each(request, document.get("ids"), "DELETE", lambda run: supervisor.delete(run.id))
+        who = visitor_of(request)
+        return each(request, document.get("ids"), "DELETE", lambda run: supervisor.delete(run.id, who.owner))
 
     @router.post("/tags")
     def tag_many(request: Request, document: Document) -> dict[str, Any]:

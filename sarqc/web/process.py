@@ -8,19 +8,21 @@ import resource
 import time
 from collections.abc import Callable
 
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+from sarqc import logs
+from sarqc.settings import Settings
+
 OPEN_FILES = 65_536  # more are never needed, and some hosts allow billions
 MINUTE = 60.0
 KINDS = 200  # of messages that are counted
 
 
-def prepare_process() -> int:
-    """Files for this user alone, as many open as the host allows, log lines with their time.
+def prepare_process(settings: Settings) -> int:
+    """Files for this user alone, as many open as the host allows, and the log.
 
     Returns how many files may be open.
     """
     os.umask(0o077)
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    logs.configure(settings)
     for name in ("asyncio", "uvicorn.error"):  # what anybody who connects can make them say
         logging.getLogger(name).addFilter(OnceAMinute())
     return raise_file_limit()

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ipaddress
 
+from pydantic import SecretStr
+
 from sarqc.errors import Refused
 from sarqc.settings import Settings
 from sarqc.web.users import read_users
@@ -22,6 +24,12 @@ def is_private(settings: Settings) -> bool:
 
 def check_profile(settings: Settings) -> None:
     """Returns when the settings say who may come in. Raises ``Refused`` with the setting that is missing."""
+    if settings.metrics == "token" and len(_secret(settings.metrics_token)) < SHORTEST_TOKEN:
+        raise Refused(
+            "the metrics are for who has their token, and it is missing or too short",
+            "SARQC_METRICS_TOKEN",
+            f"Set it to {SHORTEST_TOKEN} random characters or more.",
+        )
     if is_private(settings):
         if not _is_loopback(settings.host):
             raise Refused(
@@ -38,7 +46,8 @@ def check_profile(settings: Settings) -> None:
         )
     missing = {
         "open": (settings.strangers == "none", "SARQC_STRANGERS", "viewer or runner"),
-        "token": (len(_secret(settings)) < SHORTEST_TOKEN, "SARQC_ACCESS_TOKEN", "16 random characters or more"),
+        "token": (len(_secret(settings.access_token)) < SHORTEST_TOKEN, "SARQC_ACCESS_TOKEN",
+                  f"{SHORTEST_TOKEN} random characters or more"),
         "users": (settings.users_file is None or not settings.users_file.is_file(), "SARQC_USERS_FILE",
                   "the file that python -m sarqc user writes"),
         "proxy": (not (settings.proxy_header and settings.proxy_addresses), "SARQC_PROXY_HEADER, SARQC_PROXY_ADDRESSES",
@@ -84,5 +93,5 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _secret(settings: Settings) -> str:
-    return settings.access_token.get_secret_value() if settings.access_token else ""
+def _secret(value: SecretStr | None) -> str:
+    return value.get_secret_value() if value else ""

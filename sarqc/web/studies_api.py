@@ -8,7 +8,6 @@ same.
 from __future__ import annotations
 
 import asyncio
-import logging
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -30,8 +29,6 @@ from sarqc.study.tensors import FILE
 from sarqc.web.access import Access, visitor_of
 from sarqc.web.responses import ASK_AGAIN, FOR_EVER_MINE, ApiRoute, UploadRoute, json_body
 from sarqc.web.uploads import CHECKED_AT_ONCE, UNDER_WAY, clear_leftovers, store_upload, too_busy, too_large
-
-audit = logging.getLogger("sarqc.audit")  # who did what that can't be undone
 
 AT_MOST = len(LETTERS)  # studies in one comparison
 
@@ -75,7 +72,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         access.own_study(who, study_id, f"DELETE study {study_id}")
         mine = None if access.everything(who) else who.owner
         library.check_deletable(study_id)
-        audit.info("the study %s is deleted by “%s”", study_id, who.owner)
+        access.audit.note(who.owner, "delete", "study", study_id)
         if access.studies.remove(study_id, mine):
             access.links.revoke(study_id)
             library.delete(study_id)
@@ -157,13 +154,16 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         """A new share link: whoever has it sees the study, until the links of the study are ended."""
         who = visitor_of(request)
         access.own_study(who, study_id, f"share study {study_id}")
+        access.audit.note(who.owner, "share", "study", study_id)
         return {"address": f"/share/{access.links.make('study', study_id, who.owner)}"}
 
     @router.delete("/studies/{study_id}/link", status_code=204)
     def end_links(request: Request, study_id: str) -> Response:
         """Ends all share links of a study."""
-        access.own_study(visitor_of(request), study_id, f"share study {study_id}")
+        who = visitor_of(request)
+        access.own_study(who, study_id, f"share study {study_id}")
         access.links.revoke(study_id)
+        access.audit.note(who.owner, "end links of", "study", study_id)
         return Response(status_code=204)
 
     @router.get("/compare")
@@ -217,7 +217,7 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
                 study_id, is_new = await run_in_threadpool(store_upload, Path(file.name), root, limit)
         study = await run_in_threadpool(library.open, study_id)
         await run_in_threadpool(access.studies.add, study_id, who.owner, study.title, size)
-        audit.info("the study %s is uploaded by “%s”", study_id, who.owner)
+        await run_in_threadpool(access.audit.note, who.owner, "upload", "study", study_id, who.owner)
         headers = {"Location": f"/api/studies/{study_id}"}
         return JSONResponse(summary_of(study, study_id, "uploaded"), 201 if is_new else 200, headers=headers)
 

@@ -51,7 +51,7 @@ class App:
     def answers(self) -> bool:
         assert self.process.poll() is None, "the app ended"
         try:
-            return self.http.get("/api/health").is_success
+            return self.http.get("/healthz").is_success
         except httpx.TransportError:
             return False
 

@@ -33,6 +33,6 @@ def plan(recipe: Recipe, settings: Settings) -> FakePlan:
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     settings = settings_in(folder, port=int(sys.argv[2]))
-    open_files = prepare_process()
+    open_files = prepare_process(settings)
     app = create_app(settings, execute=f"tests.jobs.fake_runs:{sys.argv[3]}", plan=plan, with_pages=False)
     serve(app, settings, open_files)

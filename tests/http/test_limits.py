@@ -157,17 +157,6 @@ def test_requests_at_once_have_a_limit(settings: Settings) -> None:
         assert client.get("/slow").status_code == 200
 
 
-def test_healthz_tells_of_trouble_and_nothing_more(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = create_app(settings, execute="tests.jobs.fake_runs:quick", with_pages=False)
-    with TestClient(app) as client:
-        assert client.get("/healthz").json() == {"status": "ok"}
-        monkeypatch.setattr("sarqc.jobs.supervisor.FULL_BYTES", 1 << 60)
-        answer = client.get("/healthz")
-        assert (answer.status_code, answer.json()) == (503, {"status": "trouble"})
-        assert client.head("/healthz").status_code == 503
-        assert "full" in client.get("/api/health").json()["trouble"]
-
-
 def test_a_flood_of_one_message_is_a_line_a_minute() -> None:
     now = 0.0
     flood = OnceAMinute(lambda: now)

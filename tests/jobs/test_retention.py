@@ -54,8 +54,7 @@ def test_runs_at_rest_go_with_all_that_is_theirs(
     assert not store.has(export)
     assert not log.exists()
     assert all(store.has(run_id) for run_id in (young, with_young_export, waiting))
-    assert f"run {old} of “ann” has been kept for 30 days" in caplog.text
-    assert f"run {old} of “ann” is deleted" in caplog.text
+    assert f"delete run {old} of “ann” by “the host” (kept for 30 days)" in caplog.text
 
 
 def test_previews_that_nobody_kept_go_after_a_day(store: Store, settings: Settings) -> None:

@@ -71,8 +71,8 @@ def test_events_come_in_order_and_the_end_last(start: Start, settings: Settings)
     log = log_path(settings, run.id)
     assert "this goes to the log\n" in log.read_text()
     lines = [line for line in log.read_text().splitlines() if "sarqc.worker" in line]
-    assert [line.partition("sarqc.worker: ")[2] for line in lines] == [
-        f"run {run.id} begins",
+    assert [line.partition(f"sarqc.worker [run {run.id}]: ")[2] for line in lines] == [
+        "it begins",
         "it works on cpu, 3 layers",
         "finished after 0.1 s",
     ]

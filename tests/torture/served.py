@@ -87,7 +87,7 @@ def main() -> None:
 
     folder, execute, document = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
     settings = settings_of(folder, document["settings"])
-    open_files = prepare_process()
+    open_files = prepare_process(settings)
     serve(create_app(settings, execute=execute, with_pages=document["with_pages"]), settings, open_files)
 
 

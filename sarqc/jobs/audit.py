@@ -1,0 +1,115 @@
+"""The audit log: who removed or took away what, and when. It is only ever added to, and outlives what it is about.
+
+An entry is a row of the store, written in the transaction of what it tells of, and a line in the log “sarqc.audit”.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypedDict
+
+from sarqc.errors import NotFound
+from sarqc.jobs.run import iso_time
+from sarqc.jobs.store import Store
+
+HOST = "the host"  # as an actor: what nobody asked for, but the settings
+
+log = logging.getLogger("sarqc.audit")
+
+
+class AuditDocument(TypedDict):
+    """An entry as JSON."""
+
+    at: str  # ISO 8601, UTC
+    by: str
+    action: str
+    kind: str
+    id: str
+    owner: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Something that somebody did. ``owner``: whose it was, empty where that is not known."""
+
+    at: float  # seconds since 1970
+    actor: str
+    action: str  # “delete”, “export”, …
+    kind: str  # of what: run, export, study, text, link
+    target: str  # its id
+    owner: str
+    detail: str
+
+    def to_json(self) -> AuditDocument:
+        return {
+            "at": iso_time(self.at), "by": self.actor, "action": self.action, "kind": self.kind, "id": self.target,
+            "owner": self.owner, "detail": self.detail,
+        }  # fmt: skip
+
+    def words(self) -> str:
+        """The entry as one line."""
+        whose = f" of “{self.owner}”" if self.owner else ""
+        detail = f" ({self.detail})" if self.detail else ""
+        return f"{self.action} {self.kind} {self.target}{whose} by “{self.actor}”{detail}"
+
+
+class Audit:
+    """The audit log of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def note(self, actor: str, action: str, kind: str, target: str, owner: str = "", detail: str = "") -> None:
+        """Adds an entry, also on a full disk; within a transaction it is a part of that."""
+        entry = Entry(time.time(), actor, action, kind, target, owner, detail)
+
+        def added() -> None:
+            with self._store.transaction() as connection:
+                connection.execute(
+                    "INSERT INTO audit (at, actor, action, kind, target, owner, detail) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (entry.at, actor, action, kind, target, owner, detail),
+                )
+
+        self._store.even_when_full(added)
+        log.info("%s", entry.words())
+
+    def entries(self, since: float = 0.0) -> list[Entry]:
+        """All entries since a time, the oldest first."""
+        with self._store.snapshot() as connection:
+            return list(_read(connection, since))
+
+
+def read_audit(database: Path, since: float = 0.0) -> list[Entry]:
+    """The entries of a database that an app may have open: nothing is written. Raises ``NotFound``."""
+    if not database.is_file():
+        raise NotFound("there is no database of runs", str(database), "Set SARQC_STATE_DIR to that of the app.")
+    connection = sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)
+    connection.row_factory = sqlite3.Row
+    try:
+        return list(_read(connection, since))
+    except sqlite3.OperationalError as error:
+        raise NotFound(
+            f"it has no audit log yet: {error}", str(database), "Start this version of the app once."
+        ) from None
+    finally:
+        connection.close()
+
+
+def _read(connection: sqlite3.Connection, since: float) -> Iterator[Entry]:
+    query = "SELECT at, actor, action, kind, target, owner, detail FROM audit WHERE at >= ? ORDER BY seq"
+    for row in connection.execute(query, (since,)):
+        values: dict[str, Any] = dict(row)
+        yield Entry(**values)
+
+
+def as_lines(entries: list[Entry], as_json: bool) -> Iterator[str]:
+    """The log as text: a line an entry."""
+    for entry in entries:
+        yield json.dumps(entry.to_json(), ensure_ascii=False) if as_json else f"{iso_time(entry.at)} {entry.words()}"

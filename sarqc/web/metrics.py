@@ -1,0 +1,205 @@
+"""``/metrics``: what goes on, in numbers, for Prometheus. No label names a person, a run or a path that was asked for.
+
+What is counted as it happens (requests, layers, waits) begins at zero with the process; what can be asked at any moment
+(runs, the queue, devices, the disk) is asked when somebody reads.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+import sarqc
+from sarqc.errors import NotFound, NotSignedIn
+from sarqc.events import Event, LayerDone
+from sarqc.jobs.run import Run, State
+from sarqc.jobs.supervisor import Supervisor
+from sarqc.settings import Settings
+from sarqc.web.exchanges import Exchange
+from sarqc.web.profile import host_is_ours
+from sarqc.web.responses import error_response
+
+PATH = "/metrics"
+DISK_SECONDS = 60.0  # for which the sizes of folders are good: counting may take a second
+KINDS = ("run", "tune", "preview", "export")
+REQUEST_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+WAIT_SECONDS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, 86400.0)
+LAYER_SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+
+
+class Metrics:
+    """Everything that is counted of one app. It listens to requests (``exchange``) and to the supervisor."""
+
+    def __init__(self, supervisor: Supervisor, settings: Settings) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "sarqc_http_requests", "Requests that were answered.", ["method", "route", "status"], registry=self.registry
+        )
+        self._seconds = Histogram(
+            "sarqc_http_request_seconds", "From a request to the end of its answer; streams are left out.", ["route"],
+            buckets=REQUEST_SECONDS, registry=self.registry,
+        )  # fmt: skip
+        self._waits = Histogram(
+            "sarqc_queue_wait_seconds", "How long runs waited that were started.", ["lane"],
+            buckets=WAIT_SECONDS, registry=self.registry,
+        )  # fmt: skip
+        self._layers = Histogram(
+            "sarqc_layer_seconds", "How long a linear took that was solved, not found on disk.", ["device"],
+            buckets=LAYER_SECONDS, registry=self.registry,
+        )  # fmt: skip
+        self.registry.register(_Standing(supervisor, settings))
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        supervisor.observers.append(self)
+
+    def exchange(self, exchange: Exchange) -> None:
+        """A request was answered."""
+        self._requests.labels(exchange.method, exchange.route, exchange.status).inc()
+        if not exchange.is_stream:
+            self._seconds.labels(exchange.route).observe(exchange.seconds)
+
+    def began(self, run: Run) -> None:
+        """See ``Observer``."""
+        if run.started is not None:
+            self._waits.labels(run.lane).observe(max(0.0, run.started - run.queued))
+
+    def said(self, device: str, events: Sequence[Event]) -> None:
+        """See ``Observer``."""
+        for event in events:
+            if isinstance(event, LayerDone) and not event.from_cache:
+                self._layers.labels(device).observe(event.seconds)
+
+
+class _Standing:
+    """What is asked when somebody reads: a collector of Prometheus's client."""
+
+    def __init__(self, supervisor: Supervisor, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._supervisor, self._settings, self._clock = supervisor, settings, clock
+        self._sizes: tuple[float, dict[str, int]] | None = None
+
+    def describe(self) -> list[Metric]:
+        """Nothing is asked before somebody reads."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        supervisor, store = self._supervisor, self._supervisor.store
+        yield InfoMetricFamily("sarqc_build", "Version of the app.", {"version": sarqc.__version__})
+        yield GaugeMetricFamily(
+            "sarqc_trouble", "1 while something keeps runs from going on.", float(supervisor.trouble is not None)
+        )
+        kinds = store.kinds()
+        runs = GaugeMetricFamily("sarqc_runs", "Runs in the store.", labels=["state", "kind"])
+        for state in State:
+            for kind in KINDS:
+                runs.add_metric([state.value, kind], kinds.get((state.value, kind), 0))
+        yield runs
+        length = GaugeMetricFamily("sarqc_queue_runs", "Runs that wait for a device.", labels=["lane"])
+        oldest = GaugeMetricFamily(
+            "sarqc_queue_oldest_seconds", "How long the first of them has waited.", labels=["lane"]
+        )
+        for lane, (count, first) in store.waiting().items():
+            length.add_metric([lane], count)
+            oldest.add_metric([lane], 0.0 if first is None else max(0.0, time.time() - first))
+        yield length
+        yield oldest
+        busy = GaugeMetricFamily("sarqc_device_busy", "1 for a device with a run on it.", labels=["device", "name"])
+        for device in supervisor.devices():
+            busy.add_metric([str(device["id"]), str(device["name"])], float(device["run"] is not None))
+        yield busy
+        yield GaugeMetricFamily("sarqc_streams_open", "Streams of events that are open.", supervisor.bell.listeners())
+        disk = GaugeMetricFamily("sarqc_disk_bytes", "What the folders of the state folder take.", labels=["folder"])
+        for folder, size in self._disk().items():
+            disk.add_metric([folder], size)
+        yield disk
+        free = shutil.disk_usage(self._settings.resolved_state_dir()).free
+        yield GaugeMetricFamily("sarqc_disk_free_bytes", "Room on the disk with the state folder.", free)
+
+    def _disk(self) -> dict[str, int]:
+        now = self._clock()
+        if self._sizes is None or now - self._sizes[0] >= DISK_SECONDS:
+            settings = self._settings
+            folders = {
+                "artefacts": settings.artefacts_dir(), "statistics": settings.statistics_dir(),
+                "studies": settings.studies_dir(), "uploads": settings.uploads_dir(),
+                "text-uploads": settings.text_uploads_dir(), "exports": settings.exports_dir(),
+                "database": settings.database(),
+            }  # fmt: skip
+            self._sizes = now, {name: bytes_below(path) for name, path in folders.items()}
+        return self._sizes[1]
+
+
+class MetricsRoute:
+    """Answers ``/metrics`` to whoever may read it. A host that has it off answers as if there were no such path."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, settings: Settings) -> None:
+        self.app, self._metrics, self._settings = app, metrics, settings
+        self._proxies = {part.strip() for part in settings.proxy_addresses.split(",")}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] != PATH or scope["method"] not in ("GET", "HEAD"):
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        if not self._may_read(scope, headers):
+            is_asked = self._settings.metrics == "token"
+            error = (NotSignedIn if is_asked else NotFound)(
+                "the metrics need their token" if is_asked else "there is no such route", f"GET {PATH}",
+                "Send SARQC_METRICS_TOKEN as a bearer." if is_asked else "SARQC_METRICS says who may read them.",
+            )  # fmt: skip
+            await error_response(error)(scope, receive, send)
+            return
+        encode, media_type = choose_encoder(headers.get("accept", ""))
+        body = await run_in_threadpool(encode, self._metrics.registry)
+        await Response(body, media_type=media_type, headers={"Cache-Control": "no-store"})(scope, receive, send)
+
+    def _may_read(self, scope: Scope, headers: Headers) -> bool:
+        settings = self._settings
+        if settings.metrics == "token" and settings.metrics_token is not None:
+            scheme, _, given = headers.get("authorization", "").partition(" ")
+            expected = settings.metrics_token.get_secret_value()
+            return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), expected.encode())
+        if settings.metrics == "local":
+            # A proxy on this machine speaks for the whole world, and a page of another name for its site.
+            peer = (scope.get("client") or ("", 0))[0]
+            is_forwarded = any(name.startswith(("x-forwarded-", "forwarded")) for name in headers)
+            is_here = _is_loopback(peer) and peer not in self._proxies and not is_forwarded
+            return is_here and host_is_ours(headers.get("host", ""), settings)
+        return False
+
+
+def bytes_below(path: Path) -> int:
+    """Bytes of a file, or of all files below a folder; what goes meanwhile counts nothing."""
+    size, waiting = 0, [os.fspath(path)]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    else:
+                        size += entry.stat(follow_symlinks=False).st_size
+        except NotADirectoryError:
+            size += path.stat().st_size
+        except FileNotFoundError:
+            continue
+    return size
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,83 @@
+"""``/healthz`` and ``/readyz``: whether the process answers, and whether it can do its work.
+
+For whatever watches over the app: answered before anything else is asked, without a login. A process that does not
+answer ``/healthz`` is to be started again; one that is not ready may mend itself, and is to get no visitors meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from sarqc.errors import SarqcError
+from sarqc.jobs.supervisor import Supervisor
+
+HEALTH, READINESS = "/healthz", "/readyz"
+SECONDS = 5.0  # for which the answer of a check is good: asking all the time is no work
+OK = "ok"
+
+Checks = dict[str, str]  # “ok”, or in words what is wrong, of each
+
+
+class Readiness:
+    """What the app needs to do its work, looked at not more often than every ``SECONDS``.
+
+    The words are for everybody: the log and ``GET /api/health`` say more to those who may know.
+    """
+
+    def __init__(self, supervisor: Supervisor, clock: Callable[[], float] = time.monotonic) -> None:
+        self._supervisor, self._clock = supervisor, clock
+        self._known: tuple[float, Checks] | None = None
+        self._looking = asyncio.Lock()
+
+    async def checks(self) -> Checks:
+        """Each thing that is needed, with “ok” or what is wrong with it."""
+        async with self._looking:
+            if self._known is None or self._clock() - self._known[0] >= SECONDS:
+                found = await run_in_threadpool(self._look)
+                self._known = self._clock(), found
+            return self._known[1]
+
+    def _look(self) -> Checks:
+        supervisor = self._supervisor
+        return {
+            "store": self._store(),
+            "supervisor": OK if supervisor.is_going() else "nothing starts or ends runs: restart the app",
+            "disk": OK if supervisor.full_disk() is None else "the disk with the state folder is full",
+        }
+
+    def _store(self) -> str:
+        try:
+            self._supervisor.store.check_writable()
+        except (SarqcError, OSError):
+            return "the database of runs can't be written"
+        return OK
+
+
+class Probes:
+    """Answers both paths, GET and HEAD, and hands on all others."""
+
+    def __init__(self, app: ASGIApp, readiness: Readiness) -> None:
+        self.app, self._readiness = app, readiness
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD"):
+            await self.app(scope, receive, send)
+        elif scope["path"] == HEALTH:
+            await _answer(200, {"status": OK})(scope, receive, send)
+        elif scope["path"] == READINESS:
+            checks = await self._readiness.checks()
+            is_ready = all(words == OK for words in checks.values())
+            status = OK if is_ready else "trouble"
+            await _answer(200 if is_ready else 503, {"status": status, "checks": checks})(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+
+def _answer(status: int, document: dict[str, object]) -> JSONResponse:
+    return JSONResponse(document, status, headers={"Cache-Control": "no-store"})
