@@ -65,7 +65,7 @@ _COMPARE_MORE = """
   </section>
   <section class="card" aria-labelledby="layers-title" hidden>
     <header class="card-head"><h2 class="card-title" id="layers-title" data-part="layers-title"></h2></header>
-    <div class="table-scroll compare-layers" data-part="layers" data-testid="compared-layers" tabindex="0" role="region"
+    <div class="table-scroll compare-layers" data-part="layers" data-testid="compared-layers" tabindex="0" role="group"
       aria-labelledby="layers-title"></div>
   </section>
 </div>

@@ -109,16 +109,16 @@ class Text:
     part: str = ""  # of the corpus that these are; empty: all of it
 
 
-def apart(calibration: Text, test: Text) -> tuple[Text, Text]:
-    """The two texts; of one and the same its first half and its second half.
+def apart(calibration: Text, other: Text) -> tuple[Text, Text]:
+    """A calibration text and another on which something is measured; of one and the same its first and its second half.
 
-    Halves, wherever the sequences lie: runs that draw others are tested on the same tokens.
+    Halves, wherever the sequences lie: runs that draw others are measured on the same tokens.
     """
-    if not np.array_equal(calibration.ids, test.ids):
-        return calibration, test
+    if not np.array_equal(calibration.ids, other.ids):
+        return calibration, other
     half = len(calibration.ids) // 2
     return replace(calibration, ids=calibration.ids[:half], part="first half"), replace(
-        test, ids=test.ids[half:], part="second half, calibration has the first"
+        other, ids=other.ids[half:], part="second half, calibration has the first"
     )
 
 
@@ -367,7 +367,7 @@ def draw_sequences(
     needed, available = samples + held_out_samples, len(ids) // length
     if needed > available:
         of_text, other = (
-            (f"the {part} of the text", "another test text, which leaves all of this one") if part
+            (f"the {part} of the text", "measure on another text, which leaves all of this one") if part
             else ("the text", "a longer text")
         )  # fmt: skip
         fixes = [Fix(f"Use {left} samples", {"samples": left})] if (left := available - held_out_samples) > 0 else []

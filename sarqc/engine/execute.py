@@ -46,6 +46,7 @@ from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.families import LayerInfo
 from sarqc.models.hub import NotCached
 from sarqc.models.loading import LoadedModel, choose_device, load
+from sarqc.quantization.methods import METHODS
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -165,7 +166,7 @@ def _worked(
             wanted.append(baseline_key(loaded, job, weights, float_key))
         if any(kept_beside(bench, prepared, key) is None for key in wanted):
             yield from keep_states(bench, prepared, states)
-    yield Stage("quantizing", f"{recipe.method}, {recipe.bits} bits")
+    yield Stage("quantizing", f"{METHODS[recipe.method].title}, {recipe.bits} bits")
     reports, curves = yield from _layers(bench, job, keys)
     quantized = yield from measure(bench, prepared, "quantized", quantized_key, states)
     texts = yield from compare_prompts(bench, prepared, float_texts, quantized_key)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from sarqc.calibration.block import solve_curve
 from sarqc.calibration.capture import collect
-from sarqc.calibration.corpora import Sequences, Text, apart, draw_sequences, text_of
+from sarqc.calibration.corpora import Sequences, Text, apart, draw_sequences, found_in, text_of
 from sarqc.calibration.job import SolvedLayer, calibration_job
 from sarqc.calibration.pictures import LayerCurve
 from sarqc.calibration.together import method_for
@@ -48,6 +48,7 @@ from sarqc.errors import Refused
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.files.yaml_document import read_yaml
 from sarqc.models.catalogue import checkpoint_of
+from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.loading import LoadedModel, choose_device, load
 from sarqc.models.walk import BlockWalk
 from sarqc.quantization.grid import Grid, Kind
@@ -250,6 +251,7 @@ def conduct(survey: Survey, settings: Settings, folder: Path, had: Study | None 
         yield f"warning: {warned.what}"
     of_task = "" if accuracy is None else f", accuracy {accuracy[0]:.4f}"
     yield f"float model: perplexity {original.perplexity:.4f}{of_task}"
+    yield from _of_one_text(shared)
     protocol = _protocol(shared, items)
     lines_had = _lines_had(survey, had, protocol, original.perplexity)
     for held in lines_had.values():
@@ -343,6 +345,7 @@ class _Shared:
     bench: Workbench
     calibration: Text
     held_out: Sequences  # all of them in ``calibration``: nothing is fitted on them
+    held_out_part: str  # of its text, see ``Text``
     original: FloatStates  # on the test text
     unseen: dict[str, LayerStatistics]  # of the held-out sequences, by layer
     float_weights: dict[str, Tensor]
@@ -353,18 +356,34 @@ def _prepared(survey: Survey, settings: Settings) -> _Shared:
     assert checkpoint is not None  # fetched where it was not here
     loaded = load(checkpoint, choose_device(settings.device))
     bench = Workbench(loaded, ArtefactStore(settings.artefacts_dir()), settings)
-    calibration, held_out_text, test = (
-        text_of(name, checkpoint, settings, download=True)
-        for name in (survey.calibration, survey.held_out, survey.test)
-    )
-    calibration, test = apart(calibration, test)
+    calibration, held_out_text, test = _texts(survey, checkpoint, settings)
     held_out = draw_sequences(
-        held_out_text.ids, held_out_text.corpus, samples=survey.held_out_samples, length=survey.length,
-        held_out_samples=0, sampling="sequential", seed=0,
+        held_out_text.ids, held_out_text.corpus, part=held_out_text.part.partition(",")[0],
+        samples=survey.held_out_samples, length=survey.length, held_out_samples=0, sampling="sequential", seed=0,
     )  # fmt: skip
     unseen = _collect(loaded, held_out.calibration)
     original = FloatStates.of(loaded, test, survey.window)
-    return _Shared(survey, bench, calibration, held_out, original, unseen, loaded.weights())
+    return _Shared(survey, bench, calibration, held_out, held_out_text.part, original, unseen, loaded.weights())
+
+
+def _texts(survey: Survey, checkpoint: Checkpoint, settings: Settings) -> tuple[Text, Text, Text]:
+    """The calibration, the held-out and the test text: of a text that is the calibration text too its second half."""
+    whole, held_out, test = (
+        text_of(name, checkpoint, settings, download=True)
+        for name in (survey.calibration, survey.held_out, survey.test)
+    )
+    (beside_held_out, held_out), (beside_test, test) = apart(whole, held_out), apart(whole, test)
+    return (beside_held_out if beside_held_out.part else beside_test), held_out, test
+
+
+def _of_one_text(shared: _Shared) -> Iterator[str]:
+    """What is to be known of texts that are measured on, where calibration has tokens of them, or would."""
+    for word, part in (("held-out", shared.held_out_part), ("test", shared.original.test.part)):
+        if part:
+            yield f"warning: calibration and {word} text are the same: the first half is calibration, {word} the second"
+    sequences = shared.held_out.calibration
+    if known := found_in(sequences, shared.calibration.ids):
+        yield f"warning: {known} of {len(sequences)} held-out sequences are in the calibration text too"
 
 
 def _collect(loaded: LoadedModel, sequences: np.ndarray) -> dict[str, LayerStatistics]:
@@ -513,11 +532,13 @@ def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
     return {
         "calibration": {
             "corpus": shared.calibration.corpus,
+            **({"part": shared.calibration.part} if shared.calibration.part else {}),
             "samples": survey.samples, "length": survey.length,
             "tokens": survey.samples * survey.length, "sampling": "random",
         },
         "held_out": {
             "corpus": shared.held_out.protocol["corpus"],
+            **({"part": shared.held_out_part} if shared.held_out_part else {}),
             "samples": survey.held_out_samples, "length": survey.length,
             "tokens": survey.held_out_samples * survey.length,
         },

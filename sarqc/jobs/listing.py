@@ -21,9 +21,10 @@ from typing import Any, TypedDict
 
 from sarqc.errors import Refused, SarqcError
 from sarqc.jobs.run import STATE_WORDS, Run, State
+from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe, idle_fields
 
-FORM = 4  # of the rows that ``row_of`` writes: counts up with each change of it
+FORM = 5  # of the rows that ``row_of`` writes: counts up with each change of it
 
 # What a list can be sorted by: the public name and the column. A minus before the name begins at the other end.
 SORTS = {
@@ -251,6 +252,7 @@ def words_of(run: Run) -> str:
     said = [run.id, run.batch, run.name, *(f"#{tag}" for tag in run.tags), run.note, run.owner, run.device]
     said += [recipe.get(name) for name in ("model", "method", "grid", "calibration", "test")]
     said += [
+        METHODS[method].title if (method := recipe.get("method")) in METHODS else None,
         f"{bits} bits" if bits else None,
         f"λ={lam:g}" if _real(lam) is not None else None,
         None if kind == "run" else kind,

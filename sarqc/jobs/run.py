@@ -123,6 +123,7 @@ class Run:
     name: str = ""  # name, note and tags are what people write on it
     note: str = ""
     tags: tuple[str, ...] = ()
+    seconds: float | None = None  # that it was planned to take when it was sent; None where nobody planned
 
     @property
     def at_rest(self) -> bool:

@@ -147,6 +147,10 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TRIGGER audit_stays BEFORE DELETE ON audit
         BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
     """,
+    # What a run was planned to take, for those that wait behind it.
+    """
+    ALTER TABLE runs ADD COLUMN seconds REAL;
+    """,
 )
 
 

@@ -61,9 +61,17 @@ class Store:
 
     # Changes. Each is one transaction.
 
-    def create(self, recipe: Recipe, owner: str, lane: str = "batch", *, at_most: int | None = None) -> Run:
-        """A new queued run. Raises ``QueueFull`` when ``at_most`` runs wait already."""
-        return self.create_all([recipe], owner, lane, at_most=at_most)[0]
+    def create(
+        self,
+        recipe: Recipe,
+        owner: str,
+        lane: str = "batch",
+        *,
+        seconds: float | None = None,
+        at_most: int | None = None,
+    ) -> Run:
+        """A new queued run, planned to take ``seconds``. Raises ``QueueFull`` when ``at_most`` runs wait already."""
+        return self.create_all([recipe], owner, lane, seconds=[seconds], at_most=at_most)[0]
 
     def create_all(
         self,
@@ -72,12 +80,20 @@ class Store:
         lane: str = "batch",
         *,
         batch: str | None = None,
+        seconds: Sequence[float | None] | None = None,
         at_most: int | None = None,
     ) -> list[Run]:
-        """New queued runs in this order, or none: ``QueueFull`` when more than ``at_most`` would wait."""
+        """New queued runs in this order, or none: ``QueueFull`` when more than ``at_most`` would wait.
+
+        ``seconds``: what each was planned to take, None where that is not known.
+        """
+        planned = [None] * len(recipes) if seconds is None else seconds
         with self.transaction() as connection:
             self._check_queue(connection, len(recipes), at_most)
-            return [self._insert(connection, recipe, owner, lane, {"batch": batch}) for recipe in recipes]
+            return [
+                self._insert(connection, recipe, owner, lane, {"batch": batch, "seconds": each})
+                for recipe, each in zip(recipes, planned, strict=True)
+            ]
 
     def create_export(
         self, parent: Run, checkpoint_format: str, size: int, owner: str, *, at_most: int | None = None

@@ -144,13 +144,22 @@ class Supervisor:
 
     # Requests.
 
-    def submit(self, recipe: Recipe, owner: str, lane: str = "batch") -> Run:
-        """Queues a recipe. Raises ``QueueFull``."""
-        return self._changed(self.store.create(recipe, owner, lane, at_most=self.settings.max_queued))
+    def submit(self, recipe: Recipe, owner: str, lane: str = "batch", seconds: float | None = None) -> Run:
+        """Queues a recipe, planned to take ``seconds``. Raises ``QueueFull``."""
+        most = self.settings.max_queued
+        return self._changed(self.store.create(recipe, owner, lane, seconds=seconds, at_most=most))
 
-    def submit_all(self, recipes: Sequence[Recipe], owner: str, lane: str, batch: str) -> list[Run]:
-        """Queues recipes that belong together, or none of them. Raises ``QueueFull``."""
-        runs = self.store.create_all(recipes, owner, lane, batch=batch, at_most=self.settings.max_queued)
+    def submit_all(
+        self,
+        recipes: Sequence[Recipe],
+        owner: str,
+        lane: str,
+        batch: str,
+        seconds: Sequence[float | None] | None = None,
+    ) -> list[Run]:
+        """Queues recipes that belong together, or none of them; ``seconds`` as planned. Raises ``QueueFull``."""
+        most = self.settings.max_queued
+        runs = self.store.create_all(recipes, owner, lane, batch=batch, seconds=seconds, at_most=most)
         return [self._changed(run) for run in runs]
 
     def export(self, run_id: str, checkpoint_format: str, size: int, owner: str) -> tuple[Run, bool]:

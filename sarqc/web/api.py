@@ -223,11 +223,12 @@ def _runs_router(
             access.check_queue(who, len(recipes))
             planned = _planned(recipes, who, access, settings, plan)
             recipes = {name: recipe for name, (recipe, _) in planned.items()}
+            seconds = [None if one.minutes is None else 60 * one.minutes for _, one in planned.values()]
             if list(recipes) == [""]:
-                run = supervisor.submit(recipes[""], who.owner, lane)
+                run = supervisor.submit(recipes[""], who.owner, lane, seconds[0])
                 return JSONResponse(run.to_json(), 201, headers={"Location": f"/api/runs/{run.id}"})
             batch = f"batch-{secrets.token_hex(3)}"
-            runs = supervisor.submit_all(list(recipes.values()), who.owner, lane, batch)
+            runs = supervisor.submit_all(list(recipes.values()), who.owner, lane, batch, seconds)
             named = [run.to_json() | {"name": name} for name, run in zip(recipes, runs, strict=True)]
             return JSONResponse({"batch": batch, "runs": named}, 201)
 

@@ -198,6 +198,13 @@ HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
 """
 
 
+def findings(page: Any) -> list[str]:
+    """What an accessibility checker says of a page as it stands, of any level."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] }).then((result) => result.violations)")
+    return [f"{one['id']}: {node['html'][:200]}" for one in found for node in one["nodes"]]
+
+
 @pytest.fixture
 def open_page(app: App, browser: Any) -> Iterator[Callable[..., Any]]:
     """Opens watched pages, each in a context of its own; checks what they asked for and said at the end.

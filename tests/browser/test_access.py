@@ -11,7 +11,7 @@ from urllib.parse import urlparse
 
 import pytest
 
-from tests.browser.conftest import AXE, SMALL_RUN, App, running
+from tests.browser.conftest import SMALL_RUN, App, findings, running
 
 pytestmark = pytest.mark.browser
 
@@ -35,14 +35,6 @@ def signed_in(open_page: Any, app: App, path: str, **options: Any) -> Any:
     return page
 
 
-def serious(page: Any) -> list[str]:
-    """What an accessibility checker calls serious on a page as it stands."""
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    violations = page.evaluate("axe.run(document, { resultTypes: ['violations'] }).then((result) => result.violations)")
-    grave = [one for one in violations if one["impact"] in ("serious", "critical")]
-    return [f"{one['id']}: {one['nodes'][0]['html']}" for one in grave]
-
-
 def test_the_sign_in_page(public_app: App, open_page: Any) -> None:
     for theme, width in (("light", 1280), ("dark", 390)):
         page = open_page("/runs", of=public_app, color_scheme=theme, width=width)
@@ -52,7 +44,7 @@ def test_the_sign_in_page(public_app: App, open_page: Any) -> None:
         assert "not the token" in page.text_content("[role=alert]")
         assert page.evaluate("document.documentElement.dataset.theme") == theme
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert serious(page) == []
+        assert findings(page) == []
 
 
 def test_signing_in_works_without_scripts(public_app: App, open_page: Any) -> None:
@@ -66,14 +58,14 @@ def test_a_link_shows_a_run_to_somebody_without_the_token(public_app: App, open_
     page = signed_in(open_page, public_app, "/runs", reduced_motion="reduce")
     page.click("[data-testid=visitor]")
     assert "runner" in page.text_content("[data-testid=visitor-menu]")
-    assert serious(page) == []
+    assert findings(page) == []
     run = page.context.request.post(f"{public_app.url}/api/runs", data=RUN).json()
     page.goto(f"{public_app.url}/calibrate?run={run['id']}")
     page.click("[data-testid=run-share] summary")
     page.click("[data-testid=make-link]")
     address = page.input_value("[data-testid=shared-address]")
     assert address.startswith(f"{public_app.url}/share/")
-    assert serious(page) == []
+    assert findings(page) == []
 
     other = open_page(urlparse(address).path, of=public_app)
     other.wait_for_selector(".run-title:has-text('tiny-llama')")
@@ -129,7 +121,7 @@ def test_a_text_of_ones_own_is_planned_with(app: App, open_page: Any, tmp_path: 
     assert page.input_value("#field-calibration input") == "Notes on a talk · yours"
     assert "Notes on a talk" in page.text_content("[data-testid=own-text]")
     page.wait_for_selector("[data-testid=start]:enabled")
-    assert serious(page) == []
+    assert findings(page) == []
 
     page.watch.expected.append("422")
     text.write_bytes(b"\xff\xfe\x00")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import AXE, App
+from tests.browser.conftest import SMALL_RUN, App, findings
 
 pytestmark = pytest.mark.browser
 
@@ -17,7 +17,8 @@ PAGES = {
     "calibrate": ("/calibrate", "[data-testid=start]:enabled"),
     "run": ("/calibrate?run={run}", ".run-title"),
     "runs": ("/runs", "[data-testid=row]"),
-    "compare": ("/runs?compare={run},toy", "[data-testid=filter]"),
+    "compare": ("/runs?compare={run},{other}", ".compare.is-shown [data-testid=compared] td"),
+    "not compared": ("/runs?compare={run},nobodys", "[data-testid=problem]"),
     "learn": ("/learn?step=2&shown=1", ".step.is-shown svg"),
     "missing": ("/nothing", "h1"),
 }
@@ -29,17 +30,21 @@ NAMES = """() => [...document.querySelectorAll("button, input[type=checkbox]")]
     || one.textContent.trim())"""
 
 
-def findings(page: Any) -> list[str]:
-    """What an accessibility checker says of a page as it stands, of any level."""
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] }).then((result) => result.violations)")
-    return [f"{one['id']}: {node['html'][:200]}" for one in found for node in one["nodes"]]
+@pytest.fixture(scope="module")
+def other_run(app: App) -> dict[str, Any]:
+    """A finished run to compare with ``small_run``, with a text."""
+    asked = {**SMALL_RUN, "method": "rtn", "lambda": None, "sweep": [], "prompts": ["Once upon a time"]}
+    return app.finished(app.json("/runs", asked)["id"])
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_no_finding_of_any_level_in_either_theme(name: str, open_page: Any, small_run: dict[str, Any]) -> None:
+def test_no_finding_of_any_level_in_either_theme(
+    name: str, open_page: Any, small_run: dict[str, Any], other_run: dict[str, Any]
+) -> None:
     path, ready = PAGES[name]
-    page = open_page(path.format(run=small_run["id"]), color_scheme="light", reduced_motion="reduce")
+    page = open_page(
+        path.format(run=small_run["id"], other=other_run["id"]), color_scheme="light", reduced_motion="reduce"
+    )
     page.watch.expected.append("404")
     page.wait_for_selector(ready)
     page.wait_for_timeout(600)

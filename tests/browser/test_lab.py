@@ -324,7 +324,7 @@ def test_the_shown_point_goes_to_calibrate(open_page):
     page = open_page("/?study=tiny-llama&method=sarqc-gbs&bits=2&lambda=0.3&gamma=0.5")
     page.locator("[data-testid=use]").click()
     card = page.locator("[data-testid=use-card]")
-    assert "2 bits, sarqc-gbs, λ = 0.3, γ = 0.5" in card.text_content()
+    assert "2 bits, GPTQ + saliency penalty, λ = 0.3, γ = 0.5" in card.text_content()
     assert card.locator("li").count() == 3
     card.locator("summary").click()
     said = yaml.safe_load(card.locator("[role=tabpanel]").text_content())

@@ -7,13 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import yaml
 
+from sarqc.calibration.capture import collect
+from sarqc.calibration.corpora import found_in, text_of
 from sarqc.engine.execute import execute
 from sarqc.engine.survey import Survey, conduct
 from sarqc.errors import Refused
 from sarqc.events import Finished, LayerDone
 from sarqc.figures import compare_view, lab_view
+from sarqc.models.catalogue import checkpoint_of
+from sarqc.models.loading import choose_device, load
+from sarqc.models.walk import BlockWalk
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Line, Study
@@ -248,6 +254,35 @@ def test_more_and_fewer_calibration_sequences(small: dict, fresh_settings: Setti
     gap = (unseen - recon).mean(axis=(0, 1))  # size, γ, λ
     assert (gap[0] > gap[2]).all()  # more text, smaller gap
     assert (gap[0, :, 0] > gap[0, :, 1]).all()  # and with one sequence, a larger λ
+
+
+def test_unseen_text_is_unseen_where_all_texts_are_one(
+    small: dict, fresh_settings: Settings, tmp_path: Path, random_llama: Path, text_file: Path
+) -> None:
+    """Calibration has the first half; what is unseen begins with the second, as its energy says."""
+    lines = [{"method": "rqc-gbs", "bits": 2, "lambda": [0.1]}]
+    words = list(conduct(Survey.model_validate({**small, "lines": lines}), fresh_settings, tmp_path / "one"))
+    for word in ("held-out", "test"):
+        assert f"warning: calibration and {word} text are the same: the first half is calibration" in "".join(words)
+    study = Study.open(tmp_path / "one")
+    parts = [study.protocol[name]["part"] for name in ("calibration", "held_out", "test")]
+    assert parts == ["first half", *["second half, calibration has the first"] * 2]
+
+    checkpoint = checkpoint_of(str(random_llama), None, fresh_settings)
+    assert checkpoint is not None
+    text = text_of(str(text_file), checkpoint, fresh_settings)
+    unseen = text.ids[len(text.ids) // 2 :][:64].reshape(2, 32)
+    assert found_in(unseen, text.ids[: len(text.ids) // 2]) == 0
+    loaded = load(checkpoint, choose_device("cpu"))
+    report = study.read(study.lines[0], "held_out_energy")
+    assert report is not None
+    walk = BlockWalk(loaded, torch.from_numpy(unseen.copy()))
+    statistics, _ = collect(walk, next(iter(loaded.blocks())))
+    layer = study.layers[0].name
+    path = layer.split(".", 3)[3]
+    weight = loaded.weight(layer).detach().double()
+    energy = float(torch.einsum("oi,ij,oj->", weight, statistics[path].gram.double(), weight)) / unseen.size
+    assert report[0, 0] == pytest.approx(energy, rel=1e-4)
 
 
 def test_what_a_survey_cannot_do_is_refused(small: dict) -> None:

@@ -51,5 +51,25 @@ def test_owners_take_turns_and_more_than_a_page_of_runs_is_counted(store: Store)
     place = queue_place(last, store, everybody)
     assert place["number"] == 252
     assert place["behind"] == many[-1].id
-    assert place["seconds"] is None
+    assert place["seconds"] is None  # nobody has planned them
     assert queue_place(other, store, everybody)["number"] == 2  # after one of Ann's
+
+
+def test_whoever_waits_further_back_is_told_when_by_the_plans_of_all_before(store: Store) -> None:
+    """One device: what is left of its run, and those between. Two: each run goes to the one that is free first."""
+    running = store.create(recipe(), "ann", seconds=100.0)
+    store.move(running.id, State.RUNNING, device="cuda:0")
+    planned = store.create_all([recipe()] * 3, "ann", seconds=[30.0, 500.0, 10.0])
+    last = store.create(recipe(), "ann")
+
+    def seconds() -> list[float | None]:
+        return [queue_place(run, store, everybody)["seconds"] for run in (*planned, last)]
+
+    assert seconds() == pytest.approx([100, 130, 630, 640], abs=5)
+    store.move(planned[0].id, State.RUNNING, device="cuda:1")
+    planned = planned[1:]
+    assert seconds() == pytest.approx([30, 100, 110], abs=5)
+    unplanned = store.create(recipe(), "ann")
+    behind = store.create(recipe(), "ann")
+    assert queue_place(unplanned, store, everybody)["seconds"] is None  # ``last`` has no plan
+    assert queue_place(behind, store, everybody)["behind"] == unplanned.id

@@ -142,17 +142,17 @@ test("prompts stand on lines of their own and keep their commas", () => {
 test("one line for a run", () => {
   assert.equal(
     describe({ model: "toy", bits: 2, method: "sarqc-gbs", lambda: "auto", gamma: 0.1 }),
-    "toy, 2 bits, sarqc-gbs, λ auto, γ = 0.1",
+    "toy, 2 bits, GPTQ + saliency penalty, λ auto, γ = 0.1",
   );
   assert.equal(
     describe({ model: "a/b/toy", bits: 2, method: "rqc-gbs", lambda: 0, gamma: null }),
-    "toy, 2 bits, rqc-gbs, λ = 0",
+    "toy, 2 bits, GPTQ + identity penalty, λ = 0",
   );
   const fitted = { bits: 2, range: "search", order: "activation", refine: 3 };
   assert.equal(
     describe({ model: "toy", method: "gptq", ...fitted }),
-    "toy, 2 bits, gptq, searched range, activation order, refined × 3",
+    "toy, 2 bits, GPTQ 1 %, searched range, activation order, refined × 3",
   );
-  assert.equal(describe({ model: "toy", method: "awq", ...fitted, refine: 0 }), "toy, 2 bits, awq, searched range");
+  assert.equal(describe({ model: "toy", method: "awq", ...fitted, refine: 0 }), "toy, 2 bits, AWQ, searched range");
   assert.equal(shortModel("/models/toy/"), "toy");
 });

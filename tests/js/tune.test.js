@@ -61,7 +61,7 @@ test("while tasks are asked, the draw that they are on is said", () => {
 test("a tuning run is called by what it does, and its recipe has its own fields", () => {
   assert.equal(
     describe({ model: "toy", bits: 2, method: "sarqc-gbs", kind: "tune" }),
-    "toy, 2 bits, sarqc-gbs, finding λ",
+    "toy, 2 bits, GPTQ + saliency penalty, finding λ",
   );
   assert.deepEqual(tuningFields(NAMES), [
     ...["model", "bits", "method", "samples", "test", "tasks"],

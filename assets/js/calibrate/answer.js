@@ -24,7 +24,7 @@ function scores(summary) {
   const accuracy = (value, error) =>
     value === null || value === undefined
       ? null
-      : `${percent(value, 1)}${error ? ` ± ${format(error, "points")}` : ""}`;
+      : html`${percent(value, 1)}${error ? html`<small> ± ${format(error, "points")}</small>` : nothing}`;
   const float = accuracy(summary.accuracy_float, summary.accuracy_standard_error_float);
   return [
     score(
@@ -55,7 +55,7 @@ function size({ bytes_after, bytes_before, bits_per_weight, share_quantized }) {
   return score("Size", bytes(bytes_after), note, "size");
 }
 
-/** @param {string} name @param {string | null} value @param {unknown} note @param {string} testid */
+/** @param {string} name @param {unknown} value @param {unknown} note @param {string} testid */
 const score = (name, value, note, testid) =>
   value === null
     ? nothing

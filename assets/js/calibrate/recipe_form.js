@@ -189,7 +189,7 @@ export function valuesOf(names, recipe) {
  * @param {Said} recipe
  */
 export function describe(recipe) {
-  const parts = [shortModel(recipe.model), `${recipe.bits} bits`, recipe.method];
+  const parts = [shortModel(recipe.model), `${recipe.bits} bits`, methodTitle(recipe.method)];
   for (const [sign, value] of [
     ["λ", recipe.lambda],
     ["γ", recipe.gamma],
@@ -202,6 +202,12 @@ export function describe(recipe) {
   if (recipe.kind === "tune") parts.push("finding λ");
   return parts.filter(Boolean).join(", ");
 }
+
+/**
+ * What people call a method; one that this version does not know is called by its public name.
+ * @param {string} name
+ */
+export const methodTitle = (name) => METHODS[name]?.title ?? name;
 
 /**
  * How the grid is fitted, where that is not plain and means something to the method.

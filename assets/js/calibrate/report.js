@@ -11,7 +11,7 @@ import { RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { scrolling, table } from "../base/table.js";
 import { answer } from "./answer.js";
 import { judgements, LAYER_COLUMNS, layerRows, pairCounts, worstRows } from "./layer_rows.js";
-import { idleFields } from "./recipe_form.js";
+import { idleFields, methodTitle } from "./recipe_form.js";
 import { shade } from "./run_state.js";
 
 const MOST_ROWS = 400; // layers that a table shows; those of a large mixture are too many to read
@@ -229,9 +229,9 @@ export function recipeCard(place, id, recipe, names) {
       (one) => one,
       () => html`<header class="card-head"><h2 class="card-title">The recipe</h2></header>
         <div class="run-body">
-          <dl class="facts recipe-facts">${rows.map(({ title, kind, value, unit }) => [
+          <dl class="facts recipe-facts">${rows.map(({ key, title, kind, value, unit }) => [
             html`<dt>${title}</dt>`,
-            html`<dd>${kind === "lines" ? lines(value) : valueWords(value, unit)}</dd>`,
+            html`<dd>${kind === "lines" ? lines(value) : key === "method" ? methodTitle(value) : valueWords(value, unit)}</dd>`,
           ])}</dl>
           ${texts.element}
         </div>`,

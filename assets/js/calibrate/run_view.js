@@ -431,7 +431,7 @@ function waiting({ queue }, before) {
   const place = number > 1 ? `number ${number} in the queue` : "next in the queue";
   const link =
     behind && before ? html`, behind <a href=${`/calibrate?run=${encodeURIComponent(behind)}`}>${before}</a>` : nothing;
-  return html`Waiting for a device, ${place}${link}${seconds === null ? nothing : `, about ${duration(seconds)}`}`;
+  return html`Waiting for a device, ${place}${link}${seconds === null ? nothing : `, begins in about ${duration(seconds)}`}`;
 }
 
 /**

@@ -4,9 +4,10 @@
  * @module runs/compared_runs
  */
 
-import { format, percent, significant } from "../base/format.js";
+import { format, number, significant } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
 import { table } from "../base/table.js";
+import { methodTitle } from "../calibrate/recipe_form.js";
 import { drawnTable, figureMenu } from "../charts/figure_menu.js";
 import { plot } from "../charts/plot_host.js";
 
@@ -29,7 +30,10 @@ export async function showComparison(comparison, names) {
     differences.length
       ? beside(
           studies,
-          differences.map(({ title, values }) => ({ title, texts: values.map(valueText) })),
+          differences.map(({ field, title, values }) => ({
+            title,
+            texts: values.map(field === "method" ? (name) => methodTitle(valueText(name)) : valueText),
+          })),
         )
       : html`<p class="empty">The recipes are equal.</p>`,
     place("differences"),
@@ -80,7 +84,7 @@ const beside = (heads, rows) =>
 /** @type {Object<string, (value: number) => string>} */
 const DIFFERENCES = {
   perplexity: (value) => format(value, "difference"),
-  share: (value) => percent(value, 1),
+  share: (value) => `${number(100 * value, 1)} points`,
 };
 
 /** @param {Compared} row */

@@ -238,7 +238,17 @@ export async function mount(root) {
     const inOrder = ids.split(",").flatMap((id) => runs.filter((/** @type {Run} */ run) => run.id === id));
     dispatch({ type: "picked", runs: inOrder, isPicked: true });
   });
-  if (!whyNotCompared(page.state)) compare();
+  const why = whyNotCompared(page.state);
+  if (!why) compare();
+  else
+    dispatch({
+      type: "trouble",
+      trouble: {
+        what: "of the runs in this address not enough can be compared here",
+        where: "the address of this page",
+        remedy: `${why} in the list.`,
+      },
+    });
 }
 
 /** @param {string} selector */

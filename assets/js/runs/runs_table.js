@@ -10,7 +10,7 @@ import { METHODS } from "../base/recipe_contract.js";
 import { stateChip } from "../base/state_chip.js";
 import { table } from "../base/table.js";
 import { mayChange } from "../base/whoami.js";
-import { fittingWords, shortModel } from "../calibrate/recipe_form.js";
+import { fittingWords, methodTitle, shortModel } from "../calibrate/recipe_form.js";
 import { deeds, logRatio, plusMinus, rows, seconds, shownRuns, sortedBy } from "./runs_state.js";
 
 /**
@@ -277,7 +277,7 @@ function over({ varies, measures }, name, decimals, write, unit = 1) {
 /** A run by what tells it from others, for those who hear one name after the other. @param {Run} run */
 function runWords({ name, recipe, created }) {
   const lam = recipe.lambda === null || recipe.lambda === undefined ? "" : `, λ ${recipe.lambda}`;
-  return `${name || shortModel(recipe.model)}, ${recipe.bits} bits, ${recipe.method}${lam}, ${when(created)}`;
+  return `${name || shortModel(recipe.model)}, ${recipe.bits} bits, ${methodTitle(recipe.method)}${lam}, ${when(created)}`;
 }
 
 /** @param {Run["recipe"]} recipe */
@@ -286,7 +286,7 @@ function methodWords(recipe) {
     recipe.kind && recipe.kind !== "run"
       ? html`<span class="kind">${recipe.kind === "tune" ? "tuning" : recipe.kind}</span> `
       : nothing;
-  return html`${kind}${[recipe.method, ...fittingWords(recipe)].join(", ")}`;
+  return html`${kind}${[methodTitle(recipe.method), ...fittingWords(recipe)].join(", ")}`;
 }
 
 /** @param {number | null | undefined} size @param {number | null | undefined} bits */

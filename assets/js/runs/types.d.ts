@@ -84,7 +84,7 @@ export interface Compared {
 /** Studies side by side: see sarqc/figures/compare.py. */
 export interface Comparison {
   studies: { id: string; name: string }[];
-  differences: { title: string; values: unknown[] }[];
+  differences: { field: string; title: string; values: unknown[] }[];
   numbers: Compared[];
   layers: Compared[];
   layers_on: string;
