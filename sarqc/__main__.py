@@ -1,4 +1,5 @@
-"""Command line: quantize (flags) · tune · statistics · run (a recipe file) · recipe · plan · survey · methods · doctor.
+"""Command line: quantize (flags) · tune · statistics · run (a recipe file) · recipe · plan · survey · methods ·
+doctor · serve · user · backup · restore · audit.
 
 Exit codes: 0 done, 2 refused before any work, 1 failed, 130 interrupted. Progress and words go to stderr; with
 --json stdout is exactly one JSON object.
@@ -404,6 +405,41 @@ def user(
     chosen = role_named(role)
     write_user(path.expanduser(), name, chosen, typer.prompt("Password", hide_input=True, confirmation_prompt=True))
     typer.echo(f"{name} is a {chosen}.")
+
+
+@app.command()
+def backup(
+    target: Annotated[Path, typer.Argument(help="A new folder, or a new file whose name ends with .tar.")],
+    without: Annotated[
+        list[str] | None, typer.Option(help="Leave out artefacts, statistics, exports, logs or texts.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy the state of this host, also while the app runs: database, studies, finished layers, exports, uploads."""
+    from sarqc.jobs.backup import back_up
+
+    os.umask(0o077)
+    made = _guarded(lambda: back_up(read_settings(), target, without or ()), as_json)
+    if as_json:
+        print(json.dumps({name: value for name, value in vars(made).items() if name != "files"}))
+    typer.echo(f"saved {target}: {made.runs} runs, {len(made.files)} files, {gib(made.bytes)}, all compared", err=True)
+
+
+@app.command()
+def restore(
+    source: Path,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Where the state folder is not empty: move aside what is there.")
+    ] = False,
+) -> None:
+    """Put a backup into the state folder of a host whose app does not run. Runs that were under way go on."""
+    from sarqc.jobs.backup import restore as put_back
+
+    os.umask(0o077)
+    restored, aside = _guarded(lambda: put_back(read_settings(), source, replace=replace), as_json=False)
+    typer.echo(f"restored {restored.runs} runs, {gib(restored.bytes)}, as of {restored.created}", err=True)
+    if aside is not None:
+        typer.echo(f"what was there is in {aside}; remove it when all is well", err=True)
 
 
 @app.command()

@@ -41,7 +41,7 @@ class Database:
         self.reserve = Reserve(path.with_name("reserve"))
         self._write_mutex, self._read_mutex = threading.RLock(), threading.RLock()
         self._writing: int | None = None  # the thread whose transaction is open
-        self._lock: int | None = self._take_lock()
+        self._lock: int | None = take_lock(path)
         try:
             try:
                 self._open()
@@ -53,23 +53,6 @@ class Database:
             os.close(self._lock)
             raise (error.at(str(path)) if isinstance(error, Refused) else _unusable(path, error)) from None
         self.reserve.make()
-
-    def _take_lock(self) -> int:
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as error:
-            raise _unusable(self.path, error) from None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(lock)
-            raise Refused(
-                "another sarqc app has this database open",
-                str(self.path),
-                "Stop that one, or give this one another SARQC_STATE_DIR.",
-            ) from None
-        return lock
 
     def _open(self) -> None:
         with self._in_words():
@@ -186,6 +169,26 @@ class Database:
 
     def _is_full(self) -> bool:
         return shutil.disk_usage(self.path.parent).free < PAGE_BYTES
+
+
+def take_lock(path: Path) -> int:
+    """A file descriptor that keeps everybody else from a database until it is closed. Raises ``Refused`` where another
+    process has it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise _unusable(path, error) from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise Refused(
+            "another sarqc app has this database open",
+            str(path),
+            "Stop that one, or give this one another SARQC_STATE_DIR.",
+        ) from None
+    return lock
 
 
 def damaged(how: str) -> Damaged:

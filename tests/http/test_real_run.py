@@ -13,6 +13,7 @@ from pathlib import Path
 from fastapi.testclient import TestClient
 
 from app import create_app
+from sarqc.jobs.backup import back_up, restore
 from sarqc.settings import SITE, Settings
 from tests.jobs.conftest import until
 
@@ -54,6 +55,7 @@ def test_a_real_run_is_cancelled_killed_continued_and_seen(settings: Settings, t
         os.kill(app.state.supervisor.store.get(run_id).pid, signal.SIGKILL)
         until(lambda: run()["state"] == "interrupted")
 
+        back_up(settings, tmp_path / "backup")
         client.post(f"/api/runs/{run_id}/continue")
         until(lambda: run()["state"] in ("finished", "failed"), seconds=150)
         assert run()["state"] == "finished", run()["error"]
@@ -67,12 +69,27 @@ def test_a_real_run_is_cancelled_killed_continued_and_seen(settings: Settings, t
         assert not all(cached)
 
         _check_export(client, run(), settings, tmp_path)
+        _check_backup(run_id, settings, tmp_path)
 
         view = client.get(f"/api/studies/{run_id}/view")
         assert view.status_code == 200, view.text
         assert client.delete(f"/api/runs/{run_id}").status_code == 204
         assert client.get(f"/api/studies/{run_id}").status_code == 404
         assert not list(settings.exports_dir().iterdir())
+
+
+def _check_backup(run_id: str, settings: Settings, folder: Path) -> None:
+    """What was copied in the midst of the run goes on elsewhere, to the same bits."""
+    other = settings.model_copy(update={"state_dir": folder / "other"})
+    restore(other, folder / "backup")
+    app = create_app(other, with_pages=False)
+    with TestClient(app) as client:
+        assert client.post(f"/api/runs/{run_id}/continue").status_code == 200
+        until(lambda: client.get(f"/api/runs/{run_id}").json()["state"] == "finished", seconds=150)
+        events = client.get(f"/api/runs/{run_id}/events", headers={"Accept": "application/json"}).json()["events"]
+        assert any(event["type"] == "layer_done" and event["from_cache"] for event in events)
+    here, there = (one.studies_dir() / run_id / "study.safetensors" for one in (settings, other))
+    assert here.read_bytes() == there.read_bytes()
 
 
 def _check_export(client: TestClient, run: dict, settings: Settings, folder: Path) -> None:

@@ -1,0 +1,384 @@
+"""The state of a host copied while its app runs, and put back.
+
+First the database, then the files: a file is whole on disk before the database names it, so whatever the copied
+database names is there to be copied. The other way round it would name what had come in between. What is removed in
+between would be named and missing, so the copy is then brought up to date until nothing was removed meanwhile.
+
+Files are written once and whole: artefacts under the hash of what determines them, studies and uploads by renaming.
+None is copied in half. A study that was replaced while it was read is noticed by its checksum, and read again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import sqlite3
+import tarfile
+import time
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+import sarqc
+from sarqc.errors import Busy, Damaged, NoRoom, NotFound, Refused
+from sarqc.jobs.database import take_lock
+from sarqc.jobs.run import iso_time
+from sarqc.jobs.schema import MIGRATIONS
+from sarqc.plain import gib
+from sarqc.settings import Settings
+
+DATABASE, MANIFEST = "runs.sqlite3", "backup.json"
+# Everything in the state folder but models of the Hub, which can be fetched again, and what is under way.
+PARTS = (
+    "artefacts", "statistics", "studies", "uploads", "text-uploads", "texts", "exports", "logs", "rates", "secret",
+)  # fmt: skip
+MAY_BE_MISSING = ("artefacts", "statistics", "exports", "logs", "texts")  # what can be made again, or is not needed
+PASSES = 10  # over what changes while it is copied
+CHUNK_BYTES = 1 << 20
+STUDY, ARRAYS = "study.json", "study.safetensors"
+
+
+@dataclass
+class Manifest:
+    """What a backup consists of: ``files`` are names and SHA-256 hashes, the database's among them."""
+
+    version: str = sarqc.__version__
+    schema: int = len(MIGRATIONS)
+    created: str = ""
+    runs: int = 0
+    bytes: int = 0
+    without: list[str] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)
+
+
+def back_up(settings: Settings, target: Path, without: Collection[str] = ()) -> Manifest:
+    """Copies the state to ``target``: a new folder, or a file whose name ends with .tar; it appears whole or not at
+    all. Everything is read again and compared before that.
+
+    ``without``: parts to leave out, of ``MAY_BE_MISSING``. Raises ``Refused`` for a target that is there, ``NotFound``
+    without a database, ``NoRoom``, ``Busy`` where things are removed faster than they can be copied, ``Damaged``.
+    """
+    state, where = settings.resolved_state_dir(), str(target)
+    if wrong := sorted(set(without) - set(MAY_BE_MISSING)):
+        raise Refused(f"{wrong[0]} can't be left out", "backup", f"These can: {', '.join(MAY_BE_MISSING)}.")
+    if target.exists():
+        raise Refused("something is there already", where, "Give a new name, such as one with the date.")
+    if not (state / DATABASE).is_file():
+        raise NotFound("there is no database of runs", str(state), "Set SARQC_STATE_DIR to that of the app.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        partial.mkdir(mode=0o700)
+        manifest = _gather(state, partial, [part for part in PARTS if part not in without])
+        manifest.without = sorted(without)
+        (partial / MANIFEST).write_text(json.dumps(vars(manifest), indent=1), encoding="utf-8")
+        _compare(_Folder(partial), manifest, where)
+        if target.suffix == ".tar":
+            _pack(partial, target)
+        else:
+            partial.rename(target)
+        return manifest
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def restore(settings: Settings, source: Path, *, replace: bool = False) -> tuple[Manifest, Path | None]:
+    """Puts a backup into the state folder; every byte is compared before anything there is touched.
+
+    With ``replace`` what is there is moved aside, into a folder of the state folder that is returned. Raises
+    ``Refused`` for a running app, a state folder that is not empty, and a backup that a newer sarqc made; ``Damaged``.
+    """
+    state, where = settings.resolved_state_dir(), str(source)
+    with _opened(source) as backup, _locked(state):
+        manifest = backup.manifest(where)
+        there = [name for name in _names_of_state() if (state / name).exists()]
+        if there and not replace:
+            raise Refused(
+                f"the state folder is not empty: {', '.join(there[:3])}", str(state),
+                "Give SARQC_STATE_DIR an empty folder, or add --replace, which moves aside what is there.",
+            )  # fmt: skip
+        new = state / f".restoring-{secrets.token_hex(4)}"
+        try:
+            _compare(backup, manifest, where, new)
+            _note_restore(new / DATABASE, source)
+            aside = None
+            if there:
+                aside = state / f"replaced-{time.strftime('%Y%m%d-%H%M%S')}"
+                aside.mkdir(mode=0o700)
+                for name in there:
+                    (state / name).rename(aside / name)
+            for name in [*PARTS, DATABASE]:  # the database last: before it there is nothing that names the files
+                if (new / name).exists():
+                    (new / name).rename(state / name)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+    return manifest, aside
+
+
+# Copying.
+
+_Copied = tuple[tuple[int, int], str]  # of a file: its time and size, and the hash of what was copied
+
+
+def _gather(state: Path, folder: Path, parts: Collection[str]) -> Manifest:
+    """Copies database and files, until a copy of the files is one of all that the copied database names."""
+    hashes: dict[str, _Copied] = {}
+    torn_before: dict[str, str] = {}
+    for _ in range(PASSES):
+        manifest = Manifest(created=iso_time(time.time()))
+        before = _copy_database(state / DATABASE, folder / DATABASE)
+        kept = {}
+        for name, path in _files(state, parts):
+            with suppress(FileNotFoundError):  # removed meanwhile
+                stat = path.stat()
+                stamp = (stat.st_mtime_ns, stat.st_size)
+                known = hashes.get(name)
+                kept[name] = known if known and known[0] == stamp else (stamp, _copy(path, folder / name))
+        for name in hashes.keys() - kept.keys():
+            (folder / name).unlink(missing_ok=True)
+        torn = _torn(folder, kept)
+        is_damaged = bool(torn) and torn == torn_before  # twice the same: it is so where it is, and is copied as it is
+        hashes = {name: known for name, known in kept.items() if name not in torn}
+        torn_before = torn
+        if (torn and not is_damaged) or _removed_since(state / DATABASE, before):
+            continue
+        manifest.runs = before.runs
+        manifest.files = {name: digest for name, (_, digest) in sorted(kept.items())}
+        manifest.files[DATABASE] = _digest((folder / DATABASE).open("rb"))
+        manifest.bytes = sum((folder / name).stat().st_size for name in manifest.files)
+        return manifest
+    raise Busy("runs are deleted faster than they can be copied", str(state), "Try again when less is going on.")
+
+
+@dataclass(frozen=True)
+class _Moment:
+    """What a copy of the database knows of removals."""
+
+    runs: int
+    removed: int  # number of the last removal
+    uploads: frozenset[tuple[str, str, str]]
+
+
+def _moment(connection: sqlite3.Connection) -> _Moment:
+    (runs,) = connection.execute("SELECT COUNT(*) FROM runs").fetchone()
+    (removed,) = connection.execute("SELECT COALESCE(MAX(revision), 0) FROM removed").fetchone()
+    return _Moment(runs, removed, frozenset(connection.execute("SELECT kind, id, owner FROM uploads")))
+
+
+def _copy_database(database: Path, copy: Path) -> _Moment:
+    """One state of the database as one file, by SQLite's own means. Writers are not kept waiting."""
+    copy.unlink(missing_ok=True)
+    with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(copy)) as made:
+        source.backup(made)
+        if (found := made.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+            raise Damaged(f"the database of runs is damaged: {found}", str(database), "Restore an earlier backup.")
+        made.execute("PRAGMA journal_mode = DELETE")
+        # A process of that number may be anybody's where the copy is used.
+        made.execute("UPDATE runs SET pid = NULL")
+        made.commit()
+        return _moment(made)
+
+
+def _removed_since(database: Path, before: _Moment) -> bool:
+    with closing(sqlite3.connect(database)) as connection:
+        now = _moment(connection)
+    return now.removed > before.removed or not before.uploads <= now.uploads
+
+
+def _files(state: Path, parts: Collection[str]) -> Iterator[tuple[str, Path]]:
+    """Names below the state folder, and files. What begins with a dot is being written, or removed."""
+    for part in parts:
+        if (state / part).is_file():
+            yield part, state / part
+        for folder, folders, files in os.walk(state / part):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            for name in files:
+                path = Path(folder, name)
+                if not name.startswith(".") and not path.is_symlink():
+                    yield path.relative_to(state).as_posix(), path
+
+
+def _copy(source: Path, target: Path) -> str:
+    """Copies a file with its time, for this user alone; returns the hash of what was copied."""
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with source.open("rb") as read, _written(target) as write:
+        digest = _digest(read, write)
+    stat = source.stat()
+    os.utime(target, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    return digest
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[IO[bytes]]:
+    """A new file for this user alone. A full disk is said in words."""
+    try:
+        with open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            yield file
+    except OSError as error:
+        free = shutil.disk_usage(path.parent).free
+        if free > CHUNK_BYTES:
+            raise
+        raise NoRoom(f"the disk is full: {gib(free)} are free", str(path.parent), "Use another disk.") from error
+
+
+def _digest(file: IO[bytes], copy: IO[bytes] | None = None) -> str:
+    digest = hashlib.sha256()
+    with closing(file):
+        while chunk := file.read(CHUNK_BYTES):
+            digest.update(chunk)
+            if copy is not None:
+                copy.write(chunk)
+    return digest.hexdigest()
+
+
+def _torn(folder: Path, kept: dict[str, _Copied]) -> dict[str, str]:
+    """Both files, with their hashes, of the studies whose arrays are not those that the document speaks of."""
+    torn: dict[str, str] = {}
+    for name in kept:
+        study = PurePosixPath(name)
+        arrays = (study.parent / ARRAYS).as_posix()
+        if study.name != STUDY or study.parts[0] not in ("studies", "uploads"):
+            continue
+        try:
+            checksum = json.loads((folder / name).read_bytes()).get("checksum")
+        except ValueError:  # damaged before: that is no matter of a copy
+            continue
+        if checksum and arrays in kept and kept[arrays][1] != checksum:
+            torn |= {name: kept[name][1], arrays: kept[arrays][1]}
+    return torn
+
+
+# Reading a backup.
+
+
+class _Folder:
+    """A backup as a folder."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def open(self, name: str) -> IO[bytes]:
+        return (self._root / name).open("rb")
+
+    def modified(self, name: str) -> float:
+        return (self._root / name).stat().st_mtime
+
+    def manifest(self, where: str) -> Manifest:
+        """What the backup says it consists of. Raises ``Refused``."""
+        try:
+            with self.open(MANIFEST) as file:
+                document: dict[str, Any] = json.load(file)
+            manifest = Manifest(**document)
+            are_names = all(_is_name(name) for name in manifest.files)
+        except (OSError, KeyError, ValueError, TypeError) as error:
+            raise Refused(f"it is no backup: {error}", where, "Give what python -m sarqc backup wrote.") from None
+        if not are_names or DATABASE not in manifest.files:
+            raise Refused("it is no backup: its list of files is wrong", where, "Give another one.")
+        if manifest.schema > len(MIGRATIONS):
+            raise Refused(f"sarqc {manifest.version} made it, which is newer", where, "Update sarqc.")
+        return manifest
+
+
+class _Tar(_Folder):
+    """A backup as one tar file."""
+
+    def __init__(self, archive: tarfile.TarFile) -> None:
+        self._archive = archive
+
+    def open(self, name: str) -> IO[bytes]:
+        file = self._archive.extractfile(name)
+        if file is None:
+            raise KeyError(name)
+        return file
+
+    def modified(self, name: str) -> float:
+        return self._archive.getmember(name).mtime
+
+
+@contextmanager
+def _opened(source: Path) -> Iterator[_Folder]:
+    if source.is_dir():
+        yield _Folder(source)
+        return
+    try:
+        archive = tarfile.open(source)  # noqa: SIM115  # what fails inside is no matter of opening
+    except (OSError, tarfile.TarError) as error:
+        raise Refused(f"it can't be read: {error}", str(source), "Give what python -m sarqc backup wrote.") from None
+    with archive:
+        yield _Tar(archive)
+
+
+def _is_name(name: str) -> bool:
+    """Whether a name stays within one of the parts."""
+    path = PurePosixPath(name)
+    return name == DATABASE or (path.parts[0] in PARTS and ".." not in path.parts and path.as_posix() == name)
+
+
+def _compare(backup: _Folder, manifest: Manifest, where: str, copy_to: Path | None = None) -> None:
+    """Reads every file and compares it with its hash; copies it on the way. Raises ``Damaged`` for the first that is
+    another."""
+    for name, digest in manifest.files.items():
+        try:
+            with backup.open(name) as file:
+                if copy_to is None:
+                    found = _digest(file)
+                else:
+                    target = copy_to / name
+                    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    with _written(target) as write:
+                        found = _digest(file, write)
+                    modified = backup.modified(name)
+                    os.utime(target, (modified, modified))
+        except (FileNotFoundError, KeyError, tarfile.TarError):
+            found = ""
+        if found != digest:
+            what = "is another than was written" if found else "is missing"
+            raise Damaged(f"the backup is damaged: {name} {what}", where, "Take another backup.")
+
+
+def _pack(folder: Path, target: Path) -> None:
+    """A backup as one tar file, which is read and compared too; its list comes first."""
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tar")
+    try:
+        with _written(partial) as file, tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            archive.add(folder / MANIFEST, MANIFEST)
+            for name in json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]:
+                archive.add(folder / name, name)
+        with tarfile.open(partial) as archive:
+            backup = _Tar(archive)
+            _compare(backup, backup.manifest(str(target)), str(target))
+        partial.rename(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+# The state folder.
+
+
+def _names_of_state() -> tuple[str, ...]:
+    """What a backup takes the place of; the log of the database that goes must not stand beside the one that comes."""
+    return (*PARTS, DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm")
+
+
+@contextmanager
+def _locked(state: Path) -> Iterator[None]:
+    """No app opens the state meanwhile. Raises ``Refused`` where one has it open."""
+    lock = take_lock(state / DATABASE)
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def _note_restore(database: Path, source: Path) -> None:
+    """An entry of the audit log, in a database that has one."""
+    with closing(sqlite3.connect(database)) as connection, connection, suppress(sqlite3.OperationalError):
+        connection.execute(
+            "INSERT INTO audit (at, actor, action, kind, target, owner, detail) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (time.time(), "the host", "restore", "state", source.name, "", ""),
+        )
