@@ -73,8 +73,10 @@ _LINK_NOTE = '<div class="link-note" data-part="link-note" data-testid="link-not
 _STUDY_HEAD = """
 <div data-part="problem"></div>
 <div class="study-words">
-  <p class="sentence" data-part="sentence" data-testid="sentence" data-control="sentence" aria-live="polite"></p>
-  <p class="small-print" data-part="small-print" data-testid="small-print" data-control="sentence"></p>
+  <div class="told" data-control="sentence">
+    <p class="sentence" data-part="sentence" data-testid="sentence" aria-live="polite"></p>
+    <p class="small-print" data-part="small-print" data-testid="small-print"></p>
+  </div>
 </div>
 """
 

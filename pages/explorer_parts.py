@@ -77,7 +77,7 @@ def drawings(prefix: str) -> str:
 
 
 # Of the main figure, explained in its corner.
-_WORDS = ("recon", "drift", "penalty", "identity", "saliency", "baseline", "draws", "band", "scale", "edge")
+_WORDS = ("recon", "drift", "penalty", "identity", "saliency", "baseline", "undamped", "draws", "band", "scale", "edge")
 
 
 def explorer_plots(prefix: str, tools: str = "") -> None:
@@ -110,6 +110,12 @@ def further_plots(prefix: str) -> None:
     plot(f"{prefix}tokens_error", "Error by tokens", classes="plot-further", hidden=True)
     part(_TOKENS)
     plot(f"{prefix}selection", "What “auto” chose", classes="plot-further", hidden=True)
-    plot(f"{prefix}gap", "More calibration text, smaller gap", classes="plot-further", hidden=True)
+    plot(
+        f"{prefix}gap",
+        "More calibration text, smaller gap",
+        classes="plot-further",
+        words=("recon", "undamped", "edge"),
+        hidden=True,
+    )
     plot(f"{prefix}theorem", "What the calibration text can’t see", classes="plot-further", hidden=True)
     part(_THEOREM)

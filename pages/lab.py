@@ -52,9 +52,10 @@ _PICKS = """
 <div data-part="problem"></div>
 <div data-part="ways"></div>
 <div class="link-note" data-part="link-note" data-testid="link-note" role="status"></div>
-<p class="sentence" data-part="sentence" data-testid="sentence" data-control="sentence" aria-live="polite"
-  aria-atomic="true"></p>
-<p class="small-print" data-part="small-print" data-testid="small-print" data-control="sentence"></p>
+<div class="told" data-control="sentence">
+  <p class="sentence" data-part="sentence" data-testid="sentence" aria-live="polite" aria-atomic="true"></p>
+  <p class="small-print" data-part="small-print" data-testid="small-print"></p>
+</div>
 """
 
 _HERO_PICKS = """
@@ -91,7 +92,13 @@ def build(settings: Settings) -> None:
             further_plots("lab-")
             part(MEASURED)
             plot("lab-ladder", "What each step is worth", classes="plot-further plot-ladder", hidden=True)
-            plot("lab-methods", "Every method of this study", classes="plot-further plot-methods", hidden=True)
+            plot(
+                "lab-methods",
+                "Every method of this study",
+                classes="plot-further plot-methods",
+                words=("draws", "edge"),
+                hidden=True,
+            )
         part(NUMBERS, classes="area-numbers")
 
 

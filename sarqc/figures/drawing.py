@@ -164,6 +164,7 @@ def base_layout(*, left: int = 48, right: int = 16, top: int = 24, bottom: int =
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": FONT,
+        "template": {"layout": {f"{side}axis": {"title": {"font": {"size": 12}}} for side in "xy"}},
         "margin": {"l": left, "r": right, "t": top, "b": bottom, "pad": 0},
         "showlegend": False,
         "dragmode": False,

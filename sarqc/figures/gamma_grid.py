@@ -20,6 +20,9 @@ from sarqc.figures.drawing import (
 from sarqc.figures.numbers import accuracy_text, lam_names, lam_text, perplexity_text, significant
 from sarqc.study.facts import LineFacts
 
+NARROW = 400  # pixels, below which the names of more than FEW λ would touch
+FEW = 6
+
 
 def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None:
     """λ × γ as a map of a quality, or of the error on unseen text where that is not known everywhere."""
@@ -69,8 +72,9 @@ def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | N
     }
     edge = {"color": "var(--ink)", "width": 2}
     layout["shapes"].append({"type": "rect", "x0": 0, "x1": 1, "y0": 0, "y1": 1, "line": edge})
-    narrow = {"layout.margin.l": 34, "layout.margin.r": 44, "layout.xaxis.tickfont": {"size": 11}}
-    figure: Figure = {"data": [trace], "layout": layout, "bindings": [], "narrow": narrow}
+    thinned = [name if at % 2 == 0 or len(names) <= FEW else "" for at, name in enumerate(names)]
+    narrow = {"layout.margin.l": 34, "layout.margin.r": 44, "layout.xaxis.ticktext": thinned}
+    figure: Figure = {"data": [trace], "layout": layout, "bindings": [], "narrow": narrow, "narrow_below": NARROW}
     sides: tuple[tuple[str, int, Axis], ...] = (("x", len(names), "lambda"), ("y", len(gammas), "gamma"))
     for side, count, axis in sides:
         for end, shift in enumerate((-0.5, 0.5)):

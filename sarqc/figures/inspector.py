@@ -12,10 +12,11 @@ import numpy as np
 
 from sarqc.figures.drawing import PLAIN_AXIS, Figure, base_layout, bind, note
 from sarqc.figures.layer_map import layer_label
-from sarqc.figures.numbers import point_names
+from sarqc.figures.numbers import number, point_names
 from sarqc.study.facts import LineFacts
 
 MOST_LEVELS = 32  # more are too close to be told apart
+MOST_NAMED = 8  # levels
 NARROW_CHANNELS = 32  # shown where there is little room
 TIE = 1e-3  # of a step: a weight so near the middle of two levels is at its nearest either way
 
@@ -80,8 +81,10 @@ def inspector(facts: LineFacts, layer: int) -> Figure | None:
         _add_levels(figure, group, (int(channels[0]) - 1, int(channels[-1]) + 1), digits)
     for wanted, color in ((False, "var(--ink-3)"), (True, "var(--recon)")):
         _add_arrows(figure, group, group.other == wanted, 0.03 * (high - low), digits, color)
-    _add_weights(figure, np.round(group.weight, digits), channels)
+    _add_weights(figure, group, channels, digits)
     _add_words(figure, facts, group, info.name)
+    if drawn:
+        _name_levels(figure, group, max(0, digits - 1))
     figure["narrow"] = {"layout.annotations.1.visible": False}
     if len(channels) > NARROW_CHANNELS:
         figure["narrow"] |= {
@@ -98,6 +101,23 @@ def _add_path(figure: Figure, paths: list[list[str]], color: str, width: float) 
         {"type": "path", "path": "", "layer": "below", "fillcolor": color, "line": {"color": color, "width": width}}
     )
     figure["bindings"].append(bind(f"layout.shapes.{at}.path", paths, "gamma", "lambda"))
+
+
+def _name_levels(figure: Figure, group: Group, digits: int) -> None:
+    """Names of the levels in the place of ticks, where all channels have the same; of many levels only some."""
+    if group.levels.shape[-1] > 1:
+        return
+    layout, count = figure["layout"], group.levels.shape[-2]
+    layout["yaxis"]["showticklabels"] = False
+    place = {"xref": "paper", "x": 0, "xshift": -4, "y": 0, "xanchor": "right", "yanchor": "middle"}
+    for level in range(0, count, math.ceil(count / MOST_NAMED)):
+        at, heights = len(layout["annotations"]), group.levels[..., level, 0]  # G M
+        layout["annotations"].append(note("", **place, font={"size": 12, "color": "var(--ink-2)"}))
+        names = [[number(height, digits) if height else "0" for height in row] for row in heights.tolist()]
+        figure["bindings"] += [
+            bind(f"layout.annotations.{at}.y", heights, "gamma", "lambda"),
+            bind(f"layout.annotations.{at}.text", names, "gamma", "lambda"),
+        ]
 
 
 def _add_levels(figure: Figure, group: Group, ends: tuple[int, int], digits: int) -> None:
@@ -132,23 +152,36 @@ def _add_arrows(figure: Figure, group: Group, chosen: np.ndarray, head: float, d
     _add_path(figure, paths, color, 1.5)
 
 
-def _add_weights(figure: Figure, weight: np.ndarray, channels: np.ndarray) -> None:
+def _add_weights(figure: Figure, group: Group, channels: np.ndarray, digits: int) -> None:
+    """The float weights, and the level that each takes as text for the pointer."""
     figure["data"].append(
         {
             "type": "scatter",
             "mode": "markers",
             "name": "float weights",
             "x": channels.tolist(),
-            "y": weight.tolist(),
+            "y": np.round(group.weight, digits).tolist(),
+            "text": [],
             "marker": {
                 "symbol": "circle",
                 "size": 5,
                 "color": "var(--surface)",
                 "line": {"color": "var(--ink)", "width": 1.25},
             },
-            "hovertemplate": "input %{x}: float weight %{y}<extra></extra>",
+            "hovertemplate": "input %{x}: float weight %{y}<br>takes %{text}<extra></extra>",
         }
     )
+    taken = [
+        [
+            [
+                number(level, digits) + (", not the nearest" if other else "")
+                for level, other in zip(*point, strict=True)
+            ]
+            for point in zip(*row, strict=True)
+        ]
+        for row in zip(group.taken.tolist(), group.other.tolist(), strict=True)
+    ]
+    figure["bindings"].append(bind(f"data.{len(figure['data']) - 1}.text", taken, "gamma", "lambda"))
 
 
 def _add_words(figure: Figure, facts: LineFacts, group: Group, name: str) -> None:
@@ -156,7 +189,7 @@ def _add_words(figure: Figure, facts: LineFacts, group: Group, name: str) -> Non
     points, count = point_names(facts.line), len(group.weight)
     others = group.other.sum(axis=-1)  # G M
     place = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "yshift": 6, "font": {"size": 12, "color": "var(--ink)"}}
-    key = "○ float weight, arrow: to the level it takes"
+    key = "○ float weight, arrow: to the level it takes; lines: levels"
     right = {"x": 1, "xanchor": "right", "font": {"size": 12, "color": "var(--ink-2)"}}
     figure["layout"]["annotations"] += [note("", **place), note(key, **(place | right))]
     texts, narrow, arias = [], [], []

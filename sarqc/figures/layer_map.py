@@ -91,7 +91,7 @@ def layer_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
     figure: Figure = {"data": [trace], "layout": layout, "bindings": []}
     arias = [[_aria(facts, quantity, quantity.values[:, g, m], m) for m in range(n_m)] for g in range(n_g)]
     show(figure, quantity, quantity.colours(z), texts, arias)
-    stripe = {"worst": " | worst expert", "fewest": " | expert with fewest"}.get(quantity.stripe, "")
+    stripe = {"worst": "; narrow: worst expert", "fewest": "; narrow: expert with fewest"}.get(quantity.stripe, "")
     figure["title"] = "Every layer" + (stripe if pooled else "")
     figure["subtitle"] = f": {quantity.title}"
     return figure

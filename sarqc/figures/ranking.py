@@ -22,7 +22,7 @@ from sarqc.figures.numbers import (
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import Baseline, LineFacts, Quality, has_lam, line_facts
-from sarqc.study.paired import paired_difference
+from sarqc.study.paired import paired_difference, paired_items
 
 # Two panels side by side, with a column of values between them; narrower on a phone.
 LEFT, RIGHT = (0.0, 0.42), (0.58, 1.0)
@@ -41,7 +41,7 @@ class _Row:
     short: str
     point: str  # “λ = 0.3”, or nothing
     value: float
-    error: float  # standard error over draws, not paired
+    error: float  # standard error, not paired: over draws, of accuracies over items too
     difference: float
     difference_error: float
     against: str  # the baseline's name, or nothing where the row is one itself
@@ -69,7 +69,8 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     _add_values(figure, rows, show, reference)
     _add_differences(figure, rows, lower)
     what, unit = ("Perplexity", "") if lower else ("Accuracy", ", points")
-    title = "Perplexity on unseen text" if lower and not fitted else what  # where there is room for it
+    unseen = " on unseen text" if lower and not fitted else ""  # where there is room for it
+    title = f"{what}{unseen}, {'lower' if lower else 'higher'} is better"
     _add_title(figure, title, what, LEFT[0], NARROW_LEFT[0])
     _add_title(figure, f"Paired difference{unit}", f"Difference{unit}", RIGHT[0], NARROW_RIGHT[0])
     short = [f"<b>{row.short}</b>" if row.line == facts.line.name else row.short for row in rows]
@@ -104,11 +105,11 @@ def _rows(facts: LineFacts, quality_name: str, unit: float) -> list[_Row]:
         paired, against = quality.to_baseline, "" if base is None or itself else _against_name(base)
         difference = math.nan if paired is None else unit * float(paired.mean[best])
         error = math.nan if paired is None or itself else unit * float(paired.error[best])
-        alone = _alone(quality, best)
+        alone = _alone(one, quality, best)
         rows.append(_Row(line.name, line.label, _short(line), _point(one, best), *alone, difference, error, against))
         if base is not None and position is not None and base.method not in named:
             named.add(base.method)
-            alone = _alone(quality, (0, position))
+            alone = _alone(one, quality, (0, position))
             rows.append(_Row(None, baseline_name(base), baseline_name(base), "", *alone, 0.0, math.nan, ""))
     return rows
 
@@ -132,9 +133,15 @@ def _best(quality: Quality, name: str) -> tuple[int, int] | None:
     return min(found, key=lambda at: sign * float(quality.mean[at]), default=None)
 
 
-def _alone(quality: Quality, at: tuple[int, int]) -> tuple[float, float]:
-    """Mean over draws and its standard error."""
-    found = paired_difference(quality.values[:, at[0], at[1]], np.zeros(len(quality.values)))
+def _alone(one: LineFacts, quality: Quality, at: tuple[int, int]) -> tuple[float, float]:
+    """Mean over draws and its standard error, to which test items belong where their answers are known."""
+    values, correct = quality.values[:, at[0], at[1]], one.read("correct") if quality.items else None
+    if correct is None:
+        found = paired_difference(values, np.zeros(len(values)))
+    else:
+        answers = correct[:, at[0], at[1]]  # D T
+        answers = answers[np.isfinite(answers).all(axis=-1)]
+        found = paired_items(answers, np.zeros_like(answers))
     return float(found.mean), float(found.error)
 
 
@@ -256,7 +263,9 @@ def _add_title(figure: Figure, text: str, short: str, x: float, narrow_x: float)
 
 
 def _over_draws(row: _Row, show: Format) -> str:
-    return f" ± {show(row.error)} over draws" if math.isfinite(row.error) else ""
+    if not math.isfinite(row.error):
+        return ""
+    return f" ± {show(row.error)} over draws{' and items' if show is accuracy_text else ''}"
 
 
 def _against(row: _Row, lower: bool) -> str:

@@ -149,7 +149,10 @@ def surfaces(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling =
         if flat:
             trace |= {"type": "heatmap", "zmin": low, "zmax": scale} | _flat_axes(layout, suffix, (x0, x1), pooling)
             if x1 == 1.0:  # one scale for both sides
-                trace |= {"showscale": True, "colorbar": {**_BAR, "nticks": 4, "title": {"text": what}}}
+                trace |= {
+                    "showscale": True,
+                    "colorbar": {**_BAR, "nticks": 4, "title": {"text": what, "font": {"size": 11}}},
+                }
         else:
             trace |= {"type": "surface", "cmin": low, "cmax": scale, "scene": f"scene{suffix}", **_lighting()}
             layout[f"scene{suffix}"] = _scene((x0, x1), scale, pooling)

@@ -186,14 +186,15 @@ def theorem_terms(facts: LineFacts) -> list[Term] | None:
 
 
 def _add_curve(figure: Figure, label: str, style: Role, values: np.ndarray, names: list[str]) -> None:
-    """A curve (G, M) with its name above its left end and a ring at the shown λ."""
+    """A curve (G, M), its name above its left end or below it where a curve is above, and a ring at the shown λ."""
     at, texts = len(figure["data"]), [[_times(value) for value in row] for row in values]
     trace = line_trace(label, style, names, "y", text=[], hovertemplate="λ = %{x}: %{text}<extra>" + label + "</extra>")
     ring = ring_trace(style, "y")
     figure["data"] += [trace, ring]
     ink = style["color"].replace(")", "-ink)") if style is not LIMIT else "var(--ink-2)"
     place = len(figure["layout"]["annotations"])
-    figure["layout"]["annotations"].append(note(label, x=0, y=0, xshift=-4, yshift=6, font={"size": 12, "color": ink}))
+    where = {"yanchor": "top", "yshift": -6} if style is LIMIT else {"yshift": 6}
+    figure["layout"]["annotations"].append(note(label, x=0, y=0, xshift=-4, **where, font={"size": 12, "color": ink}))
     figure["bindings"] += [
         bind(f"data.{at}.y", values, "gamma"),
         bind(f"data.{at}.text", texts, "gamma"),

@@ -303,7 +303,7 @@ def _figures(
     coloured: Quantity | None,
 ) -> dict[str, Figure | None]:
     """Every figure by name, None for what this line has not."""
-    compared = methods(facts) if not is_point(facts.line) else None
+    several = not is_point(facts.line)  # a lone point has them in the first place
     return {
         "hero": first_figure(facts, "perplexity", scale),
         "hero_accuracy": None if facts.accuracy is None else first_figure(facts, "accuracy", scale),
@@ -314,7 +314,8 @@ def _figures(
         "map_experts": expert_map(facts, coloured, counts),
         "tokens": token_map(facts, counts),
         "tokens_error": tokens_error(facts, counts),
-        "methods": compared,
+        "methods": methods(facts) if several else None,
+        "methods_accuracy": methods(facts, "accuracy") if several and facts.accuracy is not None else None,
         **{name: draw(facts) for name, draw in FIGURES.items()},
     }
 

@@ -61,7 +61,26 @@ def test_the_switched_figures_say_what_they_show(view: View) -> None:
     assert all(text.endswith("%") for row in grid["data"][0]["text"] for text in row)
 
 
+def test_every_method_is_compared_by_the_shown_quality(study: Study, view: View) -> None:
+    figure = view["figures"]["methods_accuracy"]
+    titles = [one["text"] for one in figure["layout"]["annotations"]]
+    assert {"Accuracy, higher is better", "Paired difference, points"} <= set(titles)
+    assert figure["layout"]["xaxis"]["tickformat"].endswith("%")
+    assert "Perplexity, lower is better" in [one["text"] for one in view["figures"]["methods"]["layout"]["annotations"]]
+    values = figure["data"][0]
+    assert values["x"] == sorted(values["x"])  # drawn from below, the best highest
+    best = {name: at for at, name in enumerate(values["customdata"]) if name is not None}
+    facts = line_facts(study, method="rqc-gbs", bits=2, layer=None)
+    place = (0, facts.accuracy.best[0])
+    answers = facts.read("correct")[:, *place]
+    assert values["x"][best["rqc-gbs"]] == pytest.approx(answers.mean())
+    error = paired_items(answers, np.zeros_like(answers)).error
+    assert error > answers.mean(axis=0).std(ddof=1) / answers.shape[1] ** 0.5 * 0.999  # items are a sample too
+    assert values["text"][best["rqc-gbs"]].endswith(f"± {100 * error:.1f}\u00a0% over draws and items")
+
+
 def test_a_line_without_accuracy_tells_of_perplexity_alone(study: Study) -> None:
     bare = study.model_copy(update={"lines": [one for one in study.lines if one.name == "sarqc-gbs"]})
     bare.lines[0].arrays.pop("accuracy", None)
     assert list(lab_view(bare, method="sarqc-gbs", bits=2)["told"]) == ["perplexity"]
+    assert lab_view(bare, method="sarqc-gbs", bits=2)["figures"]["methods_accuracy"] is None

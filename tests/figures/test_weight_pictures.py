@@ -236,6 +236,16 @@ def test_arrows_of_the_inspector_end_at_levels_and_say_which_are_not_the_nearest
             }
             assert far == beyond
             counted.append(len(far))
+            told = [text.split(",") for text in dots["text"]]
+            assert [float(text.replace("\u2212", "-")) for text, *_ in told] == pytest.approx(
+                taken[first : first + size], abs=1e-3
+            )
+            assert {first + k for k, (_, *more) in enumerate(told) if more == [" not the nearest"]} == beyond
+            named = made["layout"]["annotations"][2:]
+            assert [note["y"] for note in named] == pytest.approx([] if own else expected[:, 0], abs=1e-5)
+            assert [float(note["text"].replace("\u2212", "-")) for note in named] == pytest.approx(
+                [note["y"] for note in named], abs=1e-2
+            )
             assert f"{len(far)} of {size}" in made["layout"]["annotations"][0]["text"]
             assert f": {len(far)} of them" in made["aria"]
     if name == "sarqc-gs":  # rounds to nearest

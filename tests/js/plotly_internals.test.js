@@ -116,6 +116,32 @@ const POINTS = [
 ];
 const categories = { type: "category", categoryorder: "array", categoryarray: ["0", "0.1", "1"], range: [-0.45, 2.45] };
 
+test("where only what points say changes, no element is touched", async () => {
+  const dots = { type: "scatter", mode: "markers", x: [0, 1], y: [2, 3], text: [] };
+  const figure = {
+    data: [dots],
+    layout: {},
+    bindings: [
+      bind(
+        "data.0.text",
+        [
+          ["a", "b"],
+          ["c", "d"],
+        ],
+        "lambda",
+      ),
+    ],
+  };
+  const canvas = await drawAt(figure, START);
+  const watch = new window.MutationObserver(() => {});
+  watch.observe(canvas, { attributes: true, childList: true, characterData: true, subtree: true });
+  assert.ok(moveInPlace(canvas, new Map([["data.0", { text: ["c", "d"] }]])));
+  assert.deepEqual(watch.takeRecords(), []);
+  const said = Array.from(saidOf(canvas)[0], ({ tx }) => tx); // of another realm
+  assert.deepEqual(said, ["c", "d"]);
+  canvas.remove();
+});
+
 test("curves on an ordinal axis: line, markers, error bars and what points say", async () => {
   const trace = {
     type: "scatter",

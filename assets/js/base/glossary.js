@@ -43,8 +43,12 @@ export const GLOSSARY = {
     "scales",
     "raw: relative errors as measured. paper’s rule: (value − least) / (most − least) over λ from 0.1 to 1, so 0 and 1 are reached there and values outside are beyond. ratio: to λ = 0.",
   ],
+  undamped: [
+    "λ = 0",
+    "No damping at all. The solver rounds one column after the other and passes each error on along directions that few tokens have; weights leave the grid and are cut off at its ends. So even calibration text can be reproduced worse than with a little λ.",
+  ],
   edge: [
-    "▲ ▼ ▶",
+    "▲ ▼ ◀ ▶",
     "A point beyond the scale, drawn at its edge with its value, so that it does not flatten the others.",
   ],
   radius: ["R", "The largest drift allowed. Marked is the point of least error among those that drift no more."],
@@ -54,7 +58,7 @@ export const GLOSSARY = {
   ],
   cells: [
     "cells",
-    "Each stands for a patch of the weight matrix: the largest or mean |Ŵ − W| in it, or the signed mean. By saliency: inputs are sorted from the least to the most salient.",
+    "Each stands for a patch of the weight matrix: the largest or mean |Ŵ − W| in it, or the signed mean. By saliency: inputs are sorted from the least to the most salient. Of all layers the one that drifts most is shown.",
   ],
   deciles: [
     "saliency deciles",

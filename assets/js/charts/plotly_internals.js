@@ -152,7 +152,14 @@ function scatter(drawn, trace, values) {
   const bars = trace.error_y?.visible ? errorBars(group, trace.error_y, errors, across, y, yaxis) : [];
   const bands = bandsOf(drawn, trace);
   if ((symbols && !looks) || !bars || !bands) return null;
+  const stays = ["x", "y", "marker.symbol", "error_y.array"].every((name) => !(name in values));
   return () => {
+    if (stays) {
+      points.forEach((point, index) => {
+        if (text) point.tx = text[index];
+      });
+      return;
+    }
     line?.setAttribute("d", `M${across.map((left, index) => `${short(left)},${short(down[index])}`).join("L")}`);
     dots.forEach((dot, index) => {
       dot.setAttribute("transform", `translate(${short(across[index])},${short(down[index])})`);

@@ -10,7 +10,7 @@ import { drawnOver } from "./overlay.js";
 const OPTIONAL = ["gamma_grid", "methods", "selection", "gap", "inspector"];
 
 /** Drawn by the quality that is shown. */
-const SWITCHED = ["hero", "gamma_grid"];
+const SWITCHED = ["hero", "gamma_grid", "methods"];
 
 /** @type {Object<string, string>} */
 const MISSING = {

@@ -108,11 +108,11 @@ function poolings(explorer, { view, pool, locked }) {
 /** @param {import("./explorer.js").Explorer} explorer @param {import("./explorer.js").WithView} state */
 function titles(explorer, { view, pool }) {
   const name = layerAt(view, view.surface_layer)?.label ?? "";
-  const title = view.layer === null ? `${name}, largest drift` : name;
+  const why = view.layer === null ? ", largest drift" : "";
   const signed = weightFigure(view.figures, "surfaces", "surface", pool).endsWith(":signed");
   const maths = signed ? "Ŵ − W" : "|Ŵ − W|";
   for (const host of [explorer.hosts.surfaces, explorer.hosts.surfaces_flat]) {
-    host.heading.title = title;
-    host.entitle(html`<span class="maths">${maths}</span><span class="card-note">, ${title}</span>`);
+    host.heading.title = `${name}${why}`;
+    host.entitle(html`<span class="maths">${maths}</span>, ${name}<span class="card-note">${why}</span>`);
   }
 }
