@@ -178,12 +178,13 @@ _WHERE = {False: "inputs from %{x}, outputs from %{y}", True: "inputs from salie
 
 
 def _places(facts: LineFacts, layer: int, array: ArrayPlace) -> dict[str, list[int]]:
-    """The first input and output channel of each cell."""
+    """The first input and output channel of each cell, and as ``meta`` how many outputs and inputs there are."""
     outputs, inputs = facts.study.layers[layer].shape
     rows, columns = array["shape"][-2:]
     return {
         "x": [at * inputs // columns for at in range(columns)],
         "y": [at * outputs // rows for at in range(rows)],
+        "meta": [outputs, inputs],
     }
 
 
@@ -269,7 +270,7 @@ def difference(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling
     layout = base_layout(left=8, right=60, top=24, bottom=6)
     for axis in ("xaxis", "yaxis"):
         layout[axis] = {"visible": False, "fixedrange": True}
-    trace = _both_signs(0.6 * scale)
+    trace = _both_signs(0.6 * scale) | _places(facts, layer, array)
     place = {"xref": "paper", "yref": "paper", "x": 0.5, "y": 1, "xanchor": "center", "yshift": 2}
     layout["annotations"].append(note("", **place, font={"size": 12, "color": "var(--ink)"}))
     meaning = "blue is less, orange more" if pooling.signed else "blue drifts less, orange more"

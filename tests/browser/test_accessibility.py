@@ -83,6 +83,18 @@ def test_a_whole_visit_by_keyboard_alone(app: App, open_page: Any) -> None:
     page.wait_for_function(
         "(words) => document.querySelector('[data-testid=sentence]').textContent !== words", arg=before
     )
+    at = page.text_content("[data-testid=lambda-value]")
+    tab_to("#cells-lab-map")  # a map of layers, whose cells the arrows go through
+    spoken = "document.activeElement.nextElementSibling.textContent"
+    first = page.evaluate(spoken)
+    press("ArrowDown")
+    assert page.evaluate(spoken) not in ("", first)
+    assert page.text_content("[data-testid=lambda-value]") == at
+    layer = page.evaluate(spoken).split(":")[0]
+    press("Enter")
+    page.wait_for_function("location.search.includes('layer=')")
+    assert page.locator("[data-testid=pick-layer] option:checked").inner_text() == layer
+    assert page.evaluate("document.activeElement.id") == "cells-lab-map"
 
     tab_to(".bar a[href='/calibrate']", "Shift+Tab")
     press("Enter")
@@ -111,9 +123,9 @@ def test_a_whole_visit_by_keyboard_alone(app: App, open_page: Any) -> None:
     assert page.evaluate("document.activeElement !== document.body && document.activeElement.isConnected")
 
 
-# What is pressed and is lower than 40 pixels, with the room around it that belongs to it; fields of text are as their
-# words are, and a slider is dragged.
-PRESSED = "button, select, :is(.bar, .run-named) a, a:is(.quiet, .act), [type=checkbox]"
+# What is pressed or dragged and is lower than 40 pixels, with the room around it that belongs to it; fields of text are
+# as their words are.
+PRESSED = "button, select, :is(.bar, .run-named) a, a:is(.quiet, .act), [type=checkbox], [type=range]"
 SMALL = """(pressed) => [...document.querySelectorAll(pressed)]
   .filter((one) => one.checkVisibility({ visibilityProperty: true }) && one.getClientRects().length)
   .filter((one) => {

@@ -65,3 +65,37 @@ def test_cells_are_pooled_as_chosen_and_arrows_follow_lambda_without_a_request(a
     first = [row for row in rows if row["lambda"] == 0]
     assert words.startswith(f"λ = 0: {sum(not row['nearest'] for row in first)} of {len(first)} ")
     assert max(abs(row["quantized"] - end) for row, end in zip(first, after, strict=True)) < 2e-3
+
+
+MARKS = """() => [...document.querySelectorAll(".cell-mark")].map((mark) => {
+  const { left, top, width, height } = mark.getBoundingClientRect();
+  const lines = [...mark.querySelectorAll(".cell-words > div")].map((one) => one.textContent);
+  return { x: left + width / 2, y: top + height / 2, lines };
+})"""
+
+
+def test_a_cell_that_is_pointed_at_is_marked_in_both_pictures(small_run, open_page):
+    page = open_page(f"/?study={small_run['study_id']}&layer=3&lambda=1")
+    page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
+    for card, near in (("lab-surfaces", 16), ("lab-surfaces_flat", 8)):
+        if card == "lab-surfaces_flat":
+            page.locator('[data-plot="lab-surfaces"] [data-drawing=flat]').click()
+            page.wait_for_selector(f'[data-plot="{card}"][data-drawn]')
+        box = page.locator(f'[data-plot="{card}"] .plot-canvas').bounding_box()
+        x, y = box["x"] + 0.24 * box["width"], box["y"] + 0.62 * box["height"]
+        page.wait_for_timeout(300)
+        for step in range(40):  # a scene looks for what is under the mouse once it has moved
+            page.mouse.move(x + step % 2, y)
+            marks = page.evaluate(MARKS)
+            if marks:
+                break
+            page.wait_for_timeout(50)
+        first, second = page.evaluate(MARKS)
+        assert abs(first["x"] - x) < near
+        assert abs(first["y"] - y) < near
+        assert first["lines"][1:] == second["lines"][1:]  # the same channels
+        assert first["lines"][1].startswith("inputs ")
+        assert first["lines"][0] != second["lines"][0]
+        assert second["x"] > first["x"] + 0.3 * box["width"]
+        page.mouse.move(5, 5)
+        page.wait_for_function("!document.querySelector('.cell-mark')")

@@ -10,12 +10,15 @@ import { pathToFileURL } from "node:url";
 import { JSDOM } from "jsdom";
 import { figureAt } from "../../assets/js/charts/bind.js";
 import {
+  cellBox,
   drawsScenes,
   localReferences,
   moveInPlace,
   plotArea,
   quickenScenes,
+  rowBox,
   scenesOf,
+  spotIn,
 } from "../../assets/js/charts/plotly_internals.js";
 import { movingBindings, prepare, stepInPlace } from "../../assets/js/charts/step.js";
 
@@ -532,6 +535,25 @@ test("the plot area in pixels, and values by pixels", async () => {
     assert.ok(Math.abs(valueAt(pixel) - value) < 1e-9);
   }
   assert.equal(plotArea(document.createElement("div")), null);
+});
+
+test("where cells and rows are drawn, also of uneven columns", async () => {
+  const z = [
+    [1, 2],
+    [3, 4],
+  ];
+  const layout = { margin: { l: 50, r: 50, t: 40, b: 60 }, yaxis: { range: [-0.5, 1.5] }, xaxis: { range: [0, 5] } };
+  const canvas = await draw({ data: [{ type: "heatmap", x: [0, 1, 5], y: [0, 1], z, showscale: false }], layout });
+  assert.deepEqual(cellBox(canvas, 0, [0, 0]), { left: 50, top: 190, width: 100, height: 150 });
+  assert.deepEqual(cellBox(canvas, 0, [1, 1]), { left: 150, top: 40, width: 400, height: 150 });
+  const rows = await draw({
+    data: [{ x: [1, 2, 3], y: [0, 1, 2] }],
+    layout: { ...layout, yaxis: { range: [-0.5, 2.5] } },
+  });
+  Object.defineProperty(rows, "clientWidth", { value: 600 });
+  assert.deepEqual(rowBox(rows, 0, 2), { left: 0, top: 40, width: 600, height: 100 });
+  assert.equal(cellBox(document.createElement("div"), 0, [0, 0]), null);
+  assert.equal(spotIn(canvas, 0, [0, 0, 0]), null); // no scene
 });
 
 test("after a step plotly draws, and makes its picture, from the values of the step", async () => {

@@ -107,6 +107,9 @@ export class PlotHost {
     this.again = false;
     /** @type {(event: {points: PlotPoint[]}) => void} */
     this.clicked = () => {};
+    /** @type {(points: PlotPoint[]) => void} */
+    this.pointed = () => {};
+    this.settled = () => {}; // hears when another point or figure is drawn
     this.seen = false; // on the screen
     this.near = false; // or about to come there
     new ResizeObserver(() => this.resized()).observe(this.canvas);
@@ -200,6 +203,7 @@ export class PlotHost {
   isAt(at) {
     this.shown = { ...at };
     this.root.dataset.drawn = `${at.gamma},${at.lambda}`;
+    this.settled();
   }
 
   /**
@@ -225,6 +229,14 @@ export class PlotHost {
    */
   onClick(handler) {
     this.clicked = handler;
+  }
+
+  /**
+   * Calls back with plotly's points that the mouse is at; with none when it leaves.
+   * @param {(points: PlotPoint[]) => void} handler
+   */
+  onPoint(handler) {
+    this.pointed = handler;
   }
 
   /**
@@ -329,6 +341,8 @@ export class PlotHost {
     this.drawn = true;
     if (scenesOf(this.canvas).length) this.turnBy(Plotly);
     this.canvas.on("plotly_click", (event) => this.clicked(event));
+    this.canvas.on("plotly_hover", ({ points }) => this.pointed(points));
+    this.canvas.on("plotly_unhover", () => this.pointed([]));
     this.webgl = drawsScenes(this.canvas);
   }
 

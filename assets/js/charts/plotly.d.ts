@@ -18,6 +18,9 @@ export interface Trace {
   y?: Datum[];
   z?: Matrix;
   text?: string[] | string[][];
+  customdata?: unknown;
+  meta?: unknown;
+  hovertemplate?: string;
   yaxis?: string;
   line?: { simplify?: boolean; [more: string]: unknown };
   [more: string]: unknown;
@@ -59,7 +62,10 @@ export interface PlotPoint {
 export interface PlotElement extends HTMLElement {
   data: Trace[];
   layout: Layout;
-  on(event: "plotly_click", handler: (event: { points: PlotPoint[] }) => void): void;
+  on(
+    event: "plotly_click" | "plotly_hover" | "plotly_unhover",
+    handler: (event: { points: PlotPoint[] }) => void,
+  ): void;
 }
 
 export interface Library {
@@ -192,6 +198,9 @@ export interface FullShape {
 /** A drawing in three dimensions, which is empty where the browser has no WebGL. */
 export interface Scene {
   glplot?: SceneDrawing;
+  container: HTMLElement;
+  /** What a unit of each axis is in the drawing. */
+  dataScale: [x: number, y: number, z: number];
   /** By the uid of the trace. */
   traces?: Record<string, SurfaceDrawing>;
 }
@@ -208,6 +217,8 @@ export interface SceneDrawing {
   gl: WebGLRenderingContext | null;
   canvas: HTMLCanvasElement;
   contextLost: boolean;
+  /** From the drawing's units to the picture, -1 to 1 both ways: matrices by columns. */
+  cameraParams: Record<"model" | "view" | "projection", ArrayLike<number>>;
   objects: SceneObject[];
   onrender: (() => void) | null;
   redraw(): void;

@@ -73,6 +73,71 @@ export function plotArea(canvas) {
   };
 }
 
+/** @typedef {{left: number, top: number, width: number, height: number}} Box pixels from the canvas's upper left corner */
+
+/**
+ * Where a cell of a heatmap is drawn; null before it is.
+ * @param {HTMLElement} canvas
+ * @param {number} trace its position in the figure
+ * @param {[row: number, column: number]} cell
+ * @returns {Box|null}
+ */
+export function cellBox(canvas, trace, [row, column]) {
+  const [drawn, of] = [records(canvas), records(canvas)?._fullData[trace]];
+  const [xaxis, yaxis] = drawn && of ? [axisOf(drawn, of.xaxis), axisOf(drawn, of.yaxis)] : [];
+  if (!drawn || !xaxis || !yaxis) return null;
+  const cells = /** @type {Cells} */ (/** @type {unknown} */ (drawn.calcdata[trace][0]));
+  return between(
+    [column, column + 1].map((edge) => xaxis._offset + xaxis.c2p(cells.x[edge])),
+    [row, row + 1].map((edge) => yaxis._offset + yaxis.c2p(cells.y[edge])),
+  );
+}
+
+/**
+ * The row of a point of a scatter trace, half a unit to both sides, over the whole width; null before it is drawn.
+ * @param {HTMLElement} canvas
+ * @param {number} trace its position in the figure
+ * @param {number} point
+ * @returns {Box|null}
+ */
+export function rowBox(canvas, trace, point) {
+  const [drawn, of] = [records(canvas), records(canvas)?._fullData[trace]];
+  const yaxis = drawn && of && axisOf(drawn, of.yaxis);
+  if (!drawn || !of || !yaxis) return null;
+  const middle = yaxis.d2c(of.y[point]);
+  return between(
+    [0, canvas.clientWidth],
+    [middle - 0.5, middle + 0.5].map((edge) => yaxis._offset + yaxis.c2p(edge)),
+  );
+}
+
+/** @param {number[]} across @param {number[]} down @returns {Box} */
+function between(across, down) {
+  const [left, top] = [Math.min(...across), Math.min(...down)];
+  return { left, top, width: Math.max(...across) - left, height: Math.max(...down) - top };
+}
+
+/**
+ * Where a point of a scene is seen, in pixels from the canvas's upper left corner; null where there is no drawing of it.
+ * @param {HTMLElement} canvas
+ * @param {number} index of the scene
+ * @param {[x: number, y: number, z: number]} point in the units of its axes
+ * @returns {{left: number, top: number}|null}
+ */
+export function spotIn(canvas, index, point) {
+  const scene = drawings(canvas)[index];
+  const { cameraParams } = scene?.glplot ?? {};
+  if (!scene?.dataScale || !cameraParams || !scene.container) return null;
+  let place = [...point.map((value, axis) => value * scene.dataScale[axis]), 1];
+  for (const matrix of [cameraParams.model, cameraParams.view, cameraParams.projection])
+    place = [0, 1, 2, 3].map((row) => place.reduce((sum, value, column) => sum + value * matrix[4 * column + row], 0));
+  const [outer, inner] = [canvas, scene.container].map((element) => element.getBoundingClientRect());
+  return {
+    left: inner.left - outer.left + (0.5 + (0.5 * place[0]) / place[3]) * inner.width,
+    top: inner.top - outer.top + (0.5 - (0.5 * place[1]) / place[3]) * inner.height,
+  };
+}
+
 // --- A drawing moved in place ---------------------------------------------------------------------------------------
 
 /**

@@ -4,6 +4,7 @@
  * @module curves_part
  */
 
+import { CellPointer, heatmapCells, rowCells } from "../charts/cells.js";
 import { drawnOver } from "./overlay.js";
 
 /** There only where the view has them. */
@@ -57,6 +58,21 @@ export function curvesPart(cards) {
         const [gamma, lambda] = point.pointNumber;
         explorer.move({ gamma, lambda });
       });
+      if (grid)
+        new CellPointer(
+          grid,
+          heatmapCells(grid, "Arrow keys move over λ and γ, Enter chooses:", () => {
+            const { gamma, lambda } = explorer.state.at;
+            return [gamma, lambda];
+          }),
+        );
+      if (methods)
+        new CellPointer(
+          methods,
+          rowCells(methods, "Arrow keys move from method to method, Enter shows one:", ({ customdata }) =>
+            /** @type {(string|null)[]} */ (customdata).indexOf(explorer.state.view?.line.name ?? null),
+          ),
+        );
       for (const host of [hero, methods])
         host?.onClick(({ points: [point] }) => {
           if (typeof point?.customdata === "string") explorer.pickLine(point.customdata);

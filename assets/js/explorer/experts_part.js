@@ -8,6 +8,8 @@ import { download, say } from "../base/dom.js";
 import { count, csv } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
 import { table } from "../base/table.js";
+import { CellPointer } from "../charts/cells.js";
+import { layerCells } from "./layer_cells.js";
 import { fileName } from "./state.js";
 
 /** @typedef {import("./state.js").Tokens} Tokens */
@@ -21,6 +23,7 @@ export function expertsPart() {
     wire(explorer) {
       const { tokens, tokens_error: error } = explorer.hosts;
       for (const host of [tokens, error]) host.onClick((event) => explorer.pickLayer(event));
+      new CellPointer(tokens, layerCells(explorer, tokens));
       explorer.part("tokens-table")?.addEventListener("toggle", () => unfold(explorer, explorer.state.view?.tokens));
       explorer.part("tokens-csv")?.addEventListener("click", () => {
         const { view } = explorer.state;

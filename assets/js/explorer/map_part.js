@@ -4,6 +4,8 @@
  */
 
 import { html, made, render } from "../base/html.js";
+import { CellPointer } from "../charts/cells.js";
+import { layerCells } from "./layer_cells.js";
 
 /** @type {import("./state.js").Level[]} */
 const LEVELS = ["blocks", "experts"];
@@ -21,6 +23,7 @@ export function mapPart() {
     wire(explorer) {
       const { map } = explorer.hosts;
       map.onClick((event) => explorer.pickLayer(event));
+      new CellPointer(map, layerCells(explorer, map));
       choice = made(
         html`<div class="switch" role="group" aria-label="Level of the map" data-testid="level" hidden></div>`,
       );

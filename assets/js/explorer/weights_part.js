@@ -6,6 +6,7 @@
 
 import { html, render } from "../base/html.js";
 import { layerAt } from "./state.js";
+import { pointAtWeights, withoutWords } from "./weight_cells.js";
 
 const NO_WEBGL = "This browser draws no three-dimensional figures";
 const MISSING =
@@ -42,12 +43,15 @@ export function weightsPart() {
 
     figure: (state, card) => ((card === "surfaces") === (state.drawing === "surface") ? shownWeights(state) : null),
 
+    over: (_, __, figure) => withoutWords(figure),
+
     note: ({ webgl }, _, has) => {
       if (!has) return MISSING;
       return webgl ? "" : `${NO_WEBGL}: the same numbers are shown flat.`;
     },
 
     wire(explorer) {
+      for (const card of ["surfaces", "surfaces_flat"]) pointAtWeights(explorer, explorer.hosts[card]);
       for (const button of explorer.switches("drawing")) {
         const { drawing } = button.dataset;
         if (drawing === "surface" || drawing === "flat" || drawing === "difference")
