@@ -92,6 +92,21 @@ class Settings(BaseSettings):
         description="Devices on which the linears of one run are solved at once: GPUs that follow each other, or "
         "processes where it computes on the CPU. Each GPU more is one less for other runs.",
     )
+    ray_address: str = Field(
+        "",
+        description="Address of a Ray cluster that runs are sent to, as host:port or auto; empty: this host does them. "
+        "This host belongs to the cluster. See docs/operate.md.",
+    )
+    ray_cpus: int = Field(
+        1,
+        ge=1,
+        description="Processors of a worker in a Ray cluster; where that has GPUs, it has SARQC_SPAN of those too.",
+    )
+    storage: str = Field(
+        "",
+        description="Folder of finished layers, measurements, studies, exports and uploaded texts, which all hosts of "
+        "a Ray cluster reach under this path; empty: the state folder.",
+    )
     weights: Literal["auto", "resident", "streamed"] = Field(
         "auto",
         description="Keep all weights on the device, or those of one block at a time; auto: as they fit.",
@@ -194,12 +209,16 @@ class Settings(BaseSettings):
     def database(self) -> Path:
         return self.resolved_state_dir() / "runs.sqlite3"
 
+    def storage_dir(self) -> Path:
+        """Where what runs read and leave is: ``storage`` with ``~`` expanded, or the state folder."""
+        return Path(self.storage).expanduser().resolve() if self.storage else self.resolved_state_dir()
+
     def artefacts_dir(self) -> Path:
-        return self.resolved_state_dir() / "artefacts"
+        return self.storage_dir() / "artefacts"
 
     def statistics_dir(self) -> Path:
         """Statistics of calibration draws, from which tuning goes on without a pass through the model."""
-        return self.resolved_state_dir() / "statistics"
+        return self.storage_dir() / "statistics"
 
     def scratch_dir(self) -> Path:
         """Blocks that a run has changed, where not all of them have room in memory."""
@@ -211,7 +230,7 @@ class Settings(BaseSettings):
 
     def studies_dir(self) -> Path:
         """Studies left by runs on this host; the shipped ones are under ``assets_dir / "studies"``."""
-        return self.resolved_state_dir() / "studies"
+        return self.storage_dir() / "studies"
 
     def uploads_dir(self) -> Path:
         """Studies that were uploaded."""
@@ -219,11 +238,11 @@ class Settings(BaseSettings):
 
     def text_uploads_dir(self) -> Path:
         """Texts that were uploaded."""
-        return self.resolved_state_dir() / "text-uploads"
+        return self.storage_dir() / "text-uploads"
 
     def exports_dir(self) -> Path:
         """Checkpoints written for download, a folder for each export."""
-        return self.resolved_state_dir() / "exports"
+        return self.storage_dir() / "exports"
 
 
 def read_settings() -> Settings:

@@ -74,6 +74,8 @@ ELSEWHERE = {
     # how something is spelled, of which the parts vary
     "line/bits/quantity", "/assets/v-…/js/", "<dataset id>/<config>/<split>.jsonl", "<split>.partial.txt",
     ".partial.jsonl",
+    # variables that Ray reads
+    "RAY_AUTH_MODE=token", "RAY_AUTH_TOKEN_PATH", "RAY_AUTH_TOKEN", "RAY_USE_TLS",
     # files of a mirror
     "baber/piqa/validation.jsonl", "cais/mmlu/anatomy/test.jsonl",
     "--security-opt seccomp=unconfined --security-opt apparmor=unconfined",

@@ -109,15 +109,12 @@ def main() -> None:
     switch = Switch()
     channel = Channel(int(sys.argv[1]), switch)
     threading.Thread(target=channel.beat, name="heartbeat", daemon=True).start()
-    lifeline = os.dup(0)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # nothing in a run may read the lifeline, nor wait for a keyboard
-    lines: SimpleQueue[bytes] = SimpleQueue()
-    threading.Thread(target=_watch, args=(lifeline, lines), name="lifeline", daemon=True).start()
+    lines = lines_of_the_app()
     try:
         try:
             function = _load(sys.argv[2])  # heavy imports happen now, perhaps before there is a job
             job = json.loads(lines.get())
-            _write_log_to(Path(job["log"]), Settings(**job["settings"]))
+            write_log_to(Path(job["log"]), Settings(**job["settings"]))
             with logs.about(run=job["run_id"]):
                 _run(function, job, channel, switch)
         except Stop:
@@ -155,7 +152,7 @@ def _run(function: Execute | ImportError, job: dict[str, Any], channel: Channel,
     try:
         for event in events:
             if isinstance(event, Finished) and job["checkpoint"] is not None:
-                note_files(Path(job["checkpoint"]))
+                note_files(settings.exports_dir() / job["checkpoint"])
             if isinstance(event, Saved):  # where on this host is nobody's business on a page
                 event = Saved(event.what, Path(event.path).name)
             channel.send(event)
@@ -184,7 +181,7 @@ def _output(job: dict[str, Any], settings: Settings) -> dict[str, Any]:
     """What ``execute`` is to write: a run its study, an export its checkpoint, for which it finds a clean folder."""
     if job["checkpoint"] is None:
         return {"study_dir": settings.studies_dir(), "study_id": job["run_id"]}
-    target = Path(job["checkpoint"])
+    target = settings.exports_dir() / job["checkpoint"]
     shutil.rmtree(target.parent, ignore_errors=True)  # what an earlier attempt left when it was killed
     return {"checkpoint_dir": target, "checkpoint_format": job["format"]}
 
@@ -206,6 +203,15 @@ def _load(path: str) -> Execute | ImportError:
         return error
 
 
+def lines_of_the_app() -> SimpleQueue[bytes]:
+    """What comes on the standard input, which is the lifeline too: this process ends when it closes."""
+    lifeline = os.dup(0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # nothing in a run may read the lifeline, nor wait for a keyboard
+    lines: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=_watch, args=(lifeline, lines), name="lifeline", daemon=True).start()
+    return lines
+
+
 def _watch(lifeline: int, lines: SimpleQueue[bytes]) -> None:
     """Passes on the one line that the app writes, the job, and ends everything when the app is gone."""
     with os.fdopen(lifeline, "rb") as app:
@@ -216,7 +222,7 @@ def _watch(lifeline: int, lines: SimpleQueue[bytes]) -> None:
     os._exit(1)
 
 
-def _write_log_to(path: Path, settings: Settings) -> None:
+def write_log_to(path: Path, settings: Settings) -> None:
     """Sends everything printed from here on to the log of the run; a further attempt appends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

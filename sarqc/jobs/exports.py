@@ -32,11 +32,16 @@ def export_folder(settings: Settings, export_id: str) -> Path:
 
 
 def checkpoint_folder(settings: Settings, export: Run) -> Path:
-    """Where an export's checkpoint appears, under a name that still says what it is once unpacked."""
+    """Where an export's checkpoint appears."""
+    return settings.exports_dir() / checkpoint_name(export)
+
+
+def checkpoint_name(export: Run) -> str:
+    """Where that is among the exports: a folder that still says what it is once unpacked, in the export's own."""
     recipe = export.recipe
     words = (Path(recipe["model"]).name, f"{recipe['bits']}bit", recipe["method"], export.format)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(str(word) for word in words)).lstrip(".-")
-    return export_folder(settings, export.id) / name
+    return f"{export.id}/{name}"
 
 
 def size_on_disk(folder: Path) -> int:

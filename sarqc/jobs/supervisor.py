@@ -29,6 +29,7 @@ from sarqc.jobs.annotations import Annotations
 from sarqc.jobs.audit import HOST, Audit
 from sarqc.jobs.bell import ALL_RUNS, Bell
 from sarqc.jobs.checkpoint_files import damage
+from sarqc.jobs.ray_workers import RayWorkers
 from sarqc.jobs.run import AT_REST, Run, State
 from sarqc.jobs.store import Store
 from sarqc.jobs.uploads import Uploads
@@ -88,7 +89,7 @@ class Supervisor:
         store: Store,
         settings: Settings,
         *,
-        workers: Callable[[Settings, Callable[[Message], None]], Workers] | None = None,
+        workers: Callable[[Settings, Callable[[Message | None], None]], Workers] | None = None,
         execute: str = EXECUTE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -101,7 +102,8 @@ class Supervisor:
         self._turned = clock()  # when the loop last began a turn
         self.observers: list[Observer] = []
         self.audit = Audit(store)
-        make = workers or partial(LocalWorkers, execute=execute)
+        kind = RayWorkers if settings.ray_address else LocalWorkers
+        make = workers or partial(kind, execute=execute)
         self.workers: Workers = make(settings, self._inbox.put)
         self._thread = threading.Thread(target=self._loop, name="supervisor", daemon=True)
 
@@ -288,7 +290,7 @@ class Supervisor:
                     self.workers.cool_down()
                     self.retire(time.time())
                 self.store.reserve.make()
-                self._trouble = self._silence()
+                self._trouble = self._silence() or self.workers.trouble()
             except Exception as error:
                 # A full disk must not end the loop: it is said on the page, and tried again until it works.
                 log.exception("the supervisor could not do its work")
@@ -332,7 +334,8 @@ class Supervisor:
     def _store(self, job: _Job, messages: list[Message]) -> bool:
         """Stores a worker's events up to its last; returns whether the last is among them."""
         events = [message.event for message in messages if isinstance(message, Said)]
-        last = next((event for event in events if isinstance(event, Finished | Failed | Cancelled)), None)
+        ends = (Finished, Failed, Cancelled, Interrupted)
+        last = next((event for event in events if isinstance(event, ends)), None)
         said = events[: events.index(last)] if last else events
         if said:
             self.store.append(job.run_id, said)
@@ -345,13 +348,15 @@ class Supervisor:
                     self.store.set_size(run.id, size)
             case Failed():
                 self.store.move(run.id, State.FAILED, last)
-            case Cancelled() | Gone() if run.state is State.CANCELLING:
+            case Cancelled() | Interrupted() | Gone() if run.state is State.CANCELLING:
                 self.store.move(run.id, State.CANCELLED, Cancelled())
-            case Cancelled() | Gone() if job.is_overdue:
+            case Cancelled() | Interrupted() | Gone() if job.is_overdue:
                 self.store.move(run.id, State.FAILED, self._over_time(run))
             case Cancelled() | Gone() if job.is_lost:
                 why = f"The worker gave no sign of life for {self.settings.lease_seconds:g} s and was ended."
                 self._put_back(run, why)
+            case Interrupted() as lost:
+                self._put_back(run, lost.what)
             case Cancelled() | Gone() if self._stopping.is_set():
                 self._put_back(run)
             case Cancelled():

@@ -30,18 +30,18 @@ import psutil
 
 from sarqc.errors import Refused
 from sarqc.events import Event, Failed, Warned, from_json
-from sarqc.jobs.exports import checkpoint_folder
+from sarqc.jobs.exports import checkpoint_name
+from sarqc.jobs.process import IN_ORDER, Process
 from sarqc.jobs.run import Run
 from sarqc.settings import Settings
 
 EXECUTE = "sarqc.engine.execute:execute"
 EVENT_BYTES = 16 << 20  # the longest line of a worker
 RUN_BYTES = 128 << 20  # of all that a worker says in an attempt
-EXIT_SECONDS = 5.0  # how long a process may take to end after its last word
 WARM_SECONDS = 600.0  # how long a process waits, imports done, for a run that doesn't come
 
-_IN_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # as nvidia-smi counts, of which plans ask memory
-_MODULE = "sarqc.jobs.child"  # what a worker process runs
+CHILD = "sarqc.jobs.child"  # what a worker process runs
+RELAY = "sarqc.jobs.ray_relay"  # what stands for one on this host that works in a cluster
 
 log = logging.getLogger(__name__)
 
@@ -84,10 +84,16 @@ class Workers(Protocol):
     """What the supervisor needs of workers, wherever they are.
 
     ``deliver`` is called from any thread, for each worker in the order of its events, whose values are plain JSON (see
-    ``sarqc.plain``); ``Gone`` comes exactly once, after everything else, and only then is the device free.
+    ``sarqc.plain``); ``Gone`` comes exactly once, after everything else, and only then is the device free. A worker
+    that is lost through no fault of its run says ``Interrupted`` at last: the run goes on by itself.
     """
 
-    devices: tuple[Device, ...]
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """Those that there are now: of a cluster they come and go."""
+
+    def trouble(self) -> str | None:
+        """What keeps runs from being started, for people."""
 
     def start(self, run: Run, device: str) -> tuple[int, int]:
         """Begins a run on a free device; returns its token and its process id. Raises ``OSError``."""
@@ -114,80 +120,35 @@ class Workers(Protocol):
         """Kills remaining processes and waits for their end."""
 
 
-class _Process:
-    """One worker process and the thread that reads what it says."""
+class _Worker:
+    """A process of this host and the thread that reads what it says."""
 
-    def __init__(self, device: str, execute: str, clock: Callable[[], float]) -> None:
-        self.device = device
-        self._clock = clock
+    def __init__(self, process: Process, device: str, clock: Callable[[], float]) -> None:
+        self.process, self.device, self._clock = process, device, clock
         self.born = self._heard = clock()
         self._is_delivering = False
-        read_end, write_end = os.pipe()
-        try:
-            self._popen = subprocess.Popen(
-                [sys.executable, "-P", "-u", "-m", _MODULE, str(write_end), execute],
-                stdin=subprocess.PIPE,
-                pass_fds=(write_end,),
-                start_new_session=True,
-                # Threads that spin while they wait would starve the pages, and each other, on a small host.
-                env={"OMP_WAIT_POLICY": "PASSIVE"}
-                | _IN_ORDER
-                | os.environ
-                | {"PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path)},
-            )
-        except OSError:
-            os.close(read_end)
-            raise
-        finally:
-            os.close(write_end)
-        self.pid = self._popen.pid
-        self._channel = os.fdopen(read_end, "rb")
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
 
     def run(self, token: int, job: dict[str, Any], deliver: Callable[[Message], None]) -> None:
         """Hands over the job and begins to listen."""
         self._heard = self._clock()
         threading.Thread(target=self._listen, args=(token, deliver), name=f"worker-{token}", daemon=True).start()
-        with suppress(BrokenPipeError):  # it died while it waited: the listener will say so
-            assert self._popen.stdin is not None
-            self._popen.stdin.write(json.dumps(job).encode() + b"\n")
-            self._popen.stdin.flush()
+        self.process.give(job)  # where it died while it waited, the listener says so
 
     def silent_seconds(self) -> float:
         return 0.0 if self._is_delivering else self._clock() - self._heard
 
-    def alive(self) -> bool:
-        return self._popen.poll() is None
-
-    def ask_to_stop(self) -> None:
-        self._popen.send_signal(signal.SIGTERM)  # does nothing once the process has been waited for
-
-    def kill(self) -> None:
-        if self.alive():
-            with suppress(ProcessLookupError):
-                os.killpg(self.pid, signal.SIGKILL)
-
-    def end(self) -> int:
-        """Waits for the end a little while, then enforces it; returns the exit code."""
-        try:
-            return self._popen.wait(EXIT_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            return self._popen.wait()
-
-    def dismiss(self) -> None:
-        """Ends a process that was given no job, and has nothing to clean up."""
-        self.kill()
-        self.end()
-        self._close_pipes()
-
     def _listen(self, token: int, deliver: Callable[[Message], None]) -> None:
         size = 0
-        while line := self._channel.readline(EVENT_BYTES):
+        while line := self.process.channel.readline(EVENT_BYTES):
             self._heard = self._clock()
             size += len(line)
             if len(line) >= EVENT_BYTES or size > RUN_BYTES:
                 deliver(Said(token, _TOO_MUCH))
-                self.kill()
+                self.process.kill()
                 break
             if line == b"\n":
                 continue
@@ -201,15 +162,9 @@ class _Process:
             )
             deliver(Said(token, event))
             self._heard, self._is_delivering = self._clock(), False
-        returncode = self.end()
-        self._close_pipes()
+        returncode = self.process.end()
+        self.process.close()
         deliver(Gone(token, returncode))
-
-    def _close_pipes(self) -> None:
-        self._channel.close()
-        with suppress(BrokenPipeError):
-            assert self._popen.stdin is not None
-            self._popen.stdin.close()
 
 
 _TOO_MUCH = Failed(
@@ -220,8 +175,8 @@ _TOO_MUCH = Failed(
 )
 
 
-class LocalWorkers:
-    """Workers on this host: one device, one process. See ``Workers`` for the contract.
+class ProcessWorkers:
+    """Workers with a process of this host for each run. See ``Workers`` for the contract.
 
     ``execute`` names the function that does the work as “module:name”; tests put a short one there. ``clock`` counts
     seconds and never goes back.
@@ -237,82 +192,121 @@ class LocalWorkers:
     ) -> None:
         self._settings, self._deliver, self._execute, self._clock = settings, deliver, execute, clock
         self._tokens = itertools.count(1)
-        self._running: dict[int, _Process] = {}
-        self._warm: dict[str, _Process] = {}
+        self._running: dict[int, _Worker] = {}
+        self._warm: dict[str, _Worker] = {}
         self._mutex = threading.Lock()
-        self.devices = find_devices(settings)
+        self._devices: tuple[Device, ...] = ()
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        return self._devices
+
+    def trouble(self) -> str | None:
+        return None
+
+    def _spawn(self) -> Process:
+        """A process without a job. Raises ``OSError``."""
+        raise NotImplementedError
+
+    def _settings_on(self, device: str) -> dict[str, Any]:
+        """What a worker on a device is given as its settings, as JSON."""
+        raise NotImplementedError
 
     def start(self, run: Run, device: str) -> tuple[int, int]:
         with self._mutex:
-            process = self._warm.pop(device, None)
-            if process is None or not process.alive():
-                process = _Process(device, self._execute, self._clock)
+            worker = self._warm.pop(device, None)
+            if worker is None or not worker.process.alive():
+                worker = _Worker(self._spawn(), device, self._clock)
             token = next(self._tokens)
-            self._running[token] = process
-        settings = self._settings.model_copy(update={"device": device})
-        job = {
+            self._running[token] = worker
+        worker.run(token, self._job(run, device), self._on_message)
+        return token, worker.pid
+
+    def _job(self, run: Run, device: str) -> dict[str, Any]:
+        """What a worker is given, as JSON."""
+        return {
             "run_id": run.id,
+            "attempt": run.attempt,
             "recipe": run.recipe,
-            "settings": settings.model_dump(mode="json"),
+            "settings": self._settings_on(device),
             "log": str(log_path(self._settings, run.id)),
-            "checkpoint": None if run.format is None else str(checkpoint_folder(self._settings, run)),
+            "checkpoint": None if run.format is None else checkpoint_name(run),
             "format": run.format,
         }
-        process.run(token, job, self._on_message)
-        return token, process.pid
 
     def ask_to_stop(self, token: int) -> None:
-        if process := self._running.get(token):
-            process.ask_to_stop()
+        if worker := self._running.get(token):
+            worker.process.ask_to_stop()
 
     def kill(self, token: int) -> None:
-        if process := self._running.get(token):
-            process.kill()
+        if worker := self._running.get(token):
+            worker.process.kill()
 
     def silent_seconds(self, token: int) -> float:
-        process = self._running.get(token)
-        return process.silent_seconds() if process else 0.0
+        worker = self._running.get(token)
+        return worker.silent_seconds() if worker else 0.0
 
     def end_leftover(self, pid: int) -> None:
         with self._mutex:
-            if pid in {process.pid for process in (*self._running.values(), *self._warm.values())}:
+            if pid in {worker.pid for worker in (*self._running.values(), *self._warm.values())}:
                 return  # the number has come round to a worker of this app
         with suppress(psutil.Error, ProcessLookupError, PermissionError):
-            if _MODULE in psutil.Process(pid).cmdline() and os.getpgid(pid) == pid:
+            if {CHILD, RELAY} & {*psutil.Process(pid).cmdline()} and os.getpgid(pid) == pid:
                 os.killpg(pid, signal.SIGKILL)
 
     def warm_up(self) -> None:
         """Starts a process with the slow imports on the first device without one."""
         with self._mutex:
-            busy = {process.device for process in self._running.values()} | self._warm.keys()
+            busy = {worker.device for worker in self._running.values()} | self._warm.keys()
             for device in self.devices:
                 if device.id not in busy:
-                    self._warm[device.id] = _Process(device.id, self._execute, self._clock)
+                    self._warm[device.id] = _Worker(self._spawn(), device.id, self._clock)
                     return
 
     def cool_down(self) -> None:
         with self._mutex:
-            old = [key for key, process in self._warm.items() if self._clock() - process.born > WARM_SECONDS]
-            processes = [self._warm.pop(key) for key in old]
-        for process in processes:
-            process.dismiss()
+            old = [key for key, worker in self._warm.items() if self._clock() - worker.born > WARM_SECONDS]
+            workers = [self._warm.pop(key) for key in old]
+        for worker in workers:
+            worker.process.dismiss()
 
     def close(self) -> None:
         with self._mutex:
             warm, self._warm = list(self._warm.values()), {}
             running = list(self._running.values())
-        for process in warm:
-            process.dismiss()
-        for process in running:
-            process.kill()
-        for process in running:
-            process.end()
+        for worker in warm:
+            worker.process.dismiss()
+        for worker in running:
+            worker.process.kill()
+        for worker in running:
+            worker.process.end()
 
     def _on_message(self, message: Message) -> None:
         if isinstance(message, Gone):
             with self._mutex:
                 self._running.pop(message.token, None)
         self._deliver(message)
+
+
+class LocalWorkers(ProcessWorkers):
+    """Workers on this host: one device, one process. Raises ``Refused`` as ``find_devices``."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        deliver: Callable[[Message], None],
+        *,
+        execute: str = EXECUTE,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(settings, deliver, execute=execute, clock=clock)
+        self._devices = find_devices(settings)
+
+    def _spawn(self) -> Process:
+        return Process(CHILD, [self._execute])
+
+    def _settings_on(self, device: str) -> dict[str, Any]:
+        return self._settings.model_copy(update={"device": device}).model_dump(mode="json")
 
 
 def log_path(settings: Settings, run_id: str) -> Path:
@@ -364,7 +358,7 @@ def _ask_torch() -> tuple[Device, ...]:
     try:
         answer = subprocess.run(
             [sys.executable, "-c", _QUESTION], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
-            env=_IN_ORDER | os.environ,
+            env=IN_ORDER | os.environ,
         )  # fmt: skip
         names = json.loads(answer.stdout.strip().splitlines()[-1]) if answer.returncode == 0 else []
         if answer.returncode:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,9 +13,25 @@ import pytest
 from sarqc.jobs.run import Run, State
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
+from sarqc.jobs.workers import Gone, Said
 from sarqc.settings import Settings
 
 PATIENCE = 200.0  # seconds: a worker that has to be started on a busy host is slow, not wrong
+
+
+class Inbox(queue.Queue):
+    """What the workers deliver."""
+
+    def next(self) -> Said | Gone:
+        while (message := self.get(timeout=PATIENCE)) is None:  # the devices have changed
+            pass
+        return message
+
+    def until_gone(self) -> tuple[list, Gone]:
+        events = []
+        while not isinstance(message := self.next(), Gone):
+            events.append(message.event)
+        return events, message
 
 
 def until(condition: Callable[[], object], seconds: float = PATIENCE) -> object:

@@ -72,7 +72,7 @@ def slow(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
 
 def long_layer(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
     """A pure-Python loop of an hour, with the clean-up that a real one has."""
-    inside, cleaned = (settings.resolved_state_dir() / name for name in ("inside", "cleaned"))
+    inside, cleaned = (settings.storage_dir() / name for name in ("inside", "cleaned"))
     yield _begin(recipe, settings)
     try:
         inside.touch()
@@ -93,7 +93,7 @@ def deaf(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
 
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    (settings.resolved_state_dir() / "grandchild").write_text(str(child.pid))
+    (settings.storage_dir() / "grandchild").write_text(str(child.pid))
     yield _begin(recipe, settings)
     time.sleep(60)
 
@@ -134,7 +134,7 @@ def storm(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
 
 def device(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
     """Tells on which device it thinks it is, and for how long."""
-    with (settings.resolved_state_dir() / "used.log").open("a") as file:
+    with (settings.storage_dir() / "used.log").open("a") as file:
         file.write(f"begin {settings.device} {recipe.seed}\n")
         file.flush()
         yield _begin(recipe, settings)
@@ -162,7 +162,7 @@ def exporting(
     partial = checkpoint_dir.parent / ".partial"
     partial.mkdir(parents=True)
     (partial / "model.safetensors").write_bytes(checkpoint_format.encode() * 1000)
-    does = settings.resolved_state_dir() / "does"
+    does = settings.storage_dir() / "does"
     match does.read_text() if does.exists() else "":
         case "fail":
             raise NumericalError("channel 3 of gram is not finite", "layer.0", "Take more calibration text.")

@@ -1,0 +1,172 @@
+"""A run on a Ray cluster as a process of the app's host: ``python -m sarqc.jobs.ray_relay FD MODULE:FUNCTION ADDRESS``.
+
+It is to its app what ``sarqc.jobs.child`` is: the same job on its standard input, the same lines on FD, the same end.
+What does the work is an actor on a node (``sarqc.jobs.ray_node``), and this process is the driver that owns it: when it
+ends, however it went, Ray ends the actor. It gives a sign of life for each that the worker gives, and while it waits
+for a place; where a node is silent it is silent too. A lost node is said as ``Interrupted``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any, BinaryIO
+
+from sarqc.errors import WorkerLost
+from sarqc.events import Cancelled, Event, Failed, Interrupted
+from sarqc.jobs.child import lines_of_the_app, write_log_to
+from sarqc.jobs.ray_cluster import connect
+from sarqc.jobs.ray_node import NodeWorker, Part
+from sarqc.settings import Settings
+
+WAIT_SECONDS = 0.5
+
+
+class _Withdrawn(Exception):
+    """The run was asked to stop before it had a place."""
+
+
+class Relay:
+    """One run on the cluster: an actor, what it says, and a request to stop."""
+
+    def __init__(self, channel: BinaryIO, execute: str) -> None:
+        self._channel, self._execute = channel, execute
+        self._stop = threading.Event()
+        self._is_asked = False
+        self._worker: Any = None
+        self._place = ""  # the host that the worker is on
+
+    def ask_to_stop(self, number: int, frame: FrameType | None) -> None:
+        """A handler of signals."""
+        self._stop.set()
+
+    def say(self, event: Event) -> None:
+        self._channel.write(json.dumps(event.to_json(), ensure_ascii=False).encode() + b"\n")
+
+    def run(self, job: dict[str, Any]) -> int:
+        """Does a job on the cluster; returns the exit code of the worker's process."""
+        import ray
+        from ray.exceptions import RayActorError
+
+        try:
+            self._worker = _actor(job, self._execute)
+            begun = self._answer(self._worker.begin, job, idle=b"\n")
+            if begun.refused is not None:
+                self.say(Failed(**begun.refused))
+                return 0
+            self._place = begun.host
+            print(f"the worker is on {self._place}", flush=True)
+            return self._relay()
+        except _Withdrawn:
+            self.say(Cancelled())
+        except RayActorError as error:
+            print(f"the actor has ended: {error}", flush=True)
+            self.say(self._lost(error))
+        finally:
+            if self._worker is not None:
+                ray.kill(self._worker)
+        return 0
+
+    def _relay(self) -> int:
+        number = 0
+        while True:
+            number += 1
+            part: Part = self._answer(self._worker.listen, number)
+            self._channel.write(part.lines)
+            sys.stdout.buffer.write(part.log)
+            sys.stdout.flush()
+            if part.returncode is not None:
+                return part.returncode
+
+    def _answer(self, method: Any, *arguments: Any, idle: bytes = b"") -> Any:
+        """What a method of the actor returns; asked again where the way to it was cut for a while."""
+        import ray
+        from ray.exceptions import ActorUnavailableError, GetTimeoutError
+
+        reference = method.remote(*arguments)
+        while True:
+            if self._stop.is_set() and not self._is_asked:
+                if not self._place:
+                    raise _Withdrawn
+                self._is_asked = True
+                self._worker.ask_to_stop.remote()
+            try:
+                return ray.get(reference, timeout=WAIT_SECONDS)
+            except GetTimeoutError:
+                self._channel.write(idle)
+            except ActorUnavailableError:
+                time.sleep(WAIT_SECONDS)
+                reference = method.remote(*arguments)
+
+    def _lost(self, error: Exception) -> Event:
+        if self._place:
+            return Interrupted(f"The worker on {self._place}, a host of the Ray cluster, was lost.")
+        if "creation task" in str(error):
+            what = f"no worker could be started on the Ray cluster: {str(error).strip().splitlines()[-1]}"
+            remedy = "Install the same sarqc and Ray on all hosts of the cluster; the log has the details."
+            return Failed(**WorkerLost(what, "Ray cluster", remedy).parts())
+        return Interrupted("The Ray cluster lost the worker before it had begun.")
+
+
+def _actor(job: dict[str, Any], execute: str) -> Any:
+    """The actor of a job, which waits in the cluster for its share of a node."""
+    import ray
+
+    settings = job["settings"]
+    return (
+        ray.remote(NodeWorker)
+        .options(
+            name=f"{job['run_id']}-{job['attempt']}",
+            num_cpus=settings["ray_cpus"],
+            num_gpus=0 if settings["device"] == "cpu" else settings["span"],
+            max_restarts=0,
+            max_concurrency=4,
+        )
+        .remote(execute)
+    )
+
+
+def main() -> None:
+    """Entry of the process. It ends as the worker's process did."""
+    os.umask(0o077)
+    descriptor = int(sys.argv[1])
+    os.set_inheritable(descriptor, False)
+    channel = os.fdopen(descriptor, "wb", buffering=0)
+    relay = Relay(channel, sys.argv[2])
+    signal.signal(signal.SIGTERM, relay.ask_to_stop)
+    lines = lines_of_the_app()
+    returncode = 0
+    try:
+        try:
+            connect(sys.argv[3])
+            signal.signal(signal.SIGTERM, relay.ask_to_stop)  # Ray has a handler of its own
+            job = json.loads(lines.get())
+            write_log_to(Path(job["log"]), Settings(**job["settings"]))
+            returncode = relay.run(job)
+        except ConnectionError as error:
+            relay.say(Interrupted(f"The Ray cluster does not answer: {error}."))
+        except Exception as error:  # the boundary of the process: whatever it is, the app must hear of it
+            traceback.print_exc()
+            what, remedy = f"{type(error).__name__}: {str(error)[:500]}", "The log of this run has the details."
+            relay.say(Failed(**WorkerLost(what, "Ray cluster", remedy).parts()))
+    except BrokenPipeError:
+        os._exit(1)  # the app is gone
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if returncode < 0:
+        with suppress(OSError):  # of SIGKILL there is no handler
+            signal.signal(-returncode, signal.SIG_DFL)
+        os.kill(os.getpid(), -returncode)
+    os._exit(returncode)
+
+
+if __name__ == "__main__":
+    main()

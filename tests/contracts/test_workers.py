@@ -1,0 +1,277 @@
+"""The contract of ``Workers``, for those of this host and for those of a real Ray cluster of several nodes."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sarqc.engine.execute import execute
+from sarqc.errors import Refused
+from sarqc.events import Cancelled, Failed, Finished, LayerDone, Started
+from sarqc.jobs.ray_workers import RayWorkers
+from sarqc.jobs.run import Run, State
+from sarqc.jobs.store import Store
+from sarqc.jobs.supervisor import Supervisor
+from sarqc.jobs.workers import LocalWorkers, Workers, log_path
+from sarqc.recipe import Recipe
+from sarqc.settings import SITE, Settings
+from tests.jobs.conftest import Inbox, is_alive, settings_in, until, until_state
+from tests.jobs.fake_runs import recipe
+from tests.ray_cluster import Cluster, cluster_of
+
+NODES = 2
+Start = Callable[..., tuple[Workers, Inbox, Run, int, int]]
+
+
+@pytest.fixture(scope="module", params=["local", "ray"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster | None]:
+    """A Ray cluster, or None for this host."""
+    if request.param == "local":
+        yield None
+        return
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("Ray is not installed: pip install 'sarqc[cluster]'")
+    with cluster_of(NODES) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def settings(tmp_path: Path, cluster: Cluster | None) -> Settings:
+    return settings_in(tmp_path, ray_address="" if cluster is None else cluster.address)
+
+
+@pytest.fixture
+def store(settings: Settings) -> Iterator[Store]:
+    store = Store(settings.database())
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def start(store: Store, settings: Settings) -> Iterator[Start]:
+    made: list[Workers] = []
+
+    def begin(function: str, layers: int = 3) -> tuple:
+        inbox = Inbox()
+        kind = RayWorkers if settings.ray_address else LocalWorkers
+        execute = function if ":" in function else f"tests.jobs.fake_runs:{function}"
+        workers = kind(settings, inbox.put, execute=execute)
+        made.append(workers)
+        until(lambda: workers.devices)
+        run = store.create(recipe(layers), "ann")
+        token, pid = workers.start(run, workers.devices[0].id)
+        return workers, inbox, run, token, pid
+
+    yield begin
+    for workers in made:
+        workers.close()
+
+
+def test_events_come_in_order_and_the_end_last(start: Start, settings: Settings) -> None:
+    _, inbox, run, token, pid = start("quick")
+    events, gone = inbox.until_gone()
+    assert [event.type for event in events] == ["started", *["layer_done"] * 3, "saved", "finished"]
+    assert events[0].device == "cpu"
+    assert "/" not in events[4].path  # of where on the host it is nobody hears
+    assert events[1].report["held_out_loss"] is None  # NaN is not JSON
+    assert (gone.token, gone.returncode) == (token, 0)
+    assert not is_alive(pid)
+    log = log_path(settings, run.id).read_text()
+    assert "this goes to the log\n" in log
+    lines = [line for line in log.splitlines() if "sarqc.worker" in line]
+    assert [line.partition(f"sarqc.worker [run {run.id}]: ")[2] for line in lines] == [
+        "it begins",
+        "it works on cpu, 3 layers",
+        "finished after 0.1 s",
+    ]
+    assert (settings.studies_dir() / run.id / "study.json").is_file()
+
+
+def test_cancel_reaches_into_a_layer(start: Start, settings: Settings) -> None:
+    workers, inbox, _, token, _ = start("long_layer")
+    assert isinstance(inbox.next().event, Started)
+    until((settings.storage_dir() / "inside").exists)
+    workers.ask_to_stop(token)
+    workers.ask_to_stop(token)
+    events, gone = inbox.until_gone()
+    assert events == [Cancelled()]  # the layer takes longer than anybody waits here
+    assert gone.returncode == 0
+    assert (settings.storage_dir() / "cleaned").exists()
+
+
+def test_cancel_before_the_run_has_begun(start: Start) -> None:
+    workers, inbox, _, token, pid = start("long_layer")
+    workers.ask_to_stop(token)
+    events, gone = inbox.until_gone()
+    assert events in ([], [Cancelled()])  # depends on whether Python was up
+    assert gone.returncode in (0, -signal.SIGTERM)
+    assert not is_alive(pid)
+
+
+def test_kill_takes_what_the_run_has_started(start: Start, settings: Settings) -> None:
+    workers, inbox, _, token, pid = start("deaf")
+    inbox.next()
+    grandchild = int((settings.storage_dir() / "grandchild").read_text())
+    workers.ask_to_stop(token)
+    workers.kill(token)
+    _, gone = inbox.until_gone()
+    assert gone.words() == "signal 9 (SIGKILL)"
+    until(lambda: not is_alive(pid) and not is_alive(grandchild))
+    workers.kill(token)
+    workers.ask_to_stop(token)
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "what"),
+    [
+        ("refuses", "numerical", "channel 3 of gram is not finite"),
+        ("breaks", "error", "ValueError: a bug"),
+    ],
+)
+def test_errors_are_said_in_three_parts(start: Start, settings: Settings, function: str, kind: str, what: str) -> None:
+    _, inbox, run, _, _ = start(function)
+    events, gone = inbox.until_gone()
+    assert isinstance(events[-1], Failed)
+    assert (events[-1].kind, events[-1].what) == (kind, what)
+    assert events[-1].remedy
+    assert gone.returncode == 0
+    assert "Traceback" in log_path(settings, run.id).read_text()
+
+
+def test_missing_execute_is_an_error_of_the_run(start: Start) -> None:
+    _, inbox, _, _, _ = start("sarqc.no_such_module:execute")
+    events, _ = inbox.until_gone()
+    assert "no_such_module" in events[-1].what
+
+
+def test_silent_death_is_told_with_its_cause(start: Start) -> None:
+    _, inbox, _, _, _ = start("dies")
+    events, gone = inbox.until_gone()
+    assert isinstance(events[-1], LayerDone)
+    assert gone.words() == "exit code 7"
+
+
+def test_a_storm_arrives_whole(start: Start) -> None:
+    _, inbox, _, _, _ = start("storm", layers=5000)
+    events, _ = inbox.until_gone()
+    assert len(events) == 5002
+    assert isinstance(events[-1], Finished)
+
+
+def worker_process(workers: Workers, pid: int) -> psutil.Process:
+    """The process that does the work: on a cluster another one than that which stands for it."""
+    function = psutil.Process(pid).cmdline()[6]
+    (found,) = [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if "sarqc.jobs.child" in (process.info["cmdline"] or []) and function in process.info["cmdline"]
+    ]
+    return found
+
+
+def test_a_worker_that_stands_still_is_silent_and_can_be_ended(start: Start) -> None:
+    workers, inbox, _, token, pid = start("long_layer")
+    assert isinstance(inbox.next().event, Started)
+    until(lambda: workers.silent_seconds(token) < 1.0)
+    worker = worker_process(workers, pid)
+    worker.suspend()
+    until(lambda: workers.silent_seconds(token) > 3.0)
+    workers.kill(token)
+    _, gone = inbox.until_gone()
+    assert gone.words() == "signal 9 (SIGKILL)"
+    until(lambda: not is_alive(worker.pid))
+
+
+RECIPE = {
+    "model": "tiny-llama", "bits": 3, "grid": "symmetric", "method": "sarqc-gbs", "lambda": 0.1,
+    "calibration": "tiny-llama-calibration", "samples": 8, "length": 128, "test": "tiny-llama-test",
+    "baseline": False, "test_tokens": 256,
+}  # fmt: skip
+on_ray = pytest.mark.parametrize("cluster", ["ray"], indirect=True)
+
+
+@on_ray
+def test_a_run_whose_node_is_lost_goes_on_elsewhere_to_the_same_bits(
+    store: Store, settings: Settings, cluster: Cluster, tmp_path: Path
+) -> None:
+    settings = settings.model_copy(update={"assets_dir": SITE / "assets", "storage": str(tmp_path / "shared")})
+    supervisor = Supervisor(store, settings)
+    supervisor.start()
+    try:
+        assert [device["id"] for device in supervisor.devices()] == [f"ray:cpu:{index}" for index in range(NODES)]
+        run_id = supervisor.submit(Recipe.parse(RECIPE), "ann").id
+        until(lambda: store.get(run_id).done >= 2)
+        log = log_path(settings, run_id)
+        (node,) = re.findall(r"\(node (\w+)\)", log.read_text())
+        cluster.ask(f"kill {node}")
+        until(lambda: store.get(run_id).attempt == 2)
+        until(lambda: len(supervisor.devices()) == NODES - 1)
+        cluster.ask("add")
+        run = until_state(store, run_id, State.FINISHED, State.FAILED, State.INTERRUPTED)
+    finally:
+        supervisor.stop()
+    assert run.state is State.FINISHED, run.error
+    payloads = [event.payload for event in store.events(run_id)]
+    (lost,) = [payload["what"] for payload in payloads if payload["type"] == "interrupted"]
+    assert f"(node {node}), a host of the Ray cluster, was lost." in lost
+    assert lost.endswith("The run goes on by itself.")
+    second = payloads[[payload["type"] for payload in payloads].index("interrupted") :]
+    kept = [payload["from_cache"] for payload in second if payload["type"] == "layer_done"]
+    assert kept[:2] == [True, True]
+    assert not all(kept)
+    assert len(set(re.findall(r"\(node (\w+)\)", log.read_text()))) == 2
+
+    alone = settings_in(tmp_path / "alone", assets_dir=SITE / "assets")
+    list(execute(Recipe.parse(RECIPE), alone, study_dir=alone.studies_dir(), study_id=run_id))
+    arrays = [one.studies_dir() / run_id / "study.safetensors" for one in (settings, alone)]
+    assert arrays[0].read_bytes() == arrays[1].read_bytes()
+
+
+@on_ray
+def test_an_export_goes_the_same_way(store: Store, settings: Settings, cluster: Cluster) -> None:
+    supervisor = Supervisor(store, settings, execute="tests.jobs.fake_runs:exporting")
+    supervisor.start()
+    try:
+        run_id = supervisor.submit(recipe(), "ann").id
+        until_state(store, run_id, State.FINISHED)
+        export, _ = supervisor.export(run_id, "plain", 1000, "ann")
+        until_state(store, export.id, State.FINISHED)
+        assert store.get(export.id).bytes == 5000
+    finally:
+        supervisor.stop()
+
+
+@on_ray
+def test_a_cluster_that_cant_be_reached_is_refused_with_its_remedy(settings: Settings, cluster: Cluster) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    with pytest.raises(Refused) as caught:
+        RayWorkers(settings.model_copy(update={"ray_address": address}), print, patience=5.0)
+    assert caught.value.where == "SARQC_RAY_ADDRESS"
+    assert address in caught.value.what
+    assert "ray start" in caught.value.remedy
+
+
+@on_ray
+def test_a_cluster_with_another_token_lets_nobody_in(
+    settings: Settings, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 32)
+    with pytest.raises(Refused) as caught:
+        RayWorkers(settings, print, patience=30.0)
+    assert caught.value.where == "SARQC_RAY_ADDRESS"
+
+
+def test_without_ray_the_setting_is_refused(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(Refused) as caught:
+        RayWorkers(settings.model_copy(update={"ray_address": "auto"}), print)
+    assert caught.value.what == "Ray is not installed here"
+    assert "sarqc[cluster]" in caught.value.remedy
