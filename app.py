@@ -40,7 +40,8 @@ from sarqc.web.process import prepare_process
 from sarqc.web.profile import check_profile, is_private
 from sarqc.web.request_limits import RequestLimits
 from sarqc.web.sign_in import sign_in_router
-from sarqc.web.static import _add_assets, assets_root
+from sarqc.web.static import _add_assets
+from sarqc.web.sub_path import SubPath
 from sarqc.web.tries import Tries
 from sarqc.web.visitor import Cookies
 
@@ -86,6 +87,7 @@ def create_app(
         title="sarqc",
         lifespan=lifespan,
         openapi_url="/api/openapi.json",
+        servers=[{"url": settings.root()}] if settings.root() else None,
         docs_url=None,  # the documentation pages load scripts from a CDN
         redoc_url=None,
         exception_handlers={Exception: unexpected},
@@ -98,7 +100,7 @@ def create_app(
         import pages
         from pages.not_found import not_found
 
-        return not_found(scope, introductions.own(scope), pages.PAGES, assets_root(settings.assets_dir))
+        return not_found(scope, introductions.own(scope), pages.PAGES, settings)
 
     app.add_middleware(OneShape, not_found=not_found if with_pages else None)
     app.add_middleware(RequestLimits, settings=settings)
@@ -119,6 +121,8 @@ def create_app(
     is_logged = settings.access_log if settings.access_log is not None else not is_private(settings)
     listeners = [metrics.exchange, *([log_access] if is_logged else [])]
     app.add_middleware(Exchanges, listeners=listeners, pages=_paths() if with_pages else ())
+    if settings.root():
+        app.add_middleware(SubPath, root=settings.root())
     return app
 
 
@@ -135,7 +139,7 @@ def _add_pages(app: FastAPI, settings: Settings, introductions: Introductions) -
 
     import pages
     from pages.document import Document
-    from pages.preload import Preload
+    from pages.preload import Packed
 
     blocks = pages.build(settings).queue(max_size=EVENTS_WAITING, api_open=False)
     with warnings.catch_warnings():
@@ -144,6 +148,7 @@ def _add_pages(app: FastAPI, settings: Settings, introductions: Introductions) -
             app,
             blocks,
             path="/",
+            root_path=settings.root() or None,
             mcp_server=False,
             max_file_size=PAGE_BODY_BYTES,
             app_kwargs={"max_body_size": PAGE_BODY_BYTES},
@@ -153,7 +158,7 @@ def _add_pages(app: FastAPI, settings: Settings, introductions: Introductions) -
     assert isinstance(mounted, Mount)
     app.state.gradio = mounted.app
     mounted.app = Document(mounted.app, pages.PAGES, settings, introductions)
-    app.add_middleware(Preload, assets=settings.assets_dir)
+    app.add_middleware(Packed, pages=pages.PAGES)
 
 
 class Server(uvicorn.Server):

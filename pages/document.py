@@ -14,6 +14,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pages.layout import Page, first_head, top_bar
+from pages.preload import preloads
 from sarqc.settings import Settings
 from sarqc.web.held_back import held_back, is_page
 from sarqc.web.introduction import Introductions, document_title, head_of, query_of
@@ -52,7 +53,9 @@ class Document:
         told = self._introductions.of(scope["state"]["visitor"], path, query, page.introduction(self._settings, query))
         address = path + (f"?{search}" if search else "")
         pages = tuple(self._pages.values())
-        ours = "\n".join([_CHARSET, head_of(told, self._introductions.own(scope), address), first_head(pages), ""])
+        told_of = head_of(told, self._introductions.own(scope), address)
+        needed = preloads(page, self._settings.assets_dir, self._settings.root())
+        ours = "\n".join([_CHARSET, told_of, needed, first_head(pages), ""])
         text = _OF_GRADIO.sub("", text).replace(_CHARSET, ours, 1)
         text = text.replace(_APP, top_bar(path, pages) + _APP, 1)
         return _titled(text, document_title(told)).encode()

@@ -61,7 +61,7 @@ _EMBED_SCRIPT = (
 _BAR = """
 <a class="skip" href="#content">To the content</a>
 <header class="bar" data-control="bar">
-  <a class="brand" href="/">sarqc</a><span class="tagline">what a little regularisation buys</span>
+  <a class="brand" href="{root}/">sarqc</a><span class="tagline">what a little regularisation buys</span>
   <nav class="pages" aria-label="Pages">{links}</nav>
   <span class="visitor" data-part="visitor"></span>
   <button type="button" class="theme" data-action="theme" data-testid="theme" aria-label="Light or dark">◐</button>
@@ -73,10 +73,15 @@ mount(document.querySelector(".bar"));
 """
 
 
+def _assets() -> str:
+    settings = Settings()
+    return assets_root(settings.assets_dir, settings.root())
+
+
 def first_head(pages: Sequence[Page]) -> str:
     """What must be in the head of a document before anything is drawn. ``head`` comes a little later, with its styles
     once more: behind Gradio's own, which they refine."""
-    root = assets_root(Settings().assets_dir)
+    root = _assets()
     styles = "".join(f'<link rel="stylesheet" href="{root}/css/{name}.css">' for name in styles_of(pages))
     return f'{styles}<script>{THEME_SCRIPT}{_EMBED_SCRIPT}</script><link rel="icon" href="data:,">'
 
@@ -85,13 +90,13 @@ def head(pages: Sequence[Page]) -> str:
     """What every page has in the head of its document, as Gradio puts it there."""
     styles = "\n".join(f'<link rel="stylesheet" href="ASSETS/css/{name}.css">' for name in styles_of(pages))
     filled = _HEAD.replace("PLOTLY", metadata.version("plotly")).replace("STYLES", styles)
-    return filled.replace("ASSETS", assets_root(Settings().assets_dir))
+    return filled.replace("ASSETS", _assets())
 
 
 def script(name: str) -> str:
     """The expression for a module of assets/js, as a promise, for what Gradio runs in the browser. Each is asked for by
     one address only: another would be another module, with a state of its own."""
-    return f"import('{assets_root(Settings().assets_dir)}/js/{name}')"
+    return f"import('{_assets()}/js/{name}')"
 
 
 def mounted(name: str) -> str:
@@ -108,11 +113,12 @@ def published_by_the_paper(settings: Settings) -> dict[str, Any]:
 def top_bar(current: str, pages: Sequence[Page]) -> str:
     """The bar above a page, as markup for the beginning of its body; ``current``: the path of the page that is marked.
     Before it comes a link for the keyboard, to what is below it."""
+    root = Settings().root()
+    marks = {current: " aria-current=page"}
     links = "".join(
-        f'<a href="{escape(page.path)}"{" aria-current=page" if page.path == current else ""}>{escape(page.title)}</a>'
-        for page in pages
+        f'<a href="{root}{escape(page.path)}"{marks.get(page.path, "")}>{escape(page.title)}</a>' for page in pages
     )
-    return _BAR.format(links=links, assets=assets_root(Settings().assets_dir))
+    return _BAR.format(links=links, assets=_assets(), root=root)
 
 
 def heading(page: Page) -> gr.HTML:

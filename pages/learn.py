@@ -43,7 +43,7 @@ _TOUR = """
     <button type="button" class="act-quiet" data-part="back" data-control="back" data-testid="back">Back</button>
     <ol class="progress" data-testid="progress">{progress}</ol>
     <button type="button" class="act" data-part="next" data-control="next" data-testid="next">Next</button>
-    <a class="act" href="/" data-part="lab" data-control="next" data-testid="to-lab" hidden>Open the Lab</a>
+    <a class="act" href="{root}/" data-part="lab" data-control="next" data-testid="to-lab" hidden>Open the Lab</a>
     <p class="hint">{hint}</p>
     <span class="tour-tools">
       <button type="button" class="quiet" data-part="fill" data-control="fill" data-testid="fill"
@@ -99,6 +99,7 @@ def build(settings: Settings) -> None:
     ]
     part(
         _TOUR.format(
+            root=settings.root(),
             study=escape(json.dumps(told["study"])),
             published=escape(published),
             steps="".join(sections),

@@ -8,7 +8,9 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import Scope
 
 from pages.layout import Page, first_head, top_bar
+from sarqc.settings import Settings
 from sarqc.web.introduction import Introduction, head_of
+from sarqc.web.static import assets_root
 
 _TEXT = """<!doctype html>
 <html lang="en">
@@ -33,15 +35,17 @@ _TEXT = """<!doctype html>
 </html>"""
 
 
-def not_found(scope: Scope, own: str, pages: tuple[Page, ...], assets: str) -> Response:
-    """The page, with status 404. ``own``: see ``own_address``; ``assets``: where scripts and styles are."""
+def not_found(scope: Scope, own: str, pages: tuple[Page, ...], settings: Settings) -> Response:
+    """The page, with status 404. ``own``: see ``Introductions.own``."""
     path = scope["path"]
     words = "The address may have been cut or mistyped. These pages are here:"
     if path.startswith("/runs/"):
         words = "A run has the address /calibrate?run=…; <em>Runs</em> lists them all. These pages are here:"
     ways = "".join(
-        f'<li><a href="{escape(page.path)}">{escape(page.title)}</a> {escape(page.heading)}</li>' for page in pages
+        f'<li><a href="{settings.root()}{escape(page.path)}">{escape(page.title)}</a> {escape(page.heading)}</li>'
+        for page in pages
     )
+    assets = assets_root(settings.assets_dir, settings.root())
     text = _TEXT.format(
         told=head_of(Introduction("There is no such page"), own, "/"), head=first_head(pages), bar=top_bar("", pages),
         asked=escape(path[:200]), remedy=words, ways=ways, assets=escape(assets),

@@ -24,7 +24,7 @@ _RUNS = """
     <button type="button" class="act-quiet" data-part="open-study" data-testid="open-study"
             title="The zip file that a study's Download gives">Open a study</button>
     <input type="file" accept=".zip,application/zip" data-part="study-file" data-testid="study-file" hidden>
-    <a class="act" href="/calibrate">New run</a>
+    <a class="act" href="ROOT/calibrate">New run</a>
   </span>
 </div>
 <div data-part="problem"></div>
@@ -79,7 +79,7 @@ _PARETO = """
 def build(settings: Settings) -> None:
     """The table, and below it what is compared."""
     with gr.Column(elem_id="content", elem_classes=["page", "runs-page"]):
-        part(_RUNS, script="runs/runs_page.js")
+        part(_RUNS.replace("ROOT", settings.root()), script="runs/runs_page.js")
         with gr.Column(elem_classes=["pareto"]):
             tools = choice("size", "pareto", SIZES, "Size") + choice("ratio", "pareto", RATIOS, "Quality")
             plot("pareto", "Size against quality", classes="plot-pareto", tools=tools)

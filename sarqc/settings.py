@@ -66,6 +66,12 @@ class Settings(BaseSettings):
         description="Where people sign in with SARQC_ACCESS=huggingface.",
     )
     port: int = Field(7860, ge=0, le=65535, description="Port of the web server.")
+    root_path: str = Field(
+        "",
+        pattern=r"^((/[A-Za-z0-9._~-]+)+/?|/?)$",
+        description="Path below which a reverse proxy shows the app, such as /sarqc; empty: at the root of its host "
+        "name. The proxy may hand the path on or take it off.",
+    )
     state_dir: Path = Field(
         Path("~/.local/share/sarqc"), description="Database of runs, finished layers and studies of this host."
     )
@@ -195,6 +201,10 @@ class Settings(BaseSettings):
     def resolved_state_dir(self) -> Path:
         """``state_dir`` with ``~`` expanded, as an absolute path."""
         return self.state_dir.expanduser().resolve()
+
+    def root(self) -> str:
+        """What stands before every address of the app: empty, or a path without “/” at its end."""
+        return self.root_path.rstrip("/")
 
     def fetched_models(self) -> dict[str, str] | None:
         """Models of the Hub that may be asked for over the network, with their commits; None: any."""

@@ -201,7 +201,7 @@ def _offer_router(
         visitor_of(request)
         _recipes(document, settings)  # not more runs than could wait here
         own = request.headers.get("origin") or str(request.base_url)  # browsers know the address that people see
-        return {"texts": texts(document, own.rstrip("/"))}
+        return {"texts": texts(document, own.rstrip("/") + settings.root())}
 
     return router
 
@@ -296,7 +296,7 @@ def _runs_router(
         who = visitor_of(request)
         run = access.own_run(who, run_id, f"share run {run_id}")
         access.audit.note(who.owner, "share", "run", run.id, run.owner)
-        return {"address": f"/share/{access.links.make('run', run.id, run.owner)}"}
+        return {"address": f"{settings.root()}/share/{access.links.make('run', run.id, run.owner)}"}
 
     @router.delete("/{run_id}/link", status_code=204)
     def end_links(request: Request, run_id: str) -> Response:

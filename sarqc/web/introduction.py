@@ -71,10 +71,11 @@ def query_of(text: str) -> dict[str, str]:
 
 
 def head_of(told: Introduction, own: str, address: str) -> str:
-    """Elements of a document's head. ``own``: see ``own_address``; ``address``: of the page, from its “/”."""
+    """Elements of a document's head. ``own``: see ``Introductions.own``; ``address``: of the page, from its “/”."""
     open_graph = {
         "og:site_name": "sarqc", "og:type": "website", "og:title": told.name, "og:description": told.about,
-        "og:url": f"{own}{address}" if own else "", "og:image": f"{own}{told.picture}", "og:image:type": "image/png",
+        "og:url": f"{own}{address}" if "://" in own else "", "og:image": f"{own}{told.picture}",
+        "og:image:type": "image/png",
         "og:image:width": str(WIDTH), "og:image:height": str(HEIGHT), "og:image:alt": told.alt,
     }  # fmt: skip
     named = {
@@ -104,8 +105,9 @@ class Introductions:
         self._facts = lru_cache(maxsize=FACTS_KEPT)(self._facts_of)
 
     def own(self, scope: Scope) -> str:
-        """See ``own_address``."""
-        return own_address(scope["scheme"], Headers(scope=scope).get("host", ""), self._settings)
+        """What stands before an address of the site: see ``own_address``, and the path below which the app is."""
+        address = own_address(scope["scheme"], Headers(scope=scope).get("host", ""), self._settings)
+        return address + self._settings.root()
 
     def of(self, visitor: Visitor, path: str, query: Query, page: Introduction) -> Introduction:
         """What an address shows; ``page`` is what that page says of itself where it shows nothing further."""

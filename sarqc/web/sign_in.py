@@ -57,7 +57,7 @@ _PAGE = f"""<!doctype html>
 </main>
 </body>
 </html>"""
-_FORM = """<form method="post" action="/sign-in"><input type="hidden" name="to" value="{to}">{fields}
+_FORM = """<form method="post" action="{root}/sign-in"><input type="hidden" name="to" value="{to}">{fields}
 <button type="submit">Sign in</button></form>"""
 _NAME = '<label>Name <input name="name" autocomplete="username" required autofocus></label>'
 _PASSWORD = (
@@ -76,6 +76,7 @@ def sign_in_router(
 ) -> APIRouter:
     """The routes ``/sign-in``, ``/sign-out`` and ``/share/{secret}``."""
     router = APIRouter(include_in_schema=False, route_class=ApiRoute)
+    root = settings.root()
 
     def page(
         request: Request, title: str, body: str, said: str = "", status: int = 200,
@@ -84,7 +85,7 @@ def sign_in_router(
         words = f'<p class="problem" role="alert">{escape(said)}</p>' if said else ""
         head = head_of(told or Introduction(title), introductions.own(request.scope), request.url.path)
         text = _PAGE.format(
-            title=escape(title), said=words, body=body, assets=assets_root(settings.assets_dir), told=head,
+            title=escape(title), said=words, body=body, assets=assets_root(settings.assets_dir, root), told=head,
             further=further,
         )  # fmt: skip
         return HTMLResponse(text, status, headers={"Cache-Control": "no-store"})
@@ -93,15 +94,19 @@ def sign_in_router(
         match settings.access:
             case "token":
                 fields = _PASSWORD.format(word="Token", focus=" autofocus")
-                body = _TOKEN_WORDS + _FORM.format(to=escape(to), fields=fields)
+                body = _TOKEN_WORDS + _FORM.format(root=root, to=escape(to), fields=fields)
             case "users":
-                body = _FORM.format(to=escape(to), fields=_NAME + _PASSWORD.format(word="Password", focus=""))
+                body = _FORM.format(
+                    root=root, to=escape(to), fields=_NAME + _PASSWORD.format(word="Password", focus="")
+                )
             case "huggingface":
-                body = f'<a class="way-in" href="/sign-in/huggingface?to={quote(to)}">Sign in with Hugging Face</a>'
+                body = (
+                    f'<a class="way-in" href="{root}/sign-in/huggingface?to={quote(to)}">Sign in with Hugging Face</a>'
+                )
             case "proxy":
                 body = "<p>The site in front of this app signs people in. Open this app by way of it.</p>"
             case _:
-                body = '<p>Nobody has to sign in here. </p><a class="way-in" href="/">To the Lab</a>'
+                body = f'<p>Nobody has to sign in here. </p><a class="way-in" href="{root}/">To the Lab</a>'
         return page(request, "Sign in", body, said, status)
 
     def welcome(request: Request, to: str, owner: str, proof: str) -> Response:
@@ -182,7 +187,7 @@ def sign_in_router(
             return page(request, "This link", f"<p>{escape(error.remedy)}</p>", title, 404)
         query = {name: value for name, value in query_of(request.url.query).items() if name not in ("study", "run")}
         path, name = ("/calibrate", "run") if link.kind == "run" else ("/", "study")
-        target = escape(f"{path}?{urlencode({name: link.target} | query)}")
+        target = escape(f"{root}{path}?{urlencode({name: link.target} | query)}")
         told = introductions.of_link(guest_of(secret), secret, link, query)
         onward = f'<meta http-equiv="refresh" content="0; url={target}">'
         body = f'<p>{escape(told.name)}</p><a class="way-in" href="{target}">Open it</a>'
@@ -218,10 +223,10 @@ def _client(settings: Settings, request: Request) -> AsyncOAuth2Client:
 
     names = [name.strip() for name in settings.hosts.split(",") if name.strip() and name.strip() != "*"]
     base = f"https://{names[0]}" if names and request.url.hostname in names else str(request.base_url)
-    secret = settings.oauth_client_secret
+    secret, back = settings.oauth_client_secret, f"{base.rstrip('/')}{settings.root()}/sign-in/callback"
     return AsyncOAuth2Client(
         settings.oauth_client_id, secret.get_secret_value() if secret else None, scope="openid profile",
-        redirect_uri=f"{base.rstrip('/')}/sign-in/callback", code_challenge_method="S256", timeout=settings.hub_timeout,
+        redirect_uri=back, code_challenge_method="S256", timeout=settings.hub_timeout,
     )  # fmt: skip
 
 

@@ -41,9 +41,10 @@ def _version(folder: Path, stamps: tuple[tuple[str, int, int], ...]) -> str:
 
 
 @cache
-def assets_root(folder: Path) -> str:
-    """Where a page finds ``js/`` and ``css/``. Told once: a page that is open keeps the version it came with."""
-    return f"/assets/v-{content_version(folder)}"
+def assets_root(folder: Path, root: str) -> str:
+    """Where a page finds ``js/`` and ``css/``; ``root``: of the site, see ``Settings.root``. Told once: a page that is
+    open keeps the version it came with."""
+    return f"{root}/assets/v-{content_version(folder)}"
 
 
 def assets_router(folder: Path) -> APIRouter:

@@ -155,7 +155,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         who = visitor_of(request)
         access.own_study(who, study_id, f"share study {study_id}")
         access.audit.note(who.owner, "share", "study", study_id)
-        return {"address": f"/share/{access.links.make('study', study_id, who.owner)}"}
+        return {"address": f"{settings.root()}/share/{access.links.make('study', study_id, who.owner)}"}
 
     @router.delete("/studies/{study_id}/link", status_code=204)
     def end_links(request: Request, study_id: str) -> Response:

@@ -51,7 +51,7 @@ def test_every_script_of_others_is_imported_by_our_one_door(copies: dict[str, by
 def test_they_are_served_and_kept_like_ours(settings: Settings) -> None:
     app = create_app(settings.model_copy(update={"assets_dir": ASSETS}), with_pages=False)
     with TestClient(app) as client:
-        answer = client.get(f"{assets_root(ASSETS)}/vendor/lit-html/lit-html.js")
+        answer = client.get(f"{assets_root(ASSETS, '')}/vendor/lit-html/lit-html.js")
         assert answer.content == (VENDOR / "lit-html/lit-html.js").read_bytes()
         assert answer.headers["content-type"].startswith("text/javascript")
         assert answer.headers["cache-control"].endswith("immutable")

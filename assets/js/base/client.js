@@ -3,6 +3,8 @@
  * @module api
  */
 
+import { at } from "./site.js";
+
 /**
  * A change of a recipe that would mend it: words for a button, and values under the public names of fields.
  * @typedef {{words: string, values: Record<string, any>}} Fix
@@ -53,7 +55,7 @@ export async function request(path, { method = "GET", body, signal } = {}) {
   const isFile = body instanceof Blob; // is sent as it is
   let response;
   try {
-    response = await fetch(`/api${path}`, {
+    response = await fetch(at(`/api${path}`), {
       method,
       signal,
       headers: body === undefined || isFile ? {} : { "Content-Type": "application/json" },
@@ -86,7 +88,7 @@ const opened = new Map();
  */
 export function arrayBytes(study, info) {
   // The place is in the address too: browsers let requests for one address wait for each other.
-  const path = `/api/studies/${encodeURIComponent(study)}/${info.file}?v=${info.version}&at=${info.offset}`;
+  const path = at(`/api/studies/${encodeURIComponent(study)}/${info.file}?v=${info.version}&at=${info.offset}`);
   let bytes = opened.get(path);
   if (!bytes) {
     const last = info.offset + info.length - 1;
@@ -111,7 +113,7 @@ export function arrayBytes(study, info) {
  * @param {(word: "open" | "lost") => void} [handlers.state]
  */
 export function listen(path, { message, state = () => {} }) {
-  const source = new EventSource(`/api${path}`);
+  const source = new EventSource(at(`/api${path}`));
   source.onmessage = (event) => {
     let document;
     try {

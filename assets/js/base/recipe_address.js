@@ -5,6 +5,7 @@
 
 import { CALIBRATE_VIEW, serialise } from "./address.js";
 import { RECIPE_FIELDS } from "./recipe_contract.js";
+import { at } from "./site.js";
 
 /** @import { AddressTable, Link, Parameter } from "./address.js" */
 /** @import { RecipeField } from "./types.d.ts" */
@@ -62,7 +63,7 @@ export function recipeIn(state, names) {
  * Where the form is filled with a recipe, or with a batch.
  * @param {Record<string, any>} recipe
  */
-export const calibrateLink = (recipe) => `/calibrate${recipeSearch(recipe)}`;
+export const calibrateLink = (recipe) => at(`/calibrate${recipeSearch(recipe)}`);
 
 /**
  * The query string that says a recipe, or a batch.

@@ -4,6 +4,7 @@
  */
 
 import { render } from "./html.js";
+import { ownPath } from "./site.js";
 import * as theme from "./theme.js";
 import { visitorMenu } from "./visitor_menu.js";
 import { visitor } from "./whoami.js";
@@ -16,5 +17,5 @@ export async function mount(element) {
   theme.mount(element);
   const place = /** @type {HTMLElement} */ (element.querySelector('[data-part="visitor"]'));
   const who = await visitor().catch(() => null); // the page itself says that the server does not answer
-  if (who) render(visitorMenu(who, location.pathname + location.search), place);
+  if (who) render(visitorMenu(who, ownPath() + location.search), place);
 }

@@ -4,6 +4,7 @@
  */
 
 import { html, nothing } from "./html.js";
+import { at } from "./site.js";
 import { nameOf, ROLE_WORDS } from "./whoami.js";
 
 /** @import { Visitor } from "./whoami.js" */
@@ -17,8 +18,8 @@ export function visitorMenu(who, here) {
   if (!who.public) return nothing;
   const name = nameOf(who);
   const isIn = who.signed_in;
-  const signIn = html`<a class="act-quiet" data-testid="sign-in" href=${`/sign-in?to=${encodeURIComponent(here)}`}>Sign in</a>`;
-  const signOut = html`<form method="post" action="/sign-out">
+  const signIn = html`<a class="act-quiet" data-testid="sign-in" href=${at(`/sign-in?to=${encodeURIComponent(here)}`)}>Sign in</a>`;
+  const signOut = html`<form method="post" action=${at("/sign-out")}>
     <button type="submit" class="act-quiet" data-testid="sign-out">Sign out</button>
   </form>`;
   return html`<button type="button" class="visitor-button" popovertarget="visitor-menu" data-testid="visitor">

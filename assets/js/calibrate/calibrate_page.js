@@ -25,6 +25,7 @@ import { problemBlock } from "../base/problem.js";
 import { calibrateView, recipeIn, recipeSearch } from "../base/recipe_address.js";
 import { METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { revealWhenAtRest } from "../base/reveal.js";
+import { at } from "../base/site.js";
 import { mayRun, visitor, whyNoRun } from "../base/whoami.js";
 import { reduce, START } from "./calibrate_state.js";
 import { methodList } from "./method_list.js";
@@ -266,7 +267,7 @@ async function begin() {
     dispatch({ type: "starting" });
     try {
       const answer = await request("/runs", { method: "POST", body: recipe });
-      if (answer.batch) location.assign(`/runs?filter=${encodeURIComponent(answer.batch)}`);
+      if (answer.batch) location.assign(at(`/runs?filter=${encodeURIComponent(answer.batch)}`));
       else showRun(answer.id);
     } catch (error) {
       dispatch({ type: "not started", refusal: asProblem(error) });

@@ -10,6 +10,7 @@ import { bytes, format as formatted } from "../base/format.js";
 import { html, nothing, render, repeat } from "../base/html.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
+import { at } from "../base/site.js";
 import { formatTable, isImpossible } from "./readers_table.js";
 import * as State from "./run_state.js";
 
@@ -175,7 +176,7 @@ function lineOf(own, carrier, { run, said, error, isBusy }, send) {
       isOut ? html`<span class="files-words">This format can’t carry the run; above is why.</span>` : nothing,
     ];
   } else if (run.state === "finished") {
-    const href = `/api/runs/${encodeURIComponent(own.id)}/checkpoint?format=${format}`;
+    const href = at(`/api/runs/${encodeURIComponent(own.id)}/checkpoint?format=${format}`);
     parts = [
       html`<a class="act" href=${href} download data-testid=${`download-${format}`}>Download ${format}</a>`,
       html`<span class="files-words">${bytes(run.bytes)}, one ${isFile ? "" : "tar "}file</span>`,

@@ -12,6 +12,7 @@ import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
 import { METHODS } from "../base/recipe_contract.js";
 import { shareLink } from "../base/share_link.js";
+import { at } from "../base/site.js";
 import { stateChip } from "../base/state_chip.js";
 import { mayChange, mayShare } from "../base/whoami.js";
 import { curvesPart } from "../explorer/curves_part.js";
@@ -430,7 +431,9 @@ function waiting({ queue }, before) {
   const { number = 1, behind = null, seconds = null } = queue ?? {};
   const place = number > 1 ? `number ${number} in the queue` : "next in the queue";
   const link =
-    behind && before ? html`, behind <a href=${`/calibrate?run=${encodeURIComponent(behind)}`}>${before}</a>` : nothing;
+    behind && before
+      ? html`, behind <a href=${at(`/calibrate?run=${encodeURIComponent(behind)}`)}>${before}</a>`
+      : nothing;
   return html`Waiting for a device, ${place}${link}${seconds === null ? nothing : `, begins in about ${duration(seconds)}`}`;
 }
 
@@ -505,7 +508,7 @@ function buttons(run, { act, leave, isTheirs }) {
       ? html`<a class="act" href=${`/?study=${encodeURIComponent(run.study_id)}`} data-testid="open-lab">Open in Lab</a>`
       : nothing,
     run.study_id
-      ? html`<a class="quiet" href=${`/api/studies/${run.study_id}/download`} download>Download the study</a>`
+      ? html`<a class="quiet" href=${at(`/api/studies/${run.study_id}/download`)} download>Download the study</a>`
       : nothing,
     button(isLive ? "Plan another run" : "Change and run again", "leave", leave),
   ];

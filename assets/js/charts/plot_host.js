@@ -8,6 +8,7 @@
 /** @import { Camera, Layout, Library, PlotElement, PlotPoint } from "./plotly.d.ts" */
 
 import { html, nothing, render } from "../base/html.js";
+import { at } from "../base/site.js";
 import { colour, onTheme } from "../base/theme.js";
 import { boundValue, figureAt, withColours } from "./bind.js";
 import { drawsScenes, localReferences, nameMarks, plotArea, quickenScenes, scenesOf } from "./plotly_internals.js";
@@ -29,7 +30,7 @@ function library() {
   plotly ??= new Promise((resolve, reject) => {
     const script = document.createElement("script");
     const version = /** @type {HTMLMetaElement|null} */ (document.querySelector('meta[name="plotly"]'))?.content;
-    script.src = version ? `/assets/plotly.min.js?v=${encodeURIComponent(version)}` : "/assets/plotly.min.js";
+    script.src = at(`/assets/plotly.min.js${version ? `?v=${encodeURIComponent(version)}` : ""}`);
     script.onload = () => resolve(window.Plotly);
     script.onerror = () => reject(new Error("plotly.min.js can't be loaded"));
     document.head.append(script);

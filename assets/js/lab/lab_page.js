@@ -14,6 +14,7 @@ import { titled } from "../base/page_title.js";
 import { problemBlock } from "../base/problem.js";
 import { shareMenu } from "../base/share.js";
 import { shareLink } from "../base/share_link.js";
+import { at } from "../base/site.js";
 import { visitor } from "../base/whoami.js";
 import { curvesPart } from "../explorer/curves_part.js";
 import { equationPart } from "../explorer/equation_part.js";
@@ -212,7 +213,7 @@ function drawPicks(root, state) {
   const download = /** @type {HTMLAnchorElement} */ (root.querySelector('[data-part="download"]'));
   download.hidden = !view;
   if (!view) return;
-  download.href = `/api/studies/${encodeURIComponent(view.study.id)}/download`;
+  download.href = at(`/api/studies/${encodeURIComponent(view.study.id)}/download`);
   /** @type {HTMLElement} */ (root.querySelector('[data-part="use"]')).hidden = false;
   const { study, line } = view;
   const what = { what: study.model.name, "what-bits": String(line.bits), grid: line.grid_text };
@@ -228,7 +229,7 @@ function drawEmpty(root, place, empty) {
   root.classList.toggle("is-empty", empty);
   const card = html`<div class="card empty" data-testid="empty">
     <p>There is no study to show yet. Each finished calibration leaves one here.</p>
-    <a class="act" href="/calibrate">Start a calibration</a>
+    <a class="act" href=${at("/calibrate")}>Start a calibration</a>
   </div>`;
   render(empty ? card : null, place);
 }
@@ -243,7 +244,7 @@ function drawWays(root, place, state) {
   const lost = Lab.isLost(state);
   root.classList.toggle("is-lost", lost);
   const links = (state.studies ?? []).map(
-    ({ id, title }) => html`<li><a href="/?study=${encodeURIComponent(id)}">${title || id}</a></li>`,
+    ({ id, title }) => html`<li><a href=${at(`/?study=${encodeURIComponent(id)}`)}>${title || id}</a></li>`,
   );
   render(lost ? html`<ul class="ways" data-testid="ways">${links}</ul>` : nothing, place);
 }

@@ -5,6 +5,7 @@
  */
 
 import { html, nothing } from "../base/html.js";
+import { at } from "../base/site.js";
 import { labelOf, sentence, solved, words } from "./preview.js";
 
 /** @typedef {import("./preview.js").Preview} Preview */
@@ -27,7 +28,7 @@ export function previewKey(preview, view, facts, { remove, keep }) {
       ${
         ended && run
           ? kept
-            ? html`<a class="quiet" href=${`/calibrate?run=${encodeURIComponent(run)}`}>Kept in Runs</a>`
+            ? html`<a class="quiet" href=${at(`/calibrate?run=${encodeURIComponent(run)}`)}>Kept in Runs</a>`
             : html`<button type="button" class="quiet" data-testid="preview-keep" @click=${keep}
                 title="List it in Runs, and its study here">Keep</button>`
           : nothing

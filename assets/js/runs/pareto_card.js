@@ -6,6 +6,7 @@
 import { asProblem, request } from "../base/client.js";
 import { html, render } from "../base/html.js";
 import { problemBlock } from "../base/problem.js";
+import { at } from "../base/site.js";
 import { drawnTable, figureMenu } from "../charts/figure_menu.js";
 import { plot } from "../charts/plot_host.js";
 
@@ -39,7 +40,7 @@ async function prepare(section) {
   figureMenu(host, { file: () => "size-against-quality", table: () => drawnTable(host.canvas.data) });
   host.onClick(({ points }) => {
     const run = /** @type {any} */ (points[0])?.customdata;
-    if (run) location.assign(`/calibrate?run=${encodeURIComponent(run)}`);
+    if (run) location.assign(at(`/calibrate?run=${encodeURIComponent(run)}`));
   });
 }
 

@@ -10,6 +10,7 @@ import { saveAs } from "../base/dom.js";
 import { html, nothing, render } from "../base/html.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
+import { at } from "../base/site.js";
 import { visitor } from "../base/whoami.js";
 import { showComparison } from "./compared_runs.js";
 import { showPareto } from "./pareto_card.js";
@@ -289,7 +290,7 @@ function content(state, ask, does, acts) {
       <button type="button" class="quiet" @click=${() => ask({ type: "asked", query: { filter: "" } })}>Show all runs</button></div>`;
   return html`<div class="empty">
     <p>No run yet.</p>
-    <a class="act" href="/calibrate">Start a calibration</a>
+    <a class="act" href=${at("/calibrate")}>Start a calibration</a>
   </div>`;
 }
 
@@ -362,7 +363,7 @@ function pickedBar(state, { dispatch, compare, pareto, toPicked }) {
         : nothing
     }
     ${act("Size against quality", "pareto", pareto)}
-    ${act("CSV", "csv", () => saveAs("runs.csv", `/api/runs/csv?${chosen(state)}`))}
+    ${act("CSV", "csv", () => saveAs("runs.csv", at(`/api/runs/csv?${chosen(state)}`)))}
     ${
       amount
         ? [

@@ -7,6 +7,7 @@ import { SIGNS, WRITTEN_AT_MOST } from "../base/contract.js";
 import { bytes, decimalsFor, duration, format, number, when } from "../base/format.js";
 import { html, nothing, repeat } from "../base/html.js";
 import { METHODS } from "../base/recipe_contract.js";
+import { at } from "../base/site.js";
 import { stateChip } from "../base/state_chip.js";
 import { table } from "../base/table.js";
 import { mayChange } from "../base/whoami.js";
@@ -327,7 +328,7 @@ function nameCell(state, run, dispatch) {
     dispatch({ type: "asked", query: { filter: state.query.filter.trim() === `#${tag}` ? "" : `#${tag}` } });
   const edit = () => dispatch({ type: "editing", id: state.editing === id ? null : id });
   const words = name || tags.length || note ? "Change name, note and tags" : "Give it a name, a note or tags";
-  return html`<div class="run-named"><a href="/calibrate?run=${encodeURIComponent(id)}" title=${recipe.model}>${name || model}</a>${
+  return html`<div class="run-named"><a href=${at(`/calibrate?run=${encodeURIComponent(id)}`)} title=${recipe.model}>${name || model}</a>${
     mayChange(state.who, owner)
       ? html`<button type="button" class="quiet run-edit" data-testid="edit" aria-label=${`${words}: ${name || model}`}
           title=${words} aria-expanded=${String(state.editing === id)} @click=${edit}>✎</button>`
@@ -404,7 +405,7 @@ const buttons = (state, run, does) =>
     (deed) => deed, // a button is never taken for another, least of all by whoever presses it twice
     (deed) =>
       deed === "lab"
-        ? html`<a class="quiet" aria-label=${`Lab: ${runWords(run)}`} href="/?study=${encodeURIComponent(run.study_id ?? "")}">Lab</a>`
+        ? html`<a class="quiet" aria-label=${`Lab: ${runWords(run)}`} href=${at(`/?study=${encodeURIComponent(run.study_id ?? "")}`)}>Lab</a>`
         : html`<button type="button" class=${deed === "delete-yes" ? "quiet danger" : "quiet"} data-testid=${deed}
             aria-label=${`${WORDS[deed]}: ${runWords(run)}`} @click=${() => does[deed](run)}>${WORDS[deed]}</button>`,
   );

@@ -11,6 +11,7 @@ import { html, nothing, render } from "../base/html.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
 import { shareLink } from "../base/share_link.js";
+import { at } from "../base/site.js";
 import { table } from "../base/table.js";
 import { mayRun, visitor } from "../base/whoami.js";
 import { shortModel } from "../calibrate/recipe_form.js";
@@ -83,7 +84,7 @@ export async function mount(root) {
     dispatch({ type: "sending", isSending: true });
     await attempt(async () => {
       const study = await request("/studies", { method: "POST", body: chosen });
-      location.assign(`/?study=${encodeURIComponent(study.id)}`);
+      location.assign(at(`/?study=${encodeURIComponent(study.id)}`));
     });
     dispatch({ type: "sending", isSending: false });
   }
@@ -161,14 +162,14 @@ function studiesTable({ studies, asking }, deeds) {
     {
       title: "Study",
       cell: ({ id, title }) =>
-        html`<td class="study-title" title=${id}><a href="/?study=${encodeURIComponent(id)}">${title || id}</a></td>`,
+        html`<td class="study-title" title=${id}><a href=${at(`/?study=${encodeURIComponent(id)}`)}>${title || id}</a></td>`,
     },
     { title: "Model", cell: ({ model }) => html`<td class="run-model" title=${model}>${shortModel(model)}</td>` },
     { title: "From", show: ({ origin }) => ORIGINS[/** @type {keyof typeof ORIGINS} */ (origin)] },
     { title: "When", show: ({ created }) => when(created) },
     {
       show: ({ id, is_mine }) => html`<span class="row-buttons">
-        <a class="quiet" href="/api/studies/${encodeURIComponent(id)}/download" download="">Download</a>
+        <a class="quiet" href=${at(`/api/studies/${encodeURIComponent(id)}/download`)} download="">Download</a>
         ${share && is_mine ? act("Share", "study-share", () => share(id)) : nothing}
         ${is_mine ? deletion(id, asking, deeds) : nothing}
       </span>`,
