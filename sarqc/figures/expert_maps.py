@@ -11,7 +11,7 @@ from sarqc.figures.drawing import HELD_OUT, PLAIN_AXIS, Figure, Role, base_layou
 from sarqc.figures.layer_map import frame, short_name, show
 from sarqc.figures.layer_quantities import Quantity, slim_bar
 from sarqc.figures.numbers import draws_text, percent, point_names, significant
-from sarqc.study.experts import Experts, TokenCounts, experts_of, token_counts, words
+from sarqc.study.experts import Experts, TokenCounts, token_counts, words
 from sarqc.study.facts import LineFacts, is_point
 from sarqc.study.paired import mean_over_draws
 
@@ -21,7 +21,7 @@ NONE_MARK = {"symbol": "x-thin", "line": {"color": "var(--bad)", "width": 2}}
 
 def counts_of(facts: LineFacts) -> TokenCounts | None:
     """Tokens of each expert in the line's draws; None for dense models and where the study did not count."""
-    experts, tokens = experts_of(facts.study.layers), facts.read("tokens")
+    experts, tokens = facts.study.experts, facts.read("tokens")
     return None if experts is None or tokens is None else token_counts(experts, tokens)
 
 
@@ -118,10 +118,10 @@ def _lead(counts: TokenCounts, row: int, column: int) -> list[Any]:
 
 def tokens_text(counts: TokenCounts, row: int, column: int) -> str:
     """“31 of 2,048 tokens, fewer than the 256 channels”, with the range over the draws."""
-    each = counts.values[:, row, column]
-    text = f"{each.mean():,.0f} of {counts.text:,} tokens"
-    if len(each) > 1:
-        text += f", from {each.min():,.0f} to {each.max():,.0f} in {draws_text(len(each))}"
+    draws, (least, most) = len(counts.values), counts.range
+    text = f"{counts.mean[row, column]:,.0f} of {counts.text:,} tokens"
+    if draws > 1:
+        text += f", from {least[row, column]:,.0f} to {most[row, column]:,.0f} in {draws_text(draws)}"
     if counts.few[row, column]:
         text += f", fewer than the {counts.experts.channels:,} channels"
     return text
@@ -174,7 +174,7 @@ def expert_map(facts: LineFacts, quantity: Quantity | None, counts: TokenCounts 
     """
     if facts.layer is None or facts.study.layers[facts.layer].expert is None:
         return None
-    experts = experts_of(facts.study.layers)
+    experts = facts.study.experts
     if experts is None or quantity is None:
         return None
     chosen = facts.study.layers[facts.layer]

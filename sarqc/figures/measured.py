@@ -8,7 +8,6 @@ from typing import Any, TypedDict
 from sarqc.figures.flags import flags_of, not_flagged
 from sarqc.figures.numbers import baseline_name, lam_text, percent
 from sarqc.study.document import Line
-from sarqc.study.experts import experts_of
 from sarqc.study.facts import LineFacts, is_point
 
 _BAND = "λ whose paired difference to the best λ is not clear (Student’s t at 5 %)"
@@ -68,7 +67,7 @@ def how_measured(facts: LineFacts) -> list[Fact]:
         parts = [f"{flag.value}: {flag.name}, {flag.tools}" for flag in flags]
         pairs.append(("Flags on the λ axis", "; ".join([*parts, *filter(None, [not_flagged(facts)])])))
     pairs.append(("Reconstruction error", "‖(Ŵ − W)X‖² / ‖WX‖² of a layer; all layers: their mean"))
-    found = experts_of(study.layers)
+    found = study.experts
     if found is not None:
         owned = sum(layer.expert is not None for layer in study.layers)
         text = (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
 
 import numpy as np
 
@@ -73,29 +73,45 @@ def figure_table(
     layer: int | None,
     draw: int | None = None,
     steps: str | None = None,
-) -> DataTable:
+    offset: int = 0,
+    limit: int | None = None,
+) -> TablePart:
     """Columns and rows of the numbers behind a figure of the Lab, for every γ and λ of a line.
 
-    ``draw`` is a seed, None the mean over draws; ``steps`` the order of the ladder's, joined by commas. Raises
+    ``draw`` is a seed, None the mean over draws; ``steps`` the order of the ladder's, joined by commas. Of the rows
+    those from ``offset`` on, at most ``limit``: a mixture has a hundred thousand layers at each λ. Raises
     ``NotFound`` for a figure without a table, and for what the study does not have.
     """
     if draw is not None:
         study = one_draw(study, draw)
     facts = line_facts(study, method=method, bits=bits, layer=layer)
+    shown = slice(offset, None if limit is None else offset + limit)
     if figure in ("hero", "plane", "gamma_grid"):
         n_g, n_m = len(facts.line.gammas), len(facts.line.lams)
         points = point_rows(facts, [(g, m) for g in range(n_g) for m in range(n_m)])
-        return _with_flags(points, facts) if figure == "hero" else points
-    if figure not in (*TABLES, "ladder"):
-        have = ", ".join(("hero", "plane", "gamma_grid", "ladder", *TABLES))
+        points = _with_flags(points, facts) if figure == "hero" else points
+        return {"columns": points["columns"], "rows": points["rows"][shown], "total": len(points["rows"])}
+    if figure not in (*TABLES, "ladder", "map"):
+        have = ", ".join(("hero", "plane", "gamma_grid", "map", "ladder", *TABLES))
         raise NotFound(f"there is no table of “{figure}”", f"study {study.id}", f"There are tables of {have}.")
-    found = _ladder(facts, steps) if figure == "ladder" else TABLES[figure](facts)
-    rows = [{key: plain(value) for key, value in row.items()} for row in found]
-    present = {key for row in rows for key, value in row.items() if value is not None}
+    rows: Sequence[Row]
+    if figure == "map":
+        rows = layers = _Layers(facts)
+        present = layers.known()
+    else:
+        rows = list(_ladder(facts, steps) if figure == "ladder" else TABLES[figure](facts))
+        present = {key for row in rows for key, value in row.items() if plain(value) is not None}
     columns: list[Column] = [
         {"key": key, "title": title, "kind": kind} for key, (title, kind) in HEADINGS.items() if key in present
     ]
-    return {"columns": columns, "rows": rows}
+    part = [{key: plain(value) for key, value in row.items()} for row in rows[shown]]
+    return {"columns": columns, "rows": part, "total": len(rows)}
+
+
+class TablePart(DataTable):
+    """A part of a table, and how many rows the whole has."""
+
+    total: int
 
 
 def _with_flags(points: DataTable, facts: LineFacts) -> DataTable:
@@ -138,16 +154,37 @@ def _deciles(facts: LineFacts) -> Iterator[Row]:
             yield {**named, "decile": decile + 1, **drifts}
 
 
-def _layers(facts: LineFacts) -> Iterator[Row]:
-    """Every quantity that the map can be coloured by; those that λ does not change stand in every row."""
-    found = [quantity_of(facts, name) for name in quantities_of(facts)]
-    arrays = {COLUMN_OF.get(one.name, one.name): one.values for one in found if one is not None}
-    for index, layer in enumerate(facts.study.layers):
-        for (g, m), named in _points(facts):
-            numbers = {
-                name: values[index, g % len(values[index]), m % values.shape[2]] for name, values in arrays.items()
-            }
-            yield {"layer": layer.name, **named, **numbers}
+class _Layers(Sequence[Row]):
+    """Every quantity that the map can be coloured by, of each layer at every (γ, λ); those that λ does not change stand
+    in every row. Rows are made when they are asked for.
+    """
+
+    def __init__(self, facts: LineFacts) -> None:
+        found = [quantity_of(facts, name) for name in quantities_of(facts)]
+        self._arrays = {COLUMN_OF.get(one.name, one.name): one.values for one in found if one is not None}
+        self._names, self._points = [layer.name for layer in facts.study.layers], list(_points(facts))
+
+    def known(self) -> set[str]:
+        """Keys of the columns that say something."""
+        named = {key for _, row in self._points for key, value in row.items() if value is not None}
+        return {"layer", *named, *(name for name, values in self._arrays.items() if np.isfinite(values).any())}
+
+    def __len__(self) -> int:
+        return len(self._names) * len(self._points)
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Row]: ...
+    def __getitem__(self, index: int | slice) -> Row | Sequence[Row]:
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(len(self)))]
+        layer, point = divmod(range(len(self))[index], len(self._points))
+        (g, m), named = self._points[point]
+        numbers = {
+            name: values[layer, g % len(values[layer]), m % values.shape[2]] for name, values in self._arrays.items()
+        }
+        return {"layer": self._names[layer], **named, **numbers}
 
 
 def _gap(facts: LineFacts) -> Iterator[Row]:
@@ -231,6 +268,6 @@ def _ladder(facts: LineFacts, steps: str | None) -> Iterator[Row]:
 
 
 TABLES = {
-    "deciles": _deciles, "map": _layers, "gap": _gap, "theorem": _theorem, "methods": _methods, "selection": _selection,
+    "deciles": _deciles, "gap": _gap, "theorem": _theorem, "methods": _methods, "selection": _selection,
     "inspector": _weights,
 }  # fmt: skip

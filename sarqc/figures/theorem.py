@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypedDict
 
 import numpy as np
@@ -52,6 +53,7 @@ class Terms:
     log_count: float  # ln|Q|
 
 
+@lru_cache(maxsize=1)  # the figure and its words ask for the same
 def terms(facts: LineFacts) -> Terms | None:
     """What the study says about Theorem 1; None where it holds no unseen text or no norms of tokens."""
     arrays = [array for name in _ARRAYS if (array := facts.read(name)) is not None and np.isfinite(array).any()]
@@ -59,8 +61,8 @@ def terms(facts: LineFacts) -> Terms | None:
         return None
     recon, held_out, drift = arrays[:3]  # D L G M
     tokens, weight_norm, token_norm, energy, held_out_energy = (array[..., None, None] for array in arrays[3:])
-    layers, bits = facts.study.layers, facts.line.bits
-    log_count = np.array([log_all_codes(math.prod(layer.shape), bits) for layer in layers])  # L
+    weights = np.array([math.prod(layer.shape) for layer in facts.study.layers], dtype=np.float64)
+    log_count = weights * log_all_codes(1, facts.line.bits)  # L
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = held_out * held_out_energy / energy - recon
         limit = (drift * weight_norm * token_norm) ** 2 / energy

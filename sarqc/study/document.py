@@ -51,6 +51,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn, Self
 
@@ -63,7 +64,7 @@ from sarqc.models.families import LayerInfo
 from sarqc.plain import plain
 from sarqc.quantization.methods import FITTING, METHODS, title_of
 from sarqc.study import tensors
-from sarqc.study.experts import unreached_is_unknown
+from sarqc.study.experts import Experts, experts_of, unreached_is_unknown
 
 SCHEMA_VERSION = 4
 SIGNED_ZERO = 128  # what stands for 0 in ``surface_signed``
@@ -171,7 +172,8 @@ class Study(_Document):
 
     def __eq__(self, other: object) -> bool:
         """Equal documents, wherever they lie: the checksum stands for the arrays."""
-        return isinstance(other, Study) and dict(self) == dict(other)
+        fields = type(self).model_fields
+        return isinstance(other, Study) and all(getattr(self, name) == getattr(other, name) for name in fields)
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -206,6 +208,11 @@ class Study(_Document):
             return matches[0]
         have = ", ".join(f"{line.name} at {line.bits} bits" for line in self.lines)
         raise NotFound(f"no line for {name} at {bits} bits", f"study {self.id}", f"It has {have}.")
+
+    @cached_property
+    def experts(self) -> Experts | None:
+        """Where the experts among the layers are; None where all layers are dense."""
+        return experts_of(self.layers)
 
     @property
     def folder(self) -> Path:
@@ -269,7 +276,8 @@ class Study(_Document):
         if name not in line.arrays:
             return None
         array = self.array(line, name)
-        return np.where(array == 255, np.nan, array) if name == "correct" else array.astype(np.float64)
+        plain = np.asarray(array)  # a mapped file makes each index of it slow
+        return np.where(plain == 255, np.nan, plain) if name == "correct" else plain.astype(np.float64)
 
 
 def _with_title_of_today(line: Line) -> Line:

@@ -49,6 +49,11 @@ class TokenCounts:
         return mean
 
     @cached_property
+    def range(self) -> tuple[np.ndarray, np.ndarray]:
+        """Least and most over the draws, B E each."""
+        return self.values.min(axis=0), self.values.max(axis=0)
+
+    @cached_property
     def none(self) -> np.ndarray:
         """B E, True for experts that no token reached in at least one draw."""
         none: np.ndarray = (self.values == 0).any(axis=0)

@@ -86,7 +86,7 @@ class Selection:
         return np.where(np.isfinite(self.lam)[..., None], np.stack([gamma, lam], axis=-1), -1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LineFacts:
     """All that the Lab says about one line and one layer (or the mean of all layers)."""
 

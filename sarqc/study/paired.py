@@ -36,6 +36,9 @@ class Difference:
 
 def mean_over_draws(values: np.ndarray) -> np.ndarray:
     """Mean over the first axis of what was measured; NaN where nothing was."""
+    total = values.sum(axis=0)
+    if len(values) and np.isfinite(total).all():  # everything was measured, as nearly always
+        return np.asarray(total / len(values))
     counts = np.isfinite(values).sum(axis=0)
     mean = np.full(counts.shape, np.nan)
     np.divide(np.nansum(values, axis=0), counts, out=mean, where=counts > 0)

@@ -13,9 +13,9 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse
 from starlette.background import BackgroundTask
@@ -125,13 +125,17 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         layer: int | None = None,
         draw: int | None = None,
         steps: str | None = None,
+        offset: Annotated[int, Query(ge=0)] = 0,
+        limit: Annotated[int | None, Query(ge=1)] = None,
     ) -> Response:
         """The numbers behind a figure of the Lab at full precision, for every γ and λ of a line; ``steps``: the order
-        of the ladder's."""
+        of the ladder's. Of many rows a part: at most ``limit`` from ``offset`` on, of ``total``."""
         from sarqc.figures import figure_table
 
         study = opened(request, study_id)
-        table = figure_table(study, figure, method=method, bits=bits, layer=layer, draw=draw, steps=steps)
+        table = figure_table(
+            study, figure, method=method, bits=bits, layer=layer, draw=draw, steps=steps, offset=offset, limit=limit
+        )
         return json_body(request, table)
 
     @router.get("/studies/{study_id}/download")

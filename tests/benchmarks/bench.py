@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from tests.benchmarks import bench_engines, bench_runs, bench_solver, bench_spread
+from tests.benchmarks import bench_engines, bench_runs, bench_scale, bench_solver, bench_spread
 from tests.benchmarks.measured import Figure, Section, told
 
 
@@ -39,6 +39,10 @@ def sections(folder: Path) -> dict[str, Section]:
         "first-layer": bench_runs.first_layer,
         "estimates": partial(bench_runs.estimates, folder),
         "growth": partial(bench_runs.growth, folder),
+        "many-runs": bench_scale.runs,
+        "many-studies": bench_scale.studies,
+        "mixture": bench_scale.mixture,
+        "large-study": bench_scale.large,
         "page": page,
         "engines": partial(bench_engines.engines, folder),  # the last: without a network it fails
     }

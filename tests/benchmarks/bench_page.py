@@ -21,6 +21,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from tests.browser.conftest import ARGUMENTS, CHROMIUM, ROOT
@@ -40,14 +41,14 @@ window.first = {};
 
 
 @contextmanager
-def served() -> Iterator[str]:
-    """The app on a port of its own, with an empty state."""
+def served(state: Path | None = None) -> Iterator[str]:
+    """The app on a port of its own, with an empty state where none is given."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     url = f"http://127.0.0.1:{port}/"
-    with tempfile.TemporaryDirectory() as state:
-        own = {"SARQC_PORT": str(port), "SARQC_STATE_DIR": state, "SARQC_HOST": "127.0.0.1"}
+    with tempfile.TemporaryDirectory() as empty:
+        own = {"SARQC_PORT": str(port), "SARQC_STATE_DIR": str(state or empty), "SARQC_HOST": "127.0.0.1"}
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         process = subprocess.Popen([sys.executable, "app.py"], cwd=ROOT, env=os.environ | own, **quiet)
         try:

@@ -175,3 +175,18 @@ def test_the_plane_says_what_a_bound_on_drift_needs(study):
     np.testing.assert_allclose(radius["drift"], facts.drift, rtol=1e-5)
     np.testing.assert_allclose(radius["error"], facts.recon, rtol=1e-5)
     assert radius["on"] == "calibration text"
+
+
+@pytest.mark.parametrize("figure", ["hero", "map", "deciles"])
+def test_parts_of_a_table_make_the_whole(study: Study, figure: str) -> None:
+    def part(offset: int = 0, limit: int | None = None) -> dict:
+        return figure_table(
+            study, figure, method="sarqc-gbs", bits=2, layer=None if figure == "map" else 1, offset=offset, limit=limit
+        )
+
+    whole = part()
+    assert whole["total"] == len(whole["rows"]) > 7
+    parts = [part(offset, 7) for offset in range(0, whole["total"] + 7, 7)]
+    assert [row for one in parts for row in one["rows"]] == whole["rows"]
+    assert all(one["total"] == whole["total"] for one in parts)
+    assert parts[0]["columns"] == whole["columns"]

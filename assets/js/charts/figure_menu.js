@@ -15,13 +15,16 @@ import { enlargeButton } from "./enlarge.js";
 import { scenesOf } from "./plotly_internals.js";
 
 const ROWS = 500; // shown at most; the file has all
+const PART = 10_000; // rows of the file that are asked for at once
 const SCALE = 3; // pixels of a PNG for each pixel of the screen
 const TITLE = 30; // pixels above the picture for the card's title
 
 /**
- * Numbers as a table: what stands above a column, how its values are written (format.js), and the values by key.
- * @typedef {{columns: {key: string, title: string, kind: string}[], rows: Record<string, unknown>[]}} Numbers
+ * Numbers as a table: what stands above a column, how its values are written (format.js), and the values by key; of how
+ * many rows in all, where these are a part.
+ * @typedef {{columns: {key: string, title: string, kind: string}[], rows: Record<string, unknown>[], total?: number}} Numbers
  */
+/** @typedef {(offset: number, limit: number) => Numbers | Promise<Numbers>} Source rows from a place on, or all of them */
 /**
  * A card with a figure, such as a PlotHost.
  * @typedef {{name: string, root: HTMLElement, canvas: HTMLElement, heading: HTMLElement|null, tools: HTMLElement}} Card
@@ -30,7 +33,7 @@ const TITLE = 30; // pixels above the picture for the card's title
 /**
  * Gives one figure its menu, and the button that lets it fill the window.
  * @param {Card} card
- * @param {{file: () => string, table: () => Numbers | Promise<Numbers>,
+ * @param {{file: () => string, table: Source,
  *   picture?: (kind: "png"|"svg") => Promise<string>}} options the name of what is saved, without its ending, the numbers,
  * and the address of a picture, of plotly's drawing if nothing is said
  */
@@ -39,8 +42,8 @@ export function figureMenu(card, { file, table: numbers, picture = (kind) => plo
   const save = async (/** @type {"png"|"svg"} */ kind) => saveAs(`${file()}.${kind}`, await picture(kind));
   /** @type {Record<string, () => Promise<void>>} */
   const ways = {
-    Table: async () => tableDialog(heading?.textContent ?? "", await numbers(), file()),
-    CSV: async () => saveNumbers(file(), await numbers()),
+    Table: async () => tableDialog(heading?.textContent ?? "", await numbers(0, ROWS), file(), numbers),
+    CSV: () => saveNumbers(file(), numbers),
     PNG: () => save("png"),
     SVG: () => save("svg"),
   };
@@ -144,18 +147,28 @@ function plotlyPicture({ canvas, heading }, kind) {
 
 /**
  * @param {string} file without its ending
- * @param {Numbers} numbers
+ * @param {Source} numbers
  */
-const saveNumbers = (file, { columns, rows }) => download(`${file}.csv`, csv(columns, rows));
+async function saveNumbers(file, numbers) {
+  const { columns, rows, total = rows.length } = await numbers(0, PART);
+  const all = [...rows];
+  while (all.length < total) {
+    const { rows: more } = await numbers(all.length, PART);
+    if (more.length === 0) break;
+    all.push(...more);
+  }
+  download(`${file}.csv`, csv(columns, all));
+}
 
 /**
  * The numbers in a window of their own.
  * @param {string} title
  * @param {Numbers} numbers
  * @param {string} file the name to save them under, without its ending
+ * @param {Source} source
  */
-function tableDialog(title, numbers, file) {
-  const { columns, rows } = numbers;
+function tableDialog(title, numbers, file, source) {
+  const { columns, rows, total = rows.length } = numbers;
   const cells = table({
     name: "numbers",
     columns: columns.map(({ key, title, kind }) => ({
@@ -169,12 +182,12 @@ function tableDialog(title, numbers, file) {
     made(html`<dialog class="figure-table" aria-label=${title} data-testid="figure-table">
       <header>
         <h2>${title}</h2>
-        <button type="button" class="quiet" @click=${() => saveNumbers(file, numbers)}>Download CSV</button>
+        <button type="button" class="quiet" @click=${() => saveNumbers(file, source)}>Download CSV</button>
         <button type="button" class="quiet" @click=${() => dialog.close()}>Close</button>
       </header>
       ${
-        rows.length > ROWS
-          ? html`<p class="card-note">The first ${ROWS} of ${rows.length} rows; the CSV has all.</p>`
+        total > ROWS
+          ? html`<p class="card-note">The first ${ROWS} of ${total.toLocaleString("en")} rows; the CSV has all.</p>`
           : nothing
       }
       ${scrolling("Table of the numbers", cells)}

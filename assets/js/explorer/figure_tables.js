@@ -21,7 +21,10 @@ export function figureMenus(explorer) {
     };
     figureMenu(host, {
       file: () => fileName(current().view, card.replace("_flat", "")),
-      table: () => (FROM_SCREEN.includes(card) ? cells(current()) : request(tablePath(current().view, card))),
+      table: (offset, limit) =>
+        FROM_SCREEN.includes(card)
+          ? cells(current())
+          : request(`${tablePath(current().view, card)}&offset=${offset}&limit=${limit}`),
     });
   }
 }
