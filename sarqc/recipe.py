@@ -587,6 +587,11 @@ class Recipe(BaseModel):
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:16]
 
 
+def method_title(name: str) -> str:
+    """What people call a method; one that this version does not know is called by its public name."""
+    return METHODS[name].title if name in METHODS else name
+
+
 def can_be_tuned(name: str) -> bool:
     """Whether tuning can find the λ of a method, as it is by itself."""
     entry = METHODS[name]

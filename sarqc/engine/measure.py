@@ -29,6 +29,7 @@ from sarqc.engine.keys import (
     perplexity_key,
     survey_point_key,
 )
+from sarqc.engine.meanwhile import TOLD_EVERY, Tell, meanwhile
 from sarqc.engine.plan import Prepared
 from sarqc.errors import SarqcError
 from sarqc.evaluation import TEXTS
@@ -116,7 +117,7 @@ def measure(
             yield Warned(STATES_GONE, "test text")
     for task in recipe.tasks:
         yield Stage(stage, task)
-        accuracy, items, taken = _accuracy(bench, task, recipe.task_limit, which, model_key)
+        accuracy, items, taken = yield from _accuracy(bench, task, recipe.task_limit, which, model_key)
         accuracies.append(accuracy)
         correct += items
         seconds += taken
@@ -157,9 +158,6 @@ def _perplexity_keeping(bench: Workbench, prepared: Prepared, states: KeptStates
     return found
 
 
-_TOLD_EVERY = 1.0  # seconds
-
-
 def _told(steps: Steps) -> Generator[Event, None, tuple[Perplexity, Divergence | None]]:
     """What the steps return, and now and then how far they are."""
     told = time.monotonic()
@@ -169,7 +167,7 @@ def _told(steps: Steps) -> Generator[Event, None, tuple[Perplexity, Divergence |
         except StopIteration as end:
             found: tuple[Perplexity, Divergence | None] = end.value
             return found
-        if (now := time.monotonic()) >= told + _TOLD_EVERY:
+        if (now := time.monotonic()) >= told + TOLD_EVERY:
             told = now
             yield Advanced(done, total, "windows of the test text")
 
@@ -252,16 +250,20 @@ def _read(prepared: Prepared, payload: bytes) -> tuple[float, PerplexityProtocol
 
 def _accuracy(
     bench: Workbench, task: str, limit: int | None, which: Which, model_key: str
-) -> tuple[Measured, list[int], float]:
+) -> Generator[Event, None, tuple[Measured, list[int], float]]:
     """The event, 0 or 1 for each item, and the seconds that it took when it was measured."""
 
-    def make() -> bytes:
+    def work(tell: Tell) -> bytes:
         started = time.perf_counter()
-        measured = measure_accuracy(bench.loaded, task, bench.settings, limit=limit)
+        measured = measure_accuracy(bench.loaded, task, bench.settings, limit=limit, tell=tell)
         return json.dumps(asdict(measured) | {"seconds": time.perf_counter() - started}).encode()
 
     key = accuracy_key(model_key, task, limit, items_key(task, bench.settings))
-    document = json.loads(kept(bench.store, key, make))
+    payload = bench.store.read(key, ".json")
+    if payload is None:
+        payload = yield from meanwhile(work, f"answers of {task}")
+        bench.store.write(key, ".json", payload)
+    document = json.loads(payload)
     event = Measured("accuracy", which, document["value"], document["standard_error"], document["protocol"])
     return event, document["correct"], document["seconds"]
 

@@ -172,12 +172,14 @@ def items_key(name: str, settings: Settings) -> tuple[str, ...]:
 
 
 def measure_accuracy(
-    loaded: LoadedModel, name: str, settings: Settings, *, limit: int | None = None, batch_size: int | None = None
-) -> Accuracy:
+    loaded: LoadedModel, name: str, settings: Settings, *, limit: int | None = None, batch_size: int | None = None,
+    tell: Callable[[int, int], None] = lambda done, total: None,
+) -> Accuracy:  # fmt: skip
     """Accuracy of the model as it is now on one task, zero-shot, with lm-eval's ``acc`` and ``acc_norm``.
 
     For HumanEval it is pass@1: the share of greedy answers that pass their tests. The standard error is the binomial
-    one over items. A ``limit``, in a group one for each subject, is marked in the protocol. Raises ``Refused`` where
+    one over items. A ``limit``, in a group one for each subject, is marked in the protocol. ``tell`` is called with how
+    many of the model's answers there are, and of how many. Raises ``Refused`` where
     programs may not be run, ``NotFound`` for rows that the mirror lacks, ``Unreachable`` without a Hub.
     """
     batch_size = batch_size or task_batch(loaded.vocabulary, loaded.checkpoint.max_positions)
@@ -192,10 +194,12 @@ def measure_accuracy(
         """lm-eval's model without its own progress bar: progress is ours to tell, in events."""
 
         def loglikelihood(self, requests: list[Any], disable_tqdm: bool = True) -> list[Any]:
+            self.set_cache_hook(_Answered(len(requests), tell))
             likelihoods: list[Any] = super().loglikelihood(requests, disable_tqdm=True)
             return likelihoods
 
         def generate_until(self, requests: list[Any], disable_tqdm: bool = True) -> list[str]:
+            self.set_cache_hook(_Answered(len(requests), tell))
             answers: list[str] = super().generate_until(requests, disable_tqdm=True)
             return answers
 
@@ -248,6 +252,17 @@ def measure_accuracy(
         normalised=normalised,
         normalised_standard_error=normalised_error,
     )
+
+
+class _Answered:
+    """In the place of lm-eval's cache, which is given each answer as soon as there is one: counts them."""
+
+    def __init__(self, total: int, tell: Callable[[int, int], None]) -> None:
+        self._done, self._total, self._tell = 0, total, tell
+
+    def add_partial(self, attribute: str, request: Any, answer: Any) -> None:
+        self._done += 1
+        self._tell(self._done, self._total)
 
 
 def _mean(samples: list[dict[str, Any]], metric: str) -> tuple[float, float]:

@@ -21,8 +21,7 @@ from typing import Any, TypedDict
 
 from sarqc.errors import Refused, SarqcError
 from sarqc.jobs.run import STATE_WORDS, Run, State
-from sarqc.quantization.methods import METHODS
-from sarqc.recipe import Recipe, idle_fields
+from sarqc.recipe import Recipe, idle_fields, method_title
 
 FORM = 5  # of the rows that ``row_of`` writes: counts up with each change of it
 
@@ -252,7 +251,7 @@ def words_of(run: Run) -> str:
     said = [run.id, run.batch, run.name, *(f"#{tag}" for tag in run.tags), run.note, run.owner, run.device]
     said += [recipe.get(name) for name in ("model", "method", "grid", "calibration", "test")]
     said += [
-        METHODS[method].title if (method := recipe.get("method")) in METHODS else None,
+        method_title(str(recipe.get("method", ""))),
         f"{bits} bits" if bits else None,
         f"λ={lam:g}" if _real(lam) is not None else None,
         None if kind == "run" else kind,

@@ -15,7 +15,7 @@ from sarqc.jobs.annotations import Annotations, checked_tags
 from sarqc.jobs.listing import Question, log_ratio
 from sarqc.jobs.run import Run, RunDocument
 from sarqc.jobs.supervisor import Supervisor
-from sarqc.quantization.methods import METHODS
+from sarqc.recipe import method_title
 from sarqc.web.access import Access, visitor_of
 from sarqc.web.responses import ApiRoute, json_body
 from sarqc.web.runs_csv import HEAD, line_of
@@ -61,8 +61,7 @@ def drawn_run(run: Run) -> ParetoRun:
     summary, recipe = run.summary or {}, run.recipe
     test = (summary.get("protocol") or {}).get("test") or {}
     lam = recipe.get("lambda")
-    method = str(recipe.get("method"))
-    title = METHODS[method].title if method in METHODS else method
+    title = method_title(str(recipe.get("method")))
     named = f"{title}, {recipe.get('bits')} bits" + ("" if lam is None else f", λ {lam}")
     corpus = ", ".join(filter(None, (test.get("corpus", recipe.get("test")), test.get("part"))))
     where = f"{corpus}, window {test.get('window')}, {test.get('predicted_tokens')} tokens"

@@ -46,7 +46,10 @@ def test_equals_the_most_likely_choice(settings: Settings, tiny_llama: Path, mon
                 logs = model(torch.tensor([whole])).logits[0].double().log_softmax(-1)
             scores.append(sum(float(logs[i - 1, whole[i]]) for i in range(given, len(whole))))
         expected.append(int(scores.index(max(scores)) == item["answer"]))
-    found = measure_accuracy(load(read_checkpoint(tiny_llama), torch.device("cpu")), TASK, settings, limit=limit)
+    told: list[tuple[int, int]] = []
+    loaded = load(read_checkpoint(tiny_llama), torch.device("cpu"))
+    found = measure_accuracy(loaded, TASK, settings, limit=limit, tell=lambda *reached: told.append(reached))
+    assert told == [(done, 4 * limit) for done in range(1, 4 * limit + 1)]  # an answer for each of four choices
     assert list(found.correct) == expected
     assert found.value == sum(expected) / limit
     assert found.standard_error == pytest.approx(math.sqrt(found.value * (1 - found.value) / (limit - 1)))

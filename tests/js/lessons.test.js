@@ -145,7 +145,7 @@ test("the last steps read the best λ, the band and the differences from the vie
   const close = { ...both, identity: view(null) };
   for (const row of close.identity.table.rows) row.perplexity_difference = -7.5;
   const near = words(model.answer(model.facts({ ...model.start, shown: 1, guess: 1 }, close, given)));
-  assert.match(near, /The best can’t be told from GPTQ, .*: the difference is −7\.5 ± 3\.0\./);
+  assert.match(near, /The best can’t be told from GPTQ 1 %, .*: the difference is −7\.5 ± 3\.0\./);
   assert.match(inBand, /The best is 30\.0 ± 3\.0 better than GPTQ/);
   assert.match(inBand, /The layer before was best at λ = 1; 2 of 3 layers want less, and one λ is for all\.$/);
   const whole = words(layer.answer(layer.facts({ lambda: 0.1, shown: 1 }, { view: view(null), surface: null }, given)));
@@ -155,7 +155,7 @@ test("the last steps read the best λ, the band and the differences from the vie
   );
   const facts = paper.facts({ shown: 1 }, both, given);
   assert.deepEqual(Object.values(facts.ours.perplexities), [60, 100, 70, 70]);
-  assert.match(words(paper.answer(facts)), /is highest at λ = 0\.1, 10\.0 ± 1\.5 points against GPTQ/);
+  assert.match(words(paper.answer(facts)), /is highest at λ = 0\.1, 10\.0 ± 1\.5 points against GPTQ 1 %/);
 });
 
 test("where something is drawn and what is meant by a place on the drawing agree", async () => {

@@ -84,7 +84,7 @@ export function answer({ guess, lams, names, own, band, best, draws, differences
   const said = guess === undefined ? "" : `You said ${names[own]}, which is ${judged}. `;
   const [difference, error] = [Number(differences[best]), Number(errors[best])];
   const isClear = Math.abs(difference) > error * CLEAR_FROM[Math.min(draws - 1, CLEAR_FROM.length) - 1];
-  const gptq = "GPTQ, which is identity at λ = 0.01";
+  const gptq = "GPTQ 1 %, the identity penalty at λ = 0.01";
   const size = `${number(Math.abs(difference), 1)} ± ${number(error, 1)}`;
   return [
     said,
@@ -181,7 +181,7 @@ export function create(stage) {
       return [
         answered && bands(at, band),
         frame(at, title, (value) => number(value, 0), { lines: 1 }),
-        answered && label(at.left - 6, at.top - 14, "bars: standard error of the difference to GPTQ"),
+        answered && label(at.left - 6, at.top - 14, "bars: standard error of the difference to GPTQ 1 %"),
         answered && wishes(at, facts),
         axis(at, names),
         hasGuess && upright(at, own, { stroke: "var(--series-4)", dash: "4 4" }),

@@ -120,7 +120,7 @@ export function answer({ guess, own, names, best, figure, ours }) {
   const [difference, error] = [differences, errors].map((column) => format(column[mine], "points"));
   return [
     ...pieces,
-    `Ours, with saliency too, is highest at λ = ${ours.names[mine]}, ${difference} ± ${error} points against GPTQ. `,
+    `Ours, with saliency too, is highest at λ = ${ours.names[mine]}, ${difference} ± ${error} points against GPTQ 1 %. `,
     `These are two models at two widths, each with a scale of its own: compare the shapes, not the heights.`,
   ];
 }
@@ -319,6 +319,6 @@ function note(source, { model, draws }) {
   return (
     `Published figures are from ${source}, and figure 1(b), the mean of eight tasks. ` +
     `Ours: ${model.name}, the best λ and γ of each; ` +
-    `bars are standard errors of the difference to GPTQ over ${draws} draws.${doubt}`
+    `bars are standard errors of the difference to GPTQ 1 % over ${draws} draws.${doubt}`
   );
 }

@@ -233,8 +233,8 @@ export function create(stage) {
       const note = !answered
         ? "tokens that the solver saw"
         : narrow
-          ? "tokens; light: the error on new ones"
-          : "tokens that the solver saw; light: the error on new ones";
+          ? "tokens; stronger: the error on new ones"
+          : "tokens that the solver saw; stronger: the error on new ones";
       return [
         frame(left, title, (value) => percent(value), { wanted: 5 }),
         (answered ? groups : groups.slice(0, 1)).map((group, column) => columnOf(group, column, left, facts)),

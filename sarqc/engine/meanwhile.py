@@ -1,0 +1,43 @@
+"""Work that calls back how far it is, as a generator of events."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TypeVar
+
+from sarqc.events import Advanced
+
+T = TypeVar("T")
+Tell = Callable[[int, int], None]  # how many are done, of how many
+
+TOLD_EVERY = 1.0  # seconds
+
+
+class _Stopped(BaseException):
+    """Nobody waits for the work any more; not for whoever catches exceptions on the way."""
+
+
+def meanwhile(work: Callable[[Tell], T], what: str, every: float = TOLD_EVERY) -> Generator[Advanced, None, T]:
+    """Returns or raises what ``work`` does in a thread of its own, and yields every so many seconds how far it is.
+
+    ``what`` it counts is in the words of ``Advanced``. Where the generator is closed, work ends when it next tells.
+    """
+    told: list[tuple[int, int]] = []
+    stopped = threading.Event()
+
+    def tell(done: int, total: int) -> None:
+        if stopped.is_set():
+            raise _Stopped
+        told[:] = [(done, total)]
+
+    with ThreadPoolExecutor(1) as pool:
+        working = pool.submit(work, tell)
+        try:
+            while not wait([working], every).done:
+                if told:
+                    yield Advanced(*told[0], what)
+            return working.result()
+        finally:
+            stopped.set()

@@ -1,0 +1,53 @@
+"""Work in a thread that tells how far it is."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from sarqc.engine.meanwhile import Tell, meanwhile
+from sarqc.engine.survey import returned
+from sarqc.events import Advanced
+
+
+def test_what_it_tells_are_events_and_what_it_returns_is_returned() -> None:
+    go_on = threading.Event()
+
+    def work(tell: Tell) -> str:
+        tell(1, 3)
+        tell(2, 3)
+        assert go_on.wait(10)
+        return "found"
+
+    steps = meanwhile(work, "questions", every=0.01)
+    assert next(steps) == Advanced(2, 3, "questions")
+    go_on.set()
+    assert returned(steps) == "found"
+
+
+def test_its_error_is_raised() -> None:
+    def work(tell: Tell) -> None:
+        raise TimeoutError("of the work itself")
+
+    with pytest.raises(TimeoutError, match="of the work itself"):
+        list(meanwhile(work, "questions"))
+
+
+def test_it_ends_at_its_next_word_where_nobody_waits_any_more() -> None:
+    told = 0
+
+    def work(tell: Tell) -> None:
+        nonlocal told
+        pause = threading.Event()
+        for done in range(10_000):
+            tell(done, 10_000)
+            told += 1
+            pause.wait(0.005)
+
+    steps = meanwhile(work, "questions", every=0.02)
+    next(steps)
+    steps.close()
+    last = told
+    assert last < 10_000
+    assert told == last
