@@ -1,7 +1,10 @@
-# The torch wheel brings its own CUDA libraries: a plain Python image is enough, also for `docker run --gpus all`.
-FROM python:3.11-slim
+# For a CPU:  docker build -t sarqc .
+# For a GPU:  docker build -t sarqc --build-arg DEVICE=cuda .   and docker run --gpus all
+# The wheel of PyTorch for CUDA brings its own libraries: one plain Python image is enough for both.
+FROM python:3.11.14-slim-bookworm
 
-# An init: it passes signals on, and reaps the processes that workers leave behind.
+# tini: an init. It passes signals on, and reaps the processes that workers leave behind.
+# hadolint ignore=DL3008  # Debian keeps one version of it, in which it mends faults
 RUN apt-get update && apt-get install --yes --no-install-recommends tini && rm -rf /var/lib/apt/lists/*
 
 RUN useradd --create-home --uid 1000 user
@@ -9,14 +12,20 @@ USER user
 # Made before it is a volume: a folder that Docker makes belongs to root.
 RUN mkdir -p /home/user/state
 WORKDIR /home/user/app
+ENV PATH=/home/user/.local/bin:$PATH
+
+# The largest layer comes first, and changes only with its version.
+ARG DEVICE=cpu
+ARG TORCH=2.13.0
+RUN if [ "$DEVICE" = cuda ]; then pip install --no-cache-dir --user "torch==$TORCH"; \
+    else pip install --no-cache-dir --user "torch==$TORCH" --index-url https://download.pytorch.org/whl/cpu; fi
 
 COPY --chown=user requirements.txt .
 RUN pip install --no-cache-dir --user -r requirements.txt
 COPY --chown=user . .
 
 # Models of the Hub are in the volume too: they outlive the container.
-ENV PATH=/home/user/.local/bin:$PATH \
-    PYTHONUNBUFFERED=1 \
+ENV PYTHONUNBUFFERED=1 \
     OMP_WAIT_POLICY=PASSIVE \
     GRADIO_ANALYTICS_ENABLED=False \
     HF_HOME=/home/user/state/hub \

@@ -2,6 +2,8 @@
 # make test   make check, then the whole suite in two processes
 # make check  types, style, and whether what is generated is current
 # make bench  speed, as ratios within one run; MODEL=llama2-7b counts what calibrating a published model costs on GPUs
+# make image  the steps of the Dockerfile, run without Docker
+# make space  what is pushed to a Space of Hugging Face, in build/space
 # make torture  a running app under malformed requests, kills, many viewers and damage; TORTURE="--seed 7 …"
 # Each does all of its own set-up in .venv.
 
@@ -14,7 +16,7 @@ export GRADIO_ANALYTICS_ENABLED := False
 # Threads that spin while they wait starve each other on a busy host.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: app test check bench torture chromium
+.PHONY: app test check bench torture image space chromium
 
 app: .venv/app.done
 	$(BIN)/python app.py
@@ -34,6 +36,12 @@ check: .venv/dev.done node_modules/.package-lock.json
 
 bench: .venv/dev.done
 	$(BIN)/python -m tests.benchmarks.$(if $(MODEL),model_costs $(MODEL),bench)
+
+image: .venv/dev.done
+	$(BIN)/python -m tests.image_steps
+
+space:
+	python3 deploy/make_space.py build/space
 
 torture: .venv/dev.done
 	$(BIN)/python -m tests.torture $(TORTURE)
