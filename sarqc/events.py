@@ -254,6 +254,8 @@ class Interrupted(Event):
     what: str
 
 
+COMPARING = "comparing layers"  # the stage of a tuning run from which several workers may do it
+
 EVENT_TYPES: dict[str, type[Event]] = {
     cls.type: cls
     for cls in (

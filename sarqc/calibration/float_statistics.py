@@ -29,8 +29,19 @@ def float_statistics(
     """Numbers of the wanted blocks, in order, with the statistics of their linears by path.
 
     sequences: (samples, length) token ids. keys: one for each of the model's blocks. The model must be float until the
-    last block is given; what is not kept yet is collected in one walk, which ends at the last wanted block.
+    last block is given; what is not kept yet is collected in one walk, which ends at the last wanted block. Of several
+    workers one collects it, before it gives the first block, and the others wait.
     """
+    if store.claims.crew > 1 and not all(store.touch(keys[block], SUFFIX) for block in blocks):
+        with store.claims.alone(keys[max(blocks)]):
+            for _ in _collected(loaded, sequences, blocks, keys, store):
+                pass
+    yield from _collected(loaded, sequences, blocks, keys, store)
+
+
+def _collected(
+    loaded: LoadedModel, sequences: np.ndarray, blocks: Collection[int], keys: Sequence[str], store: ArtefactStore
+) -> Iterator[tuple[int, Statistics]]:
     missing = [block for block in blocks if not store.path(keys[block], SUFFIX).is_file()]
     walk = BlockWalk(loaded, torch.from_numpy(sequences.copy())) if missing else None
     for index, block in enumerate(loaded.blocks()):
@@ -41,7 +52,7 @@ def float_statistics(
             payload = store.read(keys[index], SUFFIX)
             found = None if payload is None else unpacked(payload, loaded.device)
             if found is None:  # damaged since it was looked for
-                yield from float_statistics(loaded, sequences, [one for one in blocks if one >= index], keys, store)
+                yield from _collected(loaded, sequences, [one for one in blocks if one >= index], keys, store)
                 return
         if walk is not None and index <= missing[-1]:
             with loaded.at(block):

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,6 +37,7 @@ from sarqc.errors import SarqcError
 from sarqc.evaluation.divergence import Divergence
 from sarqc.evaluation.perplexity import measure_beside
 from sarqc.files.artefacts import ArtefactStore
+from sarqc.files.claims import PAUSE_SECONDS
 from sarqc.models.families import LayerInfo
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
@@ -42,6 +45,8 @@ from sarqc.quantization.methods import Method
 from sarqc.quantization.solving import Context
 
 _FOUND = ".found"
+
+log = logging.getLogger("sarqc.worker")
 _NUMBERS = tuple(field.name for field in dataclasses.fields(LayerNumbers) if field.name not in ("lams", "tokens"))
 
 
@@ -69,7 +74,7 @@ def ground_of(bench: Workbench, prepared: Prepared, grids: dict[str, Grid], weig
     """Of a recipe with a test text, whose states are still to be kept: see ``measure.keep_states``."""
     float_key = float_model_key(bench.loaded, weights)
     states = KeptStates(bench.store, states_key(float_key, measured_text(prepared).ids, prepared.window))
-    statistics = ArtefactStore(bench.settings.statistics_dir())
+    statistics = ArtefactStore(bench.settings.statistics_dir(), bench.store.claims.crew)
     return Ground(bench, prepared, weights, grids, float_key, states, statistics)
 
 
@@ -137,20 +142,17 @@ def screen(draw: Draw, method: Method, gammas: Sequence[float | None], lams: Seq
     ground = draw.ground
     points = method.points(lams, gammas)
     keys = [tuning_key("screen", draw.keys(), grids_as_values(ground), [point]) for point in points]
-    kept = [ground.bench.store.read(key, _FOUND) for key in keys]
-    missing = [index for index, payload in enumerate(kept) if payload is None]
-    started = time.perf_counter()
-    errors: list[list[float | None]] = []
-    if missing:
-        wanted = [points[index] for index in missing]
-        errors += errors_of_layers(draw.blocks(), ground.grids, wanted, ground.context())
-    seconds = (time.perf_counter() - started) / max(1, len(missing))
-    for number, index in enumerate(missing):
-        document = {"errors": [of_layer[number] for of_layer in errors], "seconds": seconds}
-        payload = json.dumps(document).encode()
-        ground.bench.store.write(keys[index], _FOUND, payload)
-        kept[index] = payload
-    documents = [json.loads(payload) for payload in kept if payload is not None]
+
+    def make(wanted: list[int]) -> Iterator[bytes]:
+        started = time.perf_counter()
+        some = [points[index] for index in wanted]
+        errors = [*errors_of_layers(draw.blocks(), ground.grids, some, ground.context())]
+        seconds = (time.perf_counter() - started) / len(wanted)
+        for number in range(len(wanted)):
+            yield json.dumps({"errors": [of_layer[number] for of_layer in errors], "seconds": seconds}).encode()
+
+    kept = dict(kept_or_made(ground.bench.store, keys, _FOUND, make))
+    documents = [json.loads(kept[index]) for index in range(len(keys))]
     table = np.array([document["errors"] for document in documents], dtype=np.float64)  # (G M, L), NaN for None
     shaped = table.T.reshape(-1, len(gammas), len(lams))
     return Screened(shaped, sum(document["seconds"] for document in documents))
@@ -189,18 +191,35 @@ def judged(
     """Positions of the points with what is kept of each, first that which is kept already; the others are solved and
     judged.
     """
-    store, missing = draw.ground.bench.store, []
-    for index, key in enumerate(keys):
-        payload = store.read(key, suffix)
-        if payload is None:
-            missing.append(index)
-        else:
-            yield index, payload
-    solutions = solutions_of(draw, [points[index] for index in missing], pictures=pictures)
-    for index, solution in zip(missing, solutions, strict=True):
-        payload = judge(solution)
-        store.write(keys[index], suffix, payload)
-        yield index, payload
+
+    def make(wanted: list[int]) -> Iterator[bytes]:
+        return map(judge, solutions_of(draw, [points[index] for index in wanted], pictures=pictures))
+
+    return kept_or_made(draw.ground.bench.store, keys, suffix, make)
+
+
+def kept_or_made(
+    store: ArtefactStore, keys: Sequence[str], suffix: str, make: Callable[[list[int]], Iterator[bytes]]
+) -> Iterator[tuple[int, bytes]]:
+    """Positions of the keys with what is kept of each, first that which is kept already; the rest is made, by each
+    worker of the store's crew a share, and told by all of them.
+    """
+    missing = dict(enumerate(keys))
+    while missing:
+        for index, key in [*missing.items()]:
+            if (payload := store.read(key, suffix)) is not None:
+                del missing[index]
+                yield index, payload
+        with store.claims.share(missing) as claimed:
+            mine = [index for index in claimed if not store.touch(keys[index], suffix)]
+            if mine and store.claims.crew > 1:
+                log.info("process %d makes %d of %d", os.getpid(), len(mine), len(missing))
+            for index, payload in zip(mine, make(mine) if mine else (), strict=True):
+                store.write(keys[index], suffix, payload)
+                del missing[index]
+                yield index, payload
+        if missing and not claimed:
+            time.sleep(PAUSE_SECONDS)
 
 
 def _key(draw: Draw, point: Method, *which: bool) -> str:

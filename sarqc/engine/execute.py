@@ -72,6 +72,7 @@ def execute(
     study_id: str | None = None,
     checkpoint_dir: Path | None = None,
     checkpoint_format: ExportFormat = "plain",
+    crew: int = 1,
 ) -> Generator[Event]:
     """Runs a recipe and yields what happens; the last event is ``Finished`` with the summary.
 
@@ -80,7 +81,9 @@ def execute(
     ``settings.artefacts_dir()``: the same recipe again costs nothing, and one that was stopped anywhere continues to
     bit-identical weights. With ``study_dir`` a study named ``study_id`` is written there; with ``checkpoint_dir`` (a
     new folder) the quantized model, with its weights dequantized (``plain``) or its codes (``packed``); of a
-    recipe that tunes the statistics of its first draw (``statistics``), and nothing else is done. Without ``settings``
+    recipe that tunes the statistics of its first draw (``statistics``), and nothing else is done. A recipe that tunes
+    may be executed by a ``crew`` of processes at once, with the same artefacts: each does a share of the work, all come
+    to the same end, and one of them is given a ``study_dir``. Without ``settings``
     those of the environment count. How long the parts took is kept for the plans of this host.
     """
     settings = settings or Settings()
@@ -92,7 +95,7 @@ def execute(
         prepared = yield from _prepared(recipe, settings)
     taken: dict[tuple[str, str], float] = {}
     phase, since = ("", ""), time.perf_counter()
-    outputs = (study_dir, study_id, checkpoint_dir, checkpoint_format)
+    outputs = (study_dir, study_id, checkpoint_dir, checkpoint_format, crew)
     for event in _executed(recipe, settings, prepared, started, *outputs):
         yield event
         if isinstance(event, Stage | Finished):
@@ -101,7 +104,8 @@ def execute(
             if isinstance(event, Stage):
                 alone = any(one["stage"] == event.name and not one["detail"] for one in prepared.phases)
                 phase, since = (event.name, "" if alone else event.detail), now
-    keep_pace(settings, prepared.checkpoint.name, prepared.phases, taken)
+    if crew == 1:
+        keep_pace(settings, prepared.checkpoint.name, prepared.phases, taken)
 
 
 def _executed(
@@ -113,6 +117,7 @@ def _executed(
     study_id: str | None,
     checkpoint_dir: Path | None,
     checkpoint_format: ExportFormat,
+    crew: int,
 ) -> Iterator[Event]:
     """The events of a run that is prepared; ``started``: when, by the clock of ``Finished``."""
     for warning in prepared.shown.warnings:
@@ -126,7 +131,7 @@ def _executed(
     scratch = settings.scratch_dir() if prepared.streamed else None
     loaded = load(prepared.checkpoint, device, scratch=scratch)
     with spread_over(settings, device) as spread:
-        bench = Workbench(loaded, ArtefactStore(settings.artefacts_dir()), settings, spread)
+        bench = Workbench(loaded, ArtefactStore(settings.artefacts_dir(), crew), settings, spread)
         yield from _worked(bench, prepared, started, study_dir, study_id, checkpoint_dir, checkpoint_format)
 
 

@@ -24,7 +24,7 @@ from sarqc.engine.draws import Draw, Found, Ground, find, ground_of, screen
 from sarqc.engine.keys import weights_of
 from sarqc.engine.measure import Workbench
 from sarqc.engine.plan import prepare
-from sarqc.events import Event, Stage, TuningStanding, Warned
+from sarqc.events import COMPARING, Event, Stage, TuningStanding, Warned
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import choose_device, load
 from sarqc.quantization.methods import METHODS, method
@@ -39,7 +39,7 @@ MATTERS = 0.01  # by so much smaller must the errors at another γ be to leave t
 
 def tune(recipe: Recipe, ground: Ground, original: FloatAnswers) -> Generator[Event, None, Course]:
     """Tunes on draws of the calibration text; returns all that was found out. The last event says how it ended."""
-    yield Stage("comparing layers", "every λ and γ on unseen text, from the statistics of one draw")
+    yield Stage(COMPARING, "every λ and γ on unseen text, from the statistics of one draw")
     course = _screened(recipe, draw_of(recipe, ground, 0), original)
     yield TuningStanding(course.to_json())
     while not (end := course.end()):

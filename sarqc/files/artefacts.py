@@ -16,6 +16,8 @@ from typing import Any
 
 import xxhash
 
+from sarqc.files.claims import Claims
+
 _DIGEST_BYTES = 16
 PARTIAL_SECONDS = 3600.0  # nobody writes a file for so long; a younger one may belong to another process
 
@@ -38,11 +40,12 @@ class ArtefactStore:
     """A folder of immutable files ``<key[:2]>/<key><suffix>``, each written whole or not at all.
 
     The file's last bytes are a hash of what precedes them, so a file damaged on disk is recognised, removed and made
-    again. Use counts as a touch: ``trim`` removes what was not used for longest.
+    again. Use counts as a touch: ``trim`` removes what was not used for longest. ``crew``: how many processes do the
+    same work on it, each a share, see ``Claims``.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, crew: int = 1) -> None:
+        self.root, self.claims = root, Claims(root, crew)
 
     def path(self, key: str, suffix: str) -> Path:
         return self.root / key[:2] / f"{key}{suffix}"

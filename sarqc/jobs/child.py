@@ -178,9 +178,14 @@ def _note(event: Event) -> None:
 
 
 def _output(job: dict[str, Any], settings: Settings) -> dict[str, Any]:
-    """What ``execute`` is to write: a run its study, an export its checkpoint, for which it finds a clean folder."""
+    """What ``execute`` is to write: a run its study, an export its checkpoint, for which it finds a clean folder. A
+    worker that helps with the run of another one writes nothing.
+    """
+    crew = {"crew": job["crew"]} if job["crew"] > 1 else {}
+    if job["helps"]:
+        return crew
     if job["checkpoint"] is None:
-        return {"study_dir": settings.studies_dir(), "study_id": job["run_id"]}
+        return crew | {"study_dir": settings.studies_dir(), "study_id": job["run_id"]}
     target = settings.exports_dir() / job["checkpoint"]
     shutil.rmtree(target.parent, ignore_errors=True)  # what an earlier attempt left when it was killed
     return {"checkpoint_dir": target, "checkpoint_format": job["format"]}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import sys
 import threading
@@ -124,7 +125,7 @@ def _actor(job: dict[str, Any], execute: str) -> Any:
     return (
         ray.remote(NodeWorker)
         .options(
-            name=f"{job['run_id']}-{job['attempt']}",
+            name=f"{job['run_id']}-{job['attempt']}{f'-{secrets.token_hex(4)}' if job['helps'] else ''}",
             num_cpus=settings["ray_cpus"],
             num_gpus=0 if settings["device"] == "cpu" else settings["span"],
             max_restarts=0,

@@ -78,8 +78,8 @@ class RayWorkers(ProcessWorkers):
     def _spawn(self) -> Process:
         return Process(RELAY, [self._execute, self._settings.ray_address])
 
-    def _job(self, run: Run, device: str) -> dict[str, Any]:
-        return super()._job(run, device) | {"mark": self._mark}
+    def _job(self, run: Run, device: str, helps: bool) -> dict[str, Any]:
+        return super()._job(run, device, helps) | {"mark": self._mark}
 
     def _settings_on(self, device: str) -> dict[str, Any]:
         settings = self._settings

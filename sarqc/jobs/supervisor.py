@@ -13,6 +13,7 @@ import queue
 import shutil
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from typing import Protocol
 
 from sarqc import logs
 from sarqc.errors import Conflict, NotFound, SarqcError, WorkerLost, disk_full
-from sarqc.events import Cancelled, Event, Failed, Finished, Interrupted, Warned
+from sarqc.events import COMPARING, Cancelled, Event, Failed, Finished, Interrupted, Stage, Warned
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.jobs import exports, schedule
 from sarqc.jobs.annotations import Annotations
@@ -49,6 +50,8 @@ ATTEMPTS = 10  # how often a run is put back by itself: one that takes the host 
 RETIRED_AT_ONCE = 20  # runs
 PREVIEW_SECONDS = 86_400  # for which a preview that nobody kept can be seen again
 
+_ENDS = (Finished, Failed, Cancelled, Interrupted)  # the last words of a worker
+
 log = logging.getLogger(__name__)
 
 
@@ -65,6 +68,8 @@ class _Job:
     is_silent: bool = False  # for so long that people were told
     is_lost: bool = False  # it was killed because its lease was over
     is_overdue: bool = False  # it was asked to stop because its hours were over
+    is_shared: bool = False  # other workers may help with its run
+    helps: bool = False  # another worker does the run
 
 
 class Observer(Protocol):
@@ -318,27 +323,31 @@ class Supervisor:
         """Stores the pending messages, those of a worker in one transaction; a message leaves when it is stored."""
         for token, group in groupby(list(self._pending), key=lambda message: message.token):
             job, messages = self._jobs[token], list(group)
-            with self.store.transaction():
-                ended = job.ended or self._store(job, messages)
-            job.ended = ended
+            if job.helps:
+                self._note_help(job, messages)
+            else:
+                with self.store.transaction():
+                    ended = job.ended or self._store(job, messages)
+                job.ended = ended
             if isinstance(messages[-1], Gone):
-                self._tidy(job.run_id)
+                if not job.helps:
+                    self._tidy(job.run_id)
                 with logs.about(run=job.run_id, owner=job.owner):
                     log.info("the worker on %s has ended with %s", job.device, messages[-1].words())
                 del self._jobs[token]
             del self._pending[: len(messages)]
-            for observer in self.observers:
+            for observer in self.observers if not job.helps else ():
                 observer.said(job.device, [message.event for message in messages if isinstance(message, Said)])
             self.bell.ring(job.run_id, ALL_RUNS)
 
     def _store(self, job: _Job, messages: list[Message]) -> bool:
         """Stores a worker's events up to its last; returns whether the last is among them."""
         events = [message.event for message in messages if isinstance(message, Said)]
-        ends = (Finished, Failed, Cancelled, Interrupted)
-        last = next((event for event in events if isinstance(event, ends)), None)
+        last = next((event for event in events if isinstance(event, _ENDS)), None)
         said = events[: events.index(last)] if last else events
         if said:
             self.store.append(job.run_id, said)
+        job.is_shared |= any(isinstance(event, Stage) and event.name == COMPARING for event in said)
         run = self.store.get(job.run_id)
         match last or messages[-1]:
             case Finished():
@@ -367,6 +376,18 @@ class Supervisor:
                 return False
         return True
 
+    def _note_help(self, job: _Job, messages: list[Message]) -> None:
+        """What a worker said that helps with a run: only how it ended says something new."""
+        last = next((one.event for one in messages if isinstance(one, Said) and isinstance(one.event, _ENDS)), None)
+        job.ended = job.ended or last is not None
+        if isinstance(last, Cancelled | Interrupted):
+            return
+        if isinstance(last, Failed):
+            log.warning("a worker that helped with run %s failed: %s", job.run_id, last.what)
+        if last is not None or (isinstance(messages[-1], Gone) and not job.ended):
+            for one in self._jobs.values():
+                one.is_shared &= one.run_id != job.run_id  # it is done, or help does not work
+
     def _tidy(self, run_id: str) -> None:
         """Removes the half-written files of an export whose process is gone."""
         with suppress(NotFound):
@@ -393,7 +414,7 @@ class Supervisor:
         for token in [token for token, job in self._jobs.items() if job.ended]:
             if self.workers.silent_seconds(token) > self.settings.lease_seconds:
                 self.workers.kill(token)
-        jobs = {job.run_id: (token, job) for token, job in self._jobs.items() if not job.ended}
+        jobs = {job.run_id: (token, job) for token, job in self._jobs.items() if not job.ended and not job.helps}
         for run in self.store.in_state(State.RUNNING, State.CANCELLING):
             token, job = jobs.get(run.id, (0, None))
             if job is None:
@@ -406,14 +427,25 @@ class Supervisor:
                 continue
             job.is_overdue = self.settings.run_hours is not None and now - job.began >= 3600 * self.settings.run_hours
             if run.state is State.CANCELLING or job.is_overdue:
-                if job.kill_at is None:
-                    job.kill_at = now + self.settings.cancel_seconds
-                    self.workers.ask_to_stop(token)
-                elif now >= job.kill_at:
-                    job.kill_at = now + TICK_SECONDS
-                    self.workers.kill(token)
+                self._end(token, job)
             else:
                 self._listen_for_life(token, job)
+        for token, job in [(token, job) for token, job in self._jobs.items() if job.helps and not job.ended]:
+            _, helped = jobs.get(job.run_id, (0, None))
+            if helped is None or helped.kill_at is not None or job.kill_at is not None:
+                self._end(token, job)
+            elif self.workers.silent_seconds(token) > self.settings.lease_seconds:
+                self.workers.kill(token)
+
+    def _end(self, token: int, job: _Job) -> None:
+        """The ladder: SIGTERM, and SIGKILL when there was time enough."""
+        now = self._clock()
+        if job.kill_at is None:
+            job.kill_at = now + self.settings.cancel_seconds
+            self.workers.ask_to_stop(token)
+        elif now >= job.kill_at:
+            job.kill_at = now + TICK_SECONDS
+            self.workers.kill(token)
 
     def _listen_for_life(self, token: int, job: _Job) -> None:
         """Tells people of a worker that is silent, and kills it when its lease is over."""
@@ -479,18 +511,37 @@ class Supervisor:
                 file.unlink(missing_ok=True)
 
     def _start_due(self) -> None:
-        """Starts runs on free devices by the schedule."""
+        """Starts runs on free devices by the schedule; devices that are left help with runs that can be shared."""
         busy = {job.device for job in self._jobs.values()}
         free = [device.id for device in self.workers.devices if device.id not in busy]
-        queued = self.store.in_state(State.QUEUED) if free else []
-        if not queued:
+        helpers = [token for token, job in self._jobs.items() if job.helps and job.kill_at is None]
+        soon_free = sum(job.helps and job.kill_at is not None for job in self._jobs.values())
+        queued = self.store.in_state(State.QUEUED) if free or helpers else []
+        leaving = {job.run_id for job in self._jobs.values() if not job.helps}  # continued before its process was gone
+        waiting = [schedule.Waiting(run.id, run.owner, run.queued, run.lane) for run in queued if run.id not in leaving]
+        if not waiting:
+            self._help(free)
             return
+        for token in helpers[: max(0, len(waiting) - len(free) - soon_free)]:  # their devices are wanted
+            self._end(token, self._jobs[token])
         now = time.time()
         held = self.store.last_held() | {job.owner: now for job in self._jobs.values()}
-        leaving = {job.run_id for job in self._jobs.values()}  # continued before its old process was gone
-        waiting = [schedule.Waiting(run.id, run.owner, run.queued, run.lane) for run in queued if run.id not in leaving]
         for start in schedule.decide(waiting, free, now, held, self.store.last_lane()):
             self._start(start)
+
+    def _help(self, free: Sequence[str]) -> None:
+        """Lets free devices help, each with the run that has the fewest workers of those that can be shared."""
+        workers = Counter(job.run_id for job in self._jobs.values())
+        shared = [job for job in self._jobs.values() if job.is_shared and not job.ended and job.kill_at is None]
+        for device in free if shared else ():
+            job = min(shared, key=lambda one: workers[one.run_id])
+            try:
+                token, _ = self.workers.start(self.store.get(job.run_id), device, helps=True)
+            except (NotFound, OSError, RuntimeError):
+                log.warning("nothing helps with run %s on %s", job.run_id, device, exc_info=True)
+                return
+            self._jobs[token] = _Job(job.run_id, job.owner, device, began=self._clock(), helps=True)
+            workers[job.run_id] += 1
 
     def _start(self, start: schedule.Start) -> None:
         try:

@@ -95,8 +95,11 @@ class Workers(Protocol):
     def trouble(self) -> str | None:
         """What keeps runs from being started, for people."""
 
-    def start(self, run: Run, device: str) -> tuple[int, int]:
-        """Begins a run on a free device; returns its token and its process id. Raises ``OSError``."""
+    def start(self, run: Run, device: str, *, helps: bool = False) -> tuple[int, int]:
+        """Begins a run on a free device; returns its token and its process id. Raises ``OSError``.
+
+        ``helps``: another worker does the run. This one does a share of the same work, and its last word ends nothing.
+        """
 
     def ask_to_stop(self, token: int) -> None:
         """SIGTERM: the run ends with ``Cancelled`` as soon as Python gets a word in. Harmless on one that is gone."""
@@ -212,18 +215,19 @@ class ProcessWorkers:
         """What a worker on a device is given as its settings, as JSON."""
         raise NotImplementedError
 
-    def start(self, run: Run, device: str) -> tuple[int, int]:
+    def start(self, run: Run, device: str, *, helps: bool = False) -> tuple[int, int]:
         with self._mutex:
             worker = self._warm.pop(device, None)
             if worker is None or not worker.process.alive():
                 worker = _Worker(self._spawn(), device, self._clock)
             token = next(self._tokens)
             self._running[token] = worker
-        worker.run(token, self._job(run, device), self._on_message)
+        worker.run(token, self._job(run, device, helps), self._on_message)
         return token, worker.pid
 
-    def _job(self, run: Run, device: str) -> dict[str, Any]:
+    def _job(self, run: Run, device: str, helps: bool) -> dict[str, Any]:
         """What a worker is given, as JSON."""
+        together = run.format is None and run.recipe.get("kind") == "tune"  # by as many as there may be
         return {
             "run_id": run.id,
             "attempt": run.attempt,
@@ -232,6 +236,8 @@ class ProcessWorkers:
             "log": str(log_path(self._settings, run.id)),
             "checkpoint": None if run.format is None else checkpoint_name(run),
             "format": run.format,
+            "crew": max(1, len(self.devices)) if together else 1,
+            "helps": helps,
         }
 
     def ask_to_stop(self, token: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import signal
 import socket
@@ -275,3 +276,53 @@ def test_without_ray_the_setting_is_refused(settings: Settings, monkeypatch: pyt
         RayWorkers(settings.model_copy(update={"ray_address": "auto"}), print)
     assert caught.value.what == "Ray is not installed here"
     assert "sarqc[cluster]" in caught.value.remedy
+
+
+TUNE = {
+    "kind": "tune", "model": "tiny-llama", "bits": 3, "grid": "symmetric", "method": "sarqc-gbs",
+    "calibration": "tiny-llama-calibration", "samples": 4, "length": 64, "test": "tiny-llama-test",
+    "test_tokens": 512, "sweep": [0.01, 0.1, 1], "draws": 3, "blocks": [0],
+}  # fmt: skip
+
+
+@on_ray
+def test_a_tuning_run_on_four_workers_ends_at_the_same_study(
+    store: Store, settings: Settings, cluster: Cluster, tmp_path: Path
+) -> None:
+    settings = settings.model_copy(update={"assets_dir": SITE / "assets"})
+    alone = settings_in(tmp_path / "alone", assets_dir=SITE / "assets")
+    supervisor = Supervisor(store, settings)
+    supervisor.start()
+    most = 0
+
+    def has_ended() -> bool:
+        nonlocal most
+        most = max(most, sum(device["run"] == run_id for device in supervisor.devices()))
+        return store.get(run_id).at_rest
+
+    try:
+        for _ in range(4 - NODES):
+            cluster.ask("add")
+        until(lambda: len(supervisor.devices()) == 4)
+        run_id = supervisor.submit(Recipe.parse(TUNE), "ann").id
+        until(has_ended)
+        until(lambda: not supervisor._jobs)
+    finally:
+        supervisor.stop()
+    run = store.get(run_id)
+    assert run.state is State.FINISHED, run.error
+    assert most == 4
+    made = re.findall(r"process (\d+) makes", log_path(settings, run_id).read_text())
+    assert len(set(made)) > 1
+    assert not list(settings.artefacts_dir().glob("*/*.claim"))
+    events = list(execute(Recipe.parse(TUNE), alone, study_dir=alone.studies_dir(), study_id=run_id))
+    arrays = [one.studies_dir() / run_id / "study.safetensors" for one in (settings, alone)]
+    assert arrays[0].read_bytes() == arrays[1].read_bytes()
+    documents = [json.loads((one.studies_dir() / run_id / "study.json").read_text()) for one in (settings, alone)]
+    for document in documents:
+        del document["created"]
+    assert documents[0] == documents[1]
+    assert run.summary is not None
+    outcomes = [json.loads(json.dumps(one["tuning"])) for one in (run.summary, events[-1].summary)]
+    assert [outcome.pop("seconds") > 0 for outcome in outcomes] == [True, True]
+    assert outcomes[0] == outcomes[1]

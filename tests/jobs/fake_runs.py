@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sarqc.errors import Fix, NumericalError, Refused
-from sarqc.events import Event, Finished, LayerDone, Saved, Stage, Started
+from sarqc.events import COMPARING, Event, Finished, LayerDone, Saved, Stage, Started
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -141,6 +141,21 @@ def device(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
         time.sleep(0.05)
         file.write(f"end {settings.device} {recipe.seed}\n")
     yield Finished({"device": settings.device}, 0.1)
+
+
+def shared(recipe: Recipe, settings: Settings, *, crew: int = 1, **output: object) -> Iterator[Event]:
+    """A tuning run that others may help with. Each writes its name, and waits for the file “go on”; helpers do so for
+    ever, or fail where there is a file “fail”."""
+    role = "run" if output else "help"
+    folder = settings.storage_dir()
+    (folder / f"{role}-{os.getpid()}").write_text(str(crew))
+    yield _begin(recipe, settings)
+    yield Stage(COMPARING)
+    while role == "help" or not (folder / "go on").exists():
+        if role == "help" and (folder / "fail").exists():
+            raise NumericalError("help does not work", "layer.0", "Do it alone.")
+        time.sleep(0.05)
+    yield Finished({"found": 0}, 1.0)
 
 
 def exporting(

@@ -1,0 +1,92 @@
+"""Free devices help with a run that can be shared, give way to runs that wait, and end with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from sarqc.jobs import workers as workers_module
+from sarqc.jobs.run import State
+from sarqc.jobs.store import Store
+from sarqc.jobs.supervisor import Supervisor
+from sarqc.jobs.workers import Device
+from sarqc.settings import Settings
+from tests.jobs.conftest import is_alive, until, until_state
+from tests.jobs.fake_runs import recipe
+
+Supervise = Callable[[str], Supervisor]
+
+
+@pytest.fixture(autouse=True)
+def three_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = tuple(Device(f"cuda:{index}", "a device") for index in range(3))
+    monkeypatch.setattr(workers_module, "find_devices", lambda settings: devices)
+
+
+def helpers(settings: Settings) -> list[int]:
+    return [int(path.name.split("-")[1]) for path in settings.storage_dir().glob("help-*")]
+
+
+def crews(settings: Settings) -> list[str]:
+    """As how many each worker thinks to be."""
+    return sorted(path.read_text() for role in ("run", "help") for path in settings.storage_dir().glob(f"{role}-*"))
+
+
+def alive(settings: Settings) -> list[int]:
+    return [pid for pid in helpers(settings) if is_alive(pid)]
+
+
+def tuning(layers: int = 3) -> object:
+    return recipe(layers, kind="tune", test="none.txt")
+
+
+def types(store: Store, run_id: str) -> list[str]:
+    return [event.payload["type"] for event in store.events(run_id)]
+
+
+def test_free_devices_help_and_end_with_the_run(supervise: Supervise, store: Store, settings: Settings) -> None:
+    supervisor = supervise("shared")
+    run_id = supervisor.submit(tuning(), "ann").id
+    until(lambda: len(alive(settings)) == 2)
+    assert [device["run"] for device in supervisor.devices()] == [run_id] * 3
+    assert crews(settings) == ["3", "3", "3"]
+    (settings.storage_dir() / "go on").touch()
+    until_state(store, run_id, State.FINISHED)
+    until(lambda: not alive(settings) and not supervisor._jobs)
+    assert types(store, run_id) == ["started", "stage", "finished"]  # helpers are not heard
+
+
+def test_a_run_that_waits_gets_the_device_of_a_helper(supervise: Supervise, store: Store, settings: Settings) -> None:
+    supervisor = supervise("shared")
+    first = supervisor.submit(tuning(), "ann").id
+    until(lambda: len(alive(settings)) == 2)
+    second = supervisor.submit(recipe(4), "bob").id
+    until_state(store, second, State.RUNNING)
+    until(lambda: len(alive(settings)) == 1)
+    until(lambda: crews(settings) == ["1", "3", "3", "3"])  # what is no tuning run is nobody else's
+    (settings.storage_dir() / "go on").touch()
+    for run_id in (first, second):
+        until_state(store, run_id, State.FINISHED)
+
+
+def test_help_that_fails_is_not_asked_for_again(supervise: Supervise, store: Store, settings: Settings) -> None:
+    (settings.storage_dir() / "fail").touch()
+    supervisor = supervise("shared")
+    run_id = supervisor.submit(tuning(), "ann").id
+    until(lambda: len(helpers(settings)) == 2)
+    until(lambda: len(supervisor._jobs) == 1)
+    supervisor.wake()
+    (settings.storage_dir() / "go on").touch()
+    until_state(store, run_id, State.FINISHED)
+    assert len(helpers(settings)) == 2
+
+
+def test_helpers_of_a_cancelled_run_end_too(supervise: Supervise, store: Store, settings: Settings) -> None:
+    supervisor = supervise("shared")
+    run_id = supervisor.submit(tuning(), "ann").id
+    until(lambda: len(alive(settings)) == 2)
+    supervisor.cancel(run_id)
+    until_state(store, run_id, State.CANCELLED)
+    until(lambda: not supervisor._jobs)
+    assert alive(settings) == []
