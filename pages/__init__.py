@@ -34,5 +34,5 @@ def build(settings: Settings) -> gr.Blocks:
 
 
 def mount_options() -> dict[str, Any]:
-    """Keyword arguments for ``gr.mount_gradio_app``: our head and theme, none of Gradio's own furniture."""
-    return layout.mount_options(PAGES)
+    """Keyword arguments for ``gr.mount_gradio_app``: our theme, none of Gradio's own furniture."""
+    return layout.mount_options()

@@ -1,4 +1,5 @@
-"""The document around a page: what Gradio writes, with our head in place of its own and our bar before its application.
+"""The document around a page: what Gradio writes, with our head in place of its own, and before its application our
+bar and what stands for the page until that is there.
 
 Gradio's document introduces itself as Gradio, and its elements come when its scripts have started; a preview reads
 neither scripts nor what comes later, and a reader need not wait for the bar.
@@ -13,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pages.layout import Page, first_head, top_bar
+from pages.layout import Page, head, style_links, top_bar
 from pages.preload import preloads
 from sarqc.settings import Settings
 from sarqc.web.held_back import held_back, is_page
@@ -54,10 +55,11 @@ class Document:
         address = path + (f"?{search}" if search else "")
         pages = tuple(self._pages.values())
         told_of = head_of(told, self._introductions.own(scope), address)
-        needed = preloads(page, self._settings.assets_dir, self._settings.root())
-        ours = "\n".join([_CHARSET, told_of, needed, first_head(pages), ""])
+        needed = style_links(pages, 'rel="preload" as="style"')
+        needed += preloads(page, self._settings.assets_dir, self._settings.root())
+        ours = "\n".join([_CHARSET, told_of, needed, head(), ""])
         text = _OF_GRADIO.sub("", text).replace(_CHARSET, ours, 1)
-        text = text.replace(_APP, top_bar(path, pages) + _APP, 1)
+        text = text.replace(_APP, top_bar(path, pages) + page.skeleton + _APP, 1)
         return _titled(text, document_title(told)).encode()
 
 

@@ -10,22 +10,44 @@ from pages.plot import plot
 from sarqc.settings import Settings
 
 # As the page comes; the script sets it for the shown method, with λ and γ to move.
-_EQUATION = """
-<div class="equation" data-panel data-control="equation" data-part="equation" data-testid="equation" role="group"
-  aria-label="Ŵ is chosen to minimise the reconstruction error plus λ times a penalty on its drift from W.">
-  <span class="objective" aria-hidden="true"><span class="min">min<sub><i>Ŵ</i></sub></span>
+_OBJECTIVE = """<span class="objective" aria-hidden="true"><span class="min">min<sub><i>Ŵ</i></sub></span>
     <span class="term" data-term="recon"><span class="set">‖(<i>Ŵ</i> − <i>W</i>)&thinsp;<i>X</i>‖<sup>2</sup></span>
       <span class="caption">reconstruction error</span></span>
     <span class="plus">+</span> <span class="knob"><i>λ</i></span>
     <span class="term" data-term="drift"><span class="set">‖(<i>Ŵ</i> − <i>W</i>)&thinsp;<i>S</i>‖<sup>2</sup></span>
-      <span class="caption">penalty</span></span></span>
+      <span class="caption">penalty</span></span></span>"""
+_EQUATION = f"""
+<div class="equation" data-panel data-control="equation" data-part="equation" data-testid="equation" role="group"
+  aria-label="Ŵ is chosen to minimise the reconstruction error plus λ times a penalty on its drift from W.">
+  {_OBJECTIVE}
 </div>
 """
 
-_PICKS = """
-<p class="what" data-testid="what">The weights <i>W</i> of a language model<span data-part="what"></span> are rounded to
-  <span data-part="what-bits">a few</span> bits: <i>Ŵ</i><span data-part="grid" data-testid="grid"></span>.
-  <b>SARQC</b>, saliency-aware regularized quantization calibration, keeps <i>Ŵ</i> near <i>W</i>.</p>
+_WHAT = """The weights <i>W</i> of a language model{model} are rounded to
+  {bits} bits: <i>Ŵ</i>{grid}.
+  <b>SARQC</b>, saliency-aware regularized quantization calibration, keeps <i>Ŵ</i> near <i>W</i>."""
+
+# What is seen of the page before its first view, at the same places: Gradio's elements take a moment to come.
+_SKELETON = f"""
+<div class="skeleton" aria-hidden="true"><div class="lab page">
+  <div class="block area-equation"><div class="equation" data-control="equation">{_OBJECTIVE}</div></div>
+  <div class="area-words"><p class="what">{_WHAT.format(model="", bits="a few", grid="")}</p>
+    <div class="picks"></div>
+    <div class="told" data-control="sentence"><p class="sentence"></p><p class="small-print"></p></div></div>
+  <div class="story"><div class="card plot-card plot-hero" data-control="hero"></div>
+    <div class="evidence"><div class="card plot-card plot-surfaces" data-control="surfaces"></div>
+      <div class="card plot-card plot-deciles" data-control="deciles"></div></div></div>
+</div></div>
+"""
+
+_WORDS = (
+    '<p class="what" data-testid="what">'
+    + _WHAT.format(
+        model='<span data-part="what"></span>',
+        bits='<span data-part="what-bits">a few</span>',
+        grid='<span data-part="grid" data-testid="grid"></span>',
+    )
+    + """</p>
 <div class="picks" data-testid="picks">
   <label data-control="study"><select data-pick="study" data-testid="pick-study" aria-label="Study"></select></label>
   <label data-control="bits"><select data-pick="bits" data-testid="pick-bits" aria-label="Bits"></select></label>
@@ -57,6 +79,7 @@ _PICKS = """
   <p class="small-print" data-part="small-print" data-testid="small-print"></p>
 </div>
 """
+)
 
 _HERO_PICKS = """
 <label data-control="scale"><select data-pick="scale" data-testid="pick-scale"
@@ -75,7 +98,7 @@ def build(settings: Settings) -> None:
     """The pickers and the sentence above the explorer's figures."""
     with gr.Column(elem_id="content", elem_classes=["lab", "page"]):
         part(_EQUATION, classes="area-equation")
-        part(_PICKS, script="lab/lab_page.js", classes="area-words")
+        part(_WORDS, script="lab/lab_page.js", classes="area-words")
         with gr.Column(elem_classes=["story"]):
             explorer_plots("lab-", _HERO_PICKS)
         part(SLIDERS, classes="area-sliders")
@@ -110,4 +133,5 @@ PAGE = Page(
     scripts=("charts/plot_host.js", "lab/lab_page.js"),
     styles=("equation", "lab"),
     draws=True,
+    skeleton=_SKELETON,
 )

@@ -13,7 +13,7 @@ from typing import Any
 import gradio as gr
 
 from sarqc.settings import Settings
-from sarqc.web.first_paint import THEME_SCRIPT
+from sarqc.web.first_paint import THEME_SCRIPT, ground_style
 from sarqc.web.introduction import ABOUT, Introduction
 from sarqc.web.static import assets_root
 
@@ -35,6 +35,7 @@ class Page:
     about: str = ABOUT
     styles: tuple[str, ...] = ()
     draws: bool = False  # whether it needs plotly
+    skeleton: str = ""  # markup that stands where its elements will be, until its script takes it away
     heading_of: Callable[[Settings, Mapping[str, str]], str | None] | None = None  # of one address, by its parameters
 
     def introduction(self, settings: Settings, query: Mapping[str, str]) -> Introduction:
@@ -44,21 +45,22 @@ class Page:
 
 
 def styles_of(pages: Sequence[Page]) -> list[str]:
-    """The styles of all pages, which share one document's head; later ones refine earlier ones."""
+    """The styles of all pages, by name; later ones refine earlier ones."""
     return list(dict.fromkeys([*FIRST, *(name for page in pages for name in page.styles), *LAST]))
 
 
-_HEAD = """
-<meta name="plotly" content="PLOTLY">
-<meta name="assets" content="ASSETS">
-STYLES
-<script type="module" src="ASSETS/js/base/link.js"></script>
-"""
+_HEAD = """<meta name="plotly" content="{plotly}">
+<meta name="assets" content="{assets}">
+<style>{ground}</style>
+<script>{at_once}</script>
+<script type="module" src="{assets}/js/base/link.js"></script>
+<link rel="icon" href="data:,">"""
 _EMBED_SCRIPT = (
     'if (new URLSearchParams(location.search).get("embed") === "1") document.documentElement.dataset.embed = "";'
 )
 
 _BAR = """
+{styles}
 <a class="skip" href="#content">To the content</a>
 <header class="bar" data-control="bar">
   <a class="brand" href="{root}/">sarqc</a><span class="tagline">what a little regularisation buys</span>
@@ -78,19 +80,19 @@ def _assets() -> str:
     return assets_root(settings.assets_dir, settings.root())
 
 
-def first_head(pages: Sequence[Page]) -> str:
-    """What must be in the head of a document before anything is drawn. ``head`` comes a little later, with its styles
-    once more: behind Gradio's own, which they refine."""
-    root = _assets()
-    styles = "".join(f'<link rel="stylesheet" href="{root}/css/{name}.css">' for name in styles_of(pages))
-    return f'{styles}<script>{THEME_SCRIPT}{_EMBED_SCRIPT}</script><link rel="icon" href="data:,">'
+def style_links(pages: Sequence[Page], relation: str) -> str:
+    """Links to the styles of all pages, in their order; ``relation``: the attributes that say what for."""
+    return "".join(f'<link {relation} href="{_assets()}/css/{name}.css">' for name in styles_of(pages))
 
 
-def head(pages: Sequence[Page]) -> str:
-    """What every page has in the head of its document, as Gradio puts it there."""
-    styles = "\n".join(f'<link rel="stylesheet" href="ASSETS/css/{name}.css">' for name in styles_of(pages))
-    filled = _HEAD.replace("PLOTLY", metadata.version("plotly")).replace("STYLES", styles)
-    return filled.replace("ASSETS", _assets())
+def head() -> str:
+    """What every page has in the head of its document: all but the styles, see ``top_bar``, and their ground."""
+    return _HEAD.format(
+        plotly=metadata.version("plotly"),
+        assets=_assets(),
+        ground=ground_style(Settings().assets_dir),
+        at_once=THEME_SCRIPT + _EMBED_SCRIPT,
+    )
 
 
 def script(name: str) -> str:
@@ -112,13 +114,18 @@ def published_by_the_paper(settings: Settings) -> dict[str, Any]:
 
 def top_bar(current: str, pages: Sequence[Page]) -> str:
     """The bar above a page, as markup for the beginning of its body; ``current``: the path of the page that is marked.
-    Before it comes a link for the keyboard, to what is below it."""
+    Before it comes a link for the keyboard, to what is below it.
+
+    The styles come first of all, and nothing is painted without them. In the body they are behind those that Gradio
+    puts into the head whenever it likes, and so refine them.
+    """
     root = Settings().root()
     marks = {current: " aria-current=page"}
     links = "".join(
         f'<a href="{root}{escape(page.path)}"{marks.get(page.path, "")}>{escape(page.title)}</a>' for page in pages
     )
-    return _BAR.format(links=links, assets=_assets(), root=root)
+    styles = style_links(pages, 'rel="stylesheet"')
+    return _BAR.format(links=links, assets=_assets(), root=root, styles=styles)
 
 
 def heading(page: Page) -> gr.HTML:
@@ -180,10 +187,9 @@ def theme() -> gr.themes.Base:
     return base.set(**both, **dark)
 
 
-def mount_options(pages: Sequence[Page]) -> dict[str, Any]:
-    """Keyword arguments for ``gr.mount_gradio_app``: our head and theme, none of Gradio's own furniture."""
+def mount_options() -> dict[str, Any]:
+    """Keyword arguments for ``gr.mount_gradio_app``: our theme, none of Gradio's own furniture."""
     return {
-        "head": head(pages),
         "theme": theme(),
         "footer_links": [],
         "run_history": False,

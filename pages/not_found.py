@@ -7,10 +7,9 @@ from html import escape
 from starlette.responses import HTMLResponse, Response
 from starlette.types import Scope
 
-from pages.layout import Page, first_head, top_bar
+from pages.layout import Page, head, top_bar
 from sarqc.settings import Settings
 from sarqc.web.introduction import Introduction, head_of
-from sarqc.web.static import assets_root
 
 _TEXT = """<!doctype html>
 <html lang="en">
@@ -19,7 +18,6 @@ _TEXT = """<!doctype html>
 {told}
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex">
-<meta name="assets" content="{assets}">
 {head}
 </head>
 <body>
@@ -45,9 +43,8 @@ def not_found(scope: Scope, own: str, pages: tuple[Page, ...], settings: Setting
         f'<li><a href="{settings.root()}{escape(page.path)}">{escape(page.title)}</a> {escape(page.heading)}</li>'
         for page in pages
     )
-    assets = assets_root(settings.assets_dir, settings.root())
     text = _TEXT.format(
-        told=head_of(Introduction("There is no such page"), own, "/"), head=first_head(pages), bar=top_bar("", pages),
-        asked=escape(path[:200]), remedy=words, ways=ways, assets=escape(assets),
+        told=head_of(Introduction("There is no such page"), own, "/"), head=head(), bar=top_bar("", pages),
+        asked=escape(path[:200]), remedy=words, ways=ways,
     )  # fmt: skip
     return HTMLResponse(text, 404, headers={"Cache-Control": "no-store"})

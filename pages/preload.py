@@ -40,7 +40,7 @@ def modules(folder: Path, entries: tuple[str, ...]) -> list[str]:
 @cache
 def preloads(page: Page, folder: Path, root: str) -> str:
     """Markup for the head of a page; ``folder`` is that of the assets, ``root`` that of the site. Styles
-    are not in it: the head has them already."""
+    are not in it."""
     assets = assets_root(folder, root)
     scripts = modules(folder, tuple(f"js/{name}" for name in (*EVERYWHERE, *page.scripts)))
     links = [f'<link rel="modulepreload" href="{assets}/{name}">' for name in scripts]

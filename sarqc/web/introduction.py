@@ -49,6 +49,7 @@ ABOUT = (
 PICTURE, SITE_PICTURE = "/picture.png", "/site.png"
 SHOWN = ("study", "method", "bits", "layer", "lambda", "gamma", "scale", "draw", "show")  # what a picture depends on
 FACTS_KEPT = 8
+WORDS_KEPT = 64  # of points, a few hundred characters each
 
 Query = Mapping[str, str]
 FactsKey = tuple[str, str, str, int, int | None, int | None]  # study, its content, line, bits, layer, draw
@@ -103,6 +104,7 @@ class Introductions:
         self._settings, self._access = settings, access
         self._pictures = Pictures(settings.assets_dir)
         self._facts = lru_cache(maxsize=FACTS_KEPT)(self._facts_of)
+        self._words = lru_cache(maxsize=WORDS_KEPT)(self._words_of)
 
     def own(self, scope: Scope) -> str:
         """What stands before an address of the site: see ``own_address``, and the path below which the app is."""
@@ -142,12 +144,16 @@ class Introductions:
 
     def _of_study(self, visitor: Visitor, study_id: str, query: Query) -> Introduction:
         key = self._key(visitor, study_id, query)
-        facts, at = self._facts(*key), self._point(key, query)
         shown = {name: query[name] for name in SHOWN if name in query}
+        told = self._words(key, self._point(key, query))
+        return replace(told, picture=f"{PICTURE}?{urlencode(shown | {'study': study_id})}")
+
+    def _words_of(self, key: FactsKey, at: Point) -> Introduction:
+        """All but the address of the picture: words take longer to make than the rest of a page."""
+        facts = self._facts(*key)
         return Introduction(
-            line_title(facts), point_title(facts, at), point_sentence(facts, at),
-            f"{PICTURE}?{urlencode(shown | {'study': study_id})}", point_aria(facts, at),
-        )  # fmt: skip
+            line_title(facts), point_title(facts, at), point_sentence(facts, at), alt=point_aria(facts, at)
+        )
 
     def _of_run(self, visitor: Visitor, run_id: str, page: Introduction) -> Introduction:
         """A run that has left no study, or not yet."""

@@ -74,6 +74,21 @@ COUNT = """() => {
     return react(canvas, ...rest);
   };
 }"""
+# The figures in the order in which plotly was given them, from the beginning.
+WATCH_DRAWING = """
+window.drawn = [];
+let library;
+Object.defineProperty(window, 'Plotly', {
+  get: () => library,
+  set(given) {
+    const { react } = (library = given);
+    given.react = (canvas, ...rest) => {
+      drawn.push(canvas.closest('[data-plot]').dataset.plot);
+      return react(canvas, ...rest);
+    };
+  },
+});
+"""
 # How often a scene's picture for the pointer is read back, and how each surface is drawn.
 COUNT_READS = """
 window.reads = 0;
@@ -144,6 +159,41 @@ def test_what_is_moved_in_place_is_what_plotly_would_have_drawn(lab):
         for _ in range(steps if key else 0):
             lab.keyboard.press(key)
         compare(lab, names, gamma, lam)
+
+
+def restyled(browser: Any, page: Any, change: str) -> int:
+    """How many elements the browser matches with all styles again for a change of the page."""
+    session, told, ended = browser.new_browser_cdp_session(), [], []
+    session.on("Tracing.dataCollected", lambda said: told.extend(said["value"]))
+    session.on("Tracing.tracingComplete", lambda _: ended.append(True))
+    categories = {"includedCategories": ["devtools.timeline"]}
+    session.send("Tracing.start", {"traceConfig": categories, "transferMode": "ReportEvents"})
+    page.evaluate(f"() => {{ {change}; return getComputedStyle(document.body).color; }}")
+    session.send("Tracing.end")
+    while not ended:
+        page.wait_for_timeout(20)
+    session.detach()
+    return sum(event["args"].get("elementCount", 0) for event in told if event["name"] == "UpdateLayoutTree")
+
+
+def test_the_first_picture_is_drawn_once_from_the_top_of_the_page(open_page):
+    page = open_page("/?study=tiny-llama", script=WATCH_DRAWING)
+    page.wait_for_selector('[data-plot="lab-methods"][data-drawn]')
+    first = ["hero", "surfaces", "deciles", "map", "plane", "gamma_grid"]
+    drawn = page.evaluate("drawn")
+    assert drawn[: len(first)] == [f"lab-{name}" for name in first]
+    assert all(drawn.count(name) == 1 for name in drawn[: len(first)])
+
+
+def test_a_mark_in_a_figure_restyles_what_it_is_in_and_no_other_part_of_the_page(browser, lab):
+    lab.wait_for_function(SETTLED)
+    mark = "document.createElementNS('http://www.w3.org/2000/svg', 'path')"
+    for name in ("hero", "plane"):
+        assert (
+            0 < restyled(browser, lab, f"""document.querySelector('[data-plot="lab-{name}"] svg').append({mark})""") < 8
+        )
+    link = "document.querySelector('.brand').classList.add('is-nothing')"
+    assert restyled(browser, lab, link) == 0
 
 
 def test_a_step_of_gamma_lays_out_nothing_anew(open_page):

@@ -22,7 +22,7 @@ export const isLocked = (name) => locked.has(name);
 function hide(names) {
   const rules = names.map((name) => {
     const control = `[data-control="${name}"]`;
-    return `${control}, .slot:has([data-panel]${control}) { display: none !important; }`;
+    return `${control}, .slot:has(> .html-container > .slot > [data-panel]${control}) { display: none !important; }`;
   });
   const style = document.createElement("style");
   style.textContent = rules.join("\n");
@@ -69,6 +69,7 @@ export function note(place, sentences) {
 if (link.hide.length) hide(link.hide);
 if (link.embed) document.documentElement.dataset.embed = "";
 if (locked.size) {
+  document.documentElement.dataset.lock = link.lock.join(" ");
   new MutationObserver(lock).observe(document.documentElement, {
     childList: true,
     subtree: true,

@@ -46,10 +46,12 @@ export function enlargeButton({ name, root, tools }) {
     }
     const { documentElement: page } = document;
     page.style.setProperty("--scrollbar", `${innerWidth - page.clientWidth}px`); // which goes
+    page.dataset.enlarged = "";
     show(true);
     leave = () => {
       leave = null;
       button.focus({ preventScroll: true }); // while it can be seen
+      delete page.dataset.enlarged;
       show(false);
       document.removeEventListener("keydown", onEscape);
     };

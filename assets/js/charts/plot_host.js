@@ -106,6 +106,7 @@ export class PlotHost {
     this.webgl = true;
     this.busy = false;
     this.again = false;
+    this.asked = false; // to draw the figure that there is
     /** @type {(event: {points: PlotPoint[]}) => void} */
     this.clicked = () => {};
     /** @type {(points: PlotPoint[]) => void} */
@@ -144,6 +145,7 @@ export class PlotHost {
     this.arrays = arrays;
     this.themed = null;
     this.moving = null;
+    this.asked = false;
     this.frame.classList.toggle("is-empty", !figure);
     if (figure?.title) {
       const { title, subtitle } = figure;
@@ -262,18 +264,20 @@ export class PlotHost {
 
   recolour() {
     this.themed = null;
-    if (this.figure) this.draw();
+    if (this.asked) this.draw();
   }
 
+  /** A figure that nobody has asked to draw yet is drawn in its turn, however large its place has become. */
   resized() {
     const width = this.canvas.clientWidth;
     const height = this.canvas.clientHeight;
     if (!width || !height || (width === this.width && height === this.height)) return;
-    if (this.figure) this.draw();
+    if (this.asked) this.draw();
   }
 
   /** Draws what is current; while one drawing is under way, only the newest request is remembered. */
   async draw() {
+    this.asked = this.figure !== null;
     if (this.busy) {
       this.again = true;
       return;

@@ -379,7 +379,8 @@ function surface(drawn, trace, values) {
   return () => {
     trace.z = z;
     shown.update(trace);
-    picture.redraw();
+    // It asks for its size, which lays out what has changed: once, behind all other changes of the step.
+    queueMicrotask(() => picture.contextLost || picture.redraw());
   };
 }
 

@@ -74,6 +74,7 @@ export function equationPart() {
 function draw(explorer, place, { view }, asked) {
   const { equation } = view.line;
   place.classList.toggle("is-off", !equation);
+  explorer.root.classList.toggle("has-equation", Boolean(equation));
   if (!equation) return;
   const { aim, weighing, lam } = equation;
   const error = ERRORS[aim];

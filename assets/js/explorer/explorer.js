@@ -211,7 +211,7 @@ export class Explorer {
 
   /**
    * Draws cards that were given another figure: the main figure, which is seen before the others are made, then what is
-   * near the screen, and the rest while the page has nothing else to do.
+   * near the screen, from the top of the page down, and the rest while the page has nothing else to do.
    * @param {string[]} cards
    */
   async draw(cards) {
@@ -226,7 +226,9 @@ export class Explorer {
         .filter((card) => card !== main && cards.includes(card))
         .map((card) => ({ part, card, host: this.hosts[card] })),
     );
-    const now = rest.filter(({ part, host }) => part.eager || host.near);
+    const now = rest
+      .filter(({ part, host }) => part.eager || host.near)
+      .sort((a, b) => inOrder(a.host.root, b.host.root));
     for (const { part, card, host } of now) {
       await host.draw();
       await part.drawn?.(this, card);
@@ -237,7 +239,7 @@ export class Explorer {
         .map(
           ({ host }) =>
             () =>
-              host.draw(),
+              host.asked || host.draw(), // a step may have come before
         ),
     );
   }
@@ -251,6 +253,9 @@ export class Explorer {
     ]);
   }
 }
+
+/** Which of two elements comes first in the document, as `sort` asks it. @param {Element} a @param {Element} b */
+const inOrder = (a, b) => (a.compareDocumentPosition(b) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1);
 
 /** The arrays of a view by name, opened. @param {import("./state.js").View} view */
 async function openedArrays(view) {

@@ -38,7 +38,7 @@ export const shownWeights = ({ view, drawing, pool }) =>
 /** @returns {import("./explorer.js").Part} */
 export function weightsPart() {
   return {
-    cards: ["surfaces_flat", "surfaces"], // scenes last: they ask for their size, which lays out what has moved
+    cards: ["surfaces_flat", "surfaces"],
     eager: true, // what a browser can't draw in three dimensions is known once it was tried
 
     figure: (state, card) => ((card === "surfaces") === (state.drawing === "surface") ? shownWeights(state) : null),
@@ -71,7 +71,7 @@ export function weightsPart() {
     },
 
     drawn(explorer, card) {
-      if (card !== "surfaces" || explorer.hosts.surfaces.hasWebgl()) return undefined;
+      if (card !== "surfaces" || explorer.hosts.surfaces.hasWebgl() || !explorer.state.webgl) return undefined;
       explorer.dispatch({ type: "flattened" });
       return explorer.drawing;
     },

@@ -42,7 +42,7 @@ const HIDEABLE = { ...PANELS, ...EVERYWHERE };
 
 /** Called by the page's js_on_load. */
 export async function mount() {
-  const root = /** @type {HTMLElement} */ (document.querySelector(".lab"));
+  const root = /** @type {HTMLElement} */ (document.querySelector("#content.lab"));
   /** @type {(name: string) => any} */
   const part = (name) => root.querySelector(`[data-part="${name}"]`);
   const explorer = new Explorer({
@@ -104,7 +104,10 @@ export async function mount() {
   });
   const overlayOf = Lab.overlays();
   const key = made(html`<div></div>`);
-  explorer.ready.then(() => explorer.hosts.hero.frame.before(key));
+  explorer.ready.then(() => {
+    document.querySelector(".skeleton")?.remove();
+    explorer.hosts.hero.frame.before(key);
+  });
 
   /** @param {Lab.State} before */
   function drawPreview(before) {
