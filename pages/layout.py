@@ -17,7 +17,10 @@ from sarqc.web.first_paint import THEME_SCRIPT, ground_style
 from sarqc.web.introduction import ABOUT, Introduction
 from sarqc.web.static import assets_root
 
-FIRST, LAST = ("base",), ("access", "link", "touch")  # styles that every page needs, before and behind the pages' own
+FIRST, LAST = (
+    ("base",),
+    ("access", "link", "touch", "print"),
+)  # styles that every page needs, before and behind the pages' own
 
 
 @dataclass(frozen=True)

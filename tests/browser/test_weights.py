@@ -99,3 +99,22 @@ def test_a_cell_that_is_pointed_at_is_marked_in_both_pictures(small_run, open_pa
         assert second["x"] > first["x"] + 0.3 * box["width"]
         page.mouse.move(5, 5)
         page.wait_for_function("!document.querySelector('.cell-mark')")
+
+
+def test_paper_is_light_and_cards_keep_their_height(small_run, open_page):
+    page = open_page(f"/?study={small_run['study_id']}&layer=3&lambda=1", color_scheme="dark")
+    page.wait_for_selector('[data-plot="lab-hero"][data-drawn]')
+    state = """() => [document.documentElement.dataset.theme, document.documentElement.dataset.paper ?? null,
+      document.querySelector('[data-plot="lab-hero"]').offsetHeight]"""
+    theme, paper, height = page.evaluate(state)
+    assert (theme, paper) == ("dark", None)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 1280, "height": 1600})  # heights of cards follow the window's on the screen
+    assert page.evaluate(state) == ["light", "wide", height]
+    assert not page.locator(".sliders").is_visible()
+    assert not page.locator(".bar .pages").is_visible()
+    page.emulate_media(media="screen")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(state)[:2] == ["dark", None]
+    assert not page.evaluate("document.querySelector('[data-plot=\"lab-hero\"]').style.height")

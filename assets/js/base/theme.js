@@ -16,8 +16,11 @@ function chosen() {
   }
 }
 
-/** True while the page is dark. */
+let isPrinting = false;
+
+/** True while the page is dark, which paper never is. */
 export function isDark() {
+  if (isPrinting) return false;
   const choice = chosen();
   return choice ? choice === "dark" : system().matches;
 }
@@ -65,6 +68,15 @@ export function colour(name) {
 export function mount(element) {
   apply();
   system().addEventListener("change", apply);
+  for (const [event, now] of /** @type {const} */ ([
+    ["beforeprint", true],
+    ["afterprint", false],
+  ])) {
+    window.addEventListener(event, () => {
+      isPrinting = now;
+      apply();
+    });
+  }
   // Gradio sets the class by itself once it has started; ours decides.
   new MutationObserver(() => {
     if (document.body.classList.contains("dark") !== isDark()) document.body.classList.toggle("dark", isDark());

@@ -11,6 +11,7 @@ import { html, nothing, render } from "../base/html.js";
 import { at } from "../base/site.js";
 import { colour, onTheme } from "../base/theme.js";
 import { boundValue, figureAt, withColours } from "./bind.js";
+import { keepSizes } from "./paper.js";
 import { drawsScenes, localReferences, nameMarks, plotArea, quickenScenes, scenesOf } from "./plotly_internals.js";
 import { movingBindings, prepare, stepInPlace } from "./step.js";
 import { marksOf } from "./terms.js";
@@ -59,6 +60,7 @@ export function mount(element) {
   const root = /** @type {HTMLElement|null} */ (element.querySelector("[data-plot]"));
   if (!root || root.dataset.mounted) return;
   root.dataset.mounted = "true";
+  if (!hosts.size) keepSizes({ [Symbol.iterator]: () => hosts.values() });
   const host = new PlotHost(root);
   hosts.set(host.name, host);
   waiting.get(host.name)?.resolve(host);

@@ -609,6 +609,14 @@ export function quickenScenes(canvas) {
 }
 
 /**
+ * Draws what scenes show once more, at once: a browser keeps their pictures for the screen only.
+ * @param {HTMLElement} canvas
+ */
+export function redrawScenes(canvas) {
+  for (const { glplot } of drawings(canvas)) glplot?.redraw();
+}
+
+/**
  * Draws surfaces with the points they have. plotly puts three new ones between each two, on the straight line between
  * them: the same surface from sixteen times as many triangles.
  * @param {Scene} scene

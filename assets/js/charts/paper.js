@@ -1,0 +1,41 @@
+/**
+ * Figures on paper: a sheet has another size than the window, and while it is printed plotly draws nothing anew. So a sheet is
+ * as wide as the window, which the browser or the printer makes as large as the paper, and each card keeps its height.
+ * @module paper
+ */
+
+import { redrawScenes } from "./plotly_internals.js";
+
+const LONG_SIDE = Math.SQRT2; // of a sheet of a size A, in short ones
+const WIDE_FROM = 901; // pixels of the window, as in lab.css
+const MARGIN = 16; // pixels
+
+/**
+ * The sheet for a window.
+ * @param {number} width pixels
+ */
+export function sheetFor(width) {
+  const across = width + 2 * MARGIN;
+  const down = Math.round(width < WIDE_FROM ? across * LONG_SIDE : across / LONG_SIDE);
+  return `@page { size: ${across}px ${down}px; margin: ${MARGIN}px; }`;
+}
+
+/** @param {Iterable<{root: HTMLElement, canvas: HTMLElement}>} figures all of the page, asked whenever it is printed */
+export function keepSizes(figures) {
+  const { documentElement: page } = document;
+  const sheet = document.createElement("style");
+  window.addEventListener("beforeprint", () => {
+    const width = page.clientWidth;
+    page.dataset.paper = width < WIDE_FROM ? "narrow" : "wide";
+    sheet.textContent = sheetFor(width);
+    document.head.append(sheet);
+    const heights = [...figures].map(({ root }) => /** @type {const} */ ([root, root.offsetHeight]));
+    for (const [root, height] of heights) root.style.height = height ? `${height}px` : "";
+    for (const { canvas } of figures) redrawScenes(canvas); // what they last drew is no longer theirs to show
+  });
+  window.addEventListener("afterprint", () => {
+    sheet.remove();
+    delete page.dataset.paper;
+    for (const { root } of figures) root.style.height = "";
+  });
+}
