@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 from sarqc import documents
 from sarqc.calibration.job import CalibrationJob, SolvedLayer, calibration_job
@@ -83,8 +83,8 @@ def execute(
     new folder) the quantized model, with its weights dequantized (``plain``) or its codes (``packed``); of a
     recipe that tunes the statistics of its first draw (``statistics``), and nothing else is done. A recipe that tunes
     may be executed by a ``crew`` of processes at once, with the same artefacts: each does a share of the work, all come
-    to the same end, and one of them is given a ``study_dir``. Without ``settings``
-    those of the environment count. How long the parts took is kept for the plans of this host.
+    to the same end, and one of them is given a ``study_dir``. Without ``settings`` those of the environment count.
+    How long the parts took is kept for the plans of this host.
     """
     settings = settings or Settings()
     if checkpoint_dir is not None:
@@ -95,8 +95,8 @@ def execute(
         prepared = yield from _prepared(recipe, settings)
     taken: dict[tuple[str, str], float] = {}
     phase, since = ("", ""), time.perf_counter()
-    outputs = (study_dir, study_id, checkpoint_dir, checkpoint_format, crew)
-    for event in _executed(recipe, settings, prepared, started, *outputs):
+    output = _Output(study_dir, study_id or recipe.fingerprint(), checkpoint_dir, checkpoint_format)
+    for event in _executed(recipe, settings, prepared, started, output, crew):
         yield event
         if isinstance(event, Stage | Finished):
             now = time.perf_counter()
@@ -108,16 +108,17 @@ def execute(
         keep_pace(settings, prepared.checkpoint.name, prepared.phases, taken)
 
 
+class _Output(NamedTuple):
+    """What a run leaves: a study, a quantized model, or nothing."""
+
+    study_dir: Path | None
+    study_id: str
+    checkpoint_dir: Path | None
+    checkpoint_format: ExportFormat
+
+
 def _executed(
-    recipe: Recipe,
-    settings: Settings,
-    prepared: Prepared,
-    started: float,
-    study_dir: Path | None,
-    study_id: str | None,
-    checkpoint_dir: Path | None,
-    checkpoint_format: ExportFormat,
-    crew: int,
+    recipe: Recipe, settings: Settings, prepared: Prepared, started: float, output: _Output, crew: int
 ) -> Iterator[Event]:
     """The events of a run that is prepared; ``started``: when, by the clock of ``Finished``."""
     for warning in prepared.shown.warnings:
@@ -132,27 +133,19 @@ def _executed(
     loaded = load(prepared.checkpoint, device, scratch=scratch)
     with spread_over(settings, device) as spread:
         bench = Workbench(loaded, ArtefactStore(settings.artefacts_dir(), crew), settings, spread)
-        yield from _worked(bench, prepared, started, study_dir, study_id, checkpoint_dir, checkpoint_format)
+        yield from _worked(bench, prepared, started, output)
 
 
-def _worked(
-    bench: Workbench,
-    prepared: Prepared,
-    started: float,
-    study_dir: Path | None,
-    study_id: str | None,
-    checkpoint_dir: Path | None,
-    checkpoint_format: ExportFormat,
-) -> Iterator[Event]:
+def _worked(bench: Workbench, prepared: Prepared, started: float, output: _Output) -> Iterator[Event]:
     """The events of a run whose model is loaded."""
     recipe, settings, loaded = prepared.recipe, bench.settings, bench.loaded
     job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
     weights = weights_of(loaded)
     if recipe.kind == "tune":
-        if checkpoint_dir is not None:
-            summary = yield from _statistics(bench, prepared, job, weights, checkpoint_dir)
+        if output.checkpoint_dir is not None:
+            summary = yield from _statistics(bench, prepared, job, weights, output.checkpoint_dir)
         else:
-            summary = yield from _tuned(bench, prepared, job, weights, study_dir, study_id or recipe.fingerprint())
+            summary = yield from _tuned(bench, prepared, job, weights, output.study_dir, output.study_id)
         bench.store.trim(int(settings.cache_gib * 2**30))
         yield Finished(summary, time.perf_counter() - started)
         return
@@ -185,24 +178,23 @@ def _worked(
     outcome = Outcome(
         prepared, str(loaded.device), job, selection, reports, curves, original, quantized, baseline, texts, speed
     )
-    if study_dir is not None:
-        name = study_id or recipe.fingerprint()
+    if output.study_dir is not None:
         yield Stage("saving", "study")
-        write_run(outcome, study_dir / name, name)
-        yield Saved("study", str(study_dir / name))
+        write_run(outcome, output.study_dir / output.study_id, output.study_id)
+        yield Saved("study", str(output.study_dir / output.study_id))
     summary = outcome.summary()
-    if checkpoint_dir is not None:
+    if output.checkpoint_dir is not None:
         yield Stage("saving", "checkpoint")
         if is_float:
             for _ in bench.calibrated(job, keys):
                 pass  # the run's own layers, from the store: they were told
-        known = check_format(recipe, checkpoint_format)
+        known = check_format(recipe, output.checkpoint_format)
         card = model_card(recipe, summary, known, prepared.checkpoint.family)
-        if checkpoint_format == "packed":
-            save_packed(loaded, layers, job.grids, checkpoint_dir, card)
+        if output.checkpoint_format == "packed":
+            save_packed(loaded, layers, job.grids, output.checkpoint_dir, card)
         else:
-            save_plain(loaded, checkpoint_dir, card)
-        yield Saved("checkpoint", str(checkpoint_dir))
+            save_plain(loaded, output.checkpoint_dir, card)
+        yield Saved("checkpoint", str(output.checkpoint_dir))
     bench.store.trim(int(settings.cache_gib * 2**30))
     yield Finished(summary, time.perf_counter() - started)
 

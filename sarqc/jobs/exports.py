@@ -7,6 +7,7 @@ Its files are in a folder named by its id, in which a checkpoint appears whole o
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import tarfile
@@ -44,9 +45,22 @@ def checkpoint_name(export: Run) -> str:
     return f"{export.id}/{name}"
 
 
-def size_on_disk(folder: Path) -> int:
-    """Bytes of all files below a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+def size_on_disk(path: Path) -> int:
+    """Bytes of a file, or of all files below a folder; what goes meanwhile counts nothing."""
+    size, waiting = 0, [os.fspath(path)]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    else:
+                        size += entry.stat(follow_symlinks=False).st_size
+        except NotADirectoryError:
+            size += path.stat().st_size
+        except FileNotFoundError:
+            continue
+    return size
 
 
 def check_exportable(parent: Run, checkpoint_format: str) -> ExportFormat:

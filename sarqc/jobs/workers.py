@@ -20,6 +20,7 @@ import subprocess
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -178,7 +179,7 @@ _TOO_MUCH = Failed(
 )
 
 
-class ProcessWorkers:
+class ProcessWorkers(ABC):
     """Workers with a process of this host for each run. See ``Workers`` for the contract.
 
     ``execute`` names the function that does the work as “module:name”; tests put a short one there. ``clock`` counts
@@ -207,13 +208,13 @@ class ProcessWorkers:
     def trouble(self) -> str | None:
         return None
 
+    @abstractmethod
     def _spawn(self) -> Process:
         """A process without a job. Raises ``OSError``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _settings_on(self, device: str) -> dict[str, Any]:
         """What a worker on a device is given as its settings, as JSON."""
-        raise NotImplementedError
 
     def start(self, run: Run, device: str, *, helps: bool = False) -> tuple[int, int]:
         with self._mutex:

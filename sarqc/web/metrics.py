@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, PlatformCollector, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
@@ -25,6 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import sarqc
 from sarqc.errors import NotFound, NotSignedIn
 from sarqc.events import Event, LayerDone
+from sarqc.jobs.exports import size_on_disk
 from sarqc.jobs.run import Run, State
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.settings import Settings
@@ -137,7 +136,7 @@ class _Standing:
                 "text-uploads": settings.text_uploads_dir(), "exports": settings.exports_dir(),
                 "database": settings.database(),
             }  # fmt: skip
-            self._sizes = now, {name: bytes_below(path) for name, path in folders.items()}
+            self._sizes = now, {name: size_on_disk(path) for name, path in folders.items()}
         return self._sizes[1]
 
 
@@ -178,24 +177,6 @@ class MetricsRoute:
             is_here = _is_loopback(peer) and peer not in self._proxies and not is_forwarded
             return is_here and host_is_ours(headers.get("host", ""), settings)
         return False
-
-
-def bytes_below(path: Path) -> int:
-    """Bytes of a file, or of all files below a folder; what goes meanwhile counts nothing."""
-    size, waiting = 0, [os.fspath(path)]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-                    else:
-                        size += entry.stat(follow_symlinks=False).st_size
-        except NotADirectoryError:
-            size += path.stat().st_size
-        except FileNotFoundError:
-            continue
-    return size
 
 
 def _is_loopback(address: str) -> bool:

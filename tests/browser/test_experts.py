@@ -52,7 +52,7 @@ def test_from_all_layers_to_an_expert_and_back(app, open_page):
     assert groups == ["block 1", *(f"expert {number}" for number in range(4))]
 
     page.click("[data-level=blocks]")
-    assert title.text_content() == "Every layer | worst expert: reconstruction error, unseen text"
+    assert title.text_content() == "Every layer; narrow: worst expert: reconstruction error, unseen text"
     page.select_option("[data-testid=pick-quantity]", "tokens")
     page.wait_for_url("**quantity=tokens*")
     assert title.text_content() == "Every layer | expert with fewest: calibration tokens"
