@@ -55,7 +55,7 @@ def test_from_all_layers_to_an_expert_and_back(app, open_page):
     assert title.text_content() == "Every layer; narrow: worst expert: reconstruction error, unseen text"
     page.select_option("[data-testid=pick-quantity]", "tokens")
     page.wait_for_url("**quantity=tokens*")
-    assert title.text_content() == "Every layer | expert with fewest: calibration tokens"
+    assert title.text_content() == "Every layer; narrow: expert with fewest: calibration tokens"
     page.keyboard.press("ArrowRight")  # what λ does not change is at the new λ as it was
     page.wait_for_function("(at) => document.querySelector('[data-plot=lab-map]').dataset.drawn !== at", arg="0,2")
     page.keyboard.press("ArrowLeft")
