@@ -8,6 +8,7 @@ values of another device. Not shown are kernels, memory, speed and the order of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -223,7 +224,17 @@ def _attention(
 
 @contextmanager
 def pretended() -> Iterator[None]:
-    """A context in which the devices are there."""
+    """A context in which the devices are there, also in threads that get work within: PyTorch keeps modes by thread."""
     _skip_beside_a_gpu()
-    with _Operations(), _Functions():
+    submit = ThreadPoolExecutor.submit
+
+    def submitted(pool: ThreadPoolExecutor, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
+        def there() -> Any:
+            with _Operations(), _Functions():
+                return work(*args, **kwargs)
+
+        return submit(pool, there)
+
+    with pytest.MonkeyPatch.context() as patch, _Operations(), _Functions():
+        patch.setattr(ThreadPoolExecutor, "submit", submitted)
         yield
