@@ -75,7 +75,7 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     _add_title(figure, f"Paired difference{unit}", f"Difference{unit}", RIGHT[0], NARROW_RIGHT[0])
     short = [f"<b>{row.short}</b>" if row.line == facts.line.name else row.short for row in rows]
     figure["narrow"] |= {
-        "layout.margin.l": 188 if fitted else 176,
+        "layout.margin.l": 202 if fitted else 176,
         "layout.yaxis.tickfont.size": 11,
         "layout.margin.r": 14,
         "layout.yaxis.ticktext": short,
