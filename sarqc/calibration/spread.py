@@ -12,11 +12,12 @@ import os
 import resource
 import signal
 import threading
+import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.queues import SimpleQueue
+from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
 from typing import Any, Self
 
 import torch
@@ -46,18 +47,21 @@ class Spread:
 
     def __enter__(self) -> Self:
         _allow_files()
-        context = torch.multiprocessing.get_context("spawn")
-        devices = context.SimpleQueue()
-        for device in self.devices:
-            devices.put(device)
         threads = max(1, torch.get_num_threads() // len(self.devices))
-        self._pool = ProcessPoolExecutor(
-            len(self.devices), context, initializer=_begin, initargs=(devices, threads, self._budget_bytes)
-        )
+        self._solvers = [_Solver(device, threads, self._budget_bytes) for device in self.devices]
+        self._idle: SimpleQueue[_Solver] = SimpleQueue()
+        for solver in self._solvers:
+            self._idle.put(solver)
+        self._asking = ThreadPoolExecutor(len(self.devices), "spread")
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._pool.shutdown(wait=error[0] is None, cancel_futures=True)
+        if error[0] is not None:
+            for solver in self._solvers:
+                solver.terminate()
+        self._asking.shutdown(cancel_futures=True)
+        for solver in self._solvers:
+            solver.close()
 
     def solved(self, batches: Iterable[Together]) -> Iterator[SolvedLayer | PointDone]:
         """What each batch's ``Together.solved`` yields, in order, its linears shared out among the devices.
@@ -68,34 +72,84 @@ class Spread:
         try:
             for batch in batches:
                 for part in batch.on(torch.device("cpu")).in_parts(len(self.devices)):
-                    waiting.append(self._pool.submit(_solved, part))
+                    waiting.append(self._asking.submit(self._solved, part))
                     if len(waiting) >= _AHEAD * len(self.devices):
                         yield from waiting.popleft().result()
             while waiting:
                 yield from waiting.popleft().result()
-        except BrokenProcessPool:
-            raise WorkerLost(
-                "a process that solves linears has ended",
-                f"one of {', '.join(map(str, self.devices))}",
-                "Continue the run: it goes on from the layers that are kept. If the host was out of memory, in "
-                "/dev/shm too, set a smaller SARQC_SPAN.",
-            ) from None
         finally:
             for future in waiting:
                 future.cancel()
 
+    def _solved(self, part: Together) -> Told:
+        solver = self._idle.get()
+        try:
+            return solver.solved(part)
+        finally:
+            self._idle.put(solver)
 
-_context: Context | None = None  # of this process, where it is one that solves
-_device = torch.device("cpu")
+
+class _Solver:
+    """A process on ``device``, with a pipe of its own: whatever moment it ends at, the pipe ends with it."""
+
+    def __init__(self, device: torch.device, threads: int, budget_bytes: int) -> None:
+        self.device = device
+        context = torch.multiprocessing.get_context("spawn")
+        self._pipe, self._its_end = context.Pipe()
+        self._process = context.Process(target=_serve, args=(self._its_end, device, threads, budget_bytes))
+
+    def solved(self, part: Together) -> Told:
+        try:
+            if self._process.ident is None:
+                self._process.start()
+                self._its_end.close()
+            self._pipe.send(part)
+            answer: Told | Exception = self._pipe.recv()
+        except (EOFError, OSError) as error:
+            raise WorkerLost(
+                "a process that solves linears has ended",
+                str(self.device),
+                "Continue the run: it goes on from the layers that are kept. If the host was out of memory, in "
+                "/dev/shm too, set a smaller SARQC_SPAN.",
+            ) from error
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def terminate(self) -> None:
+        if self._process.ident is not None:
+            self._process.terminate()
+
+    def close(self) -> None:
+        self._its_end.close()
+        self._pipe.close()
+        if self._process.ident is not None:
+            self._process.join()
 
 
-def _begin(devices: SimpleQueue[torch.device], threads: int, budget_bytes: int) -> None:
-    global _context, _device
+def _serve(pipe: Connection, device: torch.device, threads: int, budget_bytes: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: who began the run ends it
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     torch.set_num_threads(threads)
-    _device = devices.get()
-    _context = Context.on(_device, budget_bytes)
+    context = Context.on(device, budget_bytes)
+    while (part := _next(pipe)) is not None:
+        pipe.send(_answer(part.on(device), context))
+
+
+def _next(pipe: Connection) -> Together | None:
+    try:
+        part: Together = pipe.recv()
+    except EOFError:
+        return None
+    return part
+
+
+def _answer(part: Together, context: Context) -> Told | Exception:
+    try:
+        return [_on_the_host(step) for step in part.solved(context)]
+    except Exception as error:
+        error.add_note(traceback.format_exc())
+        return error
 
 
 def _end_with_parent() -> None:
@@ -104,11 +158,6 @@ def _end_with_parent() -> None:
     assert parent is not None
     parent.join()
     os._exit(1)
-
-
-def _solved(batch: Together) -> Told:
-    assert _context is not None
-    return [_on_the_host(step) for step in batch.on(_device).solved(_context)]
 
 
 def _on_the_host(step: SolvedLayer | PointDone) -> SolvedLayer | PointDone:

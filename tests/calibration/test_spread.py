@@ -144,7 +144,7 @@ def test_no_process_outlives_its_parent() -> None:
     program = (
         "import torch, time; from sarqc.calibration.spread import Spread\n"
         "with Spread([torch.device('cpu')], 1 << 30) as spread:\n"
-        "    print(spread._pool.submit(__import__('os').getpid).result(), flush=True); time.sleep(600)\n"
+        "    spread._solvers[0]._process.start(); print(spread._solvers[0]._process.pid, flush=True); time.sleep(600)\n"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
