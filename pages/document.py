@@ -55,11 +55,11 @@ class Document:
         address = path + (f"?{search}" if search else "")
         pages = tuple(self._pages.values())
         told_of = head_of(told, self._introductions.own(scope), address)
-        needed = style_links(pages, 'rel="preload" as="style"')
+        needed = style_links(pages, 'rel="preload" as="style"', self._settings)
         needed += preloads(page, self._settings.assets_dir, self._settings.root())
-        ours = "\n".join([_CHARSET, told_of, needed, head(), ""])
+        ours = "\n".join([_CHARSET, told_of, needed, head(self._settings), ""])
         text = _OF_GRADIO.sub("", text).replace(_CHARSET, ours, 1)
-        text = text.replace(_APP, top_bar(path, pages) + page.skeleton + _APP, 1)
+        text = text.replace(_APP, top_bar(path, pages, self._settings) + page.skeleton + _APP, 1)
         return _titled(text, document_title(told)).encode()
 
 

@@ -78,22 +78,22 @@ mount(document.querySelector(".bar"));
 """
 
 
-def _assets() -> str:
-    settings = Settings()
+def _assets(settings: Settings) -> str:
     return assets_root(settings.assets_dir, settings.root())
 
 
-def style_links(pages: Sequence[Page], relation: str) -> str:
+def style_links(pages: Sequence[Page], relation: str, settings: Settings) -> str:
     """Links to the styles of all pages, in their order; ``relation``: the attributes that say what for."""
-    return "".join(f'<link {relation} href="{_assets()}/css/{name}.css">' for name in styles_of(pages))
+    assets = _assets(settings)
+    return "".join(f'<link {relation} href="{assets}/css/{name}.css">' for name in styles_of(pages))
 
 
-def head() -> str:
+def head(settings: Settings) -> str:
     """What every page has in the head of its document: all but the styles, see ``top_bar``, and their ground."""
     return _HEAD.format(
         plotly=metadata.version("plotly"),
-        assets=_assets(),
-        ground=ground_style(Settings().assets_dir),
+        assets=_assets(settings),
+        ground=ground_style(settings.assets_dir),
         at_once=THEME_SCRIPT + _EMBED_SCRIPT,
     )
 
@@ -101,7 +101,7 @@ def head() -> str:
 def script(name: str) -> str:
     """The expression for a module of assets/js, as a promise, for what Gradio runs in the browser. Each is asked for by
     one address only: another would be another module, with a state of its own."""
-    return f"import('{_assets()}/js/{name}')"
+    return f"import('{_assets(Settings())}/js/{name}')"
 
 
 def mounted(name: str) -> str:
@@ -115,20 +115,20 @@ def published_by_the_paper(settings: Settings) -> dict[str, Any]:
     return published
 
 
-def top_bar(current: str, pages: Sequence[Page]) -> str:
+def top_bar(current: str, pages: Sequence[Page], settings: Settings) -> str:
     """The bar above a page, as markup for the beginning of its body; ``current``: the path of the page that is marked.
     Before it comes a link for the keyboard, to what is below it.
 
     The styles come first of all, and nothing is painted without them. In the body they are behind those that Gradio
     puts into the head whenever it likes, and so refine them.
     """
-    root = Settings().root()
+    root = settings.root()
     marks = {current: " aria-current=page"}
     links = "".join(
         f'<a href="{root}{escape(page.path)}"{marks.get(page.path, "")}>{escape(page.title)}</a>' for page in pages
     )
-    styles = style_links(pages, 'rel="stylesheet"')
-    return _BAR.format(links=links, assets=_assets(), root=root, styles=styles)
+    styles = style_links(pages, 'rel="stylesheet"', settings)
+    return _BAR.format(links=links, assets=_assets(settings), root=root, styles=styles)
 
 
 def heading(page: Page) -> gr.HTML:

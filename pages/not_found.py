@@ -44,7 +44,7 @@ def not_found(scope: Scope, own: str, pages: tuple[Page, ...], settings: Setting
         for page in pages
     )
     text = _TEXT.format(
-        told=head_of(Introduction("There is no such page"), own, "/"), head=head(), bar=top_bar("", pages),
-        asked=escape(path[:200]), remedy=words, ways=ways,
+        told=head_of(Introduction("There is no such page"), own, "/"), head=head(settings),
+        bar=top_bar("", pages, settings), asked=escape(path[:200]), remedy=words, ways=ways,
     )  # fmt: skip
     return HTMLResponse(text, 404, headers={"Cache-Control": "no-store"})

@@ -43,7 +43,7 @@ def preloads(page: Page, folder: Path, root: str) -> str:
     are not in it."""
     assets = assets_root(folder, root)
     scripts = modules(folder, tuple(f"js/{name}" for name in (*EVERYWHERE, *page.scripts)))
-    links = [f'<link rel="modulepreload" href="{assets}/{name}">' for name in scripts]
+    links = [f'<link rel="modulepreload" fetchpriority="low" href="{assets}/{name}">' for name in scripts]
     if page.draws:
         address = f"{root}/assets/plotly.min.js?v={metadata.version('plotly')}"
         links.insert(0, f'<link rel="preload" as="script" href="{address}">')

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from sarqc.jobs.child import lines_of_the_app
 from sarqc.jobs.process import Process
 
 NAMESPACE = "sarqc"
@@ -100,19 +101,39 @@ class Cluster:
             self._changed()
 
 
+class _Patience:
+    """Ends this process when the cluster has not answered for long: Ray would ask again and again, as fast as it can.
+    Whoever listens starts another."""
+
+    def __init__(self) -> None:
+        self._answered = time.monotonic()
+        threading.Thread(target=self._watch, name="patience", daemon=True).start()
+
+    def answered(self) -> None:
+        self._answered = time.monotonic()
+
+    def _watch(self) -> None:
+        while time.monotonic() - self._answered < SILENT_SECONDS:
+            time.sleep(EVERY_SECONDS)
+        os._exit(1)
+
+
 def main() -> None:
     """Entry of the process, which ends with the one that listens to it."""
+    lines_of_the_app()
     with os.fdopen(int(sys.argv[1]), "wb", buffering=0) as channel:
         try:
             connect(sys.argv[2])
             import ray
 
+            patience = _Patience()
             while True:
                 nodes = [
                     {"node": node["NodeID"], "address": node["NodeManagerAddress"], "resources": node["Resources"]}
                     for node in ray.nodes()
                     if node["Alive"]
                 ]
+                patience.answered()
                 channel.write(json.dumps({"nodes": nodes}).encode() + b"\n")
                 time.sleep(EVERY_SECONDS)
         except BrokenPipeError:

@@ -30,14 +30,27 @@ def content_version(folder: Path) -> str:
     return _version(folder, tuple(stamps))
 
 
+_Stamps = tuple[tuple[str, int, int], ...]  # of each file: its name, when it was changed, and its size
+_known: dict[tuple[Path, str], frozenset[tuple[str, int, int]]] = {}  # of each version that was asked for
+
+
+def _is_of(folder: Path, version: str, file: Path) -> bool:
+    """Whether a file is as it is in a version: by its own stamp, and by all stamps only where that is another."""
+    stat = file.stat()
+    stamp = (file.relative_to(folder.resolve()).as_posix(), stat.st_mtime_ns, stat.st_size)
+    return stamp in _known.get((folder, version), ()) or version == content_version(folder)
+
+
 @lru_cache(maxsize=8)
-def _version(folder: Path, stamps: tuple[tuple[str, int, int], ...]) -> str:
+def _version(folder: Path, stamps: _Stamps) -> str:
     """Read once as long as the files are the same."""
     digest = hashlib.sha256()
     for name, _, _ in stamps:
         for part in (name.encode(), (folder / name).read_bytes()):
             digest.update(hashlib.sha256(part).digest())
-    return digest.hexdigest()[:12]
+    version = digest.hexdigest()[:12]
+    _known[folder, version] = frozenset(stamps)
+    return version
 
 
 @cache
@@ -59,23 +72,28 @@ def _add(router: APIRouter, folder: Path, name: str) -> None:
     @router.api_route(f"/assets/{name}/{{path:path}}", methods=["GET", "HEAD"])
     def latest(request: Request, path: str) -> Response:
         """A file as it is now: an edit shows at the next load."""
-        return _answer(request, folder / name, path, ASK_AGAIN)
+        return _answer(request, _file(folder / name, path), name, ASK_AGAIN)
 
     @router.api_route(f"/assets/v-{{version}}/{name}/{{path:path}}", methods=["GET", "HEAD"])
     def versioned(request: Request, version: str, path: str) -> Response:
         """The same, to be kept for ever where the version is that of the files as they are now."""
-        is_current = version == content_version(folder)
-        return _answer(request, folder / name, path, FOR_EVER if is_current else ASK_AGAIN)
+        file = _file(folder / name, path)
+        return _answer(request, file, name, FOR_EVER if _is_of(folder, version, file) else ASK_AGAIN)
 
 
-def _answer(request: Request, root: Path, path: str, cache: str) -> Response:
-    suffix, media_type = FOLDERS[root.name]
+def _answer(request: Request, file: Path, name: str, cache: str) -> Response:
+    return file_response(request, file, FOLDERS[name][1], cache=cache)
+
+
+def _file(root: Path, path: str) -> Path:
+    """Of a public folder. Raises ``NotFound``."""
+    suffix, _ = FOLDERS[root.name]
     file = path_of(f"{root}/{path}")
     if file is None or file.suffix != suffix or not file.is_relative_to(root.resolve()) or not file.is_file():
         raise NotFound(
             "there is no such file", f"assets, {root.name}", "Load the page again: the app may be a new one."
         )
-    return file_response(request, file, media_type, cache=cache)
+    return file
 
 
 def _add_assets(app: FastAPI, folder: Path) -> None:

@@ -8,6 +8,8 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +19,7 @@ import pytest
 from sarqc.engine.execute import execute
 from sarqc.errors import Refused
 from sarqc.events import Cancelled, Failed, Finished, LayerDone, Started
+from sarqc.jobs.process import Process
 from sarqc.jobs.ray_workers import RayWorkers
 from sarqc.jobs.run import Run, State
 from sarqc.jobs.store import Store
@@ -248,6 +251,26 @@ def test_an_export_goes_the_same_way(store: Store, settings: Settings, cluster: 
         assert store.get(export.id).bytes == 5000
     finally:
         supervisor.stop()
+
+
+@on_ray
+def test_what_asks_the_cluster_ends_with_the_app_however_that_ended(cluster: Cluster) -> None:
+    process = Process("sarqc.jobs.ray_cluster", [cluster.address])
+    try:
+        assert "nodes" in json.loads(process.channel.readline())
+        assert process._popen.stdin is not None
+        process._popen.stdin.close()  # nothing else: the pipe that it writes to is open
+        until(lambda: not process.alive())
+    finally:
+        process.dismiss()
+
+
+def test_what_asks_a_cluster_that_does_not_answer_gives_up() -> None:
+    program = (
+        "import time; from sarqc.jobs import ray_cluster\n"
+        "ray_cluster.SILENT_SECONDS = 0.1; ray_cluster._Patience(); time.sleep(600)"
+    )
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 1
 
 
 @on_ray

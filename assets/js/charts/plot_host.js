@@ -23,20 +23,24 @@ const CONFIG = { displayModeBar: false, responsive: false, scrollZoom: false, do
 const hosts = new Map();
 /** @type {Map<string, PromiseWithResolvers<PlotHost>>} */
 const waiting = new Map();
-/** @type {Promise<Library>|null} */
-let plotly = null;
+const plotly = /** @type {PromiseWithResolvers<Library>} */ (Promise.withResolvers());
+/** @type {HTMLScriptElement|null} */
+let script = null;
 
-/** plotly itself, from our own server, loaded once. */
-function library() {
-  plotly ??= new Promise((resolve, reject) => {
-    const script = document.createElement("script");
+/**
+ * plotly itself, from our own server, started once. Nothing else happens on the page for as long as that takes: what can
+ * be asked of the server is best asked before.
+ */
+export function library() {
+  if (!script) {
+    script = document.createElement("script");
     const version = /** @type {HTMLMetaElement|null} */ (document.querySelector('meta[name="plotly"]'))?.content;
     script.src = at(`/assets/plotly.min.js${version ? `?v=${encodeURIComponent(version)}` : ""}`);
-    script.onload = () => resolve(window.Plotly);
-    script.onerror = () => reject(new Error("plotly.min.js can't be loaded"));
+    script.onload = () => plotly.resolve(window.Plotly);
+    script.onerror = () => plotly.reject(new Error("plotly.min.js can't be loaded"));
     document.head.append(script);
-  });
-  return plotly;
+  }
+  return plotly.promise;
 }
 
 /**
@@ -64,7 +68,7 @@ export function mount(element) {
   const host = new PlotHost(root);
   hosts.set(host.name, host);
   waiting.get(host.name)?.resolve(host);
-  library().catch(() => host.fail("The drawing library can't be loaded. Reload the page."));
+  plotly.promise.catch(() => host.fail("The drawing library can't be loaded. Reload the page."));
 }
 
 onTheme(() => {

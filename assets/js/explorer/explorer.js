@@ -15,7 +15,7 @@ import { link } from "../base/link.js";
 import { problemBlock } from "../base/problem.js";
 import { openArray } from "../charts/bind.js";
 import { Follower, painted, whenIdle } from "../charts/follow.js";
-import { plot } from "../charts/plot_host.js";
+import { library, plot } from "../charts/plot_host.js";
 import { figureMenus } from "./figure_tables.js";
 import { addressOf, carriedOn, initial, reduce } from "./state.js";
 
@@ -104,7 +104,9 @@ export class Explorer {
     await this.ready;
     this.dispatch({ type: "requested" });
     try {
-      const view = await request(viewPath(wanted));
+      const asked = request(viewPath(wanted));
+      library(); // it starts while the server makes the view
+      const view = await asked;
       const arrays = await openedArrays(view);
       if (mine !== this.requests) return;
       this.dispatch({ type: "opened", view, arrays, wanted });
