@@ -1,5 +1,5 @@
 """Command line: quantize (flags) · tune · statistics · run (a recipe file) · recipe · plan · survey · methods ·
-doctor · serve · user · backup · restore · audit.
+doctor · serve · user · backup · restore · prune · audit.
 
 Exit codes: 0 done, 2 refused before any work, 1 failed, 130 interrupted. Progress and words go to stderr; with
 --json stdout is exactly one JSON object.
@@ -24,7 +24,7 @@ import typer
 from sarqc.documents import SIGNS, LayerErrors, LayerReport, NamedReport, RunDocument
 from sarqc.errors import Refused, SarqcError
 from sarqc.events import Finished, Saved
-from sarqc.plain import gib
+from sarqc.plain import gib, mib
 from sarqc.quantization.methods import METHODS, Candidates
 from sarqc.recipe import OF_THE_OTHER_KIND, Recipe, expanded, public_name, read_document, separator
 from sarqc.recipe_texts import one_text
@@ -440,6 +440,28 @@ def restore(
     typer.echo(f"restored {restored.runs} runs, {gib(restored.bytes)}, as of {restored.created}", err=True)
     if aside is not None:
         typer.echo(f"what was there is in {aside}; remove it when all is well", err=True)
+
+
+@app.command()
+def prune(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Delete nothing; works while the app runs.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete what has been kept for long enough (SARQC_KEEP_DAYS, SARQC_KEEP_EXPORT_DAYS) or has no room
+    (SARQC_KEEP_GIB). The app does so by itself while it runs."""
+    from sarqc.jobs.prune import pruned, would_go
+
+    os.umask(0o077)
+    found = _guarded(lambda: would_go(read_settings()) if dry_run else pruned(read_settings()), as_json)
+    verb, made = ("would delete", "would make") if dry_run else ("deleted", "made")
+    if as_json:
+        print(json.dumps(found.to_json(), ensure_ascii=False))
+        return
+    for one in found.going:
+        typer.echo(f"{verb} {one.words()}")
+    for line in found.notes:
+        typer.echo(f"note: {line}", err=True)
+    typer.echo(f"{made} {mib(found.bytes)} of room; {mib(found.left)} stay", err=True)
 
 
 @app.command()

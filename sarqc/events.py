@@ -247,6 +247,14 @@ class Cancelled(Event):
 
 
 @dataclass(frozen=True)
+class Yielded(Event):
+    """The run stepped aside for one that takes seconds; finished layers are kept and it goes on by itself."""
+
+    type: ClassVar[str] = "yielded"
+    what: str
+
+
+@dataclass(frozen=True)
 class Interrupted(Event):
     """The process was lost; finished layers are kept and the run can be continued."""
 
@@ -277,6 +285,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
         Finished,
         Failed,
         Cancelled,
+        Yielded,
         Interrupted,
     )
 }

@@ -34,6 +34,11 @@ def measured(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def mib(size: float) -> str:
+    """A number of bytes in MiB, from one GiB on in GiB; three digits."""
+    return gib(size) if size >= 2**30 else f"{size / 2**20:.3g} MiB"
+
+
 def gib(size: float) -> str:
     """A number of bytes in GiB, three digits."""
     return f"{size / 2**30:.3g} GiB"

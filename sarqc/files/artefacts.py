@@ -106,12 +106,17 @@ class ArtefactStore:
                     removed += 1
         return removed
 
+    def oldest(self) -> list[tuple[os.stat_result, Path]]:
+        """All files, those unused for longest first."""
+        files = [(file.stat(), file) for file in self.root.glob("*/*") if file.is_file()]
+        return sorted(files, key=lambda entry: entry[0].st_mtime)
+
     def trim(self, quota_bytes: int) -> int:
         """Removes the files unused for longest until the rest fits in the quota; returns the bytes removed."""
-        files = [(file.stat(), file) for file in self.root.glob("*/*") if file.is_file()]
+        files = self.oldest()
         excess = sum(stat.st_size for stat, _ in files) - quota_bytes
         removed = 0
-        for stat, file in sorted(files, key=lambda entry: entry[0].st_mtime):
+        for stat, file in files:
             if removed >= excess:
                 break
             file.unlink(missing_ok=True)

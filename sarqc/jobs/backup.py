@@ -131,7 +131,7 @@ def _gather(state: Path, folder: Path, parts: Collection[str]) -> Manifest:
     torn_before: dict[str, str] = {}
     for _ in range(PASSES):
         manifest = Manifest(created=iso_time(time.time()))
-        before = _copy_database(state / DATABASE, folder / DATABASE)
+        before = copy_database(state / DATABASE, folder / DATABASE)
         kept = {}
         for name, path in _files(state, parts):
             with suppress(FileNotFoundError):  # removed meanwhile
@@ -170,8 +170,11 @@ def _moment(connection: sqlite3.Connection) -> _Moment:
     return _Moment(runs, removed, frozenset(connection.execute("SELECT kind, id, owner FROM uploads")))
 
 
-def _copy_database(database: Path, copy: Path) -> _Moment:
-    """One state of the database as one file, by SQLite's own means. Writers are not kept waiting."""
+def copy_database(database: Path, copy: Path) -> _Moment:
+    """One state of the database as one file, by SQLite's own means. Writers are not kept waiting.
+
+    Raises ``Damaged``.
+    """
     copy.unlink(missing_ok=True)
     with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(copy)) as made:
         source.backup(made)

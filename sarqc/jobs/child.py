@@ -2,13 +2,15 @@
 
 It reads one line of JSON from its standard input, the job, runs it, writes each event as a line of JSON to the file
 descriptor FD, and ends. It never opens the database. A thread writes an empty line each second: a sign of life, which
-a process that is stopped or stuck does not give and one that computes does. Three things end it early:
+a process that is stopped or stuck does not give and one that computes does. Four things end it early:
 
 * SIGTERM raises ``Stop`` in the main thread, wherever that is: also in the middle of a layer. It is no ``Exception``,
   so no handler on the way takes it for an error; ``finally`` clauses run, and the last line says ``cancelled``.
 * Its standard input closes when the app is gone, however it went. A thread waits for that, from the first moment on,
   and ends the whole process group, so that nothing is left behind that nobody listens to.
 * SIGKILL, after which there is no last line; the app draws its conclusion from that.
+* A further line that asks it to step aside, which it does between layers: see ``sarqc.jobs.stepping_aside``. The last
+  line says ``yielded``. Another such line takes the wish back.
 """
 
 from __future__ import annotations
@@ -30,9 +32,11 @@ from typing import Any, BinaryIO
 
 from sarqc import logs
 from sarqc.errors import SarqcError, disk_full, is_disk_full
-from sarqc.events import Cancelled, Event, Failed, Finished, Saved, Started, Warned
+from sarqc.events import Cancelled, Event, Failed, Finished, Saved, Started, Warned, Yielded
 from sarqc.files.kept_out import without_paths, without_secrets
 from sarqc.jobs.checkpoint_files import note_files
+from sarqc.jobs.process import STEP_ASIDE
+from sarqc.jobs.stepping_aside import Boundaries
 from sarqc.plain import plain
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -77,6 +81,18 @@ class Switch:
             raise Stop
 
 
+class Wish:
+    """Whether the app wants this run to step aside, by the last line in which it said so."""
+
+    def __init__(self, lines: SimpleQueue[bytes]) -> None:
+        self._lines, self._is_there = lines, False
+
+    def is_there(self) -> bool:
+        while not self._lines.empty():
+            self._is_there = bool(json.loads(self._lines.get())[STEP_ASIDE])
+        return self._is_there
+
+
 class Channel:
     """The way back to the app: one JSON line per event, and empty lines in between."""
 
@@ -109,14 +125,15 @@ def main() -> None:
     switch = Switch()
     channel = Channel(int(sys.argv[1]), switch)
     threading.Thread(target=channel.beat, name="heartbeat", daemon=True).start()
-    lines = lines_of_the_app()
+    lines, began = lines_of_the_app(), time.monotonic()
     try:
         try:
             function = _load(sys.argv[2])  # heavy imports happen now, perhaps before there is a job
+            loaded = time.monotonic() - began
             job = json.loads(lines.get())
             write_log_to(Path(job["log"]), Settings(**job["settings"]))
             with logs.about(run=job["run_id"]):
-                _run(function, job, channel, switch)
+                _run(function, job, channel, switch, Wish(lines), loaded)
         except Stop:
             channel.send(Cancelled())
         except SarqcError as error:
@@ -141,14 +158,22 @@ def _unexpected(error: Exception) -> dict[str, str]:
     return SarqcError(what, "worker", "The log of this run has the details.").parts()
 
 
-def _run(function: Execute | ImportError, job: dict[str, Any], channel: Channel, switch: Switch) -> None:
-    """Relays what the generator yields. ``Finished`` must be among it."""
+def _run(
+    function: Execute | ImportError,
+    job: dict[str, Any],
+    channel: Channel,
+    switch: Switch,
+    wish: Wish,
+    start_seconds: float,
+) -> None:
+    """Relays what the generator yields. ``Finished`` must be among it, unless the run steps aside."""
     if isinstance(function, ImportError):
         raise function
-    settings = Settings(**job["settings"])
+    settings, recipe = Settings(**job["settings"]), Recipe.parse(job["recipe"])
     log.info("it begins")
-    events = function(Recipe.parse(job["recipe"]), settings, **_output(job, settings))
-    finished = False
+    boundaries = Boundaries(recipe.to_method().unit, start_seconds)
+    events = function(recipe, settings, **_output(job, settings))
+    finished = aside = False
     try:
         for event in events:
             if isinstance(event, Finished) and job["checkpoint"] is not None:
@@ -160,8 +185,15 @@ def _run(function: Execute | ImportError, job: dict[str, Any], channel: Channel,
             finished = finished or isinstance(event, Finished)
             if not finished:
                 switch.check()
+            if boundaries.is_one(event) and wish.is_there():
+                aside = True
+                break
     finally:
-        events.close()
+        events.close()  # after which everything is kept
+    if aside:
+        log.info("it steps aside")
+        channel.send(Yielded("The run stepped aside."))
+        return
     if not finished:
         raise RuntimeError("the run ended without a result")
 
@@ -218,7 +250,7 @@ def lines_of_the_app() -> SimpleQueue[bytes]:
 
 
 def _watch(lifeline: int, lines: SimpleQueue[bytes]) -> None:
-    """Passes on the one line that the app writes, the job, and ends everything when the app is gone."""
+    """Passes on the lines that the app writes, of which the first is the job, and ends everything when it is gone."""
     with os.fdopen(lifeline, "rb") as app:
         for line in app:
             lines.put(line)

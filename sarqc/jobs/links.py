@@ -50,6 +50,11 @@ class Links:
         with self._store.snapshot() as connection:
             return [Link(**row) for row in connection.execute(query, digests).fetchall()]
 
+    def lead_to(self, target: str) -> bool:
+        """Whether there is a link to a run and its study, or to another study."""
+        with self._store.snapshot() as connection:
+            return connection.execute("SELECT 1 FROM links WHERE target = ? LIMIT 1", (target,)).fetchone() is not None
+
     def revoke(self, target: str) -> None:
         """Ends all links to a run and its study, which have one name, or to another study."""
         with self._store.transaction() as connection:

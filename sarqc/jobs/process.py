@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 EXIT_SECONDS = 5.0  # how long a process may take to end after its last word
+STEP_ASIDE = "step_aside"  # what is said to a worker's process after its job: whether its run should
 IN_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # as nvidia-smi counts, of which plans ask memory
 
 
@@ -43,11 +44,11 @@ class Process:
         self.pid = self._popen.pid
         self.channel = os.fdopen(read_end, "rb")
 
-    def give(self, job: Mapping[str, Any]) -> None:
-        """Hands over the job, unless the process is gone."""
-        with suppress(BrokenPipeError):
+    def give(self, document: Mapping[str, Any]) -> None:
+        """Hands over the job, or what is said after it, as one line; unless the process is gone."""
+        with suppress(BrokenPipeError, ValueError):  # the latter of a pipe that is closed
             assert self._popen.stdin is not None
-            self._popen.stdin.write(json.dumps(job).encode() + b"\n")
+            self._popen.stdin.write(json.dumps(document).encode() + b"\n")
             self._popen.stdin.flush()
 
     def alive(self) -> bool:

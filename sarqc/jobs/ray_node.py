@@ -6,6 +6,7 @@ and prints is fetched by its relay (``sarqc.jobs.ray_relay``), in order, and eac
 
 from __future__ import annotations
 
+import json
 import queue
 import subprocess
 import tempfile
@@ -74,6 +75,10 @@ class NodeWorker:
         if number > self._number:
             self._number, self._part = number, self._next()
         return self._part
+
+    def tell(self, line: bytes) -> None:
+        """What the app says after the job."""
+        self._process.give(json.loads(line))
 
     def ask_to_stop(self) -> None:
         self._process.ask_to_stop()

@@ -18,6 +18,7 @@ import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
 from types import FrameType
 from typing import Any, BinaryIO
 
@@ -36,10 +37,11 @@ class _Withdrawn(Exception):
 
 
 class Relay:
-    """One run on the cluster: an actor, what it says, and a request to stop."""
+    """One run on the cluster: an actor, what it says, a request to stop, and ``lines`` that the app writes."""
 
-    def __init__(self, channel: BinaryIO, execute: str) -> None:
-        self._channel, self._execute = channel, execute
+    def __init__(self, channel: BinaryIO, execute: str, lines: SimpleQueue[bytes]) -> None:
+        self._channel, self._execute, self._lines = channel, execute, lines
+        self._telling: Any = None  # the line that is on its way
         self._stop = threading.Event()
         self._is_asked = False
         self._worker: Any = None
@@ -52,11 +54,13 @@ class Relay:
     def say(self, event: Event) -> None:
         self._channel.write(json.dumps(event.to_json(), ensure_ascii=False).encode() + b"\n")
 
-    def run(self, job: dict[str, Any]) -> int:
-        """Does a job on the cluster; returns the exit code of the worker's process."""
+    def run(self) -> int:
+        """Does the job of the first line on the cluster; returns the exit code of the worker's process."""
         import ray
         from ray.exceptions import RayActorError
 
+        job = json.loads(self._lines.get())
+        write_log_to(Path(job["log"]), Settings(**job["settings"]))
         try:
             self._worker = _actor(job, self._execute)
             begun = self._answer(self._worker.begin, job, idle=b"\n")
@@ -99,6 +103,7 @@ class Relay:
                     raise _Withdrawn
                 self._is_asked = True
                 self._worker.ask_to_stop.remote()
+            self._pass_on()
             try:
                 return ray.get(reference, timeout=WAIT_SECONDS)
             except GetTimeoutError:
@@ -106,6 +111,14 @@ class Relay:
             except ActorUnavailableError:
                 time.sleep(WAIT_SECONDS)
                 reference = method.remote(*arguments)
+
+    def _pass_on(self) -> None:
+        """Sends the next line to the worker, one after the other."""
+        import ray
+
+        has_arrived = self._telling is None or ray.wait([self._telling], timeout=0)[0]
+        if self._place and has_arrived and not self._lines.empty():
+            self._telling = self._worker.tell.remote(self._lines.get())
 
     def _lost(self, error: Exception) -> Event:
         if self._place:
@@ -141,17 +154,14 @@ def main() -> None:
     descriptor = int(sys.argv[1])
     os.set_inheritable(descriptor, False)
     channel = os.fdopen(descriptor, "wb", buffering=0)
-    relay = Relay(channel, sys.argv[2])
+    relay = Relay(channel, sys.argv[2], lines_of_the_app())
     signal.signal(signal.SIGTERM, relay.ask_to_stop)
-    lines = lines_of_the_app()
     returncode = 0
     try:
         try:
             connect(sys.argv[3])
             signal.signal(signal.SIGTERM, relay.ask_to_stop)  # Ray has a handler of its own
-            job = json.loads(lines.get())
-            write_log_to(Path(job["log"]), Settings(**job["settings"]))
-            returncode = relay.run(job)
+            returncode = relay.run()
         except ConnectionError as error:
             relay.say(Interrupted(f"The Ray cluster does not answer: {error}."))
         except Exception as error:  # the boundary of the process: whatever it is, the app must hear of it

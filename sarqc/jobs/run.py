@@ -2,7 +2,7 @@
 
 An export is a run too: it does the recipe of its parent again, from the finished layers, and writes the model to files.
 
-queued ──> running ──> finished
+queued <─> running ──> finished          back to queued: it steps aside for a run that takes seconds
   ^  │        ├──────> failed ───────┐
   │  │        ├──────> interrupted ──┤  the worker was lost; waits for a person
   │  │        └> cancelling          │
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 LANES = ("preview", "batch")
 
@@ -91,6 +91,7 @@ class RunDocument(TypedDict):
     name: str
     note: str
     tags: list[str]
+    stepped_aside: bool
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class Run:
     owner: str
     lane: str
     state: State
-    attempt: int  # 1 for the first; each time it is queued again counts
+    attempt: int  # 1 for the first; each time it is queued again counts, but where it stepped aside
     created: float
     queued: float  # since when it waits for a device; what the order of the queue goes by
     started: float | None
@@ -124,6 +125,7 @@ class Run:
     note: str = ""
     tags: tuple[str, ...] = ()
     seconds: float | None = None  # that it was planned to take when it was sent; None where nobody planned
+    stepped_aside: bool = False  # it waits because it made room for a run that takes seconds, and is the next to go on
 
     @property
     def at_rest(self) -> bool:
@@ -134,6 +136,15 @@ class Run:
         """Whether lists show it: not an export, nor a preview of one layer before somebody gives it a name."""
         is_passing = self.lane == "preview" and bool(self.recipe.get("only")) and not self.name
         return self.parent is None and not is_passing
+
+    @property
+    def kind(self) -> Literal["run", "export"]:
+        return "run" if self.parent is None else "export"
+
+    @property
+    def is_annotated(self) -> bool:
+        """Whether somebody has written on it."""
+        return bool(self.name or self.note or self.tags)
 
     def to_json(self) -> RunDocument:
         """The body of a REST answer."""
@@ -162,6 +173,7 @@ class Run:
             "name": self.name,
             "note": self.note,
             "tags": list(self.tags),
+            "stepped_aside": self.stepped_aside,
         }
 
 

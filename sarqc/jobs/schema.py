@@ -151,6 +151,10 @@ MIGRATIONS: tuple[str, ...] = (
     """
     ALTER TABLE runs ADD COLUMN seconds REAL;
     """,
+    # Runs that made room for one that takes seconds: they are the next to go on.
+    """
+    ALTER TABLE runs ADD COLUMN stepped_aside INTEGER NOT NULL DEFAULT 0;
+    """,
 )
 
 

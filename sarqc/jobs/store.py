@@ -29,6 +29,7 @@ from sarqc.events import (
     Saved,
     Started,
     TuningStanding,
+    Yielded,
 )
 from sarqc.jobs import listing
 from sarqc.jobs.annotations import Annotations
@@ -41,6 +42,7 @@ from sarqc.recipe import Recipe
 PORTION_BYTES = 1 << 20  # of events deleted at once on a full disk
 PORTION = 500  # runs read at once
 ALL = -1  # as a limit of SQLite
+_UNWRITTEN = "AND name = '' AND note = '' AND tags_json = '[]'"  # see ``Run.is_annotated``
 LISTED = frozenset({"state", "started", "ended", "device", "summary_json", "name", "note", "tags_json"})  # in lists
 
 
@@ -144,7 +146,7 @@ class Store:
             run = self.get(run_id)
             if to not in ALLOWED[run.state]:
                 raise Conflict(f"a run that is {run.state} can't become {to}", f"run {run_id}", advice(run.state))
-            changes: dict[str, Any] = {"state": to.value}
+            changes: dict[str, Any] = {"state": to.value, "stepped_aside": 0}
             if to is State.RUNNING:
                 changes |= {"started": now, "device": device, "done": 0}
             elif to is State.QUEUED:
@@ -161,6 +163,16 @@ class Store:
         with self.transaction():
             self.move(run_id, State.INTERRUPTED, why)
             return self.move(run_id, State.QUEUED, keep_place=True)
+
+    def step_aside(self, run_id: str, why: Yielded) -> Run:
+        """running → queued: it is the next of its lane to go on, in the same attempt. Raises ``Conflict``."""
+        now = time.time()
+        with self.transaction() as connection:
+            run = self.get(run_id)
+            if run.state is not State.RUNNING:
+                raise Conflict(f"a run that is {run.state} can't step aside", f"run {run_id}", advice(run.state))
+            changes = {"state": State.QUEUED.value, "stepped_aside": 1, "queued": now, "pid": None}
+            return self._update(connection, run_id, changes | self._append(connection, run, [why], now))
 
     def cancel(self, run_id: str) -> Run:
         """Asks for the end of a run: a waiting one is cancelled, a running one is cancelling.
@@ -297,13 +309,29 @@ class Store:
         """The exports of a run, one for each format that was asked for."""
         return [_run(row) for row in self._rows("SELECT * FROM runs WHERE parent = ? ORDER BY id", run_id)]
 
-    def ended_before(self, seconds: float, limit: int) -> list[Run]:
-        """Runs at rest since before a time, with all their exports, longest first."""
+    def ended_before(self, seconds: float, limit: int, *, spare_annotated: bool = False) -> list[Run]:
+        """Runs at rest since before a time, with all their exports, longest first; without those that are shared and,
+        if asked, those that somebody has written on.
+        """
         states = ", ".join(f"'{state}'" for state in sorted(AT_REST))
         query = (
             f"SELECT * FROM runs WHERE parent IS NULL AND state IN ({states}) AND ended < ?1 AND NOT EXISTS ("
             f"SELECT 1 FROM runs AS export WHERE export.parent = runs.id"
-            f" AND (export.state NOT IN ({states}) OR export.ended >= ?1)) ORDER BY ended LIMIT ?2"
+            f" AND (export.state NOT IN ({states}) OR export.ended >= ?1))"
+            f" AND id NOT IN (SELECT target FROM links) {_UNWRITTEN if spare_annotated else ''}"
+            f" ORDER BY ended LIMIT ?2"
+        )
+        return [_run(row) for row in self._rows(query, seconds, limit)]
+
+    def exports_ended_before(self, seconds: float, limit: int, *, spare_annotated: bool = False) -> list[Run]:
+        """Exports at rest since before a time, longest first; if asked, without those of runs that are shared or that
+        somebody has written on.
+        """
+        states = ", ".join(f"'{state}'" for state in sorted(AT_REST))
+        spared = f"id NOT IN (SELECT target FROM links) {_UNWRITTEN}" if spare_annotated else "TRUE"
+        query = (
+            f"SELECT * FROM runs WHERE parent IS NOT NULL AND state IN ({states}) AND ended < ?"
+            f" AND parent IN (SELECT id FROM runs WHERE {spared}) ORDER BY ended LIMIT ?"
         )
         return [_run(row) for row in self._rows(query, seconds, limit)]
 
@@ -379,9 +407,13 @@ class Store:
 
     def last(self, run_id: str, kind: str) -> StoredEvent | None:
         """The newest event of a type that a run has said, or None."""
-        query = "SELECT seq, at, payload FROM events WHERE run_id = ? AND type = ? ORDER BY seq DESC LIMIT 1"
-        rows = self._rows(query, run_id, kind)
-        return StoredEvent(rows[0]["seq"], rows[0]["at"], json.loads(rows[0]["payload"])) if rows else None
+        return next(iter(self.latest(run_id, kind, 1)), None)
+
+    def latest(self, run_id: str, kind: str, limit: int) -> list[StoredEvent]:
+        """The newest events of a type that a run has said, the newest first."""
+        query = "SELECT seq, at, payload FROM events WHERE run_id = ? AND type = ? ORDER BY seq DESC LIMIT ?"
+        rows = self._rows(query, run_id, kind, limit)
+        return [StoredEvent(row["seq"], row["at"], json.loads(row["payload"])) for row in rows]
 
     def revision(self) -> int:
         """The number of the latest change of any run."""
@@ -485,6 +517,7 @@ def _run(row: sqlite3.Row) -> Run:
         summary=json.loads(summary) if summary else None,
         error=json.loads(error) if error else None,
         tags=tuple(json.loads(fields.pop("tags_json"))),
+        stepped_aside=bool(fields.pop("stepped_aside")),
         **fields,
     )
 

@@ -4,6 +4,7 @@ The store is the truth. A request only changes the store and wakes the loop, whi
 what the loop keeps in memory is no more than which processes are alive. Cancelling is a ladder: SIGTERM, then after
 ``settings.cancel_seconds`` SIGKILL; either way the run ends as cancelled. The same ladder ends a run whose hours are
 over, as failed. A worker without a sign of life for ``settings.lease_seconds`` is killed; its run goes on by itself.
+While a preview waits and no device is free, a batch run is asked to step aside, and goes on after it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Protocol
 
 from sarqc import logs
 from sarqc.errors import Conflict, NotFound, SarqcError, WorkerLost, disk_full
-from sarqc.events import COMPARING, Cancelled, Event, Failed, Finished, Interrupted, Stage, Warned
+from sarqc.events import COMPARING, Cancelled, Event, Failed, Finished, Interrupted, LayerDone, Stage, Warned, Yielded
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.jobs import exports, schedule
 from sarqc.jobs.annotations import Annotations
@@ -31,10 +32,11 @@ from sarqc.jobs.audit import HOST, Audit
 from sarqc.jobs.bell import ALL_RUNS, Bell
 from sarqc.jobs.checkpoint_files import damage
 from sarqc.jobs.ray_workers import RayWorkers
+from sarqc.jobs.removal import Removal
+from sarqc.jobs.retention import Retention
 from sarqc.jobs.run import AT_REST, Run, State
 from sarqc.jobs.store import Store
-from sarqc.jobs.uploads import Uploads
-from sarqc.jobs.workers import EXECUTE, Gone, LocalWorkers, Message, Said, Workers, log_path
+from sarqc.jobs.workers import EXECUTE, Gone, LocalWorkers, Message, Said, Workers
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -47,10 +49,7 @@ SILENT_SECONDS = 30.0  # without a sign of life, after which people are told, if
 FULL_BYTES = 1 << 20  # a disk with less room than that is full
 ATTEMPTS = 10  # how often a run is put back by itself: one that takes the host down must not do so for ever
 
-RETIRED_AT_ONCE = 20  # runs
-PREVIEW_SECONDS = 86_400  # for which a preview that nobody kept can be seen again
-
-_ENDS = (Finished, Failed, Cancelled, Interrupted)  # the last words of a worker
+_ENDS = (Finished, Failed, Cancelled, Interrupted, Yielded)  # the last words of a worker
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +69,12 @@ class _Job:
     is_overdue: bool = False  # it was asked to stop because its hours were over
     is_shared: bool = False  # other workers may help with its run
     helps: bool = False  # another worker does the run
+    lane: str = "batch"
+    solves: bool = False  # layer after layer, between which it may step aside
+    is_asked: bool = False  # to step aside
+
+    def can_step_aside(self) -> bool:
+        return self.lane != "preview" and not self.helps and not self.ended and self.kill_at is None
 
 
 class Observer(Protocol):
@@ -106,7 +111,7 @@ class Supervisor:
         self._stopping = threading.Event()
         self._turned = clock()  # when the loop last began a turn
         self.observers: list[Observer] = []
-        self.audit = Audit(store)
+        self.audit, self.removal, self.retention = Audit(store), Removal(store, settings), Retention(store, settings)
         kind = RayWorkers if settings.ray_address else LocalWorkers
         make = workers or partial(kind, execute=execute)
         self.workers: Workers = make(settings, self._inbox.put)
@@ -207,7 +212,7 @@ class Supervisor:
         def cancelled() -> Run:
             with self.store.transaction():
                 run = self.store.cancel(run_id)
-                self.audit.note(by, "cancel", _kind(run), run.id, run.owner)
+                self.audit.note(by, "cancel", run.kind, run.id, run.owner)
                 return run
 
         return self._changed(self.store.even_when_full(cancelled))
@@ -239,27 +244,7 @@ class Supervisor:
 
         ``by`` and ``detail``: who asks and why, for the audit log.
         """
-
-        def deleted() -> Run:
-            with self.store.transaction():
-                run = self._delete(run_id)
-                self.audit.note(by, "delete", _kind(run), run.id, run.owner, detail)
-                return run
-
-        return self._changed(self.store.even_when_full(deleted, lambda: self.store.shed_events(run_id)))
-
-    def _delete(self, run_id: str) -> Run:
-        with self.store.transaction():  # nobody continues it meanwhile, and it stays if its files can't be removed
-            with_exports = [run_id, *(export.id for export in self.store.exports(run_id))]
-            run = self.store.delete(run_id)
-            for gone in with_exports:
-                log_path(self.settings, gone).unlink(missing_ok=True)
-                with suppress(FileNotFoundError):
-                    shutil.rmtree(exports.export_folder(self.settings, gone))
-            if run.study_id is not None:
-                with suppress(FileNotFoundError):
-                    shutil.rmtree(self.settings.studies_dir() / run.study_id)
-        return run
+        return self._changed(self.removal.run(run_id, by, detail))
 
     def expect(self) -> None:
         """A recipe is being filled in: lets a worker begin with the slow imports."""
@@ -348,6 +333,9 @@ class Supervisor:
         if said:
             self.store.append(job.run_id, said)
         job.is_shared |= any(isinstance(event, Stage) and event.name == COMPARING for event in said)
+        for event in said:
+            if isinstance(event, Stage | LayerDone):
+                job.solves = isinstance(event, LayerDone)
         run = self.store.get(job.run_id)
         match last or messages[-1]:
             case Finished():
@@ -357,10 +345,13 @@ class Supervisor:
                     self.store.set_size(run.id, size)
             case Failed():
                 self.store.move(run.id, State.FAILED, last)
-            case Cancelled() | Interrupted() | Gone() if run.state is State.CANCELLING:
+            case Cancelled() | Interrupted() | Yielded() | Gone() if run.state is State.CANCELLING:
                 self.store.move(run.id, State.CANCELLED, Cancelled())
-            case Cancelled() | Interrupted() | Gone() if job.is_overdue:
+            case Cancelled() | Interrupted() | Yielded() | Gone() if job.is_overdue:
                 self.store.move(run.id, State.FAILED, self._over_time(run))
+            case Yielded():
+                why = "It stepped aside for a run that takes seconds, and goes on after that."
+                self.store.step_aside(run.id, Yielded(f"{why} {_kept(run)}"))
             case Cancelled() | Gone() if job.is_lost:
                 why = f"The worker gave no sign of life for {self.settings.lease_seconds:g} s and was ended."
                 self._put_back(run, why)
@@ -481,53 +472,43 @@ class Supervisor:
         )
 
     def retire(self, now: float) -> None:
-        """Deletes runs and uploads that have been at rest for ``settings.keep_days`` at a time (seconds since 1970),
-        and previews that nobody kept after a day.
-
-        A part of the runs at a time, so that nothing else waits for it.
-        """
-        passing = [run for run in self.store.passing_previews() if run.at_rest]
-        for run in [run for run in passing if (run.ended or now) < now - PREVIEW_SECONDS][:RETIRED_AT_ONCE]:
-            with suppress(NotFound, Conflict):
-                self.delete(run.id, detail="a preview that nobody kept")
-        if self.settings.keep_days is None:
-            return
-        kept = f"kept for {self.settings.keep_days:g} days"
-        before = now - self.settings.keep_days * 86_400
-        for run in self.store.ended_before(before, RETIRED_AT_ONCE):
-            with suppress(NotFound, Conflict):  # somebody deletes or continues it meanwhile
-                self.delete(run.id, detail=kept)
-        for folder in self.settings.uploads_dir().glob("[!.]*"):
-            if folder.is_dir() and folder.stat().st_mtime < before:
-                self.audit.note(HOST, "delete", "study", folder.name, detail=kept)
-                Uploads(self.store, "study").remove(folder.name)
-                shutil.rmtree(folder)
-        at_work = self.store.in_state(State.QUEUED, State.RUNNING, State.CANCELLING)
-        needed = {name for run in at_work for name in (run.recipe["calibration"], run.recipe["test"])}
-        for file in self.settings.text_uploads_dir().glob("[!.]*.txt"):
-            if file.stat().st_mtime < before and file.stem not in needed:
-                self.audit.note(HOST, "delete", "text", file.stem, detail=kept)
-                Uploads(self.store, "text").remove(file.stem)
-                file.unlink(missing_ok=True)
+        """Deletes a part of what has been kept for long enough, or has no room, at a time (seconds since 1970)."""
+        for gone in self.retention.take_turn(now):
+            if gone.kind in ("run", "export"):
+                self.bell.ring(gone.id, ALL_RUNS)
 
     def _start_due(self) -> None:
         """Starts runs on free devices by the schedule; devices that are left help with runs that can be shared."""
         busy = {job.device for job in self._jobs.values()}
         free = [device.id for device in self.workers.devices if device.id not in busy]
         helpers = [token for token, job in self._jobs.items() if job.helps and job.kill_at is None]
-        soon_free = sum(job.helps and job.kill_at is not None for job in self._jobs.values())
-        queued = self.store.in_state(State.QUEUED) if free or helpers else []
+        soon_free = sum((job.helps and job.kill_at is not None) or job.ended for job in self._jobs.values())
+        is_wanted = bool(free or helpers or self.store.waiting()["preview"][0])
+        queued = self.store.in_state(State.QUEUED) if is_wanted else []
         leaving = {job.run_id for job in self._jobs.values() if not job.helps}  # continued before its process was gone
-        waiting = [schedule.Waiting(run.id, run.owner, run.queued, run.lane) for run in queued if run.id not in leaving]
+        waiting = [schedule.Waiting.of(run) for run in queued if run.id not in leaving]
         if not waiting:
+            self._ask_aside(set())
             self._help(free)
             return
         for token in helpers[: max(0, len(waiting) - len(free) - soon_free)]:  # their devices are wanted
             self._end(token, self._jobs[token])
         now = time.time()
         held = self.store.last_held() | {job.owner: now for job in self._jobs.values()}
-        for start in schedule.decide(waiting, free, now, held, self.store.last_lane()):
+        lane, soon = self.store.last_lane(), len(free) + len(helpers) + soon_free
+        jobs = [job for job in self._jobs.values() if job.can_step_aside()]
+        jobs.sort(key=lambda job: (not job.solves, job.began))  # who is between layers soonest, then who began first
+        running = [schedule.Waiting(job.run_id, job.owner, now, goes_on=True) for job in jobs]
+        self._ask_aside(schedule.steps_aside(waiting, soon, running, now, held, lane))
+        for start in schedule.decide(waiting, free, now, held, lane):
             self._start(start)
+
+    def _ask_aside(self, wanted: set[str]) -> None:
+        """Asks these runs to step aside, and takes the wish back from all others."""
+        for token, job in self._jobs.items():
+            if job.can_step_aside() and job.is_asked != (job.run_id in wanted):
+                job.is_asked = not job.is_asked
+                self.workers.step_aside(token, job.is_asked)
 
     def _help(self, free: Sequence[str]) -> None:
         """Lets free devices help, each with the run that has the fewest workers of those that can be shared."""
@@ -557,7 +538,7 @@ class Supervisor:
             failed = Failed(**lost.parts())
             self.store.move(run.id, State.FAILED, failed)
         else:
-            self._jobs[token] = _Job(run.id, run.owner, start.device, began=self._clock())
+            self._jobs[token] = _Job(run.id, run.owner, start.device, began=self._clock(), lane=run.lane)
             self.store.set_process(run.id, pid)
             with logs.about(run=run.id, owner=run.owner):
                 log.info("attempt %d begins on %s", run.attempt, start.device)
@@ -576,11 +557,6 @@ class Supervisor:
             elif now >= deadline:
                 self.workers.kill(token)
         return not self._jobs
-
-
-def _kind(run: Run) -> str:
-    """What a run is to the audit log."""
-    return "run" if run.parent is None else "export"
 
 
 def _kept(run: Run) -> str:

@@ -32,7 +32,7 @@ import psutil
 from sarqc.errors import Refused
 from sarqc.events import Event, Failed, Warned, from_json
 from sarqc.jobs.exports import checkpoint_name
-from sarqc.jobs.process import IN_ORDER, Process
+from sarqc.jobs.process import IN_ORDER, STEP_ASIDE, Process
 from sarqc.jobs.run import Run
 from sarqc.settings import Settings
 
@@ -104,6 +104,11 @@ class Workers(Protocol):
 
     def ask_to_stop(self, token: int) -> None:
         """SIGTERM: the run ends with ``Cancelled`` as soon as Python gets a word in. Harmless on one that is gone."""
+
+    def step_aside(self, token: int, wanted: bool) -> None:
+        """The run ends with ``Yielded`` where nothing is lost by that, see ``sarqc.jobs.stepping_aside``; perhaps it
+        never comes there. ``wanted``: False takes the wish back. Harmless on one that is gone.
+        """
 
     def kill(self, token: int) -> None:
         """SIGKILL for the process and everything it started. Harmless on one that is gone."""
@@ -244,6 +249,10 @@ class ProcessWorkers(ABC):
     def ask_to_stop(self, token: int) -> None:
         if worker := self._running.get(token):
             worker.process.ask_to_stop()
+
+    def step_aside(self, token: int, wanted: bool) -> None:
+        if worker := self._running.get(token):
+            worker.process.give({STEP_ASIDE: wanted})
 
     def kill(self, token: int) -> None:
         if worker := self._running.get(token):

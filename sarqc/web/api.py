@@ -13,8 +13,8 @@ one layer (`only`) is in no list before it has a name. Lists where a recipe has 
 ``total`` of them, ``revision`` to listen on from; as a file: GET /runs/csv |
 | GET /runs/pareto ?size=bits, mib &quality=log_ratio, perplexity | size against quality, with its frontier |
 | GET /runs/groups ?by=seeds, batch | the same in groups: runs that differ in the seed alone, or were sent together |
-| GET, PATCH, DELETE /runs/{id} | one run with its exports and its place in the queue; name, note and tags; \
-deleting takes its exports, its study and its log along |
+| GET, PATCH, DELETE /runs/{id} | one run with its exports, its place in the queue and how long it is kept; name, \
+note and tags; deleting takes its exports, its study and its log along |
 | POST /runs/delete, /runs/tags | ids → many at once, and which were left and why |
 | POST /runs/{id}/cancel, /continue | the run in its new state; 409 where that can't be |
 | POST /runs/{id}/export ?format= | 201 and the queued export, itself a run; 200 and the one there is; 507: no room |
@@ -239,9 +239,11 @@ def _runs_router(
         """One run, its exports, and who could load it in which format."""
         who = visitor_of(request)
         run = access.run(who, run_id)
-        exported = [export.to_json() for export in store.exports(run_id)]
+        kept = supervisor.retention.kept
+        exported = [export.to_json() | {"kept": kept(export)} for export in store.exports(run_id)]
         place = queue_place(run, store, access.sees(who)) if run.state is State.QUEUED else None
-        return run.to_json() | {"exports": exported, "formats": exports.formats_of(run), "queue": place}
+        more = {"exports": exported, "formats": exports.formats_of(run), "queue": place, "kept": kept(run)}
+        return run.to_json() | more
 
     @router.get("/{run_id}/tuning")
     def get_tuning(request: Request, run_id: str) -> Response:

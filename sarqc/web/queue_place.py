@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypedDict
 
-from sarqc.events import Started
-from sarqc.jobs.run import Run, State
+from sarqc.documents import Phase
+from sarqc.events import LayerDone, Stage, Started
+from sarqc.jobs.run import Run, State, StoredEvent
 from sarqc.jobs.schedule import Waiting, decide
 from sarqc.jobs.store import Store
+
+RECENT = 8  # layers by which the rest is judged
 
 
 class QueuePlace(TypedDict):
@@ -24,7 +27,7 @@ class QueuePlace(TypedDict):
 def queue_place(run: Run, store: Store, sees: Callable[[Run], bool]) -> QueuePlace:
     """Of a queued run, by the very rule that starts runs. ``sees``: whether the asking person sees another run."""
     queued, now = store.in_state(State.QUEUED), time.time()
-    waiting = [Waiting(one.id, one.owner, one.queued, one.lane) for one in queued]
+    waiting = [Waiting.of(one) for one in queued]
     turns = decide(waiting, [""] * len(waiting), now, store.last_held(), store.last_lane())
     order = [start.run_id for start in turns]
     number = order.index(run.id) + 1 if run.id in order else 1  # it may begin in this moment
@@ -34,11 +37,19 @@ def queue_place(run: Run, store: Store, sees: Callable[[Run], bool]) -> QueuePla
     by_id = {one.id: one for one in queued}
     ahead = [by_id[one] for one in order[: number - 1]]
     before = ahead[-1] if ahead else first
+    if number == 1 and Waiting.of(run).is_brief:  # whose layers are solved one after the other steps aside for it
+        paces = {one.id: _seconds_a_layer(one, store) for one in at_work if one.lane != "preview"}
+        left |= {one: pace for one, pace in paces.items() if pace is not None}
     return {
         "number": number,
         "behind": before.id if before is not None and sees(before) else None,
-        "seconds": _begins_in(left.values(), [one.seconds for one in ahead]),
+        "seconds": _begins_in(left.values(), map(_needed, ahead)),
     }
+
+
+def _needed(run: Run) -> float | None:
+    """Seconds that a waiting run is planned to take, without the layers that it has."""
+    return None if run.seconds is None else run.seconds * (1 - run.done / max(1, run.total))
 
 
 def _begins_in(left: Iterable[float | None], ahead: Iterable[float | None]) -> float | None:
@@ -55,12 +66,38 @@ def _begins_in(left: Iterable[float | None], ahead: Iterable[float | None]) -> f
 
 
 def _left(run: Run, store: Store, now: float) -> float | None:
-    """Seconds that a run may still take, by what it said when it began, else by its plan; None where there is neither,
-    or it takes longer than it thought."""
-    said = store.last(run.id, Started.type)
-    phases = said.payload.get("phases", []) if said is not None else []
+    """Seconds that a run may still take: layers by what the last ones took, everything else by what it said when it
+    began, or by its plan; None where there is neither, or it takes longer than was planned."""
+    said, stage = store.last(run.id, Started.type), store.last(run.id, Stage.type)
+    phases: list[Phase] = said.payload.get("phases", []) if said is not None else []
     planned = sum(phase["seconds"] for phase in phases) if phases else run.seconds
     if planned is None or run.started is None:
         return None
-    left = planned - (now - run.started)
+    at = _position(phases, stage) if stage is not None and stage.at >= run.started else None
+    if stage is None or at is None:
+        left = planned - (now - run.started)
+    else:
+        pace = _seconds_a_layer(run, store)
+        own = phases[at]["seconds"] - (now - stage.at) if pace is None else pace * (run.total - run.done)
+        left = max(0.0, own) + sum(phase["seconds"] for phase in phases[at + 1 :])
     return float(left) if left > 0 else None
+
+
+def _position(phases: Sequence[Phase], stage: StoredEvent) -> int | None:
+    """Which of the phases a stage begins."""
+    name, detail = stage.payload["name"], stage.payload["detail"]
+    return next(
+        (at for at, one in enumerate(phases) if one["stage"] == name and one["detail"] in ("", detail)),
+        None,
+    )
+
+
+def _seconds_a_layer(run: Run, store: Store) -> float | None:
+    """Seconds from one layer to the next, of the last ones that were solved in the present stage; None before two."""
+    stage = store.last(run.id, Stage.type)
+    found = [
+        one.at
+        for one in store.latest(run.id, LayerDone.type, RECENT + 1)
+        if stage is not None and one.seq > stage.seq and not one.payload["from_cache"]
+    ]
+    return (found[0] - found[-1]) / (len(found) - 1) if len(found) > 1 else None

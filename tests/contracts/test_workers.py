@@ -18,7 +18,7 @@ import pytest
 
 from sarqc.engine.execute import execute
 from sarqc.errors import Refused
-from sarqc.events import Cancelled, Failed, Finished, LayerDone, Started
+from sarqc.events import Cancelled, Failed, Finished, LayerDone, Started, Yielded
 from sarqc.jobs.process import Process
 from sarqc.jobs.ray_workers import RayWorkers
 from sarqc.jobs.run import Run, State
@@ -118,6 +118,21 @@ def test_cancel_before_the_run_has_begun(start: Start) -> None:
     assert events in ([], [Cancelled()])  # depends on whether Python was up
     assert gone.returncode in (0, -signal.SIGTERM)
     assert not is_alive(pid)
+
+
+def test_a_run_steps_aside_between_layers(start: Start, settings: Settings) -> None:
+    workers, inbox, run, token, pid = start("slow", layers=1000)
+    assert isinstance(inbox.next().event, Started)
+    workers.step_aside(token, False)
+    workers.step_aside(token, True)
+    events, gone = inbox.until_gone()
+    workers.step_aside(token, True)
+    assert isinstance(events.pop(), Yielded)
+    assert gone.returncode == 0
+    assert not is_alive(pid)
+    kept = {path.name for path in (settings.artefacts_dir() / run.fingerprint).iterdir()}
+    assert {str(event.index) for event in events} <= kept
+    assert "it steps aside" in log_path(settings, run.id).read_text()
 
 
 def test_kill_takes_what_the_run_has_started(start: Start, settings: Settings) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sarqc.events import Started
-from sarqc.jobs.run import State
+from sarqc.events import LayerDone, Stage, Started, Yielded
+from sarqc.jobs.run import Run, State
 from sarqc.jobs.store import Store
 from sarqc.web.queue_place import queue_place
 from tests.jobs.fake_runs import recipe
@@ -73,3 +73,48 @@ def test_whoever_waits_further_back_is_told_when_by_the_plans_of_all_before(stor
     behind = store.create(recipe(), "ann")
     assert queue_place(unplanned, store, everybody)["seconds"] is None  # ``last`` has no plan
     assert queue_place(behind, store, everybody)["behind"] == unplanned.id
+
+
+def test_what_is_left_of_a_run_is_told_by_what_its_layers_take(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planned at one second a layer, seen to take five; a preview waits for one of them alone."""
+    clock = [2_000_000_000.0]
+    monkeypatch.setattr(time, "time", lambda: clock[0])
+    running = store.create(recipe(), "ann").id
+    store.move(running, State.RUNNING, device="cpu")
+    phases = [
+        {"stage": stage, "detail": "", "seconds": seconds}
+        for stage, seconds in (("loading", 10.0), ("quantizing", 20.0), ("measuring the quantized model", 7.0))
+    ]
+    layers = [{"name": f"layer.{index}"} for index in range(20)]
+    store.append(running, [Stage("loading"), Started("fake", "cpu", layers, 0.5, phases=phases)])
+    waiting = store.create(recipe(), "ann")
+
+    def seconds(run: Run) -> float | None:
+        return queue_place(run, store, everybody)["seconds"]
+
+    clock[0] += 4.0
+    assert seconds(waiting) == pytest.approx(37 - 4)
+    store.append(running, [Stage("quantizing")])
+    preview = store.create(recipe(), "ann", "preview")
+    clock[0] += 3.0
+    assert seconds(preview) == pytest.approx(20 - 3 + 7)  # it steps aside only once it has solved
+    for index in range(4):
+        clock[0] += 5.0
+        store.append(running, [LayerDone(f"layer.{index}", index, 20, {}, 4.0, from_cache=index == 0)])
+    assert seconds(preview) == pytest.approx(5)
+    store.cancel(preview.id)
+    assert seconds(waiting) == pytest.approx(5 * 16 + 7)
+    store.append(running, [Stage("measuring the quantized model")])
+    clock[0] += 3.0
+    assert seconds(waiting) == pytest.approx(7 - 3)
+
+
+def test_layers_that_are_kept_are_not_waited_for(store: Store) -> None:
+    running, aside = store.create(recipe(), "ann", seconds=100.0), store.create(recipe(), "ann", seconds=40.0)
+    store.move(aside.id, State.RUNNING)
+    store.append(aside.id, [Started("fake", "cpu", [{"name": "0"}, {"name": "1"}], 0.5)])
+    store.append(aside.id, [LayerDone("0", 0, 2, {}, 1.0)])
+    store.step_aside(aside.id, Yielded("for a preview"))
+    store.move(running.id, State.RUNNING)
+    last = store.create(recipe(), "ann")
+    assert queue_place(last, store, everybody)["seconds"] == pytest.approx(100 + 40 / 2, abs=5)

@@ -103,7 +103,7 @@ def test_what_is_removed_while_it_is_copied_is_not_named(
         ids.append(run_id)
     from sarqc.jobs import backup as module
 
-    copy, passes = module._copy_database, []
+    copy, passes = module.copy_database, []
 
     def copied(*given: Path) -> object:
         moment = copy(*given)
@@ -112,7 +112,7 @@ def test_what_is_removed_while_it_is_copied_is_not_named(
         passes.append(moment)
         return moment
 
-    monkeypatch.setattr(module, "_copy_database", copied)
+    monkeypatch.setattr(module, "copy_database", copied)
     back_up(settings, tmp_path / "backup")
     states, named = of_snapshot(tmp_path / "backup")
     assert len(passes) == 2

@@ -5,9 +5,18 @@ from __future__ import annotations
 import os
 
 import pytest
+from typer.testing import CliRunner
 
+from sarqc.__main__ import app as commands
+from sarqc.errors import Refused
 from sarqc.events import Finished
+from sarqc.files.artefacts import ArtefactStore
 from sarqc.jobs.annotations import Annotations
+from sarqc.jobs.audit import Audit
+from sarqc.jobs.exports import export_folder
+from sarqc.jobs.links import Links
+from sarqc.jobs.prune import pruned, would_go
+from sarqc.jobs.retention import SIZE_SECONDS, Retention
 from sarqc.jobs.run import State
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
@@ -105,10 +114,127 @@ def test_uploaded_texts_go_unless_a_run_still_needs_them(store: Store, keeping: 
 
 
 def test_many_runs_go_a_part_at_a_time(store: Store, keeping: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sarqc.jobs.supervisor.RETIRED_AT_ONCE", 2)
+    monkeypatch.setattr("sarqc.jobs.retention.AT_ONCE", 2)
     ids = [ended(store, NOW - (60 - number) * DAY) for number in range(3)]
     supervisor = Supervisor(store, keeping)
     supervisor.retire(NOW)
     assert [store.has(run_id) for run_id in ids] == [False, False, True]
     supervisor.retire(NOW)
     assert not store.has(ids[2])
+
+
+def with_files(store: Store, settings: Settings, run_id: str, size: int) -> str:
+    """The run, with an export or a study of so many bytes."""
+    run = store.get(run_id)
+    folder = settings.studies_dir() / run_id if run.parent is None else export_folder(settings, run_id)
+    folder.mkdir(parents=True)
+    (folder / "file").write_bytes(bytes(size))
+    if run.parent is None:
+        with store.transaction() as connection:
+            connection.execute("UPDATE runs SET study_id = id WHERE id = ?", (run_id,))
+    return run_id
+
+
+def test_what_is_shared_stays_until_its_links_are_ended(store: Store, keeping: Settings) -> None:
+    shared, links = ended(store, NOW - 90 * DAY), Links(store)
+    upload = keeping.uploads_dir() / "a-study"
+    upload.mkdir(parents=True)
+    os.utime(upload, (NOW - 90 * DAY, NOW - 90 * DAY))
+    links.make("run", shared, "ann")
+    links.make("study", upload.name, "ann")
+    supervisor = Supervisor(store, keeping)
+    assert supervisor.retention.kept(store.get(shared)) == {"until": None, "shared": True, "while_room": False}
+    supervisor.retire(NOW)
+    assert store.has(shared)
+    assert upload.is_dir()
+    links.revoke(shared)
+    links.revoke(upload.name)
+    supervisor.retire(NOW)
+    assert not store.has(shared)
+    assert not upload.exists()
+
+
+def test_exports_have_days_of_their_own(store: Store, keeping: Settings) -> None:
+    settings = keeping.model_copy(update={"keep_export_days": 7.0})
+    run = ended(store, NOW - 20 * DAY)
+    old, young = (ended(store, NOW - days * DAY, parent=run, format=f"of {days} days") for days in (8, 6))
+    Links(store).make("run", run, "ann")  # which shows no export
+    retention = Retention(store, settings)
+    assert retention.kept(store.get(young))["until"] == "2033-05-19T03:33:20.000Z"  # a day after NOW
+    assert [one.id for one in retention.take_turn(NOW)] == [old]
+    assert store.has(run)
+    assert store.has(young)
+    assert (
+        Audit(store).entries()[-1].words() == f"delete export {old} of “ann” by “the host” (an export, kept for 7 days)"
+    )
+
+
+def test_room_is_made_in_order_and_never_of_what_somebody_wants(store: Store, settings: Settings) -> None:
+    """Ten times 100,000 bytes, of which less and less may stay."""
+    part = 100_000
+    layers = ArtefactStore(settings.artefacts_dir())
+    for number in range(2):
+        file = layers.write(f"{number:032d}", ".layer", bytes(part))
+        os.utime(file, (NOW - number * DAY, NOW - number * DAY))
+    plain, named, shared, exported = (ended(store, NOW - (9 - number) * DAY) for number in range(4))
+    export = ended(store, NOW - DAY, parent=exported, format="plain")
+    of_named = ended(store, NOW - DAY, parent=named, format="plain")
+    for run_id in (plain, named, shared, exported, export, of_named):
+        with_files(store, settings, run_id, part)
+    store.annotate(named, Annotations(tags=("paper",)))
+    Links(store).make("run", shared, "ann")
+
+    def goes(room: float) -> list[str]:
+        """What goes so that there is room for ``room`` more parts than there is now."""
+        limit = (Retention(store, settings).size() - room * part) / 2**30
+        return [one.id for one in Retention(store, settings.model_copy(update={"keep_gib": limit})).plan(NOW)]
+
+    assert goes(-0.5) == []
+    assert goes(0.5) == ["artefacts"]
+    assert goes(2.5) == ["artefacts", export]
+    assert goes(3.5) == ["artefacts", export, plain]
+    assert goes(8) == ["artefacts", export, plain, exported]  # all that may
+    waiting = store.create(recipe(), "ann")  # created now: what was used since may be needed
+    for file in layers.root.glob("*/*"):
+        os.utime(file, (waiting.created + 1, waiting.created + 1))
+    assert goes(1.5) == [export, plain]
+    store.cancel(waiting.id)
+    small = settings.model_copy(update={"keep_gib": 1e-9})
+    kept = Retention(store, small).kept
+    assert [kept(store.get(run_id))["while_room"] for run_id in (plain, named, shared, exported)] == [
+        True, False, False, True,
+    ]  # fmt: skip
+    assert [one.kind for one in Retention(store, small).plan(NOW)] == ["layers", "export", "run", "run", "run"]
+
+
+def test_the_size_is_looked_at_now_and_then(store: Store, settings: Settings) -> None:
+    retention = Retention(store, settings.model_copy(update={"keep_gib": 1e-9}))
+    first = ended(store, NOW - DAY)
+    assert [one.id for one in retention.take_turn(NOW)] == [first]
+    second = ended(store, NOW - DAY)
+    assert retention.take_turn(NOW + SIZE_SECONDS / 2) == []
+    assert [one.id for one in retention.take_turn(NOW + SIZE_SECONDS)] == [second]
+
+
+def test_prune_says_first_and_does_it_where_no_app_runs(
+    store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = with_files(store, settings, ended(store, NOW - 5000 * DAY), 100_000)
+    keeping = settings.model_copy(update={"keep_days": 30.0})
+    planned = would_go(keeping)  # while this process has the database open
+    assert [one.id for one in planned.going] == [run_id]
+    assert planned.bytes == 100_000
+    assert planned.notes == []
+    assert store.has(run_id)
+    monkeypatch.setenv("SARQC_STATE_DIR", str(settings.state_dir))
+    monkeypatch.setenv("SARQC_KEEP_DAYS", "30")
+    said = CliRunner().invoke(commands, ["prune", "--dry-run"])
+    assert said.stdout == f"would delete run {run_id} of “ann”, 0.0954 MiB: kept for 30 days\n"
+    assert "SARQC_KEEP_DAYS" in would_go(settings).notes[0]
+    with pytest.raises(Refused, match="has this database open"):
+        pruned(keeping)
+    store.close()
+    done = pruned(keeping)
+    assert done.going == planned.going
+    assert not (settings.studies_dir() / run_id).exists()
+    assert "more than 1e-09 GiB stay" in pruned(settings.model_copy(update={"keep_gib": 1e-9})).notes[0]

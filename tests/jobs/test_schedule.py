@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from sarqc.jobs.schedule import Start, Waiting, decide
+from sarqc.jobs.schedule import BRIEF_SECONDS, Start, Waiting, decide, steps_aside
 
 
 def names(starts: list[Start]) -> list[str]:
@@ -48,6 +48,24 @@ def test_previews_first_but_not_for_ever() -> None:
     assert names(decide(waiting, ["cpu"] * 3, 9.0, {})) == ["p", "b", "q"]
     assert names(decide(waiting, ["cpu"], 9.0, {}, last_lane="preview")) == ["b"]
     assert names(decide(waiting[1:], ["cpu"], 9.0, {}, last_lane="preview")) == ["p"]
+
+
+def test_who_stepped_aside_is_the_first_to_go_on() -> None:
+    waiting = [Waiting("b", "bob", 0.0), Waiting("a", "ann", 5.0, goes_on=True), Waiting("p", "cyd", 6.0, "preview")]
+    assert names(decide(waiting, ["cpu"] * 3, 9.0, {"ann": 9.0})) == ["p", "a", "b"]
+
+
+def test_as_many_step_aside_as_previews_wait() -> None:
+    running = [Waiting(name, name, 9.0, goes_on=True) for name in ("a", "b", "c")]
+    previews = [Waiting("p", "ann", 5.0, "preview"), Waiting("q", "bob", 6.0, "preview")]
+    batch = [Waiting("z", "zoe", 0.0)]
+    assert steps_aside([*batch, previews[0]], 0, running, 9.0, {}) == {"a"}
+    assert steps_aside(batch, 0, running, 9.0, {}) == set()
+    assert steps_aside(previews[:1], 1, running, 9.0, {}) == set()  # a device is free, or soon will be
+    assert steps_aside(previews, 0, running, 9.0, {}) == {"a"}  # the second after it, once something else had its turn
+    assert steps_aside(previews[:1], 0, running, 9.0, {}, last_lane="preview") == set()
+    long = Waiting("p", "ann", 5.0, "preview", seconds=BRIEF_SECONDS + 1)
+    assert steps_aside([long], 0, running, 9.0, {}) == set()
 
 
 @given(

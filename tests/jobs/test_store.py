@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sarqc.errors import Conflict, NotFound, QueueFull, Refused
-from sarqc.events import Cancelled, Failed, Finished, Interrupted, LayerDone, Saved, Stage, Started
+from sarqc.events import Cancelled, Failed, Finished, Interrupted, LayerDone, Saved, Stage, Started, Yielded
 from sarqc.jobs import store as store_module
 from sarqc.jobs.listing import Question
 from sarqc.jobs.run import ALLOWED, AT_REST, Removed, State
@@ -124,6 +124,17 @@ def test_queued_again_it_is_a_new_attempt_with_the_same_log(store: Store) -> Non
 
     failed = in_state(store, State.FAILED)
     assert store.move(failed, State.QUEUED).queued > store.get(run_id).queued  # a person asked: the end of the queue
+
+
+def test_a_run_that_steps_aside_waits_in_the_same_attempt(store: Store) -> None:
+    run_id = in_state(store, State.RUNNING)
+    store.append(run_id, [started(3), layer(0)])
+    run = store.step_aside(run_id, Yielded("for a preview"))
+    assert (run.state, run.attempt, run.stepped_aside, run.done) == (State.QUEUED, 1, True, 1)
+    assert run.to_json()["stepped_aside"] is True
+    assert store.move(run_id, State.RUNNING).stepped_aside is False
+    with pytest.raises(Conflict):
+        store.step_aside(in_state(store, State.QUEUED), Yielded("for a preview"))
 
 
 def test_cancel_is_one_step_for_every_state(store: Store) -> None:

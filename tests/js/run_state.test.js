@@ -1,6 +1,7 @@
 /** A run's events folded into what the page shows. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { keptWords } from "../../assets/js/calibrate/kept.js";
 import * as State from "../../assets/js/calibrate/run_state.js";
 
 const layers = [0, 1].flatMap((block) =>
@@ -44,6 +45,22 @@ test("layers from disk say nothing about the pace", () => {
 test("a stream that begins again changes nothing", () => {
   const once = after(started, done(2, 0));
   assert.deepEqual([started, done(2, 0)].reduce(State.reduce, once), once);
+});
+
+test("how long a run is kept is one phrase", () => {
+  const until = "2033-05-18T12:00:00Z";
+  assert.equal(keptWords(undefined), "");
+  assert.equal(keptWords({ until: null, shared: false, while_room: false }), "");
+  assert.equal(keptWords({ until: null, shared: true, while_room: false }), "while its share link lasts");
+  assert.match(keptWords({ until, shared: false, while_room: false }), /^until 2033-05-18 \d\d:\d\d$/);
+  assert.match(keptWords({ until, shared: false, while_room: true }), /, or until room is needed; a name/);
+});
+
+test("a run that stepped aside says so and has not ended", () => {
+  const state = after(started, done(2, 0), { type: "yielded", seq: 3, what: "It stepped aside." });
+  assert.equal(state.log.at(-1).text, "It stepped aside.");
+  assert.equal(state.ended, null);
+  assert.equal(State.progress(state).done, 1);
 });
 
 test("a further attempt begins anew", () => {

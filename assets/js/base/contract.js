@@ -39,6 +39,7 @@ export const EVENT_TYPES = frozen([
   "finished",
   "failed",
   "cancelled",
+  "yielded",
   "interrupted",
 ]);
 

@@ -109,6 +109,7 @@ export type EventType =
   | "finished"
   | "failed"
   | "cancelled"
+  | "yielded"
   | "interrupted";
 
 /** How a quantity is drawn, in plotly's words. */
@@ -688,6 +689,7 @@ export interface Run {
   name: string;
   note: string;
   tags: string[];
+  stepped_aside: boolean;
 }
 
 /** Linears solved in this attempt, of all. */
@@ -1118,6 +1120,12 @@ export interface Cancelled {
   type: "cancelled";
 }
 
+/** The run stepped aside for one that takes seconds; finished layers are kept and it goes on by itself. */
+export interface Yielded {
+  type: "yielded";
+  what: string;
+}
+
 /** The process was lost; finished layers are kept and the run can be continued. */
 export interface Interrupted {
   type: "interrupted";
@@ -1144,6 +1152,7 @@ export type RunEvent =
   | Finished
   | Failed
   | Cancelled
+  | Yielded
   | Interrupted;
 
 /** A line of a run's log. */

@@ -11,6 +11,7 @@ import { html, nothing, render, repeat } from "../base/html.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
 import { at } from "../base/site.js";
+import { keptWords } from "./kept.js";
 import { formatTable, isImpossible } from "./readers_table.js";
 import * as State from "./run_state.js";
 
@@ -168,6 +169,7 @@ function lineOf(own, carrier, { run, said, error, isBusy }, send) {
       () => send(format, save),
       more,
     );
+  const keep = keptWords(run?.kept);
   let parts;
   if (!run || !path) {
     const isOut = !isFile && isImpossible(carrier);
@@ -179,7 +181,7 @@ function lineOf(own, carrier, { run, said, error, isBusy }, send) {
     const href = at(`/api/runs/${encodeURIComponent(own.id)}/checkpoint?format=${format}`);
     parts = [
       html`<a class="act" href=${href} download data-testid=${`download-${format}`}>Download ${format}</a>`,
-      html`<span class="files-words">${bytes(run.bytes)}, one ${isFile ? "" : "tar "}file</span>`,
+      html`<span class="files-words">${bytes(run.bytes)}, one ${isFile ? "" : "tar "}file${keep ? `, kept ${keep}` : ""}</span>`,
       button("Delete the files", `delete-${format}`, () => send(format, path, "DELETE")),
     ];
   } else {

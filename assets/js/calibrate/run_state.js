@@ -10,6 +10,7 @@ import { share, timed } from "./run_clock.js";
 import { logWords } from "./tuning_progress.js";
 
 /** @import { Carrier, Failed, Measured, Phase, Recipe, State, StoredEvent, Tuning, Warned } from "../base/types.d.ts" */
+/** @import { Kept } from "./kept.js" */
 /** @import { Timed } from "./run_clock.js" */
 /** @import { Trouble } from "../base/problem.js" */
 /**
@@ -31,6 +32,8 @@ import { logWords } from "./tuning_progress.js";
  * @property {number | null} bytes of an export: what the files take
  * @property {Carrier[]} [formats] of a finished run: who can load it
  * @property {Run[]} [exports] of a finished run
+ * @property {Kept} [kept] how long it stays
+ * @property {boolean} [stepped_aside] whether one that waits has made room for another
  * @property {{number: number, behind: string | null, seconds: number | null} | null} [queue] of one that waits
  */
 /** @typedef {{name: string, block: number, module: string, expert?: number | null}} Layer */
@@ -249,6 +252,9 @@ export function reduce(state, event) {
     case "cancelled":
       next.ended = "cancelled";
       tell("Cancelled; finished layers are kept");
+      break;
+    case "yielded":
+      tell(event.what);
       break;
     case "interrupted":
       next.ended = "interrupted";

@@ -24,6 +24,7 @@ import { theoremPart } from "../explorer/theorem_part.js";
 import { weightsPart } from "../explorer/weights_part.js";
 import { wordsPart } from "../explorer/words_part.js";
 import { exportsCard } from "./exports_card.js";
+import { keptWords } from "./kept.js";
 import { describe } from "./recipe_form.js";
 import { candidateStrip, recipeCard, reportCard } from "./report.js";
 import { runMatrix } from "./run_matrix.js";
@@ -427,14 +428,17 @@ function tuningNow({ said, before }, run, tuning) {
  * @param {Run} run
  * @param {string | null} before
  */
-function waiting({ queue }, before) {
+function waiting({ queue, stepped_aside, progress }, before) {
   const { number = 1, behind = null, seconds = null } = queue ?? {};
   const place = number > 1 ? `number ${number} in the queue` : "next in the queue";
   const link =
     behind && before
       ? html`, behind <a href=${at(`/calibrate?run=${encodeURIComponent(behind)}`)}>${before}</a>`
       : nothing;
-  return html`Waiting for a device, ${place}${link}${seconds === null ? nothing : `, begins in about ${duration(seconds)}`}`;
+  const why = stepped_aside
+    ? `Stepped aside for a preview, ${progress.done} of ${progress.total} kept`
+    : "Waiting for a device";
+  return html`${why}, ${place}${link}${seconds === null ? nothing : `, begins in about ${duration(seconds)}`}`;
 }
 
 /**
@@ -493,6 +497,7 @@ function factsOf(run, said, tuning) {
     ["Elapsed", isLive && since !== null ? duration(Math.max(0, since)) : null],
     ["Left", isLive && left !== null ? `about ${duration(left)}` : null],
     ["Begun", when(run.started)],
+    ["Kept", isLive ? null : keptWords(run.kept)],
   ];
   return rows.filter(([, text]) => text).map(([name, text]) => html`<dt>${name}</dt><dd>${text}</dd>`);
 }

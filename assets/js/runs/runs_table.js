@@ -300,8 +300,10 @@ const sizeWords = (size, bits) =>
 const shortDuration = (value) => (value === null ? "–" : duration(value));
 
 /** @param {Run} run */
-const progress = ({ state, progress: made }) =>
-  ["running", "cancelling"].includes(state) && made?.total ? ` ${made.done} of ${made.total}` : "";
+const progress = ({ state, progress: made, stepped_aside: isAside }) => {
+  if (!made?.total || (!isAside && !["running", "cancelling"].includes(state))) return "";
+  return `${isAside ? ", stepped aside at" : ""} ${made.done} of ${made.total}`;
+};
 
 /**
  * @param {RunsState} state

@@ -1,0 +1,21 @@
+/**
+ * How long a run or an export stays on this host, in words.
+ * @module kept
+ */
+
+import { when } from "../base/format.js";
+
+/** @typedef {{until: string | null, shared: boolean, while_room: boolean}} Kept */
+
+const ROOM = "until room is needed; a name, a note or a tag on the run prevents that";
+
+/**
+ * What follows “kept”, or empty where nothing ends it.
+ * @param {Kept | undefined} kept
+ */
+export function keptWords(kept) {
+  if (kept === undefined) return "";
+  if (kept.shared && kept.until === null) return "while its share link lasts";
+  if (kept.until === null) return kept.while_room ? ROOM : "";
+  return kept.while_room ? `until ${when(kept.until)}, or ${ROOM}` : `until ${when(kept.until)}`;
+}

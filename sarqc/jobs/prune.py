@@ -1,0 +1,77 @@
+"""``python -m sarqc prune``: what has to go by the host's settings, said or done at once instead of part by part."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sarqc.errors import NotFound
+from sarqc.jobs.backup import copy_database
+from sarqc.jobs.retention import Going, Retention
+from sarqc.jobs.store import Store
+from sarqc.settings import Settings
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """What goes, and the bytes of what stays."""
+
+    going: list[Going]
+    left: int
+    notes: list[str]  # for whoever expected something else
+
+    @property
+    def bytes(self) -> int:
+        return sum(one.bytes for one in self.going)
+
+    def to_json(self) -> dict[str, Any]:
+        rows = [{"kind": one.kind, "id": one.id, "owner": one.owner, "bytes": one.bytes, "why": one.why}
+                for one in self.going]  # fmt: skip
+        return {"going": rows, "bytes": self.bytes, "left": self.left, "notes": self.notes}
+
+
+def would_go(settings: Settings) -> Pruning:
+    """What ``pruned`` would delete now, from a copy of the database: an app may have it open. Raises ``NotFound``."""
+    database = _database(settings)
+    with tempfile.TemporaryDirectory(prefix="sarqc-prune-") as folder:
+        copy = Path(folder) / database.name
+        copy_database(database, copy)
+        with closing(Store(copy)) as store:
+            retention = Retention(store, settings)
+            going = retention.plan(time.time())
+            left = retention.size() - sum(one.bytes for one in going)
+    return Pruning(going, left, _notes(settings, left))
+
+
+def pruned(settings: Settings) -> Pruning:
+    """Deletes it. Raises ``NotFound``, and ``Refused`` while an app runs: that does so itself."""
+    with closing(Store(_database(settings))) as store:
+        retention = Retention(store, settings)
+        going = [one for one in retention.plan(time.time()) if retention.remove(one)]
+        left = retention.size()
+    return Pruning(going, left, _notes(settings, left))
+
+
+def _database(settings: Settings) -> Path:
+    database = settings.database()
+    if not database.is_file():
+        raise NotFound("there is no database of runs", str(database), "Set SARQC_STATE_DIR to that of the app.")
+    return database
+
+
+def _notes(settings: Settings, left: int) -> list[str]:
+    notes = []
+    if settings.keep_days is None and settings.keep_export_days is None and settings.keep_gib is None:
+        notes.append(
+            "nothing says how long things are kept: set SARQC_KEEP_DAYS, SARQC_KEEP_EXPORT_DAYS or SARQC_KEEP_GIB"
+        )
+    if settings.keep_gib is not None and left > settings.keep_gib * 2**30:
+        notes.append(
+            f"more than {settings.keep_gib:g} GiB stay: what is shared, has a name, a note or tags, was uploaded, or "
+            "is needed by runs at work or in the queue"
+        )
+    return notes

@@ -1,0 +1,67 @@
+"""Taking runs and uploads off the host: rows, files and an entry in the audit log, all of it or nothing."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+
+from sarqc.jobs import exports
+from sarqc.jobs.audit import HOST, Audit
+from sarqc.jobs.run import Run
+from sarqc.jobs.store import Store
+from sarqc.jobs.uploads import Kind, Uploads
+from sarqc.jobs.workers import log_path
+from sarqc.settings import Settings
+
+
+class Removal:
+    """What of a run or an upload is where, and its end. Works on a full disk too."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store, self._settings, self._audit = store, settings, Audit(store)
+
+    def run(self, run_id: str, by: str = HOST, detail: str = "") -> Run:
+        """Removes a run at rest, its study, log and exports; returns what it was. Raises ``NotFound``, ``Conflict``.
+
+        ``by`` and ``detail``: who asks and why, for the audit log.
+        """
+
+        def removed() -> Run:
+            with self._store.transaction():
+                run = self._run(run_id)
+                self._audit.note(by, "delete", run.kind, run.id, run.owner, detail)
+                return run
+
+        return self._store.even_when_full(removed, lambda: self._store.shed_events(run_id))
+
+    def size_of(self, run: Run) -> int:
+        """Bytes of the files that go with a run."""
+        size = 0
+        for one in (run, *self._store.exports(run.id)):
+            size += exports.size_on_disk(log_path(self._settings, one.id))
+            size += exports.size_on_disk(exports.export_folder(self._settings, one.id))
+        if run.study_id is not None:
+            size += exports.size_on_disk(self._settings.studies_dir() / run.study_id)
+        return size
+
+    def upload(self, kind: Kind, upload_id: str, detail: str) -> None:
+        """Removes an upload of whoever has brought it."""
+        self._audit.note(HOST, "delete", kind, upload_id, detail=detail)
+        Uploads(self._store, kind).remove(upload_id)
+        if kind == "study":
+            shutil.rmtree(self._settings.uploads_dir() / upload_id)
+        else:
+            (self._settings.text_uploads_dir() / f"{upload_id}.txt").unlink(missing_ok=True)
+
+    def _run(self, run_id: str) -> Run:
+        with self._store.transaction():  # nobody continues it meanwhile, and it stays if its files can't be removed
+            with_exports = [run_id, *(export.id for export in self._store.exports(run_id))]
+            run = self._store.delete(run_id)
+            for gone in with_exports:
+                log_path(self._settings, gone).unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    shutil.rmtree(exports.export_folder(self._settings, gone))
+            if run.study_id is not None:
+                with suppress(FileNotFoundError):
+                    shutil.rmtree(self._settings.studies_dir() / run.study_id)
+        return run

@@ -1,0 +1,207 @@
+"""How long things are kept: what has had its days goes, and the oldest where the state takes more room than it may.
+
+What somebody has shared stays until its links are ended. Room is made in this order, the longest unused first, until
+the rest fits: finished layers and statistics, which can be made again; exports; runs with all that is theirs. For room
+nothing goes that somebody has shared or written on (a name, a note, tags), nor what a run at work or in the queue may
+still need.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypedDict
+
+from sarqc.errors import Conflict, NotFound
+from sarqc.files.artefacts import ArtefactStore
+from sarqc.jobs.audit import HOST, Audit
+from sarqc.jobs.exports import size_on_disk
+from sarqc.jobs.links import Links
+from sarqc.jobs.removal import Removal
+from sarqc.jobs.run import Run, State, iso_time
+from sarqc.jobs.store import ALL, Store
+from sarqc.plain import mib
+from sarqc.settings import Settings
+
+DAY = 86_400.0
+PREVIEW_SECONDS = DAY  # for which a preview that nobody kept can be seen again
+AT_ONCE = 20  # runs: nothing else shall wait for long
+SIZE_SECONDS = 600.0  # between two measurements of the state
+AT_ONCE_FOR_ROOM = 200  # runs: after a measurement
+
+
+class Kept(TypedDict):
+    """How long a run or an export stays."""
+
+    until: str | None  # ISO 8601, UTC; None: nothing says when it goes
+    shared: bool  # it stays until its links are ended
+    while_room: bool  # it goes before that if the host needs room
+
+
+@dataclass(frozen=True)
+class Going:
+    """Something that goes: a run, an export, an upload, or the files of a folder of finished layers."""
+
+    kind: Literal["run", "export", "study", "text", "layers"]
+    id: str
+    why: str
+    bytes: int
+    owner: str = ""
+    files: tuple[Path, ...] = ()  # of layers
+
+    def words(self) -> str:
+        whose = f" of “{self.owner}”" if self.owner else ""
+        what = f"{len(self.files)} files of {self.id}" if self.kind == "layers" else f"{self.kind} {self.id}{whose}"
+        return f"{what}, {mib(self.bytes)}: {self.why}"
+
+
+class Retention:
+    """The rules of ``settings`` over a store and its files."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store, self._settings = store, settings
+        self._removal, self._audit, self._links = Removal(store, settings), Audit(store), Links(store)
+        self._measured = -math.inf  # when the size of the state was last looked at
+
+    def take_turn(self, now: float) -> list[Going]:
+        """Removes a part of what has to go at a time (seconds since 1970); returns it."""
+        going = self.by_age(now, AT_ONCE)
+        if self._settings.keep_gib is not None and not 0 <= now - self._measured < SIZE_SECONDS:
+            self._measured = now
+            going += self.by_size(going, AT_ONCE_FOR_ROOM)
+        return [one for one in going if self.remove(one)]
+
+    def plan(self, now: float) -> list[Going]:
+        """All that has to go."""
+        going = self.by_age(now)
+        return going + self.by_size(going)
+
+    def remove(self, going: Going) -> bool:
+        """Removes it, unless somebody has deleted or continued it meanwhile."""
+        match going.kind:
+            case "run" | "export":
+                with suppress(NotFound, Conflict):
+                    self._removal.run(going.id, detail=going.why)
+                    return True
+                return False
+            case "study" | "text":
+                self._removal.upload(going.kind, going.id, going.why)
+            case "layers":
+                what = f"{len(going.files)} files, {mib(going.bytes)}: {going.why}"
+                self._audit.note(HOST, "delete", going.kind, going.id, detail=what)
+                for file in going.files:
+                    file.unlink(missing_ok=True)
+        return True
+
+    def size(self) -> int:
+        """Bytes of all that is kept here."""
+        return sum(size_on_disk(path) for path in self._kept_paths())
+
+    def kept(self, run: Run) -> Kept:
+        """How long a run or an export stays, as it is now."""
+        whole = run if run.parent is None else self._store.get(run.parent)
+        shared = self._links.lead_to(whole.id)
+        ends = [math.inf]
+        if run.parent is not None and self._settings.keep_export_days is not None:
+            ends.append(_ended(run) + DAY * self._settings.keep_export_days)
+        if not run.is_listed and run.parent is None:
+            ends.append(_ended(run) + PREVIEW_SECONDS)
+        if self._settings.keep_days is not None and not shared:
+            ends.append(max(map(_ended, (whole, *self._store.exports(whole.id)))) + DAY * self._settings.keep_days)
+        until = min(ends)
+        return {
+            "until": iso_time(until) if run.at_rest and math.isfinite(until) else None,
+            "shared": shared and run.parent is None,
+            "while_room": (
+                self._settings.keep_gib is not None and run.at_rest and not shared and not whole.is_annotated
+            ),
+        }
+
+    def by_age(self, now: float, limit: int = ALL) -> list[Going]:
+        """What has had its days, of runs and of exports at most ``limit``."""
+        days, export_days = self._settings.keep_days, self._settings.keep_export_days
+        before, why = now - DAY * (days or 0), f"kept for {days:g} days" if days else ""
+        runs = [] if days is None else self._store.ended_before(before, limit)
+        gone = {run.id for run in runs}
+        passing = [
+            run
+            for run in self._store.passing_previews()
+            if run.at_rest and _ended(run) < now - PREVIEW_SECONDS and run.id not in gone
+        ]
+        going = [self._going(run, "a preview that nobody kept") for run in passing[: None if limit == ALL else limit]]
+        if export_days is not None:
+            exports = self._store.exports_ended_before(now - DAY * export_days, limit)
+            own = f"an export, kept for {export_days:g} days"
+            going += [self._going(run, own) for run in exports if run.parent not in gone]
+        going += [self._going(run, why) for run in runs]
+        return going if days is None else [*going, *self._uploads(before, why)]
+
+    def by_size(self, gone: Sequence[Going] = (), limit: int = ALL) -> list[Going]:
+        """What makes room beside what is ``gone`` already, of runs and of exports at most ``limit``."""
+        if self._settings.keep_gib is None:
+            return []
+        excess = self.size() - sum(one.bytes for one in gone) - int(self._settings.keep_gib * 2**30)
+        why = f"the state took more than {self._settings.keep_gib:g} GiB (SARQC_KEEP_GIB)"
+        going = []
+        for one in self._oldest(why, {one.id for one in gone}, limit):
+            if excess <= 0:
+                break
+            taken = _first_of(one, excess) if one.kind == "layers" else one
+            going.append(taken)
+            excess -= taken.bytes
+        return going
+
+    def _oldest(self, why: str, gone: set[str], limit: int) -> Iterator[Going]:
+        """What may go for room, in the order in which it does."""
+        at_work = self._store.in_state(State.QUEUED, State.RUNNING, State.CANCELLING)
+        since = min((run.created for run in at_work), default=math.inf)
+        for folder in (self._settings.artefacts_dir(), self._settings.statistics_dir()):
+            files = [(stat, file) for stat, file in ArtefactStore(folder).oldest() if stat.st_mtime < since]
+            if files:
+                size = sum(stat.st_size for stat, _ in files)
+                yield Going("layers", folder.name, why, size, files=tuple(file for _, file in files))
+        for run in self._store.exports_ended_before(math.inf, limit, spare_annotated=True):
+            if run.id not in gone and run.parent not in gone:
+                gone.add(run.id)
+                yield self._going(run, why)
+        for run in self._store.ended_before(math.inf, limit, spare_annotated=True):
+            if run.id not in gone:
+                exports = [export for export in self._store.exports(run.id) if export.id in gone]
+                yield self._going(run, why, without=sum(map(self._removal.size_of, exports)))
+
+    def _going(self, run: Run, why: str, without: int = 0) -> Going:
+        return Going(run.kind, run.id, why, self._removal.size_of(run) - without, run.owner)
+
+    def _uploads(self, before: float, why: str) -> Iterator[Going]:
+        for folder in self._settings.uploads_dir().glob("[!.]*"):
+            if folder.is_dir() and folder.stat().st_mtime < before and not self._links.lead_to(folder.name):
+                yield Going("study", folder.name, why, size_on_disk(folder))
+        at_work = self._store.in_state(State.QUEUED, State.RUNNING, State.CANCELLING)
+        needed = {name for run in at_work for name in (run.recipe["calibration"], run.recipe["test"])}
+        for file in self._settings.text_uploads_dir().glob("[!.]*.txt"):
+            if file.stat().st_mtime < before and file.stem not in needed:
+                yield Going("text", file.stem, why, file.stat().st_size)
+
+    def _kept_paths(self) -> Iterator[Path]:
+        settings = self._settings
+        yield from (settings.artefacts_dir(), settings.statistics_dir(), settings.studies_dir(), settings.exports_dir())
+        yield from (settings.uploads_dir(), settings.text_uploads_dir(), settings.resolved_state_dir() / "logs")
+        yield settings.database()
+
+
+def _ended(run: Run) -> float:
+    return math.inf if run.ended is None else run.ended
+
+
+def _first_of(layers: Going, size: int) -> Going:
+    """The first files, as many as take ``size`` bytes."""
+    taken, files = 0, []
+    for file in layers.files:
+        if taken >= size:
+            break
+        files.append(file)
+        taken += size_on_disk(file)
+    return Going(layers.kind, layers.id, layers.why, taken, files=tuple(files))
