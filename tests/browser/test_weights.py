@@ -101,6 +101,26 @@ def test_a_cell_that_is_pointed_at_is_marked_in_both_pictures(small_run, open_pa
         page.wait_for_function("!document.querySelector('.cell-mark')")
 
 
+EYE = """() => {
+  const { scene } = document.querySelector('[data-plot="lab-surfaces"] .plot-canvas')._fullLayout;
+  return [scene.camera.eye.x, scene.camera.eye.y, scene.camera.eye.z].map((one) => Math.round(1e6 * one));
+}"""
+
+
+def test_surfaces_are_turned_by_keys(small_run, open_page):
+    page = open_page(f"/?study={small_run['study_id']}&layer=3&lambda=1")
+    page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
+    first, lam = page.evaluate(EYE), page.input_value("[data-testid=lambda]")
+    page.focus("#cells-lab-surfaces")
+    for key in ("Shift+ArrowRight", "Shift+ArrowUp"):
+        before = page.evaluate(EYE)
+        page.keyboard.press(key)
+        page.wait_for_function(f"(before) => String(({EYE})()) !== String(before)", arg=before)
+    page.keyboard.press("Shift+Home")
+    page.wait_for_function(f"(first) => String(({EYE})()) === String(first)", arg=first)
+    assert page.input_value("[data-testid=lambda]") == lam
+
+
 def test_paper_is_light_and_cards_keep_their_height(small_run, open_page):
     page = open_page(f"/?study={small_run['study_id']}&layer=3&lambda=1", color_scheme="dark")
     page.wait_for_selector('[data-plot="lab-hero"][data-drawn]')

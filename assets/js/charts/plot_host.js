@@ -358,7 +358,7 @@ export class PlotHost {
   }
 
   /**
-   * Dragging turns all scenes of the figure together. Ours instead of plotly's: its own turns a small scene by half a
+   * Dragging turns all scenes of the figure together, and so do Shift and an arrow where a cell of it has the focus. Ours instead of plotly's: its own turns a small scene by half a
    * circle for a short drag, goes below the ground, and tells the other scene too late.
    * @param {Library} Plotly
    */
@@ -371,11 +371,18 @@ export class PlotHost {
       frame = 0;
       const { camera } = this;
       const cameras = scenesOf(this.canvas).map((name) => [`${name}.camera`, camera && fitted(camera, this.aspect)]);
-      Plotly.relayout(this.canvas, Object.fromEntries(cameras));
+      Plotly.relayout(this.canvas, Object.fromEntries(cameras)).then(() => requestAnimationFrame(() => this.settled()));
     };
     const turn = (/** @type {Camera} */ camera) => {
       this.camera = camera;
       if (!frame) frame = requestAnimationFrame(apply);
+    };
+    const by = (/** @type {number} */ dx, /** @type {number} */ dy) => {
+      const camera = this.camera ?? this.figure?.camera;
+      if (camera) turn(turned(camera, dx, dy));
+    };
+    const asAtFirst = () => {
+      if (this.figure?.camera) turn(structuredClone(this.figure.camera));
     };
     this.canvas.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
@@ -383,15 +390,22 @@ export class PlotHost {
       whileDragging((moved) => {
         const [dx, dy] = [moved.clientX - last[0], moved.clientY - last[1]];
         last = [moved.clientX, moved.clientY];
-        const camera = this.camera ?? this.figure?.camera;
-        if (camera) turn(turned(camera, dx, dy));
+        by(dx, dy);
       });
+    });
+    this.root.addEventListener("keydown", (event) => {
+      const isHeld = event.target instanceof Element && event.target.matches(".cells");
+      if (!isHeld || !event.shiftKey || event.altKey || event.ctrlKey || event.metaKey) return;
+      const way = TURNS[event.key];
+      if (way) by(...way);
+      else if (event.key === "Home") asAtFirst();
+      else return;
+      event.preventDefault();
+      event.stopPropagation();
     });
     // plotly keeps the wheel from scrolling the page even where it does nothing with it.
     this.canvas.addEventListener("wheel", (event) => event.stopPropagation(), { capture: true, passive: true });
-    this.canvas.addEventListener("dblclick", () => {
-      if (this.figure?.camera) turn(structuredClone(this.figure.camera));
-    });
+    this.canvas.addEventListener("dblclick", asAtFirst);
   }
 
   /** False when a three-dimensional figure was asked for and the browser can't draw it: the page then draws it flat. */
@@ -404,6 +418,8 @@ export class PlotHost {
 const isThere = (entries) => entries[entries.length - 1].isIntersecting;
 
 const PER_PIXEL = 0.008;
+/** @type {Record<string, [dx: number, dy: number]>} turns by keys, as drags of so many pixels */
+const TURNS = { ArrowLeft: [-24, 0], ArrowRight: [24, 0], ArrowUp: [0, -24], ArrowDown: [0, 24] };
 const ROOMY = 1.45; // a scene so many times as wide as high holds what a figure's camera looks at
 
 /**

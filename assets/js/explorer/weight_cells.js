@@ -80,7 +80,9 @@ function weightCells(explorer, host) {
     }));
   };
   return {
-    help: "Arrow keys move from cell to cell:",
+    help: host.name.endsWith("_flat")
+      ? "Arrow keys move from cell to cell:"
+      : "Arrow keys move from cell to cell, with Shift they turn the surfaces, and Home turns them back:",
     size: () => [traces()[0]?.y?.length ?? 0, traces()[0]?.x?.length ?? 0],
     has: () => true,
     start: () => null,

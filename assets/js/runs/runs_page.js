@@ -357,9 +357,9 @@ function pickedBar(state, { dispatch, compare, pareto, toPicked }) {
   return html`<span class="picked-words" role="status">${said || (amount ? `${amount} picked` : state.query.filter.trim() ? "All found" : "All runs")}</span>
     ${
       amount
-        ? html`<button type="button" class="quiet" data-testid="compare" ?disabled=${Boolean(why)} title=${why} @click=${compare}>Compare${
-            why ? nothing : ` ${comparable(state).length}`
-          }</button>`
+        ? html`<button type="button" class="quiet" data-testid="compare" ?disabled=${Boolean(why)}
+            aria-describedby="compare-why" @click=${compare}>Compare${why ? nothing : ` ${comparable(state).length}`}</button
+          ><span id="compare-why" class="picked-why">${why}</span>`
         : nothing
     }
     ${act("Size against quality", "pareto", pareto)}
