@@ -38,8 +38,8 @@ def queue_place(run: Run, store: Store, sees: Callable[[Run], bool]) -> QueuePla
     ahead = [by_id[one] for one in order[: number - 1]]
     before = ahead[-1] if ahead else first
     if number == 1 and Waiting.of(run).is_brief:  # whose layers are solved one after the other steps aside for it
-        paces = {one.id: _seconds_a_layer(one, store) for one in at_work if one.lane != "preview"}
-        left |= {one: pace for one, pace in paces.items() if pace is not None}
+        aside = {one.id: _until_aside(one, store, now) for one in at_work if one.lane != "preview"}
+        left |= {one: seconds for one, seconds in aside.items() if seconds is not None}
     return {
         "number": number,
         "behind": before.id if before is not None and sees(before) else None,
@@ -90,6 +90,16 @@ def _position(phases: Sequence[Phase], stage: StoredEvent) -> int | None:
         (at for at, one in enumerate(phases) if one["stage"] == name and one["detail"] in ("", detail)),
         None,
     )
+
+
+def _until_aside(run: Run, store: Store, now: float) -> float | None:
+    """Seconds until a run may step aside: it has to have worked for as long as it loaded; None while it does not solve
+    layers."""
+    pace, said = _seconds_a_layer(run, store), store.last(run.id, Started.type)
+    if pace is None or said is None or run.started is None:
+        return None
+    loaded, since = said.at - run.started, now - run.started
+    return max(pace, 2 * loaded - since)
 
 
 def _seconds_a_layer(run: Run, store: Store) -> float | None:

@@ -86,14 +86,15 @@ def test_what_is_left_of_a_run_is_told_by_what_its_layers_take(store: Store, mon
         for stage, seconds in (("loading", 10.0), ("quantizing", 20.0), ("measuring the quantized model", 7.0))
     ]
     layers = [{"name": f"layer.{index}"} for index in range(20)]
-    store.append(running, [Stage("loading"), Started("fake", "cpu", layers, 0.5, phases=phases)])
+    store.append(running, [Stage("loading")])
+    clock[0] += 30.0
+    store.append(running, [Started("fake", "cpu", layers, 0.5, phases=phases)])
     waiting = store.create(recipe(), "ann")
 
     def seconds(run: Run) -> float | None:
         return queue_place(run, store, everybody)["seconds"]
 
-    clock[0] += 4.0
-    assert seconds(waiting) == pytest.approx(37 - 4)
+    assert seconds(waiting) == pytest.approx(20 + 7)  # loading is as good as done
     store.append(running, [Stage("quantizing")])
     preview = store.create(recipe(), "ann", "preview")
     clock[0] += 3.0
@@ -101,6 +102,8 @@ def test_what_is_left_of_a_run_is_told_by_what_its_layers_take(store: Store, mon
     for index in range(4):
         clock[0] += 5.0
         store.append(running, [LayerDone(f"layer.{index}", index, 20, {}, 4.0, from_cache=index == 0)])
+    assert seconds(preview) == pytest.approx(30 - 3 - 20)  # until it has worked for as long as it loaded
+    clock[0] += 7.0
     assert seconds(preview) == pytest.approx(5)
     store.cancel(preview.id)
     assert seconds(waiting) == pytest.approx(5 * 16 + 7)

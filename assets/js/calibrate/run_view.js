@@ -436,7 +436,7 @@ function waiting({ queue, stepped_aside, progress }, before) {
       ? html`, behind <a href=${at(`/calibrate?run=${encodeURIComponent(behind)}`)}>${before}</a>`
       : nothing;
   const why = stepped_aside
-    ? `Stepped aside for a preview, ${progress.done} of ${progress.total} kept`
+    ? `Stepped aside for a preview at ${progress.done} of ${progress.total}`
     : "Waiting for a device";
   return html`${why}, ${place}${link}${seconds === null ? nothing : `, begins in about ${duration(seconds)}`}`;
 }

@@ -302,7 +302,7 @@ const shortDuration = (value) => (value === null ? "–" : duration(value));
 /** @param {Run} run */
 const progress = ({ state, progress: made, stepped_aside: isAside }) => {
   if (!made?.total || (!isAside && !["running", "cancelling"].includes(state))) return "";
-  return `${isAside ? ", stepped aside at" : ""} ${made.done} of ${made.total}`;
+  return `${isAside ? " stepped aside at" : ""} ${made.done} of ${made.total}`;
 };
 
 /**

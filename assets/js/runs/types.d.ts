@@ -33,6 +33,7 @@ export interface Run {
   name: string;
   note: string;
   tags: string[];
+  stepped_aside?: boolean;
 }
 
 /** A quantity over the runs of a group. */
