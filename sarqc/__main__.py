@@ -148,12 +148,12 @@ def _quantize(
 
 def _execute(recipe: Recipe, output: Path | None, checkpoint_format: str) -> RunDocument:
     """Runs a recipe. Its study goes to the studies of this host, where the page finds it, and a copy to ``output``."""
-    from sarqc.engine.plan import can_be_written, output_is_free, prepare
+    from sarqc.engine.plan import can_keep, output_is_free, prepare
     from sarqc.export.readers import check_format
     from sarqc.models.hub import NotCached
 
     settings = read_settings()
-    can_be_written(settings.resolved_state_dir())
+    can_keep(settings)
     if output is not None:
         output_is_free(output)
     try:
@@ -344,10 +344,10 @@ def survey(
     """Make a study over method × bits × λ × γ × calibration draws from a YAML file."""
 
     def work() -> None:
-        from sarqc.engine.plan import can_be_written
+        from sarqc.engine.plan import can_be_written, can_keep
 
         settings = read_settings()
-        can_be_written(settings.resolved_state_dir())
+        can_keep(settings)
         can_be_written(output)
         if output.is_dir() and any(output.iterdir()) and not (output / "study.json").is_file():
             raise Refused("the output folder holds something that is no study", str(output), "Give a new folder.")
@@ -493,7 +493,7 @@ def doctor() -> None:
 
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="sarqc-doctor-") as folder:
-        apart = settings.model_copy(update={"state_dir": Path(folder), "check_device": False})
+        apart = settings.model_copy(update={"state_dir": Path(folder), "storage": "", "check_device": False})
         for finding in examine(apart, settings):
             typer.echo(f"{'ok   ' if finding.is_sound else 'WRONG'} {finding.words}")
             wrong += not finding.is_sound

@@ -111,7 +111,8 @@ class Settings(BaseSettings):
     storage: str = Field(
         "",
         description="Folder of finished layers, measurements, studies, exports and uploaded texts, which all hosts of "
-        "a Ray cluster reach under this path; empty: the state folder.",
+        "a Ray cluster reach under this path; or object storage for the first two, as s3://bucket/prefix; empty: the "
+        "state folder.",
     )
     weights: Literal["auto", "resident", "streamed"] = Field(
         "auto",
@@ -229,14 +230,34 @@ class Settings(BaseSettings):
         return self.resolved_state_dir() / "runs.sqlite3"
 
     def storage_dir(self) -> Path:
-        """Where what runs read and leave is: ``storage`` with ``~`` expanded, or the state folder."""
-        return Path(self.storage).expanduser().resolve() if self.storage else self.resolved_state_dir()
+        """The folder of what runs read and leave: ``storage`` with ``~`` expanded, or the state folder."""
+        if not self.storage or self.is_object_storage():
+            return self.resolved_state_dir()
+        return Path(self.storage).expanduser().resolve()
+
+    def is_object_storage(self) -> bool:
+        """Whether ``storage`` is an address, and no folder."""
+        return "://" in self.storage
+
+    def storage_root(self) -> Path | str:
+        """Where artefacts and statistics are: the address of object storage, or ``storage_dir``."""
+        return self.storage.rstrip("/") if self.is_object_storage() else self.storage_dir()
+
+    def artefacts_root(self) -> Path | str:
+        """Finished layers and measurements: a folder or an address."""
+        return _below(self.storage_root(), "artefacts")
+
+    def statistics_root(self) -> Path | str:
+        """Statistics of calibration draws, from which tuning goes on without a pass through the model: a folder or an
+        address."""
+        return _below(self.storage_root(), "statistics")
 
     def artefacts_dir(self) -> Path:
+        """What of the artefacts is on a disk of this host: nothing where they are in object storage."""
         return self.storage_dir() / "artefacts"
 
     def statistics_dir(self) -> Path:
-        """Statistics of calibration draws, from which tuning goes on without a pass through the model."""
+        """What of the statistics is on a disk of this host."""
         return self.storage_dir() / "statistics"
 
     def scratch_dir(self) -> Path:
@@ -262,6 +283,10 @@ class Settings(BaseSettings):
     def exports_dir(self) -> Path:
         """Checkpoints written for download, a folder for each export."""
         return self.storage_dir() / "exports"
+
+
+def _below(root: Path | str, name: str) -> Path | str:
+    return root / name if isinstance(root, Path) else f"{root}/{name}"
 
 
 def read_settings() -> Settings:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 # Before torch and the Hub's client are imported: both read these once, here and in every process that a test starts.
@@ -21,6 +23,7 @@ import hypothesis
 import pytest
 
 from sarqc.settings import Settings
+from tests.object_storage import is_installed, s3_server
 
 hypothesis.settings.register_profile("sarqc", deadline=None)  # a busy host is no error
 hypothesis.settings.load_profile("sarqc")
@@ -83,3 +86,18 @@ def text_file(tmp_path_factory: pytest.TempPathFactory, tiny_llama: Path) -> Pat
 def fresh_settings(settings: Settings, tmp_path: Path) -> Settings:
     """Settings whose finished layers nobody else has."""
     return settings.model_copy(update={"state_dir": tmp_path / "state"})
+
+
+@pytest.fixture(scope="session")
+def bucket() -> Iterator[str]:
+    """The address of a bucket of a real S3 server."""
+    if not is_installed():
+        pytest.skip("no object storage is installed: pip install s3fs 'moto[s3]' flask flask-cors")
+    with s3_server() as address:
+        yield address
+
+
+@pytest.fixture
+def object_storage(bucket: str) -> str:
+    """An address in it that no other test has."""
+    return f"{bucket}/{secrets.token_hex(8)}"

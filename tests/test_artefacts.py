@@ -66,10 +66,10 @@ def test_an_interrupt_at_any_moment_leaves_the_whole_file_or_nothing(tmp_path: P
 def test_a_file_is_its_owners_alone(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        path = ArtefactStore(tmp_path).write("0a" * 16, ".layer", b"payload")
+        ArtefactStore(tmp_path).write("0a" * 16, ".layer", b"payload")
     finally:
         os.umask(before)
-    assert path.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "0a" / f"{'0a' * 16}.layer").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("quota", [0, 1, 2, 3])
@@ -79,7 +79,8 @@ def test_trimming_takes_also_what_a_kill_left(tmp_path: Path, quota: int) -> Non
     (tmp_path / "0a" / ".partial-0123").write_bytes(b"half a file")
     os.utime(tmp_path / "0a" / ".partial-0123", (1, 1))
     for age, key in enumerate(("0b" * 16, "0c" * 16), start=2):
-        os.utime(store.write(key, ".json", b"{}"), (age, age))
+        store.write(key, ".json", b"{}")
+        os.utime(tmp_path / key[:2] / f"{key}.json", (age, age))
     size = 2 + 16
     removed = store.trim(quota * size)
     assert removed == [11 + 2 * size, 11 + size, 11, 0][quota]
@@ -88,7 +89,8 @@ def test_trimming_takes_also_what_a_kill_left(tmp_path: Path, quota: int) -> Non
 
 def test_what_a_killed_process_was_writing_is_removed_and_what_is_being_written_stays(tmp_path: Path) -> None:
     store = ArtefactStore(tmp_path)
-    path = store.write(chain_key("a"), ".bin", b"whole")
+    store.write(chain_key("a"), ".bin", b"whole")
+    (path,) = tmp_path.glob("*/*.bin")
     old, young = (path.with_name(f".partial-{name}") for name in ("old", "young"))
     for file in (old, young, path):
         file.touch()

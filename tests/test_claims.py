@@ -8,18 +8,19 @@ from pathlib import Path
 
 from sarqc.files import claims as module
 from sarqc.files.claims import Claims
+from sarqc.files.places import Folder
 
 WANTED = {name: f"{name}0" * 16 for name in "abcdefgh"}
 
 
 def test_a_crew_of_one_has_everything_and_leaves_nothing(tmp_path: Path) -> None:
-    with Claims(tmp_path, 1).share(WANTED) as mine:
+    with Claims(Folder(tmp_path), 1).share(WANTED) as mine:
         assert mine == [*WANTED]
         assert not list(tmp_path.iterdir())
 
 
 def test_shares_are_fair_and_nobody_has_what_another_has(tmp_path: Path) -> None:
-    one, other, third = (Claims(tmp_path, 3) for _ in range(3))
+    one, other, third = (Claims(Folder(tmp_path), 3) for _ in range(3))
     with one.share(WANTED) as first, other.share(WANTED) as second:
         with third.share(WANTED) as last:
             assert [len(first), len(second), len(last)] == [3, 2, 1]
@@ -30,7 +31,7 @@ def test_shares_are_fair_and_nobody_has_what_another_has(tmp_path: Path) -> None
 
 
 def test_what_an_error_leaves_is_free(tmp_path: Path) -> None:
-    claims = Claims(tmp_path, 2)
+    claims = Claims(Folder(tmp_path), 2)
     try:
         with claims.share(WANTED):
             raise KeyboardInterrupt
@@ -44,18 +45,18 @@ def test_the_claim_of_a_process_that_is_gone_is_taken_over(tmp_path: Path) -> No
     path = tmp_path / "a0" / f"{WANTED['a']}.claim"
     path.parent.mkdir()
     path.touch()
-    with Claims(tmp_path, 2).share(only) as mine:
+    with Claims(Folder(tmp_path), 2).share(only) as mine:
         assert mine == []
     os.utime(path, (1.0, 1.0))
-    with Claims(tmp_path, 2).share(only) as mine:
+    with Claims(Folder(tmp_path), 2).share(only) as mine:
         assert mine == ["a"]
     assert not path.exists()
 
 
 def test_one_that_works_for_long_keeps_its_claim(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(module, "TOUCHED_SECONDS", 0.01)
+    monkeypatch.setattr(module, "RENEWED_SECONDS", 0.01)
     only = {"a": WANTED["a"]}
-    with Claims(tmp_path, 2).share(only):
+    with Claims(Folder(tmp_path), 2).share(only):
         path = tmp_path / "a0" / f"{WANTED['a']}.claim"
         os.utime(path, (1.0, 1.0))
         touched = threading.Event()
@@ -69,12 +70,12 @@ def test_one_waits_until_the_other_is_done(tmp_path: Path) -> None:
 
     def second() -> None:
         inside.wait()
-        with Claims(tmp_path, 2).alone(WANTED["a"]):
+        with Claims(Folder(tmp_path), 2).alone(WANTED["a"]):
             order.append("second")
 
     thread = threading.Thread(target=second)
     thread.start()
-    with Claims(tmp_path, 2).alone(WANTED["a"]):
+    with Claims(Folder(tmp_path), 2).alone(WANTED["a"]):
         inside.set()
         thread.join(0.3)
         order.append("first")

@@ -149,7 +149,7 @@ def text_of(name: str, checkpoint: Checkpoint, settings: Settings, *, download: 
     with _one_at_a_time:  # who asks for the same text meanwhile gets it from the cache
         return _tokenised(
             source, checkpoint.folder, tokenizer_identity(checkpoint.folder), checkpoint.name,
-            checkpoint.architecture.vocab_size, settings.artefacts_dir(),
+            checkpoint.architecture.vocab_size, settings.artefacts_root(),
         )  # fmt: skip
 
 
@@ -159,7 +159,7 @@ _KEPT_FROM = 1 << 18  # characters, which take a tenth of a second to tokenise
 
 @lru_cache(maxsize=4)
 def _tokenised(
-    source: _Source, folder: Path, _tokenizer: tuple[object, ...], model: str, vocabulary: int, artefacts: Path
+    source: _Source, folder: Path, _tokenizer: tuple[object, ...], model: str, vocabulary: int, artefacts: Path | str
 ) -> Text:
     text, corpus = _read(source)
     # Other processes have no use for a small text's tokens, and somebody's own text is gone when it is deleted.
@@ -169,7 +169,7 @@ def _tokenised(
     return Text(corpus, ids)
 
 
-def _kept(text: str, folder: Path, model: str, vocabulary: int, artefacts: Path) -> np.ndarray:
+def _kept(text: str, folder: Path, model: str, vocabulary: int, artefacts: Path | str) -> np.ndarray:
     """``encode``, read from a file where a process has done it before."""
     store, content = ArtefactStore(artefacts), text.encode(errors="surrogatepass")
     key = chain_key("tokens 1", content, (folder / FAST).read_bytes(), vocabulary, tokenizers.__version__)
@@ -208,7 +208,8 @@ def _source(name: str, settings: Settings, *, download: bool = False) -> _Source
         path = _hub_file(name, settings, download=download)
         return _Source(name, path, file_identity(path), _HUB[name])
     if UPLOADED.fullmatch(name):
-        path_here = path_of(str(text_path(name, settings)))
+        # To a host of a cluster without the app's folders it came with the run, as a declared file.
+        path_here = path_of(str(text_path(name, settings))) or declared_files(settings).get(f"{name}.txt")
     else:
         path_here = declared_files(settings).get(name) or path_of(name)
     if path_here is None:

@@ -42,7 +42,7 @@ def float_statistics(
 def _collected(
     loaded: LoadedModel, sequences: np.ndarray, blocks: Collection[int], keys: Sequence[str], store: ArtefactStore
 ) -> Iterator[tuple[int, Statistics]]:
-    missing = [block for block in blocks if not store.path(keys[block], SUFFIX).is_file()]
+    missing = [block for block in blocks if not store.touch(keys[block], SUFFIX)]
     walk = BlockWalk(loaded, torch.from_numpy(sequences.copy())) if missing else None
     for index, block in enumerate(loaded.blocks()):
         if index > max(blocks):

@@ -17,6 +17,7 @@ from sarqc.engine.rates import GpuSpeed, keep
 from sarqc.errors import SarqcError
 from sarqc.evaluation.speed import TOLERANCE
 from sarqc.events import Event, Measured, SpeedMeasured
+from sarqc.files.places import place_at
 from sarqc.models.loading import choose_device
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe
@@ -27,12 +28,13 @@ FLOAT, QUANTIZED = 0.005, 0.05  # largest relative differences of perplexities
 
 def examine(settings: Settings, home: Settings) -> Iterator[Finding]:
     """One finding after the other. The state folder should be a new one: what is kept there is not done again. ``home``
-    has the folder for a GPU's rates, which plans read.
+    has the folder for a GPU's rates, which plans read, and the storage of the host's runs.
     """
+    yield from _storage(home)
     try:
         device = choose_device(settings.device)
     except SarqcError as error:
-        yield Finding(False, f"{error.what} ({error.where}). {error.remedy}")
+        yield _refusal(error)
         return
     yield Finding(True, f"Runs compute on {_name(device)}.")
     yield from _rates(device, home)
@@ -42,6 +44,22 @@ def examine(settings: Settings, home: Settings) -> Iterator[Finding]:
         yield from solvers(settings, device, METHODS)
     yield from _whole_run(settings, device)
     yield from _kernel(settings)
+
+
+def _storage(home: Settings) -> Iterator[Finding]:
+    """Whether object storage can be used, where there is some."""
+    if not home.is_object_storage():
+        return
+    try:
+        place_at(home.storage_root()).mark()
+    except SarqcError as error:
+        yield _refusal(error)
+    else:
+        yield Finding(True, f"{home.storage} can be written and read.")
+
+
+def _refusal(error: SarqcError) -> Finding:
+    return Finding(False, f"{error.what} ({error.where}). {error.remedy}")
 
 
 def _name(device: torch.device) -> str:

@@ -37,7 +37,6 @@ from sarqc.errors import SarqcError
 from sarqc.evaluation.divergence import Divergence
 from sarqc.evaluation.perplexity import measure_beside
 from sarqc.files.artefacts import ArtefactStore
-from sarqc.files.claims import PAUSE_SECONDS
 from sarqc.models.families import LayerInfo
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
@@ -74,7 +73,7 @@ def ground_of(bench: Workbench, prepared: Prepared, grids: dict[str, Grid], weig
     """Of a recipe with a test text, whose states are still to be kept: see ``measure.keep_states``."""
     float_key = float_model_key(bench.loaded, weights)
     states = KeptStates(bench.store, states_key(float_key, measured_text(prepared).ids, prepared.window))
-    statistics = ArtefactStore(bench.settings.statistics_dir(), bench.store.claims.crew)
+    statistics = ArtefactStore(bench.settings.statistics_root(), bench.store.claims.crew)
     return Ground(bench, prepared, weights, grids, float_key, states, statistics)
 
 
@@ -219,7 +218,7 @@ def kept_or_made(
                 del missing[index]
                 yield index, payload
         if missing and not claimed:
-            time.sleep(PAUSE_SECONDS)
+            store.claims.wait()
 
 
 def _key(draw: Draw, point: Method, *which: bool) -> str:

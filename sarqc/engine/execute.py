@@ -78,7 +78,7 @@ def execute(
 
     Refusals of ``plan.prepare`` are raised before any work, other errors as ``SarqcError``; ``prepared`` is what it
     returned for this recipe, if that is at hand. Finished layers and measurements are kept under
-    ``settings.artefacts_dir()``: the same recipe again costs nothing, and one that was stopped anywhere continues to
+    ``settings.artefacts_root()``: the same recipe again costs nothing, and one that was stopped anywhere continues to
     bit-identical weights. With ``study_dir`` a study named ``study_id`` is written there; with ``checkpoint_dir`` (a
     new folder) the quantized model, with its weights dequantized (``plain``) or its codes (``packed``); of a
     recipe that tunes the statistics of its first draw (``statistics``), and nothing else is done. A recipe that tunes
@@ -132,7 +132,7 @@ def _executed(
     scratch = settings.scratch_dir() if prepared.streamed else None
     loaded = load(prepared.checkpoint, device, scratch=scratch)
     with spread_over(settings, device) as spread:
-        bench = Workbench(loaded, ArtefactStore(settings.artefacts_dir(), crew), settings, spread)
+        bench = Workbench(loaded, ArtefactStore(settings.artefacts_root(), crew), settings, spread)
         yield from _worked(bench, prepared, started, output)
 
 

@@ -23,6 +23,7 @@ from sarqc.errors import Fix, NoRoom, Refused
 from sarqc.evaluation.tasks import known_task, size_of
 from sarqc.export.readers import Carrier, who_can_load
 from sarqc.files.names import free_on_disk, shortened
+from sarqc.files.places import place_at
 from sarqc.models.catalogue import checkpoint_of
 from sarqc.models.checkpoint import Checkpoint, promised_checkpoint
 from sarqc.models.families import LayerInfo
@@ -347,7 +348,12 @@ def _memory(work: costs.Work, settings: Settings) -> tuple[bool, int]:
 
 
 def _disk(needed: int, settings: Settings) -> Iterator[str]:
-    """A warning where a run has no room on the disk unless its layers are there already; ``NoRoom`` where even so."""
+    """A warning where a run has no room on the disk unless its layers are there already; ``NoRoom`` where even so.
+
+    Object storage has room.
+    """
+    if settings.is_object_storage():
+        return
     free = free_on_disk(settings.resolved_state_dir())
     if needed <= free:
         return
@@ -388,6 +394,14 @@ def output_is_free(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Refused("the output folder is not empty", str(folder), "Give a new folder; nothing is overwritten.")
     can_be_written(folder)
+
+
+def can_keep(settings: Settings) -> None:
+    """Returns when a run can keep what it makes: the state folder and object storage can be written. Raises
+    ``Refused``."""
+    can_be_written(settings.resolved_state_dir())
+    if settings.is_object_storage():
+        place_at(settings.storage_root()).mark()
 
 
 def can_be_written(folder: Path) -> None:

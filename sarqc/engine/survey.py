@@ -355,7 +355,7 @@ def _prepared(survey: Survey, settings: Settings) -> _Shared:
     checkpoint = checkpoint_of(survey.model, None, settings, download=True)
     assert checkpoint is not None  # fetched where it was not here
     loaded = load(checkpoint, choose_device(settings.device))
-    bench = Workbench(loaded, ArtefactStore(settings.artefacts_dir()), settings)
+    bench = Workbench(loaded, ArtefactStore(settings.artefacts_root()), settings)
     calibration, held_out_text, test = _texts(survey, checkpoint, settings)
     held_out = draw_sequences(
         held_out_text.ids, held_out_text.corpus, part=held_out_text.part.partition(",")[0],

@@ -24,7 +24,7 @@ def check(device: torch.device, settings: Settings) -> Iterator[Event]:
     That it does not is kept, so that it is asked once; a device that fails is looked at again before each run, as the
     reason may pass. ``SARQC_CHECK_DEVICE=0`` leaves it out. The doctor looks at more.
     """
-    store, key = ArtefactStore(settings.artefacts_dir()), _key(device, settings)
+    store, key = ArtefactStore(settings.artefacts_root()), _key(device, settings)
     if not settings.check_device or store.has(key, _SUFFIX):
         return
     yield Stage("checking the device", "three solvers, beside the CPU's; once for each card and driver")

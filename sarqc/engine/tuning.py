@@ -101,7 +101,7 @@ def first_draw(recipe: Recipe, settings: Settings) -> Draw:
     scratch = settings.scratch_dir() if prepared.streamed else None
     loaded = load(prepared.checkpoint, choose_device(settings.device), scratch=scratch)
     job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
-    bench = Workbench(loaded, ArtefactStore(settings.artefacts_dir()), settings)
+    bench = Workbench(loaded, ArtefactStore(settings.artefacts_root()), settings)
     return Draw.of(ground_of(bench, prepared, job.grids, weights_of(loaded)), prepared.sequences)
 
 

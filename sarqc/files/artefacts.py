@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import xxhash
 
 from sarqc.files.claims import Claims
+from sarqc.files.places import Entry, place_at
 
 _DIGEST_BYTES = 16
 PARTIAL_SECONDS = 3600.0  # nobody writes a file for so long; a younger one may belong to another process
@@ -32,23 +29,18 @@ def chain_key(*parts: Any) -> str:
     return digest.hexdigest()[:32]
 
 
-def _for_the_owner(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
 class ArtefactStore:
-    """A folder of immutable files ``<key[:2]>/<key><suffix>``, each written whole or not at all.
+    """Immutable files ``<key[:2]>/<key><suffix>`` below a folder or an address, each written whole or not at all.
 
-    The file's last bytes are a hash of what precedes them, so a file damaged on disk is recognised, removed and made
-    again. Use counts as a touch: ``trim`` removes what was not used for longest. ``crew``: how many processes do the
-    same work on it, each a share, see ``Claims``.
+    The file's last bytes are a hash of what precedes them, so a damaged file is recognised, removed and made again.
+    ``trim`` removes what was not used for longest; object storage does not remember use, and there it is what was
+    written first. ``crew``: how many processes do the same work on it, each a share, see ``Claims``. Raises as
+    ``place_at``; its methods raise ``Unreachable`` where object storage does not answer.
     """
 
-    def __init__(self, root: Path, crew: int = 1) -> None:
-        self.root, self.claims = root, Claims(root, crew)
-
-    def path(self, key: str, suffix: str) -> Path:
-        return self.root / key[:2] / f"{key}{suffix}"
+    def __init__(self, root: Path | str, crew: int = 1) -> None:
+        self._place = place_at(root)
+        self.claims = Claims(self._place, crew)
 
     def has(self, key: str, suffix: str) -> bool:
         """Whether there is an undamaged file; reading it is the only way to know."""
@@ -56,69 +48,44 @@ class ArtefactStore:
 
     def touch(self, key: str, suffix: str) -> bool:
         """Whether there is a file, of which nothing is read; it counts as used."""
-        try:
-            os.utime(self.path(key, suffix))
-        except FileNotFoundError:
-            return False
-        return True
+        return self._place.touch(_name(key, suffix))
 
     def read(self, key: str, suffix: str) -> bytes | None:
         """The payload, or None where there is none or it is damaged (then it is removed)."""
-        path = self.path(key, suffix)
-        try:
-            content = path.read_bytes()
-        except FileNotFoundError:
+        name = _name(key, suffix)
+        content = self._place.read(name)
+        if content is None:
             return None
         payload, checksum = memoryview(content)[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
         if xxhash.xxh3_128_digest(payload) != checksum:
-            path.unlink(missing_ok=True)
+            self._place.remove(name)
             return None
-        os.utime(path)
         return bytes(payload)
 
-    def write(self, key: str, suffix: str, payload: bytes) -> Path:
-        """Stores a payload under a key; atomic, and harmless when two processes write the same.
-
-        Nothing waits for the disk, which takes longer than a GPU for a layer. After a loss of power a file may lack its
-        end: it is damaged then, and made again.
-        """
-        path = self.path(key, suffix)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Named before it is made, so that an interrupt at any moment leaves nothing whose name is not known.
-        partial = path.with_name(f".partial-{secrets.token_hex(8)}")
-        try:
-            with open(partial, "xb", opener=_for_the_owner) as file:
-                file.write(payload)
-                file.write(xxhash.xxh3_128_digest(payload))
-            os.replace(partial, path)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
-        return path
+    def write(self, key: str, suffix: str, payload: bytes) -> None:
+        """Stores a payload under a key; atomic, and harmless when two processes write the same."""
+        self._place.write(_name(key, suffix), payload, xxhash.xxh3_128_digest(payload))
 
     def remove_partial(self, older_than: float = PARTIAL_SECONDS) -> int:
         """Removes what was being written when its process was killed; returns the number of files."""
-        removed = 0
-        for file in self.root.glob("*/.partial-*"):
-            with suppress(FileNotFoundError):  # finished meanwhile
-                if time.time() - file.stat().st_mtime > older_than:
-                    file.unlink()
-                    removed += 1
-        return removed
+        return self._place.remove_partial(older_than)
 
-    def oldest(self) -> list[tuple[os.stat_result, Path]]:
+    def oldest(self) -> list[Entry]:
         """All files, those unused for longest first."""
-        files = [(file.stat(), file) for file in self.root.glob("*/*") if file.is_file()]
-        return sorted(files, key=lambda entry: entry[0].st_mtime)
+        return sorted(self._place.entries(), key=lambda entry: entry.changed)
 
     def trim(self, quota_bytes: int) -> int:
         """Removes the files unused for longest until the rest fits in the quota; returns the bytes removed."""
-        files = self.oldest()
-        excess = sum(stat.st_size for stat, _ in files) - quota_bytes
+        entries = self.oldest()
+        excess = sum(entry.size for entry in entries) - quota_bytes
         removed = 0
-        for stat, file in files:
+        for entry in entries:
             if removed >= excess:
                 break
-            file.unlink(missing_ok=True)
-            removed += stat.st_size
+            self._place.remove(entry.name)
+            removed += entry.size
         return removed
+
+
+def _name(key: str, suffix: str) -> str:
+    return f"{key[:2]}/{key}{suffix}"

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from sarqc.errors import Refused
+from sarqc.files.places import MARK, place_at
 from sarqc.jobs.process import Process
 
 WAIT_SECONDS = 0.5  # for the next line
 PART_BYTES = 1 << 20
 WAITING = 1000  # lines; when there are more the process waits
-MARK = ".sarqc-storage"  # the file by which a storage is known again
 
 
 @dataclass(frozen=True)
@@ -57,17 +57,12 @@ class NodeWorker:
 
     def begin(self, job: dict[str, Any]) -> Begun:
         """Hands over the job, unless this host does not see the app's storage. Harmless when it is called again."""
-        storage = Path(job["settings"]["storage"])
-        if not _reads(storage / MARK, job["mark"]):
-            refused = Refused(
-                f"a host of the cluster, {_host()}, does not see {storage} as the app does",
-                "SARQC_STORAGE",
-                "Set it to a folder that all hosts of the cluster share, under the same path.",
-            )
+        if refused := _unseen(job["settings"]["storage"], job["mark"]):
             return Begun(_host(), refused.parts())
         if not self._has_begun:
             self._has_begun = True
-            self._process.give(job | {"log": str(self._log)})
+            texts = self._log.with_name("texts")
+            self._process.give(job | {"log": str(self._log), "texts_dir": str(texts)})
         return Begun(_host(), None)
 
     def listen(self, number: int) -> Part:
@@ -152,8 +147,18 @@ def _host() -> str:
     return f"{ray.util.get_node_ip_address()} (node {node[:8]})"
 
 
-def _reads(path: Path, mark: str) -> bool:
+def _unseen(storage: str, mark: str) -> Refused | None:
+    """Why this host does not share the storage of the app; None where it does."""
     try:
-        return path.read_text(encoding="utf-8") == mark
+        seen = place_at(storage).read(MARK)
     except OSError:
-        return False
+        seen = None
+    except Refused as error:
+        return Refused(f"on a host of the cluster, {_host()}, {error.what}", error.where, error.remedy)
+    if seen == mark.encode():
+        return None
+    return Refused(
+        f"a host of the cluster, {_host()}, does not see {storage} as the app does",
+        "SARQC_STORAGE",
+        "Set it to a folder that all hosts of the cluster share under the same path, or to object storage.",
+    )

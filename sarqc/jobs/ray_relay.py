@@ -16,17 +16,19 @@ import sys
 import threading
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from types import FrameType
 from typing import Any, BinaryIO
 
-from sarqc.errors import WorkerLost
-from sarqc.events import Cancelled, Event, Failed, Interrupted
+from sarqc.errors import SarqcError, WorkerLost
+from sarqc.events import Cancelled, Event, Failed, Finished, Interrupted
 from sarqc.jobs.child import lines_of_the_app, write_log_to
 from sarqc.jobs.ray_cluster import connect
 from sarqc.jobs.ray_node import NodeWorker, Part
+from sarqc.jobs.transit import Transit
 from sarqc.settings import Settings
 
 WAIT_SECONDS = 0.5
@@ -46,6 +48,8 @@ class Relay:
         self._is_asked = False
         self._worker: Any = None
         self._place = ""  # the host that the worker is on
+        self._transit: Transit | None = None
+        self._results: Path | None = None  # the folder that is brought back
 
     def ask_to_stop(self, number: int, frame: FrameType | None) -> None:
         """A handler of signals."""
@@ -61,8 +65,14 @@ class Relay:
 
         job = json.loads(self._lines.get())
         write_log_to(Path(job["log"]), Settings(**job["settings"]))
+        name = _name(job)
         try:
-            self._worker = _actor(job, self._execute)
+            if "results" in job:
+                job["transit"] = name
+                self._transit = Transit(job["settings"]["storage"], name)
+                self._transit.send_texts(map(Path, job["texts"]))
+                self._results = None if job["helps"] else Path(job["results"])
+            self._worker = _actor(job, name, self._execute)
             begun = self._answer(self._worker.begin, job, idle=b"\n")
             if begun.refused is not None:
                 self.say(Failed(**begun.refused))
@@ -78,6 +88,9 @@ class Relay:
         finally:
             if self._worker is not None:
                 ray.kill(self._worker)
+            if self._transit is not None:
+                with suppress(SarqcError):  # what stays there harms nobody
+                    self._transit.close()
         return 0
 
     def _relay(self) -> int:
@@ -85,11 +98,21 @@ class Relay:
         while True:
             number += 1
             part: Part = self._answer(self._worker.listen, number)
+            if self._transit is not None and self._results is not None and _says_finished(part.lines):
+                self._bring(self._transit, self._results)
             self._channel.write(part.lines)
             sys.stdout.buffer.write(part.log)
             sys.stdout.flush()
             if part.returncode is not None:
                 return part.returncode
+
+    def _bring(self, transit: Transit, folder: Path) -> None:
+        """Fetches what the run has left, with signs of life meanwhile."""
+        with ThreadPoolExecutor(1) as thread:
+            arrival = thread.submit(transit.take_results, folder)
+            while not wait([arrival], WAIT_SECONDS).done:
+                self._channel.write(b"\n")
+            arrival.result()
 
     def _answer(self, method: Any, *arguments: Any, idle: bytes = b"") -> Any:
         """What a method of the actor returns; asked again where the way to it was cut for a while."""
@@ -130,7 +153,18 @@ class Relay:
         return Interrupted("The Ray cluster lost the worker before it had begun.")
 
 
-def _actor(job: dict[str, Any], execute: str) -> Any:
+def _name(job: dict[str, Any]) -> str:
+    """Of the actor of a job, in Ray's lists and on its way through the storage."""
+    return f"{job['run_id']}-{job['attempt']}{f'-{secrets.token_hex(4)}' if job['helps'] else ''}"
+
+
+def _says_finished(lines: bytes) -> bool:
+    """Whether one of these lines of a worker says that its run is finished."""
+    likely = [line for line in lines.splitlines(keepends=True) if b'"finished"' in line]  # the others may be long
+    return any(line.endswith(b"\n") and json.loads(line)["type"] == Finished.type for line in likely)
+
+
+def _actor(job: dict[str, Any], name: str, execute: str) -> Any:
     """The actor of a job, which waits in the cluster for its share of a node."""
     import ray
 
@@ -138,7 +172,7 @@ def _actor(job: dict[str, Any], execute: str) -> Any:
     return (
         ray.remote(NodeWorker)
         .options(
-            name=f"{job['run_id']}-{job['attempt']}{f'-{secrets.token_hex(4)}' if job['helps'] else ''}",
+            name=name,
             num_cpus=settings["ray_cpus"],
             num_gpus=0 if settings["device"] == "cpu" else settings["span"],
             max_restarts=0,
@@ -162,6 +196,9 @@ def main() -> None:
             connect(sys.argv[3])
             signal.signal(signal.SIGTERM, relay.ask_to_stop)  # Ray has a handler of its own
             returncode = relay.run()
+        except SarqcError as error:
+            traceback.print_exc()
+            relay.say(Failed(**error.parts()))
         except ConnectionError as error:
             relay.say(Interrupted(f"The Ray cluster does not answer: {error}."))
         except Exception as error:  # the boundary of the process: whatever it is, the app must hear of it

@@ -7,16 +7,16 @@ for its worker, and one more process says what the cluster has (``sarqc.jobs.ray
 from __future__ import annotations
 
 import importlib.util
-import secrets
 import time
 from collections.abc import Callable
 from typing import Any
 
 from sarqc.errors import Refused
+from sarqc.files.places import place_at
 from sarqc.jobs.process import Process
 from sarqc.jobs.ray_cluster import CONNECT_SECONDS, Cluster
-from sarqc.jobs.ray_node import MARK
 from sarqc.jobs.run import Run
+from sarqc.jobs.transit import results_folder, uploaded_texts
 from sarqc.jobs.workers import EXECUTE, RELAY, Device, Message, ProcessWorkers
 from sarqc.settings import SITE, Settings
 
@@ -28,7 +28,8 @@ class RayWorkers(ProcessWorkers):
     """Workers of the cluster at ``settings.ray_address``. See ``Workers`` for the contract.
 
     Which of them is where is up to Ray: devices are counted, not named. ``deliver`` gets None where their number has
-    changed. Raises ``Refused`` where Ray is not installed or the cluster does not answer for ``patience`` seconds.
+    changed. Raises ``Refused`` where Ray is not installed, where the storage can't be used, and where the cluster does
+    not answer for ``patience`` seconds.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class RayWorkers(ProcessWorkers):
         super().__init__(settings, deliver, execute=execute, clock=clock)
         if importlib.util.find_spec("ray") is None:
             raise Refused("Ray is not installed here", _WHERE, "Install sarqc with it: pip install 'sarqc[cluster]'.")
-        self._mark = _marked(settings)
+        self._mark = place_at(settings.storage_root()).mark()
         self._cluster = Cluster(settings.ray_address, lambda: deliver(None))
         if problem := self._cluster.wait(patience):
             self._cluster.close()
@@ -79,7 +80,11 @@ class RayWorkers(ProcessWorkers):
         return Process(RELAY, [self._execute, self._settings.ray_address])
 
     def _job(self, run: Run, device: str, helps: bool) -> dict[str, Any]:
-        return super()._job(run, device, helps) | {"mark": self._mark}
+        job = super()._job(run, device, helps) | {"mark": self._mark}
+        if not self._settings.is_object_storage():
+            return job
+        texts = [str(path) for path in uploaded_texts(run.recipe, self._settings)]
+        return job | {"texts": texts, "results": str(results_folder(job, self._settings))}
 
     def _settings_on(self, device: str) -> dict[str, Any]:
         settings = self._settings
@@ -87,19 +92,10 @@ class RayWorkers(ProcessWorkers):
         if settings.assets_dir == SITE / "assets":  # each host has them where its sarqc is
             del given["assets_dir"]
         kind = "cuda:0" if device.startswith("ray:cuda") else "cpu"  # Ray shows a worker no GPUs but its own
-        return given | {"device": kind, "storage": str(settings.storage_dir())}
+        return given | {"device": kind, "storage": str(settings.storage_root())}
 
 
 def _workers_on(resources: dict[str, float], settings: Settings) -> tuple[int, int]:
     """How many workers have room on a node: with ``span`` GPUs each, and without."""
     of_processors = int(resources.get("CPU", 0)) // settings.ray_cpus
     return min(int(resources.get("GPU", 0)) // settings.span, of_processors), of_processors
-
-
-def _marked(settings: Settings) -> str:
-    """What the mark of the storage says, by which a host of the cluster knows whether it sees the same folder."""
-    path = settings.storage_dir() / MARK
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        path.write_text(secrets.token_hex(16), encoding="utf-8")
-    return path.read_text(encoding="utf-8")

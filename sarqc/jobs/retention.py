@@ -159,10 +159,10 @@ class Retention:
         at_work = self._store.in_state(State.QUEUED, State.RUNNING, State.CANCELLING)
         since = min((run.created for run in at_work), default=math.inf)
         for folder in (self._settings.artefacts_dir(), self._settings.statistics_dir()):
-            files = [(stat, file) for stat, file in ArtefactStore(folder).oldest() if stat.st_mtime < since]
+            files = [entry for entry in ArtefactStore(folder).oldest() if entry.changed < since]
             if files:
-                size = sum(stat.st_size for stat, _ in files)
-                yield Going("layers", folder.name, why, size, files=tuple(file for _, file in files))
+                paths = tuple(folder / entry.name for entry in files)
+                yield Going("layers", folder.name, why, sum(entry.size for entry in files), files=paths)
         for run in self._store.exports_ended_before(math.inf, limit, spare_annotated=True):
             if run.id not in gone and run.parent not in gone:
                 gone.add(run.id)

@@ -26,6 +26,7 @@ from sarqc import logs
 from sarqc.errors import Conflict, NotFound, SarqcError, WorkerLost, disk_full
 from sarqc.events import COMPARING, Cancelled, Event, Failed, Finished, Interrupted, LayerDone, Stage, Warned, Yielded
 from sarqc.files.artefacts import ArtefactStore
+from sarqc.files.places import MARK, place_at
 from sarqc.jobs import exports, schedule
 from sarqc.jobs.annotations import Annotations
 from sarqc.jobs.audit import HOST, Audit
@@ -36,6 +37,7 @@ from sarqc.jobs.removal import Removal
 from sarqc.jobs.retention import Retention
 from sarqc.jobs.run import AT_REST, Run, State
 from sarqc.jobs.store import Store
+from sarqc.jobs.transit import arriving
 from sarqc.jobs.workers import EXECUTE, Gone, LocalWorkers, Message, Said, Workers
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -91,7 +93,8 @@ class Supervisor:
     """Owns the workers. ``start`` and ``stop`` belong to the app's lifespan; the rest is for requests, any thread.
 
     ``workers`` makes the workers from settings and the callback they deliver to; ``clock`` counts seconds and never
-    goes back. Raises ``Refused`` where the settings ask for a device that is not there.
+    goes back. Raises ``Refused`` where the settings ask for a device that is not there, or for object storage that
+    can't be used.
     """
 
     def __init__(
@@ -112,6 +115,8 @@ class Supervisor:
         self._turned = clock()  # when the loop last began a turn
         self.observers: list[Observer] = []
         self.audit, self.removal, self.retention = Audit(store), Removal(store, settings), Retention(store, settings)
+        if settings.is_object_storage():
+            place_at(settings.storage_root()).mark()
         kind = RayWorkers if settings.ray_address else LocalWorkers
         make = workers or partial(kind, execute=execute)
         self.workers: Workers = make(settings, self._inbox.put)
@@ -121,7 +126,7 @@ class Supervisor:
 
     def start(self) -> None:
         """Recovers what an earlier app left, and begins."""
-        ArtefactStore(self.settings.artefacts_dir()).remove_partial()
+        ArtefactStore(self.settings.artefacts_root()).remove_partial()
         self._reconcile()
         self.wake()
         self._thread.start()
@@ -153,6 +158,16 @@ class Supervisor:
         if free >= FULL_BYTES:
             return None
         return f"The disk with the state folder is full: {free >> 10} KiB are free. {disk_full().remedy}"
+
+    def lost_storage(self) -> str | None:
+        """That object storage does not give what was written to it, in words; None: it does, or there is none."""
+        if not self.settings.is_object_storage():
+            return None
+        try:
+            mark = place_at(self.settings.storage_root()).read(MARK)
+        except SarqcError as error:
+            return str(error)
+        return f"{self.settings.storage} has lost its mark, {MARK}: restart the app" if mark is None else None
 
     # Requests.
 
@@ -384,7 +399,9 @@ class Supervisor:
         with suppress(NotFound):
             if self.store.get(run_id).state in (State.FINISHED, State.RUNNING, State.CANCELLING):
                 return
-        shutil.rmtree(exports.export_folder(self.settings, run_id), ignore_errors=True)
+        folder = exports.export_folder(self.settings, run_id)
+        for one in (folder, arriving(folder)):
+            shutil.rmtree(one, ignore_errors=True)
 
     def _interrupt(self, run: Run, why: str) -> None:
         self.store.move(run.id, State.INTERRUPTED, Interrupted(f"{why} {_kept(run)}"))

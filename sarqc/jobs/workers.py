@@ -244,6 +244,7 @@ class ProcessWorkers(ABC):
             "format": run.format,
             "crew": max(1, len(self.devices)) if together else 1,
             "helps": helps,
+            "transit": None,  # the way to a host without the app's folders
         }
 
     def ask_to_stop(self, token: int) -> None:

@@ -7,6 +7,7 @@ answer ``/healthz`` is to be started again; one that is not ready may mend itsel
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 
@@ -20,6 +21,8 @@ from sarqc.jobs.supervisor import Supervisor
 HEALTH, READINESS = "/healthz", "/readyz"
 SECONDS = 5.0  # for which the answer of a check is good: asking all the time is no work
 OK = "ok"
+
+log = logging.getLogger(__name__)
 
 Checks = dict[str, str]  # “ok”, or in words what is wrong, of each
 
@@ -45,11 +48,17 @@ class Readiness:
 
     def _look(self) -> Checks:
         supervisor = self._supervisor
-        return {
+        found = {
             "store": self._store(),
             "supervisor": OK if supervisor.is_going() else "nothing starts or ends runs: restart the app",
             "disk": OK if supervisor.full_disk() is None else "the disk with the state folder is full",
         }
+        if supervisor.settings.is_object_storage():
+            lost = supervisor.lost_storage()
+            if lost is not None:
+                log.warning("%s", lost)
+            found["storage"] = OK if lost is None else "the object storage does not answer as it should"
+        return found
 
     def _store(self) -> str:
         try:

@@ -234,11 +234,11 @@ def test_a_disk_that_fails_ends_the_run_and_what_was_kept_stays(
 ) -> None:
     write, written = ArtefactStore.write, []
 
-    def failing(self: ArtefactStore, key: str, suffix: str, payload: bytes) -> Path:
+    def failing(self: ArtefactStore, key: str, suffix: str, payload: bytes) -> None:
         if len(written) == 5:
             raise OSError(errno.ENOSPC, "No space left on device")
         written.append(key)
-        return write(self, key, suffix, payload)
+        write(self, key, suffix, payload)
 
     with monkeypatch.context() as patch:
         patch.setattr(ArtefactStore, "write", failing)
@@ -253,9 +253,9 @@ def test_a_layer_that_is_said_is_kept(random_llama: Path, tmp_path: Path, monkey
     """Whoever kills the process at a layer finds that layer kept, also where the disk is slower than the solver."""
     write = ArtefactStore.write
 
-    def slow(self: ArtefactStore, key: str, suffix: str, payload: bytes) -> Path:
+    def slow(self: ArtefactStore, key: str, suffix: str, payload: bytes) -> None:
         time.sleep(0.05)
-        return write(self, key, suffix, payload)
+        write(self, key, suffix, payload)
 
     monkeypatch.setattr(ArtefactStore, "write", slow)
     loaded, store = fresh(random_llama), ArtefactStore(tmp_path)

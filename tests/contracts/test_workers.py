@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import os
@@ -16,9 +17,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from sarqc.calibration.uploaded_texts import text_name, text_path
 from sarqc.engine.execute import execute
 from sarqc.errors import Refused
 from sarqc.events import Cancelled, Failed, Finished, LayerDone, Started, Yielded
+from sarqc.files.places import place_at
+from sarqc.jobs.checkpoint_files import damage
+from sarqc.jobs.exports import checkpoint_folder
 from sarqc.jobs.process import Process
 from sarqc.jobs.ray_workers import RayWorkers
 from sarqc.jobs.run import Run, State
@@ -43,6 +48,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster | None]:
         return
     if importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed: pip install 'sarqc[cluster]'")
+    request.getfixturevalue("bucket")  # before the nodes, so that they know its server
     with cluster_of(NODES) as cluster:
         yield cluster
 
@@ -219,14 +225,22 @@ on_ray = pytest.mark.parametrize("cluster", ["ray"], indirect=True)
 
 @on_ray
 def test_a_run_whose_node_is_lost_goes_on_elsewhere_to_the_same_bits(
-    store: Store, settings: Settings, cluster: Cluster, tmp_path: Path
+    store: Store, settings: Settings, cluster: Cluster, object_storage: str, tmp_path: Path
 ) -> None:
-    settings = settings.model_copy(update={"assets_dir": SITE / "assets", "storage": str(tmp_path / "shared")})
+    """Its layers are in object storage; a text that somebody brought, and the study, go through it."""
+    settings = settings.model_copy(update={"assets_dir": SITE / "assets", "storage": object_storage})
+    alone = settings_in(tmp_path / "alone", assets_dir=SITE / "assets")
+    text = (SITE / "assets" / "models" / "tiny-llama" / "calibration.txt").read_bytes()
+    recipe = Recipe.parse(RECIPE | {"calibration": text_name(hashlib.sha256(text).hexdigest())})
+    for one in (settings, alone):
+        path = text_path(recipe.calibration, one)
+        path.parent.mkdir(parents=True)
+        path.write_bytes(text)
     supervisor = Supervisor(store, settings)
     supervisor.start()
     try:
         assert [device["id"] for device in supervisor.devices()] == [f"ray:cpu:{index}" for index in range(NODES)]
-        run_id = supervisor.submit(Recipe.parse(RECIPE), "ann").id
+        run_id = supervisor.submit(recipe, "ann").id
         until(lambda: store.get(run_id).done >= 2)
         log = log_path(settings, run_id)
         (node,) = re.findall(r"\(node (\w+)\)", log.read_text())
@@ -248,14 +262,20 @@ def test_a_run_whose_node_is_lost_goes_on_elsewhere_to_the_same_bits(
     assert not all(kept)
     assert len(set(re.findall(r"\(node (\w+)\)", log.read_text()))) == 2
 
-    alone = settings_in(tmp_path / "alone", assets_dir=SITE / "assets")
-    list(execute(Recipe.parse(RECIPE), alone, study_dir=alone.studies_dir(), study_id=run_id))
+    assert not list(settings.artefacts_dir().glob("*"))
+    assert not [entry.name for entry in place_at(object_storage).entries() if entry.name.startswith("transit/")]
+    list(execute(recipe, alone, study_dir=alone.studies_dir(), study_id=run_id))
     arrays = [one.studies_dir() / run_id / "study.safetensors" for one in (settings, alone)]
     assert arrays[0].read_bytes() == arrays[1].read_bytes()
 
 
 @on_ray
-def test_an_export_goes_the_same_way(store: Store, settings: Settings, cluster: Cluster) -> None:
+@pytest.mark.parametrize("through", ["folder", "object_storage"])
+def test_an_export_goes_the_same_way(
+    store: Store, settings: Settings, cluster: Cluster, through: str, request: pytest.FixtureRequest
+) -> None:
+    if through == "object_storage":
+        settings = settings.model_copy(update={"storage": request.getfixturevalue("object_storage")})
     supervisor = Supervisor(store, settings, execute="tests.jobs.fake_runs:exporting")
     supervisor.start()
     try:
@@ -264,6 +284,7 @@ def test_an_export_goes_the_same_way(store: Store, settings: Settings, cluster: 
         export, _ = supervisor.export(run_id, "plain", 1000, "ann")
         until_state(store, export.id, State.FINISHED)
         assert store.get(export.id).bytes == 5000
+        assert damage(checkpoint_folder(settings, export)) is None
     finally:
         supervisor.stop()
 

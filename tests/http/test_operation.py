@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from app import create_app
 from sarqc.__main__ import app as commands
 from sarqc.errors import Refused
+from sarqc.files.places import MARK, place_at
 from sarqc.jobs.run import State
 from sarqc.settings import Settings
 from tests.http.conftest import App, assert_error
@@ -69,6 +70,24 @@ def test_alive_is_not_ready(settings: Settings, monkeypatch: pytest.MonkeyPatch)
         }}  # fmt: skip
         assert client.get("/healthz").json() == {"status": "ok"}
         assert client.get("/readyz").status_code == 200
+
+
+def test_object_storage_that_is_lost_is_named(
+    tmp_path: Path, object_storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sarqc.web.probes.SECONDS", 0.0)
+    settings = settings_in(tmp_path, storage=object_storage)
+    with opened(settings) as client:
+        assert client.get("/readyz").json()["checks"]["storage"] == "ok"
+        place_at(object_storage).remove(MARK)
+        answer = client.get("/readyz")
+        assert (answer.status_code, answer.json()["checks"]["storage"]) == (
+            503,
+            "the object storage does not answer as it should",
+        )
+    with pytest.raises(Refused) as caught:
+        create_app(settings_in(tmp_path, storage="s3://no-such-bucket"), with_pages=False)
+    assert caught.value.where == "SARQC_STORAGE"
 
 
 def test_probes_need_no_login_and_no_host_name(tmp_path: Path) -> None:

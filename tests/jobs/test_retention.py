@@ -174,8 +174,9 @@ def test_room_is_made_in_order_and_never_of_what_somebody_wants(store: Store, se
     part = 100_000
     layers = ArtefactStore(settings.artefacts_dir())
     for number in range(2):
-        file = layers.write(f"{number:032d}", ".layer", bytes(part))
-        os.utime(file, (NOW - number * DAY, NOW - number * DAY))
+        key = f"{number:032d}"
+        layers.write(key, ".layer", bytes(part))
+        os.utime(settings.artefacts_dir() / key[:2] / f"{key}.layer", (NOW - number * DAY, NOW - number * DAY))
     plain, named, shared, exported = (ended(store, NOW - (9 - number) * DAY) for number in range(4))
     export = ended(store, NOW - DAY, parent=exported, format="plain")
     of_named = ended(store, NOW - DAY, parent=named, format="plain")
@@ -195,7 +196,7 @@ def test_room_is_made_in_order_and_never_of_what_somebody_wants(store: Store, se
     assert goes(3.5) == ["artefacts", export, plain]
     assert goes(8) == ["artefacts", export, plain, exported]  # all that may
     waiting = store.create(recipe(), "ann")  # created now: what was used since may be needed
-    for file in layers.root.glob("*/*"):
+    for file in settings.artefacts_dir().glob("*/*"):
         os.utime(file, (waiting.created + 1, waiting.created + 1))
     assert goes(1.5) == [export, plain]
     store.cancel(waiting.id)

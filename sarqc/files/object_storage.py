@@ -1,0 +1,180 @@
+"""Object storage as a place for files, S3-compatible or whatever else fsspec reads.
+
+A library of its own knows each kind (for S3 it is s3fs), finds credentials where that kind usually has them, and tries
+again for a while what fails. Nothing of it is imported before there is an address.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sarqc.errors import Refused, SarqcError, Unreachable
+from sarqc.files.places import MARK, Entry
+
+WHERE = "SARQC_STORAGE"
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^@?#\s]+")
+_CHANGED = ("LastModified", "last_modified", "updated", "mtime", "created")  # as S3, Azure, Google and memory call it
+_TAKEN = (409, 412)  # statuses of HTTP: somebody else has made the object, or is about to
+
+
+class ObjectStorage:
+    """Objects below an address such as s3://bucket/prefix. See ``Place`` for the contract.
+
+    Of an object it is known when it was written, not when it was used last. Raises ``Refused`` for an address that
+    can't be one, and where the library for it is missing; whether it answers is asked by ``mark``.
+    """
+
+    pause_seconds = 2.0  # each question is a request that is paid for
+
+    def __init__(self, address: str) -> None:
+        self.address = address.rstrip("/")
+        if not _ADDRESS.fullmatch(self.address) or self.address.startswith(("file:", "local:", "memory:")):
+            remedy = "Give one like s3://bucket/prefix, without a name and secret in it; or the path of a folder."
+            raise Refused(f"“{_without_secrets(address)}” is no address of object storage", WHERE, remedy)
+        import fsspec
+
+        try:
+            self._files, self._root = fsspec.url_to_fs(self.address, use_listings_cache=False)
+        except ImportError as error:
+            remedy = "Install it with sarqc: pip install 'sarqc[storage]' has that for S3."
+            raise Refused(f"the library for {self.address} is not installed here: {error}", WHERE, remedy) from None
+        except ValueError as error:
+            raise Refused(f"{self.address}: {error}", WHERE, "Give one like s3://bucket/prefix.") from None
+
+    def read(self, name: str) -> bytes | None:
+        with self._answering():
+            try:
+                content: bytes = self._files.cat_file(self._path(name))
+            except FileNotFoundError:
+                return None
+            return content
+
+    def write(self, name: str, *parts: bytes) -> None:
+        with self._answering():
+            self._files.pipe_file(self._path(name), b"".join(parts))
+
+    def make(self, name: str, content: bytes = b"") -> bool:
+        with self._answering():
+            try:
+                self._files.pipe_file(self._path(name), content, mode="create")
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if _status(error) in _TAKEN:
+                    return False
+                raise
+        return True
+
+    def touch(self, name: str) -> bool:
+        return self.changed(name) is not None
+
+    def renew(self, name: str) -> None:
+        self.write(name)
+
+    def changed(self, name: str) -> float | None:
+        with self._answering():
+            try:
+                return _changed(self._files.info(self._path(name)))
+            except FileNotFoundError:
+                return None
+
+    def remove(self, name: str) -> None:
+        with self._answering():
+            try:
+                self._files.rm_file(self._path(name))
+            except FileNotFoundError:
+                return
+
+    def entries(self) -> Iterator[Entry]:
+        with self._answering():
+            found: dict[str, dict[str, Any]] = self._files.find(self._root, detail=True)
+        for path, info in found.items():
+            yield Entry(self._name(path), info["size"], _changed(info))
+
+    def remove_partial(self, older_than: float) -> int:
+        return 0  # there are no halves of objects
+
+    def mark(self) -> str:
+        trial = f".sarqc-trial-{secrets.token_hex(8)}"
+        self.make(MARK, secrets.token_hex(16).encode())
+        self.write(trial)
+        self.remove(trial)
+        mark = self.read(MARK)
+        if mark is None:
+            raise self._unusable("what was written can't be read")
+        return mark.decode()
+
+    def send(self, folder: Path, name: str) -> None:
+        """Copies all files below a folder to objects below a name."""
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                with self._answering():
+                    self._files.put_file(str(path), self._path(f"{name}/{path.relative_to(folder).as_posix()}"))
+
+    def take(self, name: str, folder: Path) -> None:
+        """Copies all objects below a name to files below a folder, which is made."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for inner in self._below(name):
+            target = folder / inner
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with self._answering():
+                self._files.get_file(self._path(f"{name}/{inner}"), str(target))
+
+    def clear(self, name: str) -> None:
+        """Removes all objects below a name."""
+        for inner in self._below(name):
+            self.remove(f"{name}/{inner}")
+
+    def _below(self, name: str) -> list[str]:
+        with self._answering():
+            found: list[str] = self._files.find(self._path(name))
+        return [self._name(path).removeprefix(f"{name}/") for path in found]
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    def _name(self, path: str) -> str:
+        return path.removeprefix(f"{self._root}/")
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Whatever the library raises within becomes an error for people."""
+        try:
+            yield
+        except SarqcError:
+            raise
+        except Exception as error:  # each library has errors of its own
+            raise self._unusable(f"{type(error).__name__}: {str(error)[:300]}") from error
+
+    def _unusable(self, why: str) -> Unreachable:
+        return Unreachable(
+            f"{self.address} can't be used: {why}",
+            WHERE,
+            "See that the bucket is there, that it can be reached from this host (AWS_ENDPOINT_URL where it is not "
+            "Amazon's), and that this host has credentials that may list, read, write and delete.",
+        )
+
+
+def _changed(info: Mapping[str, Any]) -> float:
+    """When an object was written, in seconds since 1970."""
+    written = next(info[name] for name in _CHANGED if info.get(name))
+    if isinstance(written, str):
+        written = datetime.fromisoformat(written)
+    return written.timestamp() if isinstance(written, datetime) else float(written)
+
+
+def _status(error: OSError) -> int | None:
+    """The status of HTTP that an error of S3 goes back to."""
+    response = getattr(error.__cause__, "response", {})
+    status: int | None = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return status
+
+
+def _without_secrets(address: str) -> str:
+    return re.sub(r"//[^/]*@", "//…@", address)

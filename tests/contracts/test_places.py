@@ -1,0 +1,172 @@
+"""The contract of ``Place``, and what is built on it, for a folder and for real object storage."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from sarqc.errors import Refused, Unreachable
+from sarqc.files import claims as claims_module
+from sarqc.files.artefacts import ArtefactStore, chain_key
+from sarqc.files.claims import Claims
+from sarqc.files.object_storage import ObjectStorage
+from sarqc.files.places import Folder, Place, place_at
+from sarqc.jobs.transit import Transit
+
+KEYS = {name: chain_key(name) for name in "abcde"}
+
+
+@pytest.fixture(params=["folder", "object_storage"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    return tmp_path / "place" if request.param == "folder" else request.getfixturevalue("object_storage")
+
+
+@pytest.fixture
+def place(root: Path | str) -> Place:
+    return place_at(root)
+
+
+def names(place: Place) -> set[str]:
+    return {entry.name for entry in place.entries()}
+
+
+def test_a_file_is_what_was_written_last(place: Place) -> None:
+    assert place.read("ab/one") is None
+    assert not place.touch("ab/one")
+    assert place.changed("ab/one") is None
+    place.remove("ab/one")
+    place.write("ab/one", b"first")
+    place.write("ab/one", b"sec", b"ond")
+    place.write("cd/two", b"")
+    assert (place.read("ab/one"), place.read("cd/two")) == (b"second", b"")
+    assert place.touch("ab/one")
+    assert place.changed("ab/one") is not None
+    assert {(entry.name, entry.size) for entry in place.entries()} == {("ab/one", 6), ("cd/two", 0)}
+    place.remove("ab/one")
+    assert place.read("ab/one") is None
+    assert names(place) == {"cd/two"}
+
+
+def test_of_many_that_make_a_file_one_has_made_it(place: Place) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        made = list(threads.map(lambda number: place.make("ab/one", str(number).encode()), range(8)))
+    assert sum(made) == 1
+    assert place.read("ab/one") == str(made.index(True)).encode()
+
+
+def test_a_place_is_known_again_by_its_mark(root: Path | str, tmp_path: Path) -> None:
+    assert place_at(root).mark() == place_at(root).mark() != Folder(tmp_path / "another").mark()
+
+
+def test_artefacts_are_shared_and_damage_is_seen(root: Path | str, place: Place) -> None:
+    one, other = ArtefactStore(root), ArtefactStore(root)
+    one.write(KEYS["a"], ".layer", b"payload")
+    assert other.read(KEYS["a"], ".layer") == b"payload"
+    assert other.touch(KEYS["a"], ".layer")
+    (name,) = names(place)
+    whole = place.read(name)
+    assert whole is not None
+    place.write(name, whole[:-1])
+    assert not other.has(KEYS["a"], ".layer")
+    assert not names(place)
+
+
+def test_what_is_more_than_the_quota_goes(root: Path | str, place: Place) -> None:
+    store = ArtefactStore(root)
+    for key in KEYS.values():
+        store.write(key, ".layer", bytes(84))
+    assert store.trim(250) == 300  # each has a hash of 16 bytes
+    assert len(names(place)) == 2
+    assert store.trim(250) == 0
+    assert store.remove_partial(0.0) == 0
+
+
+def test_each_piece_of_work_goes_to_one(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = Claims(place, 2), Claims(place, 2)
+    with one.share(KEYS) as first:
+        with other.share(KEYS) as second:
+            assert (len(first), len(second)) == (3, 1)
+            assert not {*first} & {*second}
+        for claim in names(place):
+            place.renew(claim)
+        with other.share({name: KEYS[name] for name in first}) as second:
+            assert second == []
+        monkeypatch.setattr(claims_module, "STALE_SECONDS", -2.0)  # as if a minute had passed without a sign of life
+        with other.share({first[0]: KEYS[first[0]]}) as second:
+            assert second == [first[0]]
+    assert not names(place)
+
+
+def test_a_folder_travels_through_object_storage(object_storage: str, tmp_path: Path) -> None:
+    left, text = tmp_path / "left", tmp_path / "text-0.txt"
+    (left / "model" / "parts").mkdir(parents=True)
+    (left / "files.json").write_text("{}")
+    (left / "model" / "parts" / "weights").write_bytes(bytes(100_000))
+    text.write_text("a text")
+    on_host, on_node, of_another = (Transit(object_storage, name) for name in ("run-1", "run-1", "run-1-helper"))
+    on_host.send_texts([text])
+    of_another.send_texts([text])
+    on_node.take_texts(tmp_path / "texts")
+    on_node.send_results(left)
+    assert [path.name for path in (tmp_path / "texts").iterdir()] == ["text-0.txt"]
+    assert not left.exists()
+    arrived = tmp_path / "studies" / "run-1"
+    for _ in range(2):  # what is there is replaced
+        on_host.take_results(arrived)
+    files = {path.relative_to(arrived).as_posix() for path in arrived.rglob("*") if path.is_file()}
+    assert files == {"files.json", "model/parts/weights"}
+    assert (arrived / "model" / "parts" / "weights").read_bytes() == bytes(100_000)
+    assert [path.name for path in arrived.parent.iterdir()] == ["run-1"]
+    on_host.close()
+    assert names(place_at(object_storage)) == {"transit/run-1-helper/texts/text-0.txt"}
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("s3://somebody:secret@bucket", "//…@bucket"),
+        ("file:///tmp/here", "address"),
+        ("simplecache::s3://bucket", "address"),
+        ("s4://bucket/prefix", "s4"),
+        ("gs://bucket/prefix", "not installed"),
+    ],
+)
+def test_what_is_no_address_is_refused_in_words(address: str, words: str) -> None:
+    with pytest.raises(Refused) as caught:
+        ObjectStorage(address)
+    assert words in caught.value.what
+    assert "secret" not in caught.value.what
+    assert caught.value.where == "SARQC_STORAGE"
+    assert "s3://bucket" in caught.value.remedy or "sarqc[storage]" in caught.value.remedy
+
+
+@pytest.mark.parametrize("lack", ["bucket", "credentials", "server"])
+def test_storage_that_cant_be_used_is_refused_before_any_work(
+    bucket: str, lack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from s3fs import S3FileSystem
+
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    address = bucket
+    match lack:
+        case "bucket":
+            address = "s3://no-such-bucket/sarqc"
+        case "credentials":
+            for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+                monkeypatch.delenv(name)
+            monkeypatch.setenv("HOME", str(tmp_path))
+        case "server":
+            monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    S3FileSystem.clear_instance_cache()  # a connection knows its server
+    try:
+        with pytest.raises(Unreachable) as caught:
+            place_at(address).mark()
+    finally:
+        S3FileSystem.clear_instance_cache()
+    assert {"bucket": "bucket does not exist", "credentials": "credentials", "server": "127.0.0.1:1"}[
+        lack
+    ] in caught.value.what
+    assert address in caught.value.what
+    assert "AWS_ENDPOINT_URL" in caught.value.remedy
