@@ -16,20 +16,28 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, cast, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_origin
 
 import typer
 
 from sarqc.documents import SIGNS, LayerErrors, LayerReport, NamedReport, RunDocument
 from sarqc.errors import Refused, SarqcError
-from sarqc.events import Finished, Saved
+from sarqc.events import Event, Finished, Saved
 from sarqc.plain import gib, mib
 from sarqc.quantization.methods import METHODS, Candidates
 from sarqc.recipe import OF_THE_OTHER_KIND, Recipe, expanded, public_name, read_document, separator
 from sarqc.recipe_texts import one_text
-from sarqc.settings import read_settings
+from sarqc.settings import Settings, read_settings
 from sarqc.terminal import Progress, print_layer_errors, print_summary
+
+if TYPE_CHECKING:
+    from sarqc.engine.plan import Prepared
+    from sarqc.export.readers import ExportFormat
+    from sarqc.jobs.on_cluster import OnCluster
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 
@@ -41,6 +49,9 @@ CheckpointFormat = Annotated[
     typer.Option(
         "--format", help="How --output stores the model: plain (dequantized weights) or packed (codes, pack-quantized)."
     ),
+]
+On = Annotated[
+    str, typer.Option("--on", help="Where it is done: here, or on ray, the Ray cluster of SARQC_RAY_ADDRESS.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 
@@ -137,16 +148,36 @@ def _guarded(work: Any, as_json: bool) -> Any:
 
 
 def _quantize(
-    recipe: Recipe, output: Output = None, checkpoint_format: CheckpointFormat = "plain", as_json: AsJson = False
+    recipe: Recipe,
+    output: Output = None,
+    checkpoint_format: CheckpointFormat = "plain",
+    on: On = "here",
+    as_json: AsJson = False,
 ) -> None:
-    summary = _guarded(lambda: _execute(recipe, output, checkpoint_format), as_json)
+    with _guarded(lambda: _cluster(on, [recipe]), as_json) as cluster:
+        summary = _guarded(lambda: _execute(recipe, output, checkpoint_format, cluster), as_json)
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))
     else:
         print_summary(summary)
 
 
-def _execute(recipe: Recipe, output: Path | None, checkpoint_format: str) -> RunDocument:
+def _cluster(on: str, recipes: Sequence[Recipe]) -> AbstractContextManager[OnCluster | None]:
+    """What does the recipes elsewhere; None: they are done here."""
+    if on == "here":
+        return nullcontext()
+    if on != "ray":
+        raise Refused(f"there is no place “{on}”", "--on", "Say here or ray.")
+    from sarqc.jobs.on_cluster import OnCluster, check_cluster
+
+    settings = read_settings()
+    check_cluster(settings)
+    return OnCluster(recipes, settings)
+
+
+def _execute(
+    recipe: Recipe, output: Path | None, checkpoint_format: str, cluster: OnCluster | None = None
+) -> RunDocument:
     """Runs a recipe. Its study goes to the studies of this host, where the page finds it, and a copy to ``output``."""
     from sarqc.engine.plan import can_keep, output_is_free, prepare
     from sarqc.export.readers import check_format
@@ -166,17 +197,12 @@ def _execute(recipe: Recipe, output: Path | None, checkpoint_format: str) -> Run
             "no folder was given for the model", f"format {checkpoint_format}", "Add --output with a new one."
         )
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite end, like Ctrl-C
-    from sarqc.engine.execute import execute
     from sarqc.study.document import Study
 
     folder = settings.studies_dir() / recipe.fingerprint()
+    model = output / "model" if output and recipe.kind == "run" else None
     with Progress() as progress:
-        for event in execute(
-            recipe, settings, prepared=prepared,
-            study_dir=folder.parent, study_id=folder.name,
-            checkpoint_dir=output / "model" if output and recipe.kind == "run" else None,
-            checkpoint_format=known_format,
-        ):  # fmt: skip
+        for event in _events(recipe, prepared, folder, model, known_format, settings, cluster):
             progress.tell(event)
             if isinstance(event, Finished):
                 finished = event
@@ -187,6 +213,29 @@ def _execute(recipe: Recipe, output: Path | None, checkpoint_format: str) -> Run
     reports = Study.open(folder).layer_reports
     layers = [NamedReport(name=name, report=cast(LayerReport, report)) for name, report in reports.items()]
     return RunDocument(**finished.summary, layers=layers, seconds=round(finished.seconds, 2))
+
+
+def _events(
+    recipe: Recipe,
+    prepared: Prepared | None,
+    folder: Path,
+    model: Path | None,
+    checkpoint_format: ExportFormat,
+    settings: Settings,
+    cluster: OnCluster | None,
+) -> Iterator[Event]:
+    """What a run says, here or on a cluster; its study goes to ``folder``, its model to ``model``."""
+    if cluster is not None:
+        yield from cluster.events(recipe)
+        if model is not None:
+            yield from cluster.export(recipe, checkpoint_format, model)
+        return
+    from sarqc.engine.execute import execute
+
+    yield from execute(
+        recipe, settings, prepared=prepared, study_dir=folder.parent, study_id=folder.name, checkpoint_dir=model,
+        checkpoint_format=checkpoint_format,
+    )  # fmt: skip
 
 
 _recipe_command("quantize", "Quantize a model with one method: one flag for each field of a recipe.", _quantize, "run")
@@ -201,9 +250,15 @@ Statistics = Annotated[
 ]
 
 
-def _tune(recipe: Recipe, output: Output = None, statistics: Statistics = None, as_json: AsJson = False) -> None:
+def _tune(
+    recipe: Recipe,
+    output: Output = None,
+    statistics: Statistics = None,
+    on: On = "here",
+    as_json: AsJson = False,
+) -> None:
     if statistics is None:
-        _quantize(recipe, output, "plain", as_json)
+        _quantize(recipe, output, "plain", on, as_json)
         return
     found = _guarded(lambda: _errors_of_layers(recipe, statistics), as_json)
     if as_json:
@@ -278,22 +333,30 @@ _recipe_command("plan", "Check a recipe against this host and print what it will
 
 @app.command()
 def run(
-    recipe: Path, output: Output = None, checkpoint_format: CheckpointFormat = "plain", as_json: AsJson = False
+    recipe: Path,
+    output: Output = None,
+    checkpoint_format: CheckpointFormat = "plain",
+    on: On = "here",
+    as_json: AsJson = False,
 ) -> None:
-    """Run a recipe from a YAML or JSON file; lists in it (lambda: [0, 0.1]) make one run for each combination."""
+    """Run a recipe from a YAML or JSON file; lists in it (lambda: [0, 0.1]) make one run for each combination.
+
+    On a cluster all of them begin at once; they are told one after the other.
+    """
     recipes = _guarded(lambda: expanded(read_document(recipe)), as_json)
     if len(recipes) == 1:
-        _quantize(next(iter(recipes.values())), output, checkpoint_format, as_json)
+        _quantize(next(iter(recipes.values())), output, checkpoint_format, on, as_json)
         return
     _guarded(lambda: _check_all(recipes, output, checkpoint_format), as_json)
     summaries = {}
-    for number, (name, one) in enumerate(recipes.items(), 1):
-        typer.echo(f"run {number} of {len(recipes)}: {name}", err=True)
-        folder = None if output is None else output / name
-        summaries[name] = _guarded(lambda one=one, folder=folder: _execute(one, folder, checkpoint_format), as_json)
-        if not as_json:
-            typer.echo(name)
-            print_summary(summaries[name])
+    with _guarded(lambda: _cluster(on, [*recipes.values()]), as_json) as cluster:
+        for number, (name, one) in enumerate(recipes.items(), 1):
+            typer.echo(f"run {number} of {len(recipes)}: {name}", err=True)
+            folder = None if output is None else output / name
+            summaries[name] = _guarded(partial(_execute, one, folder, checkpoint_format, cluster), as_json)
+            if not as_json:
+                typer.echo(name)
+                print_summary(summaries[name])
     if as_json:
         print(json.dumps({"runs": summaries}, ensure_ascii=False))
 

@@ -185,6 +185,14 @@ class WorkerLost(SarqcError):
     kind = "worker_lost"
 
 
+def from_parts(kind: str, what: str, where: str, remedy: str) -> SarqcError:
+    """The error that ``parts`` was asked of; of a kind that no error here has, a failure."""
+    classes: list[type[SarqcError]] = [*Refused.__subclasses__(), Refused, NumericalError, Damaged, WorkerLost]
+    error = {one.kind: one for one in classes}.get(kind, SarqcError)(what, where, remedy)
+    error.kind = kind
+    return error
+
+
 def disk_full() -> NoRoom:
     """The disk with the state folder is full."""
     remedy = "Delete runs, exports or studies that nobody needs any more, or make room on the disk."

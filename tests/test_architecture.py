@@ -135,6 +135,7 @@ def test_quantization_knows_torch_and_errors_only() -> None:
         ("sarqc.figures.notebook", ("torch", "gradio", "plotly", "pandas")),
         ("sarqc.web.api", ("torch", "gradio", "lm_eval", "plotly", "pandas")),
         ("sarqc.engine.execute", ("gradio", "plotly", "lm_eval")),
+        ("sarqc.jobs.supervisor", ("torch", "ray", "fsspec", "aiohttp")),
     ],
 )
 def test_heavy_libraries_are_loaded_where_they_are_used(module: str, absent: tuple[str, ...]) -> None:

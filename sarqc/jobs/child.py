@@ -225,7 +225,7 @@ def _output(job: dict[str, Any], settings: Settings) -> dict[str, Any]:
     if job["helps"]:
         return crew
     if job["checkpoint"] is None:
-        return crew | {"study_dir": settings.studies_dir(), "study_id": job["run_id"]}
+        return crew | {"study_dir": settings.studies_dir(), "study_id": job["study_id"]}
     target = settings.exports_dir() / job["checkpoint"]
     shutil.rmtree(target.parent, ignore_errors=True)  # what an earlier attempt left when it was killed
     return {"checkpoint_dir": target, "checkpoint_format": job["format"]}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from sarqc.errors import Refused
@@ -39,9 +40,10 @@ class RayWorkers(ProcessWorkers):
         *,
         execute: str = EXECUTE,
         clock: Callable[[], float] = time.monotonic,
+        study_id: Callable[[Run], str] = attrgetter("id"),
         patience: float = CONNECT_SECONDS,
     ) -> None:
-        super().__init__(settings, deliver, execute=execute, clock=clock)
+        super().__init__(settings, deliver, execute=execute, clock=clock, study_id=study_id)
         if importlib.util.find_spec("ray") is None:
             raise Refused("Ray is not installed here", _WHERE, "Install sarqc with it: pip install 'sarqc[cluster]'.")
         self._mark = place_at(settings.storage_root()).mark()

@@ -56,9 +56,8 @@ def arriving(folder: Path) -> Path:
 
 def results_folder(job: dict[str, Any], settings: Settings) -> Path:
     """The folder of all that the job of a worker leaves, on the host that the settings are of."""
-    if job["checkpoint"] is None:
-        return settings.studies_dir() / job["run_id"]
-    return (settings.exports_dir() / job["checkpoint"]).parent
+    study: Path = settings.studies_dir() / job["study_id"]
+    return study if job["checkpoint"] is None else (settings.exports_dir() / str(job["checkpoint"])).parent
 
 
 def uploaded_texts(recipe: dict[str, Any], settings: Settings) -> list[Path]:

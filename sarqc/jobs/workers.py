@@ -24,6 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -188,7 +189,7 @@ class ProcessWorkers(ABC):
     """Workers with a process of this host for each run. See ``Workers`` for the contract.
 
     ``execute`` names the function that does the work as “module:name”; tests put a short one there. ``clock`` counts
-    seconds and never goes back.
+    seconds and never goes back. ``study_id`` names the study of a run.
     """
 
     def __init__(
@@ -198,8 +199,10 @@ class ProcessWorkers(ABC):
         *,
         execute: str = EXECUTE,
         clock: Callable[[], float] = time.monotonic,
+        study_id: Callable[[Run], str] = attrgetter("id"),
     ) -> None:
         self._settings, self._deliver, self._execute, self._clock = settings, deliver, execute, clock
+        self._study_id = study_id
         self._tokens = itertools.count(1)
         self._running: dict[int, _Worker] = {}
         self._warm: dict[str, _Worker] = {}
@@ -236,6 +239,7 @@ class ProcessWorkers(ABC):
         together = run.format is None and run.recipe.get("kind") == "tune"  # by as many as there may be
         return {
             "run_id": run.id,
+            "study_id": self._study_id(run),
             "attempt": run.attempt,
             "recipe": run.recipe,
             "settings": self._settings_on(device),
@@ -315,8 +319,9 @@ class LocalWorkers(ProcessWorkers):
         *,
         execute: str = EXECUTE,
         clock: Callable[[], float] = time.monotonic,
+        study_id: Callable[[Run], str] = attrgetter("id"),
     ) -> None:
-        super().__init__(settings, deliver, execute=execute, clock=clock)
+        super().__init__(settings, deliver, execute=execute, clock=clock, study_id=study_id)
         self._devices = find_devices(settings)
 
     def _spawn(self) -> Process:

@@ -35,6 +35,7 @@ from sarqc.settings import SITE, Settings
 from tests.jobs.conftest import Inbox, is_alive, settings_in, until, until_state
 from tests.jobs.fake_runs import recipe
 from tests.ray_cluster import Cluster, cluster_of
+from tests.test_command_line import sarqc
 
 NODES = 2
 Start = Callable[..., tuple[Workers, Inbox, Run, int, int]]
@@ -270,12 +271,8 @@ def test_a_run_whose_node_is_lost_goes_on_elsewhere_to_the_same_bits(
 
 
 @on_ray
-@pytest.mark.parametrize("through", ["folder", "object_storage"])
-def test_an_export_goes_the_same_way(
-    store: Store, settings: Settings, cluster: Cluster, through: str, request: pytest.FixtureRequest
-) -> None:
-    if through == "object_storage":
-        settings = settings.model_copy(update={"storage": request.getfixturevalue("object_storage")})
+def test_an_export_goes_the_same_way(store: Store, settings: Settings, cluster: Cluster, object_storage: str) -> None:
+    settings = settings.model_copy(update={"storage": object_storage})
     supervisor = Supervisor(store, settings, execute="tests.jobs.fake_runs:exporting")
     supervisor.start()
     try:
@@ -307,6 +304,30 @@ def test_what_asks_a_cluster_that_does_not_answer_gives_up() -> None:
         "ray_cluster.SILENT_SECONDS = 0.1; ray_cluster._Patience(); time.sleep(600)"
     )
     assert subprocess.run([sys.executable, "-c", program]).returncode == 1
+
+
+@on_ray
+def test_the_command_line_sends_a_batch(settings: Settings, cluster: Cluster, tmp_path: Path) -> None:
+    """To the same numbers as without a cluster, which finds the studies where it leaves its own."""
+    batch, state = tmp_path / "batch.yaml", tmp_path / "state"
+    batch.write_text(json.dumps(RECIPE | {"blocks": [0], "lambda": [0, 0.1]}))
+    environment = {"SARQC_STATE_DIR": str(state), "SARQC_RAY_ADDRESS": cluster.address}
+    there = sarqc("run", str(batch), "--on", "ray", "--json", **environment)
+    assert there.returncode == 0, there.stderr
+    studies = sorted(path.name for path in (state / "studies").iterdir())
+    assert len(studies) == 2
+    assert not list((state / "logs").iterdir())
+    here = sarqc("run", str(batch), "--json", **environment)
+    assert here.returncode == 0, here.stderr
+    assert sorted(path.name for path in (state / "studies").iterdir()) == studies
+    told = [json.loads(one.stdout)["runs"] for one in (there, here)]
+    for run in (*told[0].values(), *told[1].values()):
+        assert run.pop("seconds") > 0
+    assert told[0] == told[1]
+    # Without notes, among which are those of a cluster that does not answer for a while.
+    lines = [re.sub(r", \d+ of them from disk|note: .*\n", "", one.stderr).splitlines() for one in (there, here)]
+    assert lines[0] == lines[1]
+    assert lines[0][0] == "run 1 of 2: lambda=0"
 
 
 @on_ray

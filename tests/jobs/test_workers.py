@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from sarqc.errors import Refused
@@ -166,6 +167,7 @@ def test_a_stopped_worker_of_an_earlier_app_is_ended(settings: Settings, tmp_pat
     leftover = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(write_end,), start_new_session=True)
     stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
     workers = LocalWorkers(settings, lambda message: None)
+    until(psutil.Process(leftover.pid).cmdline)  # none at first: Popen returns before that is in place
     leftover.send_signal(signal.SIGSTOP)
     for pid in (leftover.pid, stranger.pid, 2**22 + 1):  # the last one: beyond the largest process id
         workers.end_leftover(pid)
