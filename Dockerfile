@@ -1,7 +1,7 @@
 # For a CPU:  docker build -t sarqc .
 # For a GPU:  docker build -t sarqc --build-arg DEVICE=cuda .   and docker run --gpus all
 # The wheel of PyTorch for CUDA brings its own libraries: one plain Python image is enough for both.
-FROM python:3.11.14-slim-bookworm
+FROM python:3.11.14-slim-bookworm@sha256:65a93d69fa75478d554f4ad27c85c1e69fa184956261b4301ebaf6dbb0a3543d
 
 # tini: an init. It passes signals on, and reaps the processes that workers leave behind.
 # hadolint ignore=DL3008  # Debian keeps one version of it, in which it mends faults
