@@ -309,9 +309,10 @@ function curves(right, { position, groups, chosen }) {
         .slice(-12)
         .map((draw) => [curve(right, draw.unseen, ROLES.heldOut, faint), curve(right, draw.seen, ROLES.recon, faint)]),
     ),
-    groups.map((group) => sweetSpot(right, group, group === chosen)),
+    groups.map((group) => group !== chosen && curve(right, group.unseen, { ...ROLES.heldOut, dash: null }, THIN)),
     curve(right, unseen, ROLES.heldOut, { width: 3 }),
     curve(right, seen, ROLES.recon, { width: 3 }),
+    groups.map((group) => sweetSpot(right, group, group === chosen)), // words go over curves
     endLabels(right, [
       { value: unseen[unseen.length - 1], text: "new tokens", role: ROLES.heldOut },
       { value: seen[seen.length - 1], text: "tokens it saw", role: ROLES.recon },
@@ -319,16 +320,16 @@ function curves(right, { position, groups, chosen }) {
   ];
 }
 
+const THIN = { width: 1, marks: false };
+
 /**
- * Where the mean error on new tokens is least, with the number of tokens that want it; of the numbers that are not chosen
- * their curve too, faintly.
+ * Where the mean error on new tokens is least, with the number of tokens that want it.
  * @type {(right: import("../charts/chart.js").Panel, group: Facts["groups"][number], isChosen: boolean) =>
  *   import("../charts/svg.js").Drawn}
  */
 function sweetSpot(right, { tokens, unseen, best }, isChosen) {
   const [x, y] = [right.x(best), right.y(unseen[best])];
   return [
-    !isChosen && curve(right, unseen, { ...ROLES.heldOut, dash: null }, { width: 1, marks: false }),
     s("circle", { cx: x, cy: y, r: 9, fill: "none", stroke: ROLES.heldOut.ink, "stroke-width": isChosen ? 2.5 : 1.5 }),
     label(x, y + (tokens === MOST ? 20 : -20), `best with ${tokens}`, {
       at: best < 2 ? "start" : best > LAMS.length - 3 ? "end" : "middle",
