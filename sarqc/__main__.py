@@ -467,7 +467,7 @@ def user(
         raise Refused("there is no users file", "SARQC_USERS_FILE", "Set it, or give --file.")
     chosen = role_named(role)
     write_user(path.expanduser(), name, chosen, typer.prompt("Password", hide_input=True, confirmation_prompt=True))
-    typer.echo(f"{name} is a {chosen}.")
+    typer.echo(f"{name} has the role of {chosen}.")
 
 
 @app.command()
@@ -549,9 +549,11 @@ def doctor() -> None:
     from sarqc.models.catalogue import embedded_models
 
     settings = read_settings()
-    for name, value in settings.model_dump().items():
-        typer.echo(f"SARQC_{name.upper():<20}{value}")
-    typer.echo(f"{'embedded models':<26}{', '.join(embedded_models(settings)) or 'none'}")
+    told = {f"SARQC_{name.upper()}": value for name, value in settings.model_dump().items()}
+    told["embedded models"] = ", ".join(embedded_models(settings)) or "none"
+    width = max(map(len, told)) + 2
+    for name, value in told.items():
+        typer.echo(f"{name:<{width}}{value}")
     from sarqc.engine.doctor import examine
 
     wrong = 0
