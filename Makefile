@@ -5,6 +5,7 @@
 # make image  the steps of the Dockerfile, run without Docker
 # make space  what is pushed to a Space of Hugging Face, in build/space
 # make torture  a running app under malformed requests, kills, many viewers and damage; TORTURE="--seed 7 …"
+# make test-engines  other engines make the same codes of our recipes; in build/engines, ONLY=llmcompressor for one
 # Each does all of its own set-up in .venv.
 
 PYTHON ?= python3
@@ -16,7 +17,7 @@ export GRADIO_ANALYTICS_ENABLED := False
 # Threads that spin while they wait starve each other on a busy host.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: app test check bench torture image space chromium
+.PHONY: app test check bench torture image space test-engines chromium
 
 app: .venv/app.done
 	$(BIN)/python app.py
@@ -45,6 +46,9 @@ space:
 
 torture: .venv/dev.done
 	$(BIN)/python -m tests.torture $(TORTURE)
+
+test-engines: .venv/dev.done
+	$(BIN)/python -m tests.engines --folder build/engines $(if $(ONLY),--only $(ONLY))
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -363,19 +363,33 @@ def run(
 
 @app.command()
 def recipe(
-    file: Path,
+    file: Annotated[Path, typer.Argument(help="A recipe or a batch as a file, or the folder of a run or its study.")],
     form: Annotated[
         str, typer.Option("--as", help="yaml, cli, rest or python; for a batch also shell or slurm.")
     ] = "yaml",
+    engine: Annotated[
+        str | None,
+        typer.Option("--for", help="A program for another engine: llmcompressor, gptqmodel, nncf, modelopt or mlx."),
+    ] = None,
     address: Annotated[
         str | None, typer.Option(help="Of the app, for rest; that of SARQC_HOST and SARQC_PORT if it is not given.")
     ] = None,
 ) -> None:
-    """Print a recipe or a batch as a text to take elsewhere, with only what differs from the defaults."""
+    """Print a recipe or a batch as a text to take elsewhere, with only what differs from the defaults; with --for as
+    the program with which another engine does the same."""
 
     def written() -> str:
+        from sarqc.integrations.programs import program_for
+        from sarqc.study.as_recipe import of_run
+
+        study, line, document = None, None, None
+        if file.is_dir():
+            study, line, document = of_run(file)
+        said = read_document(file) if document is None else document
+        if engine is not None:
+            return program_for(engine, said, study, line)
         settings = read_settings()
-        return one_text(form, read_document(file), address or f"http://{settings.host}:{settings.port}")
+        return one_text(form, said, address or f"http://{settings.host}:{settings.port}")
 
     typer.echo(_guarded(written, as_json=False), nl=False)
 

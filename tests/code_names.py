@@ -111,7 +111,7 @@ class CodeNames:
 
     @cached_property
     def targets(self) -> set[str]:
-        return set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+        return set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
 
     @cached_property
     def fields(self) -> dict[str, set[str]]:

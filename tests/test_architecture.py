@@ -33,17 +33,19 @@ TREE: dict[str, set[str]] = {
     "sarqc.export": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.study": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.figures": GROUND | {"sarqc.quantization", "sarqc.models", "sarqc.theory", "sarqc.study"},
+    "sarqc.integrations": GROUND | {"sarqc.quantization", "sarqc.study", "sarqc.calibration.corpora"},
     "sarqc.engine": GROUND
     | {"sarqc.quantization", "sarqc.theory", "sarqc.models", "sarqc.study"}
     | {"sarqc.calibration", "sarqc.evaluation", "sarqc.export"},
     "sarqc.jobs": GROUND | {"sarqc.export"},
     "sarqc.web": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.study", "sarqc.figures"}
-    | {"sarqc.calibration.corpora", "sarqc.calibration.uploaded_texts", "sarqc.engine.plan", "sarqc.jobs"},
+    | {"sarqc.calibration.corpora", "sarqc.calibration.uploaded_texts", "sarqc.engine.plan", "sarqc.jobs"}
+    | {"sarqc.integrations"},
     "sarqc.terminal": {"sarqc.errors", "sarqc.documents", "sarqc.events", "sarqc.figures"},
     "sarqc.__main__": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.export", "sarqc.study", "sarqc.engine", "sarqc.terminal"}
-    | {"sarqc.web.users", "sarqc.jobs"},
+    | {"sarqc.web.users", "sarqc.jobs", "sarqc.integrations"},
     "pages": GROUND | {"sarqc.quantization", "sarqc.web"},
     "app": GROUND | {"sarqc.jobs", "sarqc.web", "pages"},
 }

@@ -46,7 +46,9 @@ class CorpusEntry(BaseModel):
 
 
 @dataclass(frozen=True)
-class _HubCorpus:
+class HubCorpus:
+    """A text that is the documents of a data set of the Hub, one after the other."""
+
     title: str
     dataset: str
     config: str | None
@@ -57,17 +59,22 @@ class _HubCorpus:
 
 
 _WIKITEXT = ("Salesforce/wikitext", "wikitext-2-raw-v1")
-_HUB: dict[str, _HubCorpus] = {
-    "wikitext2": _HubCorpus("WikiText-2, train", *_WIKITEXT, "train", "calibration"),
-    "wikitext2-validation": _HubCorpus("WikiText-2, validation", *_WIKITEXT, "validation", "held_out"),
-    "wikitext2-test": _HubCorpus("WikiText-2, test", *_WIKITEXT, "test", "test"),
+_HUB: dict[str, HubCorpus] = {
+    "wikitext2": HubCorpus("WikiText-2, train", *_WIKITEXT, "train", "calibration"),
+    "wikitext2-validation": HubCorpus("WikiText-2, validation", *_WIKITEXT, "validation", "held_out"),
+    "wikitext2-test": HubCorpus("WikiText-2, test", *_WIKITEXT, "test", "test"),
     # 2,000 documents are about a million tokens: 128 × 2048 and as many again.
-    "c4": _HubCorpus("C4, English, train", "allenai/c4", "en", "train", "calibration", 2000),
+    "c4": HubCorpus("C4, English, train", "allenai/c4", "en", "train", "calibration", 2000),
     # The 1,100 documents and the blank between them are those of GPTQ's own evaluation.
-    "c4-validation": _HubCorpus("C4, English, validation", "allenai/c4", "en", "validation", "test", 1100, " "),
+    "c4-validation": HubCorpus("C4, English, validation", "allenai/c4", "en", "validation", "test", 1100, " "),
     # Of the public copies one in Parquet: larger ones are .zst archives, which take another package to read.
-    "pile": _HubCorpus("The Pile, train", "NeelNanda/pile-10k", None, "train", "calibration", 2000),
+    "pile": HubCorpus("The Pile, train", "NeelNanda/pile-10k", None, "train", "calibration", 2000),
 }
+
+
+def on_hub(name: str) -> HubCorpus | None:
+    """Where a named corpus of the Hub comes from; None for every other text."""
+    return _HUB.get(name)
 
 
 def is_named(name: str, settings: Settings) -> bool:
@@ -135,7 +142,7 @@ class _Source:
     name: str  # as a person gave it
     path: Path
     identity: tuple[object, ...]
-    corpus: _HubCorpus | None = None
+    corpus: HubCorpus | None = None
 
 
 def text_of(name: str, checkpoint: Checkpoint, settings: Settings, *, download: bool = False) -> Text:
@@ -284,7 +291,7 @@ def _rows(path: Path) -> Iterator[str]:
             yield str(json.loads(line)["text"]) if path.suffix == ".jsonl" else line
 
 
-def _mirror_file(corpus: _HubCorpus, settings: Settings) -> Path | None:
+def _mirror_file(corpus: HubCorpus, settings: Settings) -> Path | None:
     """The mirror's file of a corpus; one that holds only a part is taken when there is no other."""
     if settings.data_dir is None:
         return None
@@ -293,7 +300,7 @@ def _mirror_file(corpus: _HubCorpus, settings: Settings) -> Path | None:
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
-def _is_partial(corpus: _HubCorpus, settings: Settings) -> bool:
+def _is_partial(corpus: HubCorpus, settings: Settings) -> bool:
     path = _mirror_file(corpus, settings)
     return path is not None and path.name.startswith(f"{corpus.split}.partial.")
 

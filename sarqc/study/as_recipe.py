@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, TypedDict
 
 from sarqc.errors import Refused
@@ -56,6 +57,37 @@ def as_recipe(study: Study, line: Line) -> AsRecipe:
         gammas=list(line.gammas) if free and "gamma" in tunes else [],
         left=_left(study, line),
     )
+
+
+def of_run(folder: Path) -> tuple[Study, Line, dict[str, Any]]:
+    """What a run left in a folder, its study or one with a study in it: the study, the line, and its recipe, of tuning
+    that of the λ it found.
+
+    Raises ``NotFound`` where there is no study, and ``Refused`` for one that is not of a single run.
+    """
+    study = Study.open(folder / "study" if (folder / "study" / "study.json").is_file() else folder)
+    line = only_line(study)
+    if line is None or study.recipe is None:
+        raise Refused(
+            "the study is not of one run that ended with one λ", f"study {study.id}",
+            "Choose a point of it in the Lab: “Use these settings” has its recipe.",
+        )  # fmt: skip
+    if study.recipe.get("kind") != "tune":
+        return study, line, study.recipe
+    said = as_recipe(study, line)
+    gamma, lam = line.chosen or (0, 0)
+    document = said["recipe"] or {}
+    if said["lams"]:
+        document["lambda"] = said["lams"][lam]
+    if said["gammas"]:
+        document["gamma"] = said["gammas"][gamma]
+    return study, line, document
+
+
+def only_line(study: Study) -> Line | None:
+    """The line of a study's run, of tuning that of the λ it found; None where there are several."""
+    lines = [line for line in study.lines if line.chosen is not None] or study.lines
+    return lines[0] if len(lines) == 1 else None
 
 
 def _asked(candidates: Sequence[float | None]) -> float | str | None:

@@ -5,7 +5,8 @@
 | GET /health | version, devices with the run on each, runs by state, trouble |
 | GET /models, /corpora, /methods, /recipe-schema | what a recipe may name |
 | POST /plan | recipe or batch → Plan, or why not |
-| POST /recipe-texts | recipe or batch → the same as YAML, CLI, REST and Python, a batch also as launch scripts |
+| POST /recipe-texts ?study= &line= | recipe or batch → the same as YAML, CLI, REST and Python, a batch also as launch \
+scripts, a recipe also as programs for other engines |
 | POST /runs ?lane=preview | recipe → 201 and the queued run; 429 when the queue is full. A preview of \
 one layer (`only`) is in no list before it has a name. Lists where a recipe has one value \
 → all combinations, or none: {"batch", "runs"} |
@@ -42,6 +43,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
@@ -55,6 +57,7 @@ from sarqc.errors import NotFound, QueueFull, SarqcError
 from sarqc.events import TuningStanding
 from sarqc.figures import tuning_view
 from sarqc.files.kept_out import without_paths, without_secrets
+from sarqc.integrations.programs import programs
 from sarqc.jobs import exports
 from sarqc.jobs.run import Run, RunDocument, State
 from sarqc.jobs.store import Store
@@ -65,6 +68,7 @@ from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe, axes, expanded
 from sarqc.recipe_texts import texts
 from sarqc.settings import Settings
+from sarqc.study.as_recipe import only_line
 from sarqc.web import streams as sse
 from sarqc.web.access import Access, visitor_of
 from sarqc.web.admission import admit
@@ -196,12 +200,25 @@ def _offer_router(
         return await planning.run(made)
 
     @router.post("/recipe-texts")
-    def recipe_texts(request: Request, document: Document) -> dict[str, Any]:
-        """A recipe or a batch as texts to take elsewhere, with only what differs from the defaults."""
-        visitor_of(request)
-        _recipes(document, settings)  # not more runs than could wait here
+    def recipe_texts(
+        request: Request, document: Document, study: str | None = None, line: str | None = None
+    ) -> dict[str, Any]:
+        """A recipe or a batch as texts to take elsewhere, with only what differs from the defaults, and a recipe of a
+        run as programs for other engines. ``study`` and the name of its ``line``: what the run left, where “auto”
+        chose λ for each layer."""
+        who = visitor_of(request)
+        recipes = _recipes(document, settings)  # not more runs than could wait here
         own = request.headers.get("origin") or str(request.base_url)  # browsers know the address that people see
-        return {"texts": texts(document, own.rstrip("/") + settings.root())}
+        left, of_run, single = None, None, recipes.get("")
+        if study is not None and single is not None:
+            with suppress(NotFound):  # of a run that has left none yet
+                left = access.library.open(access.study(who, study))
+                of_run = left.line(line, single.bits) if line is not None else only_line(left)
+        has_programs = single is not None and single.kind == "run"
+        return {
+            "texts": texts(document, own.rstrip("/") + settings.root()),
+            "programs": programs(document, left, of_run) if has_programs else [],
+        }
 
     return router
 

@@ -29,6 +29,7 @@ from sarqc.figures.scales import SCALES
 from sarqc.figures.surfaces import POOLINGS
 from sarqc.figures.tuning_view import TuningView
 from sarqc.figures.view import COLUMNS, View
+from sarqc.integrations.programs import ProgramText
 from sarqc.jobs.annotations import MOST_TAGS, NAME_LENGTH, NOTE_LENGTH, TAG_LENGTH
 from sarqc.jobs.listing import SORTS
 from sarqc.jobs.run import AT_REST, LANES, STATE_WORDS, RunDocument, State
@@ -381,6 +382,7 @@ def shapes() -> str:
     for shape in (Role, RecipeField, FormMethod, Recipe, Plan, ModelEntry, CorpusEntry, *shown, StudyListing):
         declared.interface(shape)
     declared.interface(RecipeText)
+    declared.interface(ProgramText)
     declared.interface(RunDocument, "Run")
     kinds = [declared.interface(kind, first=f'type: "{kind.type}"') for kind in EVENT_TYPES.values()]
     declared.alias("RunEvent", kinds, "Whatever a run says.")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from sarqc.integrations.programs import ENGINES
 from sarqc.recipe import Recipe
 from tests.browser.conftest import SHIFTS, SMALL_RUN, App
 from tests.test_recipe_texts import recipe_of_request, understood
@@ -271,13 +272,16 @@ def test_the_recipe_can_be_taken_elsewhere(app: App, small_run, open_page):
     panel = page.locator("[data-testid=copy-run] [role=tabpanel]")
     assert Recipe.parse(yaml.safe_load(panel.text_content())) == wanted
     tabs = page.locator("[data-testid=copy-run] [role=tab]")
-    assert tabs.all_text_contents() == ["YAML", "CLI", "REST", "Python"]
+    engines = [engine.title for engine in ENGINES.values()]
+    assert tabs.all_text_contents() == ["YAML", "CLI", "REST", "Python", *engines]
     tabs.first.focus()
     page.keyboard.press("ArrowRight")
     assert page.evaluate("document.activeElement.textContent") == "CLI"
     assert panel.get_attribute("aria-labelledby") == page.evaluate("document.activeElement.id")
     assert understood(panel.text_content()) == wanted
     page.keyboard.press("End")
+    assert "fixed at 0.01" in panel.text_content()  # MLX: why there is no program
+    tabs.nth(3).click()
     assert panel.text_content().startswith("from sarqc import Recipe, execute")
     page.keyboard.press("ArrowLeft")
     address, body = recipe_of_request(panel.text_content())
@@ -302,6 +306,18 @@ def test_a_plan_can_be_taken_elsewhere(open_page):
     assert Recipe.from_file(saved.value.path()).samples == 7
     page.fill("#field-samples input", "1000000")
     page.locator("[data-testid=copy-plan]").wait_for(state="hidden")
+
+
+def test_what_another_engine_lacks_is_mended_in_the_form(open_page):
+    page = open_page("/calibrate")
+    page.wait_for_selector("[data-testid=start]:enabled")
+    fill_small(page)
+    page.click("[data-testid=copy-plan] summary")
+    page.get_by_role("tab", name="llm-compressor").click()
+    page.get_by_role("button", name="Take static groups").click()
+    panel = page.locator("[data-testid=copy-plan] [role=tabpanel]")
+    page.wait_for_function("document.querySelector('[data-testid=copy-plan] pre')?.textContent.includes('oneshot')")
+    assert "from llmcompressor import oneshot" in panel.text_content()
 
 
 def test_texts_and_speed_of_a_run(app: App, open_page):

@@ -6,6 +6,7 @@ import logging
 
 from fastapi.testclient import TestClient
 
+from sarqc.integrations.programs import programs
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import Recipe
 from sarqc.recipe_texts import texts
@@ -169,6 +170,27 @@ def test_the_request_is_taken(client: TestClient) -> None:
     assert sent.status_code == 201
     assert [run["recipe"]["lambda"] for run in sent.json()["runs"]] == [0, 0.1]
     assert said == {text["name"]: text["text"] for text in texts(document, "http://testserver")}
+
+
+def test_programs_for_other_engines(client: TestClient) -> None:
+    document = recipe(2).to_json() | {"method": "rqc-gbs", "grid": "full_range", "static_groups": True, "lambda": 0.1}
+
+    def answer(document: dict[str, object], query: str = "") -> dict[str, dict[str, object]]:
+        said = client.post(f"/api/recipe-texts{query}", json=document)
+        assert said.status_code == 200
+        return {one["name"]: one for one in said.json()["programs"]}
+
+    said = answer(document)
+    assert {one["name"]: one for one in programs(document)} == said
+    assert said["llmcompressor"]["text"]
+    assert said["mlx"]["trouble"]["what"]
+    assert (
+        answer(document | {"lambda": [0, 0.1]})
+        == answer(document | {"kind": "tune", "lambda": None, "test": "t"})
+        == {}
+    )
+    auto = document | {"lambda": "auto", "samples": 2}
+    assert answer(auto, "?study=no-such-run") == answer(auto)  # a run that has left nothing yet
 
 
 def test_what_is_no_recipe_has_no_texts(client: TestClient) -> None:

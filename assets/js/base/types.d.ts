@@ -663,6 +663,15 @@ export interface RecipeText {
   text: string;
 }
 
+/** A program, or in its place, with an empty text, why there is none: an error as `SarqcError.to_json` says it. */
+export interface ProgramText {
+  name: string;
+  title: string;
+  file: string;
+  text: string;
+  trouble: Record<string, unknown> | null;
+}
+
 /** The public form of a run: times in ISO 8601 (UTC), progress in one object, no process id. */
 export interface Run {
   id: string;

@@ -140,7 +140,7 @@ async function begin() {
   const start = /** @type {HTMLButtonElement} */ (part("start"));
   const tune = /** @type {HTMLButtonElement} */ (part("tune"));
   const budget = /** @type {HTMLSelectElement} */ (part("budget"));
-  const elsewhere = copyPanel("plan", "This recipe, to run elsewhere");
+  const elsewhere = copyPanel("plan", "This recipe, to run elsewhere", (fix) => mend(fix));
   part("plan-texts").append(elsewhere.element);
   /** @type {string[]} */
   const names = JSON.parse(side.dataset.fields ?? "");

@@ -222,7 +222,7 @@ export function recipeCard(place, id, recipe, names) {
     .map((field) => ({ ...field, value: /** @type {Record<string, any>} */ (recipe)[field.key] }))
     .filter(({ value }) => value !== null && value !== undefined && value !== "" && value.length !== 0);
   const texts = copyPanel("run", "Recipe, to run again elsewhere");
-  texts.show(recipe);
+  texts.show(recipe, { study: id });
   render(
     repeat(
       [id],

@@ -45,7 +45,7 @@ export function useCard(button, shown) {
   function draw({ view, at }) {
     const recipe = recipeAt(view, at);
     const { left } = view.as_recipe;
-    texts.show(recipe);
+    texts.show(recipe, { study: view.study.id, line: view.line.name });
     render(
       html`<p class="share-title">${
         recipe ? html`A run of ${describe({ bits: view.line.bits, method: view.line.method, ...recipe })}.` : nothing

@@ -1,0 +1,64 @@
+"""The engines for which programs are written, by the names that people choose them with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from sarqc.errors import Refused
+from sarqc.integrations import to_gptqmodel, to_llmcompressor, to_mlx, to_modelopt, to_nncf
+from sarqc.integrations.wanted import ELSEWHERE, Wanted, wanted
+from sarqc.recipe import Recipe, axes
+from sarqc.recipe_texts import RecipeText
+from sarqc.study.document import Line, Study
+
+
+class ProgramText(RecipeText):
+    """A program, or in its place, with an empty text, why there is none: an error as ``SarqcError.to_json`` says it."""
+
+    trouble: dict[str, Any] | None
+
+
+class Engine(NamedTuple):
+    """An engine: what people call it, and its program for a run; raises ``Refused`` for what the engine can't do."""
+
+    title: str
+    write: Callable[[Wanted], str]
+
+
+ENGINES = {
+    "llmcompressor": Engine("llm-compressor", to_llmcompressor.program),
+    "gptqmodel": Engine("GPTQModel", to_gptqmodel.program),
+    "nncf": Engine("NNCF", to_nncf.program),
+    "modelopt": Engine("ModelOpt", to_modelopt.program),
+    "mlx": Engine("MLX", to_mlx.program),
+}
+
+
+def program_for(engine: str, document: dict[str, Any], study: Study | None = None, line: Line | None = None) -> str:
+    """The program with which an engine does what a recipe says. ``study``, ``line``: see ``wanted``.
+
+    Raises ``Refused`` for an unknown engine, for a batch, and for what the engine can't do or does otherwise.
+    """
+    if engine not in ENGINES:
+        raise Refused(f"no programs are written for “{engine}”", "for", f"They are for {', '.join(ENGINES)}.")
+    return ENGINES[engine].write(wanted(_single(document), study, line))
+
+
+def programs(document: dict[str, Any], study: Study | None = None, line: Line | None = None) -> list[ProgramText]:
+    """The programs for all engines; in the place of one that can't be written stands why."""
+    texts = []
+    for name, engine in ENGINES.items():
+        text, trouble = "", None
+        try:
+            text = program_for(name, document, study, line)
+        except Refused as refusal:
+            trouble = refusal.to_json()
+        texts.append(ProgramText(name=name, title=engine.title, file=f"quantize_{name}.py", text=text, trouble=trouble))
+    return texts
+
+
+def _single(document: dict[str, Any]) -> Recipe:
+    if axes(document):
+        raise Refused("a batch is several runs", ELSEWHERE, "Give one of them.")
+    return Recipe.parse(document)

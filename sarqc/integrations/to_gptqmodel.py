@@ -1,0 +1,113 @@
+"""A run as a program for GPTQModel: its GPTQ, with λ by linear as ``dynamic``, or our penalty in it.
+
+Read in GPTQModel 7.7: ``damp_percent`` times the mean of the Gram's diagonal is added to each of its entries, and has
+to lie between 0 and 1; columns are solved in blocks of 128, and a group that begins within one has the scales of
+weights that lack what the block's earlier columns left; the symmetric grid is absmax / ((2^b - 1)/2).
+"""
+
+from __future__ import annotations
+
+import json
+
+from sarqc.errors import Fix
+from sarqc.integrations.program import assembled, exactly, folder_of, from_pretrained, outside, refused
+from sarqc.integrations.token_lines import token_lines
+from sarqc.integrations.wanted import Wanted
+
+ENGINE = "GPTQModel"
+BLOCK = 128  # columns
+NEXT_TO_NOTHING = 1e-6  # damping beside a penalty
+INSTALL = "pip install gptqmodel==7.7.0"
+IDENTITY = "λ is damp_percent: that share of the mean of the Gram's diagonal is added to each of its entries."
+PLUGIN = "from sarqc.integrations.gptqmodel import saliency_penalty"
+SALIENCY = "The saliency penalty is a solver of sarqc, which takes the place of GPTQModel's own meanwhile."
+NOTES = (
+    "It sets weights of channels that no token excites to 0, where sarqc rounds them to nearest; where a Gram has no",
+    "Cholesky factor it raises λ by steps of 1 %, where sarqc adds to the diagonal and says so.",
+)
+
+
+def program(wanted: Wanted) -> str:
+    """Raises ``Refused`` for what GPTQModel has no setting for."""
+    recipe = wanted.recipe
+    _check(wanted)
+    tokens = token_lines(recipe)
+    by_order = recipe.order == "activation"
+    body = f"""\
+config = QuantizeConfig(
+    bits={recipe.bits},
+    group_size={recipe.group_size or -1},
+    sym={recipe.grid == "full_range"},
+    desc_act={by_order},
+    act_group_aware=False,
+    static_groups={wanted.has_static_scales and recipe.group_size is not None},
+    damp_percent={wanted.usual.lam if wanted.is_identity else NEXT_TO_NOTHING!r},
+    true_sequential=False,  # all linears of a block are solved on the same pass
+    fallback=None,  # experts with few tokens are calibrated as well
+{_dynamic(wanted)})
+
+tokenizer = AutoTokenizer.from_pretrained({from_pretrained(wanted)})
+{tokens.body}
+# Left to itself, GPTQModel takes bfloat16 on a processor, and rounds the weights.
+dtype = AutoConfig.from_pretrained({from_pretrained(wanted)}).dtype
+model = GPTQModel.load({from_pretrained(wanted)}, quantize_config=config, dtype=dtype)
+rows = [{{"input_ids": row, "attention_mask": torch.ones_like(row)}} for row in torch.from_numpy(tokens)]
+{_quantizing(wanted)}
+model.save({folder_of(wanted)})
+"""
+    imports = (
+        *tokens.imports, "import torch", "from gptqmodel import GPTQModel, QuantizeConfig",
+        "from transformers import AutoConfig, AutoTokenizer",
+    )  # fmt: skip
+    notes, install = (IDENTITY, *NOTES), INSTALL
+    if not wanted.is_identity:
+        notes, install, imports = (SALIENCY, *NOTES), f"{INSTALL} && pip install --no-deps sarqc", (*imports, PLUGIN)
+    return assembled(wanted, f"{ENGINE} 7.7", install, notes, imports, body)
+
+
+def _quantizing(wanted: Wanted) -> str:
+    call = "model.quantize(rows, batch_size=1)"
+    if wanted.is_identity:
+        return call
+    points = [f"{penalty.lam!r}, {penalty.gamma!r}" for penalty in wanted.penalties]
+    names = [json.dumps(exactly(names)) for names in wanted.penalties.values()]
+    others = "".join(f"    {name}: ({point}),\n" for name, point in list(zip(names, points, strict=True))[1:])
+    exceptions = f", {{\n{others}}}" if others else ""
+    return f"with saliency_penalty({points[0]}{exceptions}):\n    {call}"
+
+
+def _check(wanted: Wanted) -> None:
+    recipe = wanted.recipe
+    if recipe.grid not in ("full_range", "asymmetric"):
+        raise refused(
+            ENGINE, f"it has no {recipe.grid} grid: its grids are asymmetric, and full_range, which it calls symmetric",
+            "Take grid full_range or asymmetric.",
+        ).about("grid", Fix("Take the full range", {"grid": "full_range"}))  # fmt: skip
+    if recipe.inputs_from == "float":
+        raise refused(
+            ENGINE, "it gives each block the inputs that the quantized blocks before it make, never the float model's",
+            "Set inputs_from to quantized.",
+        ).about("inputs_from", Fix("Use the quantized blocks’ inputs", {"inputs_from": "quantized"}))  # fmt: skip
+    if not wanted.has_static_scales and recipe.group_size is not None and recipe.group_size % BLOCK:
+        raise refused(
+            ENGINE,
+            f"the scales of a group that begins within a block of {BLOCK} columns miss what that block's earlier "
+            "columns have left",
+            f"Take static_groups, or groups of {BLOCK}.",
+        ).about("static_groups", Fix("Take static groups", {"static_groups": True}))
+    for penalty in wanted.penalties if wanted.is_identity else ():
+        if not 0 < penalty.lam < 1:
+            raise refused(
+                ENGINE, f"it takes λ between 0 and 1 and not {penalty.lam:g}", "llm-compressor takes every λ."
+            ).about("lambda")
+
+
+def _dynamic(wanted: Wanted) -> str:
+    """Exceptions by linear: other λ, and blocks that stay float."""
+    said = {} if wanted.blocks is None else {f"-:{outside(wanted.blocks)}": "{}"}
+    for penalty, names in list(wanted.penalties.items())[1:] if wanted.is_identity else ():
+        said[exactly(names)] = f'{{"damp_percent": {penalty.lam!r}}}'
+    if not said:
+        return ""
+    lines = "".join(f"        {json.dumps(pattern)}: {value},\n" for pattern, value in said.items())
+    return f"    dynamic={{\n{lines}    }},\n"

@@ -1,0 +1,107 @@
+"""A run as a program for llm-compressor: its GPTQ, or ours in it, in one group of modifiers for each penalty.
+
+Read in llm-compressor 0.14: ``dampening_frac`` times the mean of the Gram's diagonal is added to each of its entries;
+scales are those of the original weights, of the extremes of a group; the order is that of the diagonal, largest first
+(``static``), or none; the symmetric grid is absmax / ((2^b - 1)/2).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import yaml
+
+from sarqc.errors import Fix
+from sarqc.integrations.program import assembled, folder_of, from_pretrained, outside, refused
+from sarqc.integrations.token_lines import token_lines
+from sarqc.integrations.wanted import Penalty, Wanted
+
+ENGINE = "llm-compressor"
+INSTALL = "pip install llmcompressor==0.14.0"
+PLUGIN = "import sarqc.integrations.llmcompressor  # makes SARQCModifier known to recipes"
+IDENTITY = "λ is dampening_frac: that share of the mean of the Gram's diagonal is added to each of its entries."
+SALIENCY = "The saliency penalty is a modifier of sarqc; --no-deps, as the two want different versions of transformers."
+NOTES = (
+    "It sets weights of channels that no token excites to 0, where sarqc rounds them to nearest; a Gram without a",
+    "Cholesky factor it leaves to rounding to nearest, where sarqc adds to the diagonal and says so.",
+)
+
+
+def program(wanted: Wanted) -> str:
+    """Raises ``Refused`` for what llm-compressor has no setting for."""
+    recipe = wanted.recipe
+    _check(wanted)
+    tokens = token_lines(recipe)
+    modifiers = yaml.dump(
+        {"quant_stage": _groups(wanted)}, sort_keys=False, width=math.inf, default_flow_style=None, allow_unicode=True
+    )
+    body = f'''\
+RECIPE = r"""
+{modifiers}"""
+
+tokenizer = AutoTokenizer.from_pretrained({from_pretrained(wanted)})
+{tokens.body}
+model = AutoModelForCausalLM.from_pretrained({from_pretrained(wanted)}, dtype="auto")
+rows = [{{"input_ids": row, "attention_mask": torch.ones_like(row)}} for row in torch.from_numpy(tokens)]
+oneshot(
+    model=model,
+    dataset=DataLoader(rows, batch_size=1),
+    recipe=RECIPE,
+    num_calibration_samples=len(rows),
+    pipeline="sequential",  # one pass for all modifiers; by itself each would see what the one before has quantized
+    propagate_error={recipe.inputs_from == "quantized"},  # inputs from the {recipe.inputs_from} blocks before
+    moe_calibrate_all_experts=False,  # an expert is calibrated on the tokens that are routed to it
+)
+model.save_pretrained({folder_of(wanted)}, save_compressed=True)
+tokenizer.save_pretrained({folder_of(wanted)})
+'''
+    imports = (
+        *tokens.imports, "import torch", "from llmcompressor import oneshot", "from torch.utils.data import DataLoader",
+        "from transformers import AutoModelForCausalLM, AutoTokenizer",
+    )  # fmt: skip
+    notes, install = (IDENTITY, *NOTES), INSTALL
+    if not wanted.is_identity:
+        notes, install, imports = (SALIENCY, *NOTES), f"{INSTALL} && pip install --no-deps sarqc", (*imports, PLUGIN)
+    return assembled(wanted, f"{ENGINE} 0.14", install, notes, imports, body)
+
+
+def _check(wanted: Wanted) -> None:
+    recipe = wanted.recipe
+    if recipe.grid not in ("full_range", "asymmetric"):
+        raise refused(
+            ENGINE, f"it has no {recipe.grid} grid: its grids are asymmetric, and full_range, which it calls symmetric",
+            "Take grid full_range or asymmetric.",
+        ).about("grid", Fix("Take the full range", {"grid": "full_range"}))  # fmt: skip
+    if not wanted.has_static_scales:
+        raise refused(
+            ENGINE,
+            "it takes the scales of groups from the original weights, the run from what earlier columns made of them",
+            "Take static_groups, or order activation, which has them too.",
+        ).about("static_groups", Fix("Take static groups", {"static_groups": True}))
+
+
+def _groups(wanted: Wanted) -> dict[str, Any]:
+    """The groups of modifiers by their names, which have to end with “_modifiers”."""
+    several = len(wanted.penalties) > 1
+    return {
+        f"{f'penalty_{number}' if several else 'quant'}_modifiers": _modifier(wanted, penalty, names)
+        for number, (penalty, names) in enumerate(wanted.penalties.items())
+    }
+
+
+def _modifier(wanted: Wanted, penalty: Penalty, names: tuple[str, ...]) -> dict[str, Any]:
+    recipe = wanted.recipe
+    ignored = ["lm_head"] + ([] if wanted.blocks is None else [f"re:{outside(wanted.blocks)}"])
+    weights: dict[str, Any] = {"num_bits": recipe.bits, "type": "int", "symmetric": recipe.grid == "full_range"}
+    weights |= (
+        {"strategy": "channel"} if recipe.group_size is None else {"strategy": "group", "group_size": recipe.group_size}
+    )
+    settings = {
+        "actorder": None if recipe.order == "natural" else "static",
+        "ignore": ignored,
+        "config_groups": {"group_0": {"targets": [*names] or ["Linear"], "weights": weights}},
+    }
+    if penalty.gamma is None:
+        return {"GPTQModifier": {"dampening_frac": penalty.lam} | settings}
+    return {"SARQCModifier": {"lam": penalty.lam, "gamma": penalty.gamma} | settings}

@@ -1,0 +1,52 @@
+"""The lines of a program that make a recipe's calibration tokens: the same windows of the same text."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from sarqc.calibration.corpora import on_hub
+from sarqc.recipe import Recipe
+
+
+class Lines(NamedTuple):
+    """Python: ``imports`` stand at the head of the program, ``body`` needs ``tokenizer`` and leaves ``tokens``, int64
+    (samples, length)."""
+
+    imports: tuple[str, ...]
+    body: str
+
+
+def token_lines(recipe: Recipe) -> Lines:
+    """Reads the text and takes a recipe's sequences from it."""
+    imports, text = _text(recipe.calibration)
+    drawn = f"windows[:{recipe.samples}]"
+    how = "from the beginning of the text"
+    if recipe.sampling == "random":
+        drawn = f"windows[np.random.default_rng({recipe.seed}).permutation(len(windows))[:{recipe.samples}]]"
+        how = f"drawn by the seed {recipe.seed}"
+    ids = 'ids = np.array(tokenizer(text)["input_ids"])\n'
+    if recipe.test == recipe.calibration:
+        ids += "ids = ids[: len(ids) // 2]  # the other half is the test text\n"
+    body = (
+        f"# The tokens of the run: {recipe.samples} sequences of {recipe.length}, {how}.\n{text}{ids}"
+        f"windows = ids[: len(ids) // {recipe.length} * {recipe.length}].reshape(-1, {recipe.length})\n"
+        f"tokens = {drawn}\n"
+    )
+    return Lines((*imports, "import numpy as np"), body)
+
+
+def _text(name: str) -> tuple[tuple[str, ...], str]:
+    corpus = on_hub(name)
+    if corpus is None:
+        said = json.dumps(name, ensure_ascii=False)
+        return ("from pathlib import Path",), f'text = Path({said}).read_text(encoding="utf-8")  # the text as a file\n'
+    named = [corpus.dataset, corpus.config] if corpus.config else [corpus.dataset]
+    arguments = ", ".join([*map(json.dumps, named), f"split={json.dumps(corpus.split)}"])
+    joined = json.dumps(corpus.joined_by)
+    if corpus.documents is None:
+        rows = f"rows = load_dataset({arguments})\n"
+        return ("from datasets import load_dataset",), f'{rows}text = {joined}.join(row["text"] for row in rows)\n'
+    rows = f"rows = islice(load_dataset({arguments}, streaming=True), {corpus.documents})\n"
+    imports = ("from itertools import islice", "from datasets import load_dataset")
+    return imports, f'{rows}text = {joined}.join(row["text"] for row in rows)\n'

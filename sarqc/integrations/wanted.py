@@ -1,0 +1,175 @@
+"""A run as it is asked of another engine: GPTQ with a penalty on all linears, or with one for each that “auto” chose.
+
+GPTQ is what all engines share: λ of the identity penalty is what they call damping, that share of the mean of the
+Gram's diagonal added to each of its entries. What none of them has is refused here, what one of them lacks where its
+program is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sarqc.errors import Fix, Refused
+from sarqc.quantization.methods import METHODS
+from sarqc.recipe import Recipe, can_be_tuned, method_title
+from sarqc.study.document import Line, Study
+
+_PATH = re.compile(r"\w+(\.\w+)*", re.ASCII)
+ELSEWHERE = "recipe for other engines"
+
+
+class Penalty(NamedTuple):
+    """λ and γ of a linear; γ None: the identity penalty."""
+
+    lam: float
+    gamma: float | None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A run for another engine.
+
+    ``penalties``: the names of the linears that have each, those of most linears first; a single one has all of them,
+    and then no names. ``blocks``: the numbers of those that are quantized; None: all.
+    """
+
+    recipe: Recipe
+    penalties: Mapping[Penalty, tuple[str, ...]]
+    blocks: tuple[int, ...] | None
+
+    @property
+    def usual(self) -> Penalty:
+        """The penalty of all linears, or of most."""
+        return next(iter(self.penalties))
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether no linear has a saliency penalty."""
+        return all(penalty.gamma is None for penalty in self.penalties)
+
+    @property
+    def has_static_scales(self) -> bool:
+        """Whether groups have the scales of the original weights: by choice, by the order, or as whole rows have."""
+        return self.recipe.static_groups or self.recipe.order != "natural" or self.recipe.group_size is None
+
+    @property
+    def title(self) -> str:
+        """“3 bits, GPTQ + identity penalty, λ 0.25”."""
+        lams = sorted({penalty.lam for penalty in self.penalties})
+        lam = f"{lams[0]:g}" if len(lams) == 1 else f"{lams[0]:g} to {lams[-1]:g} by layer"
+        return f"{self.recipe.bits} bits, {method_title(self.recipe.method)}, λ {lam}"
+
+
+def wanted(recipe: Recipe, study: Study | None = None, line: Line | None = None) -> Wanted:
+    """The run of a recipe. ``study`` and its ``line``: what the run left, where it chose λ for each linear.
+
+    Raises ``Refused`` for what no other engine knows, and for what is known only when the run has ended.
+    """
+    _check(recipe, study)
+    method = recipe.to_method()
+    if recipe.candidates() or method.fitting().get("starved"):
+        penalties = _by_layer(recipe, study, line)
+    else:
+        assert method.lam is not None
+        penalties = {Penalty(method.lam, method.gamma): ()}
+    blocks: tuple[int, ...] | None = tuple(sorted({*recipe.blocks})) or None
+    if recipe.share is not None and study is not None:
+        blocks = tuple(sorted({layer.block for layer in study.layers}))
+    return Wanted(recipe, penalties, blocks)
+
+
+def _check(recipe: Recipe, study: Study | None) -> None:
+    method = recipe.to_method()
+    if recipe.kind == "tune":
+        raise Refused("tuning finds λ, and another engine needs it", ELSEWHERE, "Give the run that it ends with.")
+    if not method.damps or method.aim != "outputs":
+        known = ", ".join(name for name, entry in METHODS.items() if entry.baseline == "gptq" and _carries(name))
+        raise Refused(
+            f"other engines have no {method_title(recipe.method)}, or another one under that name",
+            "recipe, method",
+            f"What they share is GPTQ: {known}.",
+        ).about("method")
+    if recipe.range != "minmax":
+        raise Refused(
+            "the range of each group is searched for, and no other engine weighs that search by the Gram",
+            "recipe, range", "Take minmax.",
+        ).about("range", Fix("Take the weights' extremes", {"range": "minmax"}))  # fmt: skip
+    if recipe.refine:
+        raise Refused(
+            "the codes are refined after solving, which no other engine does", "recipe, refine", "Set refine to 0."
+        ).about("refine", Fix("Leave refinement out", {"refine": 0}))
+    if recipe.only is not None:
+        raise Refused(
+            "a single layer is asked for", "recipe, only", "Leave only out; blocks takes a part of the model."
+        ).about("only", Fix("Leave it out", {"only": None}))
+    if recipe.share is not None and study is None:
+        raise Refused(
+            "which blocks a share of them means depends on the model",
+            "recipe, share", "Give their numbers as blocks, or the finished run.",
+        ).about("share")  # fmt: skip
+    if recipe.group_size is not None and recipe.indivisible == "per_channel" and _is_mixed(recipe.group_size, study):
+        raise Refused(
+            f"layers whose width {recipe.group_size} does not divide have one scale a row, the others groups",
+            "recipe, indivisible", "Take a group size that divides all widths, and refuse.",
+        ).about("indivisible", Fix("Refuse such layers", {"indivisible": "refuse"}))  # fmt: skip
+
+
+def _carries(name: str) -> bool:
+    """Whether a method is GPTQ with one of the penalties, or without."""
+    make = METHODS[name].make
+    return make.damps and make.aim == "outputs" and (name == "gptq" or can_be_tuned(name))
+
+
+def _is_mixed(group_size: int, study: Study | None) -> bool:
+    """Whether a model has linears that groups don't divide; also where that is not known."""
+    return study is None or any(layer.shape[1] % group_size for layer in study.layers)
+
+
+def _by_layer(recipe: Recipe, study: Study | None, line: Line | None) -> dict[Penalty, tuple[str, ...]]:
+    """The linears of each penalty that a run settled on."""
+    if study is None or line is None:
+        chooses = "“auto” chooses λ for each layer" if recipe.candidates() else "λ of experts depends on their tokens"
+        raise Refused(f"{chooses} while the run goes", "recipe, lambda", "Give the finished run, or λ as a number.")
+    method = recipe.to_method()
+    assert method.lam is not None
+    lams = _values(study, line, "selected_lambda", line.candidate_lams, method.lam)
+    gammas = _values(study, line, "selected_gamma", line.candidate_gammas, method.gamma)
+    found: dict[Penalty, list[str]] = {}
+    for layer in study.layers:
+        if not _PATH.fullmatch(layer.name):  # a study may come from anybody, and names become part of a program
+            raise Refused(
+                "a layer's name is no path of a module", f"study {study.id}", "Give the study as it was left."
+            )
+    for layer, lam, gamma in zip(study.layers, lams, gammas, strict=True):
+        if method.fitting().get("starved"):
+            lam = _used(study, layer.name)
+        assert lam is not None
+        found.setdefault(Penalty(lam, gamma), []).append(layer.name)
+    if len(found) == 1:
+        return dict.fromkeys(found, ())
+    return {penalty: tuple(names) for penalty, names in sorted(found.items(), key=lambda item: -len(item[1]))}
+
+
+def _values(
+    study: Study, line: Line, name: str, candidates: Sequence[float | None], fixed: float | None
+) -> list[float | None]:
+    """What was chosen for each linear in the first draw, as the candidate was written: arrays are of float32."""
+    values, known = study.read(line, name), [value for value in candidates if value is not None]
+    if values is None or not known:
+        return [fixed] * len(study.layers)
+    return [known[int(np.abs(np.subtract(known, value)).argmin())] for value in values[0]]
+
+
+def _used(study: Study, layer: str) -> float:
+    """The λ that was solved with, of a run that damps starved experts."""
+    report = study.layer_reports.get(layer)
+    if report is None:
+        raise Refused(
+            "what λ of an expert was is not in this study", f"study {study.id}", "Give a run with starved damped."
+        )
+    return float(report["chosen"]["lam_used"])
