@@ -95,6 +95,22 @@ def test_the_packed_format(flags: list[str], tmp_path: Path) -> None:
     assert "this folder" in (tmp_path / "out" / "model" / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(("on", "words"), [("moon", "“moon”"), ("ray", "SARQC_RAY_ADDRESS")])
+def test_a_place_without_workers_ends_with_2(flags: list[str], on: str, words: str) -> None:
+    result = sarqc("quantize", *flags, "--on", on, "--json")
+    assert result.returncode == 2
+    assert words in result.stderr
+
+
+def test_storage_that_cant_be_used_ends_with_2(flags: list[str], bucket: str, tmp_path: Path) -> None:
+    environment = {"SARQC_STORAGE": "s3://no-such-bucket/here", "SARQC_STATE_DIR": str(tmp_path / "state")}
+    result = sarqc("quantize", *flags, "--json", **environment)
+    assert result.returncode == 2
+    error = json.loads(result.stdout)["error"]
+    assert (error["where"], error["kind"]) == ("SARQC_STORAGE", "unreachable")
+    assert not (tmp_path / "state").exists()
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

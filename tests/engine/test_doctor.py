@@ -153,3 +153,14 @@ def test_a_device_that_is_not_there_is_said(fresh_settings: Settings) -> None:
     )  # fmt: skip
     assert answer.returncode == 1
     assert "WRONG CUDA was asked for and there is none (device cuda). Set SARQC_DEVICE" in answer.stdout
+
+
+def test_object_storage_is_tried(fresh_settings: Settings, object_storage: str) -> None:
+    found = [
+        [(one.is_sound, one.words) for one in doctor._storage(fresh_settings.model_copy(update={"storage": storage}))]
+        for storage in ("", object_storage, "s3://no-such-bucket")
+    ]
+    assert found[:2] == [[], [(True, f"{object_storage} can be written and read.")]]
+    ((is_sound, words),) = found[2]
+    assert not is_sound
+    assert "no-such-bucket" in words
