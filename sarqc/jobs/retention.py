@@ -107,7 +107,7 @@ class Retention:
         ends = [math.inf]
         if run.parent is not None and self._settings.keep_export_days is not None:
             ends.append(_ended(run) + DAY * self._settings.keep_export_days)
-        if not run.is_listed and run.parent is None:
+        if not run.is_listed and run.parent is None and not shared:
             ends.append(_ended(run) + PREVIEW_SECONDS)
         if self._settings.keep_days is not None and not shared:
             ends.append(max(map(_ended, (whole, *self._store.exports(whole.id)))) + DAY * self._settings.keep_days)
@@ -131,6 +131,7 @@ class Retention:
             for run in self._store.passing_previews()
             if run.at_rest and _ended(run) < now - PREVIEW_SECONDS and run.id not in gone
         ]
+        passing = [run for run in passing if not self._links.lead_to(run.id)]
         going = [self._going(run, "a preview that nobody kept") for run in passing[: None if limit == ALL else limit]]
         if export_days is not None:
             exports = self._store.exports_ended_before(now - DAY * export_days, limit)

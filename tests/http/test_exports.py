@@ -51,6 +51,7 @@ def test_an_export_from_the_button_to_the_archive(client: TestClient, tmp_path: 
     assert_error(client.get(f"/api/runs/{run_id}/checkpoint?format=packed"), 404, "not_found")
     before = finished(client, run_id)
     assert before["exports"] == []
+    assert before["kept"] == {"until": None, "shared": False, "while_room": False}
     assert [(one["format"], one["transformers"]) for one in before["formats"]] == [("plain", True), ("packed", True)]
     revision = client.get("/api/runs").json()["revision"]
     made = client.post(f"/api/runs/{run_id}/export?format=packed")

@@ -68,17 +68,18 @@ def test_runs_at_rest_go_with_all_that_is_theirs(
 
 def test_previews_that_nobody_kept_go_after_a_day(store: Store, settings: Settings) -> None:
     only = recipe(only="model.layers.0.mlp.down_proj")
-    previews = [store.create(only, "ann", "preview").id for _ in range(3)]
+    previews = [store.create(only, "ann", "preview").id for _ in range(4)]
     for run_id in previews:
         store.cancel(run_id)
-    old, kept, young = previews
+    old, kept, young, shared = previews
+    Links(store).make("run", shared, "ann")
     store.annotate(kept, Annotations(name="kept"))
     with store.transaction() as connection:
         connection.execute("UPDATE runs SET ended = ?", (NOW - 2 * DAY,))
         connection.execute("UPDATE runs SET ended = ? WHERE id = ?", (NOW - DAY / 2, young))
     waiting = store.create(only, "ann", "preview").id
     Supervisor(store, settings).retire(NOW)
-    assert [store.has(run_id) for run_id in (old, kept, young, waiting)] == [False, True, True, True]
+    assert [run_id for run_id in (*previews, waiting) if not store.has(run_id)] == [old]
 
 
 def test_uploads_go_too_and_nothing_goes_by_default(store: Store, keeping: Settings, settings: Settings) -> None:
