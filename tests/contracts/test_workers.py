@@ -34,6 +34,7 @@ from sarqc.recipe import Recipe
 from sarqc.settings import SITE, Settings
 from tests.jobs.conftest import Inbox, is_alive, settings_in, until, until_state
 from tests.jobs.fake_runs import recipe
+from tests.object_storage import is_installed
 from tests.ray_cluster import Cluster, cluster_of
 from tests.test_command_line import sarqc
 
@@ -49,7 +50,8 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster | None]:
         return
     if importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed: pip install 'sarqc[cluster]'")
-    request.getfixturevalue("bucket")  # before the nodes, so that they know its server
+    if is_installed():
+        request.getfixturevalue("bucket")  # before the nodes, so that they know its server
     with cluster_of(NODES) as cluster:
         yield cluster
 
