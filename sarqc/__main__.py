@@ -1,5 +1,5 @@
-"""Command line: quantize (flags) · tune · statistics · run (a recipe file) · recipe · plan · survey · methods ·
-doctor · serve · user · backup · restore · prune · audit.
+"""Command line: quantize (flags) · tune · statistics · run (a recipe file) · recipe · plan · survey · gather ·
+methods · doctor · serve · user · backup · restore · prune · audit.
 
 Exit codes: 0 done, 2 refused before any work, 1 failed, 130 interrupted. Progress and words go to stderr; with
 --json stdout is exactly one JSON object.
@@ -365,7 +365,10 @@ def run(
 def recipe(
     file: Annotated[Path, typer.Argument(help="A recipe or a batch as a file, or the folder of a run or its study.")],
     form: Annotated[
-        str, typer.Option("--as", help="yaml, cli, rest or python; for a batch also shell or slurm.")
+        str,
+        typer.Option(
+            "--as", help="yaml, cli, rest or python; for a batch also shell, slurm, hf-jobs, skypilot or ray."
+        ),
     ] = "yaml",
     engine: Annotated[
         str | None,
@@ -435,6 +438,28 @@ def survey(
         had = Study.open(output) if add else None
         for line in conduct(wanted, settings, output, had):
             typer.echo(line, err=True)
+
+    _guarded(work, as_json=False)
+
+
+@app.command()
+def gather(
+    runs: Annotated[Path, typer.Argument(help="Folder with the studies of the runs, however deep.")],
+    output: Annotated[Path, typer.Option("--output", help="New folder of the study; its name is the study's id.")],
+) -> None:
+    """Make one study of those that the runs of a batch left, for the Lab: draws, γ and λ side by side."""
+
+    def work() -> None:
+        from sarqc.engine.plan import output_is_free
+        from sarqc.study.gather import gather, studies_below
+
+        output_is_free(output)
+        studies = studies_below(runs)
+        study = gather(studies, output)
+        for line in study.lines:
+            points = f"{len(line.draws)} draws × {len(line.gammas)} γ × {len(line.lams)} λ"
+            typer.echo(f"{line.label}, {line.bits} bits: {points}", err=True)
+        typer.echo(f"saved {output}, from {len(studies)} studies", err=True)
 
     _guarded(work, as_json=False)
 

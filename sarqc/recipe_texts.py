@@ -1,5 +1,5 @@
 """A recipe or a batch as text to take elsewhere: a file, a command, a request, a program; a batch also as a shell
-script and as a job array for SLURM.
+script, as jobs of SLURM, Hugging Face and SkyPilot, and for a Ray cluster.
 
 Every text says only what differs from the defaults (``sarqc.recipe.spare``) and means the same runs.
 """
@@ -76,6 +76,11 @@ class _Dumper(yaml.SafeDumper):
     pass
 
 
+class _Lines(str):
+    """A text that is written line by line, where YAML has all its characters."""
+
+
+_Dumper.add_representer(_Lines, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|"))
 _Dumper.add_representer(
     list, lambda dumper, values: dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=True)
 )
@@ -145,10 +150,9 @@ done
 
 def _job_array(said: Document, address: str) -> str:
     arrays, command, count = _launch(said)
-    job = re.sub(r"[^\w.-]", "-", PurePath(str(said["model"])).name) if isinstance(said["model"], str) else "sarqc"
     return f"""\
 #!/usr/bin/env bash
-#SBATCH --job-name={job}
+#SBATCH --job-name={_job_name(said)}
 #SBATCH --array=0-{count - 1}
 #SBATCH --gres=gpu:1
 #SBATCH --output=%x-%a.log
@@ -164,6 +168,60 @@ set -euo pipefail
 i=$SLURM_ARRAY_TASK_ID
 {command}
 """
+
+
+def _jobs_of_hugging_face(said: Document, address: str) -> str:
+    arrays, command, count = _launch(said)
+    first = next(iter(axes(said)))
+    return f"""\
+#!/usr/bin/env bash
+# {count} jobs of Hugging Face, one for each run: IMAGE=... BUCKET=me/sarqc bash runs.hf.sh
+# Only some of them, by their numbers from 0: ... bash runs.hf.sh 0 {count - 1}
+# IMAGE: one with sarqc, as the Dockerfile makes it. BUCKET: keeps finished layers and studies.
+# Started again, each goes on from the layers that are finished.
+set -euo pipefail
+: "${{IMAGE:?an image with sarqc}}" "${{BUCKET:?a bucket of the Hub, such as me/sarqc}}"
+
+{arrays}
+
+for i in ${{@:-${{!{first}[@]}}}}; do
+  hf jobs run --detach --name {_job_name(said)}-$i --flavor "${{FLAVOR:-a10g-small}}" --timeout "${{TIMEOUT:-12h}}" \\
+    --attempts 3 --secrets HF_TOKEN --env SARQC_STATE_DIR=/state --volume "hf://buckets/$BUCKET:/state" "$IMAGE" \\
+{_indented(command, 4)}
+done
+"""
+
+
+def _jobs_of_skypilot(said: Document, address: str) -> str:
+    arrays, command, count = _launch(said)
+    commands = f"set -euo pipefail\nexport SARQC_STATE_DIR=/state\n{arrays}\ni=$RUN\n{command}\n"
+    task = {
+        "name": _job_name(said),
+        "envs": {"RUN": None, "BUCKET": None},
+        "resources": {"accelerators": {"L4": 1, "A10G": 1, "A100": 1}},
+        "file_mounts": {"/state": {"name": "$BUCKET", "mode": "MOUNT"}},
+        "setup": "pip install 'sarqc[eval]'",
+        "run": _Lines(commands),
+    }
+    return f"""\
+# {count} managed jobs, one for each run:
+#   for i in {{0..{count - 1}}}; do
+#     sky jobs launch --yes --detach-run --env RUN=$i --env BUCKET=my-sarqc runs.sky.yaml
+#   done
+# A job that a cloud takes away goes on from the layers that are finished.
+""" + yaml.dump(task, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf)
+
+
+def _on_ray(said: Document, address: str) -> str:
+    return f"""\
+# All runs at once on the Ray cluster of SARQC_RAY_ADDRESS: save the YAML as {BATCH_FILE}.
+python -m sarqc run {BATCH_FILE} --on ray
+"""
+
+
+def _job_name(said: Document) -> str:
+    model = said["model"]
+    return re.sub(r"[^a-z0-9-]+", "-", PurePath(model).name.lower()).strip("-") if isinstance(model, str) else "sarqc"
 
 
 def _launch(said: Document) -> tuple[str, str, int]:
@@ -209,8 +267,8 @@ def _joined(*parts: str) -> str:
     return " \\\n  ".join(parts) + "\n"
 
 
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.split("\n"))
+def _indented(text: str, by: int = 2) -> str:
+    return "\n".join(" " * by + line for line in text.split("\n"))
 
 
 def _document(said: Document) -> str:
@@ -245,8 +303,11 @@ BATCH_FORMS = {
     "python": Form("Python", "batch.py", _program_of_a_batch),
     "shell": Form("Shell", "runs.sh", _shell_script),
     "slurm": Form("SLURM", "runs.slurm", _job_array),
+    "hf-jobs": Form("HF Jobs", "runs.hf.sh", _jobs_of_hugging_face),
+    "skypilot": Form("SkyPilot", "runs.sky.yaml", _jobs_of_skypilot),
+    "ray": Form("Ray", "batch.ray.sh", _on_ray),
 }
-LAUNCH_FORMS = ("shell", "slurm")  # which run one command with flags of its own for each run
+LAUNCH_FORMS = ("shell", "slurm", "hf-jobs", "skypilot")  # which run one command with flags of its own for each run
 
 
 def _forms_of(said: Document) -> dict[str, Form]:

@@ -471,4 +471,4 @@ def test_a_file_is_written_in_another_form(tmp_path: Path) -> None:
     assert "https://toy/api/runs" in sarqc("recipe", str(file), "--as", "rest", "--address", "https://toy").stdout
     done = sarqc("recipe", str(file), "--as", "tex")
     assert done.returncode == 2
-    assert "yaml, cli, rest, python, shell, slurm" in done.stderr
+    assert "yaml, cli, rest, python, shell, slurm, hf-jobs, skypilot, ray" in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from typing import Any
 
 import pytest
 import typer
-from hypothesis import given
+import yaml
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sarqc import __main__ as command_line
@@ -165,16 +167,49 @@ def test_every_number_of_a_launch_script_is_a_run(document: dict[str, Any], data
     """The shell takes the words apart; bash itself would take seconds for hundreds of examples."""
     wanted = list(expanded(document).values())
     number = data.draw(st.integers(0, len(wanted) - 1))
-    script = one_text("slurm", document, ADDRESS).replace("python -m sarqc", "printf '%s\\0' python -m sarqc")
+    assert understood(shlex.join(printed_by(one_text("slurm", document, ADDRESS), number))) == wanted[number]
+
+
+def printed_by(script: str, number: int) -> list[str]:
+    """The words of the command that bash would begin for a run."""
+    printed = script.replace("python -m sarqc", "printf '%s\\0' python -m sarqc")
+    told = {"SLURM_ARRAY_TASK_ID": str(number), "RUN": str(number)}
+    done = subprocess.run(["bash", "-c", printed], env=told, capture_output=True, check=True)
+    return done.stdout.decode().split("\0")[:-1]
+
+
+@settings(max_examples=25)
+@given(batches, st.data())
+def test_jobs_elsewhere_are_the_same_runs(document: dict[str, Any], data: st.DataObject) -> None:
+    wanted = list(expanded(document).values())
+    number = data.draw(st.integers(0, len(wanted) - 1))
+    task = yaml.safe_load(one_text("skypilot", document, ADDRESS))
+    assert task["file_mounts"]["/state"] == {"name": "$BUCKET", "mode": "MOUNT"}
+    assert understood(shlex.join(printed_by(task["run"], number))) == wanted[number]
+
+    script = "hf() { printf '%s\\0' \"$@\"; }\n" + one_text("hf-jobs", document, ADDRESS)
     done = subprocess.run(
-        ["bash", "-c", script], env={"SLURM_ARRAY_TASK_ID": str(number)}, capture_output=True, check=True
-    )
+        ["bash", "-c", script, "runs.hf.sh", str(number)],
+        env={"IMAGE": "an image", "BUCKET": "me/sarqc"}, capture_output=True, check=True,
+    )  # fmt: skip
     words = done.stdout.decode().split("\0")[:-1]
-    assert understood(shlex.join(words)) == wanted[number]
+    assert words[:2] == ["jobs", "run"]
+    assert understood(shlex.join(words[words.index("an image") + 1 :])) == wanted[number]
+
+
+def test_hugging_face_knows_the_options(small: dict[str, Any]) -> None:
+    script = one_text("hf-jobs", small | {"lambda": [0, 0.5]}, ADDRESS)
+    used = {*re.findall(r"--[a-z]+", script[script.index("hf jobs run") : script.index('"$IMAGE" ')])}
+    told = subprocess.run(
+        [Path(sys.executable).parent / "hf", "jobs", "run", "--help"],
+        env=os.environ | {"HF_HUB_OFFLINE": "1"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "--volume" in used
+    assert used <= {*re.findall(r"--[a-z]+", told.stdout)}
 
 
 def test_a_form_that_a_document_does_not_have() -> None:
     with pytest.raises(Refused, match="slurm"):
         one_text("slurm", TUNED, ADDRESS)
     kinds = TUNED | {"kind": ["run", "tune"]}
-    assert [text["name"] for text in texts(kinds, ADDRESS)] == ["yaml", "cli", "rest", "python"]
+    assert [text["name"] for text in texts(kinds, ADDRESS)] == ["yaml", "cli", "rest", "python", "ray"]

@@ -1,0 +1,194 @@
+"""The studies of single runs as one: what a batch left, perhaps on many hosts, for the Lab.
+
+Runs of one method, grid and width become one line over their draws, γ and λ. Points that no run has measured stay
+unknown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sarqc.errors import Refused
+from sarqc.study.document import SIGNED_ZERO, Line, Study, StudyWriter
+
+_PLACES = {"draw": "draws", "gamma": "gammas", "lambda": "lams"}  # the axes along which runs differ
+_OWN = ("versions", "device")  # of a protocol: what runs of one batch may differ in
+_OF_A_DRAW = ("seed", "sha256")
+_OF_AUTO = ("validation_samples", "calibrated_on", "judged_on")
+_EMPTY = {"float32": math.nan, "uint8": 255}
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One line of a study, and where its points are in the line that it becomes part of."""
+
+    study: Study
+    line: Line
+
+    def places(self, whole: Line) -> dict[str, list[int]]:
+        """Along each axis, the positions of this line's values among those of the whole."""
+        return {
+            axis: [getattr(whole, name).index(value) for value in getattr(self.line, name)]
+            for axis, name in _PLACES.items()
+        }
+
+
+def studies_below(folder: Path) -> list[Study]:
+    """Every study in a folder or below it, by path. Raises ``Refused`` where there is none, or one is damaged."""
+    found = [Study.open(path.parent) for path in sorted(folder.rglob("study.json"))]
+    if not found:
+        raise Refused("there is no study in it", str(folder), "Give the folder that the runs wrote their studies to.")
+    return found
+
+
+def gather(studies: Sequence[Study], folder: Path) -> Study:
+    """Writes one study with the lines of all to ``folder``; its name is the study's id.
+
+    Raises ``Refused`` where they are of different models or measured differently.
+    """
+    first = studies[0]
+    for study in studies[1:]:
+        _check(first, study)
+    groups: dict[tuple[object, ...], list[_Run]] = {}
+    for study in studies:
+        for line in study.lines:
+            key = (line.name, line.bits, line.grid, line.group_size)
+            groups.setdefault(key, []).append(_Run(study, line))
+    _check_names(groups)
+    writer = StudyWriter(folder)
+    try:
+        return writer.finish(
+            Study(
+                id=folder.name,
+                title=f"{first.model.name}, {len(studies)} runs",
+                created=datetime.now(UTC).isoformat(timespec="seconds"),
+                prefix=first.prefix,
+                model=next((study.model for study in studies if study.model.accuracy is not None), first.model),
+                protocol=first.protocol,
+                layers=first.layers,
+                lines=tuple(_joined(runs, writer) for runs in groups.values()),
+                flags=tuple(sorted({flag for study in studies for flag in study.flags})),
+            )
+        )
+    except BaseException:
+        writer.discard()
+        raise
+
+
+def _check(one: Study, other: Study) -> None:
+    said: dict[str, list[Any]] = {
+        "the model": [(study.model.name, study.model.parameters, study.layers) for study in (one, other)],
+        "the inputs of layers": [study.prefix for study in (one, other)],
+    }
+    for name in sorted({*one.protocol, *other.protocol} - {*_OWN}):
+        said[f"the protocol’s {name}"] = _without_own(one.protocol.get(name), other.protocol.get(name))
+    for what, (mine, theirs) in said.items():
+        if mine != theirs:
+            raise Refused(
+                f"{what} is another one than in {one.id}", f"study {other.id}", "Gather runs of one batch at a time."
+            )
+
+
+def _without_own(*parts: Any) -> list[Any]:
+    """Two parts of protocols without what “auto” adds, and without the draw where that is another one."""
+    if not all(isinstance(part, dict) for part in parts):
+        return list(parts)
+    is_one_draw = len({part.get("seed") for part in parts}) == 1
+    own = {*_OWN, *_OF_AUTO} | (set() if is_one_draw else {*_OF_A_DRAW})
+    return [{name: value for name, value in part.items() if name not in own} for part in parts]
+
+
+def _check_names(groups: dict[tuple[object, ...], list[_Run]]) -> None:
+    """A study tells its lines apart by name and width."""
+    names: dict[tuple[object, ...], list[_Run]] = {}
+    for (name, bits, *_), runs in groups.items():
+        before = names.setdefault((name, bits), runs)
+        if before is not runs:
+            what = f"{name} at {bits} bits has another grid or group size than in {before[0].study.id}"
+            raise Refused(what, f"study {runs[0].study.id}", "Gather runs of one grid and group size at a time.")
+
+
+def _joined(runs: Sequence[_Run], writer: StudyWriter) -> Line:
+    """One line over all draws, γ and λ of the runs."""
+    lines = [run.line for run in runs]
+    whole = lines[0].model_copy(
+        update={
+            "draws": tuple(sorted({draw for line in lines for draw in line.draws})),
+            "gammas": tuple(sorted({gamma for line in lines for gamma in line.gammas}, key=_none_first)),
+            "lams": tuple(sorted({lam for line in lines for lam in line.lams})),
+            "chosen": lines[0].chosen if len(lines) == 1 else None,
+            "texts": lines[0].texts if len(lines) == 1 else (),
+            "speed": lines[0].speed if len(lines) == 1 else None,
+        }
+    )
+    names = list(dict.fromkeys(name for line in lines for name in line.arrays))
+    arrays = dict(_arrays(runs, whole, names, writer))
+    return whole.model_copy(update={"arrays": arrays})
+
+
+def _none_first(value: float | None) -> float:
+    return -math.inf if value is None else value
+
+
+def _arrays(runs: Sequence[_Run], whole: Line, names: Sequence[str], writer: StudyWriter) -> Iterator[tuple[str, Any]]:
+    """Quantities over draws; pictures, which are of the first draw, where all its points have them."""
+    of_first = [run for run in runs if whole.draws[0] == run.line.draws[0]]
+    points = {(gamma, lam) for run in of_first for gamma in run.line.gammas for lam in run.line.lams}
+    has_all = len(points) == len(whole.gammas) * len(whole.lams)
+    surfaces = [name.removesuffix("_scale") for name in names if name.endswith("_scale")]
+    for name in names:
+        axes = runs[0].line.arrays[name].axes if name in runs[0].line.arrays else ()
+        if "draw" in axes:
+            yield name, writer.add(_scattered(runs, whole, name), axes)
+        elif has_all and all(name in run.line.arrays for run in of_first):
+            if name in surfaces:
+                values, scale = _surfaces(of_first, whole, name)
+                yield name, writer.add(values, axes)
+                yield f"{name}_scale", writer.add(scale, ("layer",))
+            elif not name.endswith("_scale"):
+                yield name, writer.add(_scattered(of_first, whole, name), axes)
+
+
+def _scattered(runs: Sequence[_Run], whole: Line, name: str) -> np.ndarray:
+    """An array of the whole line with every run's numbers in their places; the first run that knows one is taken."""
+    known = [(run, run.line.arrays[name]) for run in runs if name in run.line.arrays]
+    ref = known[0][1]
+    longest = np.max([one.shape for _, one in known], axis=0)  # a group’s steps: one for all channels in some runs
+    shape = [
+        len(getattr(whole, _PLACES[axis])) if axis in _PLACES else int(length)
+        for axis, length in zip(ref.axes, longest, strict=True)
+    ]
+    found = np.full(shape, _EMPTY[ref.dtype], dtype=ref.dtype)
+    for run, one in known:
+        place = run.places(whole)
+        at = np.ix_(*(place.get(axis, range(length)) for axis, length in zip(ref.axes, shape, strict=True)))
+        array = np.broadcast_to(
+            run.study.array(run.line, name),
+            [own if axis in _PLACES else length for axis, own, length in zip(ref.axes, one.shape, shape, strict=True)],
+        )
+        before = found[at]
+        is_known = ~np.isnan(before) if ref.dtype == "float32" else before != _EMPTY["uint8"]
+        found[at] = np.where(is_known, before, array)
+    return found
+
+
+def _surfaces(runs: Sequence[_Run], whole: Line, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Surfaces of several runs in steps of one scale for each layer: the largest that a run has."""
+    zero = SIGNED_ZERO if name == "surface_signed" else 0
+    scale = np.max([run.study.array(run.line, f"{name}_scale") for run in runs], axis=0)
+    layers, _, _, *cells = runs[0].line.arrays[name].shape
+    found = np.zeros((layers, len(whole.gammas), len(whole.lams), *cells), dtype=np.uint8)
+    for run in runs:
+        array, own = run.study.array(run.line, name), run.study.array(run.line, f"{name}_scale")
+        steps = (array.astype(np.float64) - zero) * (own / scale).reshape(-1, *[1] * (array.ndim - 1))
+        place = run.places(whole)
+        at = np.ix_(range(layers), place["gamma"], place["lambda"], *map(range, cells))
+        found[at] = np.rint(steps + zero)
+    return found, scale
