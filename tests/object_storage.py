@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+import pytest
 
 BUCKET = "sarqc-tests"
 
@@ -31,15 +32,9 @@ def s3_server() -> Iterator[str]:
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_EC2_METADATA_DISABLED": "true",  # credentials are not asked for on the network
     }
-    before = {name: os.environ.get(name) for name in environment}
-    os.environ.update(environment)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
         S3FileSystem().mkdir(BUCKET)
         yield f"s3://{BUCKET}"
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-        server.stop()
+    server.stop()

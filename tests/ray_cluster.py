@@ -6,12 +6,13 @@ for each line “add” and kills one for each line “kill”, and ends with it
 
 from __future__ import annotations
 
-import os
 import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+import pytest
 
 STORE_BYTES = 80 << 20  # of objects, on each node: the least that Ray takes
 ENVIRONMENT = {
@@ -53,20 +54,14 @@ class Cluster:
 @contextmanager
 def cluster_of(nodes: int) -> Iterator[Cluster]:
     """A cluster whose head does no work; all its processes end with the context."""
-    before = {name: os.environ.get(name) for name in ENVIRONMENT}
-    os.environ.update(ENVIRONMENT)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ENVIRONMENT.items():
+            patch.setenv(name, value)
         cluster = Cluster(nodes)
         try:
             yield cluster
         finally:
             cluster.close()
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def main() -> None:

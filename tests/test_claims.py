@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sarqc.files import claims as module
 from sarqc.files.claims import Claims
-from sarqc.files.places import Folder
+from sarqc.files.folder import Folder
 
 WANTED = {name: f"{name}0" * 16 for name in "abcdefgh"}
 

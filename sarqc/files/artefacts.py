@@ -13,7 +13,8 @@ from typing import Any
 import xxhash
 
 from sarqc.files.claims import Claims
-from sarqc.files.places import Entry, place_at
+from sarqc.files.place import Entry
+from sarqc.files.places import place_at
 
 _DIGEST_BYTES = 16
 PARTIAL_SECONDS = 3600.0  # nobody writes a file for so long; a younger one may belong to another process

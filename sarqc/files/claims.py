@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from sarqc.errors import Unreachable
-from sarqc.files.places import Place
+from sarqc.files.place import Place
 
 RENEWED_SECONDS = 5.0  # between two signs of life of a holder
 STALE_SECONDS = 60.0  # after which a claim is nobody's

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sarqc.errors import Refused, SarqcError, Unreachable
-from sarqc.files.places import MARK, Entry
+from sarqc.files.place import MARK, Entry
 
 WHERE = "SARQC_STORAGE"
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^@?#\s]+")

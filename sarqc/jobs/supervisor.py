@@ -26,7 +26,8 @@ from sarqc import logs
 from sarqc.errors import Conflict, NotFound, SarqcError, WorkerLost, disk_full
 from sarqc.events import COMPARING, Cancelled, Event, Failed, Finished, Interrupted, LayerDone, Stage, Warned, Yielded
 from sarqc.files.artefacts import ArtefactStore
-from sarqc.files.places import MARK, place_at
+from sarqc.files.place import MARK
+from sarqc.files.places import place_at
 from sarqc.jobs import exports, schedule
 from sarqc.jobs.annotations import Annotations
 from sarqc.jobs.audit import HOST, Audit

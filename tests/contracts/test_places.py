@@ -11,8 +11,10 @@ from sarqc.errors import Refused, Unreachable
 from sarqc.files import claims as claims_module
 from sarqc.files.artefacts import ArtefactStore, chain_key
 from sarqc.files.claims import Claims
+from sarqc.files.folder import Folder
 from sarqc.files.object_storage import ObjectStorage
-from sarqc.files.places import Folder, Place, place_at
+from sarqc.files.place import Place
+from sarqc.files.places import place_at
 from sarqc.jobs.transit import Transit
 
 KEYS = {name: chain_key(name) for name in "abcde"}
