@@ -4,6 +4,7 @@
 # make bench  speed, as ratios within one run; MODEL=llama2-7b counts what calibrating a published model costs on GPUs
 # make image  the steps of the Dockerfile, run without Docker
 # make space  what is pushed to a Space of Hugging Face, in build/space
+# make loaders  small checkpoints of every kind given to every reader that can be had; LOADERS="--only mlx-lm"
 # make torture  a running app under malformed requests, kills, many viewers and damage; TORTURE="--seed 7 …"
 # make test-engines  other engines make the same codes of our recipes; in build/engines, ONLY=llmcompressor for one
 # Each does all of its own set-up in .venv.
@@ -17,7 +18,7 @@ export GRADIO_ANALYTICS_ENABLED := False
 # Threads that spin while they wait starve each other on a busy host.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: app test check bench torture image space test-engines chromium
+.PHONY: app test check bench loaders torture image space test-engines chromium
 
 app: .venv/app.done
 	$(BIN)/python app.py
@@ -37,6 +38,9 @@ check: .venv/dev.done node_modules/.package-lock.json
 
 bench: .venv/dev.done
 	$(BIN)/python -m tests.benchmarks.$(if $(MODEL),model_costs $(MODEL),bench)
+
+loaders: .venv/dev.done
+	$(BIN)/python -m tests.loaders $(LOADERS)
 
 image: .venv/dev.done
 	$(BIN)/python -m tests.image_steps

@@ -47,7 +47,8 @@ Output = Annotated[
 CheckpointFormat = Annotated[
     str,
     typer.Option(
-        "--format", help="How --output stores the model: plain (dequantized weights) or packed (codes, pack-quantized)."
+        "--format",
+        help="How --output stores the model: plain (dequantized weights), packed (compressed-tensors), gptq or mlx.",
     ),
 ]
 On = Annotated[
@@ -191,7 +192,8 @@ def _execute(
         prepared = prepare(recipe, settings)  # refusals come before torch is loaded
     except NotCached:
         prepared = None  # the run fetches the model
-    known_format = check_format(recipe, checkpoint_format) if recipe.kind == "run" else "plain"
+    layers = () if prepared is None else prepared.checkpoint.layers
+    known_format = check_format(recipe, checkpoint_format, layers) if recipe.kind == "run" else "plain"
     if output is None and known_format != "plain":
         raise Refused(
             "no folder was given for the model", f"format {checkpoint_format}", "Add --output with a new one."
@@ -314,7 +316,7 @@ _recipe_command(
 
 def _plan(recipe: Recipe, as_json: AsJson = False) -> None:
     from sarqc.engine.plan import plan
-    from sarqc.export.readers import LOADS
+    from sarqc.export.readers import Answer, in_words
 
     planned = _guarded(lambda: plan(recipe, read_settings()), as_json).model_dump(mode="json")
     if as_json:
@@ -324,8 +326,8 @@ def _plan(recipe: Recipe, as_json: AsJson = False) -> None:
         for name, value in planned.items():
             typer.echo(f"{name.replace('_', ' '):<22}{value}")
         for one in formats:
-            readers = ", ".join(f"{reader} {LOADS[one[reader.lower()]]}" for reader in ("transformers", "vLLM"))
-            typer.echo(f"{'format ' + one['format']:<22}{readers}. {one['note']}")
+            readers = in_words([Answer(**answer) for answer in one["readers"]]) if one["possible"] else "impossible"
+            typer.echo(f"{'format ' + one['format']:<22}{readers}. {one['note']}.")
 
 
 _recipe_command("plan", "Check a recipe against this host and print what it will cost; nothing is run.", _plan)

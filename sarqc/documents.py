@@ -306,6 +306,15 @@ LayerErrors = TypedDict(
 )
 
 
+class Written(TypedDict):
+    """What the files of an exported model are when they are read again, beside the model that was measured."""
+
+    other_tensors: list[str]  # names of those that are not the measured model's; empty: all are
+    tokens: int  # that both were asked for, greedily; 0: the weights alone were compared
+    parts_at: int | None  # the first token, from 0, at which they differ; None: nowhere
+    words: str
+
+
 class Summary(Divergences):
     """What a run found out, as ``Finished`` says it. None: not measured."""
 
@@ -330,6 +339,7 @@ class Summary(Divergences):
     speed: Speed | None
     experts: ExpertCounts | None
     tuning: Tuning | None  # of a recipe that tunes
+    written: NotRequired[Written]  # of a run that wrote its model to files
 
 
 class CandidateReport(TypedDict):

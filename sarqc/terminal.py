@@ -219,6 +219,8 @@ def print_summary(summary: RunDocument) -> None:
                 line(f"speed, {which}", f"prefill {rates['prefill']:.4g}, decoding {rates['decode']:.4g} tokens/s")
         if speed["reason"]:
             line("speed", speed["reason"])
+    if written := summary.get("written"):
+        line("files", written["words"])
     ratios = [layer["report"]["relative_recon"] for layer in summary["layers"]]
     recon = [ratio for ratio in ratios if ratio is not None]  # None: no token came
     line("reconstruction error", f"{sum(recon) / len(recon):.4g} relative, mean over {len(recon)} layers")

@@ -32,15 +32,13 @@ from sarqc.engine.measure import (
 from sarqc.engine.outcome import Outcome
 from sarqc.engine.plan import Prepared, output_is_free, prepare, window_for
 from sarqc.engine.rates import keep_pace, pace_of
+from sarqc.engine.saved_model import save_model
 from sarqc.engine.study_output import write_run
 from sarqc.engine.trust import check
 from sarqc.engine.tuning import draw_of, tune
 from sarqc.engine.tuning_output import tuning_summary, write_tuning
 from sarqc.evaluation.speed import measure_speed
 from sarqc.events import Event, Finished, LayerDone, Saved, SpeedMeasured, Stage, Started, Warned
-from sarqc.export.card import model_card
-from sarqc.export.packed import save_packed
-from sarqc.export.plain import save_plain
 from sarqc.export.readers import ExportFormat, check_export, check_format
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.families import LayerInfo
@@ -80,11 +78,12 @@ def execute(
     returned for this recipe, if that is at hand. Finished layers and measurements are kept under
     ``settings.artefacts_root()``: the same recipe again costs nothing, and one that was stopped anywhere continues to
     bit-identical weights. With ``study_dir`` a study named ``study_id`` is written there; with ``checkpoint_dir`` (a
-    new folder) the quantized model, with its weights dequantized (``plain``) or its codes (``packed``); of a
-    recipe that tunes the statistics of its first draw (``statistics``), and nothing else is done. A recipe that tunes
-    may be executed by a ``crew`` of processes at once, with the same artefacts: each does a share of the work, all come
-    to the same end, and one of them is given a ``study_dir``. Without ``settings`` those of the environment count.
-    How long the parts took is kept for the plans of this host.
+    new folder) the quantized model, with its weights dequantized (``plain``) or its codes (``packed``, ``gptq``,
+    ``mlx``), which is then read again and compared, see ``save_model``; of a recipe that tunes the statistics of its
+    first draw (``statistics``), and nothing else is done. A recipe that tunes may be executed by a ``crew`` of
+    processes at once, with the same artefacts: each does a share of the work, all come to the same end, and one of them
+    is given a ``study_dir``. Without ``settings`` those of the environment count. How long the parts took is kept for
+    the plans of this host.
     """
     settings = settings or Settings()
     if checkpoint_dir is not None:
@@ -93,6 +92,8 @@ def execute(
     started = time.perf_counter()
     if prepared is None:
         prepared = yield from _prepared(recipe, settings)
+    if checkpoint_dir is not None:
+        check_export(recipe, checkpoint_format, prepared.checkpoint.layers)
     taken: dict[tuple[str, str], float] = {}
     phase, since = ("", ""), time.perf_counter()
     output = _Output(study_dir, study_id or recipe.fingerprint(), checkpoint_dir, checkpoint_format)
@@ -184,17 +185,11 @@ def _worked(bench: Workbench, prepared: Prepared, started: float, output: _Outpu
         yield Saved("study", str(output.study_dir / output.study_id))
     summary = outcome.summary()
     if output.checkpoint_dir is not None:
-        yield Stage("saving", "checkpoint")
         if is_float:
             for _ in bench.calibrated(job, keys):
                 pass  # the run's own layers, from the store: they were told
         known = check_format(recipe, output.checkpoint_format)
-        card = model_card(recipe, summary, known, prepared.checkpoint.family)
-        if output.checkpoint_format == "packed":
-            save_packed(loaded, layers, job.grids, output.checkpoint_dir, card)
-        else:
-            save_plain(loaded, output.checkpoint_dir, card)
-        yield Saved("checkpoint", str(output.checkpoint_dir))
+        summary = yield from save_model(bench, prepared, layers, job, summary, output.checkpoint_dir, known)
     bench.store.trim(int(settings.cache_gib * 2**30))
     yield Finished(summary, time.perf_counter() - started)
 

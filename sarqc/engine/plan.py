@@ -121,7 +121,7 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
         return Plan(
             model=recipe.model,
             calibration_tokens=recipe.samples * recipe.length,
-            formats=who_can_load(recipe),
+            formats=who_can_load(recipe, is_mixture=None),
             warnings=(*recipe.ignored(), f"{note}, and sizes are known after that"),
         )
 
@@ -304,7 +304,12 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...]) -
         test_tokens=work.test_tokens or None,
         minutes=costs.minutes(work, rates, pace.factor),
         minutes_on=f"this host, {pace.words}" if pace.words else f"{device}, a first guess",
-        formats=who_can_load(recipe, checkpoint.family),
+        formats=who_can_load(
+            recipe,
+            is_mixture=any(layer.expert is not None for layer in checkpoint.layers),
+            loader_note=checkpoint.family.loader_note,
+            layers=checkpoint.layers,
+        ),
         warnings=(
             *_warnings(recipe, checkpoint, per_channel, streamed),
             *_disk(disk, settings),

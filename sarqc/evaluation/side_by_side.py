@@ -65,8 +65,11 @@ def compare_texts(loaded: LoadedModel, ids: np.ndarray, new_tokens: int, seed: i
     return {"greedy": compared["greedy"], "sampled": compared["sampled"], "protocol": protocol}
 
 
-def continuation(loaded: LoadedModel, ids: np.ndarray, new_tokens: int, mode: str, seed: int) -> list[int]:
+def continuation(
+    loaded: LoadedModel, ids: np.ndarray, new_tokens: int, mode: str, seed: int, *, to_the_end: bool = False
+) -> list[int]:
     """The tokens that the model adds to ``ids`` (prompt tokens,), at most ``new_tokens``; an end of text is the last.
+    With ``to_the_end`` it goes on after one.
 
     ``greedy`` takes the most probable token. ``sampled`` inverts a uniform number for each step, which depends on the
     seed and the prompt only: two models with equal distributions take equal tokens.
@@ -76,7 +79,7 @@ def continuation(loaded: LoadedModel, ids: np.ndarray, new_tokens: int, mode: st
         "greedy": lambda logits, step: int(logits.argmax()),
         "sampled": lambda logits, step: invert(nucleus(logits), float(noise[step])),
     }[mode]
-    ends = _ends_of_text(loaded)
+    ends = set() if to_the_end else _ends_of_text(loaded)
     tokens = torch.from_numpy(np.array(ids, dtype=np.int64)).to(loaded.device)[None]
     chosen: list[int] = []
     cache = None

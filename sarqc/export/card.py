@@ -9,13 +9,15 @@ from typing import cast
 import yaml
 
 from sarqc.documents import Summary
-from sarqc.export.readers import LOADS, Format, who_can_load
+from sarqc.export.readers import Format, in_words, tried, who_can_load
 from sarqc.models.families import Family
 from sarqc.recipe import Recipe
 
 _TITLES = {
     "plain": "plain (dequantized weights)",
     "packed": "packed (compressed-tensors, pack-quantized)",
+    "gptq": "gptq (GPTQModel and others)",
+    "mlx": "mlx (mlx-lm and others)",
 }
 
 
@@ -39,8 +41,8 @@ def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, fami
         f"This folder has the {own}. "
         + (
             "The codes and scales are stored; a loader multiplies them. The weights are those that were measured when "
-            "it does so in the dtype of config.json."
-            if checkpoint_format == "packed"
+            "it rounds once, to the dtype of config.json."
+            if checkpoint_format != "plain"
             else "The weights are stored as the floating-point numbers that codes and scales stand for, so it is as "
             "large as the original."
         ),
@@ -50,13 +52,19 @@ def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, fami
         f"On {device}, with " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".",
         "## What was measured",
         _measurements(summary),
+        _written(summary),
         "## Who can load it",
+        f"{tried()}.",
         _table(
-            ("format", "transformers", "vLLM", ""),
+            ("format", "readers", ""),
             [
                 (_TITLES[row.format] + (", this folder" if row.format == checkpoint_format else ""),
-                 LOADS[row.transformers], LOADS[row.vllm], row.note)
-                for row in who_can_load(recipe, family)
+                 in_words(row.readers) if row.possible else "none", row.note)
+                for row in who_can_load(
+                    recipe,
+                    is_mixture=summary.get("experts") is not None,
+                    loader_note="" if family is None else family.loader_note,
+                )
             ],
         ),
     ]  # fmt: skip
@@ -65,6 +73,12 @@ def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, fami
         if given and Path(given).expanduser().exists():
             text = text.replace(given, Path(given).name)
     return text
+
+
+def _written(summary: Summary) -> str:
+    """What came of reading the files again; nothing before they are there."""
+    written = summary.get("written")
+    return "" if written is None else f"## Read again\n\n{written['words']}"
 
 
 def _is_folded(recipe: Recipe) -> bool:

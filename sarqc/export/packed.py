@@ -1,6 +1,8 @@
 """The quantized model in the ``pack-quantized`` format of compressed-tensors: the solver's own codes, bit by bit.
 
-Axes: O out_features, I in_features, G groups of a row, P 32-bit words of a row.
+Codes are packed along the rows of a weight, zero points along the columns of theirs.
+
+Axes: O out_features, I in_features, G groups of a row.
 """
 
 from __future__ import annotations
@@ -9,18 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from sarqc.errors import Refused
-from sarqc.export.plain import new_checkpoint, stored_tensors, write_weights
+from sarqc.export.codes import Coded, float_linears, level_weight, pack_bits, tensors_and_codes, unpack_bits
+from sarqc.export.plain import new_checkpoint, write_weights
+from sarqc.export.written import Written
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.quantized_layer import QuantizedLayer
 
 LAYOUT_VERSION = "0.20.0"  # of compressed-tensors, whose layout this is; that of 3 bits was another before 0.18
-_ROWS_AT_ONCE = 1024
 
 
 def save_packed(
@@ -30,66 +32,49 @@ def save_packed(
     folder: Path,
     card: str = "",
 ) -> None:
-    """Writes the model with packed codes and scales in place of the quantized weights, everything else as it is.
+    """Writes the model with packed codes, scales and zero points in place of the quantized weights.
 
     ``layers``: by name, with the weights that the model has; ``grids``: the grid of each. The folder appears whole or
     not at all; ``card`` becomes its README.md. Raises ``Refused`` for what the format can't carry.
     """
     for name in layers:
-        if grids[name].kind in ("asymmetric", "affine"):
-            what = "biases, for which the format has no place" if grids[name].is_affine else "zero points"
-            raise Refused(f"its grid has {what}", name, "Take the grid symmetric or full_range, or the format plain.")
-    family = loaded.family
-    in_file = {f"{family.in_file(name)}.weight": name for name in layers}
+        if grids[name].is_affine:
+            raise Refused(
+                "its grid has biases, for which the format has no place", name, "Take another grid, or the format mlx."
+            )
 
     def packed() -> Iterator[tuple[str, Tensor]]:
-        for stored, tensor in stored_tensors(loaded):
-            if stored not in in_file:
-                yield stored, tensor
-                continue
-            name, prefix = in_file[stored], stored.removesuffix("weight")
-            layer = layers[name]
-            if not torch.equal(tensor, layer.stored().to(tensor.device, tensor.dtype)):
-                raise Refused(
-                    "its codes and scales alone are not the model's weight",
-                    name,
-                    "Take mode foldable, or the format plain.",
-                )
-            yield f"{prefix}weight_packed", pack_codes(layer.codes, grids[name].bits)
-            yield f"{prefix}weight_scale", layer.scales.to(tensor.dtype).cpu()
-            yield f"{prefix}weight_shape", torch.tensor(layer.codes.shape)
+        for stored, found in tensors_and_codes(loaded, layers, grids):
+            if isinstance(found, Coded):
+                yield from _tensors(found)
+            else:
+                yield stored, found
 
-    by_name = {family.in_file(name): grids[name] for name in layers}
-    config = {"quantization_config": quantization_config(_others(loaded), by_name)}
+    by_name = {loaded.family.in_file(name): grids[name] for name in layers}
+    config = {"quantization_config": quantization_config(float_linears(loaded), by_name)}
     with new_checkpoint(loaded, folder, card, config) as partial:
         write_weights(partial, packed())
 
 
-def pack_codes(codes: Tensor, bits: int) -> Tensor:
-    """Signed codes as one string of bits a row, lowest first, ``bits`` for each: (O, I) int8 -> (O, P) int32.
-
-    A code is stored plus 2^(bits-1); codes may lie across two words, and only the end of a row is padded.
-    """
-    width = codes.shape[-1] * bits
-    padding = -width % 32
-    packed = []
-    for rows in codes.cpu().split(_ROWS_AT_ONCE):
-        unsigned = (rows.to(torch.int16) + 2 ** (bits - 1)).to(torch.uint8).numpy()  # (O, I)
-        every_bit = np.unpackbits(unsigned[..., None], axis=-1, count=bits, bitorder="little")  # (O, I, bits)
-        row_bits = np.pad(every_bit.reshape(len(rows), width), ((0, 0), (0, padding)))
-        words = np.packbits(row_bits, axis=-1, bitorder="little").view("<i4")  # (O, P)
-        packed.append(torch.from_numpy(words.astype(np.int32)))
-    return torch.cat(packed)
+def _tensors(coded: Coded) -> Iterator[tuple[str, Tensor]]:
+    bits = coded.grid.bits
+    yield f"{coded.name}.weight_packed", pack_bits(coded.codes, bits)
+    yield f"{coded.name}.weight_scale", coded.scales
+    yield f"{coded.name}.weight_shape", torch.tensor(coded.codes.shape)
+    if coded.grid.kind == "asymmetric":
+        yield f"{coded.name}.weight_zero_point", pack_bits(coded.zero_points.T, bits).T.contiguous()
 
 
-def _others(loaded: LoadedModel) -> list[str]:
-    """Linears and routers of the model that stay float, by their names in checkpoints."""
-    quantized, family = {layer.name for layer in loaded.checkpoint.layers}, loaded.family
-    linears = [name for name, module in loaded.model.named_modules() if isinstance(module, nn.Linear)]
-    routers = [
-        f"{family.blocks}.{i}.{family.router}" for i in range(len(loaded.blocks())) if loaded.checkpoint.experts(i)
-    ]
-    return [family.in_file(name) for name in dict.fromkeys([*linears, *routers]) if name not in quantized]
+def read_packed(files: Written, name: str, dtype: torch.dtype) -> Tensor:
+    """The weight (O, I) of a linear in such a checkpoint, by its name there."""
+    bits: int = files.config["quantization_config"]["config_groups"]["group_0"]["weights"]["num_bits"]
+    out, width = files.read(f"{name}.weight_shape").tolist()
+    scales = files.read(f"{name}.weight_scale")
+    zero_points = torch.full(scales.shape, 1 << (bits - 1))
+    if f"{name}.weight_zero_point" in files:
+        zero_points = unpack_bits(files.read(f"{name}.weight_zero_point").T, bits, out).T
+    codes = unpack_bits(files.read(f"{name}.weight_packed"), bits, width)
+    return level_weight(codes, zero_points, scales, None, dtype)
 
 
 def quantization_config(others: Sequence[str], grids: Mapping[str, Grid]) -> dict[str, Any]:
@@ -128,7 +113,7 @@ def _scheme(grid: Grid, targets: list[str]) -> dict[str, Any]:
             "group_size": grid.group_size,
             "num_bits": grid.bits,
             "strategy": "channel" if grid.group_size is None else "group",
-            "symmetric": True,
+            "symmetric": grid.kind != "asymmetric",
             "type": "int",
         },
     }

@@ -41,7 +41,7 @@ def stored_tensors(loaded: LoadedModel) -> Iterator[tuple[str, Tensor]]:
     inside: set[str] = set()
     for index, block in enumerate(loaded.blocks()):
         with loaded.at(block):
-            for path, value in _parameters(block):
+            for path, value in parameters_of(block):
                 name = family.in_file(f"{family.blocks}.{index}.{path}")
                 inside.add(name)
                 yield name, value.detach().to("cpu", STORED[checkpoint.dtypes[name]])
@@ -50,8 +50,8 @@ def stored_tensors(loaded: LoadedModel) -> Iterator[tuple[str, Tensor]]:
             yield name, loaded.files.read(name)
 
 
-def _parameters(block: torch.nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """The block's parameters, those of experts one by one."""
+def parameters_of(block: torch.nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """The block's parameters by their paths in it, those of experts one by one: the model's own memory."""
     for name, parameter in block.named_parameters():
         if is_fused_parameter(block, name):
             for path in (path for of_expert in slices_of(name, len(parameter)) for path in of_expert):

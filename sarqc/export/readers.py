@@ -1,47 +1,134 @@
-"""The formats of a quantized checkpoint: what each can carry, and who can load it. No torch."""
+"""The formats of a quantized checkpoint: what each can carry, and who can load it. No torch.
+
+Who can load it is nobody's belief: ``make loaders`` gives checkpoints of every kind to every reader that can be had and
+writes what came of it to loaders.json beside this file.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 from sarqc.errors import Refused
-from sarqc.models.families import Family
+from sarqc.models.families import LayerInfo
 from sarqc.recipe import Recipe
 
-Format = Literal["plain", "packed"]
+Format = Literal["plain", "packed", "gptq", "mlx"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-ExportFormat = Literal["plain", "packed", "statistics"]
+ExportFormat = Literal["plain", "packed", "gptq", "mlx", "statistics"]
 STATISTICS: Literal["statistics"] = "statistics"  # what an export of a tuning run is: no checkpoint
-LOADS = {True: "yes", False: "no", None: "not tried"}  # what ``Carrier`` says of a reader, in words
 PACKED_BITS = (2, 3, 4)
-_SERVED_GROUPS = (None, 32, 64, 128)  # of vLLM's kernel for 4 bits
+MLX_GROUP = 32  # the smallest there, of which the others are made
+GPTQ_SIDE = 32  # what divides both sides of a linear there, so that its words are whole
+TABLE = Path(__file__).with_name("loaders.json")
+Loads = Literal["yes", "parts", "no", "not_run"]
+IN_WORDS: dict[Loads, str] = {
+    "yes": "loads, same tokens",
+    "parts": "loads, other tokens",
+    "no": "does not load",
+    "not_run": "not run here",
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of one reader with a small checkpoint of this kind; ``words``: where tokens part, what it said, or why
+    it was not run.
+    """
+
+    reader: str
+    version: str  # empty where it was not run
+    loads: Loads
+    words: str
 
 
 @dataclass(frozen=True)
 class Carrier:
-    """One row of “who can load it”: does this format carry the run, and who reads it; None: it was not tried."""
+    """One row of “who can load it”: whether this format carries the run, and what its readers made of its kind."""
 
     format: ExportFormat
-    transformers: bool
-    vllm: bool | None
-    note: str  # what it needs, or why not
+    possible: bool
+    readers: tuple[Answer, ...]
+    note: str  # what it is and needs, or why not
+    tried: str = ""  # when and with what the readers were; empty without readers
 
 
-def why_not_packed(recipe: Recipe) -> str | None:
-    """Why the pack-quantized format, or its loader in transformers, can't carry a recipe's result; None: it can."""
-    if recipe.grid == "asymmetric":
-        return "transformers fails to load the packed zero points of the asymmetric grid"
-    if recipe.grid == "affine":
-        return "the format has no place for the biases of the affine grid"
+def why_not(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInfo] = ()) -> Refused | None:
+    """Why a format can't carry a recipe's result, of these layers where they are known; None: it can."""
+    if checkpoint_format == "plain":
+        return None
+    where = f"format {checkpoint_format}"
     if (reason := recipe.to_method().why_not_packed()) is not None:
-        return reason
+        return Refused(reason, where, "Set mode to foldable, or take the format plain.")
     if recipe.bits not in PACKED_BITS:
-        return f"{recipe.bits} bits are packed by nobody here"
+        few = ", ".join(map(str, PACKED_BITS))
+        return Refused(f"{recipe.bits} bits are packed by nobody here", where, f"Take {few} bits, or the format plain.")
+    found = _GRIDS[checkpoint_format](recipe)
+    if found is None:
+        found = _SHAPES[checkpoint_format](recipe, layers)
+    return None if found is None else Refused(found[0], where, f"{found[1]}, or take the format plain.")
+
+
+_Why = tuple[str, str] | None  # what, and the remedy without its end
+
+
+def _packed_grid(recipe: Recipe) -> _Why:
+    if recipe.grid == "affine":
+        return "the format has no place for the biases of the affine grid", "Take another grid or the format mlx"
+    if recipe.grid == "asymmetric" and recipe.bits != 4:
+        return (
+            f"the format’s zero points are read by nobody at {recipe.bits} bits",
+            "Take 4 bits, a grid without zero points or the format gptq",
+        )
     return None
 
 
-def check_format(recipe: Recipe, checkpoint_format: str) -> Format:
+def _gptq_grid(recipe: Recipe) -> _Why:
+    if recipe.grid == "affine":
+        return "the format has no place for the biases of the affine grid", "Take another grid or the format mlx"
+    return None
+
+
+def _mlx_grid(recipe: Recipe) -> _Why:
+    if recipe.grid == "asymmetric":
+        return (
+            "the format has no place for zero points, only for biases, to which they would have to be rounded",
+            "Take the grid symmetric, full_range or affine, or the format packed or gptq",
+        )
+    if recipe.group_size is not None and recipe.group_size % MLX_GROUP:
+        return f"its groups are multiples of {MLX_GROUP} channels", "Take groups of 32, 64 or 128"
+    return None
+
+
+def _any_shape(recipe: Recipe, layers: Sequence[LayerInfo]) -> _Why:
+    return None
+
+
+def _gptq_shape(recipe: Recipe, layers: Sequence[LayerInfo]) -> _Why:
+    for layer in layers:
+        if any(side % GPTQ_SIDE for side in layer.shape):
+            sides = " × ".join(map(str, layer.shape))
+            return f"{GPTQ_SIDE} does not divide both sides of {layer.name}, {sides}", "Take the format packed"
+    return None
+
+
+def _mlx_shape(recipe: Recipe, layers: Sequence[LayerInfo]) -> _Why:
+    for layer in layers:
+        if layer.shape[1] % MLX_GROUP:
+            width = f"{MLX_GROUP} does not divide the {layer.shape[1]} input channels of {layer.name}"
+            return width, "Take the format packed"
+    return None
+
+
+_GRIDS = {"packed": _packed_grid, "gptq": _gptq_grid, "mlx": _mlx_grid}
+_SHAPES = {"packed": _any_shape, "gptq": _gptq_shape, "mlx": _mlx_shape}
+
+
+def check_format(recipe: Recipe, checkpoint_format: str, layers: Sequence[LayerInfo] = ()) -> Format:
     """The format, when a recipe's result can be written in it; raises ``Refused`` otherwise."""
     known = next((name for name in FORMATS if name == checkpoint_format), None)
     if known is None:
@@ -53,13 +140,12 @@ def check_format(recipe: Recipe, checkpoint_format: str) -> Format:
             "tuning compares models and keeps none of them", f"format {checkpoint_format}",
             "Run the recipe that it ends with, and save that model.",
         )  # fmt: skip
-    reason = why_not_packed(recipe) if checkpoint_format == "packed" else None
-    if reason is not None:
-        raise Refused(reason, "format packed", _remedy(recipe))
+    if (refused := why_not(recipe, known, layers)) is not None:
+        raise refused
     return known
 
 
-def check_export(recipe: Recipe, wanted: str) -> ExportFormat:
+def check_export(recipe: Recipe, wanted: str, layers: Sequence[LayerInfo] = ()) -> ExportFormat:
     """A checkpoint format that can carry a recipe's result, or ``STATISTICS`` of one that tunes; raises ``Refused``."""
     if recipe.kind == "tune" and wanted == STATISTICS:
         return STATISTICS
@@ -68,48 +154,115 @@ def check_export(recipe: Recipe, wanted: str) -> ExportFormat:
             "only tuning keeps statistics of the float model", f"format {wanted}",
             f"Export the model as {' or '.join(FORMATS)}, or tune with this recipe.",
         )  # fmt: skip
-    return check_format(recipe, wanted)
+    return check_format(recipe, wanted, layers)
 
 
-def exports_of(recipe: Recipe) -> tuple[Carrier, ...]:
+def exports_of(recipe: Recipe, *, is_mixture: bool) -> tuple[Carrier, ...]:
     """What a finished run can be exported as, and who reads it."""
     if recipe.kind != "tune":
-        return who_can_load(recipe)
+        return who_can_load(recipe, is_mixture=is_mixture)
     note = (
         "The float model’s statistics of the first draw and its linears’ weights in one file: “python -m sarqc tune "
         "--statistics FILE” compares errors of layers at any λ, γ, bits and method that works on single layers, on a "
         "machine without the model"
     )
-    return (Carrier(STATISTICS, False, False, note),)
+    return (Carrier(STATISTICS, True, (), note),)
 
 
-def who_can_load(recipe: Recipe, family: Family | None = None) -> tuple[Carrier, ...]:
-    """Each format with its readers, for a recipe's result on a model of a family; None: family not known yet. Nothing
-    for a recipe that tunes, which leaves no model.
+def who_can_load(
+    recipe: Recipe, *, is_mixture: bool | None, loader_note: str = "", layers: Sequence[LayerInfo] = ()
+) -> tuple[Carrier, ...]:
+    """Each format with its readers, for a recipe's result; none for a recipe that tunes, which leaves no model.
+
+    ``is_mixture``: None where the model is not known yet, and so who reads it; ``loader_note``: what the model's family
+    needs besides; ``layers``: the model's, where they are known.
     """
     if recipe.kind == "tune":
         return ()
-    also = f"; {family.loader_note}" if family is not None and family.loader_note else ""
-    needed = also or "; nothing else needed"
-    plain = Carrier("plain", True, None, f"An ordinary checkpoint of the same size as the original{needed}")
-    reason = why_not_packed(recipe)
-    if reason is not None:
-        return (plain, Carrier("packed", False, False, reason[0].upper() + reason[1:]))
-    note = "Needs compressed-tensors" + (
-        " 0.18 or newer: the layout of 3 bits changed there" if recipe.bits == 3 else ""
+    carriers = []
+    for name in FORMATS:
+        refused = why_not(recipe, name, layers)
+        if refused is not None:
+            carriers.append(Carrier(name, False, (), refused.what[0].upper() + refused.what[1:]))
+            continue
+        note = _NOTES[name](recipe) + (f"; {loader_note}" if loader_note else "")
+        given = () if is_mixture is None else answers(name, recipe.bits, recipe.grid, is_mixture=is_mixture)
+        carriers.append(Carrier(name, True, given, note, tried() if given else ""))
+    return tuple(carriers)
+
+
+def _plain_note(recipe: Recipe) -> str:
+    return "An ordinary checkpoint of the same size as the original; nothing else needed"
+
+
+def _packed_note(recipe: Recipe) -> str:
+    note = "Codes in the pack-quantized format of compressed-tensors" + (
+        ", 0.18 or newer: the layout of 3 bits changed there" if recipe.bits == 3 else ""
     )
+    if recipe.grid == "asymmetric":
+        return note + ", with packed zero points, which SGLang and OpenVINO say that they read too"
     if recipe.group_size is not None and recipe.indivisible == "per_channel":
         note += "; where some layers have groups and others whole rows, not with transformers' dequantize=True"
-    if recipe.bits != 4:
-        note += f"; at {recipe.bits} bits vLLM needs its Humming kernels"
-    elif recipe.group_size not in _SERVED_GROUPS:
-        note += "; vLLM's kernel for 4 bits takes groups of 32, 64 or 128 channels, or per channel"
-    return (plain, Carrier("packed", True, None, note + also))
+    return note
 
 
-def _remedy(recipe: Recipe) -> str:
-    if recipe.grid in ("asymmetric", "affine"):
-        return "Take the grid symmetric or full_range, or the format plain."
-    if recipe.bits not in PACKED_BITS:
-        return f"Take {', '.join(map(str, PACKED_BITS))} bits, or the format plain."
-    return "Set mode to foldable, or take the format plain."
+def _gptq_note(recipe: Recipe) -> str:
+    if recipe.grid == "asymmetric":
+        return "Codes and zero points in GPTQ’s format; in its second convention, gptq_v2, which alone has room for all"
+    return "Codes in GPTQ’s format, in its first convention, with one zero point throughout"
+
+
+def _mlx_note(recipe: Recipe) -> str:
+    note = "Codes with scales and biases as MLX has them, for Apple’s and other processors"
+    if recipe.group_size is None or recipe.group_size not in (32, 64, 128):
+        note += "; a group here is several there with one scale, so it is larger than the plan says"
+    return note
+
+
+_NOTES = {"plain": _plain_note, "packed": _packed_note, "gptq": _gptq_note, "mlx": _mlx_note}
+
+
+@cache
+def table() -> dict[str, Any]:
+    """What ``make loaders`` found: the day, the host, the small models, the readers and their answers by kind."""
+    found: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
+    return found
+
+
+def tried() -> str:
+    """When and with what the readers were tried, in words."""
+    found = table()
+    return (
+        f"Tried on {found['date']} on {found['host']}, with small models of this format, width, grid and kind: "
+        f"{found['tokens']} greedy tokens beside those of the model that was exported"
+    )
+
+
+def kind_of(checkpoint_format: str, bits: int, grid: str, *, is_mixture: bool) -> str:
+    """The name of a kind of checkpoint in that table; of plain ones width and grid are gone."""
+    of_codes = () if checkpoint_format == "plain" else (str(bits), grid)
+    return "/".join((checkpoint_format, *of_codes, "mixture" if is_mixture else "dense"))
+
+
+def answers(checkpoint_format: Format, bits: int, grid: str, *, is_mixture: bool) -> tuple[Answer, ...]:
+    """What every reader made of a checkpoint of this kind."""
+    given = table()["answers"].get(kind_of(checkpoint_format, bits, grid, is_mixture=is_mixture), {})
+    found = []
+    for reader in table()["readers"]:
+        if reader["not_run"] or reader["name"] not in given:
+            words = reader["not_run"] or "this kind was not given to it"
+            found.append(Answer(reader["name"], "", "not_run", words))
+        else:
+            answer = given[reader["name"]]
+            found.append(Answer(reader["name"], reader["version"], answer["loads"], answer["words"]))
+    return tuple(found)
+
+
+def in_words(answers: Sequence[Answer]) -> str:
+    """The answers as one line: who loads it, who does not, and who was not asked."""
+    parts = []
+    for loads, words in IN_WORDS.items():
+        named = [f"{one.reader} {one.version}".strip() for one in answers if one.loads == loads]
+        if named:
+            parts.append(f"{words}: {', '.join(named)}")
+    return "; ".join(parts)

@@ -12,6 +12,7 @@ import re
 import shutil
 import tarfile
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -90,7 +91,11 @@ def size_at_most(wanted: str, planned: Sizes) -> int:
     """Bytes of an export, expected; of statistics at most: weights of linears beside what tuning keeps of a draw."""
     if wanted == STATISTICS:
         return (planned.bytes_before or 0) + (planned.disk_bytes or 0)
-    return (planned.bytes_after if wanted == "packed" else planned.bytes_before) or 0
+    if wanted == "plain":
+        return planned.bytes_before or 0
+    # MLX has a scale and a bias for at least 32 weights each; those of other formats take less.
+    more = (planned.bytes_before or 0) // 16 if wanted == "mlx" else 0
+    return (planned.bytes_after or 0) + more
 
 
 def check_room(store: Store, settings: Settings, size: int) -> None:
@@ -122,7 +127,8 @@ def formats_of(run: Run) -> list[dict[str, Any]] | None:
         recipe = Recipe.parse(run.recipe)
     except Refused:
         return None
-    return [vars(carrier) for carrier in exports_of(recipe)]
+    is_mixture = (run.summary or {}).get("experts") is not None
+    return [asdict(carrier) for carrier in exports_of(recipe, is_mixture=is_mixture)]
 
 
 def finished_checkpoint(store: Store, settings: Settings, run_id: str, checkpoint_format: str) -> Path:

@@ -10,78 +10,32 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from sarqc.calibration.corpora import draw_sequences
-from sarqc.calibration.job import CalibrationJob
-from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.execute import execute
-from sarqc.engine.keys import layer_keys
 from sarqc.errors import Refused
 from sarqc.events import Saved
-from sarqc.export.packed import pack_codes, save_packed
+from sarqc.export.codes import pack_bits, unpack_bits
+from sarqc.export.packed import save_packed
 from sarqc.export.plain import save_plain
-from sarqc.export.readers import FORMATS, check_format, who_can_load, why_not_packed
+from sarqc.export.readers import FORMATS, check_format, who_can_load, why_not
 from sarqc.models.checkpoint import read_checkpoint
-from sarqc.models.loading import LoadedModel, load
+from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
-from sarqc.quantization.methods import method
-from sarqc.quantization.quantized_layer import QuantizedLayer
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
+from tests.benchmarks.quality.dequantize import from_compressed_tensors
+from tests.export.made import Layers, in_dtype, logits, quantized, unpacked
 from tests.models.cases import make_checkpoint
-
-Layers = dict[str, QuantizedLayer]
-IDS = torch.arange(48).reshape(2, 24) * 41 % 4096
-
-
-def unpacked(words: np.ndarray, bits: int, width: int) -> np.ndarray:
-    """The codes, written apart from the packer: each bit of each code is looked up by its position in the row."""
-    codes = np.zeros((len(words), width), dtype=int)
-    for row in range(len(words)):
-        for column in range(width):
-            for bit in range(bits):
-                position = column * bits + bit
-                word = int(words[row, position // 32]) & 0xFFFFFFFF
-                codes[row, column] += ((word >> (position % 32)) & 1) << bit
-    return codes - 2 ** (bits - 1)
-
-
-def quantized(folder: Path, grid: Grid, name: str = "gptq", **choices: object) -> tuple[LoadedModel, Layers, dict]:
-    """A model quantized in place, its layers and their grids; groups that do not divide become whole rows."""
-    loaded = load(read_checkpoint(folder), torch.device("cpu"))
-    grids = {
-        layer.name: Grid(grid.bits, grid.group_size, grid.kind)
-        if grid.group_size is None or layer.shape[1] % grid.group_size == 0
-        else Grid(grid.bits, None, grid.kind)
-        for layer in loaded.checkpoint.layers
-    }
-    ids = np.random.default_rng(0).integers(0, 4096, 400)
-    sequences = draw_sequences(
-        ids, "random", samples=4, length=32, held_out_samples=0, sampling="sequential", seed=0
-    )  # fmt: skip
-    plan = CalibrationJob(grids, method(name, **choices), "quantized", sequences)
-    solved = calibrate(loaded, plan, None, layer_keys(loaded, plan))
-    return loaded, {one.info.name: one.quantized for one in solved}, grids
-
-
-def logits(model: torch.nn.Module) -> torch.Tensor:
-    with torch.no_grad():
-        return model(IDS).logits
 
 
 def loaded_again(folder: Path, dtype: torch.dtype) -> torch.nn.Module:
     model, info = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, output_loading_info=True)
     assert not any(info.values()), info
     return model.eval()
-
-
-def in_dtype(folder: Path, target: Path, dtype: torch.dtype) -> Path:
-    """A copy of a checkpoint in another dtype."""
-    AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).save_pretrained(target)
-    AutoTokenizer.from_pretrained(folder).save_pretrained(target)
-    return target
 
 
 def assert_round_trip(loaded: LoadedModel, layers: Layers, grids: dict[str, Grid], folder: Path) -> dict:
@@ -95,7 +49,8 @@ def assert_round_trip(loaded: LoadedModel, layers: Layers, grids: dict[str, Grid
         name_there = loaded.family.in_file(name)
         words = tensors[f"{name_there}.weight_packed"]
         assert words.shape == (out, -(-width * grids[name].bits // 32))
-        assert np.array_equal(unpacked(words.numpy(), grids[name].bits, width), layer.codes.numpy())
+        codes = unpacked(words.numpy(), grids[name].bits, width) - 2 ** (grids[name].bits - 1)
+        assert np.array_equal(codes, layer.codes.numpy())
         assert torch.equal(tensors[f"{name_there}.weight_scale"], layer.scales)
         assert tensors[f"{name_there}.weight_shape"].tolist() == [out, width]
         assert f"{name_there}.weight" not in tensors
@@ -183,25 +138,61 @@ def test_the_packing_is_that_of_the_format(bits: int, width: int) -> None:
 
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1)
     codes = torch.randint(low, high, (1500, width), dtype=torch.int8, generator=torch.Generator().manual_seed(0))
-    words = pack_codes(codes, bits)
+    unsigned = (codes + 2 ** (bits - 1)).to(torch.uint8)
+    words = pack_bits(unsigned, bits)
     assert words.dtype == torch.int32
     assert torch.equal(words, pack_to_int32(codes, bits))
     assert torch.equal(unpack_from_int32(words, bits, codes.shape), codes)
-    assert np.array_equal(unpacked(words[:20].numpy(), bits, width), codes[:20].numpy())
+    assert np.array_equal(unpacked(words[:20].numpy(), bits, width), unsigned[:20].numpy())
+
+
+@given(st.integers(1, 8), st.integers(1, 70), st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_what_is_packed_is_unpacked(bits: int, width: int, rows: int, seed: int) -> None:
+    numbers = torch.randint(0, 2**bits, (rows, width), generator=torch.Generator().manual_seed(seed), dtype=torch.uint8)
+    words = pack_bits(numbers, bits)
+    assert words.shape == (rows, -(-width * bits // 32))
+    assert torch.equal(unpack_bits(words, bits, width), numbers)
+    assert np.array_equal(unpacked(words.numpy(), bits, width), numbers.numpy())
+
+
+@pytest.mark.parametrize("group_size", [16, None])
+def test_zero_points_are_packed_as_the_library_unpacks_them(
+    random_llama: Path, tmp_path: Path, group_size: int | None
+) -> None:
+    from compressed_tensors.compressors.base import BaseCompressor
+    from compressed_tensors.quantization import QuantizationScheme
+
+    loaded, layers, grids = quantized(random_llama, Grid(4, group_size, "asymmetric"))
+    save_packed(loaded, layers, grids, tmp_path / "model")
+    tensors = load_file(tmp_path / "model" / "model.safetensors")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())["quantization_config"]
+    (group,) = config["config_groups"].values()
+    assert not group["weights"]["symmetric"]
+    library = BaseCompressor.get_value_from_registry("pack-quantized")
+    used = set()
+    for name, layer in layers.items():
+        parts = {part: tensors[f"{name}.weight_{part}"] for part in ("packed", "scale", "shape", "zero_point")}
+        words, zeros = unpacked(parts["zero_point"].T.numpy(), 4, len(layer.codes)).T, layer.zero_points.numpy()
+        assert np.array_equal(words, zeros)
+        used |= set(zeros.ravel().tolist())
+        named = {f"weight_{part}": tensor for part, tensor in parts.items()}
+        assert torch.equal(library.decompress(named, QuantizationScheme(**group))["weight"], layer.stored())
+        weight = from_compressed_tensors({key: tensor.numpy() for key, tensor in tensors.items()}, name, 4)
+        assert np.array_equal(weight.astype(np.float32), layer.stored().numpy())
+    assert len(used) > 5
 
 
 def test_codes_that_are_not_the_weight_are_refused(random_llama: Path, tmp_path: Path) -> None:
     loaded, layers, grids = quantized(random_llama, Grid(3, 16, "symmetric"), "awq")  # scales stay in each linear
     with pytest.raises(Refused, match="codes and scales alone"):
         save_packed(loaded, layers, grids, tmp_path / "model")
-    for kind, words in (("asymmetric", "zero points"), ("affine", "biases")):
-        loaded, layers, grids = quantized(random_llama, Grid(3, 16, kind), "rtn")
-        with pytest.raises(Refused, match=words):
-            save_packed(loaded, layers, grids, tmp_path / "model")
+    loaded, layers, grids = quantized(random_llama, Grid(3, 16, "affine"), "rtn")
+    with pytest.raises(Refused, match="biases"):
+        save_packed(loaded, layers, grids, tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("checkpoint_format", FORMATS)
+@pytest.mark.parametrize("checkpoint_format", ["plain", "packed"])
 @pytest.mark.parametrize("break_in", ["weights", "tokenizer"])
 def test_nothing_half_written_is_left(
     random_llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, break_in: str, checkpoint_format: str
@@ -236,7 +227,7 @@ def recipe(random_llama: Path, text_file: Path) -> Callable[..., Recipe]:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"grid": "asymmetric"}, "zero points"),
+        ({"grid": "asymmetric"}, "zero points are read by nobody at 3 bits"),
         ({"grid": "affine"}, "biases"),
         ({"method": "awq"}, "per_linear"),
         ({"method": "sarqc-gs", "lambda": "auto"}, "per_linear"),
@@ -246,14 +237,15 @@ def test_refusals_come_before_any_work(
     recipe: Callable[..., Recipe], fresh_settings: Settings, tmp_path: Path, changes: dict, words: str
 ) -> None:
     asked = recipe(**changes)
-    assert words in why_not_packed(asked)
+    assert words in why_not(asked, "packed").what
     with pytest.raises(Refused, match=words) as caught:
         next(execute(asked, fresh_settings, checkpoint_dir=tmp_path / "model", checkpoint_format="packed"))
     assert "plain" in caught.value.remedy
     assert not fresh_settings.resolved_state_dir().exists()
-    plain, packed = who_can_load(asked)
-    assert (plain.transformers, packed.transformers, packed.vllm) == (True, False, False)
-    assert words in packed.note
+    carriers = {carrier.format: carrier for carrier in who_can_load(asked, is_mixture=False)}
+    assert list(carriers) == list(FORMATS)
+    assert (carriers["plain"].possible, carriers["packed"].possible) == (True, False)
+    assert words in carriers["packed"].note
     check_format(asked, "plain")
 
 
@@ -263,12 +255,12 @@ def test_what_is_carried_is_not_refused(recipe: Callable[..., Recipe]) -> None:
         {"grid": "full_range"},
         {"bits": 2},
         {"group_size": None},
+        {"bits": 4, "grid": "asymmetric"},
         {"method": "awq", "mode": "foldable"},
     ):
         asked = recipe(**changes)
-        assert why_not_packed(asked) is None
-        check_format(asked, "packed")
-        assert all(row.transformers for row in who_can_load(asked))
+        assert check_format(asked, "packed") == "packed"
+        assert all(row.possible for row in who_can_load(asked, is_mixture=False)[:2])
     with pytest.raises(Refused, match="gguf"):
         check_format(recipe(), "gguf")
 

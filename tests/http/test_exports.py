@@ -52,7 +52,8 @@ def test_an_export_from_the_button_to_the_archive(client: TestClient, tmp_path: 
     before = finished(client, run_id)
     assert before["exports"] == []
     assert before["kept"] == {"until": None, "shared": False, "while_room": False}
-    assert [(one["format"], one["transformers"]) for one in before["formats"]] == [("plain", True), ("packed", True)]
+    carried = {one["format"]: one["possible"] for one in before["formats"]}
+    assert carried == {"plain": True, "packed": True, "gptq": True, "mlx": True}
     revision = client.get("/api/runs").json()["revision"]
     made = client.post(f"/api/runs/{run_id}/export?format=packed")
     assert made.status_code == 201

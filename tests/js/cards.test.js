@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { exportWords } from "../../assets/js/calibrate/exports_card.js";
-import { answer, isImpossible } from "../../assets/js/calibrate/readers_table.js";
+import { byAnswer, said } from "../../assets/js/calibrate/readers_table.js";
 import { initial, reduce } from "../../assets/js/calibrate/run_state.js";
 import { protocolWords, reasonWords, speedUp } from "../../assets/js/calibrate/speed_card.js";
 import { cut, inWords, level, named } from "../../assets/js/calibrate/texts_card.js";
@@ -28,14 +28,26 @@ test("an export says where it stands", () => {
     assert.match(exportWords({ state }, initial()), /the run is as it was/);
 });
 
-test("who can load it: yes, no, or nobody has tried", () => {
+test("who can load it: readers by what they made of it, the best first", () => {
+  const reader = (name, loads, words = "", version = "1") => ({ reader: name, version, loads, words });
+  const found = byAnswer([
+    reader("a", "no", "a bad bit"),
+    reader("b", "not_run", "", ""),
+    reader("c", "yes"),
+    reader("d", "no"),
+  ]);
   assert.deepEqual(
-    [true, false, null].map((loads) => answer(loads).word),
-    ["yes", "no", "not tried"],
+    found.map(({ kind, readers }) => [kind, readers.map((one) => one.reader)]),
+    [
+      ["yes", ["c"]],
+      ["no", ["a", "d"]],
+      ["not_run", ["b"]],
+    ],
   );
-  assert.ok(isImpossible({ transformers: false, vllm: false }));
-  assert.ok(!isImpossible({ transformers: false, vllm: null }));
-  assert.ok(!isImpossible({ transformers: true, vllm: null }));
+  assert.deepEqual(
+    found.flatMap(({ readers }) => readers.map(said)),
+    ["c 1", "a 1 (a bad bit)", "d 1", "b"],
+  );
 });
 
 test("a text is cut at the first different token", () => {

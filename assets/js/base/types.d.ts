@@ -237,12 +237,21 @@ export interface Plan {
   warnings: string[];
 }
 
-/** One row of “who can load it”: does this format carry the run, and who reads it; None: it was not tried. */
+/** One row of “who can load it”: whether this format carries the run, and what its readers made of its kind. */
 export interface Carrier {
-  format: "plain" | "packed" | "statistics";
-  transformers: boolean;
-  vllm: boolean | null;
+  format: "plain" | "packed" | "gptq" | "mlx" | "statistics";
+  possible: boolean;
+  readers: Answer[];
   note: string;
+  tried: string;
+}
+
+/** What came of one reader with a small checkpoint of this kind; `words`: where tokens part, what it said, or why it was not run. */
+export interface Answer {
+  reader: string;
+  version: string;
+  loads: "yes" | "parts" | "no" | "not_run";
+  words: string;
 }
 
 /** A model as offered by the form; `suggested` is a recipe to begin with. */
@@ -1041,6 +1050,7 @@ export interface Summary {
   speed: Speed | null;
   experts: ExpertCounts | null;
   tuning: Tuning | null;
+  written?: Written;
 }
 
 /**  */
@@ -1112,6 +1122,14 @@ export interface ExpertCounts {
   fewer_tokens_than_channels: number;
   channels: number;
   tokens: number;
+  words: string;
+}
+
+/** What the files of an exported model are when they are read again, beside the model that was measured. */
+export interface Written {
+  other_tensors: string[];
+  tokens: number;
+  parts_at: number | null;
   words: string;
 }
 

@@ -12,7 +12,7 @@ import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
 import { at } from "../base/site.js";
 import { keptWords } from "./kept.js";
-import { formatTable, isImpossible } from "./readers_table.js";
+import { formatTable } from "./readers_table.js";
 import * as State from "./run_state.js";
 
 /** @import { Problem } from "../base/client.js" */
@@ -172,7 +172,7 @@ function lineOf(own, carrier, { run, said, error, isBusy }, send) {
   const keep = keptWords(run?.kept);
   let parts;
   if (!run || !path) {
-    const isOut = !isFile && isImpossible(carrier);
+    const isOut = !carrier.possible;
     parts = [
       saving({ disabled: isOut, title: isOut ? carrier.note : undefined }),
       isOut ? html`<span class="files-words">This format can’t carry the run; above is why.</span>` : nothing,
@@ -195,8 +195,21 @@ function lineOf(own, carrier, { run, said, error, isBusy }, send) {
   }
   const failure = error ?? (run && ["failed", "interrupted"].includes(run.state) ? run.error : null);
   return html`<div class="files-line" data-format=${format} data-state=${run?.state ?? "none"}>
-    ${parts}${run ? differs(own, run) : nothing}${failure ? problemBlock(failure) : nothing}
+    ${parts}${run ? differs(own, run) : nothing}${run ? readAgain(run) : nothing}${failure ? problemBlock(failure) : nothing}
   </div>`;
+}
+
+/**
+ * What its files are when they are read again: the model that was measured, or where not.
+ * @param {Run} made
+ */
+function readAgain(made) {
+  const written = made.state === "finished" ? made.summary?.written : null;
+  if (!written) return nothing;
+  const isSame = !written.other_tensors.length && written.parts_at === null;
+  return html`<p class=${isSame ? "files-same" : "warning"} data-testid="read-again">${
+    isSame ? html`<span aria-hidden="true">✓ </span>` : nothing
+  }${written.words}</p>`;
 }
 
 /**

@@ -6,49 +6,66 @@
 import { html, nothing } from "../base/html.js";
 import { table } from "../base/table.js";
 
-/** @import { Carrier } from "../base/types.d.ts" */
+/** @import { Answer, Carrier } from "../base/types.d.ts" */
 
-/** @type {["transformers" | "vllm", string][]} */
-const READERS = [
-  ["transformers", "transformers"],
-  ["vllm", "vLLM"],
+/** @type {[Answer["loads"], string, string][]} what readers made of it, with a mark and in words; the best first */
+const KINDS = [
+  ["yes", "✓", "loads, same tokens"],
+  ["parts", "≈", "loads, other tokens"],
+  ["no", "✗", "does not load"],
+  ["not_run", "–", "not run here"],
 ];
 
 /**
- * The answer of a reader as a mark and a word; null: nobody has tried.
- * @param {boolean | null | undefined} loads
+ * The readers by what they made of a format, without what none did.
+ * @param {Answer[]} readers
  */
-export function answer(loads) {
-  if (loads === null || loads === undefined) return { mark: "", word: "not tried", kind: "open" };
-  return loads ? { mark: "✓", word: "yes", kind: "yes" } : { mark: "✗", word: "no", kind: "no" };
+export function byAnswer(readers) {
+  return KINDS.map(([kind, mark, words]) => ({
+    kind,
+    mark,
+    words,
+    readers: readers.filter(({ loads }) => loads === kind),
+  })).filter((one) => one.readers.length);
 }
 
 /**
- * True when nobody reads the format, because it can't carry the run: the note says why.
- * @param {Carrier} format
+ * A reader with its version, and what it said where it did not simply load the model.
+ * @param {Answer} answer
  */
-export const isImpossible = (format) => READERS.every(([key]) => format[key] === false);
+export function said({ reader, version, words }) {
+  const named = version ? `${reader} ${version}` : reader;
+  return words ? `${named} (${words})` : named;
+}
 
 /**
  * A small table: a format, its readers, and below what it needs or why not.
  * @param {Carrier[]} formats
  */
 export function formatTable(formats) {
-  const columns = [{ title: "Saved as" }, ...READERS.map(([, title]) => ({ title }))];
+  const columns = [{ title: "Saved as" }, { title: "Read by" }];
   const body = formats.map(
     (format) =>
       html`<tbody data-format=${format.format}>
-        <tr><th scope="row">${format.format}</th>${READERS.map(([key]) => cell(format[key]))}</tr>
+        <tr><th scope="row">${format.format}</th><td>${format.possible ? answers(format.readers) : cant()}</td></tr>
         <tr class="formats-note"><td colspan=${columns.length}>${format.note}.</td></tr>
       </tbody>`,
   );
-  return table({ columns, name: "formats", testid: "formats", body });
+  const tried = formats.find((format) => format.tried)?.tried;
+  return html`${table({ columns, name: "formats", testid: "formats", body })}${
+    tried ? html`<p class="formats-tried">${tried}.</p>` : nothing
+  }`;
 }
 
-/** @param {boolean | null} loads */
-function cell(loads) {
-  const { mark, word, kind } = answer(loads);
-  return html`<td class=${`loads loads-${kind}`}>${mark ? html`<span aria-hidden="true">${mark} </span>` : nothing}${word}</td>`;
+const cant = () => html`<span class="loads-no"><span aria-hidden="true">✗ </span>can’t carry this run</span>`;
+
+/** @param {Answer[]} readers */
+function answers(readers) {
+  return byAnswer(readers).map(
+    ({ kind, mark, words, readers: some }) =>
+      html`<div class=${`loads loads-${kind}`} data-loads=${kind}>
+        <span aria-hidden="true">${mark} </span>${words}: <span class="loads-who">${some.map(said).join(", ")}</span></div>`,
+  );
 }
 
 /** @typedef {{isOpen: boolean, toggled: (isOpen: boolean) => void}} Fold whether it is open, and what hears that it was opened or closed */

@@ -1,0 +1,101 @@
+"""The quantized model written to files, and read again from them: the same tokens as before, or where they part."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from sarqc.calibration.job import CalibrationJob
+from sarqc.calibration.kept_layers import KeptLayers
+from sarqc.documents import Summary, Written
+from sarqc.engine.measure import Workbench
+from sarqc.engine.plan import Prepared
+from sarqc.evaluation.side_by_side import continuation, divergence
+from sarqc.events import Event, Saved, Stage, Warned
+from sarqc.export.card import model_card
+from sarqc.export.gptq import save_gptq
+from sarqc.export.mlx import save_mlx
+from sarqc.export.packed import save_packed
+from sarqc.export.plain import save_plain
+from sarqc.export.read_again import read_again
+from sarqc.export.readers import Format
+
+NEW_TOKENS = 64  # that are compared
+PROMPT_TOKENS = 32  # of the calibration text, which they continue
+_WITH_CODES = {"packed": save_packed, "gptq": save_gptq, "mlx": save_mlx}
+
+
+def save_model(
+    bench: Workbench,
+    prepared: Prepared,
+    layers: KeptLayers,
+    job: CalibrationJob,
+    summary: Summary,
+    folder: Path,
+    checkpoint_format: Format,
+) -> Generator[Event, None, Summary]:
+    """Writes the model as it is now, reads it again and compares; returns the summary with what came of it.
+
+    ``layers``: the codes of its linears. The model's weights are those of the files then.
+    """
+    yield Stage("saving", "checkpoint")
+    loaded, family = bench.loaded, prepared.checkpoint.family
+    prompt, count = _prompt(prepared)
+    before = None if loaded.streaming is not None else continuation(loaded, prompt, count, "greedy", 0, to_the_end=True)
+    card = model_card(prepared.recipe, summary, checkpoint_format, family)
+    if checkpoint_format == "plain":
+        save_plain(loaded, folder, card)
+    else:
+        _WITH_CODES[checkpoint_format](loaded, layers, job.grids, folder, card)
+    yield Stage("saving", "reading it again")
+    others = read_again(loaded, folder, checkpoint_format)
+    after = None if before is None else continuation(loaded, prompt, count, "greedy", 0, to_the_end=True)
+    written = _compared(others, before, after)
+    yield from _warnings(written)
+    summary = {**summary, "written": written}
+    _write_card(folder, model_card(prepared.recipe, summary, checkpoint_format, family))
+    yield Saved("checkpoint", str(folder))
+    return summary
+
+
+def _prompt(prepared: Prepared) -> tuple[np.ndarray, int]:
+    """The beginning of the calibration text and how many tokens continue it, as far as the model has positions."""
+    positions = prepared.checkpoint.max_positions
+    count = min(NEW_TOKENS, positions - 1)
+    ids = prepared.sequences.calibration[0][: min(PROMPT_TOKENS, positions - count)]
+    return np.asarray(ids), count
+
+
+def _compared(others: list[str], before: list[int] | None, after: list[int] | None) -> Written:
+    if others:
+        words = f"{len(others)} tensors read otherwise than those of the measured model, {others[0]} among them"
+    else:
+        words = "Every tensor of these files reads as that of the measured model"
+    if before is None or after is None:
+        words += ". Tokens were not compared: the blocks of this model are read one by one."
+        return {"other_tensors": others, "tokens": 0, "parts_at": None, "words": words}
+    parts_at = divergence(before, after)
+    if parts_at is None:
+        words += f", and continues the calibration text by the same {len(before)} greedy tokens."
+    else:
+        words += (
+            f". Of {len(before)} greedy tokens after the calibration text, number {parts_at + 1} is the first other."
+        )
+    return {"other_tensors": others, "tokens": len(before), "parts_at": parts_at, "words": words}
+
+
+def _warnings(written: Written) -> Iterator[Warned]:
+    if written["other_tensors"] or written["parts_at"] is not None:
+        yield Warned(written["words"], "checkpoint")
+
+
+def _write_card(folder: Path, card: str) -> None:
+    """In place of the one that could not know yet what reading the files would say."""
+    path = folder / "README.md"
+    partial = path.with_suffix(".partial")
+    partial.write_text(card, encoding="utf-8")
+    partial.chmod(path.stat().st_mode)
+    os.replace(partial, path)

@@ -1,0 +1,120 @@
+"""What the formats with integer codes share: the layers among the tensors of a checkpoint, and numbers of few bits
+in 32-bit words.
+
+Axes: O out_features, I in_features, G groups of a row; R rows of numbers, C numbers of a row, P words of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sarqc.errors import Refused
+from sarqc.export.plain import stored_tensors
+from sarqc.models.loading import LoadedModel
+from sarqc.quantization.grid import Grid, dequantize_groups
+from sarqc.quantization.quantized_layer import QuantizedLayer
+
+_ROWS_AT_ONCE = 1024
+
+
+class Coded(NamedTuple):
+    """A quantized linear as unsigned numbers: its levels are (codes - zero_points) · scales, or scales · codes +
+    biases."""
+
+    name: str  # of the linear in the checkpoint, without “.weight”
+    codes: Tensor  # (O, I) uint8
+    zero_points: Tensor  # (O, G) uint8; 2^(bits-1) of a grid without them, zeros where there are biases
+    scales: Tensor  # (O, G) in the dtype of the weight
+    biases: Tensor | None  # (O, G) in the dtype of the weight
+    grid: Grid
+
+
+def tensors_and_codes(
+    loaded: LoadedModel, layers: Mapping[str, QuantizedLayer], grids: Mapping[str, Grid]
+) -> Iterator[tuple[str, Tensor | Coded]]:
+    """Every tensor of the checkpoint under its name there, on the CPU, and in place of a quantized weight its codes.
+
+    Raises ``Refused`` where these are not the weight that the model has.
+    """
+    in_file = {f"{loaded.family.in_file(name)}.weight": name for name in layers}
+    for stored, tensor in stored_tensors(loaded):
+        if stored not in in_file:
+            yield stored, tensor
+            continue
+        name = in_file[stored]
+        layer, grid = layers[name], grids[name]
+        if not torch.equal(tensor, layer.stored().to(tensor.device, tensor.dtype)):
+            raise Refused(
+                "its codes and scales alone are not the model's weight",
+                name,
+                "Take mode foldable, or the format plain.",
+            )
+        biases = None if layer.biases is None else layer.biases.to("cpu", tensor.dtype)
+        shift = 0 if grid.is_affine else grid.lowest
+        yield (
+            stored,
+            Coded(
+                stored.removesuffix(".weight"),
+                _unsigned(layer.codes, grid.lowest),
+                _unsigned(layer.zero_points, shift),
+                layer.scales.to("cpu", tensor.dtype),
+                biases,
+                grid,
+            ),
+        )
+
+
+def _unsigned(numbers: Tensor, lowest: int) -> Tensor:
+    return (numbers.cpu().to(torch.int16) - lowest).to(torch.uint8)
+
+
+def level_weight(
+    codes: Tensor, zero_points: Tensor | None, scales: Tensor, biases: Tensor | None, dtype: torch.dtype
+) -> Tensor:
+    """The weight (O, I) that unsigned codes stand for: one product in working precision, rounded once to ``dtype``."""
+    work = torch.promote_types(scales.dtype, torch.float32)
+    offsets = zero_points if biases is None else biases
+    assert offsets is not None
+    return dequantize_groups(codes.to(work), scales.to(work), offsets.to(work), biases is not None).to(dtype)
+
+
+def float_linears(loaded: LoadedModel) -> list[str]:
+    """Linears and routers of the model that stay float, by their names in checkpoints."""
+    quantized, family = {layer.name for layer in loaded.checkpoint.layers}, loaded.family
+    linears = [name for name, module in loaded.model.named_modules() if isinstance(module, nn.Linear)]
+    experts = [info.name for info in loaded.checkpoint.linears]
+    routers = [
+        f"{family.blocks}.{i}.{family.router}" for i in range(len(loaded.blocks())) if loaded.checkpoint.experts(i)
+    ]
+    return [family.in_file(name) for name in dict.fromkeys([*linears, *experts, *routers]) if name not in quantized]
+
+
+def pack_bits(numbers: Tensor, bits: int) -> Tensor:
+    """Unsigned numbers as one string of bits a row, lowest first, ``bits`` for each: (R, C) uint8 -> (R, P) int32.
+
+    A number may lie across two words, and only the end of a row is padded.
+    """
+    width = numbers.shape[-1] * bits
+    packed = []
+    for rows in numbers.split(_ROWS_AT_ONCE):
+        every_bit = np.unpackbits(rows.numpy()[..., None], axis=-1, count=bits, bitorder="little")  # (R, C, bits)
+        row_bits = np.pad(every_bit.reshape(len(rows), width), ((0, 0), (0, -width % 32)))
+        words = np.packbits(row_bits, axis=-1, bitorder="little").view("<i4")  # (R, P)
+        packed.append(torch.from_numpy(words.astype(np.int32)))
+    return torch.cat(packed)
+
+
+def unpack_bits(words: Tensor, bits: int, count: int) -> Tensor:
+    """The first ``count`` numbers of each row: (R, P) int32 -> (R, count) uint8, what ``pack_bits`` has packed."""
+    unpacked = []
+    for rows in words.contiguous().split(_ROWS_AT_ONCE):
+        in_bytes = np.ascontiguousarray(rows.numpy().astype("<i4")).view(np.uint8)  # (R, 4P)
+        row_bits = np.unpackbits(in_bytes, axis=-1, count=count * bits, bitorder="little")
+        numbers = np.packbits(row_bits.reshape(len(rows), count, bits), axis=-1, bitorder="little")[..., 0]
+        unpacked.append(torch.from_numpy(numbers))
+    return torch.cat(unpacked)

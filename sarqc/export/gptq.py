@@ -1,0 +1,112 @@
+"""The quantized model in GPTQ's format, which GPTQModel, vLLM and others read.
+
+Codes are packed along the columns of a weight, zero points along the rows of theirs. In the first convention
+(“gptq”) a zero point is stored less one. Readers add the one to whole words, so a zero point of 0, stored as all ones,
+would run over into its neighbour: asymmetric grids are written in the second convention (“gptq_v2”), as they are.
+Symmetric ones have the zero point 2^(b-1) throughout and are written in the first, which more readers know.
+
+Axes: O out_features, I in_features, G groups of a row, W 32-bit words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sarqc import __version__
+from sarqc.errors import Refused
+from sarqc.export.codes import Coded, float_linears, level_weight, pack_bits, tensors_and_codes, unpack_bits
+from sarqc.export.plain import new_checkpoint, write_weights
+from sarqc.export.written import Written
+from sarqc.models.loading import LoadedModel
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.quantized_layer import QuantizedLayer
+
+
+def save_gptq(
+    loaded: LoadedModel,
+    layers: Mapping[str, QuantizedLayer],
+    grids: Mapping[str, Grid],
+    folder: Path,
+    card: str = "",
+) -> None:
+    """Writes the model with ``qweight``, ``qzeros``, ``scales`` and ``g_idx`` in place of the quantized weights.
+
+    Arguments and errors are those of ``save_packed``.
+    """
+    for name in layers:
+        if grids[name].is_affine:
+            raise Refused(
+                "its grid has biases, for which the format has no place", name, "Take another grid, or the format mlx."
+            )
+
+    def packed() -> Iterator[tuple[str, Tensor]]:
+        for stored, found in tensors_and_codes(loaded, layers, grids):
+            if isinstance(found, Coded):
+                yield from _tensors(found)
+            else:
+                yield stored, found
+
+    by_name = {loaded.family.in_file(name): grids[name] for name in layers}
+    blocks = loaded.family.in_file(loaded.family.blocks)
+    others = [name for name in float_linears(loaded) if name.startswith(f"{blocks}.")]
+    config = {"quantization_config": quantization_config(others, by_name)}
+    with new_checkpoint(loaded, folder, card, config) as partial:
+        write_weights(partial, packed())
+
+
+def _tensors(coded: Coded) -> Iterator[tuple[str, Tensor]]:
+    bits, width, groups = coded.grid.bits, coded.codes.shape[1], coded.scales.shape[1]
+    offset = 0 if _is_second(coded.grid) else 1
+    yield f"{coded.name}.qweight", pack_bits(coded.codes, bits).T.contiguous()  # (W, O)
+    yield f"{coded.name}.qzeros", pack_bits((coded.zero_points - offset).T, bits)  # (G, W)
+    yield f"{coded.name}.scales", coded.scales.T.contiguous()  # (G, O)
+    yield f"{coded.name}.g_idx", torch.arange(width, dtype=torch.int32) // (width // groups)  # (I,)
+
+
+def _is_second(grid: Grid) -> bool:
+    return grid.kind == "asymmetric"
+
+
+def read_gptq(files: Written, name: str, dtype: torch.dtype) -> Tensor:
+    """The weight (O, I) of a linear in such a checkpoint, by its name there."""
+    config = files.config["quantization_config"]
+    bits: int = config["bits"]
+    words, scales = files.read(f"{name}.qweight"), files.read(f"{name}.scales").T  # (W, O), (O, G)
+    codes = unpack_bits(words.T, bits, words.shape[0] * 32 // bits)
+    zero_points = unpack_bits(files.read(f"{name}.qzeros"), bits, len(scales)).T
+    if config["checkpoint_format"] == "gptq":
+        zero_points = zero_points + 1
+    return level_weight(codes, zero_points, scales, None, dtype)
+
+
+def quantization_config(others: Sequence[str], grids: Mapping[str, Grid]) -> dict[str, Any]:
+    """The entry of config.json for the quantized linears and the ``others`` in blocks, which readers leave alone.
+
+    ``dynamic`` has GPTQModel's rules for single linears: “-:” for those without codes, “+:” for those of another grid
+    than most, such as layers which groups do not divide.
+    """
+    kinds = list(grids.values())
+    usual = max(dict.fromkeys(kinds), key=kinds.count)
+    rules: dict[str, dict[str, Any]] = {f"-:^{re.escape(name)}$": {} for name in others}
+    rules |= {f"+:^{re.escape(name)}$": {"group_size": _size(one)} for name, one in grids.items() if one != usual}
+    return {
+        "bits": usual.bits,
+        "checkpoint_format": "gptq_v2" if _is_second(usual) else "gptq",
+        "desc_act": False,
+        "group_size": _size(usual),
+        "lm_head": False,
+        "meta": {"quantizer": [f"sarqc:{__version__}"]},
+        "pack_dtype": "int32",
+        "quant_method": "gptq",
+        "sym": not _is_second(usual),
+    } | ({"dynamic": rules} if rules else {})
+
+
+def _size(grid: Grid) -> int:
+    return -1 if grid.group_size is None else grid.group_size

@@ -1,0 +1,158 @@
+"""The quantized model as mlx-lm and other readers of MLX have it: scale · code + bias, experts stacked.
+
+Codes are packed along rows, as in compressed-tensors. A symmetric grid has the bias -2^(b-1) · scale, which is exact; a
+bias of the affine grid is its own. MLX has groups of 32, 64 or 128: larger ones, whole rows too, are written as several
+with one scale.
+
+Axes: E experts, O out_features, I in_features, G groups of a row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sarqc.errors import Refused
+from sarqc.export.codes import Coded, level_weight, pack_bits, tensors_and_codes, unpack_bits
+from sarqc.export.plain import new_checkpoint, write_weights
+from sarqc.export.written import Written
+from sarqc.models.families import Family, LayerInfo
+from sarqc.models.loading import LoadedModel
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.quantized_layer import QuantizedLayer
+
+GROUPS = (128, 64, 32)
+
+
+def save_mlx(
+    loaded: LoadedModel,
+    layers: Mapping[str, QuantizedLayer],
+    grids: Mapping[str, Grid],
+    folder: Path,
+    card: str = "",
+) -> None:
+    """Writes the model with ``weight``, ``scales`` and ``biases`` of each quantized linear; a block's experts as one.
+
+    Arguments and errors are those of ``save_packed``.
+    """
+    sizes: dict[str, int] = {}
+    for info in loaded.checkpoint.layers:
+        grid = grids[info.name]
+        if grid.kind == "asymmetric":
+            remedy = "Take the grid symmetric, full_range or affine, or another format."
+            raise Refused("its grid has zero points, for which the format has no place", info.name, remedy)
+        if (size := group_of(grid.group_size_for(info.shape[1]))) is None:
+            raise Refused("its groups are not made of 32 channels", info.name, "Take groups of 32, 64 or 128.")
+        sizes[name_in_mlx(loaded.family, info)] = size
+    _check_stacks(loaded)
+
+    def tensors() -> Iterator[tuple[str, Tensor]]:
+        by_file = {f"{loaded.family.in_file(info.name)}.weight": info for info in loaded.checkpoint.linears}
+        stacks: dict[str, dict[int, dict[str, Tensor]]] = {}  # by the name of the stack and expert, until it is whole
+        for stored, found in tensors_and_codes(loaded, layers, grids):
+            info = by_file.get(stored)
+            if info is None:
+                assert isinstance(found, Tensor)
+                yield stored, found
+                continue
+            name = name_in_mlx(loaded.family, info)
+            parts = _parts(found, sizes[name]) if isinstance(found, Coded) else {"weight": found}
+            if info.expert is None:
+                yield from ((f"{name}.{part}", _as_stored(tensor)) for part, tensor in parts.items())
+                continue
+            stack = stacks.setdefault(name, {})
+            stack[info.expert] = parts
+            if len(stack) == loaded.checkpoint.experts(info.block):
+                del stacks[name]
+                for part in parts:
+                    stacked = torch.stack([stack[expert][part] for expert in sorted(stack)])
+                    yield f"{name}.{part}", _as_stored(stacked)
+
+    config = _config(next(iter(grids.values())).bits, sizes) | _in_other_words(loaded.checkpoint.config)
+    with new_checkpoint(loaded, folder, card, config) as partial:
+        write_weights(partial, tensors())
+
+
+def group_of(channels: int) -> int | None:
+    """The largest of MLX's groups that make up one of so many channels; None: none does."""
+    return next((size for size in GROUPS if channels % size == 0), None)
+
+
+def name_in_mlx(family: Family, info: LayerInfo) -> str:
+    """The name of a linear there; of all experts' alike that of the stack."""
+    if info.expert is None:
+        return family.in_file(info.name)
+    experts = family.in_file(f"{family.blocks}.{info.block}.{family.experts}")
+    return f"{experts.removesuffix('experts')}switch_mlp.{info.name.rpartition('.')[2]}"
+
+
+def _parts(coded: Coded, size: int) -> dict[str, Tensor]:
+    """``weight`` (O, words) int32, ``scales`` and ``biases`` (O, I / size) of one linear."""
+    scales, biases, bits = coded.scales, coded.biases, coded.grid.bits
+    if biases is None:
+        biases = -(1 << (bits - 1)) * scales
+        if not torch.isfinite(biases).all():
+            raise Refused("a bias overflows the dtype of its scale", coded.name, "Take another format.")
+    times = coded.codes.shape[1] // (size * scales.shape[1])
+    return {
+        "weight": pack_bits(coded.codes, bits),
+        "scales": scales.repeat_interleave(times, dim=1),
+        "biases": biases.repeat_interleave(times, dim=1),
+    }
+
+
+def _as_stored(tensor: Tensor) -> Tensor:
+    """Words are unsigned there; torch can stack signed ones alone."""
+    return tensor.view(torch.uint32) if tensor.dtype == torch.int32 else tensor
+
+
+def _check_stacks(loaded: LoadedModel) -> None:
+    """Refuses a stack of experts of which a part is quantized."""
+    stacks = Counter(name_in_mlx(loaded.family, info) for info in loaded.checkpoint.layers if info.expert is not None)
+    for info in loaded.checkpoint.layers:
+        count = stacks.get(name_in_mlx(loaded.family, info))
+        if count is not None and count != loaded.checkpoint.experts(info.block):
+            raise Refused(
+                "the experts of a block are one stack there, and only some are quantized", info.name,
+                "Quantize all experts of a block, or take another format.",
+            )  # fmt: skip
+
+
+def _config(bits: int, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """The entries of config.json: one for all linears, and those of linears with other groups than most."""
+    found = list(sizes.values())
+    usual = max(dict.fromkeys(found), key=found.count)
+    settings: dict[str, Any] = {"group_size": usual, "bits": bits, "mode": "affine"}
+    settings |= {name: settings | {"group_size": size} for name, size in sizes.items() if size != usual}
+    return {"quantization": settings, "quantization_config": settings}
+
+
+def _in_other_words(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What mlx-lm looks for under the names of published checkpoints, where transformers 5 has written its own."""
+    named: dict[str, Any] = {}
+    if "num_local_experts" in config:
+        named["num_experts"] = config["num_local_experts"]
+    found = config.get("rope_parameters")
+    if isinstance(found, dict) and "rope_theta" in found:
+        named["rope_theta"] = found["rope_theta"]
+        if found.get("rope_type", "default") != "default":
+            named["rope_scaling"] = {name: value for name, value in found.items() if name != "rope_theta"}
+    return {name: value for name, value in named.items() if config.get(name) is None}
+
+
+def read_mlx(files: Written, name: str, expert: int | None, dtype: torch.dtype) -> Tensor:
+    """The weight (O, I) of a linear in such a checkpoint, by its name there; of a stack that of one expert."""
+    bits: int = files.config["quantization"]["bits"]
+    words, scales, biases = (files.read(f"{name}.{part}") for part in ("weight", "scales", "biases"))
+    if expert is not None:
+        words, scales, biases = words[expert], scales[expert], biases[expert]
+    words = words.view(torch.int32)
+    codes, half = unpack_bits(words, bits, words.shape[1] * 32 // bits), 1 << (bits - 1)
+    if torch.equal(biases, -half * scales):  # of a symmetric grid, whose levels are one product
+        return level_weight(codes, torch.full(scales.shape, half), scales, None, dtype)
+    return level_weight(codes, None, scales, biases, dtype)

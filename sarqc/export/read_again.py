@@ -1,0 +1,66 @@
+"""What was written, read again into the model that it was written from: by the definition of its format, and with
+nothing of what wrote it but the files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from sarqc.export.gptq import read_gptq
+from sarqc.export.mlx import name_in_mlx, read_mlx
+from sarqc.export.packed import read_packed
+from sarqc.export.plain import parameters_of
+from sarqc.export.readers import Format
+from sarqc.export.written import Written
+from sarqc.models.families import Family, LayerInfo
+from sarqc.models.loading import STORED, LoadedModel
+
+
+def read_again(loaded: LoadedModel, folder: Path, checkpoint_format: Format) -> list[str]:
+    """Gives the model's blocks the weights that the files stand for; returns the names of tensors that are others.
+
+    A model whose blocks are streamed keeps its weights: it is only compared.
+    """
+    family, checkpoint = loaded.family, loaded.checkpoint
+    linears = {f"{family.in_file(info.name)}.weight": info for info in checkpoint.linears}
+    coded = {info.name for info in checkpoint.layers} if checkpoint_format != "plain" else set()
+    others, inside = [], set()
+    with Written(folder) as files:
+        for index, block in enumerate(loaded.blocks()):
+            with loaded.at(block), torch.no_grad():
+                for path, value in parameters_of(block):
+                    name = family.in_file(f"{family.blocks}.{index}.{path}")
+                    inside.add(name)
+                    info, dtype = linears.get(name), STORED[checkpoint.dtypes[name]]
+                    if info is not None and info.name in coded:
+                        found = _decoded(files, family, checkpoint_format, info, dtype)
+                    else:
+                        found = _as_it_was(files, family, checkpoint_format, name, info)
+                    found = found.to(value.device, value.dtype)
+                    if not torch.equal(found, value):
+                        others.append(name)
+                    if loaded.streaming is None:
+                        value.copy_(found)
+        for name in checkpoint.shapes:
+            if name not in inside and not torch.equal(files.read(name), loaded.files.read(name)):
+                others.append(name)
+    return others
+
+
+def _decoded(files: Written, family: Family, checkpoint_format: Format, info: LayerInfo, dtype: torch.dtype) -> Tensor:
+    """The weight (O, I) that the codes of a linear stand for."""
+    name = family.in_file(info.name)
+    if checkpoint_format == "packed":
+        return read_packed(files, name, dtype)
+    if checkpoint_format == "gptq":
+        return read_gptq(files, name, dtype)
+    return read_mlx(files, name_in_mlx(family, info), info.expert, dtype)
+
+
+def _as_it_was(files: Written, family: Family, checkpoint_format: Format, name: str, info: LayerInfo | None) -> Tensor:
+    """A tensor without codes, by its name in the original."""
+    if checkpoint_format == "mlx" and info is not None and info.expert is not None:
+        return files.read(f"{name_in_mlx(family, info)}.weight")[info.expert]
+    return files.read(name)
