@@ -192,8 +192,8 @@ def _execute(
         prepared = prepare(recipe, settings)  # refusals come before torch is loaded
     except NotCached:
         prepared = None  # the run fetches the model
-    layers = () if prepared is None else prepared.checkpoint.layers
-    known_format = check_format(recipe, checkpoint_format, layers) if recipe.kind == "run" else "plain"
+    linears = () if prepared is None else prepared.checkpoint.layers
+    known_format = check_format(recipe, checkpoint_format, linears) if recipe.kind == "run" else "plain"
     if output is None and known_format != "plain":
         raise Refused(
             "no folder was given for the model", f"format {checkpoint_format}", "Add --output with a new one."

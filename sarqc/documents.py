@@ -339,7 +339,7 @@ class Summary(Divergences):
     speed: Speed | None
     experts: ExpertCounts | None
     tuning: Tuning | None  # of a recipe that tunes
-    written: NotRequired[Written]  # of a run that wrote its model to files
+    written: Written | None  # of a run that wrote its model to files
 
 
 class CandidateReport(TypedDict):

@@ -93,6 +93,7 @@ class Outcome:
             "speed": None if self.speed is None else self.speed.speed(),
             "experts": None if counts is None else counts.to_json(),
             "tuning": None,
+            "written": None,
         }
 
     def _tasks(self) -> dict[str, TaskResult]:

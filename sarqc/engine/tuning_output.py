@@ -154,4 +154,5 @@ def tuning_summary(prepared: Prepared, original: Measurements, tuning: Tuning | 
         "speed": None,
         "experts": None,
         "tuning": tuning,
+        "written": None,
     }

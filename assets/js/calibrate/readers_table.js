@@ -30,13 +30,10 @@ export function byAnswer(readers) {
 }
 
 /**
- * A reader with its version, and what it said where it did not simply load the model.
+ * A reader with its version, where it has one.
  * @param {Answer} answer
  */
-export function said({ reader, version, words }) {
-  const named = version ? `${reader} ${version}` : reader;
-  return words ? `${named} (${words})` : named;
-}
+export const withVersion = ({ reader, version }) => (version ? `${reader} ${version}` : reader);
 
 /**
  * A small table: a format, its readers, and below what it needs or why not.
@@ -59,13 +56,18 @@ export function formatTable(formats) {
 
 const cant = () => html`<span class="loads-no"><span aria-hidden="true">✗ </span>can’t carry this run</span>`;
 
-/** @param {Answer[]} readers */
+/** A line for each answer; it opens where there is something to read. @param {Answer[]} readers */
 function answers(readers) {
-  return byAnswer(readers).map(
-    ({ kind, mark, words, readers: some }) =>
-      html`<div class=${`loads loads-${kind}`} data-loads=${kind}>
-        <span aria-hidden="true">${mark} </span>${words}: <span class="loads-who">${some.map(said).join(", ")}</span></div>`,
-  );
+  return byAnswer(readers).map(({ kind, mark, words, readers: some }) => {
+    const line = html`<span aria-hidden="true">${mark} </span>${words}: <span class="loads-who">${some.map(withVersion).join(", ")}</span>`;
+    const more = some.filter((one) => one.words);
+    return html`<div class=${`loads loads-${kind}`} data-loads=${kind}>${
+      more.length
+        ? html`<details><summary>${line}</summary>
+            <ul>${more.map((one) => html`<li>${withVersion(one)}: ${one.words}</li>`)}</ul></details>`
+        : line
+    }</div>`;
+  });
 }
 
 /** @typedef {{isOpen: boolean, toggled: (isOpen: boolean) => void}} Fold whether it is open, and what hears that it was opened or closed */
