@@ -24,4 +24,4 @@ def in_float32(model: nn.Module) -> nn.Module:
             linear.bias.data.copy_(bias)
         parent, _, last = name.rpartition(".")
         setattr(model.get_submodule(parent), last, linear)
-    return model.float().eval()
+    return nn.Module.float(model).eval()  # transformers refuses its own where a model came quantized
