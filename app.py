@@ -6,6 +6,7 @@ that were under way go on at the next start.
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import sys
@@ -201,6 +202,9 @@ def serve(app: FastAPI, settings: Settings, open_files: int) -> None:
         proxy_headers=False,  # the gate believes them where the operator says so
         log_config=None,  # its lines go the way of all others, with their time
     )
+    # All that is imported stays: a collection of garbage looks at what requests leave, and holds none up for long.
+    gc.collect()
+    gc.freeze()
     Server(app, config).run()
 
 

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import results_of_costs
 import results_of_engines
 import results_of_gpus
+import results_of_scale
 import results_of_spans
 import results_of_tuning
 from make_reference import table
@@ -258,7 +259,7 @@ def page() -> str:
     parts = [
         "# What the methods give",
         "Written by `python docs/make_results.py` from the studies in `assets/studies`, `docs/engines.json`, "
-        "`docs/tuning.json`, `docs/costs.json` and `docs/gpus.json`; `make check` compares it.",
+        "`docs/tuning.json`, `docs/costs.json`, `docs/scale.json` and `docs/gpus.json`; `make check` compares it.",
         "## Every method, as a run would do it",
         f"{runs.model.name}, {lines[0].grid}, groups of {lines[0].group_size}, quantized prefix; "
         f"{calibration['samples']} × {calibration['length']} calibration tokens, the same {len(lines[0].draws)} "
@@ -304,6 +305,7 @@ def page() -> str:
     parts += results_of_engines.parts()
     parts += results_of_tuning.parts()
     parts += results_of_costs.parts()
+    parts += results_of_scale.parts()
     parts += results_of_gpus.parts()
     parts += results_of_spans.parts()
     return "\n\n".join(parts) + "\n"

@@ -43,12 +43,19 @@ def parts() -> Iterator[str]:
 
 
 def _host(host: dict[str, Any]) -> str:
+    return (
+        f"{host_words(host)} A single run each, so that a tenth more or less says nothing. “At most” is a goal; where "
+        "it was missed, it stands in bold."
+    )
+
+
+def host_words(host: dict[str, Any]) -> str:
+    """What figures of ``make bench`` were made on."""
     versions = ", ".join(f"{name} {version}" for name, version in host["versions"].items())
     return (
         f"Written by `make bench` on {', '.join(host['devices'])}, {host['cores']} cores, {host['threads']} threads, "
         f"{host['memory_gib']:g} GiB; large products in float32: {host['products_per_second'] / 1e9:.0f} GFLOP/s; "
-        f"{versions}. A single run each, so that a tenth more or less says nothing. “At most” is a goal; where it was "
-        "missed, it stands in bold."
+        f"{versions}."
     )
 
 

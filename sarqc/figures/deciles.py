@@ -61,10 +61,10 @@ def deciles(facts: LineFacts) -> Figure | None:
 
 def decile_drift(facts: LineFacts) -> np.ndarray | None:
     """Root-mean-square ΔW by decile, (G, M, 10): of the layer, or over the layers together; None where not recorded."""
-    array = facts.read("deciles")  # L G M 10
-    if array is None:
-        return None
-    drift: np.ndarray = np.sqrt(np.nanmean(array**2, axis=0)) if facts.layer is None else array[facts.layer]
+    array = facts.read("deciles", facts.layer)  # L G M 10, or G M 10
+    if array is None or facts.layer is not None:
+        return array
+    drift: np.ndarray = np.sqrt(np.nanmean(array**2, axis=0))
     return drift
 
 

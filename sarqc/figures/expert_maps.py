@@ -21,6 +21,10 @@ NONE_MARK = {"symbol": "x-thin", "line": {"color": "var(--bad)", "width": 2}}
 
 def counts_of(facts: LineFacts) -> TokenCounts | None:
     """Tokens of each expert in the line's draws; None for dense models and where the study did not count."""
+    return facts.study.once(facts.line, "token counts", lambda: _counts_of(facts))
+
+
+def _counts_of(facts: LineFacts) -> TokenCounts | None:
     experts, tokens = facts.study.experts, facts.read("tokens")
     return None if experts is None or tokens is None else token_counts(experts, tokens)
 
@@ -32,6 +36,17 @@ def token_map(facts: LineFacts, counts: TokenCounts | None) -> Figure | None:
     """
     if counts is None:
         return None
+    figure = facts.study.once(facts.line, "token map", lambda: _token_map(counts))
+    if facts.layer is None or facts.study.layers[facts.layer].expert is None:
+        return figure
+    row, column = counts.experts.place(facts.study.layers[facts.layer])
+    number = counts.experts.numbers[column]
+    shapes = [*figure["layout"]["shapes"], frame((number - 0.5, number + 0.5), row)]
+    return {**figure, "layout": {**figure["layout"], "shapes": shapes}}
+
+
+def _token_map(counts: TokenCounts) -> Figure:
+    """The figure without a chosen layer."""
     experts = counts.experts
     rows = [str(block) for block in experts.blocks]
     layout = base_layout(left=34, right=58, top=8, bottom=38)
@@ -56,10 +71,6 @@ def token_map(facts: LineFacts, counts: TokenCounts | None) -> Figure | None:
     if wide <= MOST_DOTTED:
         few = {"symbol": "circle", "size": max(3, size // 2), "color": "var(--ink-2)"}
         data += _marks(counts.few, experts, rows, few)
-    if facts.layer is not None and facts.study.layers[facts.layer].expert is not None:
-        row, column = experts.place(facts.study.layers[facts.layer])
-        number = experts.numbers[column]
-        layout["shapes"].append(frame((number - 0.5, number + 0.5), row))
     return {
         "data": data,
         "layout": layout,
@@ -254,8 +265,14 @@ def tokens_error(facts: LineFacts, counts: TokenCounts | None) -> Figure | None:
 
     A point is an expert: the mean over its linears and over the draws. None for dense models and without unseen text.
     """
+    if counts is None:
+        return None
+    return facts.study.once(facts.line, "error by tokens", lambda: _tokens_error(facts, counts))
+
+
+def _tokens_error(facts: LineFacts, counts: TokenCounts) -> Figure | None:
     held = facts.read("held_out")
-    if counts is None or held is None:
+    if held is None:
         return None
     by_layer = mean_over_draws(held)  # L G M
     mean = counts.mean

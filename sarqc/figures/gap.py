@@ -25,7 +25,7 @@ from sarqc.figures.drawing import (
     plain_numbers,
 )
 from sarqc.figures.numbers import NBSP, draws_text, error_decimals, lam_text, number, point_names, significant
-from sarqc.study.facts import LineFacts, has_lam, select_layer
+from sarqc.study.facts import LineFacts, has_lam
 from sarqc.study.paired import Difference, paired_difference
 
 LABEL_GAP = 0.075  # least distance of two labels at the lines' ends, as a share of the panel
@@ -69,7 +69,7 @@ def gap(facts: LineFacts) -> Figure | None:
 def read_sizes(facts: LineFacts) -> _Sizes | None:
     """The errors by amount of calibration of the layer, or their mean over layers; None where nobody looked."""
     line = facts.line
-    arrays = [select_layer(facts.read(name), facts.layer) for name in ("recon_by_size", "held_out_by_size")]
+    arrays = [facts.selected(name) for name in ("recon_by_size", "held_out_by_size")]
     calibration, unseen = arrays
     if calibration is None or unseen is None or not line.sizes:
         return None

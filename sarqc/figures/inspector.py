@@ -36,10 +36,10 @@ class Group:
 def read_group(facts: LineFacts, layer: int) -> Group | None:
     """The group of a layer; None where the study holds none."""
     names = ("group_place", "group_weight", "group_codes", "group_zero", "group_step")
-    arrays = [facts.read(name) for name in names]
+    arrays = [facts.read(name, layer) for name in names]
     if any(array is None for array in arrays):
         return None
-    place, weight, codes, zero, step = (array[layer] for array in arrays if array is not None)
+    place, weight, codes, zero, step = (array for array in arrays if array is not None)
     count = int(np.isfinite(weight).sum())
     weight, codes, step, zero = weight[:count], codes[..., :count], step[..., :count], zero[..., None]
     last = 2**facts.line.bits - 1

@@ -47,6 +47,13 @@ def layer_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
     """
     if quantity is None:
         return None
+    figure, frames = facts.study.once(facts.line, f"map of {quantity.name}", lambda: _every_layer(facts, quantity))
+    shapes = [*figure["layout"]["shapes"], *frames.get(facts.layer, [])]
+    return {**figure, "layout": {**figure["layout"], "shapes": shapes}}
+
+
+def _every_layer(facts: LineFacts, quantity: Quantity) -> tuple[Figure, dict[int | None, list[dict[str, Any]]]]:
+    """The figure without a chosen layer, and by layer the frames that mark it as chosen."""
     rows, columns, members = map_cells(facts, split=bool(quantity.stripe))
     n_g, n_m = quantity.values.shape[1:]
     z = np.full((n_g, n_m, len(rows), len(columns)), np.nan)
@@ -82,19 +89,19 @@ def layer_map(facts: LineFacts, quantity: Quantity | None) -> Figure | None:
     }
     layout["yaxis"] = {**PLAIN_AXIS, "showgrid": False, "tickvals": rows[:: 1 + len(rows) // 8]}
     layout["yaxis"] |= {"range": [rows[0] - 0.5, rows[-1] + 0.5]}
-    if facts.layer is not None:
-        layout["shapes"] += [
-            frame((columns[c].left, columns[c].right), rows[r])
-            for (r, c), layers in members.items()
-            if facts.layer in layers and not columns[c].worst
-        ]
+    frames: dict[int | None, list[dict[str, Any]]] = {}
+    for (r, c), layers in members.items():
+        if not columns[c].worst:
+            mark = frame((columns[c].left, columns[c].right), rows[r])
+            for layer in layers:
+                frames.setdefault(layer, []).append(mark)
     figure: Figure = {"data": [trace], "layout": layout, "bindings": []}
     arias = [[_aria(facts, quantity, quantity.values[:, g, m], m) for m in range(n_m)] for g in range(n_g)]
     show(figure, quantity, quantity.colours(z), texts, arias)
     stripe = {"worst": "; narrow: worst expert", "fewest": "; narrow: expert with fewest"}.get(quantity.stripe, "")
     figure["title"] = "Every layer" + (stripe if pooled else "")
     figure["subtitle"] = f": {quantity.title}"
-    return figure
+    return figure, frames
 
 
 def show(figure: Figure, quantity: Quantity, z: np.ndarray, texts: Any, arias: list[list[str]]) -> None:

@@ -150,15 +150,16 @@ class Quantity:
 
 def quantities_of(facts: LineFacts) -> list[str]:
     """Names of the quantities that a line has, the one shown without a wish first."""
-    return [name for name in QUANTITIES if _samples(facts, name) is not None]
+    return facts.study.once(
+        facts.line, "quantities", lambda: [name for name in QUANTITIES if _samples(facts, name) is not None]
+    )
 
 
 def quantity_of(facts: LineFacts, name: str | None = None) -> Quantity | None:
     """A quantity of a line; the first it has where it has not that one, None where it has none at all."""
+    have = quantities_of(facts)
+    name = name if name in have else next(iter(have), None)
     samples = None if name is None else _samples(facts, name)
-    if samples is None:
-        name = next(iter(quantities_of(facts)), None)
-        samples = None if name is None else _samples(facts, name)
     if name is None or samples is None:
         return None
     if name in ("lambda", "gamma"):

@@ -44,7 +44,7 @@ class Study(StoredStudy):
         """
         folder = Path(where)
         if not (folder / "study.json").is_file() and folder.name == str(where):
-            folder = Library(Settings(), lambda _: False).folder(str(where))
+            folder = Library(Settings(), lambda _: ()).folder(str(where))
         return super().open(folder)
 
     def frame(self, table: Table = "points") -> pd.DataFrame:

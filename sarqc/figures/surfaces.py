@@ -75,8 +75,8 @@ def surface_arrays(facts: LineFacts, layer: int) -> Arrays:
     found: Arrays = {}
     for pooling in POOLINGS:
         name = pooling.array
-        ref, scales = facts.line.arrays.get(name), facts.read(f"{name}_scale")
-        if ref is None or scales is None:
+        ref, scale = facts.line.arrays.get(name), facts.read(f"{name}_scale", layer)
+        if ref is None or scale is None:
             continue
         offset, length = layer_slice(ref, layer)
         place = facts.study.place(facts.line, name)
@@ -88,7 +88,7 @@ def surface_arrays(facts: LineFacts, layer: int) -> Arrays:
             "shape": list(ref.shape[1:]),
             "offset": place.offset + offset,
             "length": length,
-            "scale": float(scales[layer]),
+            "scale": float(scale),
             "zero": SIGNED_ZERO if pooling.signed else 0,
         }
     return found
@@ -107,7 +107,10 @@ def surface_layer(facts: LineFacts) -> int:
     """The layer whose surface is shown: the chosen one, or for all layers the one that drifts most."""
     if facts.layer is not None:
         return facts.layer
-    drift = facts.read("drift")
+    return facts.study.once(facts.line, "drifts most", lambda: _drifts_most(facts.read("drift")))
+
+
+def _drifts_most(drift: np.ndarray | None) -> int:
     if drift is None:
         return 0
     by_layer = mean_over_draws(drift)  # L G M

@@ -177,22 +177,27 @@ class _Layers(Sequence[Row]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Row]: ...
     def __getitem__(self, index: int | slice) -> Row | Sequence[Row]:
-        if isinstance(index, slice):
-            return [self[at] for at in range(*index.indices(len(self)))]
-        layer, point = divmod(range(len(self))[index], len(self._points))
-        (g, m), named = self._points[point]
-        numbers = {
-            name: values[layer, g % len(values[layer]), m % values.shape[2]] for name, values in self._arrays.items()
-        }
-        return {"layer": self._names[layer], **named, **numbers}
+        if not isinstance(index, slice):
+            at = range(len(self))[index]
+            return self[at : at + 1][0]
+        layers, points = np.divmod(np.arange(len(self))[index], len(self._points))
+        g, m = np.array([place for place, _ in self._points])[points].T
+        numbers = [
+            values[layers, g % values.shape[1], m % values.shape[2]].tolist() for values in self._arrays.values()
+        ]
+        columns = {"layer": [self._names[layer] for layer in layers], **dict(zip(self._arrays, numbers, strict=True))}
+        named = [self._points[point][1] for point in points]
+        return [
+            {**row, **dict(zip(columns, values, strict=True))}
+            for row, *values in zip(named, *columns.values(), strict=True)
+        ]
 
 
 def _gap(facts: LineFacts) -> Iterator[Row]:
     means = {}
     for name in ("recon", "held_out"):
-        array = facts.read(f"{name}_by_size")  # D L S G M
-        if array is not None:
-            chosen = np.nanmean(array, axis=1) if facts.layer is None else array[:, facts.layer]
+        chosen = facts.selected(f"{name}_by_size")  # D S G M
+        if chosen is not None:
             means[name] = mean_over_draws(chosen)  # S G M
     for at, named in _points(facts) if means else ():
         for s, size in enumerate(facts.line.sizes):

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TypedDict
 
 import numpy as np
@@ -31,7 +30,7 @@ from sarqc.figures.drawing import (
     ring_trace,
 )
 from sarqc.figures.numbers import draws_text, lam_names, number, percent, point_names
-from sarqc.study.facts import LineFacts, select_layer
+from sarqc.study.facts import LineFacts, over_layers
 from sarqc.study.paired import Difference, mean_over_draws, paired_difference
 from sarqc.theory.bound import DELTA, bound_on_gap, log_all_codes
 
@@ -53,35 +52,47 @@ class Terms:
     log_count: float  # ln|Q|
 
 
-@lru_cache(maxsize=1)  # the figure and its words ask for the same
 def terms(facts: LineFacts) -> Terms | None:
     """What the study says about Theorem 1; None where it holds no unseen text or no norms of tokens."""
-    arrays = [array for name in _ARRAYS if (array := facts.read(name)) is not None and np.isfinite(array).any()]
+    if facts.layer is None:  # of thousands of layers: kept
+        return facts.study.once(facts.line, "terms", lambda: _terms(facts))
+    return _terms(facts)
+
+
+def _terms(facts: LineFacts) -> Terms | None:
+    read = (_of_layers(facts, name) for name in _ARRAYS)
+    arrays = [array for array in read if array is not None and np.isfinite(array).any()]
     if len(arrays) < len(_ARRAYS):
         return None
     recon, held_out, drift = arrays[:3]  # D L G M
     tokens, weight_norm, token_norm, energy, held_out_energy = (array[..., None, None] for array in arrays[3:])
-    weights = np.array([math.prod(layer.shape) for layer in facts.study.layers], dtype=np.float64)
+    layers = facts.study.layers if facts.layer is None else [facts.study.layers[facts.layer]]
+    weights = np.array([math.prod(layer.shape) for layer in layers], dtype=np.float64)
     log_count = weights * log_all_codes(1, facts.line.bits)  # L
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = held_out * held_out_energy / energy - recon
         limit = (drift * weight_norm * token_norm) ** 2 / energy
         bound = bound_on_gap(limit, log_count[:, None, None], tokens)
     gaps, bounds, limits, radius = (
-        select_layer(np.where(np.isfinite(array), array, np.nan), facts.layer) for array in (gap, bound, limit, drift)
+        over_layers(np.where(np.isfinite(array), array, np.nan)) for array in (gap, bound, limit, drift)
     )  # D G M
     if gaps is None or bounds is None or limits is None or radius is None:
         return None
-    here = slice(None) if facts.layer is None else facts.layer
     return Terms(
         paired_difference(gaps, np.zeros_like(gaps)),
         mean_over_draws(bounds),
         mean_over_draws(limits),
         mean_over_draws(radius),
-        float(np.nanmean(token_norm[:, here])),
-        float(np.nanmean(tokens[:, here])),
-        float(np.mean(log_count[here])),
+        float(np.nanmean(token_norm)),
+        float(np.nanmean(tokens)),
+        float(np.mean(log_count)),
     )
+
+
+def _of_layers(facts: LineFacts, name: str) -> np.ndarray | None:
+    """A quantity of all layers, or of the chosen one as if there were no other: D L …"""
+    array = facts.read(name, facts.layer)
+    return array if array is None or facts.layer is None else array[:, None]
 
 
 def theorem(facts: LineFacts) -> Figure | None:

@@ -92,7 +92,7 @@ class Database:
 
         Raises ``Busy`` when somebody else writes for long, ``NoRoom`` on a full disk, ``Damaged``.
         """
-        if self._writing == threading.get_ident():
+        if self.is_writing:
             yield self._writer
             return
         if not self._write_mutex.acquire(timeout=BUSY_SECONDS):
@@ -113,10 +113,15 @@ class Database:
         finally:
             self._write_mutex.release()
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether this thread is within a transaction, in which ``snapshot`` has what is not committed."""
+        return self._writing == threading.get_ident()
+
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
         """One state of the database for all questions asked within; inside a transaction, its own."""
-        if self._writing == threading.get_ident():
+        if self.is_writing:
             yield self._writer
             return
         with self._read_mutex, self._in_words():
@@ -138,7 +143,7 @@ class Database:
         try:
             return change()
         except NoRoom:
-            if self._writing == threading.get_ident():  # a part of something larger, which is what needs room
+            if self.is_writing:  # a part of something larger, which is what needs room
                 raise
         with self.reserve.spent():
             before()

@@ -12,15 +12,15 @@ import json
 import math
 import re
 import sqlite3
-import statistics
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 from sarqc.errors import Refused, SarqcError
 from sarqc.jobs.run import STATE_WORDS, Run, State
+from sarqc.jobs.schema import BATCH
 from sarqc.recipe import Recipe, idle_fields, method_title
 
 FORM = 5  # of the rows that ``row_of`` writes: counts up with each change of it
@@ -44,9 +44,17 @@ SORTS = {
 }
 # What a group of runs is summed up by.
 MEASURES = ("perplexity", "log_ratio", "accuracy", "size", "bits_per_weight", "duration")
-GROUPINGS = {"seeds": "series", "batch": "COALESCE(batch, id)"}
+GROUPINGS = {"seeds": "series", "batch": BATCH}
+# In what the runs of a group may differ, the column and the public name: those of one series have one recipe.
+VARYING: dict[str, dict[str, str]] = {
+    "seeds": {},
+    "batch": {"model": "model", "bits": "bits", "method": "method", "lam": "lambda", "gamma": "gamma"},
+}
 MOST_WORDS = 16  # in a filter
 _BEGINNING = "\x1f"  # stands before each word of a row's words
+
+Answer = TypeVar("Answer")
+Where = tuple[str, list[Any]]  # a condition in SQL and its values
 
 
 class Spread(TypedDict):
@@ -54,7 +62,7 @@ class Spread(TypedDict):
 
     count: int
     mean: float
-    error: float | None  # standard error of the mean; null for one run
+    error: float | None  # standard error of the mean; null for one run, and where squares exceed all numbers
     least: float
     most: float
 
@@ -93,7 +101,7 @@ class Question:
         if len(self.text.split()) > MOST_WORDS:
             raise Refused("the filter has too many words", "runs, filter", f"Take {MOST_WORDS} at most.")
 
-    def where(self) -> tuple[str, list[Any]]:
+    def where(self) -> Where:
         """The condition in SQL and its values."""
         parts, values = ["1"], []
         for word in self.text.split():
@@ -116,9 +124,15 @@ class Question:
         return " AND ".join(parts), values
 
     def order(self) -> str:
-        """What stands behind ORDER BY: runs without the value last either way, and equal ones by their age."""
+        """What stands behind ORDER BY: runs without the value last either way, and equal ones by their age.
+
+        A filter reads every row, so it sorts what it finds: the way along an index of the order would take ten times
+        as long, row by row from everywhere. The plus keeps SQLite from that.
+        """
         column, direction = SORTS[self.sort.removeprefix("-")], "DESC" if self.sort.startswith("-") else "ASC"
-        return f"id {direction}" if column == "id" else f"{column} {direction} NULLS LAST, id {direction}"
+        if column == "id":
+            return f"id {direction}"
+        return f"{'+' if self.text else ''}{column} {direction} NULLS LAST, id {direction}"
 
 
 # Questions.
@@ -131,49 +145,57 @@ def ids_of(connection: sqlite3.Connection, question: Question, limit: int, offse
     return [row["id"] for row in connection.execute(query, (*values, limit, offset))]
 
 
-def count_of(connection: sqlite3.Connection, question: Question, by: str | None = None) -> int:
-    """How many runs the list has, or how many groups."""
+def count_of(connection: sqlite3.Connection, question: Question) -> int:
+    """How many runs the list has."""
     where, values = question.where()
-    what = "*" if by is None else f"DISTINCT {_key(by)}"
-    return int(connection.execute(f"SELECT COUNT({what}) AS n FROM listed WHERE {where}", values).fetchone()["n"])
+    return int(connection.execute(f"SELECT COUNT(*) AS n FROM listed WHERE {where}", values).fetchone()["n"])
 
 
-def groups_of(connection: sqlite3.Connection, question: Question, by: str, limit: int, offset: int) -> list[Group]:
-    """A part of the list in groups, in the order of their newest runs, their means or their first words."""
+def groups_of(connection: sqlite3.Connection, question: Question, by: str) -> list[tuple[str, str, int]]:
+    """Key, newest run and number of runs of each group of the list, in the order of their newest runs, their means or
+    their first words."""
     where, values = question.where()
     column, direction = SORTS[question.sort.removeprefix("-")], "DESC" if question.sort.startswith("-") else "ASC"
     of_group = "MAX" if column == "id" else "MIN" if column in ("name", "model", "method", "stage") else "AVG"
     query = (
         f"SELECT {_key(by)} AS key, MAX(id) AS newest, COUNT(*) AS n FROM listed WHERE {where} GROUP BY key"
-        f" ORDER BY {of_group}({column}) {direction} NULLS LAST, newest {direction} LIMIT ? OFFSET ?"
+        f" ORDER BY {of_group}({column}) {direction} NULLS LAST, newest {direction}"
     )
-    found = connection.execute(query, (*values, limit, offset)).fetchall()
-    keys = [row["key"] for row in found]
-    columns = ("stage", "model", "bits", "method", "lam", "gamma", *MEASURES)
-    query = (
-        f"SELECT {_key(by)} AS key, {', '.join(columns)} FROM listed WHERE {where} AND {_key(by)} IN ({_marks(keys)})"
-    )
-    members: dict[str, list[sqlite3.Row]] = {key: [] for key in keys}
-    for row in connection.execute(query, (*values, *keys)):
-        members[row["key"]].append(row)
-    return [_group(row, members[row["key"]]) for row in found]
+    return [(row["key"], row["newest"], row["n"]) for row in connection.execute(query, values)]
 
 
-def _group(row: sqlite3.Row, members: Sequence[sqlite3.Row]) -> Group:
-    stages = [member["stage"] for member in members]
-    states = {state.value: stages.count(stage) for stage, state in enumerate(State) if stage in stages}
-    public = {"model": "model", "bits": "bits", "method": "method", "lam": "lambda", "gamma": "gamma"}
-    varies = tuple(name for column, name in public.items() if len({member[column] for member in members}) > 1)
-    found = {name: [member[name] for member in members if member[name] is not None] for name in MEASURES}
-    measures = {name: spread(values) for name, values in found.items() if values}
-    return Group(row["key"], row["newest"], row["n"], states, varies, measures)
+def summed_up(connection: sqlite3.Connection, question: Question, by: str, key: str, newest: str) -> Group:
+    """A group of the list, of which the key and the newest run are known.
+
+    SQLite adds up, so that it may have any number of members; squares are taken around the means, in a second pass,
+    since the difference of two large sums would say nothing.
+    """
+    where, values = question.where()
+    columns = ["COUNT(*) AS n", *(f"SUM(stage = {stage}) AS stage_{stage}" for stage in range(len(State)))]
+    columns += [
+        f"MIN({name}) IS NOT MAX({name}) OR COUNT({name}) NOT IN (0, COUNT(*)) AS varies_{name}" for name in VARYING[by]
+    ]
+    for name in MEASURES:
+        columns += [f"{function}({name}) AS {function}_{name}" for function in ("COUNT", "AVG", "MIN", "MAX")]
+    of_group = f"FROM listed WHERE {_key(by)} = ? AND {where}"
+    found = dict(connection.execute(f"SELECT {', '.join(columns)} {of_group}", (key, *values)).fetchone())
+    if any(found[f"COUNT_{name}"] > 1 for name in MEASURES):
+        squares = ", ".join(f"SUM(({name} - ?) * ({name} - ?)) AS squares_{name}" for name in MEASURES)
+        means = [found[f"AVG_{name}"] for name in MEASURES for _ in range(2)]
+        found |= dict(connection.execute(f"SELECT {squares} {of_group}", (*means, key, *values)).fetchone())
+    counts = {state.value: found[f"stage_{stage}"] for stage, state in enumerate(State)}
+    states = {state: count for state, count in counts.items() if count}
+    varies = tuple(public for name, public in VARYING[by].items() if found[f"varies_{name}"])
+    measures = {name: _spread(found, name) for name in MEASURES if found[f"COUNT_{name}"]}
+    return Group(key, newest, found["n"], states, varies, measures)
 
 
-def spread(values: Sequence[float]) -> Spread:
+def _spread(summed: Mapping[str, Any], name: str) -> Spread:
     """The mean of at least one value and its standard error."""
-    error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
-    least, most = min(values), max(values)
-    return {"count": len(values), "mean": statistics.fmean(values), "error": error, "least": least, "most": most}
+    count, mean, least, most = (summed[f"{function}_{name}"] for function in ("COUNT", "AVG", "MIN", "MAX"))
+    squares = summed[f"squares_{name}"] if count > 1 else math.inf
+    error = math.sqrt(squares / (count - 1) / count) if math.isfinite(squares) else None
+    return {"count": count, "mean": mean, "error": error, "least": least, "most": most}
 
 
 def _says(state: State, word: str) -> bool:
@@ -188,6 +210,27 @@ def _key(by: str) -> str:
 
 def _marks(values: Iterable[Any]) -> str:
     return ", ".join("?" for _ in values)
+
+
+class Answers:
+    """Answers about lists, kept as long as no list changes: a host asks the same again and again."""
+
+    def __init__(self, at_most: int) -> None:
+        self._at_most, self._lists = at_most, -1
+        self._kept: dict[Hashable, Any] = {}
+
+    def of(self, connection: sqlite3.Connection, key: Hashable, make: Callable[[], Answer]) -> Answer:
+        """What ``make`` answers, or what it last answered under the key. ``connection`` reads what is committed."""
+        lists = connection.execute("SELECT lists FROM counter").fetchone()[0]
+        if lists != self._lists:
+            self._lists = lists
+            self._kept.clear()
+        if key not in self._kept:
+            if len(self._kept) == self._at_most:
+                self._kept.pop(next(iter(self._kept)))
+            self._kept[key] = make()
+        answer: Answer = self._kept[key]
+        return answer
 
 
 # Rows.

@@ -13,6 +13,18 @@ KIND = (
     " WHEN INSTR(recipe_json, '\"kind\":\"tune\"') THEN 'tune' ELSE 'run' END"
 )
 
+# When a run last had a device: its end, or its start while it goes on; of runs that have one.
+HELD = "MAX(started, COALESCE(ended, started))"
+
+# What two runs of one group have in common, by ``sarqc.jobs.listing.GROUPINGS``: runs without a batch are alone.
+BATCH = "COALESCE(batch, id)"
+
+# What lists are grouped and summed up by; an index with all of it spares the rows, in which the words are.
+_SUMMED = (
+    "id, owner, stage, model, method, bits, lam, gamma,"
+    " perplexity, log_ratio, accuracy, size, bits_per_weight, duration"
+)
+
 MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE runs (
@@ -154,6 +166,22 @@ MIGRATIONS: tuple[str, ...] = (
     # Runs that made room for one that takes seconds: they are the next to go on.
     """
     ALTER TABLE runs ADD COLUMN stepped_aside INTEGER NOT NULL DEFAULT 0;
+    """,
+    # What is asked again and again takes a few steps, however many runs there are. ``counter.lists`` counts changes of
+    # ``listed``, and ``counter.form`` is the form that all of its rows have.
+    f"""
+    CREATE INDEX runs_by_held ON runs (owner, {HELD}) WHERE started IS NOT NULL;
+    CREATE INDEX runs_by_started ON runs (started, lane) WHERE started IS NOT NULL;
+    CREATE INDEX runs_by_ended ON runs (ended) WHERE parent IS NULL AND ended IS NOT NULL;
+    CREATE INDEX exports_by_owner ON runs (owner, state, bytes) WHERE parent IS NOT NULL;
+    DROP INDEX listed_by_series;
+    CREATE INDEX listed_by_series ON listed (series, {_SUMMED});
+    CREATE INDEX listed_by_set ON listed ({BATCH}, {_SUMMED}, batch);
+    ALTER TABLE counter ADD COLUMN lists INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE counter ADD COLUMN form INTEGER NOT NULL DEFAULT 0;
+    CREATE TRIGGER listed_grew AFTER INSERT ON listed BEGIN UPDATE counter SET lists = lists + 1; END;
+    CREATE TRIGGER listed_changed AFTER UPDATE ON listed BEGIN UPDATE counter SET lists = lists + 1; END;
+    CREATE TRIGGER listed_shrank AFTER DELETE ON listed BEGIN UPDATE counter SET lists = lists + 1; END;
     """,
 )
 

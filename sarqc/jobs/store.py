@@ -13,7 +13,8 @@ import math
 import secrets
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,14 +35,17 @@ from sarqc.events import (
 from sarqc.jobs import listing
 from sarqc.jobs.annotations import Annotations
 from sarqc.jobs.database import Database
-from sarqc.jobs.listing import Group, Question
+from sarqc.jobs.listing import Answer, Answers, Group, Question
 from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, Run, State, StoredEvent, advice
-from sarqc.jobs.schema import KIND
+from sarqc.jobs.schema import HELD, KIND
 from sarqc.recipe import Recipe
 
 PORTION_BYTES = 1 << 20  # of events deleted at once on a full disk
 PORTION = 500  # runs read at once
 ALL = -1  # as a limit of SQLite
+ANSWERS_KEPT = 2_000  # counts and groups, some hundred bytes each
+DRAWINGS_KEPT = 8  # some hundred KB each
+WHOLE_KEPT = 4  # lists of ids and of groups: some MiB each where there are 100,000 runs
 _UNWRITTEN = "AND name = '' AND note = '' AND tags_json = '[]'"  # see ``Run.is_annotated``
 LISTED = frozenset({"state", "started", "ended", "device", "summary_json", "name", "note", "tags_json"})  # in lists
 
@@ -59,6 +63,7 @@ class Store:
         self.close, self.reserve = self._database.close, self._database.reserve
         self.transaction, self.even_when_full = self._database.transaction, self._database.even_when_full
         self.snapshot = self._database.snapshot
+        self._answers, self._drawings, self._whole = map(Answers, (ANSWERS_KEPT, DRAWINGS_KEPT, WHOLE_KEPT))
         self._list_again()
 
     # Changes. Each is one transaction.
@@ -265,6 +270,11 @@ class Store:
     def has(self, run_id: str) -> bool:
         return bool(self._rows("SELECT 1 FROM runs WHERE id = ?", run_id))
 
+    def owners(self, ids: Collection[str]) -> dict[str, str]:
+        """To whom runs belong, without the ids that are none's."""
+        query = "SELECT id, owner FROM runs WHERE id IN (SELECT value FROM json_each(?))"
+        return {row["id"]: row["owner"] for row in self._rows(query, json.dumps(list(ids)))}
+
     def newest(self, limit: int) -> list[Run]:
         """Runs that lists show, from the newest backwards."""
         return self.listed(Question(), limit)
@@ -285,16 +295,45 @@ class Store:
         found = {row["id"]: _run(row) for row in self._rows(f"SELECT * FROM runs WHERE id IN ({marks})", *ids)}
         return [found[run_id] for run_id in ids if run_id in found]
 
-    def count(self, question: Question, by: str | None = None) -> int:
-        """How many runs such a list has, or how many groups: see ``groups``."""
+    def part(self, question: Question, limit: int, offset: int = 0) -> tuple[list[Run], int]:
+        """A part of the list, and how many runs the whole has."""
         with self.snapshot() as connection:
-            return listing.count_of(connection, question, by)
+            if not question.text:
+                return self.listed(question, limit, offset), self.count(question)
+            # A filter reads every row: what it finds is kept whole.
+            made = partial(listing.ids_of, connection, question, ALL)
+            ids = self._kept(self._whole, ("ids", question), made)
+            return self.runs(ids[offset : offset + limit]), len(ids)
 
-    def groups(self, question: Question, by: str, limit: int, offset: int = 0) -> list[tuple[Group, Run]]:
-        """A part of such a list in groups, each with its newest run; ``by`` is a name of ``listing.GROUPINGS``."""
+    def count(self, question: Question) -> int:
+        """How many runs such a list has."""
         with self.snapshot() as connection:
-            groups = listing.groups_of(connection, question, by, limit, offset)
-            return list(zip(groups, self.runs([group.newest for group in groups]), strict=True))
+            key = ("count", replace(question, sort="created"))
+            return self._kept(self._answers, key, partial(listing.count_of, connection, question))
+
+    def groups(
+        self, question: Question, by: str, limit: int, offset: int = 0
+    ) -> tuple[list[tuple[Group, Run]], int, int]:
+        """A part of such a list in groups, each with its newest run, and how many groups and runs the whole has; ``by``
+        is a name of ``listing.GROUPINGS``."""
+        with self.snapshot() as connection:
+            made = partial(listing.groups_of, connection, question, by)
+            found = self._kept(self._whole, ("groups", question, by), made)
+            part, unsorted = found[offset : offset + limit], replace(question, sort="created")
+            groups = [
+                self._kept(
+                    self._answers, ("group", unsorted, by, key),
+                    partial(listing.summed_up, connection, question, by, key, newest),
+                )
+                for key, newest, _ in part
+            ]  # fmt: skip
+            newest = self.runs([group.newest for group in groups])
+            return list(zip(groups, newest, strict=True)), len(found), sum(count for _, _, count in found)
+
+    def drawn(self, key: Hashable, make: Callable[[], Answer]) -> Answer:
+        """The drawing that ``make`` makes of lists, or has made under the key since any of them changed."""
+        with self.snapshot():
+            return self._kept(self._drawings, key, make)
 
     def passing_previews(self) -> list[Run]:
         """Previews of one layer that nobody has kept, the oldest first: see ``Run.is_listed``."""
@@ -315,7 +354,8 @@ class Store:
         """
         states = ", ".join(f"'{state}'" for state in sorted(AT_REST))
         query = (
-            f"SELECT * FROM runs WHERE parent IS NULL AND state IN ({states}) AND ended < ?1 AND NOT EXISTS ("
+            "SELECT * FROM runs INDEXED BY runs_by_ended"
+            f" WHERE parent IS NULL AND state IN ({states}) AND ended < ?1 AND NOT EXISTS ("
             f"SELECT 1 FROM runs AS export WHERE export.parent = runs.id"
             f" AND (export.state NOT IN ({states}) OR export.ended >= ?1))"
             f" AND id NOT IN (SELECT target FROM links) {_UNWRITTEN if spare_annotated else ''}"
@@ -330,14 +370,15 @@ class Store:
         states = ", ".join(f"'{state}'" for state in sorted(AT_REST))
         spared = f"id NOT IN (SELECT target FROM links) {_UNWRITTEN}" if spare_annotated else "TRUE"
         query = (
-            f"SELECT * FROM runs WHERE parent IS NOT NULL AND state IN ({states}) AND ended < ?"
-            f" AND parent IN (SELECT id FROM runs WHERE {spared}) ORDER BY ended LIMIT ?"
+            f"SELECT * FROM runs AS export INDEXED BY exports_by_owner"
+            f" WHERE parent IS NOT NULL AND state IN ({states}) AND ended < ?"
+            f" AND EXISTS (SELECT 1 FROM runs WHERE id = export.parent AND {spared}) ORDER BY ended LIMIT ?"
         )
         return [_run(row) for row in self._rows(query, seconds, limit)]
 
     def exported_bytes(self, owner: str | None = None) -> tuple[int, int]:
         """Bytes of all exports on disk, or an owner's, and the expected bytes of queued and running exports."""
-        query = "SELECT COALESCE(SUM(bytes), 0) AS n FROM runs WHERE parent IS NOT NULL"
+        query = "SELECT COALESCE(SUM(bytes), 0) AS n FROM runs INDEXED BY exports_by_owner WHERE parent IS NOT NULL"
         query, values = (query, ()) if owner is None else (f"{query} AND owner = ?", (owner,))
         (written,) = self._rows(f"{query} AND state = 'finished'", *values)
         (expected,) = self._rows(f"{query} AND state IN ('queued', 'running', 'cancelling')", *values)
@@ -366,15 +407,11 @@ class Store:
         found = {row["lane"]: (row["n"], row["first"]) for row in self._rows(query)}
         return {lane: found.get(lane, (0, None)) for lane in LANES}
 
-    def last_held(self) -> dict[str, float]:
-        """When each owner last had a device: the end of its last run, or its start while that goes on."""
-        return {
-            row["owner"]: row["held"]
-            for row in self._rows(
-                "SELECT owner, MAX(MAX(started, COALESCE(ended, started))) AS held FROM runs"
-                " WHERE started IS NOT NULL GROUP BY owner"
-            )
-        }
+    def last_held(self, owners: Iterable[str]) -> dict[str, float]:
+        """When owners last had a device: the end of the last run of each, or its start while that goes on. Without
+        those that never had one."""
+        query = f"SELECT {HELD} AS held FROM runs WHERE owner = ? AND started IS NOT NULL ORDER BY {HELD} DESC LIMIT 1"
+        return {owner: row["held"] for owner in dict.fromkeys(owners) for row in self._rows(query, owner)}
 
     def last_lane(self) -> str | None:
         """The lane from which a run was started most recently."""
@@ -447,8 +484,17 @@ class Store:
             listing.put(connection, run)
         return run
 
+    def _kept(self, answers: Answers, key: Hashable, make: Callable[[], Answer]) -> Answer:
+        """An answer about lists, which is kept unless a transaction is open, that may yet be taken back."""
+        if self._database.is_writing:
+            return make()
+        with self.snapshot() as connection:
+            return answers.of(connection, key, make)
+
     def _list_again(self) -> None:
-        """Makes the rows of ``listed`` that are not there, or of a former form."""
+        """Makes the rows of ``listed`` that are not there, or of a former form; looks for them once a form."""
+        if self._rows("SELECT form FROM counter")[0]["form"] == listing.FORM:
+            return
         query = (
             "SELECT id FROM runs WHERE parent IS NULL AND NOT EXISTS"
             " (SELECT 1 FROM listed WHERE listed.id = runs.id AND form = ?)"
@@ -457,11 +503,16 @@ class Store:
         for first in range(0, len(missing), PORTION):
             runs = self.runs(missing[first : first + PORTION])
             self.even_when_full(partial(self._put, runs))
+        self.even_when_full(self._all_listed)
 
     def _put(self, runs: Sequence[Run]) -> None:
         with self.transaction() as connection:
             for run in runs:
                 listing.put(connection, run)
+
+    def _all_listed(self) -> None:
+        with self.transaction() as connection:
+            connection.execute("UPDATE counter SET form = ?", (listing.FORM,))
 
     def _append(self, connection: sqlite3.Connection, run: Run, events: Sequence[Event], now: float) -> dict[str, Any]:
         """Writes events behind the last one; returns the columns of the run that they change."""

@@ -512,7 +512,7 @@ class Supervisor:
         for token in helpers[: max(0, len(waiting) - len(free) - soon_free)]:  # their devices are wanted
             self._end(token, self._jobs[token])
         now = time.time()
-        held = self.store.last_held() | {job.owner: now for job in self._jobs.values()}
+        held = self.store.last_held(run.owner for run in waiting) | {job.owner: now for job in self._jobs.values()}
         lane, soon = self.store.last_lane(), len(free) + len(helpers) + soon_free
         jobs = [job for job in self._jobs.values() if job.can_step_aside()]
         jobs.sort(key=lambda job: (not job.solves, job.began))  # who is between layers soonest, then who began first

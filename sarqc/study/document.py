@@ -51,9 +51,10 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Callable, Hashable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn, Self
+from typing import Any, Literal, NamedTuple, NoReturn, Self, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
@@ -68,6 +69,7 @@ from sarqc.study.experts import Experts, experts_of, unreached_is_unknown
 
 SCHEMA_VERSION = 4
 SIGNED_ZERO = 128  # what stands for 0 in ``surface_signed``
+Told = TypeVar("Told")
 ERRORS = ("recon", "held_out", "sar", "recon_by_size", "held_out_by_size")  # relative to what tokens brought
 
 
@@ -169,11 +171,18 @@ class Study(_Document):
     flags: tuple[str, ...] = ()
     checksum: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")  # SHA-256 of study.safetensors
     _folder: Path | None = PrivateAttr(default=None)
+    _once: dict[Hashable, Any] = PrivateAttr(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
         """Equal documents, wherever they lie: the checksum stands for the arrays."""
         fields = type(self).model_fields
         return isinstance(other, Study) and all(getattr(self, name) == getattr(other, name) for name in fields)
+
+    def __copy__(self) -> Self:
+        """A copy may get other lines or layers: it finds out anew what was kept."""
+        copied = super().__copy__()
+        copied._once = {}
+        return copied
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -268,16 +277,27 @@ class Study(_Document):
             return Place(f"arrays/{file}", 0, file.removesuffix(".bin"))
         return Place(tensors.FILE, self._tensor(line, name).offset, self.checksum)
 
-    def read(self, line: Line, name: str) -> np.ndarray | None:
+    def read(self, line: Line, name: str, layer: int | None = None) -> np.ndarray | None:
         """A quantity of one of the study's lines as float64, axes as in the table above; None where it has none.
 
-        NaN: not measured, not answered, or an error of a layer that no token reached.
+        NaN: not measured, not answered, or an error of a layer that no token reached. With ``layer`` that layer's
+        numbers alone, without their axis: of thousands of layers nothing else is read.
         """
         if name not in line.arrays:
             return None
         array = self.array(line, name)
+        if layer is not None:
+            array = array[(slice(None),) * line.arrays[name].axes.index("layer") + (layer,)]
         plain = np.asarray(array)  # a mapped file makes each index of it slow
         return np.where(plain == 255, np.nan, plain) if name == "correct" else plain.astype(np.float64)
+
+    def once(self, line: Line | None, what: str, make: Callable[[], Told]) -> Told:
+        """What ``make`` says of one of the study's lines, or of the whole, kept: for what takes long to find out."""
+        key = (line and (line.name, line.bits, line.draws), what)
+        if key not in self._once:
+            self._once[key] = make()
+        told: Told = self._once[key]
+        return told
 
 
 def _with_title_of_today(line: Line) -> Line:
@@ -324,6 +344,10 @@ def one_draw(study: Study, seed: int) -> Study:
 
     Raises ``NotFound`` where no line has it.
     """
+    return study.once(None, f"draw {seed}", lambda: _one_draw(study, seed))
+
+
+def _one_draw(study: Study, seed: int) -> Study:
     lines = [_line_of_draw(line, line.draws.index(seed)) for line in study.lines if seed in line.draws]
     if not lines:
         have = ", ".join(str(one) for one in dict.fromkeys(one for line in study.lines for one in line.draws))

@@ -107,9 +107,13 @@ class LineFacts:
     to_plain: Difference | None  # perplexity, this grid minus the plain one at equal γ and λ, G M
     selection: Selection | None  # of a line whose λ was chosen by “auto”
 
-    def read(self, name: str) -> np.ndarray | None:
-        """A quantity of the line over all draws and layers: see ``Study.read``."""
-        return self.study.read(self.line, name)
+    def read(self, name: str, layer: int | None = None) -> np.ndarray | None:
+        """A quantity of the line over all draws and layers, or of one layer: see ``Study.read``."""
+        return self.study.read(self.line, name, layer)
+
+    def selected(self, name: str) -> np.ndarray | None:
+        """The same of the facts' layer, or the mean over all: see ``read_selected``."""
+        return read_selected(self.study, self.line, name, self.layer)
 
     @property
     def n_draws(self) -> int:
@@ -154,12 +158,19 @@ def equal_points(line: Line, other: Line) -> list[int | None]:
     return [lam_index(other, lam) for lam in line.lams] if has_lam(line) else [None] * len(line.lams)
 
 
-def select_layer(array: np.ndarray | None, layer: int | None) -> np.ndarray | None:
-    """D L G M → D G M: one layer, or the mean of the relative errors of all layers that have one."""
-    if array is None:
-        return None
-    chosen = mean_over_draws(np.moveaxis(array, 1, 0)) if layer is None else array[:, layer]
-    return chosen if np.isfinite(chosen).any() else None
+def over_layers(array: np.ndarray | None) -> np.ndarray | None:
+    """D L … → D …: the mean over the layers that have a number; None where none has."""
+    mean = None if array is None else mean_over_draws(np.moveaxis(array, 1, 0))
+    return mean if mean is not None and np.isfinite(mean).any() else None
+
+
+def read_selected(study: Study, line: Line, name: str, layer: int | None) -> np.ndarray | None:
+    """A quantity with the axes D L … of one layer, or its mean over the layers that have one: D …; None where nothing
+    is known."""
+    if layer is None:
+        return study.once(line, f"mean {name}", lambda: over_layers(study.read(line, name)))
+    array = study.read(line, name, layer)
+    return array if array is not None and np.isfinite(array).any() else None
 
 
 def find_baseline(study: Study, line: Line, layer: int | None) -> Baseline | None:
@@ -178,11 +189,8 @@ def find_baseline(study: Study, line: Line, layer: int | None) -> Baseline | Non
             continue
 
         def point(name: str, held: Line = held, index: int = index) -> np.ndarray | None:
-            array = study.read(held, name)
-            if array is None:
-                return None
-            if name in ("recon", "held_out", "drift"):
-                array = select_layer(array, layer)
+            of_layers = name in ("recon", "held_out", "drift")
+            array = read_selected(study, held, name, layer) if of_layers else study.read(held, name)
             return None if array is None else array[:, 0, index]
 
         names = ("perplexity", "accuracy", "correct", "recon", "held_out", "drift")
@@ -225,7 +233,7 @@ def line_facts(study: Study, *, method: str, bits: int, layer: int | None, with_
         raise NotFound(f"there is no layer {layer}", f"study {study.id}", f"It has {len(study.layers)} layers, from 0.")
     base = find_baseline(study, line, layer)
     base_draws = base.draws if base else ()
-    arrays = {name: select_layer(study.read(line, name), layer) for name in ("recon", "held_out", "sar", "drift")}
+    arrays = {name: read_selected(study, line, name, layer) for name in ("recon", "held_out", "sar", "drift")}
 
     perplexity = study.read(line, "perplexity")
     accuracy = study.read(line, "accuracy")

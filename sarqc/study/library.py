@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
-from collections.abc import Callable
+import stat
+import threading
+from collections.abc import Callable, Collection, Container, Hashable, Iterable
 from pathlib import Path, PurePosixPath
 from typing import Literal, TypedDict, final
 
+import sarqc
 from sarqc.errors import Conflict, NotFound, Refused
 from sarqc.files.hashes import sha256_of
 from sarqc.settings import Settings
 from sarqc.study.document import Study, array_files
+from sarqc.study.kept_entries import KeptEntries, Stamp
 from sarqc.study.tensors import FILE, REMEDY
 
 STUDY_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 KEPT_OPEN = 16  # studies; a comparison has at most half of that
-
-
 ARRAY_FILE = re.compile(r"[0-9a-f]{32}\.bin")
+
 Origin = Literal["shipped", "run", "command_line", "uploaded"]
-Stamp = tuple[int, int]  # time of the last change of a study.json, and its bytes
+_Found = dict[str, tuple[Path, str, Stamp]]  # root, name and stamp of studies by their folders
 
 
 class LineSummary(TypedDict):
@@ -31,7 +35,7 @@ class LineSummary(TypedDict):
     bits: int
     grid: str
     group_size: int | None
-    draws: tuple[int, ...]
+    draws: list[int]
 
 
 @final
@@ -55,6 +59,7 @@ class DamagedStudy(TypedDict):
     """A study that can't be read, and why."""
 
     id: str
+    origin: Origin
     error: dict[str, str]
 
 
@@ -65,18 +70,24 @@ class StudyListing(TypedDict):
     damaged: list[DamagedStudy]
 
 
+Entry = StudySummary | DamagedStudy
+FORM = " ".join([sarqc.__version__, *StudySummary.__annotations__, *LineSummary.__annotations__])
+
+
 class Library:
     """The studies that can be seen here: shipped, left by runs of the app or of the command line, uploaded.
 
-    Shipped ones come first, also where a name occurs twice. ``is_run`` tells whether a name is that of a run.
+    Shipped ones come first, also where a name occurs twice. ``runs_among`` tells which of some names are those of runs.
     """
 
-    def __init__(self, settings: Settings, is_run: Callable[[str], bool]) -> None:
+    def __init__(self, settings: Settings, runs_among: Callable[[Collection[str]], Container[str]]) -> None:
         self._shipped, self._uploaded = settings.assets_dir / "studies", settings.uploads_dir()
         self._roots = (self._shipped, settings.studies_dir(), self._uploaded)
-        self._is_run = is_run
-        self._open: dict[Path, tuple[Stamp, Study]] = {}  # the last used one last
-        self._listed: dict[Path, tuple[Stamp, StudySummary | DamagedStudy]] = {}  # as they were in the last listing
+        self._runs_among = runs_among
+        self._open: dict[Path, tuple[Stamp | None, Study]] = {}  # the last used one last
+        self._kept = KeptEntries(settings.resolved_state_dir() / "listed-studies.json", FORM)
+        self._known: dict[str, tuple[Stamp, Entry]] | None = None  # by folder, as they were last listed
+        self._listing = threading.Lock()
 
     def folder(self, study_id: str) -> Path:
         """Where a study is. Raises ``NotFound``, also for anything that is no plain name."""
@@ -88,11 +99,14 @@ class Library:
 
     def origin(self, folder: Path) -> Origin:
         """Where the study in a folder comes from: shipped, run, command_line or uploaded."""
-        if folder.parent == self._shipped:
+        return self._origin(folder.parent, folder.name, self._runs_among([folder.name]))
+
+    def _origin(self, root: Path, name: str, runs: Container[str]) -> Origin:
+        if root == self._shipped:
             return "shipped"
-        if folder.parent == self._uploaded:
+        if root == self._uploaded:
             return "uploaded"
-        return "run" if self._is_run(folder.name) else "command_line"
+        return "run" if name in runs else "command_line"
 
     def check_deletable(self, study_id: str) -> Path:
         """The folder of a study that may be removed.
@@ -127,6 +141,11 @@ class Library:
             self._open.pop(oldest, None)
         return study
 
+    def version(self, study_id: str) -> Hashable:
+        """What is equal as long as the document of a study is the same. Raises ``NotFound``."""
+        folder = self.folder(study_id)
+        return folder, _stamp(folder)
+
     def arrays(self, study_id: str) -> Path:
         """The file with all arrays of a study. Raises like ``open``, also for a study of a version before 4."""
         path = self.open(study_id).folder / FILE
@@ -146,39 +165,70 @@ class Library:
 
     def listing(self) -> StudyListing:
         """What there is, newest first, in short; and what there is but can't be read, with the reason."""
-        listed: dict[Path, tuple[Stamp, StudySummary | DamagedStudy]] = {}
-        for root in self._roots:
-            for folder in sorted(root.iterdir()) if root.is_dir() else []:
-                try:
-                    if self.folder(folder.name) != folder:
-                        continue  # of the name of one that comes before
-                    stamp = _stamp(folder)
-                except (NotFound, FileNotFoundError):  # no study, or deleted meanwhile
-                    continue
-                known = self._listed.get(folder)
-                listed[folder] = known if known and known[0] == stamp else (stamp, self._entry(folder))
-        self._listed = listed
+        found = self._found(self._roots)
+        entries = self._entries(found, is_all=True)
+        runs = self._runs_among([name for _, name, _ in found.values()])
         studies: list[StudySummary] = []
         damaged: list[DamagedStudy] = []
-        for folder, (_, entry) in listed.items():
+        for folder, (root, name, _) in found.items():
+            entry, origin = entries[folder], self._origin(root, name, runs)
             if "error" in entry:
-                damaged.append(entry)
+                damaged.append({**entry, "origin": origin})
             else:
-                studies.append({**entry, "origin": self.origin(folder)})
+                studies.append({**entry, "origin": origin})
         studies.sort(key=lambda study: study["created"], reverse=True)
         return {"studies": studies, "damaged": damaged}
 
-    def _entry(self, folder: Path) -> StudySummary | DamagedStudy:
+    def shipped(self) -> list[StudySummary]:
+        """The studies that came with the app, without a look at all others."""
+        return [entry for entry in self._entries(self._found((self._shipped,))).values() if "error" not in entry]
+
+    def _found(self, roots: Iterable[Path]) -> _Found:
+        """Root, name and stamp of each study by its folder; of several of one name the first alone."""
+        found: _Found = {}
+        taken: set[str] = set()
+        for root in roots:
+            for name in sorted(os.listdir(root)) if root.is_dir() else []:
+                folder = f"{root}/{name}"
+                if name in taken or not STUDY_ID.fullmatch(name) or (stamp := _stamp(folder)) is None:
+                    continue
+                found[folder] = root, name, stamp
+                taken.add(name)
+        return found
+
+    def _entries(self, found: _Found, *, is_all: bool = False) -> dict[str, Entry]:
+        """What the listing says of studies: as it did last where their documents are the same, else as they are read.
+
+        ``is_all``: there are no others, so these are kept and all others forgotten.
+        """
+        with self._listing:
+            known = self._kept.read() if self._known is None else self._known
+            fresh = {
+                folder: known[folder] if folder in known and known[folder][0] == stamp
+                else (stamp, self._entry(root, name))
+                for folder, (root, name, stamp) in found.items()
+            }  # fmt: skip
+            self._known = fresh if is_all else known | fresh
+            if is_all:  # but for what can't be read today: the next version may read it
+                self._kept.write({folder: one for folder, one in fresh.items() if "error" not in one[1]})
+        return {folder: entry for folder, (_, entry) in fresh.items()}
+
+    def _entry(self, root: Path, name: str) -> Entry:
         """What the listing says of a study; its document alone is read."""
+        origin = self._origin(root, name, ())  # which may change: the listing finds it out anew
         try:
-            return summary_of(Study.open(folder), folder.name, self.origin(folder))
-        except Refused as error:
-            return {"id": folder.name, "error": error.to_json()}
+            return summary_of(Study.open(root / name), name, origin)
+        except (NotFound, Refused) as error:
+            return {"id": name, "origin": origin, "error": error.to_json()}
 
 
-def _stamp(folder: Path) -> Stamp:
-    stat = (folder / "study.json").stat()
-    return stat.st_mtime_ns, stat.st_size
+def _stamp(folder: Path | str) -> Stamp | None:
+    """Of the study in a folder; None where there is none."""
+    try:
+        found = os.stat(f"{folder}/study.json")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return (found.st_mtime_ns, found.st_size) if stat.S_ISREG(found.st_mode) else None
 
 
 def _check_arrays(study: Study) -> None:
@@ -212,7 +262,7 @@ def summary_of(study: Study, study_id: str, origin: Origin) -> StudySummary:
                 "bits": line.bits,
                 "grid": line.grid,
                 "group_size": line.group_size,
-                "draws": line.draws,
+                "draws": list(line.draws),
             }
             for line in study.lines
         ],

@@ -8,7 +8,7 @@ may not see is not there for them: 404.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from fastapi import Request
@@ -22,7 +22,7 @@ from sarqc.jobs.store import Store
 from sarqc.jobs.uploads import Uploads
 from sarqc.plain import gib
 from sarqc.settings import Settings
-from sarqc.study.library import Library
+from sarqc.study.library import Library, Origin
 from sarqc.web.profile import is_private
 from sarqc.web.visitor import Visitor
 
@@ -39,7 +39,7 @@ class Access:
     def __init__(self, settings: Settings, store: Store) -> None:
         self.store, self.links, self.audit = store, Links(store), Audit(store)
         self.studies, self.texts = Uploads(store, "study"), Uploads(store, "text")
-        self.library = Library(settings, store.has)
+        self.library = Library(settings, store.owners)
         self._private, self._each = is_private(settings), settings.max_queued_each
         self._exports_each = settings.export_gib_each
 
@@ -101,39 +101,39 @@ class Access:
 
     # Studies.
 
-    def sees_study(self, visitor: Visitor, study_id: str) -> bool:
-        """Whether a visitor may see a study. Raises ``NotFound`` where there is none."""
-        folder = self.library.folder(study_id)
-        origin = self.library.origin(folder)
-        if origin == "shipped" or self.everything(visitor):
-            return True
-        if study_id in self._shown(visitor, "study"):
-            return True
-        if origin == "run":
-            return self.sees(visitor)(self.store.get(study_id))
-        return origin == "uploaded" and visitor.owner in self.studies.owners(study_id)
+    def studies_seen(self, visitor: Visitor, origins: Mapping[str, Origin]) -> dict[str, bool]:
+        """Of some studies with their origins those that a visitor may see; True: they may share and remove it too."""
+        changes = visitor.role != "viewer"
+        if self.everything(visitor):
+            return dict.fromkeys(origins, changes)
+        of_runs, brought = self.store.owners(origins), {upload.id for upload in self.studies.of(visitor.owner)}
+        shown = {kind: self._shown(visitor, kind) for kind in ("study", "run")}
+        seen = {}
+        for study_id, origin in origins.items():
+            has_brought, has_run = study_id in brought, of_runs.get(study_id) == visitor.owner
+            sees = origin == "shipped" or study_id in shown["study"] or (origin == "uploaded" and has_brought)
+            if sees or (origin == "run" and (has_run or study_id in shown["run"])):
+                seen[study_id] = changes and (has_run if study_id in of_runs else has_brought)
+        return seen
 
     def study(self, visitor: Visitor, study_id: str) -> str:
         """The id of a study that a visitor may see. Raises ``NotFound`` for any other."""
-        if not self.sees_study(visitor, study_id):
-            raise NotFound(f"there is no study “{study_id}”", "studies", "GET /api/studies lists what there is.")
+        self._seen(visitor, study_id)
         return study_id
 
     def own_study(self, visitor: Visitor, study_id: str, where: str) -> str:
         """The id of a study that a visitor may share or remove. Raises as ``own_run``."""
         visitor.require("runner", where)
-        self.study(visitor, study_id)
-        if not self.owns_study(visitor, study_id):
+        if not self._seen(visitor, study_id):
             raise Forbidden("the study belongs to somebody else", where, "Only its owner may do this.")
         return study_id
 
-    def owns_study(self, visitor: Visitor, study_id: str) -> bool:
-        """Whether a visitor may share or remove a study that they may see."""
-        if visitor.role == "viewer" or self.everything(visitor):
-            return visitor.role != "viewer"
-        if self.store.has(study_id):
-            return self.store.get(study_id).owner == visitor.owner
-        return visitor.owner in self.studies.owners(study_id)
+    def _seen(self, visitor: Visitor, study_id: str) -> bool:
+        """Whether a visitor may share and remove a study. Raises ``NotFound`` for one that they may not even see."""
+        seen = self.studies_seen(visitor, {study_id: self.library.origin(self.library.folder(study_id))})
+        if study_id not in seen:
+            raise NotFound(f"there is no study “{study_id}”", "studies", "GET /api/studies lists what there is.")
+        return seen[study_id]
 
     def _shown(self, visitor: Visitor, kind: str) -> frozenset[str]:
         return frozenset(link.target for link in self.links.behind(visitor.links) if link.kind == kind)

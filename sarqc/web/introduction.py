@@ -200,8 +200,9 @@ class Introductions:
 
     def _first(self) -> str | None:
         """The study that the Lab opens with: the first shipped one that has curves."""
-        shipped = [study for study in self._access.library.listing()["studies"] if study["shipped"]]
-        best = min(shipped, key=lambda study: (not study["has_curves"], study["id"]), default=None)
+        best = min(
+            self._access.library.shipped(), key=lambda study: (not study["has_curves"], study["id"]), default=None
+        )
         return None if best is None else best["id"]
 
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Body, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from sarqc.errors import Refused
-from sarqc.figures.pareto import ParetoRun, Quality, Size, pareto_view
+from sarqc.figures.pareto import ParetoRun, ParetoView, Quality, Size, pareto_view
 from sarqc.files.names import shortened
 from sarqc.jobs.annotations import Annotations, checked_tags
 from sarqc.jobs.listing import Question, log_ratio
@@ -18,7 +18,7 @@ from sarqc.jobs.supervisor import Supervisor
 from sarqc.recipe import method_title
 from sarqc.web.access import Access, visitor_of
 from sarqc.web.responses import ApiRoute, json_body
-from sarqc.web.runs_csv import HEAD, line_of
+from sarqc.web.runs_csv import HEAD, lines_of
 
 AT_ONCE = 200  # runs that one request may name
 PORTION = 500  # runs of a file that are read at once
@@ -84,8 +84,7 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
         question = access.question(visitor_of(request), question)
         with store.snapshot():
             revision = store.revision()
-            runs = store.listed(question, limit + 1, offset)
-            total = store.count(question)
+            runs, total = store.part(question, limit + 1, offset)
         more = question.sort == "-created" and len(runs) > limit
         document = {
             "runs": [run.to_json() for run in runs[:limit]],
@@ -107,8 +106,7 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
         question = access.question(visitor_of(request), question)
         with store.snapshot():
             revision = store.revision()
-            groups = store.groups(question, by, limit, offset)
-            total, runs = store.count(question, by), store.count(question)
+            groups, total, runs = store.groups(question, by, limit, offset)
         documents = [
             {
                 "key": group.key,
@@ -126,12 +124,15 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
     def get_pareto(request: Request, question: Asked, size: Size = "bits", quality: Quality = "log_ratio") -> Response:
         """The figure of size against quality of the listed runs, with the frontier of each model and test text."""
         question = access.question(visitor_of(request), question)
-        with store.snapshot():
-            runs, total = store.listed(question, DRAWN), store.count(question)
-        view = pareto_view([drawn_run(run) for run in runs], size, quality)
-        if total > len(runs):
-            view["words"] += f" Only the first {len(runs):,} of {total:,} runs of the list are drawn: filter it."
-        return json_body(request, view)
+
+        def drawn() -> ParetoView:
+            runs, total = store.part(question, DRAWN)
+            view = pareto_view([drawn_run(run) for run in runs], size, quality)
+            if total > len(runs):
+                view["words"] += f" Only the first {len(runs):,} of {total:,} runs of the list are drawn: filter it."
+            return view
+
+        return json_body(request, store.drawn((question, size, quality), drawn))
 
     @router.get("/csv")
     def get_csv(request: Request, question: Asked) -> Response:
@@ -141,7 +142,7 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
         def lines() -> Iterator[str]:
             yield HEAD
             for first in range(0, len(ids), PORTION):
-                yield "".join(map(line_of, store.runs(ids[first : first + PORTION])))
+                yield lines_of(store.runs(ids[first : first + PORTION]))
 
         headers = {"Content-Disposition": 'attachment; filename="runs.csv"', "Cache-Control": "no-store"}
         return StreamingResponse(lines(), media_type="text/csv; charset=utf-8", headers=headers)

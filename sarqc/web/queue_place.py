@@ -28,7 +28,8 @@ def queue_place(run: Run, store: Store, sees: Callable[[Run], bool]) -> QueuePla
     """Of a queued run, by the very rule that starts runs. ``sees``: whether the asking person sees another run."""
     queued, now = store.in_state(State.QUEUED), time.time()
     waiting = [Waiting.of(one) for one in queued]
-    turns = decide(waiting, [""] * len(waiting), now, store.last_held(), store.last_lane())
+    held = store.last_held(one.owner for one in queued)
+    turns = decide(waiting, [""] * len(waiting), now, held, store.last_lane())
     order = [start.run_id for start in turns]
     number = order.index(run.id) + 1 if run.id in order else 1  # it may begin in this moment
     at_work = store.in_state(State.RUNNING, State.CANCELLING)

@@ -10,8 +10,10 @@ import gzip
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Coroutine
-from functools import lru_cache
+import threading
+from collections.abc import Callable, Coroutine, Hashable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -125,31 +127,81 @@ def body_response(
     *,
     cache: str = ASK_AGAIN,
     etag: str | None = None,
-    packed: bytes | None = None,
+    packed: Callable[[], bytes] | None = None,
 ) -> Response:
-    """A body with an ETag: 304 where the other side has it already, gzip (or ``packed``) where it takes that."""
+    """A body with an ETag: 304 where the other side has it already, gzip where it takes that; ``packed`` gives the body
+    so compressed where it is kept."""
     etag = f'"{etag or hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {"ETag": etag, "Cache-Control": cache, "Vary": "Accept-Encoding"}
     known = {tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")}
     if etag in known or "*" in known:
         return Response(status_code=304, headers=headers)
     if len(body) >= COMPRESS_FROM and accepts_gzip(request):
-        body = packed or gzip.compress(body, COMPRESS_LEVEL, mtime=0)
+        body = gzip.compress(body, COMPRESS_LEVEL, mtime=0) if packed is None else packed()
         headers |= {"Content-Encoding": "gzip", "ETag": f"W/{etag}"}  # other bytes, same meaning
     return Response(body, media_type=media_type, headers=headers)
 
 
 def json_body(request: Request, document: Any) -> Response:
     """A document like ``body_response``. NaN in it is an error of ours: browsers can't read it."""
-    body = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    return body_response(request, body, "application/json")
+    return body_response(request, _json(document), "application/json")
+
+
+@dataclass(frozen=True)
+class Written:
+    """The body of an answer with its tag; packed when somebody first takes that."""
+
+    body: bytes
+
+    @cached_property
+    def etag(self) -> str:
+        return hashlib.sha256(self.body).hexdigest()[:32]
+
+    @cached_property
+    def packed(self) -> bytes:
+        return gzip.compress(self.body, COMPRESS_LEVEL, mtime=0)
+
+
+class WrittenAnswers:
+    """Answers that take long to make, the last used ones, up to so many bytes of their bodies."""
+
+    def __init__(self, at_most_bytes: int) -> None:
+        self._at_most, self._bytes = at_most_bytes, 0
+        self._kept: dict[Hashable, Written] = {}  # the last used one last
+        self._mutex = threading.Lock()
+
+    def respond(self, request: Request, key: Hashable, make: Callable[[], Any]) -> Response:
+        """The document that ``make`` makes, or has made under the key, like ``json_body``."""
+        with self._mutex:
+            written = self._kept.pop(key, None)
+            if written is not None:
+                self._kept[key] = written
+        if written is None:
+            written = Written(_json(make()))
+            self._keep(key, written)
+        return body_response(
+            request, written.body, "application/json", etag=written.etag, packed=lambda: written.packed
+        )
+
+    def _keep(self, key: Hashable, written: Written) -> None:
+        with self._mutex:
+            if key in self._kept or len(written.body) > self._at_most:
+                return
+            self._kept[key] = written
+            self._bytes += len(written.body)
+            while self._bytes > self._at_most:
+                self._bytes -= len(self._kept.pop(next(iter(self._kept))).body)
+
+
+def _json(document: Any) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
 def file_response(request: Request, path: Path, media_type: str, *, cache: str = ASK_AGAIN) -> Response:
     """A file like ``body_response``; compressed once as long as it is the same."""
     stat = path.stat()
     body, packed, etag = _file(path, stat.st_mtime_ns, stat.st_size)
-    return body_response(request, body, media_type, cache=cache, etag=etag, packed=packed)
+    return body_response(request, body, media_type, cache=cache, etag=etag, packed=lambda: packed)
 
 
 @lru_cache(maxsize=128)  # every script and style of the pages

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from sarqc.jobs.listing import log_ratio
@@ -76,15 +76,15 @@ def cell(value: Any) -> str | float | int:
     return f"'{text}" if text.startswith(_FORMULAS) else text
 
 
-def line_of(run: Run) -> str:
-    """The line of a run, with its end."""
-    return _line([cell(value(run)) for value in COLUMNS.values()])
+def lines_of(runs: Iterable[Run]) -> str:
+    """The lines of runs, each with its end."""
+    return _lines([cell(value(run)) for value in COLUMNS.values()] for run in runs)
 
 
-def _line(cells: list[Any]) -> str:
+def _lines(rows: Iterable[Sequence[Any]]) -> str:
     written = io.StringIO()
-    csv.writer(written).writerow(cells)
+    csv.writer(written).writerows(rows)
     return written.getvalue()
 
 
-HEAD = _line(list(COLUMNS))
+HEAD = _lines([list(COLUMNS)])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,46 +24,54 @@ from sarqc.errors import Refused
 from sarqc.figures.compare import LETTERS
 from sarqc.settings import Settings
 from sarqc.study.document import Study, array_files
-from sarqc.study.library import summary_of
+from sarqc.study.library import DamagedStudy, StudySummary, summary_of
 from sarqc.study.tensors import FILE
 from sarqc.web.access import Access, visitor_of
-from sarqc.web.responses import ASK_AGAIN, FOR_EVER_MINE, ApiRoute, UploadRoute, json_body
+from sarqc.web.responses import ASK_AGAIN, FOR_EVER_MINE, ApiRoute, UploadRoute, WrittenAnswers, json_body
 from sarqc.web.uploads import CHECKED_AT_ONCE, UNDER_WAY, clear_leftovers, store_upload, too_busy, too_large
 
 AT_MOST = len(LETTERS)  # studies in one comparison
+LONGEST_PART = 10_000  # rows of a table in one answer: a mixture's map has hundreds of thousands
+WRITTEN_BYTES = 64 << 20  # of answers that are kept: the view of a mixture has some MiB
 
 
 def studies_router(settings: Settings, access: Access) -> APIRouter:
     """The routes under ``/studies`` and ``/compare``."""
-    library, owns = access.library, access.owns_study
+    library, written = access.library, WrittenAnswers(WRITTEN_BYTES)
     router = APIRouter(route_class=ApiRoute, tags=["studies"])
     router.include_router(_upload_router(settings, access))
 
     def opened(request: Request, study_id: str) -> Study:
         return library.open(access.study(visitor_of(request), study_id))
 
+    def said(request: Request, study_ids: Sequence[str], make: Callable[..., Any], **asked: Hashable) -> Response:
+        """What ``make`` says of studies that a visitor may see, of which ``asked`` is told to it by name too."""
+        seen = [access.study(visitor_of(request), study_id) for study_id in study_ids]
+        versions = tuple(map(library.version, seen))  # before they are opened: what comes in between is no older
+        studies = [library.open(study_id) for study_id in seen]
+        key = (make.__name__, versions, *asked.values())
+        return written.respond(request, key, lambda: make(*studies, **asked))
+
     @router.get("/studies")
     def list_studies(request: Request) -> Response:
         """Studies that one may see, newest first, without those of previews that nobody kept; ``is_mine``: whether one
         may share and remove it."""
         who, listing = visitor_of(request), library.listing()
-        sees = {study["id"] for kind in (listing["studies"], listing["damaged"]) for study in kind}
-        sees -= {run.id for run in access.store.passing_previews()}
-        if not access.everything(who):
-            sees = {study_id for study_id in sees if access.sees_study(who, study_id)}
+        passing = {run.id for run in access.store.passing_previews()}
+        every: list[StudySummary | DamagedStudy] = [*listing["studies"], *listing["damaged"]]
+        mine = access.studies_seen(who, {one["id"]: one["origin"] for one in every if one["id"] not in passing})
         return json_body(
             request,
             {
-                "studies": [one | {"is_mine": owns(who, one["id"])} for one in listing["studies"] if one["id"] in sees],
-                "damaged": [one | {"is_mine": owns(who, one["id"])} for one in listing["damaged"] if one["id"] in sees],
+                "studies": [one | {"is_mine": mine[one["id"]]} for one in listing["studies"] if one["id"] in mine],
+                "damaged": [one | {"is_mine": mine[one["id"]]} for one in listing["damaged"] if one["id"] in mine],
             },
         )
 
     @router.get("/studies/{study_id}")
     def get_study(request: Request, study_id: str) -> Response:
         """A whole study.json, in the current schema."""
-        study = opened(request, study_id)
-        return json_body(request, study.model_dump(mode="json"))
+        return said(request, [study_id], _document)
 
     @router.delete("/studies/{study_id}", status_code=204)
     def delete_study(request: Request, study_id: str) -> Response:
@@ -109,11 +117,10 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         map of layers (none: the error on unseen text); ``steps``: the order of the ladder's, joined by commas."""
         from sarqc.figures import lab_view
 
-        study = opened(request, study_id)
-        view = lab_view(
-            study, method=method, bits=bits, layer=layer, scale=scale, draw=draw, quantity=quantity, steps=steps
-        )
-        return json_body(request, view)
+        return said(
+            request, [study_id], lab_view, method=method, bits=bits, layer=layer, scale=scale, draw=draw,
+            quantity=quantity, steps=steps,
+        )  # fmt: skip
 
     @router.get("/studies/{study_id}/tables/{figure}")
     def get_table(
@@ -126,17 +133,16 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         draw: int | None = None,
         steps: str | None = None,
         offset: Annotated[int, Query(ge=0)] = 0,
-        limit: Annotated[int | None, Query(ge=1)] = None,
+        limit: Annotated[int, Query(ge=1, le=LONGEST_PART)] = LONGEST_PART,
     ) -> Response:
         """The numbers behind a figure of the Lab at full precision, for every γ and λ of a line; ``steps``: the order
         of the ladder's. Of many rows a part: at most ``limit`` from ``offset`` on, of ``total``."""
         from sarqc.figures import figure_table
 
-        study = opened(request, study_id)
-        table = figure_table(
-            study, figure, method=method, bits=bits, layer=layer, draw=draw, steps=steps, offset=offset, limit=limit
-        )
-        return json_body(request, table)
+        return said(
+            request, [study_id], figure_table, figure=figure, method=method, bits=bits, layer=layer, draw=draw,
+            steps=steps, offset=offset, limit=limit,
+        )  # fmt: skip
 
     @router.get("/studies/{study_id}/download")
     def download(request: Request, study_id: str) -> Response:
@@ -173,14 +179,22 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
     @router.get("/compare")
     def compare(request: Request, ids: str) -> Response:
         """Two or more studies side by side; ``ids`` are separated by commas."""
-        from sarqc.figures import compare_view
-
         names = list(dict.fromkeys(part.strip() for part in ids.split(",") if part.strip()))
         if not 2 <= len(names) <= AT_MOST:
             raise Refused(f"{len(names)} studies can't be compared", "compare", f"Give 2 to {AT_MOST} different ids.")
-        return json_body(request, compare_view([opened(request, name) for name in names]))
+        return said(request, names, _compared)
 
     return router
+
+
+def _document(study: Study) -> dict[str, Any]:
+    return study.model_dump(mode="json")
+
+
+def _compared(*studies: Study) -> Any:
+    from sarqc.figures import compare_view
+
+    return compare_view(studies)
 
 
 def _upload_router(settings: Settings, access: Access) -> APIRouter:

@@ -41,8 +41,8 @@ window.first = {};
 
 
 @contextmanager
-def served(state: Path | None = None) -> Iterator[str]:
-    """The app on a port of its own, with an empty state where none is given."""
+def serving(state: Path | None = None, **settings: str) -> Iterator[tuple[str, int]]:
+    """The app on a port of its own, with an empty state where none is given: its address and its process."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
@@ -50,7 +50,7 @@ def served(state: Path | None = None) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as empty:
         own = {"SARQC_PORT": str(port), "SARQC_STATE_DIR": str(state or empty), "SARQC_HOST": "127.0.0.1"}
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        process = subprocess.Popen([sys.executable, "app.py"], cwd=ROOT, env=os.environ | own, **quiet)
+        process = subprocess.Popen([sys.executable, "app.py"], cwd=ROOT, env=os.environ | own | settings, **quiet)
         try:
             while process.poll() is None:
                 try:
@@ -58,10 +58,17 @@ def served(state: Path | None = None) -> Iterator[str]:
                     break
                 except (urllib.error.URLError, ConnectionError):
                     time.sleep(0.2)
-            yield url
+            yield url, process.pid
         finally:
             process.terminate()
             process.wait(30)
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """The address of the app with an empty state."""
+    with serving() as (url, _):
+        yield url
 
 
 def measure(browser: Any, url: str) -> Iterator[tuple[str, float]]:

@@ -2,102 +2,128 @@
 
     python -m tests.benchmarks.bench_scale [--fill FOLDER]
 
-With ``--fill`` the largest state is only made, to be looked at in a browser.
+Each state is made ten times smaller too, and what an answer takes is compared. With ``--fill`` the largest state is
+only made, to be looked at in a browser.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import tempfile
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from sarqc.settings import Settings
-from tests.benchmarks.bench_page import served
+from sarqc.study.library import Library
+from tests.benchmarks.answers import GOAL, SMALLER, Answered, answers, high
+from tests.benchmarks.bench_page import serving
 from tests.benchmarks.large_states import add_large, add_mixture, add_runs, add_studies
 from tests.benchmarks.measured import Figure
 
-GOAL = 200.0  # milliseconds within which 95 of 100 pages answer
-TIMES = 20
-RUNS, STUDIES, LARGE = (1_000, 10_000, 100_000), (20, 200, 2_000), 500 << 20
+RUNS, STUDIES, EXPERTS, LARGE = 100_000, 2_000, 128, 500 << 20
 
+# Addresses by what they grow with. “{n}” counts the requests, so that none is answered from what the one before it
+# left; “{run}” is a finished run.
 PAGES = ("", "runs", "calibrate", "learn")
-LISTS = (
-    "api/runs?limit=50",
-    "api/runs?limit=50&offset=5000",
-    "api/runs?limit=50&sort=perplexity",
-    "api/runs?limit=50&filter=3%20bits",
-    "api/runs?limit=50&filter=person-7%20failed",
-    "api/runs/groups?by=seeds&limit=50",
-    "api/runs/groups?by=batch&limit=50",
-    "api/runs/pareto",
-    "api/health",
-)
+OF_RUNS = (
+    *PAGES, "calibrate?run={run}", "?study={run}",
+    "api/runs?limit=50", "api/runs?limit=500&offset={n}", "api/runs?limit=50&offset=5000",
+    "api/runs?limit=50&sort=perplexity&offset={n}", "api/runs?limit=50&sort=-perplexity&offset={n}",
+    "api/runs?limit=50&filter=3%20bits&offset={n}", "api/runs?limit=50&filter=person-7%20failed&offset={n}",
+    "api/runs?limit=50&filter=3%20bits&sort=-perplexity&offset={n}",
+    "api/runs/groups?by=seeds&limit=50&offset={n}", "api/runs/groups?by=batch&limit=50&offset={n}",
+    "api/runs/groups?by=seeds&limit=50&sort=perplexity&offset={n}",
+    "api/runs/groups?by=seeds&limit=50&filter=3%20bits&offset={n}",
+    "api/runs/pareto", "api/runs/pareto?filter=person-{n}",
+    "api/runs/{run}", "api/runs/{run}/events", "api/runs/{run}/log",
+    "api/health", "api/visitor", "api/models", "api/corpora", "api/methods", "api/recipe-schema", "api/texts",
+    "api/openapi.json", "healthz", "readyz", "metrics", "site.png",
+)  # fmt: skip
+OF_STUDIES = (
+    "api/studies", *PAGES, "api/studies/copy-{n:05}", "api/studies/copy-{n:05}/view",
+    "api/compare?ids=copy-{n:05},copy-00030",
+)  # fmt: skip
+_LINE = "method=sarqc-gbs&bits=2"
+OF_MIXTURE = (
+    "?study=mixture", "?study=mixture&layer={n}", f"picture.png?study=mixture&{_LINE}&layer={{n}}",
+    *(f"api/studies/mixture/view?{wanted}" for wanted in (
+        _LINE, f"{_LINE}&layer={{n}}", "method=rtn&bits=2", f"{_LINE}&quantity=drift&layer={{n}}"
+    )),
+    *(f"api/studies/mixture/tables/{name}?{_LINE}" for name in (
+        "hero", "plane", "deciles", "map", "gap", "theorem", "methods", "selection", "inspector", "gamma_grid", "ladder"
+    )),
+    f"api/studies/mixture/tables/map?{_LINE}&limit=200&offset={{n}}000",
+    "api/compare?ids=mixture,tiny-moe", "api/studies/mixture",
+)  # fmt: skip
+OF_LARGE = (
+    "?study=large", "?study=large&layer={n}", "api/studies", "api/studies/large", "api/studies/large/view",
+    "api/studies/large/view?layer={n}", "api/studies/large/tables/map?method=sarqc-gbs&bits=2",
+)  # fmt: skip
 
 
-def answers(url: str, path: str, times: int = TIMES) -> list[float]:
-    """Milliseconds of some requests, one after the other, the first of which counts too."""
-    taken = []
-    for _ in range(times):
-        started = time.perf_counter()
-        with urllib.request.urlopen(url + path, timeout=600) as answer:
-            while answer.read(1 << 20):
-                pass
-        taken.append(1000 * (time.perf_counter() - started))
-    return taken
-
-
-def high(values: list[float]) -> float:
-    """Within which 95 of 100 lie."""
-    return statistics.quantiles(values, n=20, method="inclusive")[-1] if len(values) > 1 else values[0]
-
-
-def of_state(fill: Callable[[Settings], None], paths: tuple[str, ...], words: str) -> Iterator[Figure]:
+def of_state(fill: Callable[[Settings], None], addresses: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
+    """What each address took in a state of its own."""
     with tempfile.TemporaryDirectory() as folder:
         fill(Settings(state_dir=Path(folder)))
-        with served(Path(folder)) as url:
-            answers(url, "api/health", 1)
-            for path in paths:
-                yield Figure(f"{words}, /{path}, 95 % within", high(answers(url, path)), "ms", GOAL)
+        with serving(Path(folder), SARQC_METRICS="local") as (url, process):
+            run = finished_run(url)
+            return {address: answers(url, process, address.replace("{run}", run)) for address in addresses}
+
+
+def finished_run(url: str) -> str:
+    """The id of one, or a name that nothing has."""
+    with urllib.request.urlopen(f"{url}api/runs?limit=2&filter=finished", timeout=600) as answer:
+        return next((run["id"] for run in json.load(answer)["runs"]), "none")
+
+
+def compared(
+    words: str, addresses: Sequence[str], smaller: Callable[[Settings], None], larger: Callable[[Settings], None]
+) -> Iterator[Answered]:
+    """The figures of a state beside those of one that is ten times smaller."""
+    before = of_state(smaller, addresses)
+    for address, taken in of_state(larger, addresses).items():
+        wall, processor = ([one[part] for one in taken] for part in (0, 1))
+        then = statistics.median(one[1] for one in before[address])
+        yield Answered(
+            f"{words}, /{address}", high(wall), "ms", GOAL, address=address, median=statistics.median(wall),
+            first=wall[0], processor=statistics.median(processor), processor_high=high(processor),
+            growth=statistics.median(processor) / then,
+        )  # fmt: skip
 
 
 def runs() -> Iterator[Figure]:
-    """Lists and pages, by the number of runs in the store."""
-    for number in RUNS:
-        yield from of_state(lambda settings, n=number: add_runs(settings, n), (*PAGES, *LISTS), f"{number:,} runs")
+    """Lists and pages of a host with many runs."""
+    smaller, larger = (lambda settings, n=n: add_runs(settings, n) for n in (RUNS // SMALLER, RUNS))
+    yield from compared(f"{RUNS:,} runs", OF_RUNS, smaller, larger)
 
 
 def studies() -> Iterator[Figure]:
     """The list of studies and the pages that show it."""
-    for number in STUDIES:
 
-        def fill(settings: Settings, number: int = number) -> None:
-            add_runs(settings, 1)
-            add_studies(settings, number)
+    def fill(settings: Settings, number: int) -> None:
+        add_runs(settings, 1)
+        add_studies(settings, number)
+        Library(settings, lambda names: ()).listing()  # as the app did when it was there before
 
-        paths = ("api/studies", *PAGES, "api/studies/copy-00003/view")
-        yield from of_state(fill, paths, f"{number:,} studies")
+    smaller, larger = (lambda settings, n=n: fill(settings, n) for n in (STUDIES // SMALLER, STUDIES))
+    yield from compared(f"{STUDIES:,} studies", OF_STUDIES, smaller, larger)
 
 
 def mixture() -> Iterator[Figure]:
     """A study of 48 × 128 experts in every figure and table."""
-    view = "api/studies/mixture/view?method=sarqc-gbs&bits=2"
-    tables = ("hero", "plane", "deciles", "map", "gap", "theorem", "methods", "ranking")
-    paths = (
-        "?study=mixture", view, f"{view}&layer=5", "api/studies/mixture/view?method=rtn&bits=2",
-        *(f"api/studies/mixture/tables/{name}?method=sarqc-gbs&bits=2" for name in tables),
-        "api/compare?ids=mixture,tiny-moe", "api/studies/mixture",
+    smaller, larger = (
+        lambda settings, n=n: add_mixture(settings, experts=n) for n in (EXPERTS // SMALLER, EXPERTS)
     )  # fmt: skip
-    yield from of_state(add_mixture, paths, "18,624 linears")
+    yield from compared("18,624 linears", OF_MIXTURE, smaller, larger)
 
 
 def large() -> Iterator[Figure]:
     """A study of 500 MiB."""
-    paths = ("api/studies/large/view", "api/studies", "api/studies/large", "?study=large")
-    yield from of_state(lambda settings: add_large(settings, "large", LARGE), paths, "500 MiB")
+    smaller, larger = (lambda settings, n=n: add_large(settings, "large", n) for n in (LARGE // SMALLER, LARGE))
+    yield from compared("500 MiB", OF_LARGE, smaller, larger)
 
 
 def main() -> None:
@@ -106,8 +132,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.fill:
         settings = Settings(state_dir=given.fill)
-        add_runs(settings, RUNS[-1])
-        add_studies(settings, STUDIES[-1])
+        add_runs(settings, RUNS)
+        add_studies(settings, STUDIES)
         add_mixture(settings)
         add_large(settings, "large", LARGE)
 

@@ -29,7 +29,11 @@ RECIPE = {
 
 
 def add_runs(settings: Settings, number: int, owners: int = 20) -> None:
-    """Copies of one finished run, each with an id, an owner, a seed, times, numbers and events of its own."""
+    """Copies of one finished run, each with an id, an owner, a seed, times and numbers of its own.
+
+    Every second run is of one recipe with another seed; of the rest five each. One of twenty has events: they are read
+    by the key of their run alone, and those of all would be some GiB.
+    """
     store = Store(settings.database())
     run = _one_run(store, settings)
     store.close()
@@ -47,6 +51,7 @@ def add_runs(settings: Settings, number: int, owners: int = 20) -> None:
         created = start + 60.0 * index
         run_id = _base32(int(created * 1000), 10) + _base32(chance.getrandbits(80), 16)
         seed, bits, owner = index, 2 + index % 3, f"person-{index % owners}"
+        series = index // 10 if index % 2 else number
         summary = json.loads(row["summary_json"])
         summary["perplexity"] = summary["perplexity_float"] * (1 + chance.random())
         recipe = json.loads(row["recipe_json"]) | {"seed": seed, "bits": bits}
@@ -58,7 +63,7 @@ def add_runs(settings: Settings, number: int, owners: int = 20) -> None:
             "batch": f"batch-{index // 10}",
         }  # fmt: skip
         of_list = narrow | {
-            "id": run_id, "owner": owner, "batch": one["batch"], "series": f"{index // 5:016x}",
+            "id": run_id, "owner": owner, "batch": one["batch"], "series": f"{series:016x}",
             "stage": list(State).index(state), "bits": float(bits),
             "perplexity": summary["perplexity"], "duration": one["ended"] - one["started"],
             "words": narrow["words"].replace(run.id.casefold(), run_id.casefold())
@@ -66,7 +71,8 @@ def add_runs(settings: Settings, number: int, owners: int = 20) -> None:
         }  # fmt: skip
         _insert(connection, "runs", one)
         _insert(connection, "listed", of_list)
-        connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", ((run_id, *event) for event in said))
+        if index % 20 == 1:
+            connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", ((run_id, *event) for event in said))
     connection.execute("UPDATE counter SET revision = ?", (row["revision"] + 1 + number,))
     connection.commit()
     connection.close()

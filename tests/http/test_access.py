@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import os
 import shutil
@@ -22,8 +23,10 @@ from fastapi.testclient import TestClient
 from app import create_app
 from sarqc.errors import Refused
 from sarqc.jobs.run import State
+from sarqc.jobs.store import Store
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
+from sarqc.web.access import Access
 from sarqc.web.gate import Gate
 from sarqc.web.identity import Identity
 from sarqc.web.planning import WAITING
@@ -506,3 +509,50 @@ def test_paths_of_the_host_stay_out_of_a_log(door: Door, tmp_path: Path) -> None
     assert "/root" not in said
     assert "/etc" not in said
     assert "<state>/x.py" in said
+
+
+# Studies, all at once.
+
+
+def may_see(access: Access, who: Visitor, study_id: str, origin: str) -> bool:
+    """The rule for one study, as it is told to people."""
+    shown = {link.target for link in access.links.behind(who.links)}
+    if origin == "shipped" or access.everything(who) or study_id in shown:
+        return True
+    if origin == "run":
+        return access.store.get(study_id).owner == who.owner
+    return origin == "uploaded" and who.owner in access.studies.owners(study_id)
+
+
+def may_change(access: Access, who: Visitor, study_id: str) -> bool:
+    if who.role == "viewer" or access.everything(who):
+        return who.role != "viewer"
+    if access.store.has(study_id):
+        return access.store.get(study_id).owner == who.owner
+    return who.owner in access.studies.owners(study_id)
+
+
+@pytest.mark.parametrize("given", [{}, {"access": "open", "strangers": "runner", "hosts": "demo.example"}])
+def test_all_studies_at_once_are_seen_by_the_rule_for_one(tmp_path: Path, given: dict[str, str]) -> None:
+    settings = settings_in(tmp_path, **given)
+    store = Store(settings.database())
+    access = Access(settings, store)
+    runs = {owner: store.create(recipe(), owner).id for owner in ("ann", "bob")}
+    for name in (*runs.values(), "by-command"):
+        write_study(settings.studies_dir(), name)
+    for name in ("annas", "both", "former"):
+        write_study(settings.uploads_dir(), name)
+    write_study(settings.assets_dir / "studies", "shipped")
+    for name, owner in (("annas", "ann"), ("both", "ann"), ("both", "bob")):
+        access.studies.add(name, owner, "A study", 1)
+    secrets = [access.links.make("run", runs["bob"], "bob"), access.links.make("study", "annas", "ann")]
+    origins = {study["id"]: study["origin"] for study in access.library.listing()["studies"]}
+    assert Counter(origins.values()) == {"run": 2, "command_line": 1, "uploaded": 3, "shipped": 1}
+    for owner, role, links in itertools.product(
+        ("ann", "bob", "eve"), ("viewer", "runner", "operator"), ((), secrets[:1], secrets)
+    ):
+        who = Visitor(owner, role, frozenset(links))
+        seen = access.studies_seen(who, origins)
+        assert set(seen) == {name for name, origin in origins.items() if may_see(access, who, name, origin)}
+        assert seen == {name: may_change(access, who, name) for name in seen}
+    store.close()

@@ -18,7 +18,7 @@ from fastapi.testclient import TestClient
 
 from sarqc.settings import Settings
 from sarqc.study.document import Study
-from sarqc.study.library import Library
+from sarqc.study.library import FORM, Library
 from tests.former_studies import VERSIONS, former_study
 from tests.http.conftest import assert_error, write_study
 
@@ -119,7 +119,7 @@ def test_a_flipped_bit_in_an_array_of_a_former_version(client: TestClient, setti
 
 
 def test_a_deleted_study_is_forgotten(settings: Settings) -> None:
-    library = Library(settings, lambda name: False)
+    library = Library(settings, lambda names: ())
     for name in ("a", "b"):
         write_study(settings.studies_dir(), name)
         opened = weakref.ref(library.open(name))
@@ -130,6 +130,41 @@ def test_a_deleted_study_is_forgotten(settings: Settings) -> None:
     assert [one["id"] for one in library.listing()["studies"]] == ["a"]
     shutil.rmtree(settings.studies_dir() / "a")  # as a run's goes with the run
     assert library.listing() == {"studies": [], "damaged": []}
+
+
+def test_the_listing_reads_a_study_once_over_all_starts(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b", "run"):
+        write_study(settings.studies_dir(), name)
+    (settings.studies_dir() / "broken").mkdir()
+    (settings.studies_dir() / "broken" / "study.json").write_text("{")
+    first = Library(settings, lambda names: {"run"}).listing()
+    assert {one["id"]: one["origin"] for one in first["studies"]}["run"] == "run"
+    opened: list[str] = []
+    monkeypatch.setattr(
+        Study, "open", classmethod(lambda cls, folder, real=Study.open: opened.append(folder.name) or real(folder))
+    )
+    again = Library(settings, lambda names: {"run"})
+    assert again.listing() == again.listing() == first
+    assert opened == ["broken"]  # the next version may read it
+    write_study(settings.studies_dir(), "b", created="2026-09-09T00:00:00Z")
+    assert again.listing()["studies"][0]["id"] == "b"
+    assert opened == ["broken", "b"]
+    shutil.rmtree(settings.studies_dir() / "a")
+    assert {one["id"] for one in Library(settings, lambda names: ()).listing()["studies"]} == {"b", "run"}
+    kept = settings.resolved_state_dir() / "listed-studies.json"
+    for content in ("{", [], {"form": "0", "entries": []}, {"form": FORM, "entries": [["x"]]}):
+        kept.write_text(content if isinstance(content, str) else json.dumps(content))
+        assert len(Library(settings, lambda names: ()).listing()["studies"]) == 2
+    assert opened[2:].count("b") == 4
+
+
+def test_shipped_studies_are_found_without_the_others(settings: Settings) -> None:
+    write_study(settings.assets_dir / "studies", "shipped")
+    write_study(settings.studies_dir(), "other")
+    library = Library(settings, lambda names: ())
+    shipped = [{**one, "origin": "shipped"} for one in library.listing()["studies"] if one["shipped"]]
+    assert library.shipped() == Library(settings, lambda names: ()).shipped() == shipped
+    assert len(library.listing()["studies"]) == 2
 
 
 def test_a_study_and_its_tag(client: TestClient, settings: Settings, study: Study) -> None:

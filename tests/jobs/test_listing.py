@@ -6,12 +6,13 @@ import json
 import math
 import re
 import sqlite3
+import statistics
+from collections import Counter
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import settings as examples
@@ -21,7 +22,7 @@ from sarqc.errors import NotFound, Refused
 from sarqc.events import Finished
 from sarqc.jobs import listing
 from sarqc.jobs.annotations import MOST_TAGS, NAME_LENGTH, TAG_LENGTH, Annotations
-from sarqc.jobs.listing import SORTS, Question
+from sarqc.jobs.listing import MEASURES, SORTS, Group, Question
 from sarqc.jobs.run import STATE_WORDS, Run, State
 from sarqc.jobs.schema import MIGRATIONS, migrate
 from sarqc.jobs.store import Store
@@ -125,12 +126,37 @@ def test_runs_from_before_are_listed_like_all_others(settings: Settings) -> None
     store = Store(path)
     (run,) = store.listed(Question("rtn finished"), 9)  # without its export
     assert (run.id, run.name, run.note, run.tags, run.revision) == ("A" * 26, "", "", (), 7)
-    ((group, newest),) = store.groups(Question("rtn"), "seeds", 9)
+    ((group, newest),), *_ = store.groups(Question("rtn"), "seeds", 9)
     assert newest == run
     assert group.measures["duration"] == {"count": 1, "mean": 5.5, "error": None, "least": 5.5, "most": 5.5}
     assert [run.name for run in store.newest(9)] == ["preview", ""]  # previews that lists had stay in them
     assert store.passing_previews() == []
     store.close()
+
+
+def test_one_group_of_any_number_is_summed_up_around_its_mean(store: Store) -> None:
+    values = [1e9 + number % 7 for number in range(300)]  # squares of these have no room for their spread
+    for seed, value in enumerate(values):
+        finished(store, recipe(seed), perplexity=value)
+    ((group, _),), *_ = store.groups(Question(), "seeds", 9)
+    assert math.isclose(group.measures["perplexity"]["error"], statistics.stdev(values) / math.sqrt(300), rel_tol=1e-9)
+
+
+def test_an_answer_is_not_kept_that_may_be_taken_back(store: Store) -> None:
+    finished(store, recipe())
+    assert store.count(Question()) == 1
+
+    def taken_back() -> None:
+        with store.transaction():
+            store.create(recipe(), "ann")
+            assert store.count(Question()) == 2
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        taken_back()
+    assert store.count(Question()) == 1
+    finished(store, recipe())
+    assert store.count(Question()) == 2
 
 
 def test_rows_of_a_former_form_are_made_again(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,6 +260,26 @@ def made(store: Store, drawn: dict[str, Any]) -> Run:
     return store.get(run_id)
 
 
+def check_group(group: Group, members: list[Run]) -> None:
+    """A group beside its members, added up by the statistics of the standard library."""
+    assert group.states == Counter(run.state.value for run in members)
+    public = {"model", "bits", "method", "lambda", "gamma"}
+    assert set(group.varies) == {name for name in public if len({value_of(run, name) for run in members}) > 1}
+    for name in MEASURES:
+        values = [value for run in members if (value := value_of(run, name)) is not None]
+        measured = group.measures.get(name)
+        assert (measured is None) == (not values)
+        if measured is None:
+            continue
+        assert (measured["count"], measured["least"], measured["most"]) == (len(values), min(values), max(values))
+        assert math.isclose(measured["mean"], statistics.fmean(values), rel_tol=1e-12)
+        if len(values) == 1:
+            assert measured["error"] is None
+        else:
+            error = statistics.stdev(values) / math.sqrt(len(values))
+            assert math.isclose(measured["error"], error, rel_tol=1e-9, abs_tol=1e-12 * max(map(abs, values)))
+
+
 @given(
     drawn=drawn_runs,
     typed=st.sampled_from(TYPED),
@@ -261,33 +307,33 @@ def test_filter_order_parts_and_groups_are_those_of_plain_python(
     members: dict[tuple, list[Run]] = {}
     for run in expected:
         members.setdefault(key(run), []).append(run)
-    groups = store.groups(question, by, 99)
-    assert store.count(question, by) == len(groups) == len(members)
+    for offset in range(0, len(runs) + 1, limit):
+        assert store.part(question, limit, offset) == (expected[offset : offset + limit], len(expected))
+    groups, total, of_all = store.groups(question, by, 99)
+    assert (len(groups), total, of_all) == (len(members), len(members), len(expected))
     assert {newest.id: group.count for group, newest in groups} == {
         max(run.id for run in of_one): len(of_one) for of_one in members.values()
     }
     for group, newest in groups:
-        values = [run.summary["perplexity"] for run in members[key(newest)] if run.summary]
-        values = [value for value in values if value is not None]
-        measured = group.measures.get("perplexity")
-        assert (measured or {"count": 0})["count"] == len(values)
-        if measured is not None:
-            assert math.isclose(measured["mean"], np.mean(values), rel_tol=1e-12)
-            if len(values) > 1:
-                error = np.std(values, ddof=1) / np.sqrt(len(values))
-                assert math.isclose(measured["error"], error, rel_tol=1e-9, abs_tol=1e-9)
+        check_group(group, members[key(newest)])
+    assert store.groups(question, by, 99) == (groups, total, of_all)  # now from what is kept
+    if runs:  # a change of any run of a list is seen in the next answer
+        store.delete(runs[0].id) if runs[0].at_rest else store.annotate(runs[0].id, Annotations("zz top"))
+        again, _, total = store.groups(Question(), by, 99)
+        assert sum(group.count for group, _ in again) == store.count(Question()) == total == len(store.ids(Question()))
+        assert [newest for _, newest in again] == [store.get(newest.id) for _, newest in again]
     store.close()
 
 
 def test_groups_say_in_what_their_runs_differ(store: Store) -> None:
     batch = [recipe(1, method="sarqc-gbs", **{"lambda": lam}) for lam in (0.1, 0.2)]
     store.create_all(batch, "ann", batch="batch-1")
-    ((group, newest),) = store.groups(Question(), "batch", 9)
+    ((group, newest),), *_ = store.groups(Question(), "batch", 9)
     assert (group.key, group.count, group.varies) == ("batch-1", 2, ("lambda",))
     assert group.states == {"queued": 2}
     assert newest.recipe["lambda"] == 0.2
     assert [run.recipe["lambda"] for run in store.listed(Question(batch=group.key), 9)] == [0.2, 0.1]
-    seeds = [group for group, _ in store.groups(Question(), "seeds", 9)]
+    seeds = [group for group, _ in store.groups(Question(), "seeds", 9)[0]]
     assert [group.count for group in seeds] == [1, 1]
     assert [len(store.listed(Question(series=group.key), 9)) for group in seeds] == [1, 1]
 
@@ -368,3 +414,25 @@ def test_a_filter_of_ten_thousand_reads_narrow_rows_alone(full: Store) -> None:
     with Counted(full) as cost:
         full.listed(question, 50)
     assert cost.operations < 100 * 10_000
+
+
+def test_what_the_schedule_and_quotas_ask_of_ten_thousand_takes_a_few_steps(full: Store) -> None:
+    with Counted(full) as cost:
+        assert full.last_held(["ann", "bob"]).keys() == {"ann"}
+        assert full.last_lane() == "batch"
+        assert full.ended_before(0.0, 50) == full.exports_ended_before(math.inf, 50, spare_annotated=True) == []
+        assert full.exported_bytes() == full.exported_bytes("ann") == (0, 0)
+        assert full.waiting_of("bob") == 0
+    assert cost.operations < 1_000  # far below one for each run
+
+
+@pytest.mark.parametrize("by", ["seeds", "batch"])
+def test_groups_of_ten_thousand_are_read_from_an_index(full: Store, by: str) -> None:
+    statements: list[str] = []
+    full._database._reader.set_trace_callback(statements.append)
+    full.groups(Question(sort="-bits"), by, 7)
+    full._database._reader.set_trace_callback(None)
+    with full.snapshot() as connection:
+        for statement in [one for one in statements if "FROM listed" in one]:
+            plan = [row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}")]
+            assert all("COVERING INDEX" in step for step in plan if "listed" in step), (statement, plan)

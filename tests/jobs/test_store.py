@@ -8,12 +8,15 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
 
 from sarqc.errors import Conflict, NotFound, QueueFull, Refused
 from sarqc.events import Cancelled, Failed, Finished, Interrupted, LayerDone, Saved, Stage, Started, Yielded
 from sarqc.jobs import store as store_module
 from sarqc.jobs.listing import Question
-from sarqc.jobs.run import ALLOWED, AT_REST, Removed, State
+from sarqc.jobs.run import ALLOWED, AT_REST, LANES, Removed, Run, State
 from sarqc.jobs.schema import migrate
 from sarqc.jobs.store import Store
 from tests.jobs.fake_runs import recipe
@@ -243,13 +246,72 @@ def test_tail_says_when_nothing_more_will_come(store: Store) -> None:
 
 
 def test_turns_are_told_from_the_rows(store: Store) -> None:
-    assert (store.last_held(), store.last_lane()) == ({}, None)
+    assert (store.last_held(["ann", "waits"]), store.last_lane()) == ({}, None)
     store.create(recipe(), "waits")
     run_id = store.create(recipe(), "ann", "preview").id
     began = store.move(run_id, State.RUNNING).started
-    assert (store.last_held(), store.last_lane()) == ({"ann": began}, "preview")
+    assert (store.last_held(["ann", "waits"]), store.last_lane()) == ({"ann": began}, "preview")
     ended = store.move(run_id, State.FINISHED, Finished({}, 1.0)).ended
-    assert store.last_held() == {"ann": ended}
+    assert store.last_held(["ann", "waits"]) == {"ann": ended}
+
+
+seconds = st.floats(0, 100)
+drawn_rows = st.lists(
+    st.fixed_dictionaries(
+        {
+            "owner": st.sampled_from(("ann", "bob", "eve")),
+            "lane": st.sampled_from(LANES),
+            "state": st.sampled_from(list(State)),
+            "started": st.none() | seconds,
+            "ended": seconds,
+            "parent": st.none() | st.integers(0, 5),
+            "bytes": st.integers(0, 10**12),
+        }
+    ),
+    max_size=15,
+)
+
+
+@given(rows=drawn_rows, before=seconds, limit=st.integers(1, 4))
+@examples(max_examples=60, deadline=None)
+def test_questions_to_an_index_are_answered_as_plain_python_does(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[dict], before: float, limit: int
+) -> None:
+    store = Store(tmp_path_factory.mktemp("store") / "runs.sqlite3")
+    ids: list[str] = []
+    for number, row in enumerate(rows):
+        run_id = store.create(recipe(), row["owner"], row["lane"]).id
+        parent = ids[row["parent"]] if row["parent"] is not None and row["parent"] < len(ids) else None
+        ended = row["ended"] if row["state"] in AT_REST else None
+        changes = {"state": row["state"].value, "started": row["started"], "ended": ended, "parent": parent,
+                   "format": parent and f"format {number}", "bytes": parent and row["bytes"]}  # fmt: skip
+        with store.transaction() as connection:
+            store._update(connection, run_id, changes)
+        ids.append(run_id)
+    runs = store.runs(ids)
+    began = [run for run in runs if run.started is not None]
+    held: dict[str, float] = {}
+    for run in began:
+        held[run.owner] = max(held.get(run.owner, 0.0), run.started, run.ended or run.started)
+    assert store.last_held(["ann", "bob", "eve", "ann"]) == held
+    latest = max((run.started for run in began), default=None)
+    assert store.last_lane() in ({run.lane for run in began if run.started == latest} or {None})
+
+    def is_old(run: Run) -> bool:
+        return run.at_rest and run.ended < before
+
+    old = [run for run in runs if run.parent is None and is_old(run)]
+    old = [run for run in old if all(is_old(export) for export in runs if export.parent == run.id)]
+    found = store.ended_before(before, limit)
+    assert [run.ended for run in found] == sorted(run.ended for run in old)[:limit]
+    assert {run.id for run in found} <= {run.id for run in old}
+    for owner in (None, "ann"):
+        mine = [run for run in runs if run.parent is not None and owner in (None, run.owner)]
+        written = sum(run.bytes for run in mine if run.state is State.FINISHED)
+        at_work = sum(run.bytes for run in mine if run.state in (State.QUEUED, State.RUNNING, State.CANCELLING))
+        assert store.exported_bytes(owner) == (written, at_work)
+    assert store.owners([*ids, "nothing"]) == {run.id: run.owner for run in runs}
+    store.close()
 
 
 def test_one_process_at_a_time(settings) -> None:

@@ -661,6 +661,7 @@ export interface LineSummary {
 /** A study that can't be read, and why. */
 export interface DamagedStudy {
   id: string;
+  origin: "shipped" | "run" | "command_line" | "uploaded";
   error: Record<string, string>;
 }
 

@@ -1,0 +1,61 @@
+"""What the listing says of studies, kept from one start of the app to the next: to read two thousand takes seconds."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+Stamp = tuple[int, int]  # time of the last change of a study.json in nanoseconds, and its bytes
+
+log = logging.getLogger(__name__)
+
+
+class KeptEntries:
+    """A file with the entries of studies that could be read, each good as long as its ``study.json`` has the stamp.
+
+    ``form`` says what entries consist of: those of another are not read.
+    """
+
+    def __init__(self, path: Path, form: str) -> None:
+        self._path, self._form = path, form
+        self._written: dict[str, Stamp] | None = None  # what the file has; None before it was read
+
+    def read(self) -> dict[str, tuple[Stamp, Any]]:
+        """Entries by folder; none where there is no file, or one of another form."""
+        self._written = {}
+        try:
+            document = json.loads(self._path.read_bytes())
+            if document["form"] != self._form:
+                return {}
+            found = {folder: ((modified, size), entry) for folder, modified, size, entry in document["entries"]}
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            log.warning("%s can't be read, so all studies are read again: %s", self._path.name, error)
+            return {}
+        self._written = {folder: stamp for folder, (stamp, _) in found.items()}
+        return found
+
+    def write(self, entries: Mapping[str, tuple[Stamp, Any]]) -> None:
+        """Keeps these entries in place of those of before, where they are others."""
+        stamps = {folder: stamp for folder, (stamp, _) in entries.items()}
+        if stamps == self._written:
+            return
+        listed = [(folder, *stamp, entry) for folder, (stamp, entry) in entries.items()]
+        document = {"form": self._form, "entries": listed}
+        partial = self._path.with_name(f"{self._path.name}.partial")
+        try:
+            with os.fdopen(
+                os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
+            ) as file:
+                json.dump(document, file, ensure_ascii=False, separators=(",", ":"))
+            partial.replace(self._path)
+        except OSError as error:  # a full disk keeps nobody from seeing the studies
+            log.warning("%s can't be written, so studies are read again at the next start: %s", self._path.name, error)
+            partial.unlink(missing_ok=True)
+            return
+        self._written = stamps
