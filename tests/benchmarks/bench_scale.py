@@ -25,8 +25,8 @@ from tests.benchmarks.measured import Figure
 
 RUNS, STUDIES, EXPERTS, LARGE = 100_000, 2_000, 128, 500 << 20
 
-# Addresses by what they grow with. “{n}” counts the requests, so that none is answered from what the one before it
-# left; “{run}” is a finished run.
+# Addresses by what they grow with. “{n}” counts the requests, so that none has the answer of the one before it; “{run}”
+# is a finished run.
 PAGES = ("", "runs", "calibrate", "learn")
 OF_RUNS = (
     *PAGES, "calibrate?run={run}", "?study={run}",
