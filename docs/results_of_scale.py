@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def parts() -> Iterator[str]:
 def _row(figure: dict[str, Any]) -> list[str]:
     growth = "–" if figure["growth"] is None else f"{figure['growth']:.1f}"
     names = ("median", "value", "first", "processor", "processor_high")
-    return [f"`/{figure['address']}`", *(_milliseconds(figure[name]) for name in names), growth]
+    return [f"<code>/{escape(figure['address'])}</code>", *(_milliseconds(figure[name]) for name in names), growth]
 
 
 def _milliseconds(value: float) -> str:

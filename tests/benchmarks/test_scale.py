@@ -71,4 +71,4 @@ def test_what_is_too_slow_stands_in_bold(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(results_of_scale, "NUMBERS", file)
     *_, title, table = results_of_scale.parts()
     assert title == "### A study of 48 × 128 experts: 18,624 linears"
-    assert "| `/b` | 12 | **250** | 3.2 | 100 | 199 | 1.1 |" in table
+    assert "| <code>/b</code> | 12 | **250** | 3.2 | 100 | 199 | 1.1 |" in table
