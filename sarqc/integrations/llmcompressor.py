@@ -50,6 +50,8 @@ class SARQCModifier(GPTQModifier):
         for module in module_list:
             with torch.no_grad(), disable_offloading():
                 gram = self._hessians[module]  # Σ 2 x xᵀ: h̄ of the same matrix carries the factor
+                if not gram.diagonal().any():
+                    gram.fill_diagonal_(1)  # an expert without tokens: its nearest levels, and not 0 as by itself
                 # How many tokens there were is a factor of s, which s²/mean s² does not have.
                 weight: Tensor = module.get_parameter("weight").to(gram)
                 s = saliency(self._sums.pop(module).to(gram.device), weight, self.gamma)

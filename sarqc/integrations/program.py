@@ -60,6 +60,6 @@ def outside(blocks: Sequence[int]) -> str:
     return rf"^model\.layers\.(?!(?:{'|'.join(map(str, blocks))})\.)"
 
 
-def refused(engine: str, what: str, remedy: str) -> Refused:
-    """What an engine can't do."""
-    return Refused(what, f"recipe for {engine}", remedy)
+def refused(engine: str, does: str, remedy: str) -> Refused:
+    """What an engine does otherwise, or has not: “takes …”, “has no …”."""
+    return Refused(f"{engine} {does}", f"recipe for {engine}", remedy)

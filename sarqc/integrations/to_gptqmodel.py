@@ -18,12 +18,15 @@ ENGINE = "GPTQModel"
 BLOCK = 128  # columns
 NEXT_TO_NOTHING = 1e-6  # damping beside a penalty
 INSTALL = "pip install gptqmodel==7.7.0"
-IDENTITY = "λ is damp_percent: that share of the mean of the Gram's diagonal is added to each of its entries."
+IDENTITY = (
+    "λ is damp_percent: that share of the mean of the Gram's diagonal is added to each of its entries.",
+    "Weights of channels that no token excites become 0, where sarqc rounds them to nearest.",
+)
 PLUGIN = "from sarqc.integrations.gptqmodel import saliency_penalty"
-SALIENCY = "The saliency penalty is a solver of sarqc, which takes the place of GPTQModel's own meanwhile."
+SALIENCY = ("The saliency penalty is a solver of sarqc, which takes the place of GPTQModel's own meanwhile.",)
 NOTES = (
-    "It sets weights of channels that no token excites to 0, where sarqc rounds them to nearest; where a Gram has no",
-    "Cholesky factor it raises λ by steps of 1 %, where sarqc adds to the diagonal and says so.",
+    "Experts that no token reaches stay float, where sarqc rounds them to nearest.",
+    "Without a Cholesky factor of a Gram it raises λ by 1 % at a time; sarqc adds to the diagonal and says so.",
 )
 
 
@@ -59,10 +62,10 @@ model.save({folder_of(wanted)})
         *tokens.imports, "import torch", "from gptqmodel import GPTQModel, QuantizeConfig",
         "from transformers import AutoConfig, AutoTokenizer",
     )  # fmt: skip
-    notes, install = (IDENTITY, *NOTES), INSTALL
+    about, install = IDENTITY if wanted.is_identity else SALIENCY, INSTALL
     if not wanted.is_identity:
-        notes, install, imports = (SALIENCY, *NOTES), f"{INSTALL} && pip install --no-deps sarqc", (*imports, PLUGIN)
-    return assembled(wanted, f"{ENGINE} 7.7", install, notes, imports, body)
+        install, imports = f"{INSTALL} && pip install --no-deps sarqc", (*imports, PLUGIN)
+    return assembled(wanted, f"{ENGINE} 7.7", install, [*about, *NOTES], imports, body)
 
 
 def _quantizing(wanted: Wanted) -> str:
@@ -80,25 +83,25 @@ def _check(wanted: Wanted) -> None:
     recipe = wanted.recipe
     if recipe.grid not in ("full_range", "asymmetric"):
         raise refused(
-            ENGINE, f"it has no {recipe.grid} grid: its grids are asymmetric, and full_range, which it calls symmetric",
+            ENGINE, f"has no {recipe.grid} grid: its grids are asymmetric, and full_range, which it calls symmetric",
             "Take grid full_range or asymmetric.",
         ).about("grid", Fix("Take the full range", {"grid": "full_range"}))  # fmt: skip
     if recipe.inputs_from == "float":
         raise refused(
-            ENGINE, "it gives each block the inputs that the quantized blocks before it make, never the float model's",
+            ENGINE, "gives each block the inputs that the quantized blocks before it make, never the float model's",
             "Set inputs_from to quantized.",
         ).about("inputs_from", Fix("Use the quantized blocks’ inputs", {"inputs_from": "quantized"}))  # fmt: skip
     if not wanted.has_static_scales and recipe.group_size is not None and recipe.group_size % BLOCK:
         raise refused(
             ENGINE,
-            f"the scales of a group that begins within a block of {BLOCK} columns miss what that block's earlier "
-            "columns have left",
+            f"takes the scales of a group that begins within a block of {BLOCK} columns without what that block's "
+            "earlier columns have left",
             f"Take static_groups, or groups of {BLOCK}.",
         ).about("static_groups", Fix("Take static groups", {"static_groups": True}))
     for penalty in wanted.penalties if wanted.is_identity else ():
         if not 0 < penalty.lam < 1:
             raise refused(
-                ENGINE, f"it takes λ between 0 and 1 and not {penalty.lam:g}", "llm-compressor takes every λ."
+                ENGINE, f"takes λ between 0 and 1 and not {penalty.lam:g}", "llm-compressor takes every λ."
             ).about("lambda")
 
 

@@ -20,12 +20,14 @@ from sarqc.integrations.wanted import Penalty, Wanted
 ENGINE = "llm-compressor"
 INSTALL = "pip install llmcompressor==0.14.0"
 PLUGIN = "import sarqc.integrations.llmcompressor  # makes SARQCModifier known to recipes"
-IDENTITY = "λ is dampening_frac: that share of the mean of the Gram's diagonal is added to each of its entries."
-SALIENCY = "The saliency penalty is a modifier of sarqc; --no-deps, as the two want different versions of transformers."
-NOTES = (
-    "It sets weights of channels that no token excites to 0, where sarqc rounds them to nearest; a Gram without a",
-    "Cholesky factor it leaves to rounding to nearest, where sarqc adds to the diagonal and says so.",
+IDENTITY = (
+    "λ is dampening_frac: that share of the mean of the Gram's diagonal is added to each of its entries.",
+    "Weights of channels that no token excites, and of experts that none reaches, become 0; sarqc rounds to nearest.",
 )
+SALIENCY = (
+    "The saliency penalty is a modifier of sarqc; --no-deps, as the two want different versions of transformers.",
+)
+NOTES = ("Without a Cholesky factor of a Gram it rounds to nearest, where sarqc adds to the diagonal and says so.",)
 
 
 def program(wanted: Wanted) -> str:
@@ -44,6 +46,11 @@ tokenizer = AutoTokenizer.from_pretrained({from_pretrained(wanted)})
 {tokens.body}
 model = AutoModelForCausalLM.from_pretrained({from_pretrained(wanted)}, dtype="auto")
 rows = [{{"input_ids": row, "attention_mask": torch.ones_like(row)}} for row in torch.from_numpy(tokens)]
+if hasattr(model.config, "num_experts_per_tok"):
+    # Tracing a mixture, llm-compressor 0.14 loses the mask, and attention would look ahead: it is given whole.
+    lowest, size = torch.finfo(model.dtype).min, tokens.shape[1]
+    causal = torch.full((1, size, size), lowest, dtype=model.dtype).triu(1)
+    rows = [row | {{"attention_mask": causal}} for row in rows]
 oneshot(
     model=model,
     dataset=DataLoader(rows, batch_size=1),
@@ -60,23 +67,23 @@ tokenizer.save_pretrained({folder_of(wanted)})
         *tokens.imports, "import torch", "from llmcompressor import oneshot", "from torch.utils.data import DataLoader",
         "from transformers import AutoModelForCausalLM, AutoTokenizer",
     )  # fmt: skip
-    notes, install = (IDENTITY, *NOTES), INSTALL
+    about, install = IDENTITY if wanted.is_identity else SALIENCY, INSTALL
     if not wanted.is_identity:
-        notes, install, imports = (SALIENCY, *NOTES), f"{INSTALL} && pip install --no-deps sarqc", (*imports, PLUGIN)
-    return assembled(wanted, f"{ENGINE} 0.14", install, notes, imports, body)
+        install, imports = f"{INSTALL} && pip install --no-deps sarqc", (*imports, PLUGIN)
+    return assembled(wanted, f"{ENGINE} 0.14", install, [*about, *NOTES], imports, body)
 
 
 def _check(wanted: Wanted) -> None:
     recipe = wanted.recipe
     if recipe.grid not in ("full_range", "asymmetric"):
         raise refused(
-            ENGINE, f"it has no {recipe.grid} grid: its grids are asymmetric, and full_range, which it calls symmetric",
+            ENGINE, f"has no {recipe.grid} grid: its grids are asymmetric, and full_range, which it calls symmetric",
             "Take grid full_range or asymmetric.",
         ).about("grid", Fix("Take the full range", {"grid": "full_range"}))  # fmt: skip
     if not wanted.has_static_scales:
         raise refused(
             ENGINE,
-            "it takes the scales of groups from the original weights, the run from what earlier columns made of them",
+            "takes the scales of groups from the original weights, the run from what earlier columns made of them",
             "Take static_groups, or order activation, which has them too.",
         ).about("static_groups", Fix("Take static groups", {"static_groups": True}))
 

@@ -14,7 +14,7 @@ from sarqc.integrations.wanted import Wanted
 def program(wanted: Wanted) -> str:
     """Raises ``Refused``, always."""
     lams = {penalty.lam for penalty in wanted.penalties}
-    said = "λ is fixed at 0.01 in mlx_lm.quant.gptq" + (
+    said = "has λ fixed at 0.01 in mlx_lm.quant.gptq" + (
         ", and its calibration text and its grid can't be chosen either" if lams == {0.01} else ""
     )
     raise refused("MLX", said, "Quantize here, and take the model to MLX.")

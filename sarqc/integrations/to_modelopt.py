@@ -88,27 +88,27 @@ def _python(value: object) -> str:
 def _check(wanted: Wanted) -> None:
     recipe = wanted.recipe
     if not wanted.is_identity:
-        raise refused(ENGINE, "it has no saliency penalty", PENALTY_REMEDY).about("method")
+        raise refused(ENGINE, "has no saliency penalty", PENALTY_REMEDY).about("method")
     if len(wanted.penalties) > 1:
         raise refused(
-            ENGINE, "it takes one λ for the whole model, and layers here have their own", "Give λ as a number."
+            ENGINE, "takes one λ for the whole model, and layers here have their own", "Give λ as a number."
         ).about("lambda")
     if not 0 < wanted.usual.lam <= 1:
         raise refused(
-            ENGINE, f"it takes λ above 0 and at most 1 and not {wanted.usual.lam:g}", "llm-compressor takes every λ."
+            ENGINE, f"takes λ above 0 and at most 1 and not {wanted.usual.lam:g}", "llm-compressor takes every λ."
         ).about("lambda")
     if recipe.grid != "symmetric":
         raise refused(
-            ENGINE, f"it has no {recipe.grid} grid: its integers are symmetric, absmax / (2^(b-1) - 1)",
+            ENGINE, f"has no {recipe.grid} grid: its integers are symmetric, absmax / (2^(b-1) - 1)",
             "Take grid symmetric.",
         ).about("grid", Fix("Take the symmetric grid", {"grid": "symmetric"}))  # fmt: skip
     if recipe.order != "natural":
-        raise refused(ENGINE, "it takes columns as they are stored", "Take order natural, with static_groups.").about(
+        raise refused(ENGINE, "takes columns as they are stored", "Take order natural, with static_groups.").about(
             "order", Fix("Take columns as they are stored", {"order": "natural", "static_groups": True})
         )
     if not wanted.has_static_scales:
         raise refused(
             ENGINE,
-            "it takes the scales of groups from the original weights, the run from what earlier columns made of them",
+            "takes the scales of groups from the original weights, the run from what earlier columns made of them",
             "Take static_groups.",
         ).about("static_groups", Fix("Take static groups", {"static_groups": True}))

@@ -67,33 +67,33 @@ tokenizer.save_pretrained({folder_of(wanted)})
 def _check(wanted: Wanted) -> None:
     recipe = wanted.recipe
     if not wanted.is_identity:
-        raise refused(ENGINE, "it has no saliency penalty", PENALTY_REMEDY).about("method")
+        raise refused(ENGINE, "has no saliency penalty", PENALTY_REMEDY).about("method")
     if len(wanted.penalties) > 1:
         raise refused(
-            ENGINE, "it takes one λ for the whole model, and layers here have their own", "Give λ as a number."
+            ENGINE, "takes one λ for the whole model, and layers here have their own", "Give λ as a number."
         ).about("lambda")
     if recipe.bits != 4:
-        raise refused(ENGINE, f"it has no {recipe.bits} bits", "Take 4 bits.").about("bits", Fix("4 bits", {"bits": 4}))
+        raise refused(ENGINE, f"has no {recipe.bits} bits", "Take 4 bits.").about("bits", Fix("4 bits", {"bits": 4}))
     if recipe.grid != "asymmetric":
         raise refused(
-            ENGINE, f"it has no {recipe.grid} grid: INT4_SYM is absmax / 8 with a sign", "Take grid asymmetric."
+            ENGINE, f"has no {recipe.grid} grid: INT4_SYM is absmax / 8 with a sign", "Take grid asymmetric."
         ).about("grid", Fix("Take the asymmetric grid", {"grid": "asymmetric"}))
     if recipe.order != "natural":
-        raise refused(ENGINE, "it takes columns as they are stored", "Take order natural.").about(
+        raise refused(ENGINE, "takes columns as they are stored", "Take order natural.").about(
             "order", Fix("Take columns as they are stored", {"order": "natural"})
         )
     if recipe.static_groups and recipe.group_size is not None:
         raise refused(
-            ENGINE, "it takes the scales of a group where the group begins, the run from the original weights",
+            ENGINE, "takes the scales of a group where the group begins, the run from the original weights",
             "Leave static_groups out.",
         ).about("static_groups", Fix("Leave static groups out", {"static_groups": False}))  # fmt: skip
     if recipe.inputs_from == "float":
         raise refused(
-            ENGINE, "it gives each linear the inputs that the quantized ones before it make",
+            ENGINE, "gives each linear the inputs that the quantized ones before it make",
             "Set inputs_from to quantized.",
         ).about("inputs_from", Fix("Use the quantized blocks’ inputs", {"inputs_from": "quantized"}))  # fmt: skip
     if wanted.blocks is not None:
         raise refused(
-            ENGINE, "names of linears are those of OpenVINO's graph there, so a part of the blocks can't be named",
+            ENGINE, "calls linears by names of OpenVINO's graph, so a part of the blocks can't be named",
             "Leave blocks and share out.",
         ).about("blocks")  # fmt: skip
