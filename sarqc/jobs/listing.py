@@ -194,6 +194,8 @@ def _spread(summed: Mapping[str, Any], name: str) -> Spread:
     """The mean of at least one value and its standard error."""
     count, mean, least, most = (summed[f"{function}_{name}"] for function in ("COUNT", "AVG", "MIN", "MAX"))
     squares = summed[f"squares_{name}"] if count > 1 else math.inf
+    if least == most:  # sums of equal numbers are off by their last digit
+        mean, squares = least, 0.0 if count > 1 else math.inf
     error = math.sqrt(squares / (count - 1) / count) if math.isfinite(squares) else None
     return {"count": count, "mean": mean, "error": error, "least": least, "most": most}
 

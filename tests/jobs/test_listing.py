@@ -137,9 +137,11 @@ def test_runs_from_before_are_listed_like_all_others(settings: Settings) -> None
 def test_one_group_of_any_number_is_summed_up_around_its_mean(store: Store) -> None:
     values = [1e9 + number % 7 for number in range(300)]  # squares of these have no room for their spread
     for seed, value in enumerate(values):
-        finished(store, recipe(seed), perplexity=value)
+        finished(store, recipe(seed), perplexity=value, accuracy=0.0378)
     ((group, _),), *_ = store.groups(Question(), "seeds", 9)
     assert math.isclose(group.measures["perplexity"]["error"], statistics.stdev(values) / math.sqrt(300), rel_tol=1e-9)
+    same = {"count": 300, "mean": 0.0378, "error": 0.0, "least": 0.0378, "most": 0.0378}
+    assert group.measures["accuracy"] == same  # to the last digit
 
 
 def test_an_answer_is_not_kept_that_may_be_taken_back(store: Store) -> None:
