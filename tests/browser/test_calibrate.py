@@ -177,7 +177,7 @@ def test_several_lambdas_are_chips_and_one_batch(app: App, open_page):
     page.click("[data-testid=copy-plan] summary")
     tabs = page.locator("[data-testid=copy-plan] [role=tab]")
     tabs.first.wait_for()
-    assert tabs.all_text_contents() == ["YAML", "CLI", "REST", "Python", "Shell", "SLURM"]
+    assert tabs.all_text_contents() == ["YAML", "CLI", "REST", "Python", "Shell", "SLURM", "HF Jobs", "SkyPilot", "Ray"]
     said = yaml.safe_load(page.text_content("[data-testid=copy-plan] pre"))
     assert said["lambda"] == [0, 0.1]
     page.wait_for_selector("[data-testid=start]:enabled")
