@@ -6,7 +6,7 @@ Axes: O out_features, I in_features, G groups of a row; R rows of numbers, C num
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -67,6 +67,30 @@ def tensors_and_codes(
                 grid,
             ),
         )
+
+
+def refuse_biases(layers: Mapping[str, QuantizedLayer], grids: Mapping[str, Grid]) -> None:
+    """Raises ``Refused`` for a format that has no place for biases, where a grid has them."""
+    for name in layers:
+        if grids[name].is_affine:
+            raise Refused(
+                "its grid has biases, for which the format has no place", name, "Take another grid, or the format mlx."
+            )
+
+
+def tensors_with_codes_as(
+    stored_as: Callable[[Coded], Iterator[tuple[str, Tensor]]],
+    loaded: LoadedModel,
+    layers: Mapping[str, QuantizedLayer],
+    grids: Mapping[str, Grid],
+) -> Iterator[tuple[str, Tensor]]:
+    """Every tensor of the checkpoint, of a quantized linear those that ``stored_as`` makes. Raises as
+    ``tensors_and_codes``."""
+    for stored, found in tensors_and_codes(loaded, layers, grids):
+        if isinstance(found, Coded):
+            yield from stored_as(found)
+        else:
+            yield stored, found
 
 
 def _unsigned(numbers: Tensor, lowest: int) -> Tensor:

@@ -19,8 +19,15 @@ import torch
 from torch import Tensor
 
 from sarqc import __version__
-from sarqc.errors import Refused
-from sarqc.export.codes import Coded, float_linears, level_weight, pack_bits, tensors_and_codes, unpack_bits
+from sarqc.export.codes import (
+    Coded,
+    float_linears,
+    level_weight,
+    pack_bits,
+    refuse_biases,
+    tensors_with_codes_as,
+    unpack_bits,
+)
 from sarqc.export.plain import new_checkpoint, write_weights
 from sarqc.export.written import Written
 from sarqc.models.loading import LoadedModel
@@ -39,25 +46,13 @@ def save_gptq(
 
     Arguments and errors are those of ``save_packed``.
     """
-    for name in layers:
-        if grids[name].is_affine:
-            raise Refused(
-                "its grid has biases, for which the format has no place", name, "Take another grid, or the format mlx."
-            )
-
-    def packed() -> Iterator[tuple[str, Tensor]]:
-        for stored, found in tensors_and_codes(loaded, layers, grids):
-            if isinstance(found, Coded):
-                yield from _tensors(found)
-            else:
-                yield stored, found
-
+    refuse_biases(layers, grids)
     by_name = {loaded.family.in_file(name): grids[name] for name in layers}
     blocks = loaded.family.in_file(loaded.family.blocks)
     others = [name for name in float_linears(loaded) if name.startswith(f"{blocks}.")]
     config = {"quantization_config": quantization_config(others, by_name)}
     with new_checkpoint(loaded, folder, card, config) as partial:
-        write_weights(partial, packed())
+        write_weights(partial, tensors_with_codes_as(_tensors, loaded, layers, grids))
 
 
 def _tensors(coded: Coded) -> Iterator[tuple[str, Tensor]]:

@@ -14,8 +14,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sarqc.errors import Refused
-from sarqc.export.codes import Coded, float_linears, level_weight, pack_bits, tensors_and_codes, unpack_bits
+from sarqc.export.codes import (
+    Coded,
+    float_linears,
+    level_weight,
+    pack_bits,
+    refuse_biases,
+    tensors_with_codes_as,
+    unpack_bits,
+)
 from sarqc.export.plain import new_checkpoint, write_weights
 from sarqc.export.written import Written
 from sarqc.models.loading import LoadedModel
@@ -37,23 +44,11 @@ def save_packed(
     ``layers``: by name, with the weights that the model has; ``grids``: the grid of each. The folder appears whole or
     not at all; ``card`` becomes its README.md. Raises ``Refused`` for what the format can't carry.
     """
-    for name in layers:
-        if grids[name].is_affine:
-            raise Refused(
-                "its grid has biases, for which the format has no place", name, "Take another grid, or the format mlx."
-            )
-
-    def packed() -> Iterator[tuple[str, Tensor]]:
-        for stored, found in tensors_and_codes(loaded, layers, grids):
-            if isinstance(found, Coded):
-                yield from _tensors(found)
-            else:
-                yield stored, found
-
+    refuse_biases(layers, grids)
     by_name = {loaded.family.in_file(name): grids[name] for name in layers}
     config = {"quantization_config": quantization_config(float_linears(loaded), by_name)}
     with new_checkpoint(loaded, folder, card, config) as partial:
-        write_weights(partial, packed())
+        write_weights(partial, tensors_with_codes_as(_tensors, loaded, layers, grids))
 
 
 def _tensors(coded: Coded) -> Iterator[tuple[str, Tensor]]:

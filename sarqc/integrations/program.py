@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
-from sarqc.errors import Refused
+from sarqc.errors import Fix, Refused
 from sarqc.integrations.wanted import Wanted
 
 PENALTY_REMEDY = "llm-compressor and GPTQModel have it with our plugins; or take rqc-gbs, the identity penalty."
@@ -58,6 +58,16 @@ def exactly(names: Sequence[str]) -> str:
 def outside(blocks: Sequence[int]) -> str:
     """A regular expression for what is in another block than these."""
     return rf"^model\.layers\.(?!(?:{'|'.join(map(str, blocks))})\.)"
+
+
+def check_grid(engine: str, wanted: Wanted) -> None:
+    """Refuses grids that compressed-tensors and GPTQ's format have none of: theirs are these two."""
+    if wanted.recipe.grid not in ("full_range", "asymmetric"):
+        raise refused(
+            engine,
+            f"has no {wanted.recipe.grid} grid: its grids are asymmetric, and full_range, which it calls symmetric",
+            "Take grid full_range or asymmetric.",
+        ).about("grid", Fix("Take the full range", {"grid": "full_range"}))
 
 
 def refused(engine: str, does: str, remedy: str) -> Refused:

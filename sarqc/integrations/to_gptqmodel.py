@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 
 from sarqc.errors import Fix
-from sarqc.integrations.program import assembled, exactly, folder_of, from_pretrained, outside, refused
+from sarqc.integrations.program import assembled, check_grid, exactly, folder_of, from_pretrained, outside, refused
 from sarqc.integrations.token_lines import token_lines
 from sarqc.integrations.wanted import Wanted
 
@@ -81,11 +81,7 @@ def _quantizing(wanted: Wanted) -> str:
 
 def _check(wanted: Wanted) -> None:
     recipe = wanted.recipe
-    if recipe.grid not in ("full_range", "asymmetric"):
-        raise refused(
-            ENGINE, f"has no {recipe.grid} grid: its grids are asymmetric, and full_range, which it calls symmetric",
-            "Take grid full_range or asymmetric.",
-        ).about("grid", Fix("Take the full range", {"grid": "full_range"}))  # fmt: skip
+    check_grid(ENGINE, wanted)
     if recipe.inputs_from == "float":
         raise refused(
             ENGINE, "gives each block the inputs that the quantized blocks before it make, never the float model's",

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from sarqc.errors import Fix
-from sarqc.integrations.program import assembled, folder_of, from_pretrained, outside, refused
+from sarqc.integrations.program import assembled, check_grid, folder_of, from_pretrained, outside, refused
 from sarqc.integrations.token_lines import token_lines
 from sarqc.integrations.wanted import Penalty, Wanted
 
@@ -74,12 +74,7 @@ tokenizer.save_pretrained({folder_of(wanted)})
 
 
 def _check(wanted: Wanted) -> None:
-    recipe = wanted.recipe
-    if recipe.grid not in ("full_range", "asymmetric"):
-        raise refused(
-            ENGINE, f"has no {recipe.grid} grid: its grids are asymmetric, and full_range, which it calls symmetric",
-            "Take grid full_range or asymmetric.",
-        ).about("grid", Fix("Take the full range", {"grid": "full_range"}))  # fmt: skip
+    check_grid(ENGINE, wanted)
     if not wanted.has_static_scales:
         raise refused(
             ENGINE,
