@@ -238,3 +238,15 @@ test("who only follows a link to a run is offered nothing that the server would 
   assert.deepEqual(visited({ ...ann, role: "operator" })("running", "bob"), ["cancel"]);
   assert.deepEqual(visited({ ...ann, public: false })("running", "bob"), ["cancel"]);
 });
+
+test("a stream that opens takes no other trouble away", () => {
+  const trouble = { what: "too few", where: "the address", remedy: "Pick two." };
+  const state = after(
+    { type: "trouble", trouble },
+    { type: "stream", isLost: true },
+    { type: "stream", isLost: false },
+  );
+  assert.equal(state.trouble, trouble);
+  assert.equal(state.isLost, false);
+  assert.equal(after({ type: "stream", isLost: true }).isLost, true);
+});

@@ -201,7 +201,8 @@ export async function mount(root) {
     if (filter.value !== state.query.filter) filter.value = state.query.filter;
     group.value = state.query.group;
     render(count(state), part("count"));
-    render(state.trouble ? problemBlock(state.trouble) : nothing, part("problem"));
+    const trouble = state.trouble ?? (state.isLost ? offline("Runs go on; this table will catch up.") : null);
+    render(trouble ? problemBlock(trouble) : nothing, part("problem"));
     render(sortChoice(state, ask), part("sort"));
     render(pickedBar(state, { dispatch, compare, pareto, toPicked }), part("picked"));
     part("table").classList.toggle("is-waiting", state.isLoading);
@@ -268,11 +269,7 @@ function follow(revision, dispatch) {
       if (message.type === "run") dispatch({ type: "changed", run: message.run });
       else if (message.type === "removed") dispatch({ type: "removed", id: message.id });
     },
-    state: (word) =>
-      dispatch({
-        type: "trouble",
-        trouble: word === "lost" ? offline("Runs go on; this table will catch up.") : null,
-      }),
+    state: (word) => dispatch({ type: "stream", isLost: word === "lost" }),
   });
 }
 

@@ -36,6 +36,7 @@ export const START = {
   editing: null,
   said: "",
   trouble: null,
+  isLost: false,
   who: null,
 };
 
@@ -84,6 +85,8 @@ export function reduce(state, action) {
       return { ...state, said: action.words, asking: null };
     case "trouble":
       return { ...state, trouble: action.trouble };
+    case "stream":
+      return { ...state, isLost: action.isLost };
   }
 }
 

@@ -113,6 +113,8 @@ export interface RunsState {
   readonly editing: string | null; // the run whose name, note and tags are being written
   readonly said: string; // what came of the last deed
   readonly trouble: Trouble | null;
+  /** Whether changes can't be heard at the moment. */
+  readonly isLost: boolean;
   readonly who: Visitor | null; // looks at it; null where the server did not say
 }
 
@@ -130,7 +132,8 @@ export type RunsAction =
   | { type: "deletion asked"; id: string | null }
   | { type: "editing"; id: string | null }
   | { type: "said"; words: string }
-  | { type: "trouble"; trouble: Trouble | null };
+  | { type: "trouble"; trouble: Trouble | null }
+  | { type: "stream"; isLost: boolean };
 
 /** A study that no run of this host owns. */
 export interface StudyEntry {
