@@ -199,7 +199,9 @@ HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
 
 
 def findings(page: Any) -> list[str]:
-    """What an accessibility checker says of a page as it stands, of any level."""
+    """What an accessibility checker says of a page that is whole, of any level: the content that its link leads to is
+    the last to come."""
+    page.wait_for_function("!document.querySelector('a.skip') || document.querySelector('#content')")
     page.evaluate(AXE.read_text(encoding="utf-8"))
     found = page.evaluate("axe.run(document, { resultTypes: ['violations'] }).then((result) => result.violations)")
     return [f"{one['id']}: {node['html'][:200]}" for one in found for node in one["nodes"]]

@@ -320,7 +320,7 @@ export class PlotHost {
     made.layout.autosize = false;
     this.keepCamera(made.layout, width, height);
     [this.width, this.height, this.narrow] = [width, height, narrow];
-    await Plotly.react(this.canvas, made.data, made.layout, CONFIG);
+    await Plotly.react(this.canvas, made.data, made.layout, { ...CONFIG, plotGlPixelRatio: scenePixels() });
     localReferences(this.canvas);
     nameMarks(this.canvas, marksOf(this.figure));
     this.frame.setAttribute("aria-label", made.aria);
@@ -451,6 +451,11 @@ export function turned(camera, dx, dy) {
     ...structuredClone(camera),
     eye: { x: flat * Math.cos(around), y: flat * Math.sin(around), z: radius * Math.sin(up) },
   };
+}
+
+/** Pixels of a scene for each of the page: those of the screen, between what still looks smooth and what nobody sees. */
+function scenePixels() {
+  return Math.min(2, Math.max(1.5, devicePixelRatio));
 }
 
 /**
