@@ -7,6 +7,7 @@
 # make loaders  small checkpoints of every kind given to every reader that can be had; LOADERS="--only mlx-lm"
 # make torture  a running app under malformed requests, kills, many viewers and damage; TORTURE="--seed 7 …"
 # make test-engines  other engines make the same codes of our recipes; in build/engines, ONLY=llmcompressor for one
+# make test-opened  checkpoints that other engines make, opened and decoded by their own loaders beside; in build/opened
 # Each does all of its own set-up in .venv.
 
 PYTHON ?= python3
@@ -18,7 +19,7 @@ export GRADIO_ANALYTICS_ENABLED := False
 # Threads that spin while they wait starve each other on a busy host.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: app test check bench loaders torture image space test-engines chromium
+.PHONY: app test check bench loaders torture image space test-engines test-opened chromium
 
 app: .venv/app.done
 	$(BIN)/python app.py
@@ -53,6 +54,9 @@ torture: .venv/dev.done
 
 test-engines: .venv/dev.done
 	$(BIN)/python -m tests.engines --folder build/engines $(if $(ONLY),--only $(ONLY))
+
+test-opened: .venv/dev.done
+	$(BIN)/python -m tests.opened --folder build/opened $(if $(ONLY),--only $(ONLY))
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

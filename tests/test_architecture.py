@@ -31,12 +31,13 @@ TREE: dict[str, set[str]] = {
     "sarqc.calibration": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.evaluation": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.export": GROUND | {"sarqc.quantization", "sarqc.models"},
+    "sarqc.opening": GROUND | {"sarqc.quantization", "sarqc.models", "sarqc.export"},
     "sarqc.study": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.figures": GROUND | {"sarqc.quantization", "sarqc.models", "sarqc.theory", "sarqc.study"},
     "sarqc.integrations": GROUND | {"sarqc.quantization", "sarqc.study", "sarqc.calibration.corpora"},
     "sarqc.engine": GROUND
     | {"sarqc.quantization", "sarqc.theory", "sarqc.models", "sarqc.study"}
-    | {"sarqc.calibration", "sarqc.evaluation", "sarqc.export"},
+    | {"sarqc.calibration", "sarqc.evaluation", "sarqc.export", "sarqc.opening"},
     "sarqc.jobs": GROUND | {"sarqc.export"},
     "sarqc.web": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.study", "sarqc.figures"}
@@ -133,6 +134,7 @@ def test_quantization_knows_torch_and_errors_only() -> None:
     [
         ("sarqc", ("torch", "gradio", "pydantic")),
         ("sarqc.engine.plan", ("torch", "gradio", "plotly", "lm_eval", "transformers")),
+        ("sarqc.opening.described", ("torch", "transformers")),
         ("sarqc.figures", ("torch", "gradio", "plotly", "pandas")),
         ("sarqc.figures.notebook", ("torch", "gradio", "plotly", "pandas")),
         ("sarqc.web.api", ("torch", "gradio", "lm_eval", "plotly", "pandas")),

@@ -34,6 +34,22 @@ class Coded(NamedTuple):
     grid: Grid
 
 
+class Levels(NamedTuple):
+    """What a checkpoint stores of a linear: unsigned codes, whose levels are (codes - offsets) · scales, or where it
+    ``is_affine`` scales · codes + offsets."""
+
+    codes: Tensor  # (O, I) uint8
+    scales: Tensor  # (O, G)
+    offsets: Tensor  # (O, G): integers, or biases
+    is_affine: bool = False
+
+    def weight(self, dtype: torch.dtype) -> Tensor:
+        """The weight (O, I): one product in working precision, rounded once to ``dtype``."""
+        work = torch.promote_types(self.scales.dtype, torch.float32)
+        codes, scales, offsets = (part.to(work) for part in self[:3])
+        return dequantize_groups(codes, scales, offsets, self.is_affine).to(dtype)
+
+
 def tensors_and_codes(
     loaded: LoadedModel, layers: Mapping[str, QuantizedLayer], grids: Mapping[str, Grid]
 ) -> Iterator[tuple[str, Tensor | Coded]]:
@@ -95,16 +111,6 @@ def tensors_with_codes_as(
 
 def _unsigned(numbers: Tensor, lowest: int) -> Tensor:
     return (numbers.cpu().to(torch.int16) - lowest).to(torch.uint8)
-
-
-def level_weight(
-    codes: Tensor, zero_points: Tensor | None, scales: Tensor, biases: Tensor | None, dtype: torch.dtype
-) -> Tensor:
-    """The weight (O, I) that unsigned codes stand for: one product in working precision, rounded once to ``dtype``."""
-    work = torch.promote_types(scales.dtype, torch.float32)
-    offsets = zero_points if biases is None else biases
-    assert offsets is not None
-    return dequantize_groups(codes.to(work), scales.to(work), offsets.to(work), biases is not None).to(dtype)
 
 
 def float_linears(loaded: LoadedModel) -> list[str]:

@@ -21,8 +21,8 @@ from torch import Tensor
 from sarqc import __version__
 from sarqc.export.codes import (
     Coded,
+    Levels,
     float_linears,
-    level_weight,
     pack_bits,
     refuse_biases,
     tensors_with_codes_as,
@@ -71,13 +71,20 @@ def _is_second(grid: Grid) -> bool:
 def read_gptq(files: Written, name: str, dtype: torch.dtype) -> Tensor:
     """The weight (O, I) of a linear in such a checkpoint, by its name there."""
     config = files.config["quantization_config"]
-    bits: int = config["bits"]
-    words, scales = files.read(f"{name}.qweight"), files.read(f"{name}.scales").T  # (W, O), (O, G)
-    codes = unpack_bits(words.T, bits, words.shape[0] * 32 // bits)
-    zero_points = unpack_bits(files.read(f"{name}.qzeros"), bits, len(scales)).T
-    if config["checkpoint_format"] == "gptq":
-        zero_points = zero_points + 1
-    return level_weight(codes, zero_points, scales, None, dtype)
+    bits, width = config["bits"], len(files.read(f"{name}.g_idx"))
+    return levels_in_gptq(files, name, bits, width, less_one=config["checkpoint_format"] == "gptq").weight(dtype)
+
+
+def levels_in_gptq(files: Written, name: str, bits: int, width: int, *, less_one: bool) -> Levels:
+    """What is stored of a linear with so many input channels; ``less_one``: in the first convention."""
+    scales, zeros = files.read(f"{name}.scales").T, files.read(f"{name}.qzeros")  # (O, G), (G, W)
+    if less_one and 32 % bits == 0:
+        # Added to whole words, as it was taken away: what runs over from a zero point of 0 goes back to where it was.
+        zeros = zeros + sum(1 << start for start in range(0, 32, bits))
+    zero_points = unpack_bits(zeros, bits, len(scales)).T
+    if less_one and 32 % bits:
+        zero_points = (zero_points + 1) & ((1 << bits) - 1)
+    return Levels(unpack_bits(files.read(f"{name}.qweight").T, bits, width), scales, zero_points)
 
 
 def quantization_config(others: Sequence[str], grids: Mapping[str, Grid]) -> dict[str, Any]:

@@ -18,10 +18,9 @@ import torch
 from torch import Tensor
 
 from sarqc.errors import Refused
-from sarqc.export.codes import Coded, level_weight, pack_bits, tensors_and_codes, unpack_bits
+from sarqc.export.codes import Coded, Levels, pack_bits, tensors_and_codes, unpack_bits
 from sarqc.export.plain import new_checkpoint, write_weights
 from sarqc.export.written import Written
-from sarqc.models.families import Family, LayerInfo
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.quantized_layer import QuantizedLayer
@@ -48,7 +47,7 @@ def save_mlx(
             raise Refused("its grid has zero points, for which the format has no place", info.name, remedy)
         if (size := group_of(grid.group_size_for(info.shape[1]))) is None:
             raise Refused("its groups are not made of 32 channels", info.name, "Take groups of 32, 64 or 128.")
-        sizes[name_in_mlx(loaded.family, info)] = size
+        sizes[loaded.family.in_mlx(info)] = size
     _check_stacks(loaded)
 
     def tensors() -> Iterator[tuple[str, Tensor]]:
@@ -60,7 +59,7 @@ def save_mlx(
                 assert isinstance(found, Tensor)
                 yield stored, found
                 continue
-            name = name_in_mlx(loaded.family, info)
+            name = loaded.family.in_mlx(info)
             parts = _parts(found, sizes[name]) if isinstance(found, Coded) else {"weight": found}
             if info.expert is None:
                 yield from ((f"{name}.{part}", _as_stored(tensor)) for part, tensor in parts.items())
@@ -81,14 +80,6 @@ def save_mlx(
 def group_of(channels: int) -> int | None:
     """The largest of MLX's groups that make up one of so many channels; None: none does."""
     return next((size for size in GROUPS if channels % size == 0), None)
-
-
-def name_in_mlx(family: Family, info: LayerInfo) -> str:
-    """The name of a linear there; of all experts' alike that of the stack."""
-    if info.expert is None:
-        return family.in_file(info.name)
-    experts = family.in_file(f"{family.blocks}.{info.block}.{family.experts}")
-    return f"{experts.removesuffix('experts')}switch_mlp.{info.name.rpartition('.')[2]}"
 
 
 def _parts(coded: Coded, size: int) -> dict[str, Tensor]:
@@ -113,9 +104,9 @@ def _as_stored(tensor: Tensor) -> Tensor:
 
 def _check_stacks(loaded: LoadedModel) -> None:
     """Refuses a stack of experts of which a part is quantized."""
-    stacks = Counter(name_in_mlx(loaded.family, info) for info in loaded.checkpoint.layers if info.expert is not None)
+    stacks = Counter(loaded.family.in_mlx(info) for info in loaded.checkpoint.layers if info.expert is not None)
     for info in loaded.checkpoint.layers:
-        count = stacks.get(name_in_mlx(loaded.family, info))
+        count = stacks.get(loaded.family.in_mlx(info))
         if count is not None and count != loaded.checkpoint.experts(info.block):
             raise Refused(
                 "the experts of a block are one stack there, and only some are quantized", info.name,
@@ -148,11 +139,16 @@ def _in_other_words(config: Mapping[str, Any]) -> dict[str, Any]:
 def read_mlx(files: Written, name: str, expert: int | None, dtype: torch.dtype) -> Tensor:
     """The weight (O, I) of a linear in such a checkpoint, by its name there; of a stack that of one expert."""
     bits: int = files.config["quantization"]["bits"]
+    levels, half = levels_in_mlx(files, name, expert, bits), 1 << (bits - 1)
+    if torch.equal(levels.offsets, -half * levels.scales):  # of a symmetric grid, whose levels are one product
+        levels = levels._replace(offsets=torch.full(levels.scales.shape, half), is_affine=False)
+    return levels.weight(dtype)
+
+
+def levels_in_mlx(files: Written, name: str, expert: int | None, bits: int) -> Levels:
+    """What is stored of a linear, or of one expert in a stack."""
     words, scales, biases = (files.read(f"{name}.{part}") for part in ("weight", "scales", "biases"))
     if expert is not None:
         words, scales, biases = words[expert], scales[expert], biases[expert]
     words = words.view(torch.int32)
-    codes, half = unpack_bits(words, bits, words.shape[1] * 32 // bits), 1 << (bits - 1)
-    if torch.equal(biases, -half * scales):  # of a symmetric grid, whose levels are one product
-        return level_weight(codes, torch.full(scales.shape, half), scales, None, dtype)
-    return level_weight(codes, None, scales, biases, dtype)
+    return Levels(unpack_bits(words, bits, words.shape[1] * 32 // bits), scales, biases, is_affine=True)

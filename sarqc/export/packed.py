@@ -16,8 +16,8 @@ from torch import Tensor
 
 from sarqc.export.codes import (
     Coded,
+    Levels,
     float_linears,
-    level_weight,
     pack_bits,
     refuse_biases,
     tensors_with_codes_as,
@@ -63,13 +63,17 @@ def _tensors(coded: Coded) -> Iterator[tuple[str, Tensor]]:
 def read_packed(files: Written, name: str, dtype: torch.dtype) -> Tensor:
     """The weight (O, I) of a linear in such a checkpoint, by its name there."""
     bits: int = files.config["quantization_config"]["config_groups"]["group_0"]["weights"]["num_bits"]
-    out, width = files.read(f"{name}.weight_shape").tolist()
-    scales = files.read(f"{name}.weight_scale")
+    _, width = files.read(f"{name}.weight_shape").tolist()
+    return levels_in_packed(files, name, bits, width).weight(dtype)
+
+
+def levels_in_packed(files: Written, name: str, bits: int, width: int) -> Levels:
+    """What is stored of a linear with so many input channels."""
+    scales, zeros = files.read(f"{name}.weight_scale"), f"{name}.weight_zero_point"
     zero_points = torch.full(scales.shape, 1 << (bits - 1))
-    if f"{name}.weight_zero_point" in files:
-        zero_points = unpack_bits(files.read(f"{name}.weight_zero_point").T, bits, out).T
-    codes = unpack_bits(files.read(f"{name}.weight_packed"), bits, width)
-    return level_weight(codes, zero_points, scales, None, dtype)
+    if zeros in files:
+        zero_points = unpack_bits(files.read(zeros).T, bits, len(scales)).T
+    return Levels(unpack_bits(files.read(f"{name}.weight_packed"), bits, width), scales, zero_points)
 
 
 def quantization_config(others: Sequence[str], grids: Mapping[str, Grid]) -> dict[str, Any]:

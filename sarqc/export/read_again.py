@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sarqc.export.gptq import read_gptq
-from sarqc.export.mlx import name_in_mlx, read_mlx
+from sarqc.export.mlx import read_mlx
 from sarqc.export.packed import read_packed
 from sarqc.export.plain import parameters_of
 from sarqc.export.readers import Format
@@ -56,11 +56,11 @@ def _decoded(files: Written, family: Family, checkpoint_format: Format, info: La
         return read_packed(files, name, dtype)
     if checkpoint_format == "gptq":
         return read_gptq(files, name, dtype)
-    return read_mlx(files, name_in_mlx(family, info), info.expert, dtype)
+    return read_mlx(files, family.in_mlx(info), info.expert, dtype)
 
 
 def _as_it_was(files: Written, family: Family, checkpoint_format: Format, name: str, info: LayerInfo | None) -> Tensor:
     """A tensor without codes, by its name in the original."""
     if checkpoint_format == "mlx" and info is not None and info.expert is not None:
-        return files.read(f"{name_in_mlx(family, info)}.weight")[info.expert]
+        return files.read(f"{family.in_mlx(info)}.weight")[info.expert]
     return files.read(name)

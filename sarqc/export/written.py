@@ -1,8 +1,7 @@
-"""A checkpoint that was written, read again: its tensors by name, from one file or several."""
+"""A checkpoint's tensors by name, from one file or several, read on demand: one that was written here, or by others."""
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -11,24 +10,37 @@ from typing import Any
 import safetensors
 from torch import Tensor
 
+from sarqc.files.names import read_object
+from sarqc.models.tensor_files import read_tensors
+
+_AGAIN = "Write or download the checkpoint again."
+
 
 class Written:
-    """The tensors of a folder by name, read on demand, and its ``config`` (config.json). A context that closes them."""
+    """The tensors of a folder by name, and its ``config`` (config.json). A context that closes the files.
+
+    Raises ``Refused`` for damaged ones.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        self.config: dict[str, Any] = read_object(folder / "config.json", folder.name, remedy=_AGAIN)
+        self._places = {name: entry.file for name, entry in read_tensors(folder, folder.name).items()}
         self._open = ExitStack()
-        self._files: dict[str, Any] = {}  # by tensor, the file that has it
-        for path in sorted(folder.glob("model*.safetensors")):
-            file = self._open.enter_context(safetensors.safe_open(path, "pt"))
-            self._files |= dict.fromkeys(file.keys(), file)
+        self._files: dict[Path, Any] = {}
 
     def __contains__(self, name: str) -> bool:
-        return name in self._files
+        return name in self._places
+
+    def path_of(self, name: str) -> Path:
+        """The file that has a tensor."""
+        return self._places[name]
 
     def read(self, name: str) -> Tensor:
         """A tensor on the CPU. Raises ``KeyError`` for one that is not there."""
-        tensor: Tensor = self._files[name].get_tensor(name)
+        path = self._places[name]
+        if path not in self._files:
+            self._files[path] = self._open.enter_context(safetensors.safe_open(path, "pt"))
+        tensor: Tensor = self._files[path].get_tensor(name)
         return tensor
 
     def __enter__(self) -> Written:

@@ -85,6 +85,13 @@ class Family:
             path = path.replace(part, spelling)
         return path
 
+    def in_mlx(self, layer: LayerInfo) -> str:
+        """The name of a linear in checkpoints for MLX; of all experts' alike that of the stack."""
+        if layer.expert is None:
+            return self.in_file(layer.name)
+        experts = self.in_file(f"{self.blocks}.{layer.block}.{self.experts}")
+        return f"{experts.removesuffix('experts')}switch_mlp.{layer.name.rpartition('.')[2]}"
+
     def expert_of(self, path: str) -> int | None:
         """The number of the expert in a path; None for other paths."""
         _, _, rest = path.partition(f"{self.experts}.")

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError, safe_open
@@ -98,9 +98,12 @@ def _same_bits(
     path: Path, name: str, _identity: tuple[object, ...], other: Path, other_name: str, _other: tuple[object, ...]
 ) -> bool:
     with path.open("rb") as file, other.open("rb") as other_file:
-        left = _go_to(file, name)
-        if left != _go_to(other_file, other_name):
+        (begin, end), (other_begin, other_end) = byte_ranges(path)[name], byte_ranges(other)[other_name]
+        left = end - begin
+        if left != other_end - other_begin:
             return False
+        file.seek(begin)
+        other_file.seek(other_begin)
         while left > 0:
             size = min(left, _CHUNK)
             if file.read(size) != other_file.read(size):
@@ -109,9 +112,11 @@ def _same_bits(
     return True
 
 
-def _go_to(file: BinaryIO, name: str) -> int:
-    """Goes to the first byte of a tensor; returns how many it has."""
-    length = int.from_bytes(file.read(8), "little")
-    begin, end = json.loads(file.read(length))[name]["data_offsets"]
-    file.seek(8 + length + begin)
-    return int(end - begin)
+def byte_ranges(path: Path) -> dict[str, tuple[int, int]]:
+    """Where the bytes of each tensor begin and end in a file whose header was checked."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header: dict[str, Any] = json.loads(file.read(length))
+    header.pop("__metadata__", None)
+    offsets = {name: entry["data_offsets"] for name, entry in header.items()}
+    return {name: (8 + length + begin, 8 + length + end) for name, (begin, end) in offsets.items()}

@@ -1,0 +1,63 @@
+"""Where codes are in AutoRound's own format: words as in GPTQ's or AWQ's, with a configuration of its own. No torch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sarqc.opening.gptq import Words
+from sarqc.opening.place import Headers
+
+_AGAIN = "Quantize it again for weights alone, with the data type int."
+
+
+def auto_round(headers: Headers, said: Mapping[str, Any]) -> Words:
+    """Linears by their ``packing_format``. Raises ``Refused`` for what is not read.
+
+    “auto_round:auto_gptq” is GPTQ's format in its first convention, “auto_round” and “auto_round:gptqmodel” are that
+    in its second one, “auto_round:auto_awq” is AWQ's.
+    """
+    kind = str(said.get("data_type", "int"))
+    if kind != "int":
+        raise headers.refused(f"its weights are stored as “{kind}”", _AGAIN)
+    activations = said.get("act_bits")
+    if isinstance(activations, int) and activations < 16:
+        raise headers.refused(f"activations are quantized to {activations} bits beside weights", _AGAIN)
+    for name in ("rotation_config", "hadamard_config", "transform_config"):
+        if said.get(name):
+            raise headers.refused(f"its weights were rotated ({name} in its configuration)", _AGAIN)
+    packing = str(said.get("packing_format", "auto_round:auto_gptq"))
+    own = packing.removeprefix("auto_round").removeprefix(":")
+    settings_of = by_extra_config(said)
+    if "awq" in own:
+        return Words(headers, "awq", settings_of)
+    if own.startswith(("auto_gptq", "gptq:")) or own == "gptq":
+        return Words(headers, "gptq", settings_of, less_one=True, any_zero_point=False)
+    if own in ("", "exllamav2", "tritonv2", "triton", "torch", "marlin") or own.startswith("gptqmodel"):
+        return Words(headers, "gptq", settings_of)
+    raise headers.refused(f"its codes are packed as “{packing}”", "Export it as auto_round, auto_gptq or auto_awq.")
+
+
+def by_extra_config(said: Mapping[str, Any]) -> Callable[[str], Mapping[str, Any]]:
+    """What is said of a linear: the settings for all, and over them those of ``extra_config`` under its name, or else
+    under the first pattern that is found in it."""
+    extra = said.get("extra_config")
+    own: dict[str, Mapping[str, Any]] = {
+        name: settings for name, settings in (extra.items() if isinstance(extra, dict) else ())
+        if isinstance(settings, dict) and settings
+    }  # fmt: skip
+
+    def found(pattern: str, module: str) -> bool:
+        try:
+            return re.search(pattern, module) is not None
+        except re.error:
+            return False  # AutoRound passes over such a pattern too
+
+    def settings_of(module: str) -> Mapping[str, Any]:
+        settings = own.get(module)
+        if settings is None:
+            settings = next((one for pattern, one in own.items() if found(pattern, module)), {})
+        return {**said, **{name: value for name, value in settings.items() if value is not None}}
+
+    return settings_of

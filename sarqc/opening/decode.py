@@ -1,0 +1,84 @@
+"""From what is stored of a linear to its levels and its weight, and from codes to what is stored.
+
+Axes: O out_features, I in_features, G groups of a row, W 32-bit words.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from sarqc.export.codes import Levels, pack_bits, unpack_bits
+from sarqc.export.gptq import levels_in_gptq
+from sarqc.export.mlx import levels_in_mlx
+from sarqc.export.packed import levels_in_packed
+from sarqc.export.written import Written
+from sarqc.opening.place import Place
+
+# AWQ's kernels take the eight numbers of a word in this order of columns.
+AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
+_AWQ_BACK = tuple(AWQ_ORDER.index(column) for column in range(8))
+
+
+def levels_of(place: Place, files: Written) -> Levels:
+    """What is stored of a linear; where groups are no equal runs of channels, every channel with its own: (O, I)."""
+    module, bits, width = place.module, place.bits, place.shape[1]
+    if place.layout == "packed":
+        levels = levels_in_packed(files, module, bits, width)
+    elif place.layout == "gptq":
+        levels = levels_in_gptq(files, module, bits, width, less_one=place.less_one)
+    elif place.layout == "mlx":
+        levels = levels_in_mlx(files, module, place.expert, bits)
+    elif place.layout == "awq":
+        levels = _levels_in_awq(place, files)
+    else:
+        levels = _levels_in_bytes(place, files)
+    if place.run is None:
+        return levels
+    group_of = next((files.read(name) for name in place.tensors if name.endswith("g_idx")), None)
+    if group_of is None:
+        group_of = torch.arange(width) // place.run
+    return levels._replace(scales=levels.scales[:, group_of.long()], offsets=levels.offsets[:, group_of.long()])
+
+
+def _levels_in_bytes(place: Place, files: Written) -> Levels:
+    half, zeros = 1 << (place.bits - 1), f"{place.module}.weight_zero_point"
+    scales = files.read(f"{place.module}.weight_scale")
+    offsets = torch.full(scales.shape, half)
+    if zeros in files:
+        offsets = files.read(zeros).to(torch.int16) + half
+    return Levels((files.read(f"{place.module}.weight").to(torch.int16) + half).to(torch.uint8), scales, offsets)
+
+
+def _levels_in_awq(place: Place, files: Written) -> Levels:
+    words, zeros, scales = (files.read(f"{place.module}.{part}") for part in ("qweight", "qzeros", "scales"))
+    codes, offsets = (_reordered(unpack_bits(one, place.bits, place.shape[0]), _AWQ_BACK, place.bits).T
+                      for one in (words, zeros))  # fmt: skip
+    return Levels(codes, scales.T, offsets)
+
+
+def _reordered(numbers: Tensor, order: tuple[int, ...], bits: int) -> Tensor:
+    """The columns of each word in an order: AWQ has one at 4 bits, and none at the others."""
+    return numbers.unflatten(1, (-1, 8))[:, :, list(order)].flatten(1) if bits == 4 else numbers
+
+
+def loaded_weight(place: Place, levels: Levels) -> Tensor:
+    """The weight (O, I) that the format's own loader makes of them, in its dtype, bit for bit."""
+    dtype = levels.scales.dtype
+    if place.layout != "mlx":
+        return levels.weight(dtype)
+    size = place.shape[1] // levels.scales.shape[1]
+    scales, biases = (part.repeat_interleave(size, dim=1) for part in (levels.scales, levels.offsets))
+    return levels.codes.to(dtype) * scales + biases  # MLX rounds the product before it adds
+
+
+def as_stored(place: Place, codes: Tensor) -> Tensor:
+    """Unsigned codes (O, I) uint8 as the first of the place's tensors has them, of a stack the expert's slice."""
+    bits = place.bits
+    if place.layout == "bytes":
+        return (codes.to(torch.int16) - (1 << (bits - 1))).to(torch.int8)
+    if place.layout == "gptq":
+        return pack_bits(codes, bits).T.contiguous()  # (W, O)
+    if place.layout == "awq":
+        return pack_bits(_reordered(codes.T, AWQ_ORDER, bits).contiguous(), bits)  # (I, W)
+    return pack_bits(codes.contiguous(), bits)  # (O, W)

@@ -1,0 +1,144 @@
+"""What is in a checkpoint that others quantized, by its configuration and headers alone. No torch.
+
+Everything that can't be read is refused here, before any work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from sarqc.errors import Refused
+from sarqc.files.names import read_object, shortened
+from sarqc.models.checkpoint import FLOATS, Checkpoint
+from sarqc.models.families import LayerInfo
+from sarqc.opening.auto_round import auto_round
+from sarqc.opening.compressed_tensors import CompressedTensors
+from sarqc.opening.gptq import awq, gptq, quantizers
+from sarqc.opening.mlx import Mlx
+from sarqc.opening.place import AGAIN, Headers, Place
+
+OpenedFormat = Literal["compressed-tensors", "gptq", "awq", "mlx", "auto-round"]
+READ = "compressed-tensors, GPTQ, AWQ, AutoRound or MLX"
+_GIVE = f"Give a checkpoint of {READ}, with integer weights."
+_OF_OTHERS = "Give the float checkpoint that it was made from as the model."
+
+
+class Reader(Protocol):
+    """What knows where a format has the codes of a linear."""
+
+    def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> Place | None: ...
+
+
+@dataclass(frozen=True)
+class Described:
+    """A quantized checkpoint. ``places``: by the names that linears have in the original's files, without “.weight”;
+    ``floats``: where the original's other tensors are, a name and which slice of it."""
+
+    folder: Path
+    format: OpenedFormat
+    made_by: str  # what config.json says of who made it; empty if nothing
+    layers: tuple[LayerInfo, ...]  # linears of the original that have codes
+    places: Mapping[str, Place]
+    floats: Mapping[str, tuple[str, int | None]]
+
+
+def describe(folder: Path, checkpoint: Checkpoint) -> Described:
+    """A folder's codes beside the float original's ``checkpoint``.
+
+    Raises ``Refused`` for what is damaged, of another model, or not read here.
+    """
+    if not (folder / "config.json").is_file() and (found := next(iter(sorted(folder.glob("*.gguf"))), None)):
+        raise Refused(f"{found.name} is a GGUF file, which is not read here", folder.name, _GIVE)
+    headers = Headers(folder)
+    if (said := headers.config.get("model_type")) != (original := checkpoint.config.get("model_type")):
+        raise headers.refused(f"it is a model of type {said!r}, and the original is {original!r}", _OF_OTHERS)
+    checkpoint_format, reader, made_by = _reader(headers)
+    is_mlx = checkpoint_format == "mlx"
+    family = checkpoint.family
+    infos = {family.in_file(info.name): info for info in checkpoint.linears}
+    places: dict[str, Place] = {}
+    floats: dict[str, tuple[str, int | None]] = {}
+    twice = f"{family.head}.weight" if checkpoint.tied else None
+    for name, shape in checkpoint.shapes.items():
+        module, info = name.removesuffix(".weight"), infos.get(name.removesuffix(".weight"))
+        stored, expert = module, None
+        if is_mlx and info is not None:
+            stored, expert = family.in_mlx(info), info.expert
+        place = None
+        if name.endswith(".weight") and len(shape) == 2:
+            place = reader.place(stored, (shape[0], shape[1]), expert)
+        if place is not None:
+            places[module] = place
+            continue
+        there = name if stored == module else f"{stored}.weight"
+        entry = headers.tensors.get(there)
+        if entry is None:
+            if name == twice or name not in checkpoint.parameter_names:
+                continue
+            raise headers.refused(f"{there} of the original is not there", _OF_OTHERS)
+        if entry.shape[expert is not None :] != shape or entry.dtype not in FLOATS:
+            what = f"{there} is {entry.dtype} of {entry.shape}, and the original’s is of {shape}"
+            raise headers.refused(what, _OF_OTHERS)
+        floats[name] = (there, expert)
+    layers = tuple(info for name, info in infos.items() if name in places)
+    if not layers:
+        raise headers.refused("no linear of the original has codes there", _GIVE)
+    _check_rest(headers, checkpoint, places, floats)
+    return Described(folder, checkpoint_format, made_by, layers, places, floats)
+
+
+def _reader(headers: Headers) -> tuple[OpenedFormat, Reader, str]:
+    """The format, what knows it, and who made the checkpoint."""
+    config = headers.config
+    said = config.get("quantization_config")
+    if not isinstance(said, dict) and (older := headers.folder / "quantize_config.json").is_file():
+        said = {"quant_method": "gptq"} | read_object(older, headers.where, remedy=AGAIN)  # of AutoGPTQ
+    maker = _made_by(said if isinstance(said, dict) else {})
+    if isinstance(mlx := config.get("quantization"), dict):
+        return "mlx", Mlx(headers, mlx), maker
+    if not isinstance(said, dict):
+        remedy = "Give the quantized checkpoint here, and the float one that it was made from as the model."
+        raise headers.refused("its config.json says nothing of quantization", remedy)
+    method = str(said.get("quant_method", ""))
+    if method == "compressed-tensors":
+        return "compressed-tensors", CompressedTensors(headers, said), maker
+    if method == "gptq":
+        return "gptq", gptq(headers, said), maker
+    if method == "awq":
+        return "awq", awq(headers, said), maker
+    if method in ("auto-round", "intel/auto-round"):
+        return "auto-round", auto_round(headers, said), maker
+    raise headers.refused(f"it was quantized as “{shortened(method)}”, which is not read here", _GIVE)
+
+
+def _made_by(said: Mapping[str, Any]) -> str:
+    if found := quantizers(said):
+        return ", ".join(one.replace(":", " ") for one in found)
+    version = said.get("autoround_version")
+    if version or said.get("provider") == "auto-round":
+        return f"auto-round {version or ''}".strip()
+    if said.get("quant_method") == "compressed-tensors" and said.get("version"):
+        return f"compressed-tensors {said['version']}"
+    return ""
+
+
+def _check_rest(
+    headers: Headers,
+    checkpoint: Checkpoint,
+    places: Mapping[str, Place],
+    floats: Mapping[str, tuple[str, int | None]],
+) -> None:
+    """Refuses tensors that the original has no place for: they change what the model computes."""
+    known = {name for place in places.values() for name in place.tensors} | {name for name, _ in floats.values()}
+    known |= checkpoint.shapes.keys()
+    if checkpoint.tied:
+        known.add(f"{checkpoint.family.head}.weight")  # stored twice
+    for name in headers.tensors:
+        if name in known or name.endswith(".rotary_emb.inv_freq"):
+            continue
+        if name.endswith(".bias") and headers.is_zero(name):  # AutoGPTQ gave one to every linear
+            continue
+        raise headers.refused(f"{name} is there, which the original has no place for", _OF_OTHERS)

@@ -1,0 +1,148 @@
+"""Where codes are in GPTQ's format, which GPTQModel, AutoGPTQ and AutoRound write, and in AWQ's. No torch.
+
+Both have ``qweight``, ``qzeros`` and ``scales`` for a linear. GPTQ packs codes along the columns of a weight and zero
+points along its rows, AWQ both along rows of the transposed weight, at 4 bits in an order of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from sarqc.models.architecture import first_problem
+from sarqc.opening.place import AGAIN, Headers, Layout, Place, Scheme, groups_of
+
+GPTQ_BITS = (2, 3, 4, 8)
+AWQ_BITS = tuple(range(2, 9))
+_AGAIN = "Export it as auto_round, which has room for all zero points, or quantize it symmetrically."
+
+
+class Settings(BaseModel):
+    """What all of these formats say of a linear."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+    bits: int
+    group_size: int = -1
+    sym: bool = True
+
+
+class Words:
+    """Linears stored as ``qweight``, ``qzeros`` and ``scales``; ``settings_of``: what is said of one, by its name.
+
+    ``less_one``: whether zero points are stored less one, as in the first convention of GPTQ's format;
+    ``any_zero_point``: whether its readers know other zero points than that of a symmetric grid.
+    """
+
+    def __init__(
+        self,
+        headers: Headers,
+        layout: Layout,
+        settings_of: Callable[[str], Mapping[str, Any]],
+        *,
+        less_one: bool = False,
+        any_zero_point: bool = True,
+    ) -> None:
+        self._headers, self._layout, self._settings_of = headers, layout, settings_of
+        self._less_one, self._any_zero_point = less_one, any_zero_point
+
+    def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> Place | None:
+        """Where the codes of a linear are; None: it has none. Raises ``Refused`` for what can't be read."""
+        headers = self._headers
+        weight, zeros, scales, order = (f"{module}.{part}" for part in ("qweight", "qzeros", "scales", "g_idx"))
+        if weight not in headers:
+            return None
+        try:
+            settings = Settings.model_validate(self._settings_of(module))
+        except ValidationError as error:
+            raise headers.refused(f"quantization_config: {first_problem(error)}", AGAIN, module) from None
+        bits = settings.bits
+        few = GPTQ_BITS if self._layout == "gptq" else AWQ_BITS
+        if bits not in few:
+            raise headers.refused(f"{bits} bits are not read here", f"{', '.join(map(str, few))} bits are.", module)
+        if not settings.sym and not self._any_zero_point:
+            what = "its zero points are stored less one, and its readers know one zero point throughout then"
+            raise headers.refused(what, _AGAIN, module)
+        out, width = shape
+        scheme = Scheme(bits, None if settings.group_size < 1 else settings.group_size, settings.sym)
+        headers.check(scales, (groups := self._count(scales), out), ("F16", "BF16", "F32"))
+        sides = (_words(width, bits), out) if self._layout == "gptq" else (width, _words(out, bits))
+        headers.check(weight, sides, ("I32",))
+        headers.check(zeros, (groups, _words(out, bits)), ("I32",))
+        size, run = groups_of(headers, module, width, scheme, groups, order)
+        return Place(
+            self._layout, module, shape, bits, size, "full_range" if settings.sym else "asymmetric",
+            tuple(name for name in (weight, zeros, scales, order) if name in headers), expert, run, self._less_one,
+        )  # fmt: skip
+
+    def _count(self, scales: str) -> int:
+        entry = self._headers.tensors.get(scales)
+        return entry.shape[0] if entry is not None and len(entry.shape) == 2 else 0
+
+
+def _words(numbers: int, bits: int) -> int:
+    return -(-numbers * bits // 32)
+
+
+def gptq(headers: Headers, said: Mapping[str, Any]) -> Words:
+    """Linears in GPTQ's format, by its ``quantization_config``. Raises ``Refused`` for a dialect that is not read."""
+    dialect = said.get("checkpoint_format") or said.get("format") or "gptq"
+    if dialect not in ("gptq", "gptq_v2"):
+        raise headers.refused(
+            f"its codes are laid out as “{dialect}”", "Quantize it again with checkpoint_format gptq or gptq_v2."
+        )
+    check_words(headers, said)
+    return Words(headers, "gptq", by_rules(said), less_one=dialect == "gptq")
+
+
+def awq(headers: Headers, said: Mapping[str, Any]) -> Words:
+    """Linears in AWQ's format, by its ``quantization_config``. Raises ``Refused`` for a dialect that is not read."""
+    dialect = said.get("checkpoint_format") or said.get("format") or said.get("version") or "gemm"
+    if str(dialect).lower() != "gemm":
+        raise headers.refused(f"its codes are laid out as “{dialect}”", "Quantize it again with version gemm.")
+    check_words(headers, said)
+    settings_of = by_rules({"sym": not said["zero_point"]} | dict(said) if "zero_point" in said else said)
+    return Words(headers, "awq", settings_of)
+
+
+def check_words(headers: Headers, said: Mapping[str, Any]) -> None:
+    """Raises ``Refused`` for what changes the meaning of codes, or stands beside them."""
+    if (words := said.get("pack_dtype", "int32")) != "int32":
+        raise headers.refused(f"its codes are packed in words of {words}", "Quantize it again with pack_dtype int32.")
+    for name, what in (
+        ("rotation", "its weights were rotated"),
+        ("adapter", "there is an adapter beside its codes"),
+        ("preprocessors", "its weights were changed before they were quantized"),
+    ):
+        if said.get(name):
+            raise headers.refused(f"{what} ({name} in its configuration)", f"Quantize it again without {name}.")
+
+
+def quantizers(said: Mapping[str, Any]) -> tuple[str, ...]:
+    """Who quantized it, as GPTQModel's ``meta`` says: names and versions with a colon between."""
+    meta = said.get("meta")
+    found = meta.get("quantizer") if isinstance(meta, dict) else None
+    found = [found] if isinstance(found, str) else found
+    return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list) else ()
+
+
+def by_rules(said: Mapping[str, Any]) -> Callable[[str], Mapping[str, Any]]:
+    """What is said of a linear: the settings for all, and over them those of the first of GPTQModel's ``dynamic``
+    rules that matches the beginning of its name."""
+    dynamic = said.get("dynamic")
+    rules: list[tuple[re.Pattern[str], Mapping[str, Any]]] = []
+    for pattern, settings in dynamic.items() if isinstance(dynamic, dict) else ():
+        try:
+            compiled = re.compile(pattern.removeprefix("+:").removeprefix("-:"))
+        except re.error:
+            continue  # a rule that no reader here can follow; shapes tell whether it was needed
+        rules.append((compiled, settings if isinstance(settings, dict) else {}))
+
+    def settings_of(module: str) -> Mapping[str, Any]:
+        own = next((settings for compiled, settings in rules if compiled.match(module)), {})
+        return {**said, **own}
+
+    return settings_of

@@ -1,0 +1,155 @@
+"""A checkpoint that somebody else quantized, beside its float original: read linear by linear, and written again with
+other codes.
+
+Axes: O out_features, I in_features, G groups of a row.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from sarqc.errors import Conflict, Refused
+from sarqc.export.written import Written
+from sarqc.files.modes import usual_mode
+from sarqc.models.checkpoint import Checkpoint
+from sarqc.models.families import LayerInfo
+from sarqc.models.tensor_files import byte_ranges
+from sarqc.opening.decode import as_stored, levels_of, loaded_weight
+from sarqc.opening.described import Described, OpenedFormat, describe
+from sarqc.opening.place import AGAIN, Place
+from sarqc.quantization.grid import Grid
+
+SPREAD = "its groups are no runs of channels, so each column is a group by itself, with the scales of its own"
+
+
+@dataclass(frozen=True)
+class OpenedLinear:
+    """A linear as it is stored, in the numbering of ``Grid``.
+
+    Its levels are (codes - zero_points) · scales, or scales · codes + biases. Scales may be negative. ``weight`` is
+    what the format's own loader makes of them, in its dtype, bit for bit: one product, rounded once; MLX rounds it
+    again with the bias. ``flag``: in words, what is unusual; empty if nothing.
+    """
+
+    codes: Tensor  # (O, I) int8 (uint8 at 8 bits from 0 on)
+    scales: Tensor  # (O, G) in the dtype stored there
+    zero_points: Tensor  # (O, G) int16, zeros where there are biases
+    biases: Tensor | None  # (O, G), of the affine grid alone
+    weight: Tensor  # (O, I)
+    flag: str = ""
+
+
+class Opened:
+    """A folder with a quantized model, of which configuration and headers are read, and the rest on demand.
+
+    ``made_by``: what config.json says of who made it, empty if nothing; ``layers``: the linears of the original that
+    have codes, in its order; ``grids``: by their names. A linear whose groups are no runs of channels (activation
+    order) has groups of one channel, each with the scale of its group.
+    """
+
+    def __init__(self, described: Described, checkpoint: Checkpoint) -> None:
+        self._described, self._family = described, checkpoint.family
+        self.folder, self.made_by = described.folder, described.made_by
+        self.format: OpenedFormat = described.format
+        self.layers: tuple[LayerInfo, ...] = described.layers
+        places = {info.name: self._place(info) for info in self.layers}
+        self.grids = {name: Grid(place.bits, place.group_size, place.kind) for name, place in places.items()}
+
+    @classmethod
+    def open(cls, folder: Path, checkpoint: Checkpoint) -> Opened:
+        """A folder beside its float original. Raises ``Refused`` for what is damaged, of another model, or not read."""
+        return cls(describe(folder, checkpoint), checkpoint)
+
+    @cached_property
+    def _files(self) -> Written:
+        return Written(self.folder)
+
+    def _place(self, info: LayerInfo) -> Place:
+        return self._described.places[self._family.in_file(info.name)]
+
+    def read(self, info: LayerInfo) -> OpenedLinear:
+        """The codes of one of ``layers``. Raises ``Refused`` where they are not what config.json says."""
+        place, grid = self._place(info), self.grids[info.name]
+        levels = levels_of(place, self._files)
+        shift = 0 if grid.is_affine else grid.lowest
+        if place.kind == "full_range" and (levels.offsets != -shift).any():
+            what = "its grid is said to be symmetric, and it has other zero points"
+            raise Refused(what, f"{self.folder.name}: {info.name}", AGAIN)
+        if not torch.isfinite(levels.scales).all():
+            raise Refused("it has scales that are no numbers", f"{self.folder.name}: {info.name}", AGAIN)
+        codes = levels.codes.to(torch.int16) + grid.lowest
+        zero_points = torch.zeros_like(levels.scales) if levels.is_affine else levels.offsets.to(torch.int16) + shift
+        return OpenedLinear(
+            codes.to(torch.uint8 if grid.highest > 127 else torch.int8).contiguous(),
+            levels.scales.contiguous(),
+            zero_points.to(torch.int16).contiguous(),
+            levels.offsets.contiguous() if levels.is_affine else None,
+            loaded_weight(place, levels),
+            SPREAD if place.is_spread else "",
+        )
+
+    def tensor(self, name: str) -> Tensor:
+        """Any tensor by its name in the original's files, in its loader's dtype, from codes where it has codes.
+
+        Raises ``KeyError`` for one that is not there, such as a head that is the embedding.
+        """
+        place = self._described.places.get(name.removesuffix(".weight"))
+        if place is not None and name.endswith(".weight"):
+            return loaded_weight(place, levels_of(place, self._files))
+        there, expert = self._described.floats[name]
+        tensor = self._files.read(there)
+        return tensor if expert is None else tensor[expert]
+
+    def write_with(self, codes: Mapping[str, Tensor], folder: Path) -> None:
+        """The same files with other codes (O, I), by names of ``layers`` and in the numbering of ``Grid``.
+
+        Every byte is as it was but those of the codes; a linear without an entry keeps its own. The folder appears
+        whole or not at all. Raises ``Refused`` where it is there already, or for codes that the grid has not.
+        """
+        if folder.exists():
+            raise Conflict("there is something of this name already", folder.name, "Choose another name.")
+        by_name = {info.name: info for info in self.layers}
+        for name in codes:
+            if name not in by_name:
+                raise Refused("it has no codes there", f"{self.folder.name}: {name}", "Leave it out.")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(
+            dir=folder.parent, prefix=f".{folder.name}-", ignore_cleanup_errors=True
+        ) as made:
+            partial = Path(made) / "files"
+            shutil.copytree(self.folder, partial, copy_function=shutil.copyfile)
+            ranges: dict[Path, dict[str, tuple[int, int]]] = {}
+            for name, numbers in codes.items():
+                place = self._place(by_name[name])
+                stored = as_stored(place, self._unsigned(by_name[name], numbers))
+                path = partial / self._files.path_of(place.tensors[0]).name
+                if path not in ranges:
+                    ranges[path] = byte_ranges(path)
+                begin, end = ranges[path][place.tensors[0]]
+                begin += 0 if place.expert is None else place.expert * stored.nbytes
+                if begin + stored.nbytes > end:
+                    raise AssertionError(f"{name}: {stored.nbytes} bytes do not fit")
+                with path.open("r+b") as file:
+                    file.seek(begin)
+                    file.write(stored.numpy().tobytes())
+            for path in (partial, *partial.rglob("*")):
+                path.chmod(usual_mode(0o755 if path.is_dir() else 0o644))
+            os.rename(partial, folder)
+
+    def _unsigned(self, info: LayerInfo, codes: Tensor) -> Tensor:
+        grid = self.grids[info.name]
+        if tuple(codes.shape) != info.shape or codes.is_floating_point():
+            what = f"codes are {codes.dtype} of {tuple(codes.shape)}, and the linear is {info.shape}"
+            raise Refused(what, info.name, "Give one integer for each weight.")
+        if int(codes.min()) < grid.lowest or int(codes.max()) > grid.highest:
+            raise Refused("a code is none of the grid’s", info.name, f"Give {grid.lowest} to {grid.highest}.")
+        return (codes.to("cpu", torch.int16) - grid.lowest).to(torch.uint8)

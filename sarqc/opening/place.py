@@ -1,0 +1,128 @@
+"""Where the codes of a linear are in a checkpoint that others made, and how they are stored. No torch.
+
+Axes: O out_features, I in_features, G groups of a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from safetensors import safe_open
+
+from sarqc.errors import Refused
+from sarqc.files.names import read_object
+from sarqc.models.tensor_files import TensorEntry, byte_ranges, read_tensors
+
+Layout = Literal["packed", "bytes", "gptq", "awq", "mlx"]
+Kind = Literal["full_range", "asymmetric", "affine"]
+AGAIN = "Download the checkpoint again."
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """What a configuration says of a linear's grid. ``group_size``: None for whole rows."""
+
+    bits: int
+    group_size: int | None
+    symmetric: bool
+
+
+@dataclass(frozen=True)
+class Place:
+    """The stored codes of one linear, or of one expert's slice in a stack.
+
+    ``group_size`` is that of a ``Grid``: 1 where groups are no runs of equally many channels. Then ``run`` is the
+    number of channels after which another group follows, if the file has no order of its own.
+    """
+
+    layout: Layout
+    module: str  # its name in the files, without the part after the last dot
+    shape: tuple[int, int]  # (O, I)
+    bits: int
+    group_size: int | None
+    kind: Kind
+    tensors: tuple[str, ...]  # the names of all that is stored of it, its codes first
+    expert: int | None = None
+    run: int | None = None
+    less_one: bool = False  # whether zero points are stored less one
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether every channel has to be a group of its own, because the groups are no runs of equally many."""
+        return self.run is not None
+
+
+class Headers:
+    """A folder's ``config`` and what the headers of its safetensors files say. Raises ``Refused`` for damaged files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.where = folder, folder.name
+        if not (folder / "config.json").is_file():
+            raise Refused("there is no config.json", self.where, "Give the folder of a checkpoint for transformers.")
+        self.config: dict[str, Any] = read_object(folder / "config.json", self.where, remedy=AGAIN)
+        self._open: dict[Path, Any] = {}
+
+    @cached_property
+    def tensors(self) -> dict[str, TensorEntry]:
+        return read_tensors(self.folder, self.where)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.tensors
+
+    def refused(self, what: str, remedy: str, module: str = "") -> Refused:
+        return Refused(what, f"{self.where}: {module}" if module else self.where, remedy)
+
+    def integers(self, name: str) -> np.ndarray:
+        """A tensor of integers."""
+        path = self.tensors[name].file
+        if path not in self._open:
+            self._open[path] = safe_open(path, framework="np")
+        numbers: np.ndarray = self._open[path].get_tensor(name)
+        return numbers
+
+    def is_zero(self, name: str) -> bool:
+        """Whether a tensor of any type has no bit that is set."""
+        entry = self.tensors[name]
+        begin, end = byte_ranges(entry.file)[name]
+        with entry.file.open("rb") as file:
+            file.seek(begin)
+            return not any(file.read(end - begin))
+
+    def check(self, name: str, shape: tuple[int, ...], types: tuple[str, ...]) -> None:
+        """Raises ``Refused`` unless a tensor is there, with this shape and one of these types."""
+        entry = self.tensors.get(name)
+        if entry is None:
+            raise self.refused(f"{name} is not there", AGAIN)
+        if entry.shape != shape or entry.dtype not in types:
+            found = f"{entry.dtype} of {entry.shape}"
+            raise self.refused(f"{name} should be {' or '.join(types)} of {shape}, and is {found}", AGAIN)
+
+
+def groups_of(
+    headers: Headers, module: str, width: int, scheme: Scheme, groups: int, order: str
+) -> tuple[int | None, int | None]:
+    """A linear's ``group_size`` and ``run`` as ``Place`` has them.
+
+    ``groups``: how many there are in the scales of a row; ``order``: the name of the tensor that says to which group
+    each channel belongs, if the file has it.
+    """
+    size = scheme.group_size or width
+    if groups != -(-width // size):
+        raise headers.refused(f"{groups} groups are stored where groups of {size} of {width} channels are said", AGAIN,
+                              module)  # fmt: skip
+    channels = np.arange(width) // size
+    if order in headers:
+        headers.check(order, (width,), ("I32", "I64"))
+        said = headers.integers(order)
+        if (said != -1).any():  # what stands there before anything was ordered
+            if said.min() < 0 or said.max() >= groups:
+                raise headers.refused(f"{order} names groups that are not there", AGAIN)
+            if (said != channels).any():
+                return 1, size
+    if width % size:
+        return (None, None) if groups == 1 else (1, size)
+    return scheme.group_size, None

@@ -1,0 +1,29 @@
+"""A checkpoint by AutoRound, in the format that is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from auto_round import AutoRound
+from making import job, rows
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+
+def main() -> None:
+    given = job()
+    tokenizer = AutoTokenizer.from_pretrained(given["model"])
+    model = AutoModelForCausalLM.from_pretrained(given["model"], dtype="auto")
+    settings = dict(given["settings"])
+    checkpoint_format = settings.pop("format")
+    rounder = AutoRound(
+        model, tokenizer=tokenizer, dataset=list(rows(given, tokenizer).split(8)), nsamples=given["samples"],
+        seqlen=given["length"], device_map="cpu", enable_torch_compile=False, **settings,
+    )  # fmt: skip
+    rounder.quantize_and_save(f"{given['target']}.made", format=checkpoint_format)
+    # It makes a folder of its own within, or takes the one that was said, by version and format.
+    (found,) = {path.parent for path in Path(f"{given['target']}.made").rglob("config.json")}
+    found.rename(given["target"])
+
+
+if __name__ == "__main__":
+    main()
