@@ -1,8 +1,8 @@
-"""Command line: quantize (flags) · tune · statistics · run (a recipe file) · recipe · plan · survey · gather ·
+"""Command line: quantize (flags) · tune · statistics · run (a recipe file) · recipe · plan · verify · survey · gather ·
 methods · doctor · serve · user · backup · restore · prune · audit.
 
-Exit codes: 0 done, 2 refused before any work, 1 failed, 130 interrupted. Progress and words go to stderr; with
---json stdout is exactly one JSON object.
+Exit codes: 0 done, 2 refused before any work, 1 failed (verify: something differs), 130 interrupted. Progress and
+words go to stderr; with --json stdout is exactly one JSON object.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import inspect
 import json
 import os
 import runpy
+import secrets
 import shutil
 import signal
 import sys
@@ -18,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_origin
@@ -36,6 +38,7 @@ from sarqc.terminal import Progress, print_layer_errors, print_summary
 
 if TYPE_CHECKING:
     from sarqc.engine.plan import Prepared
+    from sarqc.engine.verify import Check
     from sarqc.export.readers import ExportFormat
     from sarqc.jobs.on_cluster import OnCluster
 
@@ -397,6 +400,61 @@ def recipe(
         return one_text(form, said, address or f"http://{settings.host}:{settings.port}")
 
     typer.echo(_guarded(written, as_json=False), nl=False)
+
+
+@app.command()
+def verify(
+    folder: Annotated[Path, typer.Argument(help="A study, or an exported model.")],
+    layers: Annotated[str, typer.Option(help="How many linears are solved again, or all.")] = "3",
+    seed: Annotated[int | None, typer.Option(help="Chooses them; drawn if it is not given.")] = None,
+    model: Annotated[str | None, typer.Option(help="The float model, where it goes by another name here.")] = None,
+    calibration: Annotated[
+        str | None, typer.Option(help="The calibration text, where it goes by another name here.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare a study or an exported model with its stamp, and solve some of its linears again.
+
+    The exit code is 1 where something differs, 2 where something could not be found out.
+    """
+
+    def work() -> tuple[str, int, list[Check]]:
+        from sarqc.engine.verify import Wanted, opened
+        from sarqc.engine.verify import verify as checks_of
+
+        count = None if layers == "all" else _count_of(layers)
+        chosen = secrets.randbelow(2**32) if seed is None else seed
+        found = []
+        for check in checks_of(folder, read_settings(), Wanted(count, chosen, model, calibration)):
+            found.append(check)
+            if not as_json:
+                typer.echo(f"{check.outcome:<11}{check.what}: {check.words}")
+        return opened(folder)[1].digest, chosen, found
+
+    digest, chosen, found = _guarded(work, as_json)
+    from sarqc.engine.verify import verdict
+
+    outcome = verdict(found)
+    if as_json:
+        said = {"outcome": outcome, "stamp": digest, "seed": chosen, "checks": [asdict(check) for check in found]}
+        print(json.dumps(said, ensure_ascii=False))
+    else:
+        typer.echo(_VERDICTS[outcome])
+    raise typer.Exit(_CODES[outcome])
+
+
+_VERDICTS = {
+    "equal": "It is what its stamp says.",
+    "different": "It is not what its stamp says.",
+    "unchecked": "Nothing that was looked at differs, but not all could be looked at.",
+}
+_CODES = {"equal": 0, "different": 1, "unchecked": 2}
+
+
+def _count_of(text: str) -> int:
+    if not text.isdigit() or int(text) == 0:
+        raise Refused(f"{text!r} is no number of linears", "--layers", "Give a number from 1, or all.")
+    return int(text)
 
 
 def _check_all(recipes: dict[str, Recipe], output: Path | None, checkpoint_format: str) -> None:

@@ -340,6 +340,7 @@ class Summary(Divergences):
     experts: ExpertCounts | None
     tuning: Tuning | None  # of a recipe that tunes
     written: Written | None  # of a run that wrote its model to files
+    stamp: str | None  # digest of the run's stamp; None of a run that tunes, which keeps no codes
 
 
 class CandidateReport(TypedDict):

@@ -8,7 +8,7 @@ learned through a whole block is so for one number of threads, which is then par
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +36,7 @@ def calibrate(
     *,
     budget_bytes: int = BUDGET_BYTES,
     spread: Spread | None = None,
+    after_block: Callable[[int, nn.Module], None] | None = None,
 ) -> Iterator[SolvedLayer | EpochDone | PointDone]:
     """Quantizes the model in place and yields each linear as it is done, what a method that learns says, and where the
     job tells points, those of each linear before it.
@@ -43,7 +44,8 @@ def calibrate(
     Layers are kept in ``store`` before they are yielded, so that the last ones of a block may come with the next.
     Those found there are not solved again; the walk goes no further than the last block that has one missing. Without
     a store everything is solved and nothing kept. ``spread`` solves the linears of methods that work on single layers.
-    Errors of the mathematics are raised with the layer's or the block's name in front.
+    ``after_block`` is handed each block when what was solved is in it, and may give it other weights before the next
+    one reads its outputs. Errors of the mathematics are raised with the layer's or the block's name in front.
     """
     by_block = layers_by_block(loaded.checkpoint.layers)
     missing = {name for name, key in keys.items() if store is None or not store.has(key, SUFFIX)}
@@ -77,6 +79,8 @@ def calibrate(
                         yield solved
                 if layers:
                     write_back(loaded, job, index, solved_layers)  # after all were solved on the block's float outputs
+                if after_block is not None:
+                    after_block(index, block)
                 if walks is not None and index < last_missing:
                     walks.advance(block)
                 yield from writer.ready()

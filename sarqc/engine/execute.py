@@ -33,6 +33,7 @@ from sarqc.engine.outcome import Outcome
 from sarqc.engine.plan import Prepared, output_is_free, prepare, window_for
 from sarqc.engine.rates import keep_pace, pace_of
 from sarqc.engine.saved_model import save_model
+from sarqc.engine.stamp import solved_hashes, stamp_of
 from sarqc.engine.study_output import write_run
 from sarqc.engine.trust import check
 from sarqc.engine.tuning import draw_of, tune
@@ -48,6 +49,7 @@ from sarqc.quantization.methods import METHODS
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
+from sarqc.study.stamp import LayerHashes
 
 _FALLBACKS = {  # flags of a layer that got something else than was asked for
     "not_foldable": "no operation before it can take up scales: it is rounded without any",
@@ -166,7 +168,8 @@ def _worked(bench: Workbench, prepared: Prepared, started: float, output: _Outpu
         if any(kept_beside(bench, prepared, key) is None for key in wanted):
             yield from keep_states(bench, prepared, states)
     yield Stage("quantizing", f"{METHODS[recipe.method].title}, {recipe.bits} bits")
-    reports, curves = yield from _layers(bench, job, keys)
+    reports, curves, hashes = yield from _layers(bench, job, keys)
+    stamp = stamp_of(prepared, loaded, job, None if selection is None else selection.lam, hashes)
     quantized = yield from measure(bench, prepared, "quantized", quantized_key, states)
     texts = yield from compare_prompts(bench, prepared, float_texts, quantized_key)
     speed = None
@@ -177,8 +180,9 @@ def _worked(bench: Workbench, prepared: Prepared, started: float, output: _Outpu
         yield speed
     baseline, is_float = yield from compare(bench, prepared, job, weights, float_key, states, quantized)
     outcome = Outcome(
-        prepared, str(loaded.device), job, selection, reports, curves, original, quantized, baseline, texts, speed
-    )
+        prepared, str(loaded.device), job, selection, reports, curves, original, quantized, baseline, texts, speed,
+        stamp,
+    )  # fmt: skip
     if output.study_dir is not None:
         yield Stage("saving", "study")
         write_run(outcome, output.study_dir / output.study_id, output.study_id)
@@ -189,7 +193,7 @@ def _worked(bench: Workbench, prepared: Prepared, started: float, output: _Outpu
             for _ in bench.calibrated(job, keys):
                 pass  # the run's own layers, from the store: they were told
         known = check_format(recipe, output.checkpoint_format)
-        summary = yield from save_model(bench, prepared, layers, job, summary, output.checkpoint_dir, known)
+        summary = yield from save_model(bench, prepared, layers, job, summary, output.checkpoint_dir, known, stamp)
     bench.store.trim(int(settings.cache_gib * 2**30))
     yield Finished(summary, time.perf_counter() - started)
 
@@ -268,10 +272,11 @@ def _started(bench: Workbench, prepared: Prepared, keys: Mapping[str, str]) -> S
 
 def _layers(
     bench: Workbench, job: CalibrationJob, keys: dict[str, str]
-) -> Generator[Event, None, tuple[dict[str, LayerReport], list[LayerCurve]]]:
-    """Quantizes the model in place; returns reports by layer and curves, both in the order of the layers."""
+) -> Generator[Event, None, tuple[dict[str, LayerReport], list[LayerCurve], dict[str, LayerHashes]]]:
+    """Quantizes the model in place; returns reports, curves and hashes, all in the order of the layers."""
     reports: dict[str, LayerReport] = {}
     curves: list[LayerCurve] = []
+    hashes: dict[str, LayerHashes] = {}
     for step in bench.calibrated(job, keys):
         if not isinstance(step, SolvedLayer):
             yield step
@@ -287,13 +292,14 @@ def _layers(
         )
         reports[name] = report
         curves.append(step.curve)
+        hashes[name] = solved_hashes(step.quantized, job.grids[name], job)
         if report.diagonal_floor > 0:
             yield Warned(f"{report.diagonal_floor:.3g} was added to the Gram's diagonal", name)
         for flag in report.flags:
             if flag in _FALLBACKS:
                 yield Warned(_FALLBACKS[flag], name)
     yield from _starved_experts(bench.loaded.checkpoint.layers, reports)
-    return reports, curves
+    return reports, curves, hashes
 
 
 def _starved_experts(layers: list[LayerInfo], reports: dict[str, LayerReport]) -> Iterator[Warned]:

@@ -6,7 +6,7 @@ kept holds more. Nothing else may change the bytes of a key, or everything kept 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 
@@ -210,8 +210,13 @@ def fingerprint(module: nn.Module) -> str:
     Ten gigabytes a second, where SHA-256 may take a minute for the weights of a 7B model. Nobody gains by weights that
     are made to collide: who chooses them reads their own results.
     """
+    return fingerprint_of(sorted(module.state_dict().items()))
+
+
+def fingerprint_of(tensors: Iterable[tuple[str, Tensor]]) -> str:
+    """The same of tensors with their names, in their order."""
     digest = xxhash.xxh3_128()
-    for name, tensor in sorted(module.state_dict().items()):
+    for name, tensor in tensors:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         for part in _on_the_host(tensor.detach().contiguous().reshape(-1).view(torch.uint8)):
             digest.update(part.numpy().data)

@@ -25,6 +25,7 @@ from sarqc.evaluation.tasks import MEASURED_BESIDE
 from sarqc.events import Measured, SpeedMeasured, TextsCompared
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.study.experts import counts_of_run
+from sarqc.study.stamp import Stamp
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,7 @@ class Outcome:
     baseline: Baseline | None
     texts: tuple[TextsCompared, ...]
     speed: SpeedMeasured | None
+    stamp: Stamp
 
     def chosen(self) -> Selection | None:
         """How “auto” chose; the candidates of layers are in their reports."""
@@ -94,6 +96,7 @@ class Outcome:
             "experts": None if counts is None else counts.to_json(),
             "tuning": None,
             "written": None,
+            "stamp": self.stamp.digest,
         }
 
     def _tasks(self) -> dict[str, TaskResult]:

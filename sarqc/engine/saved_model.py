@@ -22,8 +22,10 @@ from sarqc.export.packed import save_packed
 from sarqc.export.plain import save_plain
 from sarqc.export.read_again import read_again
 from sarqc.export.readers import Format
+from sarqc.study.stamp import FILE, Stamp
 
 NEW_TOKENS = 64  # that are compared
+CARD = "README.md"
 PROMPT_TOKENS = 32  # of the calibration text, which they continue
 _WITH_CODES = {"packed": save_packed, "gptq": save_gptq, "mlx": save_mlx}
 
@@ -36,20 +38,21 @@ def save_model(
     summary: Summary,
     folder: Path,
     checkpoint_format: Format,
+    stamp: Stamp,
 ) -> Generator[Event, None, Summary]:
     """Writes the model as it is now, reads it again and compares; returns the summary with what came of it.
 
-    ``layers``: the codes of its linears. The model's weights are those of the files then.
+    ``layers``: the codes of its linears; ``stamp``: that of the run. The model's weights are those of the files then.
     """
     yield Stage("saving", "checkpoint")
     loaded, family = bench.loaded, prepared.checkpoint.family
     prompt, count = _prompt(prepared)
     before = None if loaded.streaming is not None else continuation(loaded, prompt, count, "greedy", 0, to_the_end=True)
-    card = model_card(prepared.recipe, summary, checkpoint_format, family)
+    beside = {CARD: model_card(prepared.recipe, summary, checkpoint_format, family), FILE: stamp.to_text()}
     if checkpoint_format == "plain":
-        save_plain(loaded, folder, card)
+        save_plain(loaded, folder, beside)
     else:
-        _WITH_CODES[checkpoint_format](loaded, layers, job.grids, folder, card)
+        _WITH_CODES[checkpoint_format](loaded, layers, job.grids, folder, beside)
     yield Stage("saving", "reading it again")
     others = read_again(loaded, folder, checkpoint_format)
     after = None if before is None else continuation(loaded, prompt, count, "greedy", 0, to_the_end=True)
@@ -94,7 +97,7 @@ def _warnings(written: Written) -> Iterator[Warned]:
 
 def _write_card(folder: Path, card: str) -> None:
     """In place of the one that could not know yet what reading the files would say."""
-    path = folder / "README.md"
+    path = folder / CARD
     partial = path.with_suffix(".partial")
     partial.write_text(card, encoding="utf-8")
     partial.chmod(path.stat().st_mode)

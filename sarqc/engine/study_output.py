@@ -24,6 +24,7 @@ from sarqc.quantization.methods import METHODS, title_of
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.recipe import Recipe
 from sarqc.study.document import SIGNED_ZERO, ArrayRef, Line, ModelFacts, Study, StudyWriter
+from sarqc.study.stamp import Stamp
 
 AXES = ("draw", "gamma", "lambda")
 LAYER_AXES = ("draw", "layer", "gamma", "lambda")
@@ -189,8 +190,9 @@ def study_of(
     lines: Sequence[Line],
     recipe: Recipe | None = None,
     reports: Mapping[str, LayerReport] | None = None,
+    stamp: Stamp | None = None,
 ) -> Study:
-    """The document, made now. ``recipe`` and ``reports`` by layer are those of a single run."""
+    """The document, made now. ``recipe``, ``reports`` by layer and ``stamp`` are those of a single run."""
     reports = reports or {}
     return Study(
         id=study_id,
@@ -204,6 +206,7 @@ def study_of(
         lines=tuple(lines),
         layer_reports={name: report.to_json() for name, report in reports.items()},
         flags=tuple(sorted({flag for report in reports.values() for flag in report.flags})),
+        stamp=stamp,
     )
 
 
@@ -216,8 +219,11 @@ def write_run(outcome: Outcome, folder: Path, study_id: str) -> Study:
         facts = model_facts(recipe.model, checkpoint, value(original.perplexity), original.mean_accuracy())
         title = f"{Path(recipe.model).name}, {recipe.bits} bits, {line.title}"
         return writer.finish(
-            study_of(study_id, title, recipe.inputs_from, facts, checkpoint, protocol, (line,), recipe, outcome.reports)
-        )
+            study_of(
+                study_id, title, recipe.inputs_from, facts, checkpoint, protocol, (line,), recipe, outcome.reports,
+                outcome.stamp,
+            )
+        )  # fmt: skip
 
 
 def _run_line(outcome: Outcome, writer: StudyWriter) -> Line:

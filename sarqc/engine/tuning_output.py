@@ -155,4 +155,5 @@ def tuning_summary(prepared: Prepared, original: Measurements, tuning: Tuning | 
         "experts": None,
         "tuning": tuning,
         "written": None,
+        "stamp": None,
     }

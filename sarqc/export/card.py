@@ -53,6 +53,7 @@ def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, fami
         "## What was measured",
         _measurements(summary),
         _written(summary),
+        _stamp(summary),
         "## Who can load it",
         f"{tried()}.",
         _table(
@@ -79,6 +80,18 @@ def _written(summary: Summary) -> str:
     """What came of reading the files again; nothing before they are there."""
     written = summary.get("written")
     return "" if written is None else f"## Read again\n\n{written['words']}"
+
+
+def _stamp(summary: Summary) -> str:
+    """How to find out whether these are the codes that the recipe makes."""
+    digest = summary.get("stamp")
+    if not digest:
+        return ""
+    return (
+        f"## Proof of origin\n\nStamp `{digest}`: `sarqc_stamp.json` has hashes of the float weights, the calibration "
+        "tokens and every code. `python -m sarqc verify .` in this folder compares the files with them, solves some "
+        "linears again and compares their codes bit by bit."
+    )
 
 
 def _is_folded(recipe: Recipe) -> bool:

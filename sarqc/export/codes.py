@@ -109,6 +109,12 @@ def tensors_with_codes_as(
             yield stored, found
 
 
+def levels_of(layer: QuantizedLayer, grid: Grid) -> Levels:
+    """A layer's numbers as files have them, on the CPU."""
+    offsets = _unsigned(layer.zero_points, grid.lowest) if layer.biases is None else layer.biases.cpu()
+    return Levels(_unsigned(layer.codes, grid.lowest), layer.scales.cpu(), offsets, layer.biases is not None)
+
+
 def _unsigned(numbers: Tensor, lowest: int) -> Tensor:
     return (numbers.cpu().to(torch.int16) - lowest).to(torch.uint8)
 

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from sarqc import __version__
+from sarqc.errors import Refused
 from sarqc.export.codes import (
     Coded,
     Levels,
@@ -28,7 +29,7 @@ from sarqc.export.codes import (
     tensors_with_codes_as,
     unpack_bits,
 )
-from sarqc.export.plain import new_checkpoint, write_weights
+from sarqc.export.plain import NOTHING, new_checkpoint, write_weights
 from sarqc.export.written import Written
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
@@ -40,7 +41,7 @@ def save_gptq(
     layers: Mapping[str, QuantizedLayer],
     grids: Mapping[str, Grid],
     folder: Path,
-    card: str = "",
+    beside: Mapping[str, str] = NOTHING,
 ) -> None:
     """Writes the model with ``qweight``, ``qzeros``, ``scales`` and ``g_idx`` in place of the quantized weights.
 
@@ -51,7 +52,7 @@ def save_gptq(
     blocks = loaded.family.in_file(loaded.family.blocks)
     others = [name for name in float_linears(loaded) if name.startswith(f"{blocks}.")]
     config = {"quantization_config": quantization_config(others, by_name)}
-    with new_checkpoint(loaded, folder, card, config) as partial:
+    with new_checkpoint(loaded, folder, beside, config) as partial:
         write_weights(partial, tensors_with_codes_as(_tensors, loaded, layers, grids))
 
 
@@ -61,18 +62,26 @@ def _tensors(coded: Coded) -> Iterator[tuple[str, Tensor]]:
     yield f"{coded.name}.qweight", pack_bits(coded.codes, bits).T.contiguous()  # (W, O)
     yield f"{coded.name}.qzeros", pack_bits((coded.zero_points - offset).T, bits)  # (G, W)
     yield f"{coded.name}.scales", coded.scales.T.contiguous()  # (G, O)
-    yield f"{coded.name}.g_idx", torch.arange(width, dtype=torch.int32) // (width // groups)  # (I,)
+    yield f"{coded.name}.g_idx", _groups_of_channels(width, groups)
+
+
+def _groups_of_channels(width: int, groups: int) -> Tensor:
+    """The number of the group of each channel, (I,)."""
+    return torch.arange(width, dtype=torch.int32) // (width // groups)
 
 
 def _is_second(grid: Grid) -> bool:
     return grid.kind == "asymmetric"
 
 
-def read_gptq(files: Written, name: str, dtype: torch.dtype) -> Tensor:
-    """The weight (O, I) of a linear in such a checkpoint, by its name there."""
+def read_gptq(files: Written, name: str) -> Levels:
+    """A linear in such a checkpoint, by its name there. Raises ``Refused`` where groups are no runs of channels."""
     config = files.config["quantization_config"]
-    bits, width = config["bits"], len(files.read(f"{name}.g_idx"))
-    return levels_in_gptq(files, name, bits, width, less_one=config["checkpoint_format"] == "gptq").weight(dtype)
+    bits, index = config["bits"], files.read(f"{name}.g_idx")
+    levels = levels_in_gptq(files, name, bits, len(index), less_one=config["checkpoint_format"] == "gptq")
+    if not torch.equal(index, _groups_of_channels(len(index), levels.scales.shape[1])):
+        raise Refused("its g_idx is not that of groups of neighbouring channels", name, "Export the model again.")
+    return levels
 
 
 def levels_in_gptq(files: Written, name: str, bits: int, width: int, *, less_one: bool) -> Levels:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from sarqc.errors import Refused
 from sarqc.export.codes import Coded, Levels, pack_bits, tensors_and_codes, unpack_bits
-from sarqc.export.plain import new_checkpoint, write_weights
+from sarqc.export.plain import NOTHING, new_checkpoint, write_weights
 from sarqc.export.written import Written
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
@@ -33,7 +33,7 @@ def save_mlx(
     layers: Mapping[str, QuantizedLayer],
     grids: Mapping[str, Grid],
     folder: Path,
-    card: str = "",
+    beside: Mapping[str, str] = NOTHING,
 ) -> None:
     """Writes the model with ``weight``, ``scales`` and ``biases`` of each quantized linear; a block's experts as one.
 
@@ -73,7 +73,7 @@ def save_mlx(
                     yield f"{name}.{part}", _as_stored(stacked)
 
     config = _config(next(iter(grids.values())).bits, sizes) | _in_other_words(loaded.checkpoint.config)
-    with new_checkpoint(loaded, folder, card, config) as partial:
+    with new_checkpoint(loaded, folder, beside, config) as partial:
         write_weights(partial, tensors())
 
 
@@ -136,13 +136,13 @@ def _in_other_words(config: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in named.items() if config.get(name) is None}
 
 
-def read_mlx(files: Written, name: str, expert: int | None, dtype: torch.dtype) -> Tensor:
-    """The weight (O, I) of a linear in such a checkpoint, by its name there; of a stack that of one expert."""
+def read_mlx(files: Written, name: str, expert: int | None) -> Levels:
+    """A linear in such a checkpoint, by its name there and in the groups that it has there; of a stack one expert's."""
     bits: int = files.config["quantization"]["bits"]
     levels, half = levels_in_mlx(files, name, expert, bits), 1 << (bits - 1)
     if torch.equal(levels.offsets, -half * levels.scales):  # of a symmetric grid, whose levels are one product
         levels = levels._replace(offsets=torch.full(levels.scales.shape, half), is_affine=False)
-    return levels.weight(dtype)
+    return levels
 
 
 def levels_in_mlx(files: Written, name: str, expert: int | None, bits: int) -> Levels:

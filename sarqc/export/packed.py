@@ -23,7 +23,7 @@ from sarqc.export.codes import (
     tensors_with_codes_as,
     unpack_bits,
 )
-from sarqc.export.plain import new_checkpoint, write_weights
+from sarqc.export.plain import NOTHING, new_checkpoint, write_weights
 from sarqc.export.written import Written
 from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
@@ -37,17 +37,17 @@ def save_packed(
     layers: Mapping[str, QuantizedLayer],
     grids: Mapping[str, Grid],
     folder: Path,
-    card: str = "",
+    beside: Mapping[str, str] = NOTHING,
 ) -> None:
     """Writes the model with packed codes, scales and zero points in place of the quantized weights.
 
     ``layers``: by name, with the weights that the model has; ``grids``: the grid of each. The folder appears whole or
-    not at all; ``card`` becomes its README.md. Raises ``Refused`` for what the format can't carry.
+    not at all; ``beside``: further files, as texts by name. Raises ``Refused`` for what the format can't carry.
     """
     refuse_biases(layers, grids)
     by_name = {loaded.family.in_file(name): grids[name] for name in layers}
     config = {"quantization_config": quantization_config(float_linears(loaded), by_name)}
-    with new_checkpoint(loaded, folder, card, config) as partial:
+    with new_checkpoint(loaded, folder, beside, config) as partial:
         write_weights(partial, tensors_with_codes_as(_tensors, loaded, layers, grids))
 
 
@@ -60,11 +60,11 @@ def _tensors(coded: Coded) -> Iterator[tuple[str, Tensor]]:
         yield f"{coded.name}.weight_zero_point", pack_bits(coded.zero_points.T, bits).T.contiguous()
 
 
-def read_packed(files: Written, name: str, dtype: torch.dtype) -> Tensor:
-    """The weight (O, I) of a linear in such a checkpoint, by its name there."""
+def read_packed(files: Written, name: str) -> Levels:
+    """A linear in such a checkpoint, by its name there."""
     bits: int = files.config["quantization_config"]["config_groups"]["group_0"]["weights"]["num_bits"]
     _, width = files.read(f"{name}.weight_shape").tolist()
-    return levels_in_packed(files, name, bits, width).weight(dtype)
+    return levels_in_packed(files, name, bits, width)
 
 
 def levels_in_packed(files: Written, name: str, bits: int, width: int) -> Levels:

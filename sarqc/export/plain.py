@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import safetensors.torch
@@ -23,15 +24,16 @@ from sarqc.models.linears import is_fused_parameter, slices_of, weight_of
 from sarqc.models.loading import STORED, LoadedModel
 
 SHARD_BYTES = 4 << 30  # a model larger than this is written as several files
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-def save_plain(loaded: LoadedModel, folder: Path, card: str = "") -> None:
+def save_plain(loaded: LoadedModel, folder: Path, beside: Mapping[str, str] = NOTHING) -> None:
     """Writes the model with its dequantized weights as an ordinary checkpoint, in the original dtype.
 
     Quantized weights are representable in that dtype, so what is loaded again has exactly the evaluated weights. The
-    folder appears whole or not at all; ``card`` becomes its README.md.
+    folder appears whole or not at all; ``beside``: further files, as texts by name.
     """
-    with new_checkpoint(loaded, folder, card) as partial:
+    with new_checkpoint(loaded, folder, beside) as partial:
         write_weights(partial, stored_tensors(loaded))
 
 
@@ -93,11 +95,12 @@ def write_weights(folder: Path, tensors: Iterable[tuple[str, Tensor]], shard_byt
 
 @contextmanager
 def new_checkpoint(
-    loaded: LoadedModel, folder: Path, card: str, config: dict[str, Any] | None = None
+    loaded: LoadedModel, folder: Path, beside: Mapping[str, str], config: dict[str, Any] | None = None
 ) -> Iterator[Path]:
     """A folder to write the weights to, which then gets everything else that belongs to a checkpoint, and its name.
 
-    ``config``: what config.json says beside what it said. What was written is gone after an error.
+    ``beside``: further files, as texts by name; ``config``: what config.json says beside what it said. What was written
+    is gone after an error.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-", ignore_cleanup_errors=True) as made:
@@ -111,8 +114,8 @@ def new_checkpoint(
         if (loaded.checkpoint.folder / "generation_config.json").is_file():
             loaded.model.generation_config.save_pretrained(partial)
         loaded.tokenizer.save_pretrained(partial)
-        if card:
-            (partial / "README.md").write_text(card, encoding="utf-8")
+        for name, text in beside.items():
+            (partial / name).write_text(text, encoding="utf-8")
         if folder.is_dir():
             folder.rmdir()  # an empty one; a full one was refused in the plan
         for path in partial.iterdir():

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from sarqc.export.codes import Levels
 from sarqc.export.gptq import read_gptq
 from sarqc.export.mlx import read_mlx
 from sarqc.export.packed import read_packed
@@ -35,9 +36,9 @@ def read_again(loaded: LoadedModel, folder: Path, checkpoint_format: Format) -> 
                     inside.add(name)
                     info, dtype = linears.get(name), STORED[checkpoint.dtypes[name]]
                     if info is not None and info.name in coded:
-                        found = _decoded(files, family, checkpoint_format, info, dtype)
+                        found = read_levels(files, family, checkpoint_format, info).weight(dtype)
                     else:
-                        found = _as_it_was(files, family, checkpoint_format, name, info)
+                        found = read_tensor(files, family, checkpoint_format, name, info)
                     found = found.to(value.device, value.dtype)
                     if not torch.equal(found, value):
                         others.append(name)
@@ -49,17 +50,17 @@ def read_again(loaded: LoadedModel, folder: Path, checkpoint_format: Format) -> 
     return others
 
 
-def _decoded(files: Written, family: Family, checkpoint_format: Format, info: LayerInfo, dtype: torch.dtype) -> Tensor:
-    """The weight (O, I) that the codes of a linear stand for."""
+def read_levels(files: Written, family: Family, checkpoint_format: Format, info: LayerInfo) -> Levels:
+    """A linear in a format that has codes."""
     name = family.in_file(info.name)
     if checkpoint_format == "packed":
-        return read_packed(files, name, dtype)
+        return read_packed(files, name)
     if checkpoint_format == "gptq":
-        return read_gptq(files, name, dtype)
-    return read_mlx(files, family.in_mlx(info), info.expert, dtype)
+        return read_gptq(files, name)
+    return read_mlx(files, family.in_mlx(info), info.expert)
 
 
-def _as_it_was(files: Written, family: Family, checkpoint_format: Format, name: str, info: LayerInfo | None) -> Tensor:
+def read_tensor(files: Written, family: Family, checkpoint_format: Format, name: str, info: LayerInfo | None) -> Tensor:
     """A tensor without codes, by its name in the original."""
     if checkpoint_format == "mlx" and info is not None and info.expert is not None:
         return files.read(f"{family.in_mlx(info)}.weight")[info.expert]

@@ -43,6 +43,11 @@ class Written:
         tensor: Tensor = self._files[path].get_tensor(name)
         return tensor
 
+    @property
+    def names(self) -> list[str]:
+        """Of all tensors."""
+        return list(self._places)
+
     def __enter__(self) -> Written:
         return self
 

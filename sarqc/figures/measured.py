@@ -9,6 +9,7 @@ from sarqc.figures.flags import flags_of, not_flagged
 from sarqc.figures.numbers import baseline_name, lam_text, percent
 from sarqc.study.document import Line
 from sarqc.study.facts import LineFacts, is_point
+from sarqc.study.stamp import shown
 
 _BAND = "λ whose paired difference to the best λ is not clear (Student’s t at 5 %)"
 GRID_WORDS = {
@@ -90,6 +91,10 @@ def how_measured(facts: LineFacts) -> list[Fact]:
         prefix = "explore: inputs of each layer come from the float model, a final run differs slightly"
     pairs.append(("Prefix", prefix))
     pairs.append(("Made", study.created))
+    if study.stamp is not None:
+        how = f"download and unpack the study, and run “python -m sarqc verify {study.id}” there"
+        text = f"{shown(study.stamp.digest)}…; to verify it, {how}"
+        pairs.append(("Stamp", text))
     return [{"name": name, "text": text} for name, text in pairs]
 
 

@@ -44,6 +44,7 @@ class Checkpoint:
     files: dict[str, Path]  # where each tensor is
     only: str | None = None  # the one linear that is to be quantized, instead of all
     of_blocks: tuple[int, ...] | None = None  # the blocks that are to be quantized, instead of all
+    of_names: frozenset[str] | None = None  # the linears that are to be quantized, by name, instead of all
 
     @property
     def n_blocks(self) -> int:
@@ -133,6 +134,8 @@ class Checkpoint:
     @cached_property
     def layers(self) -> list[LayerInfo]:
         """Those of the linears that are to be quantized."""
+        if self.of_names is not None:
+            return [layer for layer in self.linears if layer.name in self.of_names]
         of_blocks = [layer for layer in self.linears if self.of_blocks is None or layer.block in self.of_blocks]
         return of_blocks if self.only is None else [layer for layer in of_blocks if layer.name == self.only]
 

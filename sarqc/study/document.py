@@ -66,6 +66,7 @@ from sarqc.plain import plain
 from sarqc.quantization.methods import FITTING, METHODS, title_of
 from sarqc.study import tensors
 from sarqc.study.experts import Experts, experts_of, unreached_is_unknown
+from sarqc.study.stamp import Stamp
 
 SCHEMA_VERSION = 4
 SIGNED_ZERO = 128  # what stands for 0 in ``surface_signed``
@@ -169,6 +170,7 @@ class Study(_Document):
     lines: tuple[Line, ...]
     layer_reports: dict[str, dict[str, Any]] = Field(default_factory=dict)  # of the chosen point, by layer name
     flags: tuple[str, ...] = ()
+    stamp: Stamp | None = Field(default=None, exclude_if=lambda stamp: stamp is None)  # of the run that left it
     checksum: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")  # SHA-256 of study.safetensors
     _folder: Path | None = PrivateAttr(default=None)
     _once: dict[Hashable, Any] = PrivateAttr(default_factory=dict)

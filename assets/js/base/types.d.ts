@@ -1052,6 +1052,7 @@ export interface Summary {
   experts: ExpertCounts | null;
   tuning: Tuning | null;
   written: Written | null;
+  stamp: string | null;
 }
 
 /**  */

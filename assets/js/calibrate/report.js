@@ -3,6 +3,7 @@
  * @module report
  */
 
+import { copyFrom } from "../base/clipboard.js";
 import { copyPanel } from "../base/copy_panel.js";
 import { download } from "../base/dom.js";
 import { count, csv, decimalsFor, format, number, percent, plain } from "../base/format.js";
@@ -39,8 +40,25 @@ export function reportCard(id, summary, layers, folds) {
     layers,
     folds,
     summary.selection,
-  )}${everyLayer(id, layers, folds)}</div>`;
+  )}${everyLayer(id, layers, folds)}${summary.stamp ? stampFold(summary.stamp) : nothing}</div>`;
 }
+
+const STAMP_DIGITS = 12; // that people read
+const VERIFY = "python -m sarqc verify FOLDER";
+
+/**
+ * The stamp of a run, and how anyone finds out whether its codes come out again.
+ * @param {string} digest
+ */
+const stampFold = (digest) => html`<details class="layers-fold" data-testid="stamp"
+    ><summary>Stamp <code>${digest.slice(0, STAMP_DIGITS)}…</code> · how to verify</summary>
+    <p class="protocol">The study and every export of this run have it: hashes of the float weights, the calibration tokens
+      and every code. This compares a downloaded folder with it, solves some linears again and compares their codes bit
+      by bit:</p>
+    <div class="stamp-command"><code>${VERIFY}</code
+      ><button type="button" class="quiet" data-testid="copy-verify"
+        @click=${(/** @type {Event & {currentTarget: HTMLElement}} */ event) => copyFrom(event.currentTarget, VERIFY)}>Copy</button>
+    </div></details>`;
 
 /**
  * Perplexity by λ, one cell for each candidate; shown while they are judged and in the report.

@@ -1,0 +1,189 @@
+"""An exported model beside its stamp and the float model: what of its files is other than they say.
+
+Axes: O out_features, I in_features, G groups of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from sarqc.engine.stamp import hash_of, hashes_of
+from sarqc.errors import Refused, SarqcError
+from sarqc.export.codes import Levels
+from sarqc.export.plain import parameters_of
+from sarqc.export.read_again import read_levels, read_tensor
+from sarqc.export.readers import FORMATS, Format
+from sarqc.export.written import Written
+from sarqc.models.checkpoint import Checkpoint
+from sarqc.models.families import LayerInfo, family_of
+from sarqc.models.weight_files import WeightFiles
+from sarqc.study.stamp import LayerHashes, Stamp
+
+_PARTS: dict[Format, tuple[str, ...]] = {  # tensors of a quantized linear
+    "plain": ("weight",),
+    "packed": ("weight_packed", "weight_scale", "weight_shape", "weight_zero_point"),
+    "gptq": ("qweight", "qzeros", "scales", "g_idx"),
+    "mlx": ("weight", "scales", "biases"),
+}
+_FORMATS: dict[str | None, Format] = {None: "plain", "compressed-tensors": "packed", "gptq": "gptq"}  # by quant_method
+_OF_ITS_OWN = {  # entries of config.json that an export may have otherwise than the original
+    "auto_map", "tie_word_embeddings", "quantization_config", "quantization", "num_experts", "rope_theta",
+    "rope_scaling",
+}  # fmt: skip
+_UNREADABLE = (KeyError, IndexError, ValueError, RuntimeError, SafetensorError, SarqcError)  # of damaged tensors
+PART_WORDS = ("codes", "scales", "zero points", "weight")  # of ``LayerHashes``
+BIASES = "biases"  # in place of zero points, on the affine grid
+
+
+class Exported:
+    """The tensors of an exported model by the names of the float one."""
+
+    def __init__(self, folder: Path, files: Written, stamp: Stamp) -> None:
+        """Raises ``Refused`` for a format or a family that is not known here."""
+        self.files, self.stamp = files, stamp
+        self.format = _format_of(files.config, folder)
+        self.family = family_of(str(files.config.get("model_type")), str(folder))
+        self.folder = folder
+
+    @classmethod
+    @contextmanager
+    def open(cls, folder: Path, stamp: Stamp) -> Iterator[Self]:
+        """Closed at the end. Raises ``Refused`` where its files can't be read at all."""
+        with Written(folder) as files:
+            yield cls(folder, files, stamp)
+
+    def levels(self, name: str) -> Levels | None:
+        """The codes of a linear in the groups that its grid has; None in a format without codes."""
+        if self.format == "plain":
+            return None
+        found = read_levels(self.files, self.family, self.format, self._info(name))
+        return _regrouped(found, self.stamp.recipe["group_size"])
+
+    def weight(self, name: str) -> Tensor:
+        """The weight (O, I) of a quantized linear, in the dtype of the checkpoint."""
+        levels = self.levels(name)
+        if levels is None:
+            return self.files.read(f"{self.family.in_file(name)}.weight")
+        return levels.weight(levels.scales.dtype)
+
+    def other_linears(self) -> dict[str, str]:
+        """By name, what of a quantized linear is not what the stamp says."""
+        found = {}
+        for name, stamped in self.stamp.layers.items():
+            try:
+                words = self._other_parts(name, stamped)
+            except _UNREADABLE as error:
+                words = f"can't be read: {type(error).__name__} {error}"[:200]
+            if words:
+                found[name] = words
+        return found
+
+    def other_tensors(self, checkpoint: Checkpoint) -> dict[str, str]:
+        """By name, what of the tensors that are no quantized linears is neither the float model's nor, where it took up
+        scales, what the stamp says; and tensors that belong to nothing."""
+        files, found = WeightFiles(checkpoint), {}
+        linears = {f"{self.family.in_file(info.name)}.weight": info for info in checkpoint.linears}
+        expected: set[str] = set()
+        for name in checkpoint.shapes:
+            info = linears.get(name)
+            expected |= self._names_of(name, info)
+            if info is not None and info.name in self.stamp.layers:
+                continue
+            try:
+                tensor = read_tensor(self.files, self.family, self.format, name, info)
+            except _UNREADABLE:
+                found[name] = "is not there or can't be read"
+                continue
+            if name in self.stamp.folded:
+                if hash_of(tensor) != self.stamp.folded[name]:
+                    found[name] = "is not what the stamp says"
+            elif not same(tensor, files.read(name)):
+                found[name] = "is not the float model's"
+        return found | {name: "belongs to nothing" for name in self.files.names if name not in expected}
+
+    def other_settings(self, checkpoint: Checkpoint) -> list[str]:
+        """Names of entries of config.json that say something else than the float model's."""
+        own, original = self.files.config, checkpoint.config
+        names = sorted((own.keys() | original.keys()) - _OF_ITS_OWN)
+        return [name for name in names if name not in own or name not in original or own[name] != original[name]]
+
+    def fill(self, block: nn.Module, index: int) -> None:
+        """Gives a block of the float model the weights of the files."""
+        prefix = f"{self.family.blocks}.{index}."
+        with torch.no_grad():
+            for path, value in parameters_of(block):
+                name = f"{prefix}{path}".removesuffix(".weight")
+                if name in self.stamp.layers:
+                    found = self.weight(name)
+                else:
+                    found = read_tensor(
+                        self.files, self.family, self.format, self.family.in_file(f"{prefix}{path}"), self._info(name)
+                    )
+                value.copy_(found.to(value.device, value.dtype))
+
+    def _other_parts(self, name: str, stamped: LayerHashes) -> str:
+        levels, weight = self.levels(name), self.weight(name)
+        if levels is None:
+            other = ["weight"] if hash_of(weight) != stamped.weight else []
+        else:
+            other = other_parts(hashes_of(levels, weight), stamped, self.stamp)
+        return ", ".join(other)
+
+    def _info(self, name: str) -> LayerInfo:
+        """A tensor of a block as readers want a linear, who do not ask for its shape."""
+        number, _, path = name.removeprefix(f"{self.family.blocks}.").partition(".")
+        return self.family.layer(int(number), path, (0, 0))
+
+    def _names_of(self, name: str, info: LayerInfo | None) -> set[str]:
+        """What the files call a tensor of the float model."""
+        if info is None:
+            return {name}
+        is_stack = self.format == "mlx"
+        stem = self.family.in_mlx(info) if is_stack else name.removesuffix(".weight")
+        parts = _PARTS[self.format] if info.name in self.stamp.layers else ("weight",)
+        return {f"{stem}.{part}" for part in parts}
+
+
+def _format_of(config: Mapping[str, Any], folder: Path) -> Format:
+    if "quantization" in config:
+        return "mlx"
+    said = (config.get("quantization_config") or {}).get("quant_method")
+    if said not in _FORMATS:
+        raise Refused(f"its quantization is “{said}”", str(folder), f"Give an export of {', '.join(FORMATS)}.")
+    return _FORMATS[said]
+
+
+def other_parts(found: LayerHashes, stamped: LayerHashes, stamp: Stamp) -> list[str]:
+    """The parts of a linear that are not what the stamp says, in words."""
+    words = [BIASES if word == "zero points" and stamp.recipe["grid"] == "affine" else word for word in PART_WORDS]
+    return [word for word, one, other in zip(words, found, stamped, strict=True) if one != other]
+
+
+def same(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same dtype, shape and bits."""
+    if (one.dtype, one.shape) != (other.dtype, other.shape):
+        return False
+    return torch.equal(*(tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (one, other)))
+
+
+def _regrouped(levels: Levels, group_size: int | str | None) -> Levels:
+    """Levels whose groups may lie in several with the same numbers, as MLX needs them, in those of the grid."""
+    width = levels.codes.shape[1]
+    size = group_size if isinstance(group_size, int) and width % group_size == 0 else width
+    groups = width // size
+
+    def joined(numbers: Tensor) -> Tensor:
+        if numbers.shape[1] == groups or numbers.shape[1] % groups:
+            return numbers
+        parts = numbers.unflatten(1, (groups, -1))  # (O, G, parts)
+        first = parts[..., :1]
+        return first[..., 0].contiguous() if same(parts, first.expand_as(parts)) else numbers
+
+    return levels._replace(scales=joined(levels.scales), offsets=joined(levels.offsets))

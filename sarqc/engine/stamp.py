@@ -1,0 +1,139 @@
+"""The stamp of a run, made when its layers are solved. ``verify`` hashes with the same functions."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import sarqc
+from sarqc.calibration.corpora import Sequences, Text
+from sarqc.calibration.job import CalibrationJob
+from sarqc.engine.keys import LAYER_FORMAT, fingerprint_of
+from sarqc.engine.measure import versions
+from sarqc.engine.plan import Prepared
+from sarqc.export.codes import Levels, levels_of
+from sarqc.export.plain import parameters_of
+from sarqc.files.names import path_of
+from sarqc.models.checkpoint import Checkpoint
+from sarqc.models.loading import STORED, LoadedModel
+from sarqc.models.weight_files import WeightFiles
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.quantized_layer import QuantizedLayer
+from sarqc.recipe import Recipe, field_extra, public_name
+from sarqc.study.stamp import Computing, LayerHashes, Stamp, StampedText, StampedWeights
+
+_HASH_DIGITS = 32
+_SOLVED_FOR = ("only", "sweep")  # of the fields that measure, those that are part of the solving
+
+
+def stamp_of(
+    prepared: Prepared, loaded: LoadedModel, job: CalibrationJob, lam: float | None, layers: Mapping[str, LayerHashes]
+) -> Stamp:
+    """The stamp of a run whose quantized model is ``loaded``; ``lam``: the λ that “auto” chose for the whole model."""
+    return Stamp(
+        recipe=_said(prepared.recipe),
+        lam=lam,
+        layer_format=LAYER_FORMAT,
+        text=text_of_stamp(prepared.calibration, job.sequences),
+        weights=stored_weights(prepared.checkpoint, loaded.files),
+        computing=computing(loaded, job),
+        layers=dict(layers),
+        folded=dict(_folded(loaded)) if job.method.unit == "group" else {},
+        made_with=made_with(loaded.device),
+    ).sealed()
+
+
+def hash_of(tensor: Tensor) -> str:
+    """Of a tensor's bytes, as ``sarqc.study.stamp`` defines it."""
+    content = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+    return hashlib.sha256(content.numpy().data).hexdigest()[:_HASH_DIGITS]
+
+
+def hashes_of(levels: Levels, weight: Tensor) -> LayerHashes:
+    """Of a linear's numbers and of its weight (O, I) in the dtype of the checkpoint."""
+    offsets = levels.offsets if levels.is_affine else levels.offsets.to(torch.uint8)
+    return LayerHashes(hash_of(levels.codes), hash_of(levels.scales), hash_of(offsets), hash_of(weight))
+
+
+def solved_hashes(layer: QuantizedLayer, grid: Grid, job: CalibrationJob) -> LayerHashes:
+    """Of a layer as the solver left it; the model has what its method writes back."""
+    weight = layer.stored() if job.method.unit == "group" else layer.dequantized
+    return hashes_of(levels_of(layer, grid), weight)
+
+
+def stored_weights(checkpoint: Checkpoint, files: WeightFiles) -> StampedWeights:
+    """The float checkpoint's parameters as they are stored, whatever the device computes in."""
+    family = checkpoint.family
+    prefixes = [family.in_file(f"{family.blocks}.{index}.") for index in range(checkpoint.n_blocks)]
+    inside: dict[str, list[str]] = {prefix: [] for prefix in prefixes}
+    outside: list[str] = []
+    blocks = family.in_file(f"{family.blocks}.")
+    for name in sorted(checkpoint.parameter_names):
+        number = name.removeprefix(blocks).partition(".")[0]
+        (inside[f"{blocks}{number}."] if name.startswith(blocks) else outside).append(name)
+
+    def of(names: list[str]) -> str:
+        return fingerprint_of((name, files.read(name)) for name in names)
+
+    return StampedWeights(outside=of(outside), blocks=tuple(of(inside[prefix]) for prefix in prefixes))
+
+
+def text_of_stamp(text: Text, sequences: Sequences) -> StampedText:
+    """The sequences that a run calibrates on."""
+    ids = np.ascontiguousarray(sequences.calibration, dtype="<i8")
+    digest = hashlib.sha256(ids.tobytes()).hexdigest()
+    return StampedText(name=_without_folder(text.corpus), part=text.part, tokens=digest)
+
+
+def computing(loaded: LoadedModel, job: CalibrationJob) -> Computing:
+    """What this process computes with, as far as codes depend on it, see ``keys.layer_keys``."""
+    learns = job.method.unit == "block" and loaded.device.type == "cpu"
+    return Computing(
+        torch=torch.__version__,
+        device=loaded.device.type,
+        dtype=str(loaded.compute_dtype).removeprefix("torch."),
+        threads=torch.get_num_threads() if learns else None,
+    )
+
+
+def made_with(device: torch.device) -> dict[str, str | int]:
+    """Versions and processor of this process, which a result should not depend on."""
+    cuda = device.type == "cuda"
+    processor = torch.cuda.get_device_name(device) if cuda else torch.backends.cpu.get_cpu_capability()
+    return {"sarqc": sarqc.__version__, **versions(), "processor": processor, "threads": torch.get_num_threads()}
+
+
+def _said(recipe: Recipe) -> dict[str, Any]:
+    """What of a recipe decides about the codes; of files and folders of this host only the names."""
+    document = recipe.to_json()
+    for name, info in Recipe.model_fields.items():
+        if field_extra(info)["section"] in ("measure", "tune") and name not in _SOLVED_FOR:
+            del document[public_name(name)]
+    return {name: _without_folder(value) if isinstance(value, str) else value for name, value in document.items()}
+
+
+def _without_folder(name: str) -> str:
+    """The last part of a path of this host; any other name as it is."""
+    path = path_of(name)
+    return name if path is None else Path(name).name or path.name
+
+
+def _folded(loaded: LoadedModel) -> Iterator[tuple[str, str]]:
+    """Tensors of the blocks that are no quantized weights and are others than in the float checkpoint, as hashes."""
+    checkpoint, family = loaded.checkpoint, loaded.family
+    weights = {f"{family.in_file(layer.name)}.weight" for layer in checkpoint.layers}
+    for index, block in enumerate(loaded.blocks()):
+        with loaded.at(block):
+            for path, value in parameters_of(block):
+                name = family.in_file(f"{family.blocks}.{index}.{path}")
+                if name in weights:
+                    continue
+                stored = value.detach().to("cpu", STORED[checkpoint.dtypes[name]])
+                if not torch.equal(stored, loaded.files.read(name)):
+                    yield name, hash_of(stored)

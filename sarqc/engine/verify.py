@@ -1,0 +1,377 @@
+"""Whether a study or an exported model is what its stamp says, and whether its codes come out again.
+
+Of an exported model every tensor is compared with the stamp or with the float model. Then linears that a seed chooses
+are solved again, with nothing from the store of finished layers. Where a block reads what the quantized blocks before
+it make, an exported model gives these blocks, whose codes were compared before, and each chosen linear is proven given
+them. A study has no codes: there every linear before the chosen ones is solved too. Solving all proves the whole.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from sarqc.calibration.block import whole_batches
+from sarqc.calibration.corpora import read_corpus
+from sarqc.calibration.job import CalibrationJob, SolvedLayer, calibration_job
+from sarqc.calibration.pipeline import calibrate, layers_by_block
+from sarqc.engine.costs import sweep_bytes
+from sarqc.engine.exported import Exported, other_parts
+from sarqc.engine.keys import LAYER_FORMAT
+from sarqc.engine.plan import Prepared, prepare
+from sarqc.engine.stamp import computing, hash_of, made_with, solved_hashes, stored_weights, text_of_stamp
+from sarqc.errors import NotFound, Refused, SarqcError
+from sarqc.export.codes import levels_of
+from sarqc.export.plain import parameters_of
+from sarqc.models.catalogue import checkpoint_of
+from sarqc.models.checkpoint import Checkpoint
+from sarqc.models.families import LayerInfo
+from sarqc.models.loading import STORED, LoadedModel, choose_device, load
+from sarqc.models.tokenizer_files import encode
+from sarqc.models.weight_files import WeightFiles
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from sarqc.study.document import Study
+from sarqc.study.stamp import Stamp, shown
+
+LINEARS = 3  # that are solved again where nothing else is asked for
+_NAMED = 3  # of what differs, by name
+Outcome = Literal["equal", "different", "noted", "unchecked"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at, and what came of it: equal, different, another one that is no failure by itself
+    (noted), or not to be found out here (unchecked).
+    """
+
+    what: str
+    outcome: Outcome
+    words: str
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked for beside the folder."""
+
+    linears: int | None = LINEARS  # that are solved again; None: all
+    seed: int = 0  # which chooses them
+    model: str | None = None  # the float model, where it goes by another name here
+    calibration: str | None = None  # the text, likewise
+
+
+def verdict(checks: Iterable[Check]) -> Outcome:
+    """What came of all: different, unchecked where a thing could not be found out, else equal."""
+    outcomes = {check.outcome for check in checks}
+    return "different" if "different" in outcomes else "unchecked" if "unchecked" in outcomes else "equal"
+
+
+def verify(folder: Path, settings: Settings, wanted: Wanted) -> Iterator[Check]:
+    """Checks a study or an exported model, each thing as soon as it is known.
+
+    Raises ``NotFound`` where there is neither in ``folder``, ``Refused`` where it has no stamp or can't be read.
+    """
+    study, stamp = opened(folder)
+    yield _digest(stamp)
+    if study is not None:
+        yield _recipe_of(study, stamp)
+    with _files(folder, study, stamp) as exported:
+        why = ""
+        if exported is not None:
+            yield (linears := _linears(exported))
+            why = "" if linears.outcome == "equal" else "the files are not what the stamp says"
+        prepared = yield from _original(stamp, study, exported, wanted, settings)
+        if prepared is None:
+            why = why or "the float model or the text is not here, or is another one"
+        if why or prepared is None:
+            yield Check("solved again", "unchecked", f"Nothing was solved again: {why}.")
+            return
+        try:
+            yield from _solved_again(stamp, exported, prepared, wanted, settings)
+        except SarqcError as error:
+            yield Check("solved again", "unchecked", f"{error}")
+
+
+def opened(folder: Path) -> tuple[Study | None, Stamp]:
+    """The study in a folder, or None of an exported model, with the stamp. Raises as ``verify``."""
+    if not (folder / "study.json").is_file():
+        if not (folder / "config.json").is_file():
+            inner = [name for name in ("model", "study") if (folder / name).is_dir()]
+            remedy = " or ".join(str(folder / name) for name in inner) or "the folder of a study or an exported model"
+            raise NotFound("there is neither a study nor an exported model in it", str(folder), f"Give {remedy}.")
+        return None, Stamp.read(folder)
+    study = Study.open(folder)
+    if study.stamp is None:
+        why, remedy = _why_no_stamp(study)
+        raise Refused(f"the study has no stamp: {why}", str(folder), remedy)
+    return study, study.stamp
+
+
+def _files(folder: Path, study: Study | None, stamp: Stamp) -> AbstractContextManager[Exported | None]:
+    return Exported.open(folder, stamp) if study is None else nullcontext()
+
+
+def _why_no_stamp(study: Study) -> tuple[str, str]:
+    if study.recipe is None:
+        return "it is a survey or was gathered, and a stamp is of the codes of one run", "Give the study of one run."
+    if study.recipe.get("kind") == "tune":
+        return "tuning keeps no codes", "Run the recipe that it ends with, and give that study."
+    return "it was made before there were any", "Run its recipe again."
+
+
+def _digest(stamp: Stamp) -> Check:
+    if stamp.digest == stamp.own_digest():
+        return Check("stamp", "equal", f"The digest {shown(stamp.digest)}… is that of what the stamp says.")
+    words = f"It has the digest {shown(stamp.digest)}…, and what it says has {shown(stamp.own_digest())}…"
+    return Check("stamp", "different", f"{words}: it was changed.")
+
+
+def _recipe_of(study: Study, stamp: Stamp) -> Check:
+    """Whether a study's recipe is the one that was stamped, which has no folders."""
+    said = study.recipe or {}
+    other = [name for name, value in stamp.recipe.items() if not _is_named(said.get(name), value)]
+    return _compared("recipe", dict.fromkeys(other, "is another one than in the stamp"), "It is that of the stamp.")
+
+
+def _is_named(given: object, stamped: object) -> bool:
+    return given == stamped or (isinstance(given, str) and isinstance(stamped, str) and Path(given).name == stamped)
+
+
+def _linears(exported: Exported) -> Check:
+    count = len(exported.stamp.layers)
+    same = f"Codes, scales, zero points or biases, and weights of {count} linears are those of the stamp."
+    if exported.format == "plain":
+        same = f"The weights of {count} linears are those of the stamp; the format has no codes."
+    return _compared("quantized linears", exported.other_linears(), same)
+
+
+def _original(
+    stamp: Stamp, study: Study | None, exported: Exported | None, wanted: Wanted, settings: Settings
+) -> Generator[Check, None, Prepared | None]:
+    """Compares the float model and the text with the stamp, and the files with the float model; returns what a run
+    of the stamp's recipe goes on from, None where it would not be that run."""
+    try:
+        recipe = _recipe(stamp, study, wanted)
+        checkpoint = checkpoint_of(recipe.model, recipe.revision, settings, download=True)
+    except SarqcError as error:
+        yield _missing("float model", error, "--model")
+        return None
+    weights = _weights(checkpoint, stamp)
+    yield weights
+    if exported is not None:
+        same = "They are the float model's" + (", or have taken up scales as the stamp says." if stamp.folded else ".")
+        yield _compared("other tensors", exported.other_tensors(checkpoint), same)
+        other = dict.fromkeys(exported.other_settings(checkpoint), "is not the float model's")
+        yield _compared("config.json", other, "It says what the float model's does.")
+    try:
+        prepared = prepare(recipe, settings, download=True)
+    except SarqcError as error:
+        yield _missing("calibration tokens", error, "--calibration")
+        return None
+    tokens = _tokens(prepared, stamp)
+    yield tokens
+    if exported is not None:
+        yield _tokenizer(prepared, exported, settings)
+    return prepared if weights.outcome == tokens.outcome == "equal" else None
+
+
+def _missing(what: str, error: SarqcError, flag: str) -> Check:
+    hint = f" {flag} says what it is called here." if isinstance(error, NotFound) else ""
+    return Check(what, "unchecked", f"{error}{hint}")
+
+
+def _recipe(stamp: Stamp, study: Study | None, wanted: Wanted) -> Recipe:
+    """The stamp's recipe, with the names that its model and its text have here."""
+    own = (study.recipe if study is not None else None) or {}
+    document: dict[str, Any] = {name: own.get(name, value) for name, value in stamp.recipe.items()}
+    given = {"model": wanted.model, "calibration": wanted.calibration}
+    document |= {name: value for name, value in given.items() if value is not None}
+    if stamp.text.part:  # one text was calibrated on and measured on: the first half is drawn from only then
+        document |= {"test": document["calibration"], "test_tokens": 2}
+    return Recipe.parse(document)
+
+
+def _weights(checkpoint: Checkpoint, stamp: Stamp) -> Check:
+    found, other = stored_weights(checkpoint, WeightFiles(checkpoint)), {}
+    if len(found.blocks) != len(stamp.weights.blocks):
+        words = f"{checkpoint.name} has {len(found.blocks)} blocks, and the stamp is of {len(stamp.weights.blocks)}."
+        return Check("float model", "different", words)
+    if found.outside != stamp.weights.outside:
+        other["what is outside the blocks"] = "has other weights"
+    for index, (here, there) in enumerate(zip(found.blocks, stamp.weights.blocks, strict=True)):
+        if here != there:
+            other[f"block {index}"] = "has other weights"
+    return _compared("float model", other, f"{checkpoint.name} has the weights of the stamp.")
+
+
+def _tokens(prepared: Prepared, stamp: Stamp) -> Check:
+    calibration = prepared.sequences.calibration
+    size = f"{len(calibration)} sequences of {calibration.shape[1]} tokens of {prepared.recipe.calibration}"
+    if text_of_stamp(prepared.calibration, prepared.sequences).tokens == stamp.text.tokens:
+        return Check("calibration tokens", "equal", f"{size} are those of the stamp.")
+    words = f"{size} are others than those of the stamp: the text or the tokenizer is another one."
+    return Check("calibration tokens", "different", words)
+
+
+def _tokenizer(prepared: Prepared, exported: Exported, settings: Settings) -> Check:
+    text, checkpoint = read_corpus(prepared.recipe.calibration, settings), prepared.checkpoint
+    try:
+        ids = encode(text, exported.folder, checkpoint.name, checkpoint.architecture.vocab_size)
+    except SarqcError as error:
+        return Check("tokenizer", "different", f"That of the files can't be used: {error}")
+    known = prepared.calibration.ids
+    if np.array_equal(ids[: len(known)], known):
+        return Check("tokenizer", "equal", "That of the files makes the same tokens of the text.")
+    return Check("tokenizer", "different", "That of the files makes other tokens of the text.")
+
+
+def _solved_again(
+    stamp: Stamp, exported: Exported | None, prepared: Prepared, wanted: Wanted, settings: Settings
+) -> Iterator[Check]:
+    device = choose_device(settings.device)
+    loaded = load(prepared.checkpoint, device, scratch=settings.scratch_dir() if prepared.streamed else None)
+    job = _job(stamp, prepared)
+    with _threads(stamp.computing.threads):
+        yield _circumstances(stamp, loaded, job)
+        names = list(stamp.layers)
+        if names != [layer.name for layer in prepared.checkpoint.layers]:
+            yield Check("solved again", "different", "The recipe quantizes other linears than the stamp has.")
+            return
+        chosen = names
+        if wanted.linears is not None and wanted.linears < len(names):
+            chosen = random.Random(wanted.seed).sample(names, wanted.linears)
+        # The files give the blocks before; where all are solved, these are made anew too.
+        given = exported if job.inputs_from == "quantized" and len(chosen) < len(names) else None
+        solving = _to_solve(loaded, job, {*chosen}, is_given=given is not None)
+        other = _others(loaded, job, solving, stamp, exported, given, settings)
+    yield _compared("solved again", other, _solved_words(stamp, job, chosen, solving, given, wanted))
+
+
+def _job(stamp: Stamp, prepared: Prepared) -> CalibrationJob:
+    """What a run of the recipe calibrates; the λ that “auto” chose for the whole model is not chosen again."""
+    job = calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
+    if stamp.lam is None:
+        return job
+    return replace(job, method=next(one for one in prepared.recipe.candidates() if one.lam == stamp.lam))
+
+
+@contextmanager
+def _threads(count: int | None) -> Iterator[None]:
+    """A context with as many threads as the last bits of the stamp's codes depend on; None: they depend on none."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _circumstances(stamp: Stamp, loaded: LoadedModel, job: CalibrationJob) -> Check:
+    there = {"layer format": stamp.layer_format, **stamp.made_with, **stamp.computing.model_dump(exclude_none=True)}
+    here = {
+        "layer format": LAYER_FORMAT, **made_with(loaded.device), **computing(loaded, job).model_dump(exclude_none=True)
+    }  # fmt: skip
+    names = [name for name in {**there, **here} if there.get(name) != here.get(name)]
+    if not names:
+        return Check("versions and device", "equal", "They are those of the stamp.")
+    words = "; ".join(f"{name} {there.get(name, 'none')} there, {here.get(name, 'none')} here" for name in names)
+    return Check("versions and device", "noted", f"{words}. The codes decide.")
+
+
+def _to_solve(loaded: LoadedModel, job: CalibrationJob, chosen: set[str], *, is_given: bool) -> list[LayerInfo]:
+    """The chosen linears, those that are solved together with them, and, where nothing gives the quantized blocks
+    before, all that are in these."""
+    last = max(layer.block for layer in loaded.checkpoint.layers if layer.name in chosen)
+    found: list[LayerInfo] = []
+    for index, layers in layers_by_block(loaded.checkpoint.layers).items():
+        of_block = chosen.intersection(layer.name for layer in layers)
+        comes_before = index < last and job.inputs_from == "quantized" and not is_given
+        if comes_before or (of_block and job.method.unit != "layer"):
+            found += layers
+        elif of_block:
+            by_name = {layer.name: layer for layer in layers}
+            storages = {name: loaded.stored_as(f"{name}.weight") for name in by_name}
+            found += whole_batches(by_name, storages, of_block).values()
+    return found
+
+
+def _others(
+    loaded: LoadedModel, job: CalibrationJob, solving: list[LayerInfo], stamp: Stamp, exported: Exported | None,
+    given: Exported | None, settings: Settings,
+) -> dict[str, str]:  # fmt: skip
+    """Solves linears; returns by name what came out otherwise than the stamp says."""
+    names, blocks = [layer.name for layer in solving], {layer.block for layer in solving}
+    found: dict[str, str] = {}
+
+    def after_block(index: int, block: nn.Module) -> None:
+        if index in blocks and stamp.folded:
+            found.update(_other_folds(loaded, index, block, stamp))
+        if given is not None and index < max(blocks):
+            given.fill(block, index)
+
+    alone = replace(loaded, checkpoint=replace(loaded.checkpoint, of_names=frozenset(names)))
+    steps = calibrate(
+        alone, job, None, dict.fromkeys(names, ""), budget_bytes=sweep_bytes(settings), after_block=after_block
+    )  # fmt: skip
+    for step in steps:
+        if isinstance(step, SolvedLayer):
+            name, grid = step.info.name, job.grids[step.info.name]
+            other = other_parts(solved_hashes(step.quantized, grid, job), stamp.layers[name], stamp)
+            if other:
+                levels = None if exported is None else exported.levels(name)
+                found[name] = "other " + ", ".join(other)
+                if levels is not None:
+                    count = int((levels.codes != levels_of(step.quantized, grid).codes).sum())
+                    found[name] += f" ({count:,} of {levels.codes.numel():,} codes)"
+    return found
+
+
+def _other_folds(loaded: LoadedModel, index: int, block: nn.Module, stamp: Stamp) -> dict[str, str]:
+    """What in a block took up other scales than the stamp says."""
+    found, family = {}, loaded.family
+    for path, value in parameters_of(block):
+        name = family.in_file(f"{family.blocks}.{index}.{path}")
+        if name in stamp.folded:
+            stored = value.detach().to("cpu", STORED[loaded.checkpoint.dtypes[name]])
+            if hash_of(stored) != stamp.folded[name]:
+                found[name] = "took up other scales"
+    return found
+
+
+def _solved_words(
+    stamp: Stamp, job: CalibrationJob, chosen: list[str], solving: list[LayerInfo], given: Exported | None,
+    wanted: Wanted,
+) -> str:  # fmt: skip
+    count, total = len(solving), len(stamp.layers)
+    if len(chosen) == total:
+        words = f"All {total} linears: every code, scale, zero point or bias, and weight is that of the stamp."
+    else:
+        named = ", ".join(chosen[:_NAMED]) + (" and others" if len(chosen) > _NAMED else "")
+        others = count - len(chosen)
+        more = f", with {others} that they are solved after or together with" if others else ""
+        words = (
+            f"{len(chosen)} of {total} linears, chosen by seed {wanted.seed}{more}: every code, scale, zero point or "
+            f"bias, and weight is that of the stamp ({named})."
+        )
+    if given is not None:
+        words += " The quantized blocks before them were taken from the files."
+    if stamp.lam is not None:
+        words += f" λ = {stamp.lam:g}, which “auto” chose for the whole model, was not chosen again."
+    return words
+
+
+def _compared(what: str, other: Mapping[str, str], same: str) -> Check:
+    """A check of many things by name; ``other``: what is wrong with those that differ."""
+    if not other:
+        return Check(what, "equal", same)
+    named = "; ".join(f"{name}: {words}" for name, words in list(other.items())[:_NAMED])
+    more = f"; and {len(other) - _NAMED} more" if len(other) > _NAMED else ""
+    return Check(what, "different", f"{named}{more}.")

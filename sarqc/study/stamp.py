@@ -1,0 +1,122 @@
+"""The stamp of a run: what its codes were made of, and hashes of the codes, so that anyone can make them again.
+
+A study has it in its ``study.json``, an exported model in a file beside its own; the digest in both is the same. It is
+no signature: whoever changes a model can write another stamp. What can't be forged is the solving
+(``sarqc.engine.verify``): codes follow from weights, tokens and recipe.
+
+Hashes of tensors are the first 32 hex digits of the SHA-256 of their bytes, row by row and little-endian: codes (O, I)
+and zero points (O, G) as uint8, counted from the lowest level as files have them; scales, biases and weights in the
+dtype of the checkpoint. Axes: O out_features, I in_features, G groups of a row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from sarqc.errors import NotFound, Refused
+from sarqc.files.names import read_object
+from sarqc.plain import plain
+
+FILE = "sarqc_stamp.json"  # beside the files of an exported model
+VERSION = 1
+SHOWN_DIGITS = 12  # of a digest, where people read it
+_BESIDE = ("digest", "made_with")  # what the digest is not of
+
+Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+
+
+class LayerHashes(NamedTuple):
+    """What a linear was quantized to, as hashes."""
+
+    codes: Hash
+    scales: Hash
+    offsets: Hash  # zero points, on the affine grid biases
+    weight: Hash  # that the quantized model has, in the dtype of the checkpoint
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StampedText(_Part):
+    """The token sequences that were calibrated on."""
+
+    name: str  # of the text as protocols say it; of a file without its folder
+    part: str  # of the text, see ``corpora.Text``; empty: all of it
+    tokens: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]  # SHA-256 of the ids (samples, length), int64
+
+
+class StampedWeights(_Part):
+    """The tensors of the float checkpoint, as they are stored: XXH3 over names, dtypes, shapes and bits."""
+
+    outside: Hash  # of the blocks
+    blocks: tuple[Hash, ...]
+
+
+class Computing(_Part):
+    """What the last bits of a result depend on beside its inputs."""
+
+    torch: str
+    device: str  # its kind
+    dtype: str
+    threads: int | None  # where a method learns through whole blocks on a processor; no other's codes depend on it
+
+
+class Stamp(_Part):
+    """The whole of a stamp. ``digest`` is of everything but itself and ``made_with``."""
+
+    version: Literal[1] = 1
+    digest: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
+    recipe: dict[str, Any]  # without what only measures, and of paths the last part
+    lam: float | None  # that “auto” chose for the whole model
+    layer_format: int
+    text: StampedText
+    weights: StampedWeights
+    computing: Computing
+    layers: dict[str, LayerHashes]  # by name, in their order
+    folded: dict[str, Hash]  # other tensors that took up scales, by their names in the checkpoint
+    made_with: dict[str, str | int] = Field(default_factory=dict)  # versions, processor and threads of whoever wrote it
+
+    def own_digest(self) -> str:
+        """SHA-256 of what the stamp says as JSON: names sorted, no blanks, ASCII."""
+        said = {name: value for name, value in self.to_json().items() if name not in _BESIDE}
+        return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+    def sealed(self) -> Self:
+        """The same with its digest."""
+        return self.model_copy(update={"digest": self.own_digest()})
+
+    def to_json(self) -> dict[str, Any]:
+        said = plain(self.model_dump(mode="json"))
+        assert isinstance(said, dict)
+        return said
+
+    def to_text(self) -> str:
+        """What the file beside an exported model says."""
+        return json.dumps(self.to_json(), indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """The stamp beside an exported model. Raises ``NotFound``, or ``Refused`` for one that can't be read."""
+        if not (folder / FILE).is_file():
+            raise NotFound("there is no stamp beside the model", str(folder), f"Give a folder with a {FILE}.")
+        document = read_object(folder / FILE, str(folder), remedy="Export the model again.")
+        if type(version := document.get("version")) is int and version > VERSION:
+            raise Refused(f"the stamp has version {version}, this sarqc reads {VERSION}", str(folder), "Update sarqc.")
+        try:
+            return cls.model_validate(document)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"])[:100]
+            what = f"{FILE} is wrong at {place}: {first['msg'][0].lower() + first['msg'][1:]}"
+            raise Refused(what, str(folder), "Export the model again.") from None
+
+
+def shown(digest: str) -> str:
+    """The digits of a digest that people read."""
+    return digest[:SHOWN_DIGITS]
