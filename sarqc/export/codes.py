@@ -150,6 +150,11 @@ def unpack_bits(words: Tensor, bits: int, count: int) -> Tensor:
     unpacked = []
     for rows in words.contiguous().split(_ROWS_AT_ONCE):
         in_bytes = np.ascontiguousarray(rows.numpy().astype("<i4")).view(np.uint8)  # (R, 4P)
+        if 8 % bits == 0:  # no number lies across two bytes
+            shifts = np.arange(0, 8, bits, dtype=np.uint8)
+            whole = (in_bytes[..., None] >> shifts & (1 << bits) - 1).reshape(len(rows), -1)
+            unpacked.append(torch.from_numpy(np.ascontiguousarray(whole[:, :count])))
+            continue
         row_bits = np.unpackbits(in_bytes, axis=-1, count=count * bits, bitorder="little")
         numbers = np.packbits(row_bits.reshape(len(rows), count, bits), axis=-1, bitorder="little")[..., 0]
         unpacked.append(torch.from_numpy(numbers))

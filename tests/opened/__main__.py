@@ -40,7 +40,7 @@ from tests.opening.foreign import hashes
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
 PAGE = ROOT / "docs" / "opened.md"
-SAMPLES, LENGTH = 128, 256
+LENGTH = 256
 LOADERS = {"llmcompressor": "load_compressed_tensors.py", "gptqmodel": "load_gptqmodel.py",
            "auto-round": "load_auto_round.py", "mlx-lm": "load_mlx_lm.py"}  # fmt: skip
 MAKERS = {"llmcompressor": "make_llmcompressor.py", "gptqmodel": "make_gptqmodel.py",
@@ -79,9 +79,9 @@ def interpreter(engine: str, folder: Path) -> Path:
 
 def run(engine: str, script: Path, job: Mapping[str, Any], folder: Path) -> str:
     """Runs a script with a job; returns what it last said if it failed."""
-    (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+    (folder / f"{engine}.json").write_text(json.dumps(job), encoding="utf-8")
     done = subprocess.run(
-        [interpreter(engine, folder), script, folder / "job.json"], env=os.environ | OFFLINE, cwd=folder,
+        [interpreter(engine, folder), script, folder / f"{engine}.json"], env=os.environ | OFFLINE, cwd=folder,
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     (folder / f"{engine}.log").write_text(f"{done.stdout}\n{done.stderr}", encoding="utf-8")
@@ -94,7 +94,7 @@ def make(case: Case, folder: Path, checkpoint: Checkpoint) -> str:
     if target.exists():
         return ""
     job = {"model": str(checkpoint.folder), "target": str(target), "text": str(checkpoint.folder / "calibration.txt"),
-           "samples": SAMPLES, "length": LENGTH, "settings": case.settings}  # fmt: skip
+           "samples": case.samples, "length": LENGTH, "settings": case.settings}  # fmt: skip
     failed = run(case.maker, HERE / "makers" / MAKERS[case.maker], job, folder)
     if failed:
         shutil.rmtree(target, ignore_errors=True)
@@ -103,7 +103,7 @@ def make(case: Case, folder: Path, checkpoint: Checkpoint) -> str:
 
 def decoded(engine: str, folders: Mapping[str, Path], folder: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """What an engine's loader said of each checkpoint, with the ``weights`` that it left, and its versions."""
-    answers = folder / "answers"
+    answers = folder / f"{engine}.answers"
     answers.write_text("", encoding="utf-8")
     targets = {name: folder / f"{name}.decoded.safetensors" for name in folders}
     job = {"answers": str(answers), "checkpoints": [
@@ -187,15 +187,15 @@ def examined(cases: Sequence[Case], folder: Path, settings: Settings) -> list[Fo
             found.rewritten = again.equal
         for suffix in ("same", "other"):
             shutil.rmtree(folder / f"{name}.{suffix}")
-    for path in folder.glob("*.decoded.safetensors"):
-        path.unlink()
+    for name in folders:
+        (folder / f"{name}.decoded.safetensors").unlink(missing_ok=True)
     return list(founds.values())
 
 
 _HEAD = """# What others made, opened
 
 Written by `make test-opened` (`python -m tests.opened`) on {date}: checkpoints that other engines made of the embedded
-models, calibrated on {samples} sequences of {length} tokens of each model's own calibration text, and opened here.
+models, calibrated on sequences of {length} tokens of each model's own calibration text, and opened here.
 
 - Equal bits: linears whose weight is, bit for bit, what the format's own loader makes of the files; in brackets what
   has codes beside linears (embedding, head, routers).
@@ -206,14 +206,15 @@ models, calibrated on {samples} sequences of {length} tokens of each model's own
 
 def write_page(founds: Sequence[Found], path: Path) -> None:
     """The table as Markdown."""
-    parts = [_HEAD.format(date=datetime.date.today().isoformat(), samples=SAMPLES, length=LENGTH)]
-    parts += ["| made by | model | settings | format | linears | equal bits | same bytes | found again | loader |",
-              "| --- " * 9 + "|"]  # fmt: skip
+    parts = [_HEAD.format(date=datetime.date.today().isoformat(), length=LENGTH)]
+    heads = ("made by", "model", "sequences", "settings", "format", "linears", "equal bits", "same bytes",
+             "found again", "loader")  # fmt: skip
+    parts += [f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]
     for found in founds:
         case = found.case
         settings = json.dumps(case.settings).replace("|", "\\|")
         loader = ", ".join(f"{name} {version}" for name, version in found.versions.items())
-        head = f"| {TITLES[case.maker]} | {case.model} | `{settings}` |"
+        head = f"| {TITLES[case.maker]} | {case.model} | {case.samples} | `{settings}` |"
         if found.words:
             words = found.words.replace("|", " ").replace("`", "'")
             parts.append(f"{head} {found.format or '–'} | {words} | – | – | – | {loader or '–'} |")

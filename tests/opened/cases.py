@@ -1,6 +1,6 @@
 """What is made: an engine, a model, its settings, as its users would set them.
 
-The bits at which something is left to gain are also made for the comparison of repairs.
+What repairs are judged by is calibrated on as many sequences as users take, the rest on a few.
 """
 
 from __future__ import annotations
@@ -9,16 +9,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+MANY = 128
+
 
 @dataclass(frozen=True)
 class Case:
-    """One checkpoint. ``loader``: the script that decodes it, if it is not of the maker."""
+    """One checkpoint. ``loader``: the engine that decodes it, if not its maker; ``samples``: how many sequences."""
 
     name: str
     maker: str
     settings: Mapping[str, Any]
     model: str = "tiny-llama"
     loader: str = ""
+    samples: int = 16
 
 
 def _groups(bits: int, size: int | None, *, symmetric: bool, targets: str = "Linear") -> dict[str, Any]:
@@ -31,17 +34,17 @@ def _llmcompressor(*groups: dict[str, Any], **gptq: object) -> dict[str, Any]:
 
 
 CASES = (
-    Case("llmcompressor-4", "llmcompressor", _llmcompressor(_groups(4, 128, symmetric=True))),
-    Case("llmcompressor-3", "llmcompressor", _llmcompressor(_groups(3, 64, symmetric=False))),
-    Case("llmcompressor-2", "llmcompressor", _llmcompressor(_groups(2, 32, symmetric=False))),
+    Case("llmcompressor-4", "llmcompressor", _llmcompressor(_groups(4, 128, symmetric=True)), samples=MANY),
+    Case("llmcompressor-3", "llmcompressor", _llmcompressor(_groups(3, 64, symmetric=False)), samples=MANY),
+    Case("llmcompressor-2", "llmcompressor", _llmcompressor(_groups(2, 32, symmetric=False)), samples=MANY),
     Case("llmcompressor-4-rows", "llmcompressor", _llmcompressor(_groups(4, None, symmetric=False))),
     Case("llmcompressor-mixed", "llmcompressor", _llmcompressor(
         _groups(8, None, symmetric=True, targets="re:.*down_proj$"),
         _groups(4, 32, symmetric=False, targets="re:.*(q|k|v|o|gate|up)_proj$"))),
     Case("llmcompressor-moe", "llmcompressor", _llmcompressor(_groups(4, 32, symmetric=False)), "tiny-moe"),
-    Case("gptqmodel-4", "gptqmodel", {"bits": 4, "group_size": 128}),
-    Case("gptqmodel-3", "gptqmodel", {"bits": 3, "group_size": 64}),
-    Case("gptqmodel-2", "gptqmodel", {"bits": 2, "group_size": 32, "sym": False}),
+    Case("gptqmodel-4", "gptqmodel", {"bits": 4, "group_size": 128}, samples=MANY),
+    Case("gptqmodel-3", "gptqmodel", {"bits": 3, "group_size": 64}, samples=MANY),
+    Case("gptqmodel-2", "gptqmodel", {"bits": 2, "group_size": 32, "sym": False}, samples=MANY),
     Case("gptqmodel-8", "gptqmodel", {"bits": 8, "group_size": -1}),
     Case("gptqmodel-3-v2", "gptqmodel", {"bits": 3, "group_size": 32, "sym": False, "format": "gptq_v2"}),
     Case("gptqmodel-4-order", "gptqmodel", {"bits": 4, "group_size": 32, "desc_act": True, "act_group_aware": False}),
@@ -49,9 +52,9 @@ CASES = (
         r"-:.*layers\.0\.mlp\.down_proj$": {}, r".*down_proj$": {"bits": 8, "group_size": 64}}}),
     Case("gptqmodel-moe", "gptqmodel", {"bits": 4, "group_size": 32, "sym": False}, "tiny-moe"),
     Case("gptqmodel-awq", "gptqmodel", {"method": "awq", "format": "gemm", "bits": 4, "group_size": 32, "sym": False}),
-    Case("auto-round-4", "auto-round", {"bits": 4, "group_size": 128, "format": "auto_round"}),
-    Case("auto-round-3", "auto-round", {"bits": 3, "group_size": 64, "format": "auto_round"}),
-    Case("auto-round-2", "auto-round", {"bits": 2, "group_size": 32, "format": "auto_round"}),
+    Case("auto-round-4", "auto-round", {"bits": 4, "group_size": 128, "format": "auto_round"}, samples=MANY),
+    Case("auto-round-3", "auto-round", {"bits": 3, "group_size": 64, "format": "auto_round"}, samples=MANY),
+    Case("auto-round-2", "auto-round", {"bits": 2, "group_size": 32, "format": "auto_round"}, samples=MANY),
     Case("auto-round-4-asym", "auto-round", {"bits": 4, "group_size": 32, "sym": False, "iters": 20,
                                              "format": "auto_round"}),
     Case("auto-round-awq", "auto-round", {"bits": 4, "group_size": 32, "sym": False, "iters": 20, "format": "auto_awq"},
