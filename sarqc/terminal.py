@@ -221,6 +221,8 @@ def print_summary(summary: RunDocument) -> None:
             line("speed", speed["reason"])
     if written := summary.get("written"):
         line("files", written["words"])
+    if stamp := summary.get("stamp"):
+        line("stamp", stamp)
     ratios = [layer["report"]["relative_recon"] for layer in summary["layers"]]
     recon = [ratio for ratio in ratios if ratio is not None]  # None: no token came
     line("reconstruction error", f"{sum(recon) / len(recon):.4g} relative, mean over {len(recon)} layers")

@@ -81,6 +81,26 @@ def test_flags_and_a_file_are_the_same_run(flags: list[str], tmp_path: Path) -> 
     assert summary["written"]["parts_at"] is None
     assert {**same, "seconds": 0, "written": None} == {**summary, "seconds": 0, "written": None}
 
+    names = dict(zip(flags[::2], flags[1::2], strict=True))
+    given = [part for flag in ("--model", "--calibration") for part in (flag, names[flag])]
+    for folder, more in (("study", []), ("model", given)):
+        verified = sarqc(
+            "verify", str(tmp_path / "out" / folder), *more, "--layers", "1", "--seed", "2", "--json", **state
+        )
+        assert verified.returncode == 0, verified.stdout
+        said = json.loads(verified.stdout)
+        assert (said["outcome"], said["stamp"], said["seed"]) == ("equal", summary["stamp"], 2)
+    elsewhere = sarqc("verify", str(tmp_path / "out" / "model"), **state)  # the stamp has no folders
+    assert elsewhere.returncode == 2
+    assert "unchecked  float model" in elsewhere.stdout
+    weights = tmp_path / "out" / "model" / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    changed = sarqc("verify", str(tmp_path / "out" / "model"), *given, **state)
+    assert changed.returncode == 1
+    assert "It is not what its stamp says." in changed.stdout
+
 
 def test_the_packed_format(flags: list[str], tmp_path: Path) -> None:
     state = {"SARQC_STATE_DIR": str(tmp_path / "state")}

@@ -33,7 +33,7 @@ from sarqc.engine.outcome import Outcome
 from sarqc.engine.plan import Prepared, output_is_free, prepare, window_for
 from sarqc.engine.rates import keep_pace, pace_of
 from sarqc.engine.saved_model import save_model
-from sarqc.engine.stamp import solved_hashes, stamp_of
+from sarqc.engine.stamp import LayerHashing, stamp_of
 from sarqc.engine.study_output import write_run
 from sarqc.engine.trust import check
 from sarqc.engine.tuning import draw_of, tune
@@ -49,7 +49,6 @@ from sarqc.quantization.methods import METHODS
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
-from sarqc.study.stamp import LayerHashes
 
 _FALLBACKS = {  # flags of a layer that got something else than was asked for
     "not_foldable": "no operation before it can take up scales: it is rounded without any",
@@ -168,7 +167,9 @@ def _worked(bench: Workbench, prepared: Prepared, started: float, output: _Outpu
         if any(kept_beside(bench, prepared, key) is None for key in wanted):
             yield from keep_states(bench, prepared, states)
     yield Stage("quantizing", f"{METHODS[recipe.method].title}, {recipe.bits} bits")
-    reports, curves, hashes = yield from _layers(bench, job, keys)
+    with LayerHashing(job) as hashing:
+        reports, curves = yield from _layers(bench, job, keys, hashing)
+        hashes = hashing.finish()
     stamp = stamp_of(prepared, loaded, job, None if selection is None else selection.lam, hashes)
     quantized = yield from measure(bench, prepared, "quantized", quantized_key, states)
     texts = yield from compare_prompts(bench, prepared, float_texts, quantized_key)
@@ -271,12 +272,11 @@ def _started(bench: Workbench, prepared: Prepared, keys: Mapping[str, str]) -> S
 
 
 def _layers(
-    bench: Workbench, job: CalibrationJob, keys: dict[str, str]
-) -> Generator[Event, None, tuple[dict[str, LayerReport], list[LayerCurve], dict[str, LayerHashes]]]:
-    """Quantizes the model in place; returns reports, curves and hashes, all in the order of the layers."""
+    bench: Workbench, job: CalibrationJob, keys: dict[str, str], hashing: LayerHashing
+) -> Generator[Event, None, tuple[dict[str, LayerReport], list[LayerCurve]]]:
+    """Quantizes the model in place; returns reports by layer and curves, both in the order of the layers."""
     reports: dict[str, LayerReport] = {}
     curves: list[LayerCurve] = []
-    hashes: dict[str, LayerHashes] = {}
     for step in bench.calibrated(job, keys):
         if not isinstance(step, SolvedLayer):
             yield step
@@ -292,14 +292,14 @@ def _layers(
         )
         reports[name] = report
         curves.append(step.curve)
-        hashes[name] = solved_hashes(step.quantized, job.grids[name], job)
+        hashing.add(name, step.quantized)
         if report.diagonal_floor > 0:
             yield Warned(f"{report.diagonal_floor:.3g} was added to the Gram's diagonal", name)
         for flag in report.flags:
             if flag in _FALLBACKS:
                 yield Warned(_FALLBACKS[flag], name)
     yield from _starved_experts(bench.loaded.checkpoint.layers, reports)
-    return reports, curves, hashes
+    return reports, curves
 
 
 def _starved_experts(layers: list[LayerInfo], reports: dict[str, LayerReport]) -> Iterator[Warned]:

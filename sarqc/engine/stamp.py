@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -14,6 +16,7 @@ from torch import Tensor
 import sarqc
 from sarqc.calibration.corpora import Sequences, Text
 from sarqc.calibration.job import CalibrationJob
+from sarqc.calibration.kept_layers import MOST_WAITING
 from sarqc.engine.keys import LAYER_FORMAT, fingerprint_of
 from sarqc.engine.measure import versions
 from sarqc.engine.plan import Prepared
@@ -29,6 +32,7 @@ from sarqc.recipe import Recipe, field_extra, public_name
 from sarqc.study.stamp import Computing, LayerHashes, Stamp, StampedText, StampedWeights
 
 _HASH_DIGITS = 32
+_HASHED_AT_ONCE = 2  # layers
 _SOLVED_FOR = ("only", "sweep")  # of the fields that measure, those that are part of the solving
 
 
@@ -65,6 +69,33 @@ def solved_hashes(layer: QuantizedLayer, grid: Grid, job: CalibrationJob) -> Lay
     """Of a layer as the solver left it; the model has what its method writes back."""
     weight = layer.stored() if job.method.unit == "group" else layer.dequantized
     return hashes_of(levels_of(layer, grid), weight)
+
+
+class LayerHashing:
+    """Hashes of a run's layers, made in threads while the next ones are solved. A context."""
+
+    def __init__(self, job: CalibrationJob) -> None:
+        self._job, self._threads = job, ThreadPoolExecutor(_HASHED_AT_ONCE, thread_name_prefix="layer-hashes")
+        self._found: dict[str, Future[LayerHashes]] = {}
+        self._waiting: deque[Future[LayerHashes]] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._threads.shutdown(wait=True)
+
+    def add(self, name: str, layer: QuantizedLayer) -> None:
+        """Takes a layer; waits while as many others are in memory as there may be."""
+        hashes = self._threads.submit(solved_hashes, layer, self._job.grids[name], self._job)
+        self._found[name] = hashes
+        self._waiting.append(hashes)
+        if len(self._waiting) > MOST_WAITING:
+            self._waiting.popleft().result()
+
+    def finish(self) -> dict[str, LayerHashes]:
+        """Of all layers, in the order in which they came."""
+        return {name: hashes.result() for name, hashes in self._found.items()}
 
 
 def stored_weights(checkpoint: Checkpoint, files: WeightFiles) -> StampedWeights:
