@@ -24,6 +24,11 @@ def main(folder: Path) -> None:
     settings = dict(job["settings"])
     model = AutoModelForCausalLM.from_pretrained(job["model"], dtype=torch.float32)
     rows = [{"input_ids": row, "attention_mask": torch.ones_like(row)} for row in torch.from_numpy(tokens)]
+    if hasattr(model.config, "num_experts_per_tok"):
+        # Tracing a mixture, llm-compressor 0.14 loses the mask, and attention would look ahead: it is given whole.
+        lowest, size = torch.finfo(model.dtype).min, tokens.shape[1]
+        causal = torch.full((1, size, size), lowest, dtype=model.dtype).triu(1)
+        rows = [row | {"attention_mask": causal} for row in rows]
     weights = QuantizationArgs(
         num_bits=job["bits"], type="int", symmetric=settings.pop("symmetric", False),
         strategy="group" if job["group_size"] else "channel", group_size=job["group_size"],
