@@ -8,6 +8,7 @@
 # make torture  a running app under malformed requests, kills, many viewers and damage; TORTURE="--seed 7 …"
 # make test-engines  other engines make the same codes of our recipes; in build/engines, ONLY=llmcompressor for one
 # make test-opened  checkpoints that other engines make, opened and decoded by their own loaders beside; in build/opened
+# make test-reports  runs told to MLflow and trackio, which stand beside .venv in build/reports
 # Each does all of its own set-up in .venv.
 
 PYTHON ?= python3
@@ -19,7 +20,7 @@ export GRADIO_ANALYTICS_ENABLED := False
 # Threads that spin while they wait starve each other on a busy host.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: app test check bench loaders torture image space test-engines test-opened chromium
+.PHONY: app test check bench loaders torture image space test-engines test-opened test-reports chromium
 
 app: .venv/app.done
 	$(BIN)/python app.py
@@ -57,6 +58,13 @@ test-engines: .venv/dev.done
 
 test-opened: .venv/dev.done
 	$(BIN)/python -m tests.opened --folder build/opened $(if $(ONLY),--only $(ONLY))
+
+REPORTS := build/reports
+test-reports: .venv/dev.done
+	$(BIN)/python -m venv $(REPORTS)
+	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > $$(echo $(REPORTS)/lib/python*/site-packages)/shared.pth
+	$(REPORTS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[mlflow,trackio]'
+	$(REPORTS)/bin/python -m pytest tests/reports
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

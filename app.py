@@ -196,6 +196,8 @@ def serve(app: FastAPI, settings: Settings, open_files: int) -> None:
         host=settings.host,
         port=settings.port,
         http=connection_class(settings, open_files),
+        loop="asyncio",  # whatever else is installed: this is what the limits of connections are tested with
+        ws="none",
         backlog=BACKLOG,
         timeout_graceful_shutdown=GRACE_SECONDS,
         access_log=False,

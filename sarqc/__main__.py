@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -34,13 +34,14 @@ from sarqc.quantization.methods import METHODS, Candidates
 from sarqc.recipe import OF_THE_OTHER_KIND, Recipe, expanded, public_name, read_document, separator
 from sarqc.recipe_texts import one_text
 from sarqc.settings import Settings, read_settings
-from sarqc.terminal import Progress, print_layer_errors, print_summary
+from sarqc.terminal import Progress, print_layer_errors, print_summary, words
 
 if TYPE_CHECKING:
     from sarqc.engine.plan import Prepared
     from sarqc.engine.verify import Check
     from sarqc.export.readers import ExportFormat
     from sarqc.jobs.on_cluster import OnCluster
+    from sarqc.reports.reporting import Destination
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 
@@ -56,6 +57,10 @@ CheckpointFormat = Annotated[
 ]
 On = Annotated[
     str, typer.Option("--on", help="Where it is done: here, or on ray, the Ray cluster of SARQC_RAY_ADDRESS.")
+]
+ReportTo = Annotated[
+    str | None,
+    typer.Option("--report", help="Also tell a tracker of experiments: mlflow or trackio, as an extra of sarqc."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 
@@ -156,10 +161,12 @@ def _quantize(
     output: Output = None,
     checkpoint_format: CheckpointFormat = "plain",
     on: On = "here",
+    report: ReportTo = None,
     as_json: AsJson = False,
 ) -> None:
+    destination = _guarded(lambda: _destination(report), as_json)
     with _guarded(lambda: _cluster(on, [recipe]), as_json) as cluster:
-        summary = _guarded(lambda: _execute(recipe, output, checkpoint_format, cluster), as_json)
+        summary = _guarded(lambda: _execute(recipe, output, checkpoint_format, cluster, destination), as_json)
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))
     else:
@@ -179,10 +186,27 @@ def _cluster(on: str, recipes: Sequence[Recipe]) -> AbstractContextManager[OnClu
     return OnCluster(recipes, settings)
 
 
+def _destination(report: str | None, project: str = "sarqc") -> Destination | None:
+    """Where runs are reported to; None: nowhere. Raises ``Refused`` for a tracker that is not here."""
+    if report is None:
+        return None
+    from sarqc.reports.trackers import destination
+
+    return destination(report, "--report", project)
+
+
 def _execute(
-    recipe: Recipe, output: Path | None, checkpoint_format: str, cluster: OnCluster | None = None
+    recipe: Recipe,
+    output: Path | None,
+    checkpoint_format: str,
+    cluster: OnCluster | None = None,
+    destination: Destination | None = None,
+    name: str = "",
 ) -> RunDocument:
-    """Runs a recipe. Its study goes to the studies of this host, where the page finds it, and a copy to ``output``."""
+    """Runs a recipe. Its study goes to the studies of this host, where the page finds it, and a copy to ``output``.
+
+    ``name``: of the run among those of a batch.
+    """
     from sarqc.engine.plan import can_keep, output_is_free, prepare
     from sarqc.export.readers import check_format
     from sarqc.models.hub import NotCached
@@ -207,10 +231,15 @@ def _execute(
     folder = settings.studies_dir() / recipe.fingerprint()
     model = output / "model" if output and recipe.kind == "run" else None
     with Progress() as progress:
-        for event in _events(recipe, prepared, folder, model, known_format, settings, cluster):
-            progress.tell(event)
-            if isinstance(event, Finished):
-                finished = event
+        with ExitStack() as stack:
+            hear = [progress.tell]
+            if destination is not None:
+                hear.append(stack.enter_context(destination.run(recipe, progress.tell, name)).tell)
+            for event in _events(recipe, prepared, folder, model, known_format, settings, cluster):
+                for tell in hear:
+                    tell(event)
+                if isinstance(event, Finished):
+                    finished = event
         if output is not None:
             shutil.copytree(folder, output / ".study")
             (output / ".study").rename(output / "study")  # whole or not at all
@@ -260,20 +289,23 @@ def _tune(
     output: Output = None,
     statistics: Statistics = None,
     on: On = "here",
+    report: ReportTo = None,
     as_json: AsJson = False,
 ) -> None:
     if statistics is None:
-        _quantize(recipe, output, "plain", on, as_json)
+        _quantize(recipe, output, "plain", on, report, as_json)
         return
-    found = _guarded(lambda: _errors_of_layers(recipe, statistics), as_json)
+    found = _guarded(lambda: _errors_of_layers(recipe, statistics, report), as_json)
     if as_json:
         print(json.dumps(found, ensure_ascii=False))
     else:
         print_layer_errors(found)
 
 
-def _errors_of_layers(recipe: Recipe, statistics: Path) -> LayerErrors:
+def _errors_of_layers(recipe: Recipe, statistics: Path, report: str | None) -> LayerErrors:
     """What a file of statistics says of every λ and γ that the recipe compares."""
+    if report is not None:
+        raise Refused("a file of statistics is no run", "--report", "Leave --report out, or --statistics.")
     from sarqc.engine.bundle import Bundle, screen_bundle
 
     bundle, (lams, gammas) = Bundle.open(statistics), recipe.compared()
@@ -342,6 +374,7 @@ def run(
     output: Output = None,
     checkpoint_format: CheckpointFormat = "plain",
     on: On = "here",
+    report: ReportTo = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a recipe from a YAML or JSON file; lists in it (lambda: [0, 0.1]) make one run for each combination.
@@ -350,15 +383,18 @@ def run(
     """
     recipes = _guarded(lambda: expanded(read_document(recipe)), as_json)
     if len(recipes) == 1:
-        _quantize(next(iter(recipes.values())), output, checkpoint_format, on, as_json)
+        _quantize(next(iter(recipes.values())), output, checkpoint_format, on, report, as_json)
         return
+    destination = _guarded(lambda: _destination(report, recipe.stem), as_json)
     _guarded(lambda: _check_all(recipes, output, checkpoint_format), as_json)
     summaries = {}
     with _guarded(lambda: _cluster(on, [*recipes.values()]), as_json) as cluster:
         for number, (name, one) in enumerate(recipes.items(), 1):
             typer.echo(f"run {number} of {len(recipes)}: {name}", err=True)
             folder = None if output is None else output / name
-            summaries[name] = _guarded(partial(_execute, one, folder, checkpoint_format, cluster), as_json)
+            summaries[name] = _guarded(
+                partial(_execute, one, folder, checkpoint_format, cluster, destination, name), as_json
+            )
             if not as_json:
                 typer.echo(name)
                 print_summary(summaries[name])
@@ -480,6 +516,7 @@ def survey(
     add: Annotated[
         bool, typer.Option("--add", help="Keep the lines that the study there already has; make only the others.")
     ] = False,
+    report: ReportTo = None,
 ) -> None:
     """Make a study over method × bits × λ × γ × calibration draws from a YAML file."""
 
@@ -487,6 +524,7 @@ def survey(
         from sarqc.engine.plan import can_be_written, can_keep
 
         settings = read_settings()
+        destination = _destination(report, file.stem)
         can_keep(settings)
         can_be_written(output)
         if output.is_dir() and any(output.iterdir()) and not (output / "study.json").is_file():
@@ -496,8 +534,14 @@ def survey(
 
         wanted = Survey.from_file(file)
         had = Study.open(output) if add else None
-        for line in conduct(wanted, settings, output, had):
-            typer.echo(line, err=True)
+
+        def say(event: Event) -> None:
+            typer.echo(words(event), err=True)
+
+        document = wanted.model_dump(mode="json", by_alias=True)
+        with nullcontext() if destination is None else destination.survey(document, output, say):
+            for line in conduct(wanted, settings, output, had):
+                typer.echo(line, err=True)
 
     _guarded(work, as_json=False)
 

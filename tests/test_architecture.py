@@ -35,6 +35,7 @@ TREE: dict[str, set[str]] = {
     "sarqc.study": GROUND | {"sarqc.quantization", "sarqc.models"},
     "sarqc.figures": GROUND | {"sarqc.quantization", "sarqc.models", "sarqc.theory", "sarqc.study"},
     "sarqc.integrations": GROUND | {"sarqc.quantization", "sarqc.study", "sarqc.calibration.corpora"},
+    "sarqc.reports": GROUND | {"sarqc.quantization", "sarqc.study"},
     "sarqc.engine": GROUND
     | {"sarqc.quantization", "sarqc.theory", "sarqc.models", "sarqc.study"}
     | {"sarqc.calibration", "sarqc.evaluation", "sarqc.export", "sarqc.opening"},
@@ -46,7 +47,7 @@ TREE: dict[str, set[str]] = {
     "sarqc.terminal": {"sarqc.errors", "sarqc.documents", "sarqc.events", "sarqc.figures"},
     "sarqc.__main__": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.export", "sarqc.study", "sarqc.engine", "sarqc.terminal"}
-    | {"sarqc.web.users", "sarqc.jobs", "sarqc.integrations"},
+    | {"sarqc.web.users", "sarqc.jobs", "sarqc.integrations", "sarqc.reports"},
     "pages": GROUND | {"sarqc.quantization", "sarqc.web"},
     "app": GROUND | {"sarqc.jobs", "sarqc.web", "pages"},
 }

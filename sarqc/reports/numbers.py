@@ -1,0 +1,116 @@
+"""What events say as metrics: names, values, and the step at which they stand.
+
+Metrics of a layer have its number as their step, those of a curve over λ the position on it, with λ beside them as a
+metric: a step is a whole number. Names are those of events and summaries. What was not measured is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sarqc.documents import SIGNS, Tuning
+from sarqc.events import (
+    CandidateDone,
+    Compared,
+    Diverged,
+    EpochDone,
+    Event,
+    Finished,
+    LayerDone,
+    Measured,
+    PointDone,
+    SpeedMeasured,
+    Started,
+    TuningStanding,
+)
+from sarqc.recipe import public_name
+from sarqc.study.document import Line, Study
+from sarqc.study.frames import frame
+
+Step = tuple[dict[str, float], int]  # metrics by name, and their step
+
+_OF_LAYER = ("relative_recon", "relative_held_out", "relative_sar", "relative_drift", "n_tokens")
+_OF_POINT = ("relative_recon", "relative_held_out", "relative_sar", "relative_drift")
+_OF_ROW = ("lambda", "gamma", "draws", "layer_error", "log_ratio", "worse", "kl", "better", "accuracy", "more_accurate")
+_OF_SUMMARY = ("bits_per_weight", "bytes_before", "bytes_after", "accuracy", "accuracy_float")
+
+
+def numbers_of(event: Event) -> Iterator[Step]:
+    """The metrics that an event brings."""
+    match event:
+        case Started():
+            yield _known({"share_quantized": event.share_quantized}), 0
+        case LayerDone():
+            chosen = {public_name(name): event.report["chosen"].get(name) for name in SIGNS}
+            said = _picked(event.report, _OF_LAYER) | chosen | {"seconds": event.seconds}
+            yield _known(said, "layer/"), event.index
+        case PointDone():
+            said = {"lambda": event.lam} | {name: getattr(event, name) for name in _OF_POINT}
+            yield _known(said, "curve/"), event.index
+        case EpochDone():
+            said = {"block": event.block, "objective": event.objective, "recon": event.recon, "sar": event.sar}
+            yield _known(said, "epoch/"), event.block * (event.epochs + 1) + event.epoch
+        case CandidateDone():
+            yield _known({"lambda": event.lam, "perplexity": event.perplexity}, "candidate/"), event.index
+        case TuningStanding():
+            yield _standing(event.tuning), event.tuning["draws"]
+        case Measured():
+            yield _measured(event), 0
+        case Diverged():
+            yield _known(event.divergences), 0
+        case Compared():
+            yield _known(event.baseline, "baseline/"), 0
+        case SpeedMeasured():
+            for which, rates in (("float", event.float), ("quantized", event.quantized)):
+                yield _known(rates or {}, f"speed/{which}/"), 0
+        case Finished():
+            yield _known(_picked(event.summary, _OF_SUMMARY) | {"seconds": event.seconds}), 0
+            if event.summary["tuning"] is not None:
+                yield from _candidates(event.summary["tuning"])
+
+
+def points_of(study: Study, line: Line) -> Iterator[Step]:
+    """The points (γ, λ) of a study's line as steps: means over draws and layers."""
+    rows = frame(study)
+    own = rows[(rows["method"] == line.name) & (rows["bits"] == line.bits)].drop(columns=["method", "bits", "draw"])
+    points = own.groupby(["gamma", "lambda"], dropna=False).mean().reset_index()
+    for step, values in enumerate(points.to_numpy(dtype=float)):
+        yield _known(dict(zip(map(str, points.columns), values.tolist(), strict=True))), step
+
+
+def _known(values: Mapping[str, Any], group: str = "") -> dict[str, float]:
+    """The numbers among the values, under the name of their group."""
+    return {
+        f"{group}{name}": float(value)
+        for name, value in values.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+    }
+
+
+def _picked(values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: values[name] for name in names}
+
+
+def _measured(event: Measured) -> dict[str, float]:
+    """A model's number: perplexity, perplexity_float, accuracy/task, accuracy_float/task."""
+    suffix = "_float" if event.which == "float" else ""
+    task = f"/{event.protocol['task']}" if "task" in event.protocol else ""  # type: ignore[typeddict-item]
+    error = f"{event.quantity}_standard_error{suffix}{task}"
+    return _known({f"{event.quantity}{suffix}{task}": event.value, error: event.standard_error})
+
+
+def _standing(tuning: Tuning) -> dict[str, float]:
+    """Where tuning stands: the best candidate, and how many are in question."""
+    left = sum(row["standing"] == "left" for row in tuning["rows"])
+    best = {} if tuning["best"] is None else _picked(tuning["rows"][tuning["best"]], ("lambda", "log_ratio", "kl"))
+    return _known({"left": left, "measured": tuning["measured"], "seconds": tuning["seconds"]} | best, "tuning/")
+
+
+def _candidates(tuning: Tuning) -> Iterator[Step]:
+    """What is known of each candidate at the end, and of the baselines under their names."""
+    for step, row in enumerate(tuning["rows"]):
+        group = f"baseline/{row['method']}/" if row["standing"] == "baseline" else "candidate/"
+        errors = {name: value for name, value in row.items() if name.endswith("_error")}
+        yield _known(_picked(row, _OF_ROW) | errors, group), step
