@@ -252,6 +252,7 @@ def test_a_run_outlives_its_tab_and_is_found_again(app: App, open_page):
     )
     second.click("[data-testid=every-layer] summary")
     assert second.locator("[data-testid=every-layer] tbody tr").count() == total
+    assert f"Stamp {summary['stamp'][:12]}…" in second.text_content("[data-testid=stamp]")
     with second.expect_download() as file:
         second.click("[data-testid=layers-csv]")
     with open(file.value.path(), encoding="utf-8", newline="") as text:
