@@ -29,10 +29,11 @@ class Mlx:
         codes, scales, biases = (f"{module}.{part}" for part in ("weight", "scales", "biases"))
         if scales not in headers:
             return None
-        stack = headers.tensors[codes].shape[:-2] if codes in headers else ()
-        if len(stack) != (expert is not None) or (expert is not None and expert >= stack[0]):
-            raise headers.refused(f"{codes} is of {headers.tensors[codes].shape}", AGAIN)
-        words, groups = headers.tensors[codes].shape[-1], headers.tensors[scales].shape[-1]
+        sides = [headers.tensors[name].shape if name in headers else () for name in (codes, scales)]
+        stack = sides[0][:-2]
+        if any(len(side) != 2 + (expert is not None) for side in sides) or any(size <= (expert or 0) for size in stack):
+            raise headers.refused(f"{codes} and {scales} are of {sides[0]} and {sides[1]}", AGAIN)
+        words, groups = sides[0][-1], sides[1][-1]
         bits = words * 32 // width
         if bits not in _BITS or words * 32 != bits * width or not groups or width % groups:
             what = f"{words} words and {groups} groups are stored of {width} channels"

@@ -336,6 +336,10 @@ def test_mlx_has_codes_for_embedding_and_router_too(tiny_llama: Path, tmp_path: 
         product = (torch.from_numpy(one.codes) * one.scales[:, one.group_of].double()).to(torch.float16)
         weight = (product.double() + one.biases[:, one.group_of].double()).to(torch.float16)
         assert torch.equal(opened.tensor(f"{name}.weight"), weight)
+    config["quantization"]["mode"] = "mxfp4"
+    wrong = foreign.write(folder, tmp_path / "wrong", {}, foreign.mlx, config)
+    with pytest.raises(Refused, match="of the mode “mxfp4”"):
+        describe(wrong, checkpoint)
     last = experts[-1]
     changed = opened.read(last).codes.flip(1)
     opened.write_with({last.name: changed}, tmp_path / "written")
@@ -427,6 +431,18 @@ def test_who_made_it_is_said_where_it_is_known(source: Path, tmp_path: Path) -> 
     for number, (case, maker) in enumerate(expected.items()):
         checkpoint, _, folder = made(source, tmp_path / str(number), case)
         assert describe(folder, checkpoint).made_by == maker
+
+
+def test_files_of_autogptq_have_their_settings_beside(source: Path, tmp_path: Path) -> None:
+    checkpoint, linears, folder = made(source, tmp_path / "theirs", "gptq")
+    config = json.loads((folder / "config.json").read_text())
+    settings_beside = config.pop("quantization_config")
+    del settings_beside["quant_method"], settings_beside["checkpoint_format"]
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "quantize_config.json").write_text(json.dumps(settings_beside))
+    opened = Opened.open(folder, checkpoint)
+    assert opened.format == "gptq"
+    assert torch.equal(opened.read(opened.layers[0]).weight, linears[opened.layers[0].name].weight)
 
 
 def test_symmetric_zero_points_that_are_not_are_refused(source: Path, tmp_path: Path) -> None:

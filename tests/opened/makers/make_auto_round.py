@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 from auto_round import AutoRound
@@ -19,10 +20,11 @@ def main() -> None:
         model, tokenizer=tokenizer, dataset=list(rows(given, tokenizer).split(8)), nsamples=given["samples"],
         seqlen=given["length"], device_map="cpu", enable_torch_compile=False, **settings,
     )  # fmt: skip
-    rounder.quantize_and_save(f"{given['target']}.made", format=checkpoint_format)
-    # It makes a folder of its own within, or takes the one that was said, by version and format.
-    (found,) = {path.parent for path in Path(f"{given['target']}.made").rglob("config.json")}
-    found.rename(given["target"])
+    with tempfile.TemporaryDirectory(dir=Path(given["target"]).parent) as made:
+        rounder.quantize_and_save(f"{made}/model", format=checkpoint_format)
+        # It makes a folder of its own within, or takes the one that was said, by version and format.
+        (found,) = {path.parent for path in Path(made).rglob("config.json")}
+        found.rename(given["target"])
 
 
 if __name__ == "__main__":
