@@ -1,5 +1,5 @@
-"""Command line: quantize (flags) · tune · statistics · run (a recipe file) · recipe · plan · verify · survey · gather ·
-methods · doctor · serve · user · backup · restore · prune · audit.
+"""Command line: quantize (flags) · inspect · repair · tune · statistics · run (a recipe file) · recipe · plan · verify
+· survey · gather · methods · doctor · serve · user · backup · restore · prune · audit.
 
 Exit codes: 0 done, 2 refused before any work, 1 failed (verify: something differs), 130 interrupted. Progress and
 words go to stderr; with --json stdout is exactly one JSON object.
@@ -17,11 +17,12 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_origin
 
 import typer
@@ -30,8 +31,16 @@ from sarqc.documents import SIGNS, LayerErrors, LayerReport, NamedReport, RunDoc
 from sarqc.errors import Refused, SarqcError
 from sarqc.events import Event, Finished, Saved
 from sarqc.plain import gib, mib
-from sarqc.quantization.methods import METHODS, Candidates
-from sarqc.recipe import OF_THE_OTHER_KIND, Recipe, expanded, public_name, read_document, separator
+from sarqc.quantization.methods import AS_FOUND, METHODS, Candidates
+from sarqc.recipe import (
+    OF_THE_OTHER_KIND,
+    Recipe,
+    expanded,
+    idle_fields,
+    public_name,
+    read_document,
+    separator,
+)
 from sarqc.recipe_texts import one_text
 from sarqc.settings import Settings, read_settings
 from sarqc.terminal import Progress, print_layer_errors, print_summary, words
@@ -52,7 +61,8 @@ CheckpointFormat = Annotated[
     str,
     typer.Option(
         "--format",
-        help="How --output stores the model: plain (dequantized weights), packed (compressed-tensors), gptq or mlx.",
+        help="How --output stores the model: plain (dequantized weights), packed (compressed-tensors), gptq or mlx. "
+        "A repaired checkpoint keeps its own format.",
     ),
 ]
 On = Annotated[
@@ -69,20 +79,37 @@ def _flag(field: str) -> str:
     return "--" + public_name(field).replace("_", "-")
 
 
-def _recipe_command(name: str, help: str, run: Any, purpose: str | None = None) -> None:
+def _recipe_command(
+    name: str,
+    help: str,
+    run: Any,
+    purpose: str | None = None,
+    *,
+    always: Mapping[str, str] = MappingProxyType({}),
+    without: Collection[str] = (),
+    opens: bool = False,
+) -> None:
     """A command with one flag for each field of a recipe, beside the parameters of ``run`` after the first.
 
-    With ``purpose`` for recipes of that kind, without the fields that mean nothing to it.
+    With ``purpose`` for recipes of that kind, without the fields that mean nothing to it, nor those of ``without``;
+    ``always``: values of fields that it has by itself. One that ``opens`` a checkpoint takes that as its argument, and
+    the model that was quantized as --original.
     """
     parameters = []
-    without = () if purpose is None else ("kind", *OF_THE_OTHER_KIND[purpose])
+    without = {*without, *always, *(() if purpose is None else ("kind", *OF_THE_OTHER_KIND[purpose]))}
     names = [field for field in Recipe.model_fields if field not in without]
     for field in names:
         info = Recipe.model_fields[field]
+        if opens and field == "opened":
+            argument = typer.Argument(metavar="FOLDER", help="Folder of the quantized checkpoint, or its name.")
+            kind_of = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(inspect.Parameter(field, kind_of, annotation=Annotated[str, argument]))
+            continue
+        flag = "--original" if opens and field == "model" else _flag(field)
         default = info.default if not info.is_required() else None
         is_flag = info.annotation is bool
         option = typer.Option(
-            *([f"{_flag(field)}/--no-{_flag(field)[2:]}"] if is_flag else [_flag(field)]),
+            *([f"{flag}/--no-{flag[2:]}"] if is_flag else [flag]),
             help=f"{info.title}. {info.description}",
             show_default=str(default) if default not in (None, ()) else False,
         )
@@ -95,11 +122,15 @@ def _recipe_command(name: str, help: str, run: Any, purpose: str | None = None) 
 
     def command(**values: Any) -> None:
         given = {field: values.pop(field) for field in names}
-        document = ({} if purpose is None else {"kind": purpose}) | {
-            public_name(field): separator(field).join(value) if isinstance(value, list) else _number(value)
-            for field, value in given.items()
-            if value not in (None, [])
-        }
+        document = (
+            ({} if purpose is None else {"kind": purpose})
+            | dict(always)
+            | {
+                public_name(field): separator(field).join(value) if isinstance(value, list) else _number(value)
+                for field, value in given.items()
+                if value not in (None, [])
+            }
+        )
 
         def parsed() -> Recipe:
             return Recipe.parse(_facts_of(values.get("statistics")) | document)
@@ -164,6 +195,7 @@ def _quantize(
     report: ReportTo = None,
     as_json: AsJson = False,
 ) -> None:
+    recipe = _guarded(partial(_completed, recipe), as_json)
     destination = _guarded(lambda: _destination(report), as_json)
     with _guarded(lambda: _cluster(on, [recipe]), as_json) as cluster:
         summary = _guarded(lambda: _execute(recipe, output, checkpoint_format, cluster, destination), as_json)
@@ -208,7 +240,7 @@ def _execute(
     ``name``: of the run among those of a batch.
     """
     from sarqc.engine.plan import can_keep, output_is_free, prepare
-    from sarqc.export.readers import check_format
+    from sarqc.export.readers import check_export
     from sarqc.models.hub import NotCached
 
     settings = read_settings()
@@ -220,8 +252,10 @@ def _execute(
     except NotCached:
         prepared = None  # the run fetches the model
     linears = () if prepared is None else prepared.checkpoint.layers
-    known_format = check_format(recipe, checkpoint_format, linears) if recipe.kind == "run" else "plain"
-    if output is None and known_format != "plain":
+    makes_model = recipe.kind == "run" and (recipe.opened is None or recipe.repairs)
+    wanted = _format_of(recipe, checkpoint_format)
+    known_format = check_export(recipe, wanted, linears) if makes_model else "plain"
+    if output is None and wanted not in ("plain", "as-found"):
         raise Refused(
             "no folder was given for the model", f"format {checkpoint_format}", "Add --output with a new one."
         )
@@ -229,7 +263,7 @@ def _execute(
     from sarqc.study.document import Study
 
     folder = settings.studies_dir() / recipe.fingerprint()
-    model = output / "model" if output and recipe.kind == "run" else None
+    model = output / "model" if output and makes_model else None
     with Progress() as progress:
         with ExitStack() as stack:
             hear = [progress.tell]
@@ -247,6 +281,18 @@ def _execute(
     reports = Study.open(folder).layer_reports
     layers = [NamedReport(name=name, report=cast(LayerReport, report)) for name, report in reports.items()]
     return RunDocument(**finished.summary, layers=layers, seconds=round(finished.seconds, 2))
+
+
+def _format_of(recipe: Recipe, checkpoint_format: str) -> str:
+    """The format of --output; without --format a repaired checkpoint keeps its own."""
+    return "as-found" if recipe.opened is not None and checkpoint_format == "plain" else checkpoint_format
+
+
+def _completed(recipe: Recipe) -> Recipe:
+    """The recipe with what an opened checkpoint says in place of what nobody gave."""
+    from sarqc.engine.plan import completed
+
+    return completed(recipe, read_settings())
 
 
 def _events(
@@ -273,6 +319,32 @@ def _events(
 
 
 _recipe_command("quantize", "Quantize a model with one method: one flag for each field of a recipe.", _quantize, "run")
+
+
+def _inspect(recipe: Recipe, output: Output = None, report: ReportTo = None, as_json: AsJson = False) -> None:
+    _quantize(recipe, output, report=report, as_json=as_json)
+
+
+# What an opened checkpoint leaves no choice of.
+_OPENED_ALONE = {"only", "blocks", "share", "sweep", "inputs_from", "channel_fraction", "speed", "indivisible", "range"}
+_OPENED_ALONE |= {"static_groups"}
+_recipe_command(
+    "inspect",
+    "Measure a checkpoint that others quantized beside its float original: layer by layer on a text, and as a whole.",
+    _inspect,
+    "run",
+    always={"method": AS_FOUND},
+    without=_OPENED_ALONE | idle_fields(AS_FOUND, auto=False),
+    opens=True,
+)
+_recipe_command(
+    "repair",
+    "Solve the codes of such a checkpoint again on the scales that it has; --output writes its files with them.",
+    _inspect,
+    "run",
+    without=_OPENED_ALONE,
+    opens=True,
+)
 
 
 Statistics = Annotated[
@@ -385,6 +457,7 @@ def run(
     if len(recipes) == 1:
         _quantize(next(iter(recipes.values())), output, checkpoint_format, on, report, as_json)
         return
+    recipes = {name: _guarded(partial(_completed, one), as_json) for name, one in recipes.items()}
     destination = _guarded(lambda: _destination(report, recipe.stem), as_json)
     _guarded(lambda: _check_all(recipes, output, checkpoint_format), as_json)
     summaries = {}
@@ -496,14 +569,14 @@ def _count_of(text: str) -> int:
 def _check_all(recipes: dict[str, Recipe], output: Path | None, checkpoint_format: str) -> None:
     """Refuses a batch as a whole before its first run, where one of its runs can't work."""
     from sarqc.engine.plan import output_is_free, plan
-    from sarqc.export.readers import check_format
+    from sarqc.export.readers import check_export
 
     if output is not None:
         output_is_free(output)
     for name, recipe in recipes.items():
         try:
-            if output is not None and recipe.kind == "run":
-                check_format(recipe, checkpoint_format)
+            if output is not None and recipe.kind == "run" and (recipe.opened is None or recipe.repairs):
+                check_export(recipe, _format_of(recipe, checkpoint_format))
             plan(recipe, read_settings())
         except SarqcError as error:
             raise error.at(name) from None

@@ -315,6 +315,37 @@ class Written(TypedDict):
     words: str
 
 
+class OpenedCheckpoint(TypedDict):
+    """A checkpoint that others quantized, as it says of itself and as it was found."""
+
+    name: str
+    format: str
+    made_by: str  # empty where it does not say
+    layers: int  # linears with codes
+    fingerprint: str
+    words: str
+
+
+class Repair(TypedDict):
+    """A repaired checkpoint beside the same as it was found, on the same windows of the test text; None: not measured.
+
+    Differences are of the repaired one less the other; errors are over windows.
+    """
+
+    layers: int
+    kept: int  # layers whose codes stayed as they were found
+    worse: int  # layers whose error on held-out text is larger than that of the codes found
+    perplexity_found: float | None
+    kl_found: float | None  # KL(float ‖ as found), nats a token
+    kl_found_standard_error: float | None
+    kl_difference: float | None
+    kl_difference_standard_error: float | None
+    log_ratio_difference: float | None  # ln(perplexity repaired / as found)
+    log_ratio_difference_standard_error: float | None
+    verdict: Literal[-1, 0, 1] | None  # of KL; -1: clearly lower, by Student's t at 5 %
+    words: str
+
+
 class Summary(Divergences):
     """What a run found out, as ``Finished`` says it. None: not measured."""
 
@@ -341,6 +372,8 @@ class Summary(Divergences):
     tuning: Tuning | None  # of a recipe that tunes
     written: Written | None  # of a run that wrote its model to files
     stamp: str | None  # digest of the run's stamp; None of a run that tunes, which keeps no codes
+    opened: OpenedCheckpoint | None  # of a run of a checkpoint that others quantized
+    repair: Repair | None  # of a run that solved the codes of such a checkpoint again
 
 
 class CandidateReport(TypedDict):

@@ -25,7 +25,19 @@ from pydantic.fields import FieldInfo
 
 from sarqc.errors import Fix, Refused
 from sarqc.files.yaml_document import read_yaml
-from sarqc.quantization.methods import METHODS, MOST_PASSES, Method, Order, Range, Starved, WarmStart, method
+from sarqc.quantization.methods import (
+    AS_FOUND,
+    METHODS,
+    MOST_PASSES,
+    Method,
+    MethodEntry,
+    Order,
+    Range,
+    Starved,
+    WarmStart,
+    entry_of,
+    method,
+)
 from sarqc.recipe_refusals import refusal
 
 
@@ -75,6 +87,19 @@ OF_THE_OTHER_KIND = {
 # Fields that a form leaves out of tuning besides: what it finds or refuses.
 NOT_ASKED_TO_TUNE = ("lam", "gamma", "sweep", "only")
 
+# What solves codes again on the scales of an opened checkpoint.
+REPAIRING = ("gptq", "rqc-gbs", "sarqc-gbs")
+# Fields that an opened checkpoint leaves no choice of, by the reason that people read.
+_OPENED_WHOLE = {
+    "only": "it is measured as a whole",
+    "blocks": "it is measured as a whole",
+    "share": "it is measured as a whole",
+    "sweep": "its codes are solved at one λ, or at that of “auto”",
+    "inputs_from": "its layers are measured behind its own blocks",
+    "channel_fraction": "its codes are compared on all channels",
+    "speed": "its speed is that of the engine that it was made for",
+}
+
 # Fields that only “auto” reads, by what it chooses for: each layer, or the whole model.
 AUTO_FIELDS = {"layer": ("validation_share", "channel_fraction"), "model": ("validation_share",)}
 
@@ -95,6 +120,17 @@ class Recipe(BaseModel):
     revision: _Name | None = Field(
         None, **_describe("model", "Revision", "Commit, tag or branch of a Hub model.", advanced=True)
     )
+    opened: _Name | None = Field(
+        None,
+        **_describe(
+            "model", "Opened checkpoint",
+            "This model as others quantized it, a checkpoint of this host or of the Hub; on the command line also a "
+            "path. It is measured as it is with the method as-found, repaired with one of GPTQ's; bits, grid and group "
+            "size are its own.",
+            advanced=True,
+        ),
+        min_length=1,
+    )  # fmt: skip
     kind: Literal["run", "tune"] = Field(
         "run",
         **_describe(
@@ -421,6 +457,13 @@ class Recipe(BaseModel):
             raise Refused(
                 "the blocks are given by number and by share", "recipe, blocks", "Leave one of the two out."
             ).about("blocks", Fix("Leave the share out", {"share": None}))
+        if self.opened is not None:
+            self._check_opened()
+        elif self.method == AS_FOUND:
+            raise Refused(
+                "there are no codes to take as they are found", "recipe, method",
+                "Give the checkpoint as opened, or take another method.",
+            ).about("opened")  # fmt: skip
         if self.kind == "tune":
             self._check_tuning()
         if "cross" in self.to_method().needs and self.inputs_from == "float":
@@ -453,6 +496,8 @@ class Recipe(BaseModel):
 
     def to_method(self) -> Method:
         """The method object: what is empty or “auto” here takes the method's own default; see ``ignored``."""
+        if self.method == AS_FOUND:
+            return _known_entry(AS_FOUND).make
         entry = METHODS.get(self.method)
         choices: dict[str, Any] = {}
         if entry is not None:
@@ -460,6 +505,40 @@ class Recipe(BaseModel):
             choices = {name: value for name, value in given.items() if value not in (None, "auto")}
             choices |= {name: getattr(self, name) for name in entry.options}
         return method(self.method, **choices)
+
+    @property
+    def repairs(self) -> bool:
+        """Whether the codes of an opened checkpoint are solved again."""
+        return self.opened is not None and self.method != AS_FOUND
+
+    def _check_opened(self) -> None:
+        """Raises ``Refused`` for what can't be done to a checkpoint that others quantized."""
+        if self.kind == "tune":
+            raise Refused(
+                "tuning quantizes the float model again and again, and a checkpoint was opened", "recipe, opened",
+                "Leave it out, or set kind to run.",
+            ).about("opened", Fix("Leave the checkpoint out", {"opened": None}))  # fmt: skip
+        if self.method not in (AS_FOUND, *REPAIRING):
+            self.to_method()  # which refuses an unknown name
+            raise Refused(
+                f"{self.method} makes scales of its own, and those of an opened checkpoint stay", "recipe, method",
+                f"Take {AS_FOUND} to measure it, or {', '.join(REPAIRING)} to solve its codes again.",
+            ).about("method", Fix("Measure it as it was found", {"method": AS_FOUND}))  # fmt: skip
+        for name, why in _OPENED_WHOLE.items():
+            info = Recipe.model_fields[name]
+            if getattr(self, name) != info.default:
+                default = list(info.default) if isinstance(info.default, tuple) else info.default
+                title = str(info.title)
+                raise Refused(
+                    f"{title} = {getattr(self, name)} is no choice for an opened checkpoint: {why}",
+                    f"recipe, {name}", f"Leave {name} as it is by default.",
+                ).about(name, Fix("Leave it as it is by default", {name: default}))  # fmt: skip
+        if self.repairs and self.samples < 2:
+            raise Refused(
+                "a part of the calibration sequences is kept to judge repaired codes beside those found, and there is "
+                "only one",
+                "recipe, samples", "Take at least two samples.",
+            ).about("samples", Fix("Use 2 samples", {"samples": 2}))  # fmt: skip
 
     def _check_tuning(self) -> None:
         """Raises ``Refused`` for what tuning can't find a λ of."""
@@ -517,7 +596,7 @@ class Recipe(BaseModel):
         """The methods among which “auto” chooses, see ``Candidates.points``; none where nothing is left to choose."""
         if self.kind == "tune":
             return ()
-        entry, base = METHODS[self.method], self.to_method()
+        entry, base = _known_entry(self.method), self.to_method()
         tuned = [name for name in entry.tunes if getattr(self, name) == "auto"]
         if entry.auto is None or not tuned:
             return ()
@@ -525,7 +604,7 @@ class Recipe(BaseModel):
 
     def auto_by(self) -> Literal["layer", "model"] | None:
         """What “auto” chooses for, each layer or the whole model; None where nothing is left to choose."""
-        auto = METHODS[self.method].auto
+        auto = _known_entry(self.method).auto
         return auto.by if auto is not None and self.candidates() else None
 
     def validation_samples(self) -> int:
@@ -538,11 +617,16 @@ class Recipe(BaseModel):
             return "there is no test text"
         if self.only is not None:
             return "a single layer is quantized"
-        return "it is that itself" if not self.candidates() and self.to_method() == method(BASELINE) else ""
+        if self.opened is not None and self.group_size == 1:
+            return "its groups are no runs of channels, so no grid of ours is like its own"
+        is_baseline = self.opened is None and not self.candidates() and self.to_method() == method(BASELINE)
+        return "it is that itself" if is_baseline else ""
 
     def ignored(self) -> list[str]:
         """One sentence for each value that was given but means nothing to the chosen method."""
-        idle = idle_fields(self.method, auto=bool(self.candidates()))
+        idle = idle_fields(self.method, auto=bool(self.candidates()) or self.repairs)
+        if self.opened is not None:
+            idle |= {"range", "static_groups", "indivisible"}  # groups have their scales
         return [
             f"{info.title} = {getattr(self, name)} has no effect on {self.method}"
             + (" as it is asked for" if name in AUTO_FIELDS["layer"] else "")
@@ -587,9 +671,17 @@ class Recipe(BaseModel):
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:16]
 
 
+def _known_entry(name: str) -> MethodEntry:
+    """The row of a method that a recipe has been checked to name."""
+    entry = entry_of(name)
+    assert entry is not None
+    return entry
+
+
 def method_title(name: str) -> str:
     """What people call a method; one that this version does not know is called by its public name."""
-    return METHODS[name].title if name in METHODS else name
+    entry = entry_of(name)
+    return name if entry is None else entry.title
 
 
 def can_be_tuned(name: str) -> bool:
@@ -600,7 +692,7 @@ def can_be_tuned(name: str) -> bool:
 
 def idle_fields(name: str, *, auto: bool) -> frozenset[str]:
     """The fields that mean nothing to a method; ``auto``: whether something is left to “auto”."""
-    entry = METHODS[name]
+    entry = _known_entry(name)
     read = {*entry.tunes, *entry.options}
     if auto and entry.auto is not None:
         read |= {*AUTO_FIELDS[entry.auto.by]}

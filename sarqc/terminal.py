@@ -195,6 +195,10 @@ def print_summary(summary: RunDocument) -> None:
         line("", f"{test['corpus']}{part}, windows of {test['window']}, {test['predicted_tokens']:,} predicted tokens")
     for name, value in distances(summary):
         line(name, value)
+    if opened := summary.get("opened"):
+        line("opened", opened["words"])
+    if repair := summary.get("repair"):
+        line("repair", repair["words"])
     if baseline := summary.get("baseline"):
         line("beside GPTQ", baseline["words"])
     if size := summary.get("bytes_after"):

@@ -63,9 +63,9 @@ def solve_block(
     A method that works on single layers may be given a part of them, the others need all. ``spread`` solves such
     layers on other devices. Errors of the mathematics say the layer or the block that they are about.
     """
-    weights = {  # (O, I), exact: they were loaded from there
-        path: loaded.weight(layer.name).to(loaded.stored_as(f"{layer.name}.weight")) for path, layer in layers.items()
-    }
+    weights = {path: loaded.weight(layer.name) for path, layer in layers.items()}  # (O, I)
+    if job.found is None:  # exact: they were loaded from there, and nothing is multiplied into them
+        weights = {path: weight.to(loaded.stored_as(f"{layers[path].name}.weight")) for path, weight in weights.items()}
     if job.method.unit == "layer":
         together = _batches_of(job, layers, weights, data)
         if spread is not None:
@@ -100,7 +100,13 @@ def _batches_of(
 ) -> Iterator[Together]:
     for together in batches(layers, {path: weight.dtype for path, weight in weights.items()}):
         linears = (
-            LinearData(layers[path], weights[path], tuple(part[path] for part in data.parts), data.held_out_of(path))
+            LinearData(
+                layers[path],
+                weights[path],
+                tuple(part[path] for part in data.parts),
+                data.held_out_of(path),
+                None if job.found is None else job.found.layer(layers[path]),
+            )
             for path in together
         )
         yield Together(

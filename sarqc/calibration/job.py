@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -17,9 +17,10 @@ from sarqc.calibration.pictures import LayerCurve
 from sarqc.events import PointDone
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
+from sarqc.models.loading import LoadedModel
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.methods import Method
-from sarqc.quantization.quantized_layer import QuantizedLayer
+from sarqc.quantization.quantized_layer import FoundCodes, QuantizedLayer
 from sarqc.recipe import Recipe
 
 
@@ -31,12 +32,35 @@ class Curves:
     tells_points: bool = False  # whether each λ is told as soon as it is solved
 
 
+class FoundModel(Protocol):
+    """This model as others have quantized it: codes for its linears, and what stands beside them there."""
+
+    @property
+    def grids(self) -> dict[str, Grid]:
+        """By layer name."""
+
+    @property
+    def fingerprint(self) -> str:
+        """What changes with anything of it."""
+
+    def layer(self, info: LayerInfo) -> FoundCodes:
+        """What was found of a linear."""
+
+    def put_outside(self, loaded: LoadedModel) -> None:
+        """Gives embedding, last norm and head the values that they have there."""
+
+    def put_into(self, loaded: LoadedModel, index: int) -> None:
+        """The same of a block, whose weights are there, without its linears with codes; these are multiplied by the
+        channel scales that its norms have taken up."""
+
+
 @dataclass(frozen=True)
 class CalibrationJob:
     """Everything that determines the quantized weights, apart from the float model; and the curves beside them.
 
     With ``candidates`` each layer takes the best of them, judged on the last ``validation_samples`` calibration
-    sequences; ``method`` then only says what they have in common.
+    sequences; ``method`` then only says what they have in common. With ``found`` the linears keep their scales, or all
+    that they were found with, and the model has what stands beside them.
     """
 
     grids: dict[str, Grid]  # by layer name
@@ -47,9 +71,12 @@ class CalibrationJob:
     validation_samples: int = 0
     channel_fraction: float = 1.0
     curves: Curves = field(default_factory=Curves)
+    found: FoundModel | None = None
 
     def curve_lams(self) -> tuple[float, ...]:
         """λ of the curves: the method's own and the further ones, in order; (0,) where there is not one λ."""
+        if self.found is not None and len(self.candidates) == 1 and self.method.lam is not None:
+            return (self.method.lam,)  # one λ, beside the codes found
         if self.candidates or self.method.lam is None:
             return (0.0,)
         return tuple(sorted({*self.curves.lams, self.method.lam}))
@@ -74,15 +101,23 @@ def grids_of(recipe: Recipe, layers: Iterable[LayerInfo], per_channel: Collectio
 
 
 def calibration_job(
-    recipe: Recipe, checkpoint: Checkpoint, sequences: Sequences, per_channel: tuple[str, ...]
+    recipe: Recipe,
+    checkpoint: Checkpoint,
+    sequences: Sequences,
+    per_channel: tuple[str, ...],
+    found: FoundModel | None = None,
 ) -> CalibrationJob:
-    """What a recipe means for one checkpoint; ``per_channel`` names the linears without groups."""
-    grids = grids_of(recipe, checkpoint.layers, per_channel)
+    """What a recipe means for one checkpoint; ``per_channel`` names the linears without groups, ``found``: what was
+    opened, if something was.
+    """
+    grids = grids_of(recipe, checkpoint.layers, per_channel) if found is None else found.grids
     candidates = recipe.candidates() if recipe.auto_by() == "layer" else ()
+    if recipe.repairs:
+        candidates = candidates or (recipe.to_method(),)
     return CalibrationJob(
         grids, recipe.to_method(), recipe.inputs_from, sequences, candidates,
         recipe.validation_samples() if candidates else 0, recipe.channel_fraction,
-        Curves(recipe.sweep, tells_points=recipe.only is not None and not candidates),
+        Curves(recipe.sweep, tells_points=recipe.only is not None and not candidates), found,
     )  # fmt: skip
 
 

@@ -50,6 +50,8 @@ def calibrate(
     by_block = layers_by_block(loaded.checkpoint.layers)
     missing = {name for name, key in keys.items() if store is None or not store.has(key, SUFFIX)}
     last_missing = max((layer.block for layer in loaded.checkpoint.layers if layer.name in missing), default=-1)
+    if job.found is not None:
+        job.found.put_outside(loaded)
     walks = _Walks(loaded, job) if last_missing >= 0 else None
     context = Context.on(loaded.device, budget_bytes)
     with LayerWriter(store) as writer:
@@ -58,7 +60,9 @@ def calibrate(
             kept = {
                 layer.name: None if store is None else read_layer(store, keys[layer.name], layer) for layer in layers
             }
-            with loaded.at(block, changes=bool(layers)):
+            with loaded.at(block, changes=bool(layers) or job.found is not None):
+                if job.found is not None:
+                    job.found.put_into(loaded, index)
                 data = None
                 if walks is not None and index <= last_missing:
                     if layers and (job.inputs_from == "float" or any(solved is None for solved in kept.values())):

@@ -17,8 +17,9 @@ from sarqc.models.families import LayerInfo
 from sarqc.quantization.auto_by_layer import SelectionJob, select_layers
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
-from sarqc.quantization.methods import Method
-from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
+from sarqc.quantization.methods import ColumnSolver, Method
+from sarqc.quantization.quantized_layer import CheckedLayer, FoundCodes, QuantizedLayer
+from sarqc.quantization.repair import repair_layer
 from sarqc.quantization.solve import only_solved, quantize
 from sarqc.quantization.solving import Context, LayerJob
 
@@ -31,6 +32,7 @@ class LinearData:
     weight: Tensor  # (O, I)
     parts: tuple[LayerStatistics, ...]  # of all calibration sequences, or of train and of validation
     held_out: LayerStatistics | None
+    found: FoundCodes | None = None  # of a checkpoint that was opened
 
     def statistics(self) -> LayerStatistics:
         """Of all calibration sequences."""
@@ -42,7 +44,8 @@ class LinearData:
 class Together:
     """Linears of one shape that are solved together, each by itself and at all λ of a curve.
 
-    With ``candidates`` each takes the best of them. ``tells_points``: each λ is told as soon as it is solved.
+    With ``candidates`` each takes the best of them; linears that were found quantized are then repaired.
+    ``tells_points``: each λ is told as soon as it is solved.
     """
 
     linears: tuple[LinearData, ...]
@@ -93,6 +96,7 @@ class Together:
                 weight=linear.weight.to(device),
                 parts=tuple(map(there, linear.parts)),
                 held_out=None if linear.held_out is None else there(linear.held_out),
+                found=None if linear.found is None else linear.found.to(device),
             )
             for linear in self.linears
         )
@@ -102,8 +106,13 @@ class Together:
         selecting = []
         for linear in self.linears:
             train, validation = linear.parts
-            selecting.append(SelectionJob(linear.info.name, linear.weight, train, validation, linear.held_out))
+            selecting.append(
+                SelectionJob(linear.info.name, linear.weight, train, validation, linear.held_out, linear.found)
+            )
         candidates = self._points(self.candidates)
+        if any(job.found is not None for job in selecting):
+            solvers = [point for point in candidates if isinstance(point, ColumnSolver)]
+            return (repair_layer(job, self.grid, solvers, context) for job in selecting)
         return iter(
             select_layers(selecting, self.grid, candidates, channel_fraction=self.channel_fraction, context=context)
         )
@@ -113,7 +122,8 @@ class Together:
         solving = [
             LayerJob(
                 CheckedLayer(
-                    linear.weight, linear.statistics(), self.grid, linear.held_out, name=linear.info.name
+                    linear.weight, linear.statistics(), self.grid, linear.held_out, found=linear.found,
+                    name=linear.info.name,
                 ),
                 points,
             )

@@ -152,6 +152,8 @@ def _points(recipe: Recipe, candidates: int) -> int:
     """Points at which each linear is solved; in tuning those of the comparison of layers."""
     if recipe.kind == "tune":
         return math.prod(map(len, recipe.compared()))
+    if recipe.repairs:
+        return 2 * max(1, candidates) + 1  # solved anew and from the codes found, and the best once more
     return candidates + 1 if recipe.auto_by() == "layer" else len({*recipe.sweep, -1.0})
 
 
@@ -188,7 +190,8 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
 
 def _sets(work: Work) -> int:
     """Sets of Grams: of what is calibrated on, of what candidates are judged on, of what is held out."""
-    sets = 1 + bool(work.recipe.unseen_samples()) + bool(work.candidates)
+    judged = bool(work.candidates) or work.recipe.repairs
+    sets = 1 + bool(work.recipe.unseen_samples()) + judged
     return sets + (1 + bool(work.candidates) if "cross" in work.method.needs else 0)
 
 
@@ -299,6 +302,8 @@ def _stages(work: Work) -> dict[str, Count]:
         judging = _through_the_blocks(work, judged * recipe.length)
         once = _passing(work, recipe.samples - judged) + _solving(work, recipe.samples - judged)
         found["choosing among candidates"] = (once + judging).times(work.candidates)
+    if recipe.repairs and work.test_tokens:
+        found["measuring the checkpoint as it was found"] = _passing(work, recipe.samples) + _beside(work)
     found["passing the calibration text"] = _passing(work, recipe.samples)
     found["solving"] = _solving(work, recipe.samples)
     if work.test_tokens:
@@ -329,6 +334,8 @@ def phases(work: Work, rates: Rates, pace: float = 1.0) -> list[Phase]:
         if which == "quantized":
             if "choosing among candidates" in counted:
                 found.append(("choosing λ", "", counted["choosing among candidates"]))
+            if (stage := "measuring the checkpoint as it was found") in counted:
+                found.append((stage, "", counted[stage]))
             found.append(("quantizing", "", counted["passing the calibration text"] + counted["solving"]))
         measured = [("perplexity", perplexity(work))] if work.test_tokens else []
         found += [(f"measuring the {which} model", detail, count) for detail, count in [*measured, *tasks, *texts]]

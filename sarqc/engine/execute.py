@@ -17,6 +17,7 @@ from sarqc.engine.bundle import save_bundle
 from sarqc.engine.course import FloatAnswers
 from sarqc.engine.devices import solving_devices, spread_over
 from sarqc.engine.draws import ground_of
+from sarqc.engine.found import Found
 from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import Weights, float_model_key, layer_keys, quantized_model_key, states_key, weights_of
 from sarqc.engine.measure import (
@@ -32,7 +33,8 @@ from sarqc.engine.measure import (
 from sarqc.engine.outcome import Outcome
 from sarqc.engine.plan import Prepared, output_is_free, prepare, window_for
 from sarqc.engine.rates import keep_pace, pace_of
-from sarqc.engine.saved_model import save_model
+from sarqc.engine.repair import found_key, gain, measure_found
+from sarqc.engine.saved_model import save_model, save_repaired
 from sarqc.engine.stamp import LayerHashing, stamp_of
 from sarqc.engine.study_output import write_run
 from sarqc.engine.trust import check
@@ -45,9 +47,8 @@ from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.families import LayerInfo
 from sarqc.models.hub import NotCached
 from sarqc.models.loading import LoadedModel, choose_device, load
-from sarqc.quantization.methods import METHODS
 from sarqc.quantization.quantized_layer import LayerReport
-from sarqc.recipe import Recipe
+from sarqc.recipe import Recipe, method_title
 from sarqc.settings import Settings
 
 _FALLBACKS = {  # flags of a layer that got something else than was asked for
@@ -60,6 +61,7 @@ _STARVED = {  # flags of experts' linears
     "no_tokens": "saw no calibration token: they are rounded to nearest",
     "fewer_tokens_than_channels": "saw fewer calibration tokens than they have input channels",
 }
+_FOUND_STARVED = _STARVED | {"no_tokens": "saw no calibration token: their codes stay as they were found"}
 
 
 def execute(
@@ -80,7 +82,8 @@ def execute(
     ``settings.artefacts_root()``: the same recipe again costs nothing, and one that was stopped anywhere continues to
     bit-identical weights. With ``study_dir`` a study named ``study_id`` is written there; with ``checkpoint_dir`` (a
     new folder) the quantized model, with its weights dequantized (``plain``) or its codes (``packed``, ``gptq``,
-    ``mlx``), which is then read again and compared, see ``save_model``; of a recipe that tunes the statistics of its
+    ``mlx``), or a repaired checkpoint in the files that it was found in (``as-found``), which is then read again and
+    compared, see ``save_model``; of a recipe that tunes the statistics of its
     first draw (``statistics``), and nothing else is done. A recipe that tunes may be executed by a ``crew`` of
     processes at once, with the same artefacts: each does a share of the work, all come to the same end, and one of them
     is given a ``study_dir``. Without ``settings`` those of the environment count. How long the parts took is kept for
@@ -97,7 +100,7 @@ def execute(
         check_export(recipe, checkpoint_format, prepared.checkpoint.layers)
     taken: dict[tuple[str, str], float] = {}
     phase, since = ("", ""), time.perf_counter()
-    output = _Output(study_dir, study_id or recipe.fingerprint(), checkpoint_dir, checkpoint_format)
+    output = _Output(study_dir, study_id or prepared.recipe.fingerprint(), checkpoint_dir, checkpoint_format)
     for event in _executed(recipe, settings, prepared, started, output, crew):
         yield event
         if isinstance(event, Stage | Finished):
@@ -132,16 +135,23 @@ def _executed(
             yield from check(one, settings.model_copy(update={"device": str(one)}))
     yield Stage("loading", recipe.model)
     scratch = settings.scratch_dir() if prepared.streamed else None
-    loaded = load(prepared.checkpoint, device, scratch=scratch)
+    found = None
+    if prepared.opened is not None:
+        found = Found(prepared.opened, prepared.checkpoint)
+        for line in found.words():
+            yield Warned(line, "opened checkpoint")
+    loaded = load(prepared.checkpoint, device, scratch=scratch, holding=[] if found is None else [found.dtype])
     with spread_over(settings, device) as spread:
         bench = Workbench(loaded, ArtefactStore(settings.artefacts_root(), crew), settings, spread)
-        yield from _worked(bench, prepared, started, output)
+        yield from _worked(bench, prepared, started, output, found)
 
 
-def _worked(bench: Workbench, prepared: Prepared, started: float, output: _Output) -> Iterator[Event]:
+def _worked(
+    bench: Workbench, prepared: Prepared, started: float, output: _Output, found: Found | None
+) -> Iterator[Event]:
     """The events of a run whose model is loaded."""
     recipe, settings, loaded = prepared.recipe, bench.settings, bench.loaded
-    job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
+    job = calibration_job(recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel, found)
     weights = weights_of(loaded)
     if recipe.kind == "tune":
         if output.checkpoint_dir is not None:
@@ -164,9 +174,14 @@ def _worked(bench: Workbench, prepared: Prepared, started: float, output: _Outpu
         wanted = [quantized_key]
         if recipe.baseline and not recipe.why_no_baseline():
             wanted.append(baseline_key(loaded, job, weights, float_key))
+        if recipe.repairs:
+            wanted.append(found_key(loaded, job, weights, float_key))
         if any(kept_beside(bench, prepared, key) is None for key in wanted):
             yield from keep_states(bench, prepared, states)
-    yield Stage("quantizing", f"{METHODS[recipe.method].title}, {recipe.bits} bits")
+    before = None
+    if recipe.repairs and states is not None:
+        before = yield from measure_found(bench, prepared, job, weights, float_key, states)
+    yield Stage("quantizing", f"{method_title(recipe.method)}, {recipe.bits} bits")
     with LayerHashing(job) as hashing:
         reports, curves = yield from _layers(bench, job, keys, hashing)
         hashes = hashing.finish()
@@ -183,6 +198,8 @@ def _worked(bench: Workbench, prepared: Prepared, started: float, output: _Outpu
     outcome = Outcome(
         prepared, str(loaded.device), job, selection, reports, curves, original, quantized, baseline, texts, speed,
         stamp,
+        None if found is None or recipe.opened is None else found.facts(recipe.opened),
+        gain(before, quantized, reports) if recipe.repairs else None,
     )  # fmt: skip
     if output.study_dir is not None:
         yield Stage("saving", "study")
@@ -193,8 +210,11 @@ def _worked(bench: Workbench, prepared: Prepared, started: float, output: _Outpu
         if is_float:
             for _ in bench.calibrated(job, keys):
                 pass  # the run's own layers, from the store: they were told
-        known = check_format(recipe, output.checkpoint_format)
-        summary = yield from save_model(bench, prepared, layers, job, summary, output.checkpoint_dir, known, stamp)
+        if found is not None:
+            summary = yield from save_repaired(bench, prepared, found, layers, summary, output.checkpoint_dir)
+        else:
+            known = check_format(recipe, output.checkpoint_format)
+            summary = yield from save_model(bench, prepared, layers, job, summary, output.checkpoint_dir, known, stamp)
     bench.store.trim(int(settings.cache_gib * 2**30))
     yield Finished(summary, time.perf_counter() - started)
 
@@ -298,14 +318,17 @@ def _layers(
         for flag in report.flags:
             if flag in _FALLBACKS:
                 yield Warned(_FALLBACKS[flag], name)
-    yield from _starved_experts(bench.loaded.checkpoint.layers, reports)
+    found = job.found is not None
+    yield from _starved_experts(bench.loaded.checkpoint.layers, reports, _FOUND_STARVED if found else _STARVED)
     return reports, curves
 
 
-def _starved_experts(layers: list[LayerInfo], reports: dict[str, LayerReport]) -> Iterator[Warned]:
+def _starved_experts(
+    layers: list[LayerInfo], reports: dict[str, LayerReport], kinds: Mapping[str, str]
+) -> Iterator[Warned]:
     """One warning for each kind, because a mixture may have thousands of such layers; reports name them."""
     experts = [layer.name for layer in layers if layer.expert is not None]
-    for flag, words in _STARVED.items():
+    for flag, words in kinds.items():
         starved = [name for name in experts if flag in reports[name].flags]
         if starved:
             yield Warned(f"{len(starved)} of {len(experts)} linears of experts {words}", f"{starved[0]} and others")

@@ -70,7 +70,7 @@ def layer_keys(loaded: LoadedModel, job: CalibrationJob, weights: Weights | None
     chain = chain_key(
         LAYER_FORMAT, torch.__version__, loaded.device.type, str(loaded.compute_dtype), _storage(loaded),
         _configuration(loaded), job.sequences.protocol, job.inputs_from,
-        weights.outside[loaded.family.embedding],
+        weights.outside[loaded.family.embedding], *([] if job.found is None else [job.found.fingerprint]),
     )  # fmt: skip
     # Gradients through a block are summed in as many parts as there are threads, and every step builds on the last bits
     # of the one before. No code of another solver was seen to depend on it.

@@ -11,7 +11,9 @@ from sarqc.calibration.pictures import LayerCurve
 from sarqc.documents import (
     AccuracyProtocol,
     Baseline,
+    OpenedCheckpoint,
     PerplexityProtocol,
+    Repair,
     RunProtocol,
     Selection,
     Summary,
@@ -44,13 +46,15 @@ class Outcome:
     texts: tuple[TextsCompared, ...]
     speed: SpeedMeasured | None
     stamp: Stamp
+    opened: OpenedCheckpoint | None = None
+    repair: Repair | None = None
 
     def chosen(self) -> Selection | None:
         """How “auto” chose; the candidates of layers are in their reports."""
         lams: Sequence[float | None]
         if self.selection is not None:
             chosen, lams = self.selection.to_json(), (self.selection.lam,)
-        elif self.job.candidates:
+        elif self.prepared.recipe.candidates():
             chosen, lams = Selection(by="layer"), tuple(one.chosen.get("lam") for one in self.reports.values())
         else:
             return None
@@ -97,6 +101,8 @@ class Outcome:
             "tuning": None,
             "written": None,
             "stamp": self.stamp.digest,
+            "opened": self.opened,
+            "repair": self.repair,
         }
 
     def _tasks(self) -> dict[str, TaskResult]:

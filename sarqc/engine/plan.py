@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from sarqc.calibration.corpora import Sequences, Text, apart, check_corpus, draw_sequences, found_in, text_of
 from sarqc.documents import Phase
 from sarqc.engine import costs
+from sarqc.engine.opened import as_it_has_it, bits_of_linears, described, opened_bytes, opened_warnings, restricted
 from sarqc.engine.rates import pace_of, rates_of_device
 from sarqc.errors import Fix, NoRoom, Refused
 from sarqc.evaluation.tasks import known_task, size_of
@@ -29,6 +30,7 @@ from sarqc.models.checkpoint import Checkpoint, promised_checkpoint
 from sarqc.models.families import LayerInfo
 from sarqc.models.hub import NotCached
 from sarqc.models.tokenizer_files import encode
+from sarqc.opening.described import Described
 from sarqc.plain import gib
 from sarqc.recipe import TUNED_LAMS, Recipe
 from sarqc.settings import Settings
@@ -102,6 +104,7 @@ class Prepared:
     streamed: bool  # the weights of a block are on the device only while it is used
     phases: list[Phase]  # at a pace of 1
     shown: Plan
+    opened: Described | None = None  # a checkpoint that others quantized, beside the float one
 
 
 def plan(recipe: Recipe, settings: Settings) -> Plan:
@@ -126,6 +129,21 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
         )
 
 
+def completed(recipe: Recipe, settings: Settings) -> Recipe:
+    """The recipe as it may be queued: with the grid of what it opens, if it opens one. Raises as ``described``."""
+    if recipe.opened is None:
+        return recipe
+    try:
+        checkpoint = checkpoint_of(recipe.model, recipe.revision, settings)
+    except NotCached as missing:
+        if missing.config is None:
+            raise
+        checkpoint = promised_checkpoint(recipe.model, missing.config)
+    found = described(recipe, checkpoint, settings)
+    assert found is not None
+    return as_it_has_it(recipe, checkpoint, found)
+
+
 def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Prepared:
     """Checks a recipe against this host and finds out what a run of it needs to know.
 
@@ -143,6 +161,9 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
         raise
     _check_tasks(recipe, settings)
     checkpoint = _as_asked(checkpoint, recipe)
+    opened = described(recipe, checkpoint, settings, download=download)
+    if opened is not None:
+        recipe, checkpoint = as_it_has_it(recipe, checkpoint, opened), restricted(checkpoint, opened)
     if recipe.length > checkpoint.max_positions:
         raise Refused(
             f"sequences of {recipe.length} tokens are longer than the model's {checkpoint.max_positions}",
@@ -153,7 +174,7 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
         )  # fmt: skip
     window = window_for(checkpoint.max_positions, recipe.window)
     prompts = _prompts(recipe, checkpoint)
-    per_channel = indivisible_layers(recipe, checkpoint.layers)
+    per_channel = indivisible_layers(recipe, checkpoint.layers) if opened is None else ()
     _check_storage(recipe, checkpoint)
     calibration = text_of(recipe.calibration, checkpoint, settings, download=download)
     whole_test = text_of(recipe.test, checkpoint, settings, download=download) if recipe.test else None
@@ -171,11 +192,14 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
         tasks={name: size_of(name, settings, recipe.task_limit) for name in recipe.tasks}, span=settings.span,
     )  # fmt: skip
     shown = _shown(work, settings, per_channel)
+    if opened is not None:
+        shown = _with_opened(shown, work, opened)
     phases = costs.phases(work, rates_of_device(settings)[0])
     shown = shown.model_copy(update={"warnings": (*_of_one_text(sequences, test), *shown.warnings)})
     return Prepared(
-        recipe, checkpoint, calibration, sequences, per_channel, test, window, prompts, shown.streamed, phases, shown
-    )
+        recipe, checkpoint, calibration, sequences, per_channel, test, window, prompts, shown.streamed, phases, shown,
+        opened,
+    )  # fmt: skip
 
 
 def _as_asked(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
@@ -316,6 +340,17 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...]) -
             *_budget(recipe.minutes, costs.least_minutes(work, rates, pace.factor) if recipe.kind == "tune" else 0.0),
         ),
     )
+
+
+def _with_opened(shown: Plan, work: costs.Work, opened: Described) -> Plan:
+    """The plan with the sizes that the opened checkpoint has on disk, and what is to be known of it."""
+    bits = bits_of_linears(work.checkpoint, opened)
+    update = {
+        "bits_per_weight": bits / work.task.weights(),
+        "bytes_after": opened_bytes(opened),
+        "warnings": (*opened_warnings(work.checkpoint, opened), *shown.warnings),
+    }
+    return shown.model_copy(update=update)
 
 
 def _budget(minutes: float | None, least: float) -> Iterator[str]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from sarqc.calibration.job import CalibrationJob
 from sarqc.calibration.kept_layers import KeptLayers
 from sarqc.documents import Summary, Written
+from sarqc.engine.found import Found
 from sarqc.engine.measure import Workbench
 from sarqc.engine.plan import Prepared
 from sarqc.evaluation.side_by_side import continuation, divergence
@@ -23,6 +26,7 @@ from sarqc.export.plain import save_plain
 from sarqc.export.read_again import read_again
 from sarqc.export.readers import Format
 from sarqc.study.stamp import FILE, Stamp
+from sarqc.opening.opened import Opened
 
 NEW_TOKENS = 64  # that are compared
 CARD = "README.md"
@@ -62,6 +66,61 @@ def save_model(
     _write_card(folder, model_card(prepared.recipe, summary, checkpoint_format, family))
     yield Saved("checkpoint", str(folder))
     return summary
+
+
+def save_repaired(
+    bench: Workbench, prepared: Prepared, found: Found, layers: KeptLayers, summary: Summary, folder: Path
+) -> Generator[Event, None, Summary]:
+    """Writes the files of an opened checkpoint with the codes of ``layers``, reads them again and compares as
+    ``save_model`` does. Every other byte is as it was found.
+    """
+    yield Stage("saving", "checkpoint")
+    loaded, opened = bench.loaded, found.opened
+    prompt, count = _prompt(prepared)
+    before = None if loaded.streaming is not None else continuation(loaded, prompt, count, "greedy", 0, to_the_end=True)
+    opened.write_with(_Codes(layers), folder)
+    yield Stage("saving", "reading it again")
+    others = _read_repaired(bench, Opened.open(folder, prepared.checkpoint), opened)
+    after = None if before is None else continuation(loaded, prompt, count, "greedy", 0, to_the_end=True)
+    written = _compared(others, before, after)
+    yield from _warnings(written)
+    yield Saved("checkpoint", str(folder))
+    return {**summary, "written": written}
+
+
+class _Codes(Mapping[str, Tensor]):
+    """Codes (O, I) by the names of linears, each read when it is asked for."""
+
+    def __init__(self, layers: KeptLayers) -> None:
+        self._layers = layers
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._layers[name].codes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._layers)
+
+    def __len__(self) -> int:
+        return len(self._layers)
+
+
+def _read_repaired(bench: Workbench, written: Opened, opened: Opened) -> list[str]:
+    """Gives the linears the weights that the files stand for; returns the names of tensors that are others."""
+    loaded, others = bench.loaded, []
+    for index, block in enumerate(loaded.blocks()):
+        with loaded.at(block), torch.no_grad():
+            for info in (layer for layer in written.layers if layer.block == index):
+                weight = loaded.weight(info.name)
+                there = written.read(info).weight.to(weight.device, weight.dtype)
+                if not torch.equal(there, weight):
+                    others.append(info.name)
+                if loaded.streaming is None:
+                    weight.copy_(there)
+    coded = {f"{loaded.family.in_file(info.name)}.weight" for info in written.layers}
+    for name in loaded.checkpoint.parameter_names:
+        if name not in coded and not torch.equal(written.tensor(name), opened.tensor(name)):
+            others.append(name)
+    return others
 
 
 def _prompt(prepared: Prepared) -> tuple[np.ndarray, int]:

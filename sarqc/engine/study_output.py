@@ -20,7 +20,7 @@ from sarqc.calibration.pictures import ALONG_LAMBDA, RELATIVE, SCALARS, SURFACES
 from sarqc.engine.auto_by_model import ModelSelection
 from sarqc.engine.outcome import Outcome, value
 from sarqc.models.checkpoint import Checkpoint
-from sarqc.quantization.methods import METHODS, title_of
+from sarqc.quantization.methods import entry_of, title_of
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.recipe import Recipe
 from sarqc.study.document import SIGNED_ZERO, ArrayRef, Line, ModelFacts, Study, StudyWriter
@@ -34,7 +34,8 @@ Pictures = Literal["all", "surface", "none"]  # of a line's weights: every pooli
 
 def study_line(method: str, fitting: Mapping[str, str | int] = MappingProxyType({}), **fields: Any) -> Line:
     """A line with the title and the baseline of its method; ``fitting``: how its grid is fitted, see ``Method``."""
-    title, baseline = title_of(method, fitting), METHODS[method].baseline
+    entry = entry_of(method)
+    title, baseline = title_of(method, fitting), method if entry is None else entry.baseline
     return Line(method=method, title=title, baseline=baseline, fitting=dict(fitting), **fields)
 
 
@@ -216,8 +217,11 @@ def write_run(outcome: Outcome, folder: Path, study_id: str) -> Study:
     with study_writer(folder) as writer:
         line = _run_line(outcome, writer)
         protocol = {**outcome.protocol(), "device": outcome.device, "tasks": list(recipe.tasks)}
+        if outcome.opened is not None:
+            protocol["opened"] = outcome.opened
         facts = model_facts(recipe.model, checkpoint, value(original.perplexity), original.mean_accuracy())
-        title = f"{Path(recipe.model).name}, {recipe.bits} bits, {line.title}"
+        name = Path(recipe.opened or recipe.model).name + (" repaired" if recipe.repairs else "")
+        title = f"{name}, {recipe.bits} bits, {line.title}"
         return writer.finish(
             study_of(
                 study_id, title, recipe.inputs_from, facts, checkpoint, protocol, (line,), recipe, outcome.reports,

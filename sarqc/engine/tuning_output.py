@@ -156,4 +156,6 @@ def tuning_summary(prepared: Prepared, original: Measurements, tuning: Tuning | 
         "tuning": tuning,
         "written": None,
         "stamp": None,
+        "opened": None,
+        "repair": None,
     }

@@ -88,6 +88,10 @@ def verify(folder: Path, settings: Settings, wanted: Wanted) -> Iterator[Check]:
         if exported is not None:
             yield (linears := _linears(exported))
             why = "" if linears.outcome == "equal" else "the files are not what the stamp says"
+        if stamp.recipe.get("opened"):
+            words = "Nothing was solved again: the codes were found in an opened checkpoint, or solved on its scales."
+            yield Check("solved again", "unchecked", words)
+            return
         prepared = yield from _original(stamp, study, exported, wanted, settings)
         if prepared is None:
             why = why or "the float model or the text is not here, or is another one"

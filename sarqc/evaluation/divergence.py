@@ -28,12 +28,16 @@ class Divergence:
     kl_99: float  # its 99th percentile over tokens
     same_top: Estimate  # share of tokens at which both models hold the same one most probable
     log_ratios: tuple[float, ...]  # of each window, of which ``log_ratio`` is the mean
+    kls: tuple[float, ...] = ()  # the same of ``kl``; empty where a former version kept it
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Divergence:
         """What ``asdict`` made of one, after JSON, which knows neither tuples nor their names."""
         estimates = {name: Estimate(*document[name]) for name in ("log_ratio", "kl", "same_top")}
-        return cls(kl_99=document["kl_99"], log_ratios=tuple(document["log_ratios"]), **estimates)
+        return cls(
+            kl_99=document["kl_99"], log_ratios=tuple(document["log_ratios"]), kls=tuple(document.get("kls", ())),
+            **estimates,
+        )  # fmt: skip
 
 
 class TokenDivergences(NamedTuple):
@@ -73,7 +77,8 @@ class Summed:
         log_ratio, kl, same_top = self._sums / self._tokens
         kl_99 = float(np.percentile(np.concatenate(self._kl), 99))
         return Divergence(
-            _estimate(log_ratio), _estimate(kl), kl_99, _estimate(same_top), tuple(log_ratio.tolist())
+            _estimate(log_ratio), _estimate(kl), kl_99, _estimate(same_top), tuple(log_ratio.tolist()),
+            tuple(kl.tolist()),
         )  # fmt: skip
 
 

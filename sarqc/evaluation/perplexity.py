@@ -60,8 +60,8 @@ def measure_beside(
 ) -> tuple[Perplexity, Divergence]:
     """The perplexity, and from the same passes how far the predictions are from those of the float model.
 
-    ``float_states`` is what ``states_of`` gave for that model, or ``measure_perplexity`` to keep; this model shares its
-    head. Raises as ``measure_perplexity``.
+    ``float_states`` is what ``states_of`` gave for that model, or ``measure_perplexity`` to keep; its head is
+    ``LoadedModel.float_head``. Raises as ``measure_perplexity``.
     """
     perplexity, divergence = drained(perplexity_steps(loaded, ids, corpus, window, float_states))
     assert divergence is not None
@@ -174,12 +174,12 @@ def _predictions(loaded: LoadedModel, tokens: Tensor, states: Tensor, original: 
     Logits are many times as wide as states, so that no more than ``LOGIT_BYTES`` of them are made at once: those of the
     whole batch, or where a single window has more, of one stretch of it after the other.
     """
-    head = loaded.model.get_output_embeddings()
+    head, float_head = loaded.model.get_output_embeddings(), loaded.float_head()
     at_once, few = _positions_in(LOGIT_BYTES, loaded), _positions_in(LOSS_BYTES, loaded)
     for begin in range(0, tokens.shape[1] - 1, at_once):
         stretch = slice(begin, begin + at_once)
         logits = head(states[:, stretch])  # (B, stretch, V)
-        beside = None if original is None else head(original[:, stretch])
+        beside = None if original is None else float_head(original[:, stretch])
         following = tokens[:, begin + 1 : begin + at_once + 1]
         for window, targets in enumerate(following):
             for at in range(0, len(targets), few):

@@ -18,7 +18,7 @@ from sarqc.figures.numbers import (
 )
 from sarqc.figures.panels import Curve, Panel, band_shape, stack
 from sarqc.figures.scales import SCALE_WORDS, on_scale
-from sarqc.quantization.methods import METHODS
+from sarqc.quantization.methods import entry_of
 from sarqc.study.facts import LineFacts, Quality, equal_points, is_point, lam_index
 from sarqc.study.paired import spans
 
@@ -112,7 +112,8 @@ def _drift_panel(facts: LineFacts, words: str) -> Panel:
     if facts.drift is not None:
         curves.append(Curve("drift", DRIFT, facts.drift, label="drift", short="drift"))
     if facts.sar is not None:
-        weighted = METHODS[facts.line.method].make.saliency == "saliency"
+        entry = entry_of(facts.line.method)
+        weighted = entry is not None and entry.make.saliency == "saliency"
         label = "saliency penalty" if weighted else "identity penalty"
         curves.append(Curve(f"{label}, L_sar", PENALTY, facts.sar, label=label, short="penalty"))
     twin, _ = _twin(facts)

@@ -94,6 +94,11 @@ def _check(recipe: Recipe, study: Study | None) -> None:
             "recipe, method",
             f"What they share is GPTQ: {known}.",
         ).about("method")
+    if recipe.opened is not None:
+        raise Refused(
+            "the codes of an opened checkpoint are solved again on its own scales, which no other engine does",
+            "recipe, opened", "Leave it out.",
+        ).about("opened", Fix("Leave the checkpoint out", {"opened": None}))  # fmt: skip
     if recipe.range != "minmax":
         raise Refused(
             "the range of each group is searched for, and no other engine weighs that search by the Gram",

@@ -6,9 +6,9 @@ it is used, so that what is on the device does not grow with the number of block
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,7 @@ class LoadedModel:
     device: torch.device
     compute_dtype: torch.dtype
     streaming: Streaming | None = None
+    replaced: dict[str, Tensor] = field(default_factory=dict)  # see ``replace``
 
     @property
     def family(self) -> Family:
@@ -96,8 +97,27 @@ class LoadedModel:
         else:
             self.blocks().load_state_dict(weights)
 
+    def replace(self, values: Mapping[str, Tensor]) -> None:
+        """Gives parameters outside the blocks, by their paths, other values until ``reset``."""
+        for path, value in values.items():
+            parameter = self.model.get_parameter(path)
+            self.replaced.setdefault(path, parameter.detach().clone())
+            parameter.data.copy_(value)
+
+    def float_head(self) -> Callable[[Tensor], Tensor]:
+        """The head of the float model, states (…, D) -> logits (…, V), also where the model's own was replaced."""
+        head: nn.Module = self.model.get_output_embeddings()
+        weight = self.replaced.get(f"{self.family.embedding if self.checkpoint.tied else self.family.head}.weight")
+        if weight is None:
+            return head
+        bias: Tensor | None = getattr(head, "bias", None)
+        return lambda states: nn.functional.linear(states, weight, bias)
+
     def reset(self) -> None:
-        """Gives the blocks the weights of the checkpoint again, from its files, without a copy in memory."""
+        """Gives the model the weights of the checkpoint again: the blocks from its files, without a copy in memory."""
+        for path, value in self.replaced.items():
+            self.model.get_parameter(path).data.copy_(value)
+        self.replaced.clear()
         if self.streaming is not None:
             self.streaming.forget_changes()
             return
@@ -114,8 +134,11 @@ def choose_device(wanted: str) -> torch.device:
     return torch.device(wanted)
 
 
-def load(checkpoint: Checkpoint, device: torch.device, *, scratch: Path | None = None) -> LoadedModel:
-    """The model and its tokenizer. On the CPU it computes in float32, elsewhere in the dtype that holds all linears.
+def load(
+    checkpoint: Checkpoint, device: torch.device, *, scratch: Path | None = None, holding: Sequence[torch.dtype] = ()
+) -> LoadedModel:
+    """The model and its tokenizer. On the CPU it computes in float32, elsewhere in the dtype that holds all linears,
+    and numbers of the types ``holding``, which its weights will be given.
 
     With ``scratch``, a folder for blocks that were changed, the weights of a block are in memory only while it is used.
     """
@@ -124,7 +147,7 @@ def load(checkpoint: Checkpoint, device: torch.device, *, scratch: Path | None =
     compute_dtype = torch.float32
     if device.type != "cpu":
         weights = (f"{checkpoint.family.in_file(layer.name)}.weight" for layer in checkpoint.linears)
-        compute_dtype = reduce(torch.promote_types, (STORED[checkpoint.dtypes[name]] for name in weights))
+        compute_dtype = reduce(torch.promote_types, (*(STORED[checkpoint.dtypes[name]] for name in weights), *holding))
     model, files = _without_weights(checkpoint, compute_dtype), WeightFiles(checkpoint)
     model.config.tie_word_embeddings = checkpoint.tied  # who ties the model's weights again asks it
     tied = model.get_output_embeddings() if checkpoint.tied else None

@@ -18,7 +18,7 @@ from sarqc.errors import Refused
 from sarqc.quantization.grid import Grid
 from sarqc.quantization.layer_statistics import LayerStatistics
 from sarqc.quantization.methods import Method
-from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
+from sarqc.quantization.quantized_layer import CheckedLayer, FoundCodes, QuantizedLayer
 from sarqc.quantization.solve import only_solved, quantize
 from sarqc.quantization.solving import LITTLE_MEMORY, Context, LayerJob
 
@@ -32,6 +32,7 @@ class SelectionJob:
     train: LayerStatistics
     validation: LayerStatistics
     held_out: LayerStatistics | None = None
+    found: FoundCodes | None = None  # of a layer that is repaired
 
 
 def select_layers(
@@ -94,18 +95,22 @@ def _table(
     solved: Sequence[QuantizedLayer], part: CheckedLayer, points: Sequence[Method], scores: Sequence[float]
 ) -> tuple[dict[str, float | None], ...]:
     """What was compared, for the report."""
-    energy = part.held_out_energy
     return tuple(
-        {
-            "lam": point.lam,
-            "gamma": point.gamma,
-            "train": layer.report.relative_recon,
-            "validation": score / energy if energy > 0 else None,  # nothing came to judge by
-            "relative_drift": layer.report.relative_drift,
-            **({} if point.alpha is None else {"shift_strength": point.alpha}),
-        }
-        for point, layer, score in zip(points, solved, scores, strict=True)
+        candidate_row(point, layer, part, score) for point, layer, score in zip(points, solved, scores, strict=True)
     )
+
+
+def candidate_row(point: Method, layer: QuantizedLayer, part: CheckedLayer, score: float) -> dict[str, float | None]:
+    """A point that was solved on a part of the inputs and judged by ``score`` on another, for the report."""
+    energy = part.held_out_energy
+    return {
+        "lam": point.lam,
+        "gamma": point.gamma,
+        "train": layer.report.relative_recon,
+        "validation": score / energy if energy > 0 else None,  # nothing came to judge by
+        "relative_drift": layer.report.relative_drift,
+        **({} if point.alpha is None else {"shift_strength": point.alpha}),
+    }
 
 
 def kept_channels(width: int, group_size: int, fraction: float) -> Tensor:

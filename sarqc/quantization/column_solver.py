@@ -12,6 +12,8 @@ rounded. So w = W - (w - Ŵ)(F⁻¹ - I) + w P, and multiplied by F, with U F = 
 
     w_j = W_j + Σ_{i<j} (δ_i F_ij + w_i M_ij),   M = P F = α triu(cross R⁻ᵀ, 1) diag(R)⁻¹.
 
+A layer that was found quantized keeps its scales and zero points, which then are known before the first turn.
+
 Columns may be taken in another order than they are stored in: then G, F, M and all that the loop holds are in the order
 of their turns, and a column's group stays that of its place in the weight, whose scale is known before the first turn.
 
@@ -38,7 +40,7 @@ from sarqc.quantization.grid import (
 from sarqc.quantization.layer_statistics import is_finite
 from sarqc.quantization.methods import FACTORISING, ColumnSolver, Range
 from sarqc.quantization.objective import drift_weights, regularised_gram, saliency
-from sarqc.quantization.quantized_layer import CheckedLayer
+from sarqc.quantization.quantized_layer import CheckedLayer, FoundCodes
 from sarqc.quantization.recorded import Recorder, started
 from sarqc.quantization.refinement import in_turn, refined_codes
 from sarqc.quantization.solving import LITTLE_MEMORY, NOT_RECORDED, Context, LayerJob, Solved
@@ -46,6 +48,7 @@ from sarqc.quantization.turns import take_turns
 
 _FIRST_FLOOR = 1e-6  # of the largest diagonal entry
 _LAST_FLOOR = 1e2
+_NO_SCALE = 1e-20  # in place of a scale of 0 that was found: whatever the code, its level is nothing beside a weight
 
 
 def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
@@ -86,7 +89,7 @@ def _points_at_once(first: _Point, budget_bytes: int) -> int:
     """How many points may be solved together, at least one."""
     layer, method = first.layer, first.method
     rows, width = layer.weight.shape
-    group_size = layer.grid.group_size_for(width)
+    group_size = width if layer.found is not None else layer.grid.group_size_for(width)
     numbers = method.numbers_of_point(rows, width, group_size, shifted=method.shift != "none")
     factorising = FACTORISING * width * width  # one at a time
     return max(1, (budget_bytes - factorising) // (numbers * layer.weight.element_size()))
@@ -101,22 +104,40 @@ def _solve_together(points: Sequence[_Point], recorder: Recorder | None) -> Iter
         "weight": batch.weights, "factors": batch.factors, "orders": batch.orders, "importance": batch.importance,
         **({} if batch.shifts is None else {"shifts": batch.shifts}),
     }  # fmt: skip
-    codes, scales, zero_points = (recorder or started)(
-        solve_columns,
-        tensors,
-        grid=first.grid,
-        storage=first.storage,
-        block_size=settings.block_size,
-        static_groups=settings.has_static_groups,
-        source=settings.range,
-    )
+    found = [point.layer.found for point in points if point.layer.found is not None]
+    if found:
+        scales = _stacked(found, "scales", first.weight)
+        tensors["found_scales"] = torch.where(scales == 0, _NO_SCALE, scales)
+        tensors["found_zero_points"] = _stacked(found, "zero_points", first.weight)
+    if settings.begins_with_found:
+        codes = _stacked(found, "codes", first.weight)
+        scales, zero_points = tensors["found_scales"], tensors["found_zero_points"]
+    else:
+        codes, scales, zero_points = (recorder or started)(
+            solve_columns,
+            tensors,
+            grid=first.grid,
+            storage=first.storage,
+            block_size=settings.block_size,
+            static_groups=settings.has_static_groups,
+            source=settings.range,
+        )
     if batch.aims is not None and batch.grams is not None:
         codes = refined_codes(
             batch.aims, codes, scales, zero_points, batch.grams, first.grid,
             passes=settings.refine, orders=batch.orders,
         )  # fmt: skip
-    dequantized = dequantize_groups(codes, scales, zero_points, first.grid.is_affine).to(first.storage)
+    if found:
+        scales = _stacked(found, "scales", first.weight)
+        dequantized = torch.stack([one.weight_of(own) for one, own in zip(found, codes, strict=True)])
+    else:
+        dequantized = dequantize_groups(codes, scales, zero_points, first.grid.is_affine).to(first.storage)
     return _results(points, stated, codes, scales, zero_points, dequantized)
+
+
+def _stacked(found: Sequence[FoundCodes], name: str, like: Tensor) -> Tensor:
+    """Codes, scales or zero points of several layers, in the type of a weight: (C, …)."""
+    return torch.stack([getattr(one, name) for one in found]).to(like)
 
 
 def _results(
@@ -288,6 +309,8 @@ def solve_columns(
     orders: Tensor | None = None,
     source: Range = "minmax",
     importance: Tensor | None = None,
+    found_scales: Tensor | None = None,
+    found_zero_points: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Codes for every candidate at once: the columns are taken in order, each compensating for those before it.
 
@@ -298,15 +321,19 @@ def solve_columns(
     orders (C, I): which column has which turn; factors and shifts are in the order of turns, all else as stored. None:
     as stored. Only static groups leave a choice.
     source, importance (C, I): where a group's range comes from, see ``scales_and_zero_points``.
+    found_scales, found_zero_points (C, O, G): those of each group where they are given; groups are static then.
     ``block_size`` says how many columns pass between two updates of the rest of their group: speed, not result.
     """
     candidates, width = factors.shape[0], factors.shape[-1]
     original = weight.expand(candidates, *weight.shape[-2:]).mT.contiguous()  # (C, I, O)
-    group_size = grid.group_size_for(width)
+    group_size = grid.group_size_for(width) if found_scales is None else width // found_scales.shape[-1]
     if orders is None:
         orders = torch.arange(width, device=weight.device).expand(candidates, width)
     fixed = None
-    if static_groups:
+    if found_scales is not None and found_zero_points is not None:
+        fixed = (found_scales, found_zero_points)
+        original = in_turn(original, orders)
+    elif static_groups:
         weights = None if importance is None else split_groups(importance.unsqueeze(-2), group_size)  # (C, 1, G, K)
         fixed = scales_and_zero_points(split_groups(original.mT, group_size), grid, storage, source, weights)
         original = in_turn(original, orders)
@@ -314,8 +341,11 @@ def solve_columns(
     codes = torch.empty_like(original)  # (C, I, O)
     values = torch.zeros_like(original if shifts is not None else original[:0])  # (C, I, O), w: before rounding
     scales, zero_points = [], []
-    for first in range(0, width, group_size):
-        last = first + group_size
+    # Channels that were found each with a scale of its own, since groups were made in another order, are no reason to
+    # update the rest after each of them.
+    stretch = width if found_scales is not None and group_size == 1 else group_size
+    for first in range(0, width, stretch):
+        last = first + stretch
         inside = factors[:, first:last, first:last]  # (C, K, K)
         carried = factors[:, :first, first:last].mT @ delta[:, :first]  # (C, K, O), Σ_{i<first} δ_i F_ij
         if shifts is not None:
@@ -330,8 +360,8 @@ def solve_columns(
             scales.append(scale)  # (C, O)
             zero_points.append(zero_point)
             scale, zero_point = scale.unsqueeze(1), zero_point.unsqueeze(1)  # (C, 1, O)
-        for start in range(0, group_size, block_size):
-            stop = min(start + block_size, group_size)
+        for start in range(0, stretch, block_size):
+            stop = min(start + block_size, stretch)
             # Column by column only inside a block: the rest of the group gets a block's errors in one product, which is
             # what makes this fast. Only the order of the sums changes, and the code of a tie might with it.
             block = carried[:, start:stop]  # (C, B, O), a view that the columns below keep up to date
@@ -351,7 +381,7 @@ def solve_columns(
                 values=None if shifts is None else values[:, here],
             )
             take_turns(columns, grid)
-            if stop < group_size:
+            if stop < stretch:
                 rest = inside[:, start:stop, stop:].mT  # (C, rest of the group, B)
                 carried[:, stop:].baddbmm_(rest, delta[:, here])
                 if shifts is not None:

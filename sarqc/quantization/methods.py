@@ -241,6 +241,13 @@ class Method:
 
 
 @dataclass(frozen=True)
+class AsFound(Method):
+    """The codes that an opened checkpoint has, measured as a solver's would be. No method of its own: no row."""
+
+    solver: ClassVar[str] = "sarqc.quantization.as_found"
+
+
+@dataclass(frozen=True)
 class RoundToNearest(Method):
     """Each weight goes to the nearest level of its group's grid; nothing is calibrated.
 
@@ -289,6 +296,7 @@ class ColumnSolver(Method):
 
     solver: ClassVar[str] = "sarqc.quantization.column_solver"
     reported: ClassVar[tuple[str, ...]] = ("lam", "gamma", "saliency", "static_groups")
+    begins_with_found: ClassVar[bool] = False  # with the codes that a layer was found with, not column by column
 
     lam: float = 0.01
     gamma: float | None = None
@@ -381,6 +389,22 @@ class ColumnSolver(Method):
         cubes = sum(width**3 / 3 for _, width in work.shapes)
         solving = Count(solves=cubes + (1 + 2 * work.walks) * work.squares())
         return _started(work) + (solving + _fitting(work, self.range, self.refine)).times(work.points)
+
+
+@dataclass(frozen=True)
+class FoundDescent(ColumnSolver):
+    """Coordinate descent from the codes that a layer was found with, on the objective of a column solver: by that
+    objective never worse than they are."""
+
+    begins_with_found: ClassVar[bool] = True
+
+    refine: int = 10
+
+    @classmethod
+    def of(cls, solver: ColumnSolver) -> FoundDescent:
+        """On the objective of this solver, in at least so many passes as it refines its own codes."""
+        values = {field.name: getattr(solver, field.name) for field in fields(solver)}
+        return cls(**values | {"refine": max(solver.refine, cls.refine)})
 
 
 @dataclass(frozen=True)
@@ -694,9 +718,24 @@ METHODS: dict[str, MethodEntry] = {
 }  # fmt: skip
 
 
+AS_FOUND = "as-found"
+# How an opened checkpoint is measured. It is no row of ``METHODS``: nobody can choose it for a model of their own.
+_FOUND = MethodEntry(
+    "As found", AsFound(), (), AS_FOUND,
+    about="The codes of a checkpoint that others have quantized, measured as they are",
+)  # fmt: skip
+
+
+def entry_of(name: str) -> MethodEntry | None:
+    """The row of a public name, also of ``AS_FOUND``; None for one that this version does not know."""
+    return _FOUND if name == AS_FOUND else METHODS.get(name)
+
+
 def title_of(name: str, fitting: Mapping[str, str | int] = MappingProxyType({})) -> str:
-    """“GPTQ 1 %, searched range”: a method of ``METHODS`` as people read it; ``fitting``: see ``Method.fitting``."""
-    return ", ".join(filter(None, [METHODS[name].title, fitting_text(fitting)]))
+    """“GPTQ 1 %, searched range”: a method as people read it; ``fitting``: see ``Method.fitting``. An unknown one is
+    called by its public name."""
+    entry = entry_of(name)
+    return ", ".join(filter(None, [name if entry is None else entry.title, fitting_text(fitting)]))
 
 
 def method(name: str, **choices: Any) -> Method:

@@ -86,12 +86,42 @@ class QuantizedLayer:
         )
 
 
+@dataclass(frozen=True)
+class FoundCodes:
+    """What others have made of a layer, with scales and zero points that stay as they are."""
+
+    codes: Tensor  # (O, I) int8, as the layer's grid numbers them
+    scales: Tensor  # (O, G) in the dtype that they are stored in
+    zero_points: Tensor  # (O, G), of the affine grid the biases
+    weight: Tensor  # (O, I), what their own loader makes of it, in the dtype of the scales
+    is_affine: bool = False
+
+    def to(self, device: torch.device) -> FoundCodes:
+        """The same on another device."""
+        codes, scales, zero_points, weight = (
+            part.to(device) for part in (self.codes, self.scales, self.zero_points, self.weight)
+        )
+        return FoundCodes(codes, scales, zero_points, weight, self.is_affine)
+
+    def weight_of(self, codes: Tensor) -> Tensor:
+        """What their own loader makes of other codes (O, I): rounded once, and with biases, which MLX alone has, the
+        product before they are added."""
+        dtype = self.scales.dtype
+        if self.is_affine:
+            size = codes.shape[-1] // self.scales.shape[-1]
+            scales, biases = (part.repeat_interleave(size, dim=1) for part in (self.scales, self.zero_points))
+            return codes.to(dtype) * scales + biases.to(dtype)
+        work = torch.promote_types(dtype, torch.float32)
+        codes, scales, zero_points = (part.to(work) for part in (codes, self.scales, self.zero_points))
+        return dequantize_groups(codes, scales, zero_points, is_affine=False).to(dtype)
+
+
 class CheckedLayer:
     """A layer's weight and statistics in working precision, and the report of any weights that may stand for it.
 
     ``row_scale`` (O,): what the operation after multiplies each output by, which a scale search then divides out.
-    ``name`` is for errors. Raises ``Refused`` for shapes or groups that do not fit, ``NumericalError`` for a weight
-    that is not finite.
+    ``found``: codes on scales and zero points that a solver has to keep. ``name`` is for errors. Raises ``Refused`` for
+    shapes or groups that do not fit, ``NumericalError`` for a weight that is not finite.
     """
 
     def __init__(
@@ -102,16 +132,19 @@ class CheckedLayer:
         held_out: LayerStatistics | None,
         row_scale: Tensor | None = None,
         *,
+        found: FoundCodes | None = None,
         name: str = "",
     ) -> None:
         try:
             _check(weight, statistics, held_out, row_scale)
+            _check_found(weight, found)
             grid.group_size_for(weight.shape[-1])
         except SarqcError as error:
             raise (error.at(name) if name else error) from None
         self.name = name
         dtype = torch.promote_types(weight.dtype, torch.float32)
-        self.storage, self.grid = weight.dtype, grid
+        self.found = None if found is None else found.to(weight.device)
+        self.storage, self.grid = weight.dtype if found is None else found.scales.dtype, grid
         self.weight = weight.detach().to(dtype)  # (O, I)
         self.gram = statistics.gram.to(weight.device, dtype)  # (I, I)
         self.abs_mean = statistics.abs_mean.to(weight.device, dtype)  # (I,)
@@ -206,6 +239,21 @@ def _check(
             f"the row scale is {tuple(row_scale.shape)} {row_scale.dtype}",
             "row scale",
             f"Give {weight.shape[0]} positive numbers that {weight.dtype} can represent.",
+        )
+
+
+def _check_found(weight: Tensor, found: FoundCodes | None) -> None:
+    if found is None:
+        return
+    rows, width = weight.shape
+    shapes = {tuple(found.codes.shape), tuple(found.weight.shape)}
+    groups = found.scales.shape[-1]
+    if shapes != {(rows, width)} or found.scales.shape != found.zero_points.shape or width % groups:
+        raise Refused(
+            f"codes are {tuple(found.codes.shape)} with scales {tuple(found.scales.shape)}, the weight is "
+            f"{(rows, width)}",
+            "opened checkpoint",
+            "Give the checkpoint that was made of this model.",
         )
 
 

@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 
 from sarqc.errors import NotFound
-from sarqc.quantization.methods import METHODS
+from sarqc.quantization.methods import entry_of
 from sarqc.study.document import ArrayRef, Line, Study
 from sarqc.study.paired import Difference, mean_over_draws, paired_difference, paired_items, sweet_spot
 
@@ -134,7 +134,7 @@ class LineFacts:
 
 def has_lam(line: Line) -> bool:
     """True where the line's λ are values of λ: not where “auto” chose them, and not for methods without any."""
-    entry = METHODS.get(line.method)
+    entry = entry_of(line.method)
     return line.selected is None and (entry is None or "lam" in entry.tunes)
 
 

@@ -23,6 +23,8 @@ def admit(recipe: Recipe, visitor: Visitor, access: Access, settings: Settings) 
     """The recipe as it may be run for a visitor. Raises ``NotFound`` or ``Forbidden`` for what it may not name."""
     private = is_private(settings)
     revision = _model(recipe, settings, private=private)
+    if recipe.opened is not None:
+        _opened(recipe.opened, settings, private=private)
     for text in (recipe.calibration, recipe.test):
         if text:
             _text(text, visitor, access, settings, private=private)
@@ -52,6 +54,18 @@ def _model(recipe: Recipe, settings: Settings, *, private: bool) -> str | None:
             f"Of the Hub it fetches {listed}; the operator may add to SARQC_HUB_MODELS.",
         )  # fmt: skip
     return pinned[name] or recipe.revision
+
+
+def _opened(name: str, settings: Settings, *, private: bool) -> None:
+    if name in catalogue.declared_folders(settings) or (private and _is_below(name, settings.model_dirs)):
+        return
+    pinned = settings.fetched_models()
+    if catalogue.is_hub_name(name) and path_of(name) is None and (pinned is None or name in pinned):
+        return
+    raise NotFound(
+        f"there is no checkpoint “{shortened(name)}”", "recipe, opened",
+        "Give a quantized checkpoint of this host by its name; the operator may add folders to SARQC_MODEL_DIRS.",
+    ).about("opened")  # fmt: skip
 
 
 def _text(name: str, visitor: Visitor, access: Access, settings: Settings, *, private: bool) -> None:

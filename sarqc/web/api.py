@@ -125,6 +125,15 @@ def _plan(recipe: Recipe, settings: Settings) -> Any:
     return plan(recipe, settings)
 
 
+def _completed(recipe: Recipe, settings: Settings) -> Recipe:
+    """The recipe with the grid of the checkpoint that it opens, if it opens one."""
+    if recipe.opened is None:
+        return recipe
+    from sarqc.engine.plan import completed
+
+    return completed(recipe, settings)
+
+
 def _offer_router(
     supervisor: Supervisor, settings: Settings, access: Access, planning: Planning, plan: Planner
 ) -> APIRouter:
@@ -417,7 +426,7 @@ def _planned(
     planned = {}
     for name, recipe in recipes.items():
         try:
-            admitted = admit(recipe, who, access, settings)
+            admitted = _completed(admit(recipe, who, access, settings), settings)
             planned[name] = admitted, plan(admitted, settings)
         except SarqcError as error:
             raise (error.at(name) if name else error) from None

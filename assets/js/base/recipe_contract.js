@@ -14,6 +14,7 @@ import { frozen } from "./contract.js";
 export const RECIPE_FIELDS = frozen({
   model: { name: "model", key: "model", kind: "text", title: "Model", unit: "" },
   revision: { name: "revision", key: "revision", kind: "text", title: "Revision", unit: "", default: null },
+  opened: { name: "opened", key: "opened", kind: "text", title: "Opened checkpoint", unit: "", default: null },
   kind: { name: "kind", key: "kind", kind: "text", title: "Purpose", unit: "", default: "run" },
   bits: { name: "bits", key: "bits", kind: "whole", title: "Bits", unit: "bit", default: 3 },
   grid: { name: "grid", key: "grid", kind: "text", title: "Grid", unit: "", default: "asymmetric" },

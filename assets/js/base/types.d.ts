@@ -165,6 +165,7 @@ export interface Unasked {
 export interface Recipe {
   model: string;
   revision: string | null;
+  opened: string | null;
   kind: "run" | "tune";
   bits: number;
   grid: "symmetric" | "full_range" | "asymmetric" | "affine";
@@ -239,7 +240,7 @@ export interface Plan {
 
 /** One row of “who can load it”: whether this format carries the run, and what its readers made of its kind. */
 export interface Carrier {
-  format: "plain" | "packed" | "gptq" | "mlx" | "statistics";
+  format: "plain" | "packed" | "gptq" | "mlx" | "statistics" | "as-found";
   possible: boolean;
   readers: Answer[];
   note: string;
@@ -1053,6 +1054,8 @@ export interface Summary {
   tuning: Tuning | null;
   written: Written | null;
   stamp: string | null;
+  opened: OpenedCheckpoint | null;
+  repair: Repair | null;
 }
 
 /**  */
@@ -1132,6 +1135,32 @@ export interface Written {
   other_tensors: string[];
   tokens: number;
   parts_at: number | null;
+  words: string;
+}
+
+/** A checkpoint that others quantized, as it says of itself and as it was found. */
+export interface OpenedCheckpoint {
+  name: string;
+  format: string;
+  made_by: string;
+  layers: number;
+  fingerprint: string;
+  words: string;
+}
+
+/** A repaired checkpoint beside the same as it was found, on the same windows of the test text; None: not measured. */
+export interface Repair {
+  layers: number;
+  kept: number;
+  worse: number;
+  perplexity_found: number | null;
+  kl_found: number | null;
+  kl_found_standard_error: number | null;
+  kl_difference: number | null;
+  kl_difference_standard_error: number | null;
+  log_ratio_difference: number | null;
+  log_ratio_difference_standard_error: number | null;
+  verdict: -1 | 0 | 1 | null;
   words: string;
 }
 

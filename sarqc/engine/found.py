@@ -1,0 +1,254 @@
+"""A model as others have quantized it, put into the float one: codes of its linears, and what stands beside them.
+
+What stands beside them is the original's, but for three reasons: it was rounded to another type; it has codes too, as
+embeddings have in MLX; or norms have taken up channel scales, as in AWQ. Then the file is the same function of an
+equivalent float model, whose linears are multiplied by what its norms were divided by, and drift is measured beside
+that. Whatever differs for another reason belongs to another model, and is refused.
+
+Axes: O out_features, I in_features, R rows of an operation before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from sarqc.documents import OpenedCheckpoint
+from sarqc.engine.opened import what_it_is
+from sarqc.errors import Refused
+from sarqc.export.plain import parameters_of
+from sarqc.files.artefacts import chain_key
+from sarqc.files.hashes import sha256_of
+from sarqc.models.checkpoint import Checkpoint
+from sarqc.models.families import LayerInfo
+from sarqc.models.folding import Fold, folds
+from sarqc.models.linears import weight_of
+from sarqc.models.loading import LoadedModel
+from sarqc.models.tensor_files import weight_files
+from sarqc.models.weight_files import WeightFiles
+from sarqc.opening.described import Described
+from sarqc.opening.opened import Opened
+from sarqc.quantization.grid import Grid
+from sarqc.quantization.quantized_layer import FoundCodes
+
+_NEAR = 2**-6  # relative: what rounding a product to bfloat16, twice, may do to it
+_EXPLAINED = 0.5  # of the squared distance that a fitted scale has to take away
+
+
+class Found:
+    """The model of an opened checkpoint, for ``CalibrationJob.found``.
+
+    Raises ``Refused`` where tensors without codes are another model's.
+    """
+
+    def __init__(self, described: Described, checkpoint: Checkpoint) -> None:
+        self.opened = Opened(described, checkpoint)
+        self.grids: dict[str, Grid] = dict(self.opened.grids)
+        self._described, self._checkpoint = described, checkpoint
+        self._files = WeightFiles(checkpoint)
+        self._layers = {layer.name: layer for layer in self.opened.layers}
+        self._check()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of every byte of its weights and configuration."""
+        folder = self._described.folder
+        files = [*weight_files(folder, folder.name), *sorted(folder.glob("*config*.json"))]
+        return chain_key("opened", *(sha256_of(path) for path in files))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of its weights, by the first of its linears."""
+        return self.opened.read(self.opened.layers[0]).weight.dtype
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether its norms have taken up channel scales."""
+        return bool(self._folded)
+
+    def words(self) -> Iterator[str]:
+        """What is to be known of what stands beside its codes."""
+        if self._rounded:
+            yield f"{len(self._rounded)} of its tensors without codes are the original's, rounded to another type"
+        if self._coded:
+            yield f"{', '.join(self._coded)} are quantized there too, and measured as they are there"
+        if self.is_folded:
+            yield (
+                f"{len(self._folded)} of its norms have taken up channel scales: drift is measured beside an "
+                "equivalent float model, whose scales between linears were fitted"
+            )
+
+    def layer(self, info: LayerInfo) -> FoundCodes:
+        """What was found of a linear."""
+        found = self.opened.read(info)
+        affine = found.biases is not None
+        return FoundCodes(
+            found.codes, found.scales, found.zero_points if found.biases is None else found.biases, found.weight, affine
+        )
+
+    def put_outside(self, loaded: LoadedModel) -> None:
+        """Gives embedding, last norm and head the values that they have there."""
+        prefix = self._checkpoint.family.in_file(f"{self._checkpoint.family.blocks}.")
+        others = [*self._rounded, *self._coded]
+        loaded.replace({name: self.opened.tensor(name) for name in others if not name.startswith(prefix)})
+
+    def put_into(self, loaded: LoadedModel, index: int) -> None:
+        """Gives a block, whose weights are there, what stands beside its codes; its linears with codes are multiplied
+        by the channel scales that its norms have taken up.
+        """
+        block, family = loaded.blocks()[index], self._checkpoint.family
+        prefix = f"{family.blocks}.{index}."
+        if self.is_folded:
+            self._fold(loaded, block, prefix)
+        others = {*self._rounded, *self._coded, *self._folded, *self._follow}
+        coded = {f"{layer.path_in_block(family.blocks)}.weight" for layer in self._layers.values()
+                 if layer.block == index}  # fmt: skip
+        with torch.no_grad():
+            for path, value in parameters_of(block):
+                name = family.in_file(f"{prefix}{path}")
+                if name in others and path not in coded:
+                    value.copy_(self.opened.tensor(name))
+
+    def _fold(self, loaded: LoadedModel, block: nn.Module, prefix: str) -> None:
+        """Multiplies the columns of linears by what the operation before them was divided by."""
+        with torch.no_grad():
+            for fold in folds(block, loaded.groups(block), self._checkpoint.config):
+                if fold.source is None:
+                    continue
+                norm = self._checkpoint.family.in_file(f"{prefix}{fold.source}.weight")
+                if norm in self._folded:
+                    scale = self._norm_scale(norm)
+                elif f"{prefix}{fold.source}" in self._layers:
+                    scale = self._fitted_scale(block, fold, prefix)
+                    rows = fold.source_scale(scale)
+                    weight_of(block, fold.source).div_(rows.to(weight_of(block, fold.source)).unsqueeze(-1))
+                else:
+                    continue
+                for path in fold.linears:
+                    weight_of(block, path).mul_(scale.to(weight_of(block, path)))
+
+    def _norm_scale(self, name: str) -> Tensor:
+        """What a norm was divided by, (I,) float64."""
+        own, there = self._files.read(name).double(), self.opened.tensor(name).double()
+        return torch.where(there == 0, 1.0, own / there)
+
+    def _fitted_scale(self, block: nn.Module, fold: Fold, prefix: str) -> Tensor:
+        """The scale of each channel that a linear reads from another which brings its weight nearest to what is stored
+        there, (I,) float64; 1 where that explains little. Channels from one row have one.
+        """
+        ties = fold.ties
+        both, own, apart = (torch.zeros(int(ties.max()) + 1, dtype=torch.float64) for _ in range(3))
+        for path in fold.linears:
+            info = self._layers.get(f"{prefix}{path}")
+            if info is None:
+                return torch.ones(len(ties), dtype=torch.float64)
+            weight = weight_of(block, path).double().cpu()
+            there = self.opened.read(info).weight.double()
+            both.index_add_(0, ties, (weight * there).sum(0))
+            own.index_add_(0, ties, weight.square().sum(0))
+            apart.index_add_(0, ties, (there - weight).square().sum(0))
+        fitted = torch.where(own > 0, both / own, 1.0)
+        left = apart - (fitted - 1).square() * own  # of the squared distance: it is least at the fitted scale
+        if float(left.sum()) > _EXPLAINED * float(apart.sum()) or bool((fitted <= 0).any()):
+            fitted = torch.ones_like(fitted)
+        return fitted[ties]
+
+    def _check(self) -> None:
+        """Sorts the tensors without codes in the original by why they differ; raises ``Refused`` where none is
+        known.
+        """
+        family, checkpoint = self._checkpoint.family, self._checkpoint
+        self._rounded: list[str] = []
+        self._coded: list[str] = []
+        self._folded: list[str] = []  # norms
+        self._follow: list[str] = []  # what reads such a norm or belongs to a linear that was divided
+        quantized = {f"{family.in_file(name)}.weight" for name in self._layers}
+        different: list[str] = []
+        for name in checkpoint.parameter_names:
+            if name in quantized:
+                continue
+            if name.removesuffix(".weight") in self._described.places:
+                self._coded.append(name)
+                continue
+            own, there = self._files.read(name), self.opened.tensor(name)
+            if torch.equal(own.to(there.dtype), there):
+                wide = torch.promote_types(own.dtype, there.dtype)
+                if not torch.equal(own.to(wide), there.to(wide)):
+                    self._rounded.append(name)
+            else:
+                different.append(name)
+        norms = self._norms()
+        self._folded = [name for name in different if name in norms]
+        for name in different:
+            if name not in norms:
+                self._check_follows(name)
+                self._follow.append(name)
+        self._check_first()
+
+    def _norms(self) -> set[str]:
+        """Names of the norms in blocks that can take up channel scales of linears with codes."""
+        family, found = self._checkpoint.family, set()
+        for block in range(self._checkpoint.n_blocks):
+            for group in self._checkpoint.groups(block):
+                prefix = f"{family.blocks}.{block}."
+                if group.source is not None and f"{prefix}{group.source}" not in self._layers:
+                    found.add(family.in_file(f"{prefix}{group.source}.weight"))
+        return found
+
+    def _check_follows(self, name: str) -> None:
+        """Raises ``Refused`` unless a tensor differs because a norm before it, or a linear's rows, took up scales."""
+        family = self._checkpoint.family
+        own, there = self._files.read(name).double(), self.opened.tensor(name).double()
+        for block in range(self._checkpoint.n_blocks):
+            prefix = f"{family.blocks}.{block}."
+            for group in self._checkpoint.groups(block):
+                norm = family.in_file(f"{prefix}{group.source}.weight")
+                readers = [family.in_file(f"{prefix}{path}.weight") for path in (*group.also, *group.linears)]
+                if norm in self._folded and name in readers and _is_near(there, own * self._norm_scale(norm)):
+                    return
+                source = f"{prefix}{group.source}"
+                if source in self._layers and name == f"{family.in_file(source)}.bias" and self._folded:
+                    return  # divided with its rows
+        raise Refused(
+            f"{name} is another one than the original's, and no channel scales explain it",
+            f"opened checkpoint {self._described.folder.name}",
+            "Give the float checkpoint that it was made from as the model: drift and errors would be those of the "
+            "difference of two models.",
+        ).about("opened")
+
+    def _check_first(self) -> None:
+        """Raises ``Refused`` where the first linear has nothing to do with the original's."""
+        info = self.opened.layers[0]
+        family, prefix = self._checkpoint.family, f"{self._checkpoint.family.blocks}.{info.block}."
+        own, there = self._files.read(f"{family.in_file(info.name)}.weight").double(), self.layer(info).weight.double()
+        for group in self._checkpoint.groups(info.block):
+            norm = family.in_file(f"{prefix}{group.source}.weight")
+            if info.path_in_block(family.blocks) in group.linears and norm in self._folded:
+                own = own * self._norm_scale(norm)
+        apart = float((there - own).norm() / own.norm())
+        if not apart < 1:
+            raise Refused(
+                f"its codes of {info.name} are as far from the original's weight as that is from nothing",
+                f"opened checkpoint {self._described.folder.name}",
+                "Give the float checkpoint that it was made from as the model.",
+            ).about("opened")
+
+    def facts(self, name: str) -> OpenedCheckpoint:
+        """What summaries and studies say of it; ``name``: as people gave it."""
+        described = self._described
+        return {
+            "name": Path(name).name,
+            "format": described.format,
+            "made_by": described.made_by,
+            "layers": len(described.layers),
+            "fingerprint": self.fingerprint,
+            "words": ". ".join(line[0].upper() + line[1:] for line in (what_it_is(described), *self.words())) + ".",
+        }
+
+
+def _is_near(values: Tensor, expected: Tensor) -> bool:
+    return bool((values - expected).norm() <= _NEAR * expected.norm())

@@ -1,0 +1,138 @@
+"""A recipe's opened checkpoint as plans need it: where it is, and whether it belongs to the model. No torch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+
+from sarqc.errors import Fix, NotFound, Refused
+from sarqc.files.names import path_of, shortened
+from sarqc.models import download as hub
+from sarqc.models.catalogue import declared_folders, is_hub_name
+from sarqc.models.checkpoint import Checkpoint
+from sarqc.models.tensor_files import byte_ranges, weight_files
+from sarqc.opening.described import Described, describe
+from sarqc.opening.place import Place
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+
+
+def folder_of(name: str, settings: Settings, *, download: bool = False) -> Path:
+    """The folder of an opened checkpoint: one that the operator has declared, a path, or one of the Hub.
+
+    Raises ``NotFound`` where there is none, and where one of the Hub is not here and ``download`` does not allow to
+    fetch it.
+    """
+    if (declared := declared_folders(settings).get(name)) is not None:
+        return declared
+    folder = path_of(name)
+    if folder is not None and folder.is_dir():
+        return folder
+    if is_hub_name(name):
+        if (cached := hub.cached(name, None, settings)) is not None:
+            return cached
+        if download:
+            return hub.download(name, None)
+    raise NotFound(
+        f"there is no checkpoint “{shortened(name)}” on this host", "recipe, opened",
+        "Give the folder of a quantized checkpoint; one of the Hub has to be downloaded before.",
+    ).about("opened")  # fmt: skip
+
+
+def described(
+    recipe: Recipe, checkpoint: Checkpoint, settings: Settings, *, download: bool = False
+) -> Described | None:
+    """The checkpoint that a recipe opens, beside the float ``checkpoint``; None where it opens none.
+
+    Raises ``NotFound``, or ``Refused`` for what can't be read or belongs to another model.
+    """
+    if recipe.opened is None:
+        return None
+    found = describe(folder_of(recipe.opened, settings, download=download), checkpoint)
+    widest = max(place.bits for place in linears(checkpoint, found))
+    if widest > 4:
+        raise Refused(
+            f"it has linears of {widest} bits, and recipes are of 2 to 4", f"opened checkpoint {found.folder.name}",
+            "Open one whose linears have 2, 3 or 4 bits.",
+        ).about("opened")  # fmt: skip
+    return found
+
+
+def linears(checkpoint: Checkpoint, found: Described) -> list[Place]:
+    """Where the codes of the model's linears are, in their order: not those of an embedding or a head."""
+    return [found.places[checkpoint.family.in_file(layer.name)] for layer in found.layers]
+
+
+def as_it_has_it(recipe: Recipe, checkpoint: Checkpoint, found: Described) -> Recipe:
+    """The recipe with bits, grid and group size of the opened checkpoint, where nobody has given them.
+
+    Raises ``Refused`` for values that are given and are others.
+    """
+    own = dict(zip(("bits", "grid", "group_size"), _usual_grid(linears(checkpoint, found)), strict=True))
+    for name, value in own.items():
+        if name in recipe.model_fields_set and getattr(recipe, name) != value:
+            said, asked = (_in_words(one) for one in (value, getattr(recipe, name)))
+            title = str(Recipe.model_fields[name].title).lower()
+            raise Refused(
+                f"{title} is {asked}, and the opened checkpoint has {said}", f"recipe, {name}",
+                f"Leave {name} out, or give {said}.",
+            ).about(name, Fix(f"Use {said}", {name: said}))  # fmt: skip
+    return recipe.model_copy(update=own)
+
+
+def restricted(checkpoint: Checkpoint, found: Described) -> Checkpoint:
+    """The float checkpoint with the linears to quantize that have codes there."""
+    return replace(checkpoint, of_names=frozenset(layer.name for layer in found.layers))
+
+
+def bits_of_linears(checkpoint: Checkpoint, found: Described) -> int:
+    """All bits that are stored of the linears: codes, scales, zero points and whatever else."""
+    ranges: dict[str, tuple[int, int]] = {}
+    for path in weight_files(found.folder, found.folder.name):
+        ranges |= byte_ranges(path)
+    stored = {name for place in linears(checkpoint, found) for name in place.tensors}  # a stack of experts once
+    return 8 * sum(end - begin for begin, end in (ranges[name] for name in stored))
+
+
+def opened_bytes(found: Described) -> int:
+    """Bytes of its weight files."""
+    return sum(path.stat().st_size for path in weight_files(found.folder, found.folder.name))
+
+
+def what_it_is(found: Described) -> str:
+    """Format, maker and what is quantized, in words."""
+    maker = f" by {found.made_by}" if found.made_by else ""
+    return f"{found.format}{maker}: codes for {len(found.layers)} linears"
+
+
+def opened_warnings(checkpoint: Checkpoint, found: Described) -> Iterator[str]:
+    """What is to be known of an opened checkpoint before it is measured."""
+    yield f"opened {found.folder.name}, {what_it_is(found)}"
+    places = linears(checkpoint, found)
+    grids = Counter((place.bits, place.kind, place.group_size) for place in places)
+    if len(grids) > 1:
+        yield f"its linears have {len(grids)} different grids: each is measured on its own"
+    spread = sum(place.is_spread for place in places)
+    if spread:
+        yield (
+            f"the groups of {spread} of its linears are no runs of channels: each channel has the scale of its group, "
+            "as if it were a group by itself"
+        )
+    left = len(checkpoint.linears) - len(found.layers)
+    if left:
+        yield f"{left} linears have no codes there and are taken as they stand there"
+
+
+def _usual_grid(places: Iterable[Place]) -> tuple[int, str, int | None]:
+    """Bits, grid and group size of most weights."""
+    weights: Counter[tuple[int, str, int | None]] = Counter()
+    for place in places:
+        weights[place.bits, place.kind, place.group_size] += prod(place.shape)
+    return weights.most_common(1)[0][0]
+
+
+def _in_words(value: object) -> object:
+    return "per_channel" if value is None else value

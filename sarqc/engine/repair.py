@@ -1,0 +1,119 @@
+"""What a repair is worth: the checkpoint as it was found, measured beside the float model, and the same repaired."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sarqc.calibration.job import CalibrationJob, Curves
+from sarqc.documents import Repair
+from sarqc.engine.kept_states import KeptStates
+from sarqc.engine.keys import Weights, layer_keys, quantized_model_key
+from sarqc.engine.measure import STATES_GONE, Measurements, Workbench, beside_float, kept_beside
+from sarqc.engine.plan import Prepared
+from sarqc.evaluation.divergence import Divergence
+from sarqc.events import Event, Stage
+from sarqc.models.loading import LoadedModel
+from sarqc.plain import measured as or_none
+from sarqc.quantization.methods import AsFound
+from sarqc.quantization.quantized_layer import LayerReport
+from sarqc.quantization.repair import KEPT, WORSE
+from sarqc.study.paired import Difference, paired_difference
+
+STAGE = "measuring the checkpoint as it was found"
+
+
+@dataclass(frozen=True)
+class AsItWasFound:
+    """What was measured of the checkpoint before its repair."""
+
+    perplexity: float
+    divergence: Divergence | None  # None where what was kept of the float model is gone
+
+
+def found_job(job: CalibrationJob) -> CalibrationJob:
+    """The same calibration with the codes as they were found."""
+    return replace(job, method=AsFound(), candidates=(), validation_samples=0, channel_fraction=1.0, curves=Curves())
+
+
+def found_key(loaded: LoadedModel, job: CalibrationJob, weights: Weights, float_key: str) -> str:
+    """Of the model as it was found; ``weights``: those of the float model."""
+    return quantized_model_key(float_key, layer_keys(loaded, found_job(job), weights))
+
+
+def measure_found(
+    bench: Workbench, prepared: Prepared, job: CalibrationJob, weights: Weights, float_key: str, states: KeptStates
+) -> Generator[Event, None, AsItWasFound]:
+    """The checkpoint as it was found beside the float model, which is float before and after."""
+    job = found_job(job)
+    keys = layer_keys(bench.loaded, job, weights)
+    key = quantized_model_key(float_key, keys)
+    if (known := kept_beside(bench, prepared, key)) is not None:
+        return AsItWasFound(known[0], known[2])
+    yield Stage(STAGE, "its layers")
+    for _ in bench.calibrated(job, keys):
+        pass  # its layers are not the run's
+    yield Stage(STAGE, "perplexity")
+    perplexity, _, divergence = yield from beside_float(bench, prepared, key, states)
+    bench.loaded.reset()
+    return AsItWasFound(perplexity, divergence)
+
+
+def gain(found: AsItWasFound | None, repaired: Measurements, reports: Mapping[str, LayerReport]) -> Repair:
+    """What came of a repair. Windows are paired: what is hard in a window for both is no difference."""
+    flags = [report.flags for report in reports.values()]
+    layers, kept, worse = len(flags), sum(KEPT in each for each in flags), sum(WORSE in each for each in flags)
+    nothing: Repair = {
+        "layers": layers, "kept": kept, "worse": worse, "perplexity_found": None, "kl_found": None,
+        "kl_found_standard_error": None, "kl_difference": None, "kl_difference_standard_error": None,
+        "log_ratio_difference": None, "log_ratio_difference_standard_error": None, "verdict": None,
+        "words": _of_layers(layers, kept, worse),
+    }  # fmt: skip
+    if found is None:
+        words = "What the repair is worth was not measured, since there is no test text."
+        return {**nothing, "words": f"{words} {nothing['words']}"}
+    if found.divergence is None or repaired.divergence is None:
+        words = f"What the repair is worth was not measured: {STATES_GONE}."
+        return {**nothing, "perplexity_found": found.perplexity, "words": f"{words} {nothing['words']}"}
+    before, after = found.divergence, repaired.divergence
+    kl = paired_difference(np.array(after.kls), np.array(before.kls))
+    ratio = paired_difference(np.array(after.log_ratios), np.array(before.log_ratios))
+    return {
+        **nothing,
+        "perplexity_found": found.perplexity,
+        "kl_found": before.kl.mean,
+        "kl_found_standard_error": or_none(before.kl.error),
+        "kl_difference": float(kl.mean),
+        "kl_difference_standard_error": or_none(float(kl.error)),
+        "log_ratio_difference": float(ratio.mean),
+        "log_ratio_difference_standard_error": or_none(float(ratio.error)),
+        "verdict": kl.verdict(()),
+        "words": f"{gain_words(before.kl.mean, after.kl.mean, kl)} {nothing['words']}",
+    }
+
+
+def gain_words(before: float, after: float, difference: Difference) -> str:
+    """What happened to KL, in words: by how much it fell, that there is no gain, or that it rose."""
+    mean, error = float(difference.mean), or_none(float(difference.error))
+    span = f"from {before:.4g} to {after:.4g} nats a token"
+    if error is None:
+        return f"KL went {span} on a single window, which says nothing about chance."
+    change = f"{abs(mean):.2g} ± {error:.1g}"
+    match difference.verdict(()):
+        case -1:
+            return f"The repair lowers KL from the original by {change}, {span}."
+        case 1:
+            return f"No gain: the repair raises KL from the original by {change}, {span}. Keep the file as it is."
+    return f"No gain: KL from the original went {span}, which can't be told from chance ({mean:+.2g} ± {error:.1g})."
+
+
+def _of_layers(layers: int, kept: int, worse: int) -> str:
+    """What became of the layers."""
+    words = f"{layers - kept} of {layers} layers have other codes"
+    if kept:
+        words += f"; the codes found are better for {kept}, on sequences kept for judging, and stay"
+    if worse:
+        words += f"; {worse} have a larger error on held-out text than with the codes found"
+    return f"{words}."

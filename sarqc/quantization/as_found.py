@@ -1,0 +1,27 @@
+"""The codes that others have made of a layer, as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sarqc.errors import Refused
+from sarqc.quantization.methods import AsFound
+from sarqc.quantization.quantized_layer import CheckedLayer, QuantizedLayer
+from sarqc.quantization.solving import Context, LayerJob, Solved
+
+
+def solve(jobs: Sequence[LayerJob], context: Context) -> Iterator[Solved]:
+    """Each linear as it was found, at each of its points, which are all alike."""
+    for number, job in enumerate(jobs):
+        for index, point in enumerate(job.points_of(AsFound)):
+            yield Solved(number, index, as_found(job.layer, point))
+
+
+def as_found(layer: CheckedLayer, point: AsFound) -> QuantizedLayer:
+    """The layer with the codes that it was found with. Raises ``Refused`` where there are none."""
+    found = layer.found
+    if found is None:
+        raise Refused(
+            "there are no codes to take as they are", layer.name or "layer", "Open a quantized checkpoint of the model."
+        )
+    return layer.quantized(found.codes, found.scales, found.zero_points, found.weight, chosen=point.settled())

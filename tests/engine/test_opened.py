@@ -1,0 +1,231 @@
+"""A checkpoint that was quantized elsewhere: measured as it was found, repaired on its own scales, or refused."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+from sarqc.engine.execute import execute
+from sarqc.engine.plan import completed, plan
+from sarqc.engine.repair import gain_words
+from sarqc.errors import NotFound, Refused
+from sarqc.events import Event, Finished, LayerDone, Warned
+from sarqc.figures import lab_view
+from sarqc.models.checkpoint import read_checkpoint
+from sarqc.opening.opened import Opened
+from sarqc.recipe import Recipe
+from sarqc.settings import Settings
+from sarqc.study.document import Study
+from sarqc.study.paired import paired_difference
+
+
+@pytest.fixture(scope="module")
+def document(random_llama: Path, text_file: Path) -> dict[str, Any]:
+    return {
+        "model": str(random_llama), "calibration": str(text_file), "samples": 8, "length": 32, "held_out_samples": 4,
+        "test": str(text_file), "window": 64, "test_tokens": 1000, "baseline": False,
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """A state of its own that the tests of this module share: what one has measured, the next finds."""
+    return Settings(state_dir=tmp_path_factory.mktemp("state"))
+
+
+def run(recipe: dict[str, Any], settings: Settings, **wanted: Any) -> list[Event]:
+    return list(execute(Recipe.parse(recipe), settings, **wanted))
+
+
+def summary_of(events: list[Event]) -> Any:
+    assert isinstance(events[-1], Finished)
+    return events[-1].summary
+
+
+def reports(events: list[Event]) -> dict[str, Any]:
+    return {event.name: event.report for event in events if isinstance(event, LayerDone)}
+
+
+@pytest.fixture(scope="module")
+def rounded(document: dict, state: Settings, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Event]]:
+    """The model rounded to nearest at 4 bits in compressed-tensors' format, and the run that made it."""
+    folder = tmp_path_factory.mktemp("made") / "rounded"
+    made = {**document, "bits": 4, "group_size": 16, "method": "rtn"}
+    return folder, run(made, state, checkpoint_dir=folder, checkpoint_format="packed")
+
+
+@pytest.fixture(scope="module")
+def repaired(
+    document: dict, rounded: tuple[Path, list[Event]], state: Settings, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, list[Event]]:
+    folder = tmp_path_factory.mktemp("made") / "repaired"
+    recipe = {**document, "opened": str(rounded[0]), "method": "rqc-gbs", "lambda": 0.05}
+    return folder, run(recipe, state, checkpoint_dir=folder, checkpoint_format="as-found")
+
+
+def test_it_is_measured_as_the_model_that_it_is(
+    document: dict, rounded: tuple[Path, list[Event]], state: Settings, tmp_path: Path
+) -> None:
+    folder, made = rounded
+    events = run({**document, "opened": str(folder), "method": "as-found"}, state, study_dir=tmp_path, study_id="one")
+    summary, before = summary_of(events), summary_of(made)
+    for name in ("perplexity", "kl", "kl_standard_error", "perplexity_float", "quantized_layers"):
+        assert summary[name] == before[name]
+    own = reports(made)
+    for name, report in reports(events).items():
+        for quantity in ("recon_loss", "drift", "held_out_loss"):
+            assert report[quantity] == pytest.approx(own[name][quantity], rel=1e-6)
+        assert report["chosen"] == {"method": "AsFound"}
+    recipe = summary["recipe"]
+    assert (recipe["bits"], recipe["grid"], recipe["group_size"]) == (4, "asymmetric", 16)
+    opened = summary["opened"]
+    assert (opened["name"], opened["format"], opened["layers"]) == ("rounded", "compressed-tensors", 21)
+    assert summary["repair"] is None
+    study = Study.open(tmp_path / "one")
+    assert study.protocol["opened"] == opened
+    assert [line.title for line in study.lines] == ["As found"]
+    assert lab_view(study)["figures"]
+
+
+def test_a_repair_has_other_codes_in_the_same_files(
+    rounded: tuple[Path, list[Event]], repaired: tuple[Path, list[Event]], random_llama: Path
+) -> None:
+    folder, events = repaired
+    summary = summary_of(events)
+    repair, checkpoint = summary["repair"], read_checkpoint(random_llama)
+    assert repair["layers"] == 21
+    assert summary["kl"] - repair["kl_found"] == pytest.approx(repair["kl_difference"])
+    assert repair["kl_found"] == summary_of(rounded[1])["kl"]
+    assert repair["words"].startswith(("The repair lowers KL", "No gain"))
+    assert summary["written"]["other_tensors"] == []
+    assert summary["written"]["parts_at"] is None
+    before, after = (Opened.open(one, checkpoint) for one in (rounded[0], folder))
+    changed = 0
+    for info in before.layers:
+        one, other = before.read(info), after.read(info)
+        assert torch.equal(one.scales, other.scales)
+        assert torch.equal(one.zero_points, other.zero_points)
+        changed += not torch.equal(one.codes, other.codes)
+    assert changed == repair["layers"] - repair["kept"] > 0
+    for path in rounded[0].glob("*"):
+        if path.suffix != ".safetensors":
+            assert (folder / path.name).read_bytes() == path.read_bytes()
+    own = reports(rounded[1])
+    first = next(iter(own))  # on the same inputs as before
+    assert reports(events)[first]["relative_recon"] < own[first]["relative_recon"]
+    assert reports(events)[first]["chosen"]["found_recon"] == pytest.approx(own[first]["relative_recon"], rel=1e-6)
+
+
+def test_a_repair_goes_on_from_what_is_kept(
+    document: dict, rounded: tuple[Path, list[Event]], repaired: tuple[Path, list[Event]], state: Settings
+) -> None:
+    again = run({**document, "opened": str(rounded[0]), "method": "rqc-gbs", "lambda": 0.05}, state)
+    assert all(event.from_cache for event in again if isinstance(event, LayerDone))
+    assert {**summary_of(repaired[1]), "written": None} == summary_of(again)
+
+
+def test_auto_chooses_for_each_layer_of_a_repair(
+    document: dict, rounded: tuple[Path, list[Event]], state: Settings, tmp_path: Path
+) -> None:
+    recipe = {**document, "opened": str(rounded[0]), "method": "rqc-gbs", "lambda": "auto"}
+    events = run(recipe, state, study_dir=tmp_path, study_id="auto")
+    assert summary_of(events)["selection"]["by"] == "layer"
+    assert all(len(report["candidates"]) == 6 for report in reports(events).values())
+    study = Study.open(tmp_path / "auto")
+    assert lab_view(study)["figures"]
+
+
+def test_scales_that_norms_took_up_are_found_again(document: dict, state: Settings, tmp_path: Path) -> None:
+    folder = tmp_path / "folded"
+    made = run(
+        {**document, "bits": 4, "group_size": 16, "method": "awq", "mode": "foldable"}, state, checkpoint_dir=folder,
+        checkpoint_format="packed",
+    )  # fmt: skip
+    events = run({**document, "opened": str(folder), "method": "as-found"}, state)
+    assert summary_of(events)["perplexity"] == summary_of(made)["perplexity"]
+    assert any("fitted" in event.what for event in events if isinstance(event, Warned))
+    own = reports(made)
+    for name, report in reports(events).items():
+        if name.endswith(("q_proj", "k_proj", "gate_proj")):  # the others' rows or columns have fitted scales
+            assert report["relative_recon"] == pytest.approx(own[name]["relative_recon"], rel=1e-3), name
+        assert report["relative_recon"] == pytest.approx(own[name]["relative_recon"], rel=0.3)
+        assert report["relative_drift"] < 0.2
+
+
+def changed(folder: Path, target: Path, name: str, factor: float) -> Path:
+    """The checkpoint with one tensor multiplied."""
+    shutil.copytree(folder, target)
+    path = target / "model.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    tensors[name] = tensors[name] * factor
+    safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})
+    return target
+
+
+def test_the_checkpoint_of_another_model_is_refused_before_any_work(
+    document: dict, rounded: tuple[Path, list[Event]], state: Settings, tmp_path: Path
+) -> None:
+    other = changed(rounded[0], tmp_path / "other", "model.norm.weight", 1.5)
+    with pytest.raises(Refused, match=r"model\.norm\.weight is another one"):
+        run({**document, "opened": str(other), "method": "as-found"}, state)
+    float_other = changed(
+        Path(document["model"]), tmp_path / "float", "model.layers.0.self_attn.q_proj.weight", -1.0
+    )  # fmt: skip
+    with pytest.raises(Refused, match="as far from the original"):
+        run({**document, "model": str(float_other), "opened": str(rounded[0]), "method": "as-found"}, state)
+
+
+def test_its_grid_is_taken_where_none_is_given(
+    document: dict, rounded: tuple[Path, list[Event]], state: Settings
+) -> None:
+    recipe = {**document, "opened": str(rounded[0]), "method": "as-found"}
+    whole = completed(Recipe.parse(recipe), state)
+    assert completed(Recipe.parse(whole.to_json()), state) == whole
+    shown = plan(whole, state)
+    assert shown.bytes_after == sum(path.stat().st_size for path in rounded[0].glob("*.safetensors"))
+    assert any("opened rounded" in line for line in shown.warnings)
+    with pytest.raises(Refused, match="bits is 3, and the opened checkpoint has 4") as refused:
+        plan(Recipe.parse({**recipe, "bits": 3}), state)
+    assert [fix.values for fix in refused.value.fixes] == [{"bits": 4}]
+    with pytest.raises(NotFound, match="no checkpoint"):
+        plan(Recipe.parse({**recipe, "opened": "nothing-of-that-name"}), state)
+    with pytest.raises(Refused, match="says nothing of quantization"):
+        plan(Recipe.parse({**recipe, "opened": document["model"]}), state)
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        ({"method": "awq"}, "makes scales of its own"),
+        ({"method": "nothing"}, "no method"),
+        ({"kind": "tune", "method": "sarqc-gbs"}, "tuning quantizes the float model"),
+        ({"blocks": [0]}, "measured as a whole"),
+        ({"inputs_from": "float"}, "behind its own blocks"),
+        ({"method": "gptq", "samples": 1}, "only one"),
+        ({"opened": None}, "no codes to take as they are found"),
+    ],
+)
+def test_what_is_no_choice_for_an_opened_checkpoint(document: dict, more: dict, what: str) -> None:
+    with pytest.raises(Refused, match=what):
+        Recipe.parse({**document, "opened": "somewhere", "method": "as-found", **more})
+
+
+def test_the_words_of_a_gain() -> None:
+    import numpy as np
+
+    before = np.array([0.30, 0.32, 0.31, 0.33])
+    better, worse = before - np.array([0.10, 0.11, 0.10, 0.11]), before + np.array([0.10, 0.11, 0.10, 0.11])
+    unclear = before + np.array([0.1, -0.1, 0.1, -0.09])
+
+    def words(after: np.ndarray) -> str:
+        return gain_words(float(before.mean()), float(after.mean()), paired_difference(after, before))
+
+    assert words(better).startswith("The repair lowers KL from the original by 0.1")
+    assert words(worse).startswith("No gain: the repair raises KL")
+    assert words(unclear).startswith("No gain: KL from the original went")
+    assert "says nothing about chance" in gain_words(0.3, 0.2, paired_difference(better[:1], before[:1]))
