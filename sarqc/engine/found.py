@@ -246,7 +246,7 @@ class Found:
             "made_by": described.made_by,
             "layers": len(described.layers),
             "fingerprint": self.fingerprint,
-            "words": ". ".join(line[0].upper() + line[1:] for line in (what_it_is(described), *self.words())) + ".",
+            "words": ". ".join((what_it_is(described), *self.words())) + ".",
         }
 
 

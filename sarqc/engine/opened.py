@@ -19,6 +19,8 @@ from sarqc.opening.place import Place
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
+_CALLED = {"gptq": "GPTQ", "awq": "AWQ", "mlx": "MLX", "auto-round": "AutoRound"}  # formats, as people do
+
 
 def folder_of(name: str, settings: Settings, *, download: bool = False) -> Path:
     """The folder of an opened checkpoint: one that the operator has declared, a path, or one of the Hub.
@@ -105,7 +107,7 @@ def opened_bytes(found: Described) -> int:
 def what_it_is(found: Described) -> str:
     """Format, maker and what is quantized, in words."""
     maker = f" by {found.made_by}" if found.made_by else ""
-    return f"{found.format}{maker}: codes for {len(found.layers)} linears"
+    return f"{_CALLED.get(found.format, found.format)}{maker}: codes for {len(found.layers)} linears"
 
 
 def opened_warnings(checkpoint: Checkpoint, found: Described) -> Iterator[str]:
