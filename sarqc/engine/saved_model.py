@@ -25,8 +25,8 @@ from sarqc.export.packed import save_packed
 from sarqc.export.plain import save_plain
 from sarqc.export.read_again import read_again
 from sarqc.export.readers import Format
-from sarqc.study.stamp import FILE, Stamp
 from sarqc.opening.opened import Opened
+from sarqc.study.stamp import FILE, Stamp
 
 NEW_TOKENS = 64  # that are compared
 CARD = "README.md"
