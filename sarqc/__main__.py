@@ -520,6 +520,9 @@ def verify(
     calibration: Annotated[
         str | None, typer.Option(help="The calibration text, where it goes by another name here.")
     ] = None,
+    opened: Annotated[
+        str | None, typer.Option(help="The checkpoint that was opened, where it goes by another name here.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare a study or an exported model with its stamp, and solve some of its linears again.
@@ -528,17 +531,17 @@ def verify(
     """
 
     def work() -> tuple[str, int, list[Check]]:
-        from sarqc.engine.verify import Wanted, opened
+        from sarqc.engine.verify import Wanted, stamp_in
         from sarqc.engine.verify import verify as checks_of
 
         count = None if layers == "all" else _count_of(layers)
         chosen = secrets.randbelow(2**32) if seed is None else seed
         found = []
-        for check in checks_of(folder, read_settings(), Wanted(count, chosen, model, calibration)):
+        for check in checks_of(folder, read_settings(), Wanted(count, chosen, model, calibration, opened)):
             found.append(check)
             if not as_json:
                 typer.echo(f"{check.outcome:<11}{check.what}: {check.words}")
-        return opened(folder)[1].digest, chosen, found
+        return stamp_in(folder)[1].digest, chosen, found
 
     digest, chosen, found = _guarded(work, as_json)
     from sarqc.engine.verify import verdict

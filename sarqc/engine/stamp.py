@@ -47,8 +47,9 @@ def stamp_of(
         text=text_of_stamp(prepared.calibration, job.sequences),
         weights=stored_weights(prepared.checkpoint, loaded.files),
         computing=computing(loaded, job),
+        opened=None if job.found is None else job.found.fingerprint,
         layers=dict(layers),
-        folded=dict(_folded(loaded)) if job.method.unit == "group" else {},
+        folded=dict(_folded(loaded)) if job.method.unit == "group" or job.found is not None else {},
         made_with=made_with(loaded.device),
     ).sealed()
 

@@ -25,6 +25,7 @@ from sarqc.calibration.job import CalibrationJob, SolvedLayer, calibration_job
 from sarqc.calibration.pipeline import calibrate, layers_by_block
 from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.exported import Exported, other_parts
+from sarqc.engine.found import Found
 from sarqc.engine.keys import LAYER_FORMAT
 from sarqc.engine.plan import Prepared, prepare
 from sarqc.engine.stamp import computing, hash_of, made_with, solved_hashes, stored_weights, text_of_stamp
@@ -66,6 +67,7 @@ class Wanted:
     seed: int = 0  # which chooses them
     model: str | None = None  # the float model, where it goes by another name here
     calibration: str | None = None  # the text, likewise
+    opened: str | None = None  # the checkpoint of others that a run opened, likewise
 
 
 def verdict(checks: Iterable[Check]) -> Outcome:
@@ -79,7 +81,7 @@ def verify(folder: Path, settings: Settings, wanted: Wanted) -> Iterator[Check]:
 
     Raises ``NotFound`` where there is neither in ``folder``, ``Refused`` where it has no stamp or can't be read.
     """
-    study, stamp = opened(folder)
+    study, stamp = stamp_in(folder)
     yield _digest(stamp)
     if study is not None:
         yield _recipe_of(study, stamp)
@@ -88,10 +90,6 @@ def verify(folder: Path, settings: Settings, wanted: Wanted) -> Iterator[Check]:
         if exported is not None:
             yield (linears := _linears(exported))
             why = "" if linears.outcome == "equal" else "the files are not what the stamp says"
-        if stamp.recipe.get("opened"):
-            words = "Nothing was solved again: the codes were found in an opened checkpoint, or solved on its scales."
-            yield Check("solved again", "unchecked", words)
-            return
         prepared = yield from _original(stamp, study, exported, wanted, settings)
         if prepared is None:
             why = why or "the float model or the text is not here, or is another one"
@@ -104,7 +102,7 @@ def verify(folder: Path, settings: Settings, wanted: Wanted) -> Iterator[Check]:
             yield Check("solved again", "unchecked", f"{error}")
 
 
-def opened(folder: Path) -> tuple[Study | None, Stamp]:
+def stamp_in(folder: Path) -> tuple[Study | None, Stamp]:
     """The study in a folder, or None of an exported model, with the stamp. Raises as ``verify``."""
     if not (folder / "study.json").is_file():
         if not (folder / "config.json").is_file():
@@ -196,7 +194,7 @@ def _recipe(stamp: Stamp, study: Study | None, wanted: Wanted) -> Recipe:
     """The stamp's recipe, with the names that its model and its text have here."""
     own = (study.recipe if study is not None else None) or {}
     document: dict[str, Any] = {name: own.get(name, value) for name, value in stamp.recipe.items()}
-    given = {"model": wanted.model, "calibration": wanted.calibration}
+    given = {"model": wanted.model, "calibration": wanted.calibration, "opened": wanted.opened}
     document |= {name: value for name, value in given.items() if value is not None}
     if stamp.text.part:  # one text was calibrated on and measured on: the first half is drawn from only then
         document |= {"test": document["calibration"], "test_tokens": 2}
@@ -240,9 +238,18 @@ def _tokenizer(prepared: Prepared, exported: Exported, settings: Settings) -> Ch
 def _solved_again(
     stamp: Stamp, exported: Exported | None, prepared: Prepared, wanted: Wanted, settings: Settings
 ) -> Iterator[Check]:
-    device = choose_device(settings.device)
-    loaded = load(prepared.checkpoint, device, scratch=settings.scratch_dir() if prepared.streamed else None)
-    job = _job(stamp, prepared)
+    found = None
+    if prepared.opened is not None:
+        found = Found(prepared.opened, prepared.checkpoint)
+        opened = _opened_checkpoint(stamp, found)
+        yield opened
+        if opened.outcome != "equal":
+            yield Check("solved again", "unchecked", "Nothing was solved again: another checkpoint was opened.")
+            return
+    scratch = settings.scratch_dir() if prepared.streamed else None
+    holding = [] if found is None else [found.dtype]
+    loaded = load(prepared.checkpoint, choose_device(settings.device), scratch=scratch, holding=holding)
+    job = _job(stamp, prepared, found)
     with _threads(stamp.computing.threads):
         yield _circumstances(stamp, loaded, job)
         names = list(stamp.layers)
@@ -259,9 +266,15 @@ def _solved_again(
     yield _compared("solved again", other, _solved_words(stamp, job, chosen, solving, given, wanted))
 
 
-def _job(stamp: Stamp, prepared: Prepared) -> CalibrationJob:
+def _opened_checkpoint(stamp: Stamp, found: Found) -> Check:
+    if found.fingerprint == stamp.opened:
+        return Check("opened checkpoint", "equal", "Its files are those of the stamp.")
+    return Check("opened checkpoint", "different", "Its files are others than those of the stamp.")
+
+
+def _job(stamp: Stamp, prepared: Prepared, found: Found | None) -> CalibrationJob:
     """What a run of the recipe calibrates; the λ that “auto” chose for the whole model is not chosen again."""
-    job = calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel)
+    job = calibration_job(prepared.recipe, prepared.checkpoint, prepared.sequences, prepared.per_channel, found)
     if stamp.lam is None:
         return job
     return replace(job, method=next(one for one in prepared.recipe.candidates() if one.lam == stamp.lam))

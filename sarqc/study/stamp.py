@@ -78,6 +78,7 @@ class Stamp(_Part):
     text: StampedText
     weights: StampedWeights
     computing: Computing
+    opened: Hash | None = None  # fingerprint of the checkpoint of others whose codes were taken or repaired
     layers: dict[str, LayerHashes]  # by name, in their order
     folded: dict[str, Hash]  # other tensors that took up scales, by their names in the checkpoint
     made_with: dict[str, str | int] = Field(default_factory=dict)  # versions, processor and threads of whoever wrote it

@@ -237,3 +237,22 @@ def test_threads_are_noted_and_not_stamped(base: dict, settings: Settings, tmp_p
     one, two = stamps
     assert (one.made_with["threads"], two.made_with["threads"]) == (1, 2)
     assert one.digest == two.digest
+
+
+@pytest.mark.parametrize("method", ["as-found", "gptq"])
+def test_the_study_of_an_opened_checkpoint(
+    make: Make, base: dict, state: Settings, tmp_path: Path, method: str
+) -> None:
+    theirs = Path(shutil.copytree(make("packed") / "model", tmp_path / "theirs"))
+    without = ("lambda", "gamma", "bits", "grid", "group_size")
+    document = {name: value for name, value in base.items() if name not in without}
+    recipe = Recipe.parse(document | {"method": method, "opened": str(theirs)})
+    list(execute(recipe, state, study_dir=tmp_path, study_id="study"))
+    stamp = Study.open(tmp_path / "study").stamp
+    assert str(theirs.parent) not in stamp.to_text()
+    checks = list(verify(tmp_path / "study", state, Wanted(1, 5)))
+    assert {check.outcome for check in checks} == {"equal"}, checks
+    assert "opened checkpoint" in outcomes(checks)
+    spoil(theirs, f"{LINEAR}.weight_packed", one_bit)
+    checks = list(verify(tmp_path / "study", state, Wanted(1, 5)))
+    assert (outcomes(checks)["opened checkpoint"], verdict(checks)) == ("different", "different")
