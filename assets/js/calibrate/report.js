@@ -40,7 +40,7 @@ export function reportCard(id, summary, layers, folds) {
     layers,
     folds,
     summary.selection,
-  )}${everyLayer(id, layers, folds)}${summary.stamp ? stampFold(summary.stamp) : nothing}</div>`;
+  )}${everyLayer(id, layers, folds)}${summary.stamp ? stampFold(summary) : nothing}</div>`;
 }
 
 const STAMP_DIGITS = 12; // that people read
@@ -48,11 +48,11 @@ const VERIFY = "python -m sarqc verify FOLDER";
 
 /**
  * The stamp of a run, and how anyone finds out whether its codes come out again.
- * @param {string} digest
+ * @param {Summary} summary
  */
-const stampFold = (digest) => html`<details class="layers-fold" data-testid="stamp"
-    ><summary>Stamp <code>${digest.slice(0, STAMP_DIGITS)}…</code> · how to verify</summary>
-    <p class="protocol">The study and every export of this run have it: hashes of the float weights, the calibration tokens
+const stampFold = ({ stamp, opened }) => html`<details class="layers-fold" data-testid="stamp"
+    ><summary>Stamp <code>${stamp.slice(0, STAMP_DIGITS)}…</code> · how to verify</summary>
+    <p class="protocol">${opened ? "The study of this run has it" : "The study and every export of this run have it"}: hashes of the float weights, the calibration tokens
       and every code. This compares a downloaded folder with it, solves some linears again and compares their codes bit
       by bit:</p>
     <div class="stamp-command"><code>${VERIFY}</code
