@@ -37,7 +37,8 @@ _OF_ITS_OWN = {  # entries of config.json that an export may have otherwise than
     "auto_map", "tie_word_embeddings", "quantization_config", "quantization", "num_experts", "rope_theta",
     "rope_scaling",
 }  # fmt: skip
-_UNREADABLE = (KeyError, IndexError, ValueError, RuntimeError, SafetensorError, SarqcError)  # of damaged tensors
+# What reading damaged tensors, or with a damaged description of the format, may raise.
+_UNREADABLE = (LookupError, TypeError, AttributeError, ValueError, RuntimeError, SafetensorError, SarqcError)
 PART_WORDS = ("codes", "scales", "zero points", "weight")  # of ``LayerHashes``
 BIASES = "biases"  # in place of zero points, on the affine grid
 
@@ -154,8 +155,9 @@ class Exported:
 def _format_of(config: Mapping[str, Any], folder: Path) -> Format:
     if "quantization" in config:
         return "mlx"
-    said = (config.get("quantization_config") or {}).get("quant_method")
-    if said not in _FORMATS:
+    described = config.get("quantization_config")
+    said = described.get("quant_method", "") if isinstance(described, dict) else described
+    if not isinstance(said, str | None) or said not in _FORMATS:
         raise Refused(f"its quantization is “{said}”", str(folder), f"Give an export of {', '.join(FORMATS)}.")
     return _FORMATS[said]
 
