@@ -13,7 +13,7 @@ import gradio as gr
 from pydantic.fields import FieldInfo
 
 from pages.layout import part, script
-from sarqc.quantization.methods import METHODS
+from sarqc.quantization.methods import AS_FOUND, METHODS, entry_of
 from sarqc.recipe import Recipe, field_extra
 from sarqc.web.browser_contract import field_kind, literals, words
 
@@ -28,7 +28,7 @@ SECTIONS = {
 }
 SUGGESTIONS = {"group_size": ["32", "64", "128", "256", "per_channel"]}  # offered; any other value may be typed
 WIDE = ("model", "method", "grid", "calibration", "prompts")  # fields that take a whole row
-OPEN_CHOICES = ("model", "calibration", "test")  # filled by the page from what this host offers
+OPEN_CHOICES = ("model", "opened", "calibration", "test")  # filled by the page from what this host offers
 
 # What “auto” will do, in the words that the page makes of the method and the form's values.
 _AUTO_NOTE = '<p class="auto-note is-off" data-testid="auto-note" aria-live="polite"></p>'
@@ -42,6 +42,12 @@ _METHODS = '<div class="method-list" data-part="methods"></div>'
 
 # Filled by the page: what the model suggests and a person has chosen otherwise.
 _SUGGESTIONS = '<div class="suggestions" data-part="suggestions"></div>'
+
+# Shown by the page in place of the size of an opened checkpoint.
+_OPENED_SIZE = '<p class="opened-size" data-testid="opened-size">Bits, grid and group size are those of its file.</p>'
+
+# Filled by the page: what others made of the model, on this host.
+_OPENED = '<div class="suggestions" data-part="opened"></div>'
 
 _SEVERAL = "Several, with commas between them, make several runs."
 
@@ -68,6 +74,8 @@ def recipe_form() -> list[str]:
         for section, title in SECTIONS.items():
             part(f'<h2 class="form-title">{escape(title)}</h2>')
             with gr.Column(elem_classes=["form-fields"]):
+                if section == "size":
+                    part(_OPENED_SIZE, classes="field-wide opened-alone")
                 if section == "method":
                     part(_METHODS, classes="field-wide")
                 for name, info in Recipe.model_fields.items():
@@ -75,6 +83,7 @@ def recipe_form() -> list[str]:
                         components[name] = field(name, info)
                 if section == "model":
                     part(_SUGGESTIONS, classes="field-wide")
+                    part(_OPENED, classes="field-wide")
                 if section == "method":
                     part(_CHIPS, classes="field-wide")
                     part(_AUTO_NOTE, classes="field-wide")
@@ -99,7 +108,8 @@ def field(name: str, info: FieldInfo) -> Field:
     }
     kind, default = field_kind(info), None if info.is_required() else info.default
     if name == "method":
-        choices = [(f"{entry.title} · {key}", key) for key, entry in METHODS.items()]
+        every = {**METHODS, AS_FOUND: entry_of(AS_FOUND)}
+        choices = [(f"{entry.title} · {key}", key) for key, entry in every.items() if entry is not None]
         return gr.Dropdown(choices, value=default, **common)
     if name in OPEN_CHOICES:
         return gr.Dropdown([], value=None, allow_custom_value=True, **common)

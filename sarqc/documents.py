@@ -343,7 +343,8 @@ class Repair(TypedDict):
     log_ratio_difference: float | None  # ln(perplexity repaired / as found)
     log_ratio_difference_standard_error: float | None
     verdict: Literal[-1, 0, 1] | None  # of KL; -1: clearly lower, by Student's t at 5 %
-    words: str
+    words: str  # of the gain
+    layers_words: str
 
 
 class Summary(Divergences):

@@ -100,6 +100,9 @@ _OPENED_WHOLE = {
     "speed": "its speed is that of the engine that it was made for",
 }
 
+# Fields that a form leaves out for an opened checkpoint: what it has itself, and what it leaves no choice of.
+NOT_ASKED_OF_OPENED = ("bits", "grid", "group_size", "indivisible", "range", "static_groups", *_OPENED_WHOLE)
+
 # Fields that only “auto” reads, by what it chooses for: each layer, or the whole model.
 AUTO_FIELDS = {"layer": ("validation_share", "channel_fraction"), "model": ("validation_share",)}
 
@@ -686,7 +689,7 @@ def method_title(name: str) -> str:
 
 def can_be_tuned(name: str) -> bool:
     """Whether tuning can find the λ of a method, as it is by itself."""
-    entry = METHODS[name]
+    entry = _known_entry(name)
     return "lam" in entry.tunes and entry.make.unit == "layer" and "cross" not in entry.make.needs
 
 

@@ -198,7 +198,7 @@ def print_summary(summary: RunDocument) -> None:
     if opened := summary.get("opened"):
         line("opened", opened["words"])
     if repair := summary.get("repair"):
-        line("repair", repair["words"])
+        line("repair", f"{repair['words']} {repair['layers_words']}")
     if baseline := summary.get("baseline"):
         line("beside GPTQ", baseline["words"])
     if size := summary.get("bytes_after"):

@@ -105,14 +105,20 @@ def opened_bytes(found: Described) -> int:
 
 
 def what_it_is(found: Described) -> str:
-    """Format, maker and what is quantized, in words."""
-    maker = f" by {found.made_by}" if found.made_by else ""
-    return f"{_CALLED.get(found.format, found.format)}{maker}: codes for {len(found.layers)} linears"
+    """Format, maker and how much is quantized, in words."""
+    maker = f", made by {found.made_by}" if found.made_by else ""
+    return f"{_CALLED.get(found.format, found.format)}{maker}, {len(found.layers)} linears with codes"
+
+
+def grid_words(checkpoint: Checkpoint, found: Described) -> str:
+    """The grid of most weights in words."""
+    bits, grid, group_size = _usual_grid(linears(checkpoint, found))
+    groups = {None: "one scale for each row", 1: "a scale for each channel"}.get(group_size, f"groups of {group_size}")
+    return f"{bits} bits, {grid.replace('_', ' ')}, {groups}"
 
 
 def opened_warnings(checkpoint: Checkpoint, found: Described) -> Iterator[str]:
     """What is to be known of an opened checkpoint before it is measured."""
-    yield f"opened {found.folder.name}, {what_it_is(found)}"
     places = linears(checkpoint, found)
     grids = Counter((place.bits, place.kind, place.group_size) for place in places)
     if len(grids) > 1:

@@ -18,7 +18,16 @@ from pydantic import BaseModel, ConfigDict
 from sarqc.calibration.corpora import Sequences, Text, apart, check_corpus, draw_sequences, found_in, text_of
 from sarqc.documents import Phase
 from sarqc.engine import costs
-from sarqc.engine.opened import as_it_has_it, bits_of_linears, described, opened_bytes, opened_warnings, restricted
+from sarqc.engine.opened import (
+    as_it_has_it,
+    bits_of_linears,
+    described,
+    grid_words,
+    opened_bytes,
+    opened_warnings,
+    restricted,
+    what_it_is,
+)
 from sarqc.engine.rates import pace_of, rates_of_device
 from sarqc.errors import Fix, NoRoom, Refused
 from sarqc.evaluation.tasks import known_task, size_of
@@ -46,6 +55,7 @@ class Plan(BaseModel):
 
     runs: int = 1
     model: str
+    opened: str = ""  # a checkpoint of that model that others quantized: its format, who made it, and its grid
     family: str | None = None
     parameters: int | None = None
     share_quantized: float | None = None  # 0..1
@@ -346,6 +356,7 @@ def _with_opened(shown: Plan, work: costs.Work, opened: Described) -> Plan:
     """The plan with the sizes that the opened checkpoint has on disk, and what is to be known of it."""
     bits = bits_of_linears(work.checkpoint, opened)
     update = {
+        "opened": f"{opened.folder.name}, {what_it_is(opened)}, {grid_words(work.checkpoint, opened)}",
         "bits_per_weight": bits / work.task.weights(),
         "bytes_after": opened_bytes(opened),
         "warnings": (*opened_warnings(work.checkpoint, opened), *shown.warnings),

@@ -69,14 +69,14 @@ def gain(found: AsItWasFound | None, repaired: Measurements, reports: Mapping[st
         "layers": layers, "kept": kept, "worse": worse, "perplexity_found": None, "kl_found": None,
         "kl_found_standard_error": None, "kl_difference": None, "kl_difference_standard_error": None,
         "log_ratio_difference": None, "log_ratio_difference_standard_error": None, "verdict": None,
-        "words": _of_layers(layers, kept, worse),
+        "words": "",
+        "layers_words": _of_layers(layers, kept, worse),
     }  # fmt: skip
     if found is None:
-        words = "What the repair is worth was not measured, since there is no test text."
-        return {**nothing, "words": f"{words} {nothing['words']}"}
+        return {**nothing, "words": "What the repair is worth was not measured, since there is no test text."}
     if found.divergence is None or repaired.divergence is None:
         words = f"What the repair is worth was not measured: {STATES_GONE}."
-        return {**nothing, "perplexity_found": found.perplexity, "words": f"{words} {nothing['words']}"}
+        return {**nothing, "perplexity_found": found.perplexity, "words": words}
     before, after = found.divergence, repaired.divergence
     kl = paired_difference(np.array(after.kls), np.array(before.kls))
     ratio = paired_difference(np.array(after.log_ratios), np.array(before.log_ratios))
@@ -90,7 +90,7 @@ def gain(found: AsItWasFound | None, repaired: Measurements, reports: Mapping[st
         "log_ratio_difference": float(ratio.mean),
         "log_ratio_difference_standard_error": or_none(float(ratio.error)),
         "verdict": kl.verdict(()),
-        "words": f"{gain_words(before.kl.mean, after.kl.mean, kl)} {nothing['words']}",
+        "words": gain_words(before.kl.mean, after.kl.mean, kl),
     }
 
 

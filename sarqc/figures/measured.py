@@ -53,6 +53,9 @@ def how_measured(facts: LineFacts) -> list[Fact]:
     pairs.append(("Calibration draws", f"{len(line.draws)} (seeds {draws})" if len(line.draws) > 1 else "1"))
     titles = {"calibration": "Calibration text", "held_out": "Unseen text", "test": "Test text", "task": "Task"}
     for key, value in study.protocol.items():
+        if key == "opened":
+            pairs.append(("Opened checkpoint", f"{value['name']}. {value['words']}"))
+            continue
         pairs.append((titles.get(key, key.replace("_", " ").capitalize()), _plain_text(value)))
     if facts.perplexity is not None and len(line.draws) > 1:
         paired = "standard error of the paired difference to the baseline over calibration draws"

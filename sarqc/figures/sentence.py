@@ -29,6 +29,7 @@ from sarqc.figures.numbers import (
     sets_text,
     small_percent,
 )
+from sarqc.quantization.methods import AS_FOUND
 from sarqc.study.facts import LineFacts, Quality, Selection, has_lam
 from sarqc.study.paired import Difference, spans
 
@@ -140,9 +141,10 @@ def _where(facts: LineFacts, gamma: int, lam: int) -> list[Piece]:
     if value is not None and len(facts.line.gammas) > 1:
         point += f", γ = {lam_text(value)}".replace(" ", NBSP).replace(f",{NBSP}", ", ")
     if not has_lam(facts.line):
+        is_found = facts.line.method == AS_FOUND
         return [
-            piece("With "),
-            piece(facts.line.title, "lambda"),
+            *([] if is_found else [piece("With ")]),
+            piece("As it was found," if is_found else facts.line.title, "lambda"),
             piece(f" the {_whole(facts)}{facts.line.bits}-bit model"),
         ]
     return [piece("At "), piece(point, "lambda"), piece(f" the {_whole(facts)}{facts.line.bits}-bit model")]

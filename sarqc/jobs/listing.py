@@ -294,7 +294,7 @@ def words_of(run: Run) -> str:
     recipe = run.recipe
     bits, lam, kind = recipe.get("bits"), recipe.get("lambda"), recipe.get("kind")
     said = [run.id, run.batch, run.name, *(f"#{tag}" for tag in run.tags), run.note, run.owner, run.device]
-    said += [recipe.get(name) for name in ("model", "method", "grid", "calibration", "test")]
+    said += [recipe.get(name) for name in ("model", "opened", "method", "grid", "calibration", "test")]
     said += [
         method_title(str(recipe.get("method", ""))),
         f"{bits} bits" if bits else None,

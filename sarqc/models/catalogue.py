@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from sarqc.errors import NotFound, SarqcError
-from sarqc.files.names import path_of, shortened
+from sarqc.files.names import path_of, read_object, shortened
 from sarqc.models import download as hub
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
 from sarqc.models.hub import NotCached
@@ -34,6 +34,7 @@ class ModelEntry(BaseModel):
     parameters: int = 0
     where: str  # "embedded", "local", "hub"
     suggested: dict[str, Any] = Field(default_factory=dict)
+    opened: tuple[str, ...] = ()  # checkpoints of this host that others made of it, as a recipe names them
 
 
 class EmbeddedCorpus(BaseModel):
@@ -82,17 +83,17 @@ def embedded_models(settings: Settings) -> dict[str, tuple[Path, EmbeddedModel]]
 def offered(settings: Settings) -> list[ModelEntry]:
     """The models of the form: embedded models first, then readable local checkpoints, then Hub names."""
     entries = []
+    quantized = quantized_folders(settings)
     for name, (folder, model) in embedded_models(settings).items():
-        entries.append(
-            _entry(name, model.title, model.description, read_checkpoint(folder, name), "embedded", model.suggested)
-        )
+        checkpoint = read_checkpoint(folder, name)
+        entries.append(_entry(name, model.title, model.description, checkpoint, "embedded", model.suggested, quantized))
     for name, folder in declared_folders(settings).items():
         try:
             checkpoint = read_checkpoint(folder, name)
         except (SarqcError, OSError):  # an OSError: a folder that is being written or taken away
             continue  # not a model for us; naming it in a recipe says why
         suggested = {"length": min(256, checkpoint.max_positions)}
-        entries.append(_entry(name, name, "Local checkpoint.", checkpoint, "local", suggested))
+        entries.append(_entry(name, name, "Local checkpoint.", checkpoint, "local", suggested, quantized))
     titles, fetched = dict(_HUB_OFFERS), settings.fetched_models()
     for name in titles if fetched is None else fetched:
         entries.append(
@@ -114,9 +115,35 @@ def declared_folders(settings: Settings) -> dict[str, Path]:
     return found
 
 
+def quantized_folders(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Declared folders whose configuration speaks of quantization, by name: what they say in ``config.json``."""
+    found = {}
+    for name, folder in declared_folders(settings).items():
+        try:
+            config = read_object(folder / "config.json", name, remedy="Write it again.")
+        except (SarqcError, OSError):
+            continue  # not a model; naming it in a recipe says why
+        if (
+            isinstance(config.get("quantization_config") or config.get("quantization"), dict)
+            or (folder / "quantize_config.json").is_file()
+        ):
+            found[name] = config
+    return found
+
+
+_SHAPE = ("model_type", "hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size")  # those of one model
+
+
 def _entry(
-    name: str, title: str, description: str, checkpoint: Checkpoint, where: str, suggested: dict[str, Any]
+    name: str,
+    title: str,
+    description: str,
+    checkpoint: Checkpoint,
+    where: str,
+    suggested: dict[str, Any],
+    quantized: dict[str, dict[str, Any]],
 ) -> ModelEntry:
+    shape = [checkpoint.config.get(field) for field in _SHAPE]
     return ModelEntry(
         name=name,
         title=title,
@@ -125,6 +152,7 @@ def _entry(
         parameters=checkpoint.parameters,
         where=where,
         suggested={"model": name} | suggested,
+        opened=tuple(one for one, config in quantized.items() if [config.get(field) for field in _SHAPE] == shape),
     )
 
 

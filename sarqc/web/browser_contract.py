@@ -35,10 +35,12 @@ from sarqc.jobs.listing import SORTS
 from sarqc.jobs.run import AT_REST, LANES, STATE_WORDS, RunDocument, State
 from sarqc.models.catalogue import ModelEntry
 from sarqc.quantization.counts import TWO_CORES, Count
-from sarqc.quantization.methods import FITTING_WORDS, METHODS, Candidates, Workload
+from sarqc.quantization.methods import AS_FOUND, FITTING_WORDS, METHODS, Candidates, MethodEntry, Workload, entry_of
 from sarqc.recipe import (
+    NOT_ASKED_OF_OPENED,
     NOT_ASKED_TO_TUNE,
     OF_THE_OTHER_KIND,
+    REPAIRING,
     Recipe,
     can_be_tuned,
     field_extra,
@@ -216,7 +218,8 @@ def recipe_field(name: str) -> RecipeField:
 
 def method_facts(name: str) -> MethodFacts:
     """What REST and the browser know of a method."""
-    entry, auto = METHODS[name], METHODS[name].auto
+    entry = _entry(name)
+    auto = entry.auto
     return {
         "name": name,
         "title": entry.title,
@@ -230,6 +233,12 @@ def method_facts(name: str) -> MethodFacts:
     }
 
 
+def _entry(name: str) -> MethodEntry:
+    entry = entry_of(name)
+    assert entry is not None
+    return entry
+
+
 def _auto_facts(auto: Candidates) -> Auto:
     lams, gammas, strengths = (list(auto.axes().get(field, ())) for field in SIGNS)
     return {"by": auto.by, "lams": lams, "gammas": gammas, "strengths": strengths}
@@ -238,14 +247,14 @@ def _auto_facts(auto: Candidates) -> Auto:
 def form_method(name: str) -> FormMethod:
     """A method, and the fields that mean nothing to it; with them a λ curve, which “auto” refuses and which for a
     method that learns a block would be another training at each λ: nobody wants that by accident."""
-    learned = METHODS[name].make.unit == "block"
+    entry = _entry(name)
+    learned = entry.make.unit == "block"
 
     def unasked(auto: bool) -> list[str]:
         idle = idle_fields(name, auto=auto) | ({"sweep"} if auto or learned else set())
         return [field for field in Recipe.model_fields if field in idle]
 
-    idle: Unasked = {"given": unasked(False), "auto": unasked(METHODS[name].auto is not None)}
-    entry = METHODS[name]
+    idle: Unasked = {"given": unasked(False), "auto": unasked(entry.auto is not None)}
     return {
         **method_facts(name), "unasked": idle, "can_tune": can_be_tuned(name), "about": entry.about,
         "penalty": entry.make.saliency if "lam" in entry.tunes else "",
@@ -258,7 +267,7 @@ _TINYLLAMA = (*4 * ((2048, 2048),), *2 * ((5632, 2048),), (2048, 5632))  # weigh
 
 def _seconds(name: str) -> float:
     """Of the calibration text through a block, and of its solving."""
-    method, weights = METHODS[name].make, sum(math.prod(shape) for shape in _TINYLLAMA)
+    method, weights = _entry(name).make, sum(math.prod(shape) for shape in _TINYLLAMA)
     walks, sequences, length = 2 if {"cross", "block"} & method.needs else 1, 128, 2048
     task = Workload(
         shapes=_TINYLLAMA, block_weights=weights, bits=3, group_size=128, points=1, together=1, sequences=sequences,
@@ -327,6 +336,14 @@ def recipe_names() -> list[Constant]:
     return [
         Constant("RECIPE_FIELDS", "Record<string, RecipeField>", "Fields of a recipe by their name in Python.", fields),
         Constant("METHODS", "Record<string, FormMethod>", "Methods by their public names.", methods),
+        Constant("AS_FOUND", "FormMethod", "How an opened checkpoint is measured.", form_method(AS_FOUND)),
+        Constant("REPAIRING", "string[]", "Methods that solve its codes again.", list(REPAIRING)),
+        Constant(
+            "NOT_ASKED_OF_OPENED",
+            "string[]",
+            "Fields that mean nothing to it, by their names in Python.",
+            list(NOT_ASKED_OF_OPENED),
+        ),
         Constant("NOT_IN_TUNING", "string[]", "What a form says that means nothing to tuning, by public names.", idle),
     ]
 

@@ -154,6 +154,19 @@ def test_local_models_are_offered(settings: Settings, random_llama: Path) -> Non
     assert entries[random_llama.name].parameters == read_checkpoint(random_llama).parameters
 
 
+def test_what_others_made_of_a_model_is_offered_with_it(settings: Settings, random_llama: Path, tmp_path: Path) -> None:
+    config = json.loads((random_llama / "config.json").read_text())
+    quantized = {"quantization_config": {"quant_method": "gptq"}}
+    said = {"by-others": config | quantized, "of-another": config | quantized | {"hidden_size": 8}, "float": config}
+    for name, content in said.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps(content))
+    here = settings.model_copy(update={"model_dirs": f"{random_llama.parent}:{tmp_path}"})
+    entries = {entry.name: entry for entry in offered(here)}
+    assert entries[random_llama.name].opened == ("by-others",)
+    assert entries["tiny-llama"].opened == ()
+
+
 def test_weights_keep_their_bits(tiny_llama: Path) -> None:
     loaded = load(read_checkpoint(tiny_llama), torch.device("cpu"))
     weight = loaded.model.get_submodule("model.layers.0.mlp.down_proj").weight

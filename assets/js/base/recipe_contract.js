@@ -758,6 +758,90 @@ export const METHODS = frozen({
 });
 
 /**
+ * How an opened checkpoint is measured.
+ * @type {Readonly<FormMethod>}
+ */
+export const AS_FOUND = frozen({
+  name: "as-found",
+  title: "As found",
+  baseline: "as-found",
+  unit: "layer",
+  needs: [],
+  tunes: [],
+  options: [],
+  defaults: {},
+  auto: null,
+  unasked: {
+    given: [
+      "lam",
+      "gamma",
+      "shift_strength",
+      "validation_share",
+      "channel_fraction",
+      "mode",
+      "epochs",
+      "steps",
+      "warm_start",
+      "normalise",
+      "include_identity",
+      "static_groups",
+      "range",
+      "order",
+      "refine",
+      "starved",
+    ],
+    auto: [
+      "lam",
+      "gamma",
+      "shift_strength",
+      "validation_share",
+      "channel_fraction",
+      "mode",
+      "epochs",
+      "steps",
+      "warm_start",
+      "normalise",
+      "include_identity",
+      "static_groups",
+      "range",
+      "order",
+      "refine",
+      "starved",
+    ],
+  },
+  can_tune: false,
+  about: "The codes of a checkpoint that others have quantized, measured as they are",
+  penalty: "",
+  cost: 1,
+});
+
+/**
+ * Methods that solve its codes again.
+ * @type {readonly string[]}
+ */
+export const REPAIRING = frozen(["gptq", "rqc-gbs", "sarqc-gbs"]);
+
+/**
+ * Fields that mean nothing to it, by their names in Python.
+ * @type {readonly string[]}
+ */
+export const NOT_ASKED_OF_OPENED = frozen([
+  "bits",
+  "grid",
+  "group_size",
+  "indivisible",
+  "range",
+  "static_groups",
+  "only",
+  "blocks",
+  "share",
+  "sweep",
+  "inputs_from",
+  "channel_fraction",
+  "speed",
+]);
+
+/**
  * What a form says that means nothing to tuning, by public names.
  * @type {readonly string[]}
  */

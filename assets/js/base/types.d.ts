@@ -217,6 +217,7 @@ export interface Recipe {
 export interface Plan {
   runs: number;
   model: string;
+  opened: string;
   family: string | null;
   parameters: number | null;
   share_quantized: number | null;
@@ -264,6 +265,7 @@ export interface ModelEntry {
   parameters: number;
   where: string;
   suggested: Record<string, unknown>;
+  opened: string[];
 }
 
 /** One text as a form offers it. */

@@ -13,7 +13,7 @@ import { besideBaseline, distances, unbroken } from "./distances.js";
 
 /** @param {Said} summary */
 export function answer(summary) {
-  return html`<div class="scores">${scores(summary)}</div>${verdict(summary)}${besideFloat(summary)}`;
+  return html`<div class="scores">${scores(summary)}</div>${repaired(summary)}${verdict(summary)}${opened(summary)}${besideFloat(summary)}`;
 }
 
 /** @param {Said} summary */
@@ -36,7 +36,7 @@ function scores(summary) {
     score(
       "Accuracy",
       accuracy(summary.accuracy, summary.accuracy_standard_error),
-      `float ${float ?? "not measured"}`,
+      html`float ${float ?? "not measured"}`,
       "accuracy",
     ),
     size(summary),
@@ -78,6 +78,23 @@ function verdict({ baseline }) {
   const kind = baseline.reason ? "protocol" : `verdict ${VERDICTS.get(baseline.verdict ?? 0) ?? ""}`;
   return html`<p class=${kind.trim()} data-testid="baseline">${unbroken(baseline.words)}</p>`;
 }
+
+/**
+ * What a repair is worth.
+ * @param {Said} summary
+ */
+function repaired({ repair }) {
+  if (!repair) return nothing;
+  const kind = repair.verdict === null ? "protocol" : `verdict ${VERDICTS.get(repair.verdict) ?? ""}`;
+  return html`<p class=${kind.trim()} data-testid="repair">${repair.words}</p><p class="protocol">${repair.layers_words}</p>`;
+}
+
+/**
+ * What is to be known of a checkpoint that others quantized.
+ * @param {Said} summary
+ */
+const opened = ({ opened: found }) =>
+  found ? html`<p class="protocol" data-testid="opened-words">${found.words}</p>` : nothing;
 
 /** @param {Said} summary */
 function besideFloat(summary) {

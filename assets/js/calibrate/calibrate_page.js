@@ -23,18 +23,20 @@ import { store } from "../base/page_state.js";
 import { titled } from "../base/page_title.js";
 import { problemBlock } from "../base/problem.js";
 import { calibrateView, recipeIn, recipeSearch } from "../base/recipe_address.js";
-import { METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
+import { AS_FOUND, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { revealWhenAtRest } from "../base/reveal.js";
 import { at } from "../base/site.js";
 import { mayRun, visitor, whyNoRun } from "../base/whoami.js";
 import { reduce, START } from "./calibrate_state.js";
 import { methodList } from "./method_list.js";
+import { openedNote } from "./opened_note.js";
 import { ownTexts } from "./own_texts.js";
 import { planned } from "./plan_facts.js";
 import {
   autoWords,
   describe,
   idleFields,
+  methodOf,
   readForm,
   recipeOf,
   saidBeside,
@@ -107,6 +109,7 @@ async function begin() {
     ownPlace,
     chips,
     suggestionsPlace,
+    openedPlace,
     methodsPlace,
     models,
     corpora,
@@ -122,6 +125,7 @@ async function begin() {
     ready('[data-part="own-texts"]'),
     ready('[data-part="several-values"]'),
     ready('[data-part="suggestions"]'),
+    ready('[data-part="opened"]'),
     ready('[data-part="methods"]'),
     /** @type {Promise<ModelEntry[]>} */ (offered("models")),
     /** @type {Promise<CorpusEntry[]>} */ (offered("corpora")),
@@ -189,11 +193,14 @@ async function begin() {
     if (values !== drawnValues) {
       drawForm(names, values, off);
       render(valueChips(severalValues(names, values), takeAway), chips);
+      const [method, opened] = [textOf("method"), textOf("opened")];
       render(
-        methodList(String(values[names.indexOf("method")] ?? ""), (name) => putInto({ method: name })),
+        methodList(method, opened !== "", (name) => putInto({ method: name })),
         methodsPlace,
       );
-      const left = model === null ? [] : unapplied(names, values, suggestedFor(model, models));
+      const offered = openedOf(model, models);
+      render(openedNote({ offered, opened, method }, { open: openCheckpoint, close: closeCheckpoint }), openedPlace);
+      const left = model === null || opened ? [] : unapplied(names, values, suggestedFor(model, models));
       render(
         suggestionNote(shortModel(model), left, () => take(left)),
         suggestionsPlace,
@@ -217,8 +224,8 @@ async function begin() {
     say(part("checking"), isStale ? `Checking ${checking} …` : "");
     markWrong(names, isStale ? "" : (refusal?.field ?? ""));
     start.disabled = !canStart;
-    say(start, plan && plan.runs > 1 ? `Start ${plan.runs} calibrations` : "Start calibration");
-    const why = whyNotTuned(values[names.indexOf("method")]);
+    say(start, startWords(plan?.runs ?? 1, values[names.indexOf("opened")], values[names.indexOf("method")]));
+    const why = whyNotTuned(values[names.indexOf("method")], values[names.indexOf("opened")]);
     tune.disabled = !canStart || why !== "";
     tune.title = why;
     say(part("tune-note"), why);
@@ -334,6 +341,14 @@ async function begin() {
     }
   }
 
+  /** What a field of text holds. @param {string} name */
+  const textOf = (name) => String(view.state.values[names.indexOf(name)] ?? "");
+
+  /** A checkpoint that others have quantized, in place of the model. @param {string} name */
+  const openCheckpoint = (name) => putInto({ opened: name, method: AS_FOUND.name });
+
+  const closeCheckpoint = () => putInto({ opened: null, method: RECIPE_FIELDS.method.default });
+
   /** What the form holds when nobody has asked for anything. */
   const firstRecipe = () => suggestedFor(models[0]?.name ?? "", models);
 
@@ -352,7 +367,22 @@ async function begin() {
   function modelChanged(values) {
     const model = String(values[names.indexOf("model")] ?? "");
     if (model === view.state.model) return values;
-    return fill(model, refilled(values, view.state.filled, valuesOf(names, suggestedFor(model, models))));
+    const filled = refilled(values, view.state.filled, valuesOf(names, suggestedFor(model, models)));
+    return fill(model, withoutThatOf(view.state.model, model, filled));
+  }
+
+  /**
+   * The form without the checkpoint that others made of the model before.
+   * @param {string | null} before
+   * @param {string} model
+   * @param {unknown[]} values
+   */
+  function withoutThatOf(before, model, values) {
+    const opened = String(values[names.indexOf("opened")] ?? "");
+    if (!openedOf(before, models).includes(opened) || openedOf(model, models).includes(opened)) return values;
+    /** @type {Record<string, unknown>} */
+    const closed = { opened: "", method: RECIPE_FIELDS.method.default };
+    return values.map((value, index) => closed[names[index]] ?? value);
   }
 
   /** The form gets values for a model. @param {string} model @param {unknown[]} values */
@@ -366,7 +396,10 @@ async function begin() {
   const fieldsOf = (values) =>
     names.map((name, index) => {
       const value = values[index];
-      const choices = choicesOf(name, String(value ?? ""), models, [...corpora, ...own.map(asCorpus)]);
+      const choices =
+        name === "opened"
+          ? openedOf(view.state.model, models).map((one) => [one, one])
+          : choicesOf(name, String(value ?? ""), models, [...corpora, ...own.map(asCorpus)]);
       if (choices) return { __type__: "update", value, choices };
       return value === undefined ? { __type__: "update" } : value;
     });
@@ -439,6 +472,13 @@ async function begin() {
   return { openAddress, initialValues, modelChanged, formChanged, fieldsChanged };
 }
 
+/**
+ * What this host has of a model that others quantized.
+ * @param {string | null} model
+ * @param {readonly ModelEntry[]} models
+ */
+const openedOf = (model, models) => models.find(({ name }) => name === model)?.opened ?? [];
+
 /** The run in the address, or null. @returns {string | null} */
 const runOfAddress = () => parse(location.search, CALIBRATE_VIEW).state.run ?? null;
 
@@ -479,6 +519,21 @@ function choicesOf(name, value, models, corpora) {
  */
 const asCorpus = ({ name, title }) => ({ name, title: `${title} · yours`, role: "any" });
 
+/**
+ * What the button begins.
+ * @param {number} runs
+ * @param {unknown} opened
+ * @param {unknown} method
+ */
+function startWords(runs, opened, method) {
+  const [one, several] = !opened
+    ? ["calibration", "calibrations"]
+    : method === AS_FOUND.name
+      ? ["measuring", "measurements"]
+      : ["the repair", "repairs"];
+  return runs > 1 ? `Start ${runs} ${several}` : `Start ${one}`;
+}
+
 /** Instead of a plan, for somebody who can't begin a run. @param {Visitor} who */
 const watching = (who) => html`<p class="no-run" data-testid="no-run">${whyNoRun(who)}</p>`;
 
@@ -516,9 +571,10 @@ const selector = (/** @type {string} */ name) => `#field-${name.replaceAll("_", 
  */
 function drawForm(names, values, off) {
   const said = readForm(names, values);
-  const method = METHODS[said.method];
+  const method = methodOf(said.method);
   const idle = idleFields(said);
-  off.replaceSync(idle.length ? `${idle.map(selector).join(", ")} { display: none !important }` : "");
+  const unseen = [...idle.map(selector), ...(said.opened ? [] : [".opened-alone"])];
+  off.replaceSync(unseen.length ? `${unseen.join(", ")} { display: none !important }` : "");
   for (const name of names) {
     const { key, kind, title } = RECIPE_FIELDS[name];
     const field = kind === "number or word" && document.querySelector(selector(name));

@@ -28,6 +28,12 @@ import * as State from "./run_state.js";
  *   | {type: "refused", format: string, error: Problem}} Action
  */
 
+/** @type {Record<string, {title: string, name: string}>} formats that are the only one of their runs */
+const ALONE = {
+  statistics: { title: "The statistics as a file", name: "the statistics" },
+  "as-found": { title: "The repaired checkpoint as files", name: "the repaired checkpoint" },
+};
+
 /** @type {Line} */
 const EMPTY = { run: null, said: State.initial(), error: null, isBusy: false };
 
@@ -85,7 +91,7 @@ export function exportWords(run, state) {
  * @param {Run & {formats: Carrier[]}} run as GET /runs/{id} gives it
  */
 export function exportsCard(run) {
-  const isTuning = run.recipe.kind === "tune";
+  const alone = ALONE[run.formats[0].format]; // no choice of formats
   const element = document.createElement("section");
   element.className = "files";
   element.dataset.testid = "files";
@@ -93,7 +99,7 @@ export function exportsCard(run) {
   const streams = new Map();
   const lines = store(/** @type {Lines} */ ({}), reduce, (state) =>
     render(
-      html`${isTuning ? html`<h3>The statistics as a file</h3><p>${run.formats[0].note}.</p>` : html`<h3>The model as files</h3>${formatTable(run.formats)}`}
+      html`${alone ? html`<h3>${alone.title}</h3><p>${run.formats[0].note}.</p>` : html`<h3>The model as files</h3>${formatTable(run.formats)}`}
         <div class="files-lines">${repeat(
           run.formats,
           (one) => one.format,
@@ -156,6 +162,7 @@ export function exportsCard(run) {
 function lineOf(own, carrier, { run, said, error, isBusy }, send) {
   const { format } = carrier;
   const isFile = format === "statistics"; // not a folder, and nobody's checkpoint
+  const alone = ALONE[format];
   const save = `/runs/${encodeURIComponent(own.id)}/export?format=${format}`;
   const path = run && `/runs/${encodeURIComponent(run.id)}`;
   /** @param {string} text @param {string} name @param {() => void} act @param {{disabled?: boolean, title?: string}} [more] */
@@ -164,7 +171,7 @@ function lineOf(own, carrier, { run, said, error, isBusy }, send) {
       title=${title ?? nothing} ?disabled=${disabled || isBusy} @click=${act}>${text}</button>`;
   const saving = (/** @type {{disabled?: boolean, title?: string}} */ more = {}) =>
     button(
-      isFile ? "Save the statistics" : `Save as checkpoint (${format})`,
+      alone ? `Save ${alone.name}` : `Save as checkpoint (${format})`,
       `save-${format}`,
       () => send(format, save),
       more,
@@ -180,7 +187,7 @@ function lineOf(own, carrier, { run, said, error, isBusy }, send) {
   } else if (run.state === "finished") {
     const href = at(`/api/runs/${encodeURIComponent(own.id)}/checkpoint?format=${format}`);
     parts = [
-      html`<a class="act" href=${href} download data-testid=${`download-${format}`}>Download ${format}</a>`,
+      html`<a class="act" href=${href} download data-testid=${`download-${format}`}>Download ${alone?.name ?? format}</a>`,
       html`<span class="files-words">${bytes(run.bytes)}, one ${isFile ? "" : "tar "}file${keep ? `, kept ${keep}` : ""}</span>`,
       button("Delete the files", `delete-${format}`, () => send(format, path, "DELETE")),
     ];
@@ -190,7 +197,7 @@ function lineOf(own, carrier, { run, said, error, isBusy }, send) {
       AT_REST.includes(run.state)
         ? saving()
         : button("Cancel", `cancel-${format}`, () => send(format, `${path}/cancel`), { disabled: isStopping }),
-      html`<span class="files-words" role="status" data-testid=${`export-${format}`}>${format}: ${exportWords(run, said)}</span>`,
+      html`<span class="files-words" role="status" data-testid=${`export-${format}`}>${alone?.name ?? format}: ${exportWords(run, said)}</span>`,
     ];
   }
   const failure = error ?? (run && ["failed", "interrupted"].includes(run.state) ? run.error : null);

@@ -5,15 +5,27 @@
 
 import { plain } from "../base/format.js";
 import { html } from "../base/html.js";
-import { METHODS } from "../base/recipe_contract.js";
+import { AS_FOUND, METHODS, REPAIRING } from "../base/recipe_contract.js";
+import { methodOf } from "./recipe_form.js";
 
 /** @import { FormMethod } from "../base/types.d.ts" */
 
 /** @type {[FormMethod["penalty"], string][]} */
-const GROUPS = [
+const PENALTIES = [
   ["", "Baseline"],
   ["identity", "+ identity penalty"],
   ["saliency", "+ saliency penalty"],
+];
+
+/** @type {[string, FormMethod[]][]} titles of groups, and what is in them */
+const GROUPS = PENALTIES.map(([penalty, title]) => [
+  title,
+  Object.values(METHODS).filter((one) => one.penalty === penalty),
+]);
+/** @type {[string, FormMethod[]][]} */
+const OF_OPENED = [
+  ["As it is", [AS_FOUND]],
+  ["Repaired: its scales stay, its codes are solved again", REPAIRING.map((name) => METHODS[name])],
 ];
 
 /**
@@ -25,22 +37,24 @@ export const costWords = (cost) =>
 
 /**
  * @param {string} chosen name of the method
+ * @param {boolean} isOpened whether they are for a checkpoint that others quantized
  * @param {(name: string) => void} choose
  */
-export function methodList(chosen, choose) {
-  const method = METHODS[chosen];
+export function methodList(chosen, isOpened, choose) {
+  const method = methodOf(chosen);
   return html`<details class="methods" data-testid="methods">
-    <summary><strong>${method?.title ?? chosen}</strong><span>${method ? `${method.about} · ${costWords(method.cost)}` : "no such method"}</span></summary>
-    <div class="method-groups">${GROUPS.map(
-      ([penalty, title]) =>
-        html`<fieldset><legend>${title}</legend>${Object.values(METHODS)
-          .filter((one) => one.penalty === penalty)
-          .map((one) => row(one, chosen, choose))}</fieldset>`,
+    <summary><strong>${method?.title ?? chosen}</strong><span>${method ? [method.about, costs(method)].filter(Boolean).join(" · ") : "no such method"}</span></summary>
+    <div class="method-groups">${(isOpened ? OF_OPENED : GROUPS).map(
+      ([title, methods]) =>
+        html`<fieldset><legend>${title}</legend>${methods.map((one) => row(one, chosen, choose))}</fieldset>`,
     )}</div>
   </details>`;
 }
 
+/** What is measured as it was found costs no solving. @param {FormMethod} method */
+const costs = (method) => (method.name === AS_FOUND.name ? "" : costWords(method.cost));
+
 /** @param {FormMethod} method @param {string} chosen @param {(name: string) => void} choose */
-const row = ({ name, title, about, cost }, chosen, choose) =>
-  html`<label><input type="radio" name="method" value=${name} .checked=${name === chosen} @change=${() => choose(name)} />
-    <strong>${title}</strong><span class="method-cost">${costWords(cost)}</span><span class="method-about">${about}</span></label>`;
+const row = (method, chosen, choose) =>
+  html`<label><input type="radio" name="method" value=${method.name} .checked=${method.name === chosen} @change=${() => choose(method.name)} />
+    <strong>${method.title}</strong><span class="method-cost">${costs(method)}</span><span class="method-about">${method.about}</span></label>`;

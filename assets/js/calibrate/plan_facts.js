@@ -22,6 +22,7 @@ export function planFacts(plan) {
   const rows = [
     ["Runs", plan.runs > 1 ? String(plan.runs) : ""],
     ["Model", plan.family ? `${plan.model} (${plan.family})` : plan.model],
+    ["Opened", plan.opened],
     [
       "Quantized",
       known(

@@ -5,7 +5,7 @@
 
 import { FITTING_WORDS, SIGNS } from "../base/contract.js";
 import { plain } from "../base/format.js";
-import { METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
+import { AS_FOUND, METHODS, NOT_ASKED_OF_OPENED, RECIPE_FIELDS } from "../base/recipe_contract.js";
 
 /** @import { FormMethod, Recipe } from "../base/types.d.ts" */
 
@@ -63,10 +63,19 @@ export function saidBeside(names, values) {
  * @param {Said} recipe
  */
 export function idleFields(recipe) {
-  const method = METHODS[recipe.method];
-  if (!method) return [];
-  return tuned(recipe, method).length ? method.unasked.auto : method.unasked.given;
+  const method = methodOf(recipe.method);
+  if (!method) return recipe.opened ? [...NOT_ASKED_OF_OPENED] : [];
+  // A repair keeps sequences to judge the codes that it found, as “auto” does.
+  const idle = recipe.opened || tuned(recipe, method).length ? method.unasked.auto : method.unasked.given;
+  return recipe.opened ? [...new Set([...idle, ...NOT_ASKED_OF_OPENED])] : idle;
 }
+
+/**
+ * A method by its public name, also that of opened checkpoints; nothing for one that this version does not know.
+ * @param {string | null | undefined} name
+ * @returns {FormMethod | undefined}
+ */
+export const methodOf = (name) => (name === AS_FOUND.name ? AS_FOUND : METHODS[name ?? ""]);
 
 /**
  * What “auto” chooses in a recipe: of "lam", "gamma" and "shift_strength".
@@ -189,7 +198,7 @@ export function valuesOf(names, recipe) {
  * @param {Said} recipe
  */
 export function describe(recipe) {
-  const parts = [shortModel(recipe.model), `${recipe.bits} bits`, methodTitle(recipe.method)];
+  const parts = [modelWords(recipe), recipe.bits ? `${recipe.bits} bits` : "", methodTitle(recipe.method)];
   for (const [sign, value] of [
     ["λ", recipe.lambda],
     ["γ", recipe.gamma],
@@ -207,7 +216,16 @@ export function describe(recipe) {
  * What people call a method; one that this version does not know is called by its public name.
  * @param {string} name
  */
-export const methodTitle = (name) => METHODS[name]?.title ?? name;
+export const methodTitle = (name) => methodOf(name)?.title ?? name;
+
+/**
+ * What is quantized, or what others have made of it.
+ * @param {Said} recipe
+ */
+export function modelWords({ model, opened, method }) {
+  if (!opened) return shortModel(model);
+  return method === AS_FOUND.name ? shortModel(opened) : `${shortModel(opened)} repaired`;
+}
 
 /**
  * How the grid is fitted, where that is not plain and means something to the method.

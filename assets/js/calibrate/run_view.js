@@ -10,7 +10,8 @@ import { count, duration, when } from "../base/format.js";
 import { html, nothing, render, repeat } from "../base/html.js";
 import { store } from "../base/page_state.js";
 import { problemBlock } from "../base/problem.js";
-import { METHODS } from "../base/recipe_contract.js";
+import { calibrateLink } from "../base/recipe_address.js";
+import { AS_FOUND, METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { shareLink } from "../base/share_link.js";
 import { at } from "../base/site.js";
 import { stateChip } from "../base/state_chip.js";
@@ -25,7 +26,7 @@ import { weightsPart } from "../explorer/weights_part.js";
 import { wordsPart } from "../explorer/words_part.js";
 import { exportsCard } from "./exports_card.js";
 import { keptWords } from "./kept.js";
-import { describe } from "./recipe_form.js";
+import { describe, saidBeside, valuesOf } from "./recipe_form.js";
 import { candidateStrip, recipeCard, reportCard } from "./report.js";
 import { runMatrix } from "./run_matrix.js";
 import * as State from "./run_state.js";
@@ -35,7 +36,7 @@ import { budgetWords, drawsWords, modelsWords, share as shareOf, standing } from
 /** @import { Trouble } from "../base/problem.js" */
 /** @import { Visitor } from "../base/whoami.js" */
 /** @import { Run, RunProgress } from "./run_state.js" */
-/** @import { Tuning } from "../base/types.d.ts" */
+/** @import { Recipe, Tuning } from "../base/types.d.ts" */
 
 /**
  * What the card shows.
@@ -242,7 +243,7 @@ export function runView({ card, recipeCard: recipePlace, logCard, study, tuning,
     const { id, run, said } = shown;
     const isFinished = run?.state === "finished";
     const isTheirs = !run || mayChange(who, run.owner);
-    if (run && isFinished && run.formats && isTheirs) files ??= exportsCard({ ...run, formats: run.formats });
+    if (run && isFinished && run.formats?.length && isTheirs) files ??= exportsCard({ ...run, formats: run.formats });
     if (run && who && mayShare(who, run.owner)) link ??= shareLink("run", run.id);
     // Another run's card begins anew: its log open, its folds closed.
     const content = repeat(
@@ -251,7 +252,7 @@ export function runView({ card, recipeCard: recipePlace, logCard, study, tuning,
       () =>
         shown.trouble && !run
           ? unreachable(shown.trouble, leave)
-          : cardOf(shown, { folds, choose, act, leave, files, link, isTheirs }),
+          : cardOf(shown, { folds, choose, act, leave, files, link, isTheirs, names }),
     );
     render(content, card);
     const isBeside = run !== null && !tunes(run); // a tuning run has its log in its card
@@ -311,7 +312,7 @@ const titleBehind = (id) =>
   );
 
 /** @typedef {{isOpen: (title: string) => boolean, open: (title: string) => void}} Folds */
-/** @typedef {{folds: Folds, choose: (block: number) => void, act: (verb: "cancel" | "continue") => void, leave: () => void, files: {element: HTMLElement} | null, link: HTMLElement | null, isTheirs: boolean}} Acts */
+/** @typedef {{folds: Folds, choose: (block: number) => void, act: (verb: "cancel" | "continue") => void, leave: () => void, files: {element: HTMLElement} | null, link: HTMLElement | null, isTheirs: boolean, names: string[]}} Acts */
 
 /** @param {string} text @param {string} name @param {() => void} act @param {string} [kind] */
 const button = (text, name, act, kind = "quiet") =>
@@ -503,7 +504,7 @@ function factsOf(run, said, tuning) {
 }
 
 /** @param {Run} run @param {Acts} acts */
-function buttons(run, { act, leave, isTheirs }) {
+function buttons(run, { act, leave, isTheirs, names }) {
   const isLive = ["queued", "running"].includes(run.state);
   const canGoOn = isTheirs && ["cancelled", "interrupted", "failed"].includes(run.state);
   return [
@@ -515,7 +516,26 @@ function buttons(run, { act, leave, isTheirs }) {
     run.study_id
       ? html`<a class="quiet" href=${at(`/api/studies/${run.study_id}/download`)} download>Download the study</a>`
       : nothing,
+    ...(isTheirs && run.state === "finished" ? nextOfOpened(run.recipe, names) : []),
     button(isLive ? "Plan another run" : "Change and run again", "leave", leave),
+  ];
+}
+
+/**
+ * What one may want to see next of a checkpoint that others quantized: its repair, and the original quantized here.
+ * @param {Recipe} recipe
+ * @param {string[]} names of the form's fields
+ */
+function nextOfOpened(recipe, names) {
+  if (!recipe.opened) return [];
+  const method = String(RECIPE_FIELDS.method.default);
+  /** @param {Recipe} wanted */
+  const form = (wanted) => calibrateLink({ ...saidBeside(names, valuesOf(names, wanted)), method });
+  return [
+    recipe.method === AS_FOUND.name
+      ? html`<a class="act" href=${form(recipe)} data-testid="repair-it">Repair it</a>`
+      : nothing,
+    html`<a class="quiet" href=${form({ ...recipe, opened: null })} data-testid="same-bits">Quantize the original at the same bits</a>`,
   ];
 }
 

@@ -13,8 +13,10 @@ import { recipeOf } from "./recipe_form.js";
 /**
  * Why no λ of a method can be found, or empty.
  * @param {unknown} name of the method
+ * @param {unknown} [opened] a checkpoint that others quantized
  */
-export function whyNotTuned(name) {
+export function whyNotTuned(name, opened) {
+  if (opened) return "Tuning quantizes the original again and again; an opened checkpoint has its codes.";
   const method = METHODS[String(name)];
   if (!method || method.can_tune) return "";
   const others = Object.values(METHODS).filter(({ can_tune }) => can_tune);

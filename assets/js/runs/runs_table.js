@@ -11,7 +11,7 @@ import { at } from "../base/site.js";
 import { stateChip } from "../base/state_chip.js";
 import { table } from "../base/table.js";
 import { mayChange } from "../base/whoami.js";
-import { fittingWords, methodTitle, shortModel } from "../calibrate/recipe_form.js";
+import { fittingWords, methodTitle, modelWords, shortModel } from "../calibrate/recipe_form.js";
 import { deeds, logRatio, plusMinus, rows, seconds, shownRuns, sortedBy } from "./runs_state.js";
 
 /**
@@ -278,7 +278,7 @@ function over({ varies, measures }, name, decimals, write, unit = 1) {
 /** A run by what tells it from others, for those who hear one name after the other. @param {Run} run */
 function runWords({ name, recipe, created }) {
   const lam = recipe.lambda === null || recipe.lambda === undefined ? "" : `, λ ${recipe.lambda}`;
-  return `${name || shortModel(recipe.model)}, ${recipe.bits} bits, ${methodTitle(recipe.method)}${lam}, ${when(created)}`;
+  return `${name || modelWords(recipe)}, ${recipe.bits} bits, ${methodTitle(recipe.method)}${lam}, ${when(created)}`;
 }
 
 /** @param {Run["recipe"]} recipe */
@@ -325,12 +325,12 @@ function pickBox(state, run, dispatch) {
  */
 function nameCell(state, run, dispatch) {
   const { id, name, note, tags, recipe, owner } = run;
-  const model = shortModel(recipe.model);
+  const model = modelWords(recipe);
   const found = (/** @type {string} */ tag) =>
     dispatch({ type: "asked", query: { filter: state.query.filter.trim() === `#${tag}` ? "" : `#${tag}` } });
   const edit = () => dispatch({ type: "editing", id: state.editing === id ? null : id });
   const words = name || tags.length || note ? "Change name, note and tags" : "Give it a name, a note or tags";
-  return html`<div class="run-named"><a href=${at(`/calibrate?run=${encodeURIComponent(id)}`)} title=${recipe.model}>${name || model}</a>${
+  return html`<div class="run-named"><a href=${at(`/calibrate?run=${encodeURIComponent(id)}`)} title=${recipe.opened ?? recipe.model}>${name || model}</a>${
     mayChange(state.who, owner)
       ? html`<button type="button" class="quiet run-edit" data-testid="edit" aria-label=${`${words}: ${name || model}`}
           title=${words} aria-expanded=${String(state.editing === id)} @click=${edit}>✎</button>`
