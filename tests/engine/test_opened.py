@@ -188,7 +188,8 @@ def test_its_grid_is_taken_where_none_is_given(
     assert completed(Recipe.parse(whole.to_json()), state) == whole
     shown = plan(whole, state)
     assert shown.bytes_after == sum(path.stat().st_size for path in rounded[0].glob("*.safetensors"))
-    assert any("opened rounded" in line for line in shown.warnings)
+    assert shown.opened.startswith("rounded, compressed-tensors")
+    assert shown.opened.endswith("21 linears with codes, 4 bits, asymmetric, groups of 16")
     with pytest.raises(Refused, match="bits is 3, and the opened checkpoint has 4") as refused:
         plan(Recipe.parse({**recipe, "bits": 3}), state)
     assert [fix.values for fix in refused.value.fixes] == [{"bits": 4}]

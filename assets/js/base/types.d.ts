@@ -1164,6 +1164,7 @@ export interface Repair {
   log_ratio_difference_standard_error: number | null;
   verdict: -1 | 0 | 1 | null;
   words: string;
+  layers_words: string;
 }
 
 /** The end of a run that did not; the three parts of a SarqcError. */
