@@ -54,9 +54,10 @@ def test_compare_shows_differences_first(app: App, two_runs, open_page):
 
 def test_delete_asks_first(app: App, open_page):
     run = app.json("/runs", {**SMALL_RUN, "bits": 3, "method": "rtn", "lambda": None, "sweep": []})
-    app.finished(run["id"])
+    app.json(f"/runs/{run['id']}/cancel", method="POST")
     page = open_page("/runs")
     row = f"[data-run='{run['id']}']"
+    page.wait_for_selector(f"{row} [data-state=cancelled]")
     page.click(f"{row} [data-testid=delete]")
     page.click(f"{row} [data-testid=delete-no]")
     page.click(f"{row} [data-testid=delete]")
@@ -117,7 +118,7 @@ def test_the_list_is_sorted_and_grouped_by_the_server_and_its_address_says_how(a
     assert page.input_value("[data-testid=group]") == "seeds"
 
 
-def test_seeds_unfold(app: App, open_page):
+def test_seeds_unfold_and_many_are_tagged_downloaded_and_deleted(app: App, open_page):
     recipe = {**SMALL_RUN, "method": "rtn", "lambda": None, "sweep": [], "samples": 1, "seed": [5, 6]}
     batch = app.json("/runs", recipe)
     runs = [app.finished(run["id"]) for run in batch["runs"]]
@@ -129,12 +130,8 @@ def test_seeds_unfold(app: App, open_page):
     page.click("[data-testid=unfold]")
     page.wait_for_function("document.querySelectorAll('[data-testid=row]').length === 2")
 
-
-def test_many_are_tagged_downloaded_and_deleted(app: App, open_page):
-    recipe = {**SMALL_RUN, "method": "rtn", "lambda": None, "sweep": [], "samples": 1, "bits": [2, 3]}
-    batch = app.json("/runs", recipe)
-    ids = [app.finished(run["id"])["id"] for run in batch["runs"]]
-    page = open_page(f"/runs?filter={batch['batch']}")
+    ids = [run["id"] for run in runs]
+    page.goto(f"{app.url}/runs?filter={batch['batch']}")
     page.wait_for_function("document.querySelectorAll('[data-testid=row]').length === 2")
     page.check("[data-testid=pick-all]")
     page.click("[data-testid=tag-picked]")

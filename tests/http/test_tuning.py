@@ -21,8 +21,9 @@ from tests.http.conftest import assert_error
 from tests.jobs.conftest import settings_in, until
 
 RECIPE = {
-    "kind": "tune", "model": "tiny-llama", "bits": 2, "calibration": "tiny-llama-calibration", "samples": 2,
-    "length": 64, "test": "tiny-llama-held-out", "window": 64, "test_tokens": 512, "draws": 2, "sweep": [0.01, 0.1, 1],
+    "kind": "tune", "model": "tiny-llama", "bits": 2, "blocks": [0], "calibration": "tiny-llama-calibration",
+    "samples": 2, "length": 64, "test": "tiny-llama-held-out", "window": 64, "test_tokens": 512, "draws": 2,
+    "sweep": [0.01, 0.1, 1],
 }  # fmt: skip
 
 
