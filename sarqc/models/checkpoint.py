@@ -225,7 +225,10 @@ def check_config(config: dict[str, Any], where: str) -> tuple[Architecture, Fami
             "Such models are never loaded; convert it to an architecture that transformers has.",
         )
     if "quantization_config" in config:
-        raise Refused("the model is quantized already", where, "Give the float checkpoint it was made from.")
+        raise Refused(
+            "the model is quantized already", where,
+            "Give the float checkpoint that it was made from, and this one as opened.",
+        )  # fmt: skip
     family = family_of(model_type if isinstance(model_type, str) else repr(model_type)[:60], where)
     architecture = architecture_of(config, where)
     if family.mixture and not family.dense and not architecture.experts:
