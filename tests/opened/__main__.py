@@ -85,7 +85,8 @@ def run(engine: str, script: Path, job: Mapping[str, Any], folder: Path) -> str:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     (folder / f"{engine}.log").write_text(f"{done.stdout}\n{done.stderr}", encoding="utf-8")
-    return last_line(done.stderr) if done.returncode else ""
+    errors = [line for line in done.stderr.splitlines() if "Error" in line]
+    return (errors or [last_line(done.stderr)])[-1] if done.returncode else ""
 
 
 def make(case: Case, folder: Path, checkpoint: Checkpoint) -> str:
@@ -192,9 +193,10 @@ def examined(cases: Sequence[Case], folder: Path, settings: Settings) -> list[Fo
     return list(founds.values())
 
 
+_PLAIN = str.maketrans({"|": "\\|", "`": "'", "*": "\\*", "_": "\\_", "{": "", "}": "", "[": "", "]": "", '"': ""})
 _HEAD = """# What others made, opened
 
-Written by `make test-opened` (`python -m tests.opened`) on {date}: checkpoints that other engines made of the embedded
+Written by `make test-opened` on {date}: checkpoints that other engines made of the embedded
 models, calibrated on sequences of {length} tokens of each model's own calibration text, and opened here.
 
 - Equal bits: linears whose weight is, bit for bit, what the format's own loader makes of the files; in brackets what
@@ -212,11 +214,11 @@ def write_page(founds: Sequence[Found], path: Path) -> None:
     parts += [f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]
     for found in founds:
         case = found.case
-        settings = json.dumps(case.settings).replace("|", "\\|")
+        settings = json.dumps(case.settings).translate(_PLAIN)
         loader = ", ".join(f"{name} {version}" for name, version in found.versions.items())
-        head = f"| {TITLES[case.maker]} | {case.model} | {case.samples} | `{settings}` |"
+        head = f"| {TITLES[case.maker]} | {case.model} | {case.samples} | {settings} |"
         if found.words:
-            words = found.words.replace("|", " ").replace("`", "'")
+            words = found.words.translate(_PLAIN)
             parts.append(f"{head} {found.format or '–'} | {words} | – | – | – | {loader or '–'} |")
             continue
         others = f" ({found.equal_others} of {found.others})" if found.others else ""

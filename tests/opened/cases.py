@@ -45,7 +45,7 @@ CASES = (
     Case("gptqmodel-4", "gptqmodel", {"bits": 4, "group_size": 128}, samples=MANY),
     Case("gptqmodel-3", "gptqmodel", {"bits": 3, "group_size": 64}, samples=MANY),
     Case("gptqmodel-2", "gptqmodel", {"bits": 2, "group_size": 32, "sym": False}, samples=MANY),
-    Case("gptqmodel-8", "gptqmodel", {"bits": 8, "group_size": -1}),
+    Case("gptqmodel-8", "gptqmodel", {"bits": 8, "group_size": -1, "act_group_aware": False}),
     Case("gptqmodel-3-v2", "gptqmodel", {"bits": 3, "group_size": 32, "sym": False, "format": "gptq_v2"}),
     Case("gptqmodel-4-order", "gptqmodel", {"bits": 4, "group_size": 32, "desc_act": True, "act_group_aware": False}),
     Case("gptqmodel-rules", "gptqmodel", {"bits": 4, "group_size": 32, "dynamic": {
@@ -56,6 +56,8 @@ CASES = (
     Case("auto-round-3", "auto-round", {"bits": 3, "group_size": 64, "format": "auto_round"}, samples=MANY),
     Case("auto-round-2", "auto-round", {"bits": 2, "group_size": 32, "format": "auto_round"}, samples=MANY),
     Case("auto-round-4-asym", "auto-round", {"bits": 4, "group_size": 32, "sym": False, "iters": 20,
+                                             "format": "auto_round"}),
+    Case("auto-round-3-asym", "auto-round", {"bits": 3, "group_size": 32, "sym": False, "iters": 20,
                                              "format": "auto_round"}),
     Case("auto-round-awq", "auto-round", {"bits": 4, "group_size": 32, "sym": False, "iters": 20, "format": "auto_awq"},
          loader="gptqmodel"),

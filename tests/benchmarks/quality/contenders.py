@@ -28,7 +28,7 @@ class Engine:
 ENGINES: dict[str, Engine] = {
     "sarqc": Engine("run_sarqc.py"),
     "llmcompressor": Engine("run_llmcompressor.py", ("llmcompressor==0.14.0",)),
-    "auto-round": Engine("run_auto_round.py", ("auto-round==0.16.1",)),
+    "auto-round": Engine("run_auto_round.py", ("auto-round==0.16.1", "compressed-tensors")),
     "gptqmodel": Engine("run_gptqmodel.py", ("gptqmodel==7.7.0",), "torch>=2.14.1"),
 }
 
