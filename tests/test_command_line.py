@@ -493,3 +493,28 @@ def test_a_file_is_written_in_another_form(tmp_path: Path) -> None:
     done = sarqc("recipe", str(file), "--as", "tex")
     assert done.returncode == 2
     assert "yaml, cli, rest, python, shell, slurm, hf-jobs, skypilot, ray" in done.stderr
+
+
+def test_a_checkpoint_of_others_is_inspected_and_repaired(random_llama: Path, text_file: Path, tmp_path: Path) -> None:
+    state = {"SARQC_STATE_DIR": str(tmp_path / "state")}
+    texts = ["--calibration", str(text_file), "--samples", "8", "--length", "32", "--test", str(text_file)]
+    texts += ["--window", "32", "--no-baseline"]
+    made = ["--bits", "3", "--grid", "full_range", "--group-size", "16", "--method", "rtn", "--format", "packed"]
+    rounded = sarqc("quantize", "--model", str(random_llama), *made, *texts, "--output", str(tmp_path / "out"), **state)
+    assert rounded.returncode == 0, rounded.stderr
+    folder = str(tmp_path / "out" / "model")
+
+    inspected = sarqc("inspect", folder, "--original", str(random_llama), *texts, "--json", **state)
+    assert inspected.returncode == 0, inspected.stderr
+    summary = json.loads(inspected.stdout)
+    assert (summary["recipe"]["bits"], summary["opened"]["format"]) == (3, "compressed-tensors")
+
+    to_new = ["--output", str(tmp_path / "new")]
+    repaired = sarqc("repair", folder, "--original", str(random_llama), *texts, "--lambda", "0.05", *to_new, **state)
+    assert repaired.returncode == 0, repaired.stderr
+    assert "The repair lowers KL from the original by" in repaired.stdout
+    assert (tmp_path / "new" / "model" / "config.json").is_file()
+
+    refused = sarqc("inspect", folder, "--original", str(random_llama), *texts, "--bits", "4", **state)
+    assert refused.returncode == 2
+    assert "the opened checkpoint has 3" in refused.stderr

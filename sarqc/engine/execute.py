@@ -42,7 +42,7 @@ from sarqc.engine.tuning import draw_of, tune
 from sarqc.engine.tuning_output import tuning_summary, write_tuning
 from sarqc.evaluation.speed import measure_speed
 from sarqc.events import Event, Finished, LayerDone, Saved, SpeedMeasured, Stage, Started, Warned
-from sarqc.export.readers import ExportFormat, check_export, check_format
+from sarqc.export.readers import ExportFormat, check_export, check_format, is_no_gain
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.families import LayerInfo
 from sarqc.models.hub import NotCached
@@ -79,15 +79,15 @@ def execute(
 
     Refusals of ``plan.prepare`` are raised before any work, other errors as ``SarqcError``; ``prepared`` is what it
     returned for this recipe, if that is at hand. Finished layers and measurements are kept under
-    ``settings.artefacts_root()``: the same recipe again costs nothing, and one that was stopped anywhere continues to
-    bit-identical weights. With ``study_dir`` a study named ``study_id`` is written there; with ``checkpoint_dir`` (a
-    new folder) the quantized model, with its weights dequantized (``plain``) or its codes (``packed``, ``gptq``,
-    ``mlx``), or a repaired checkpoint in the files that it was found in (``as-found``), which is then read again and
-    compared, see ``save_model``; of a recipe that tunes the statistics of its
-    first draw (``statistics``), and nothing else is done. A recipe that tunes may be executed by a ``crew`` of
-    processes at once, with the same artefacts: each does a share of the work, all come to the same end, and one of them
-    is given a ``study_dir``. Without ``settings`` those of the environment count. How long the parts took is kept for
-    the plans of this host.
+    ``settings.artefacts_root()``: the same recipe again costs nothing, and one that was stopped anywhere continues
+    to bit-identical weights. With ``study_dir`` a study named ``study_id`` is written there; with
+    ``checkpoint_dir`` (a new folder) the quantized model, with its weights dequantized (``plain``) or its codes
+    (``packed``, ``gptq``, ``mlx``), or a repaired checkpoint in the files that it was found in (``as-found``; not
+    where the repair is no gain), which is then read again and compared, see ``save_model``; of a recipe that tunes
+    the statistics of its first draw (``statistics``), and nothing else is done. A recipe that tunes may be executed
+    by a ``crew`` of processes at once, with the same artefacts: each does a share of the work, all come to the same
+    end, and one of them is given a ``study_dir``. Without ``settings`` those of the environment count. How long the
+    parts took is kept for the plans of this host.
     """
     settings = settings or Settings()
     if checkpoint_dir is not None:
@@ -210,7 +210,9 @@ def _worked(
         if is_float:
             for _ in bench.calibrated(job, keys):
                 pass  # the run's own layers, from the store: they were told
-        if found is not None:
+        if outcome.repair is not None and is_no_gain(outcome.repair):
+            yield Warned("nothing was written: the file as it was found is as good or better", "checkpoint")
+        elif found is not None:
             summary = yield from save_repaired(bench, prepared, found, layers, summary, output.checkpoint_dir)
         else:
             known = check_format(recipe, output.checkpoint_format)

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from sarqc.documents import Repair
 from sarqc.errors import Refused
 from sarqc.models.families import LayerInfo
 from sarqc.recipe import Recipe
@@ -172,6 +173,11 @@ def _check_repaired(recipe: Recipe, wanted: str) -> ExportFormat:
             f"Take the format {AS_IT_WAS}.",
         )  # fmt: skip
     return AS_IT_WAS
+
+
+def is_no_gain(repair: Repair) -> bool:
+    """Whether a repair was measured and does not clearly lower KL, so that its files are not worth having."""
+    return repair["kl_difference"] is not None and repair["verdict"] != -1
 
 
 def exports_of(recipe: Recipe, *, is_mixture: bool) -> tuple[Carrier, ...]:

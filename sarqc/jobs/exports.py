@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sarqc.errors import Conflict, NoRoom, NotFound, Refused
-from sarqc.export.readers import STATISTICS, ExportFormat, check_export, exports_of
+from sarqc.export.readers import STATISTICS, ExportFormat, check_export, exports_of, is_no_gain
 from sarqc.jobs.checkpoint_files import damage, files_of
 from sarqc.jobs.run import Run, State, advice
 from sarqc.jobs.store import Store
@@ -71,7 +71,11 @@ def check_exportable(parent: Run, checkpoint_format: str) -> ExportFormat:
         raise Conflict("it is an export itself", where, f"Export the run {parent.parent}.")
     if parent.state is not State.FINISHED:
         raise Conflict(f"a run that is {parent.state} can't be exported", where, advice(parent.state))
-    return check_export(Recipe.parse(parent.recipe), checkpoint_format)
+    wanted = check_export(Recipe.parse(parent.recipe), checkpoint_format)
+    repair = (parent.summary or {}).get("repair")
+    if repair is not None and is_no_gain(repair):
+        raise Refused("the repair is no gain", where, "Keep the file as it was found.")
+    return wanted
 
 
 class Sizes(Protocol):

@@ -57,7 +57,8 @@ def refined_codes(
         codes, delta = moved, torch.where(kept, after, delta)
         pull = torch.where(kept, pull_after, pull)
         objective = torch.where(kept.squeeze(-2), objective_after, objective)
-    return torch.empty_like(codes).scatter_(1, orders.unsqueeze(-1).expand_as(codes), codes).mT
+    # A code that was rounded to −0 is 0, or its level would have another sign bit than what is read from integers.
+    return torch.empty_like(codes).scatter_(1, orders.unsqueeze(-1).expand_as(codes), codes + 0.0).mT
 
 
 def refined_layer(

@@ -28,7 +28,7 @@ from sarqc.study.paired import paired_difference
 def document(random_llama: Path, text_file: Path) -> dict[str, Any]:
     return {
         "model": str(random_llama), "calibration": str(text_file), "samples": 8, "length": 32, "held_out_samples": 4,
-        "test": str(text_file), "window": 64, "test_tokens": 1000, "baseline": False,
+        "test": str(text_file), "window": 32, "baseline": False,
     }  # fmt: skip
 
 
@@ -53,9 +53,9 @@ def reports(events: list[Event]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def rounded(document: dict, state: Settings, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Event]]:
-    """The model rounded to nearest at 4 bits in compressed-tensors' format, and the run that made it."""
+    """The model rounded to nearest at 3 bits in compressed-tensors' format, and the run that made it."""
     folder = tmp_path_factory.mktemp("made") / "rounded"
-    made = {**document, "bits": 4, "group_size": 16, "method": "rtn"}
+    made = {**document, "bits": 3, "grid": "full_range", "group_size": 16, "method": "rtn"}
     return folder, run(made, state, checkpoint_dir=folder, checkpoint_format="packed")
 
 
@@ -82,7 +82,7 @@ def test_it_is_measured_as_the_model_that_it_is(
             assert report[quantity] == pytest.approx(own[name][quantity], rel=1e-6)
         assert report["chosen"] == {"method": "AsFound"}
     recipe = summary["recipe"]
-    assert (recipe["bits"], recipe["grid"], recipe["group_size"]) == (4, "asymmetric", 16)
+    assert (recipe["bits"], recipe["grid"], recipe["group_size"]) == (3, "full_range", 16)
     opened = summary["opened"]
     assert (opened["name"], opened["format"], opened["layers"]) == ("rounded", "compressed-tensors", 21)
     assert summary["repair"] is None
@@ -101,7 +101,7 @@ def test_a_repair_has_other_codes_in_the_same_files(
     assert repair["layers"] == 21
     assert summary["kl"] - repair["kl_found"] == pytest.approx(repair["kl_difference"])
     assert repair["kl_found"] == summary_of(rounded[1])["kl"]
-    assert repair["words"].startswith(("The repair lowers KL", "No gain"))
+    assert repair["words"].startswith("The repair lowers KL")
     assert summary["written"]["other_tensors"] == []
     assert summary["written"]["parts_at"] is None
     before, after = (Opened.open(one, checkpoint) for one in (rounded[0], folder))
@@ -119,6 +119,20 @@ def test_a_repair_has_other_codes_in_the_same_files(
     first = next(iter(own))  # on the same inputs as before
     assert reports(events)[first]["relative_recon"] < own[first]["relative_recon"]
     assert reports(events)[first]["chosen"]["found_recon"] == pytest.approx(own[first]["relative_recon"], rel=1e-6)
+
+
+def test_files_of_a_repair_without_gain_are_not_written(
+    document: dict, repaired: tuple[Path, list[Event]], state: Settings, tmp_path: Path
+) -> None:
+    recipe = {**document, "opened": str(repaired[0]), "method": "rqc-gbs", "lambda": 100}
+    events = run(recipe, state, checkpoint_dir=tmp_path / "again", checkpoint_format="as-found")
+    summary = summary_of(events)
+    assert summary["repair"]["verdict"] in (0, 1)
+    assert summary["repair"]["words"].startswith("No gain")
+    assert summary["repair"]["kept"] > 0
+    assert summary["written"] is None
+    assert not (tmp_path / "again").exists()
+    assert any("nothing was written" in event.what for event in events if isinstance(event, Warned))
 
 
 def test_a_repair_goes_on_from_what_is_kept(
@@ -189,10 +203,10 @@ def test_its_grid_is_taken_where_none_is_given(
     shown = plan(whole, state)
     assert shown.bytes_after == sum(path.stat().st_size for path in rounded[0].glob("*.safetensors"))
     assert shown.opened.startswith("rounded, compressed-tensors")
-    assert shown.opened.endswith("21 linears with codes, 4 bits, asymmetric, groups of 16")
-    with pytest.raises(Refused, match="bits is 3, and the opened checkpoint has 4") as refused:
-        plan(Recipe.parse({**recipe, "bits": 3}), state)
-    assert [fix.values for fix in refused.value.fixes] == [{"bits": 4}]
+    assert shown.opened.endswith("21 linears with codes, 3 bits, full range, groups of 16")
+    with pytest.raises(Refused, match="bits is 4, and the opened checkpoint has 3") as refused:
+        plan(Recipe.parse({**recipe, "bits": 4}), state)
+    assert [fix.values for fix in refused.value.fixes] == [{"bits": 3}]
     with pytest.raises(NotFound, match="no checkpoint"):
         plan(Recipe.parse({**recipe, "opened": "nothing-of-that-name"}), state)
     with pytest.raises(Refused, match="says nothing of quantization"):

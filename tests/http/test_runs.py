@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 from fastapi.testclient import TestClient
 
@@ -197,3 +198,11 @@ def test_what_is_no_recipe_has_no_texts(client: TestClient) -> None:
     assert "calibration" in client.post("/api/recipe-texts", json={"model": "toy"}).json()["error"]["what"]
     many = recipe(2).to_json() | {name: list(range(2, 102)) for name in ("seed", "samples", "length")}
     assert client.post("/api/recipe-texts", json=many).status_code == 429
+
+
+def test_a_checkpoint_is_opened_by_the_name_that_the_operator_gave_it(client: TestClient, tmp_path: Path) -> None:
+    document = recipe(method="gptq", opened="somewhere").to_json()
+    for name in (str(tmp_path), "/etc", "nothing-of-that-name"):
+        answer = client.post("/api/runs", json={**document, "opened": name})
+        assert answer.status_code == 404, answer.text
+        assert answer.json()["error"]["where"] == "recipe, opened"
