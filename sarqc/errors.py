@@ -54,7 +54,8 @@ class SarqcError(Exception):
 
     def __str__(self) -> str:
         head = f"{self.where}: {self.what}" if self.where else self.what
-        return f"{head} {self.remedy}".strip()
+        ends = not self.remedy or head.endswith((".", "!", "?", ":"))
+        return f"{head}{'' if ends else '.'} {self.remedy}".strip()
 
     def about(self, field: str, *fixes: Fix) -> Self:
         """The same error, with the field of a recipe that it is about and what would mend it."""
