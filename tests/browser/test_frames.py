@@ -259,6 +259,7 @@ def test_two_hundred_steps_by_key_and_pointer_lay_out_nothing_anew(lab):
     # No figure on the screen goes through plotly again for a step, and none is left at another λ.
     assert all(count <= 1 for count in lab.evaluate("window.reacts").values())  # one may still have got its size
     assert lab.evaluate(LIVE_CONTEXTS) <= 2
+    assert lab.evaluate("window.madeContexts.size") <= 2
     for name in ("line", "surface"):
         middle_time, high = median_and_high(times[name])
         print(f"{name}: median {middle_time:.1f} ms, 95 % within {high:.1f} ms")
@@ -293,7 +294,7 @@ def test_nothing_stays_behind_after_steps_and_changes_of_page(app, lab):
         said = "!location.search.includes('layer=')" if layer == "all" else f"location.search.includes('layer={layer}')"
         lab.wait_for_function(said)
     assert lab.evaluate(LIVE_CONTEXTS) <= 2
-    for _ in range(4):
+    for _ in range(2):
         lab.goto(f"{app.url}/runs", wait_until="domcontentloaded")
         lab.goto(app.url + QUERY, wait_until="domcontentloaded")
     lab.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')

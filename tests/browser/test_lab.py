@@ -87,20 +87,23 @@ def test_lambda_by_keyboard_moves_marker_sentence_and_right_surface_and_asks_nob
     assert page.watch.requests[asked:] == []
 
 
-def test_two_contexts_after_fifty_steps(open_page):
-    page = lab(open_page)
-    for step in range(50):
-        page.keyboard.press("ArrowRight" if step % 8 < 4 else "ArrowLeft")
-        page.wait_for_timeout(5)
-    page.wait_for_timeout(500)
-    assert page.evaluate("window.madeContexts.size") <= 2
-
-
-def test_typing_is_not_stepping(open_page):
+def test_typing_is_not_stepping_dragging_on_the_curves_is_and_the_wheel_scrolls_over_surfaces(open_page):
     page = lab(open_page)
     page.focus("[data-testid=pick-layer]")
     page.keyboard.press("ArrowLeft")
     assert page.text_content("[data-testid=lambda-value]") == "0.1"
+
+    box = page.locator('[data-plot="lab-hero"] .plot-canvas').bounding_box()
+    page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 0.5 * box["height"])
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.1 * box["width"], box["y"] + 0.5 * box["height"], steps=4)
+    page.mouse.up()
+    assert page.text_content("[data-testid=lambda-value]") == "0"
+
+    page.locator(f"{SURFACES} .plot-canvas").hover()
+    before = page.evaluate("scrollY")
+    page.mouse.wheel(0, 200)
+    page.wait_for_function("(before) => scrollY > before", arg=before)
 
 
 def test_every_number_of_the_table_is_the_servers(app, open_page):
@@ -157,29 +160,12 @@ def test_back_goes_one_choice_back_and_lambda_is_no_choice(open_page):
     assert page.evaluate("history.length") == entries + 2
 
 
-def test_the_wheel_scrolls_over_surfaces(open_page):
-    page = lab(open_page)
-    page.locator(f"{SURFACES} .plot-canvas").hover()
-    page.mouse.wheel(0, 200)
-    page.wait_for_function("scrollY > 0")
-
-
 def test_a_click_on_the_map_chooses_the_layer(open_page):
     page = lab(open_page)
     box = page.locator('[data-plot="lab-map"] .plot-canvas').bounding_box()
     page.mouse.click(box["x"] + 0.25 * box["width"], box["y"] + 0.25 * box["height"])
     page.wait_for_function("document.querySelector('[data-testid=pick-layer]').value !== 'all'")
     page.wait_for_function("document.querySelector('[data-testid=sentence]').textContent.includes('In this layer')")
-
-
-def test_dragging_on_the_curves_moves_lambda(open_page):
-    page = lab(open_page)
-    box = page.locator('[data-plot="lab-hero"] .plot-canvas').bounding_box()
-    page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 0.5 * box["height"])
-    page.mouse.down()
-    page.mouse.move(box["x"] + 0.1 * box["width"], box["y"] + 0.5 * box["height"], steps=4)
-    page.mouse.up()
-    assert page.text_content("[data-testid=lambda-value]") == "0"
 
 
 # The largest distance in pixels between a tick of the λ axis and the slider's thumb there; 999 where they are apart.
