@@ -214,9 +214,9 @@ def write_page(founds: Sequence[Found], path: Path) -> None:
     parts += [f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]
     for found in founds:
         case = found.case
-        settings = json.dumps(case.settings).translate(_PLAIN)
+        sequences = "none" if case.maker == "mlx-lm" else case.samples
         loader = ", ".join(f"{name} {version}" for name, version in found.versions.items())
-        head = f"| {TITLES[case.maker]} | {case.model} | {case.samples} | {settings} |"
+        head = f"| {TITLES[case.maker]} | {case.model} | {sequences} | {case.words.translate(_PLAIN)} |"
         if found.words:
             words = found.words.translate(_PLAIN)
             parts.append(f"{head} {found.format or '–'} | {words} | – | – | – | {loader or '–'} |")

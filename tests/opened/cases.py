@@ -5,6 +5,7 @@ What repairs are judged by is calibrated on as many sequences as users take, the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,18 @@ class Case:
     loader: str = ""
     samples: int = 16
 
+    @property
+    def words(self) -> str:
+        """The settings, those of llm-compressor's groups one after the other."""
+        groups = self.settings.get("groups")
+        if groups is None:
+            return _listed(self.settings)
+        return "; ".join(f"{one['targets'][0]}: {_listed(one['weights'])}" for one in groups.values())
+
+
+def _listed(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {json.dumps(value)}" for name, value in settings.items())
+
 
 def _groups(bits: int, size: int | None, *, symmetric: bool, targets: str = "Linear") -> dict[str, Any]:
     strategy = {"strategy": "channel"} if size is None else {"strategy": "group", "group_size": size}
@@ -30,7 +43,8 @@ def _groups(bits: int, size: int | None, *, symmetric: bool, targets: str = "Lin
 
 
 def _llmcompressor(*groups: dict[str, Any], **gptq: object) -> dict[str, Any]:
-    return {"groups": {f"group_{number}": one for number, one in enumerate(groups)}, "gptq": gptq}
+    named = {f"group_{number}": one for number, one in enumerate(groups)}
+    return {"groups": named} | ({"gptq": gptq} if gptq else {})
 
 
 CASES = (

@@ -203,7 +203,7 @@ def test_rules_give_linears_bits_and_groups_of_their_own(source: Path, tmp_path:
         info.name: foreign.linear(info.shape, *own.get(info.module, (4, 32)), rng)
         for info in checkpoint.layers if info.module != "up_proj"
     }  # fmt: skip
-    rules = {r"-:.*up_proj$": {}, r"+:.*\.k_proj$": {"bits": 8, "group_size": 64}, r".*down_proj$": {"bits": 2}}
+    rules = {r"-:.*up_proj$": {}, r"+:.*\.k_": {"bits": 8, "group_size": 64}, r".*down_proj$": {"bits": 2}}
     folder = foreign.write(source, tmp_path / "gptq", linears, foreign.gptq, of_gptq(4, 32, dynamic=rules))
     extra = {"model.layers.0.self_attn.k_proj": {"bits": 8, "group_size": 64}, ".*down_proj.*": {"bits": 2},
              "model.layers.0.mlp.up_proj": {"bits": 16}}  # fmt: skip
