@@ -243,7 +243,7 @@ export function runView({ card, recipeCard: recipePlace, logCard, study, tuning,
     const { id, run, said } = shown;
     const isFinished = run?.state === "finished";
     const isTheirs = !run || mayChange(who, run.owner);
-    if (run && isFinished && run.formats?.length && isTheirs) files ??= exportsCard({ ...run, formats: run.formats });
+    if (run && isFinished && run.formats?.length && isTheirs && !isNoGain(run)) files ??= exportsCard({ ...run, formats: run.formats });
     if (run && who && mayShare(who, run.owner)) link ??= shareLink("run", run.id);
     // Another run's card begins anew: its log open, its folds closed.
     const content = repeat(
@@ -299,6 +299,12 @@ export function runView({ card, recipeCard: recipePlace, logCard, study, tuning,
   }
 
   return { open, close };
+}
+
+/** Whether it is a repair whose files are not worth having. @param {Run} run */
+function isNoGain({ summary }) {
+  const repair = summary?.repair ?? null;
+  return repair !== null && repair.kl_difference !== null && repair.verdict !== -1;
 }
 
 /** @param {Run} run */
