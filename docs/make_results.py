@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import results_of_costs
 import results_of_engines
 import results_of_gpus
+import results_of_opening
 import results_of_scale
 import results_of_spans
 import results_of_tuning
@@ -259,7 +260,8 @@ def page() -> str:
     parts = [
         "# What the methods give",
         "Written by `python docs/make_results.py` from the studies in `assets/studies`, `docs/engines.json`, "
-        "`docs/tuning.json`, `docs/costs.json`, `docs/scale.json` and `docs/gpus.json`; `make check` compares it.",
+        "`docs/opened.json`, `docs/tuning.json`, `docs/costs.json`, `docs/scale.json` and `docs/gpus.json`; "
+        "`make check` compares it.",
         "## Every method, as a run would do it",
         f"{runs.model.name}, {lines[0].grid}, groups of {lines[0].group_size}, quantized prefix; "
         f"{calibration['samples']} × {calibration['length']} calibration tokens, the same {len(lines[0].draws)} "
@@ -303,6 +305,7 @@ def page() -> str:
     for bits in sorted({line.bits for line in explored.lines if line.sizes}):
         parts += [f"### {bits} bits", gap_table(explored, bits)]
     parts += results_of_engines.parts()
+    parts += results_of_opening.parts()
     parts += results_of_tuning.parts()
     parts += results_of_costs.parts()
     parts += results_of_scale.parts()

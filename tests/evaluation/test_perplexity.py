@@ -145,3 +145,17 @@ def test_one_window_has_no_standard_error(loaded: LoadedModel) -> None:
     ids = np.arange(30)
     _, found = measure_beside(loaded, ids, "short", 100, states_of(loaded, ids, "short", 100))
     assert math.isnan(found.kl.error)
+
+
+def test_a_model_with_another_head_is_compared_with_the_float_models_own(loaded: LoadedModel) -> None:
+    ids = np.random.default_rng(0).integers(0, 4096, 200)
+    states = states_of(loaded, ids, "noise", 50)
+    original = measure_perplexity(loaded, ids, "noise", 50).value
+    name = f"{loaded.family.embedding}.weight"  # which is the head too
+    loaded.replace({name: 1.2 * loaded.model.get_parameter(name)})
+    changed, found = measure_beside(loaded, ids, "noise", 50, states)
+    assert changed.value != original
+    assert found.log_ratio.mean == pytest.approx(math.log(changed.value / original), rel=1e-4)
+    assert found.kl.mean == pytest.approx(np.mean(found.kls))
+    loaded.reset()
+    assert measure_perplexity(loaded, ids, "noise", 50).value == original
