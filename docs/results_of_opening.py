@@ -50,7 +50,7 @@ def _rows(one: Mapping[str, Any]) -> Iterator[list[str]]:
     yield [name, "as it was found", _kl(found), "", "", f"{found['perplexity']:.3f}", ""]
     for repaired in one["repairs"]:
         repair = repaired["repair"]
-        gain = f"{-repair['kl_difference']:+.4f} ± {repair['kl_difference_standard_error']:.4f}".replace("-", "−")
+        gain = f"{-repair['kl_difference']:+.5f} ± {repair['kl_difference_standard_error']:.5f}".replace("-", "−")
         yield [
             "", _called(repaired), _kl(repaired), gain, VERDICTS[repair["verdict"]], f"{repaired['perplexity']:.3f}",
             f"{repair['kept']} of {layers}",
