@@ -260,7 +260,7 @@ def page() -> str:
     parts = [
         "# What the methods give",
         "Written by `python docs/make_results.py` from the studies in `assets/studies`, `docs/engines.json`, "
-        "`docs/opened.json`, `docs/tuning.json`, `docs/costs.json`, `docs/scale.json` and `docs/gpus.json`; "
+        "`docs/repaired.json`, `docs/tuning.json`, `docs/costs.json`, `docs/scale.json` and `docs/gpus.json`; "
         "`make check` compares it.",
         "## Every method, as a run would do it",
         f"{runs.model.name}, {lines[0].grid}, groups of {lines[0].group_size}, quantized prefix; "

@@ -1,4 +1,4 @@
-"""The part of docs/results.md about checkpoints that others made, from docs/opened.json, which
+"""The part of docs/results.md about checkpoints that others made, from docs/repaired.json, which
 ``tests/benchmarks/opened.py`` writes."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from make_reference import table
 
 from sarqc.recipe import method_title
 
-NUMBERS = Path(__file__).parent / "opened.json"
+NUMBERS = Path(__file__).parent / "repaired.json"
 VERDICTS = {-1: "lower", 0: "not clear of 0", 1: "higher"}
 
 

@@ -1,6 +1,6 @@
 """Checkpoints that other engines made of tiny-llama, measured as they are and repaired.
 
-    python -m tests.benchmarks.opened FOLDER… --write docs/opened.json
+    python -m tests.benchmarks.opened FOLDER… --write docs/repaired.json
 
 Each folder is a checkpoint; beside its repairs stands an ordinary run on the same grid and texts.
 """

@@ -1,6 +1,6 @@
 """Checkpoints that other engines make, opened here and decoded by their own loaders: equal bits, or where they part.
 
-    python -m tests.opened --folder build/opened [--only gptqmodel-3] [--page docs/opened.md]
+    python -m tests.opened --folder build/opened [--only gptqmodel-3] [--page docs/decoded.md]
 
 Each engine has an environment of its own in the folder, made once; so are the checkpoints. Each is calibrated on its
 model's own calibration text as its users would do it, decoded by the loader of its format, and opened. Then it is
@@ -39,7 +39,7 @@ from tests.opening.foreign import hashes
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
-PAGE = ROOT / "docs" / "opened.md"
+PAGE = ROOT / "docs" / "decoded.md"
 LENGTH = 256
 LOADERS = {"llmcompressor": "load_compressed_tensors.py", "gptqmodel": "load_gptqmodel.py",
            "auto-round": "load_auto_round.py", "mlx-lm": "load_mlx_lm.py"}  # fmt: skip
@@ -232,7 +232,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, required=True, help="where environments and checkpoints are, or come")
     parser.add_argument("--only", nargs="+", default=[], help="checkpoints by the beginning of their names")
-    parser.add_argument("--page", type=Path, help="write the table there; without --only: docs/opened.md")
+    parser.add_argument("--page", type=Path, help="write the table there; without --only: docs/decoded.md")
     given = parser.parse_args()
     folder: Path = given.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
