@@ -243,7 +243,8 @@ export function runView({ card, recipeCard: recipePlace, logCard, study, tuning,
     const { id, run, said } = shown;
     const isFinished = run?.state === "finished";
     const isTheirs = !run || mayChange(who, run.owner);
-    if (run && isFinished && run.formats?.length && isTheirs && !isNoGain(run)) files ??= exportsCard({ ...run, formats: run.formats });
+    if (run && isFinished && run.formats?.length && isTheirs && !isNoGain(run))
+      files ??= exportsCard({ ...run, formats: run.formats });
     if (run && who && mayShare(who, run.owner)) link ??= shareLink("run", run.id);
     // Another run's card begins anew: its log open, its folds closed.
     const content = repeat(
