@@ -56,7 +56,7 @@ def plane(facts: LineFacts) -> Figure | None:
     ]
     span_y = honest_range(every[0], every[1], pad=0.14)
     span_x = honest_range(points.drift[:, points.inner], points.drift[:, ~points.inner], pad=0.08)
-    layout = base_layout(left=44, right=14, top=6 if points.lines is None else 20, bottom=34)
+    layout = base_layout(left=52, right=14, top=6 if points.lines is None else 20, bottom=34)
     layout["xaxis"] = {
         **PLAIN_AXIS,
         "range": list(span_x),
