@@ -198,14 +198,15 @@ def test_a_mark_in_a_figure_restyles_what_it_is_in_and_no_other_part_of_the_page
 
 def test_a_step_of_gamma_lays_out_nothing_anew(open_page):
     page = open_page("/?study=tiny-llama&bits=3&layer=3")
-    page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
-    page.wait_for_selector('[data-plot="lab-gamma_grid"][data-drawn]')
+    every = ["hero", "deciles", "map", "plane", "gamma_grid", "gap"]
+    for name in ("surfaces", *every):
+        page.wait_for_selector(f'[data-plot="lab-{name}"][data-drawn]')
     page.evaluate(COUNT)
     gamma, lam = (int(page.input_value(f"[data-testid={name}]")) for name in ("gamma", "lambda"))
     for step in range(3):
         gamma = 1 - gamma
         page.evaluate(GAMMA, gamma)
-        compare(page, ["hero", "deciles", "map", "plane", "gamma_grid", "gap"], gamma, lam)
+        compare(page, every, gamma, lam)
         if step < 2:
             page.keyboard.press("ArrowRight")
             lam += 1
