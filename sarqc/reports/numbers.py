@@ -96,7 +96,8 @@ def _picked(values: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]
 def _measured(event: Measured) -> dict[str, float]:
     """A model's number: perplexity, perplexity_float, accuracy/task, accuracy_float/task."""
     suffix = "_float" if event.which == "float" else ""
-    task = f"/{event.protocol['task']}" if "task" in event.protocol else ""  # type: ignore[typeddict-item]
+    asked = event.protocol.get("task")
+    task = "" if asked is None else f"/{asked}"
     error = f"{event.quantity}_standard_error{suffix}{task}"
     return _known({f"{event.quantity}{suffix}{task}": event.value, error: event.standard_error})
 
