@@ -26,6 +26,7 @@ from sarqc.settings import Settings
 
 HELD = 4 << 30  # bytes of quantized weights of several models that wait for their measurement
 DEFAULT_WINDOW = 2048  # tokens that a model sees at once where nothing else is asked
+MEASURING_FOUND = "measuring the checkpoint as it was found"  # a stage of repairs
 _PROCESS = 320 << 20  # Python, PyTorch, transformers and what they hold for themselves: 290 MiB were measured
 _HOST = 2 << 30  # the same beside a GPU, with the libraries of CUDA
 # What CUDA, its libraries and PyTorch's pool hold on a device for themselves. On an H100 the context took 0.5 GiB, and
@@ -303,7 +304,7 @@ def _stages(work: Work) -> dict[str, Count]:
         once = _passing(work, recipe.samples - judged) + _solving(work, recipe.samples - judged)
         found["choosing among candidates"] = (once + judging).times(work.candidates)
     if recipe.repairs and work.test_tokens:
-        found["measuring the checkpoint as it was found"] = _passing(work, recipe.samples) + _beside(work)
+        found[MEASURING_FOUND] = _passing(work, recipe.samples) + _beside(work)
     found["passing the calibration text"] = _passing(work, recipe.samples)
     found["solving"] = _solving(work, recipe.samples)
     if work.test_tokens:
@@ -334,8 +335,8 @@ def phases(work: Work, rates: Rates, pace: float = 1.0) -> list[Phase]:
         if which == "quantized":
             if "choosing among candidates" in counted:
                 found.append(("choosing λ", "", counted["choosing among candidates"]))
-            if (stage := "measuring the checkpoint as it was found") in counted:
-                found.append((stage, "", counted[stage]))
+            if MEASURING_FOUND in counted:
+                found.append((MEASURING_FOUND, "", counted[MEASURING_FOUND]))
             found.append(("quantizing", "", counted["passing the calibration text"] + counted["solving"]))
         measured = [("perplexity", perplexity(work))] if work.test_tokens else []
         found += [(f"measuring the {which} model", detail, count) for detail, count in [*measured, *tasks, *texts]]

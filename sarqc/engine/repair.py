@@ -9,6 +9,7 @@ import numpy as np
 
 from sarqc.calibration.job import CalibrationJob, Curves
 from sarqc.documents import Repair
+from sarqc.engine.costs import MEASURING_FOUND
 from sarqc.engine.kept_states import KeptStates
 from sarqc.engine.keys import Weights, layer_keys, quantized_model_key
 from sarqc.engine.measure import STATES_GONE, Measurements, Workbench, beside_float, kept_beside
@@ -21,8 +22,6 @@ from sarqc.quantization.methods import AsFound
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.quantization.repair import KEPT, WORSE
 from sarqc.study.paired import Difference, paired_difference
-
-STAGE = "measuring the checkpoint as it was found"
 
 
 @dataclass(frozen=True)
@@ -52,10 +51,10 @@ def measure_found(
     key = quantized_model_key(float_key, keys)
     if (known := kept_beside(bench, prepared, key)) is not None:
         return AsItWasFound(known[0], known[2])
-    yield Stage(STAGE, "its layers")
+    yield Stage(MEASURING_FOUND, "its layers")
     for _ in bench.calibrated(job, keys):
         pass  # its layers are not the run's
-    yield Stage(STAGE, "perplexity")
+    yield Stage(MEASURING_FOUND, "perplexity")
     perplexity, _, divergence = yield from beside_float(bench, prepared, key, states)
     bench.loaded.reset()
     return AsItWasFound(perplexity, divergence)
