@@ -33,6 +33,8 @@ from sarqc.events import Event, Finished, Saved
 from sarqc.plain import gib, mib
 from sarqc.quantization.methods import AS_FOUND, METHODS, Candidates
 from sarqc.recipe import (
+    NOT_ASKED_OF_OPENED,
+    OF_THE_FILE,
     OF_THE_OTHER_KIND,
     Recipe,
     expanded,
@@ -326,8 +328,7 @@ def _inspect(recipe: Recipe, output: Output = None, report: ReportTo = None, as_
 
 
 # What an opened checkpoint leaves no choice of.
-_OPENED_ALONE = {"only", "blocks", "share", "sweep", "inputs_from", "channel_fraction", "speed", "indivisible", "range"}
-_OPENED_ALONE |= {"static_groups"}
+_OPENED_ALONE = {*NOT_ASKED_OF_OPENED} - {*OF_THE_FILE}  # the latter may be given, to be compared
 _recipe_command(
     "inspect",
     "Measure a checkpoint that others quantized beside its float original: layer by layer on a text, and as a whole.",

@@ -101,7 +101,8 @@ _OPENED_WHOLE = {
 }
 
 # Fields that a form leaves out for an opened checkpoint: what it has itself, and what it leaves no choice of.
-NOT_ASKED_OF_OPENED = ("bits", "grid", "group_size", "indivisible", "range", "static_groups", *_OPENED_WHOLE)
+OF_THE_FILE = ("bits", "grid", "group_size")
+NOT_ASKED_OF_OPENED = (*OF_THE_FILE, "indivisible", "range", "static_groups", *_OPENED_WHOLE)
 
 # Fields that only “auto” reads, by what it chooses for: each layer, or the whole model.
 AUTO_FIELDS = {"layer": ("validation_share", "channel_fraction"), "model": ("validation_share",)}
