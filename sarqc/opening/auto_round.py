@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from sarqc.opening.gptq import Words
+from sarqc.opening.patterns import Patterns
 from sarqc.opening.place import Headers
 
 _AGAIN = "Quantize it again for weights alone, with the data type int."
@@ -29,7 +29,7 @@ def auto_round(headers: Headers, said: Mapping[str, Any]) -> Words:
             raise headers.refused(f"its weights were rotated ({name} in its configuration)", _AGAIN)
     packing = str(said.get("packing_format", "auto_round:auto_gptq"))
     own = packing.removeprefix("auto_round").removeprefix(":")
-    settings_of = by_extra_config(said)
+    settings_of = by_extra_config(headers, said)
     if "awq" in own:
         return Words(headers, "awq", settings_of)
     if own.startswith(("auto_gptq", "gptq:")) or own == "gptq":
@@ -39,25 +39,25 @@ def auto_round(headers: Headers, said: Mapping[str, Any]) -> Words:
     raise headers.refused(f"its codes are packed as “{packing}”", "Export it as auto_round, auto_gptq or auto_awq.")
 
 
-def by_extra_config(said: Mapping[str, Any]) -> Callable[[str], Mapping[str, Any]]:
+def by_extra_config(headers: Headers, said: Mapping[str, Any]) -> Callable[[str], Mapping[str, Any]]:
     """What is said of a linear: the settings for all, and over them those of ``extra_config`` under its name, or else
-    under the first pattern that is found in it."""
+    under the first pattern that is found in it. Entries under the names of linears are no patterns. Raises ``Refused``
+    for patterns that are not read."""
     extra = said.get("extra_config")
     own: dict[str, Mapping[str, Any]] = {
         name: settings for name, settings in (extra.items() if isinstance(extra, dict) else ())
         if isinstance(settings, dict) and settings
     }  # fmt: skip
-
-    def found(pattern: str, module: str) -> bool:
-        try:
-            return re.search(pattern, module) is not None
-        except re.error:
-            return False  # AutoRound passes over such a pattern too
+    others = ((name, settings) for name, settings in own.items() if not _is_linear(headers, name))
+    # AutoRound passes over invalid patterns too.
+    patterns: Patterns[Mapping[str, Any]] = Patterns(others, headers.refused, anywhere=True, skips_invalid=True)
 
     def settings_of(module: str) -> Mapping[str, Any]:
-        settings = own.get(module)
-        if settings is None:
-            settings = next((one for pattern, one in own.items() if found(pattern, module)), {})
+        settings = own.get(module) or patterns.first(module) or {}
         return {**said, **{name: value for name, value in settings.items() if value is not None}}
 
     return settings_of
+
+
+def _is_linear(headers: Headers, name: str) -> bool:
+    return any(f"{name}.{part}" in headers for part in ("qweight", "weight"))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sarqc.models.architecture import first_problem
+from sarqc.opening.patterns import Patterns
 from sarqc.opening.place import AGAIN, Headers, Place, Scheme, groups_of
 
 _WEIGHTS_ALONE = "Quantize it again for weights alone, with integers."
@@ -63,7 +63,7 @@ class CompressedTensors:
             raise headers.refused("its weights were transformed (transform_config)", _WEIGHTS_ALONE)
         if config.sparsity_config and config.sparsity_config.get("format", "dense") != "dense":
             raise headers.refused("its weights are stored as sparse ones (sparsity_config)", _WEIGHTS_ALONE)
-        self._targets: list[tuple[str, _Weights]] = []
+        targets: list[tuple[str, _Weights]] = []
         for group in config.config_groups.values():
             if group.input_activations or group.output_activations:
                 raise headers.refused("activations are quantized beside weights", _WEIGHTS_ALONE)
@@ -71,7 +71,10 @@ class CompressedTensors:
                 continue
             if group.weights.type != "int" or group.weights.dynamic:
                 raise headers.refused(f"its weights are stored as {group.weights.type}", _WEIGHTS_ALONE)
-            self._targets += [(target, group.weights) for target in group.targets]
+            targets += [(target, group.weights) for target in group.targets]
+        self._named = dict(reversed(targets))  # the first of a name counts
+        patterns = ((target.removeprefix("re:"), said) for target, said in targets if target.startswith("re:"))
+        self._patterns: Patterns[_Weights] = Patterns(patterns, headers.refused)
 
     def place(self, module: str, shape: tuple[int, int], expert: int | None = None) -> Place | None:
         """Where the codes of a linear are; None: it has none. Raises ``Refused`` for what can't be read."""
@@ -79,7 +82,7 @@ class CompressedTensors:
         layout: Literal["packed", "bytes"] = "packed" if f"{module}.weight_packed" in headers else "bytes"
         if layout == "bytes" and not self._is_in_bytes(f"{module}.weight"):
             return None
-        weights = next(self._schemes(module), None)
+        weights = self._weights_of(module)
         if weights is None:
             raise headers.refused("no target of quantization_config is meant for it", AGAIN, module)
         bits = weights.num_bits
@@ -110,13 +113,9 @@ class CompressedTensors:
             tuple(name for name in (codes, scales, zeros, sides, order) if name in headers), expert, run,
         )  # fmt: skip
 
-    def _schemes(self, module: str) -> Iterator[_Weights]:
+    def _weights_of(self, module: str) -> _Weights | None:
         of_class = "Embedding" if module.endswith("embed_tokens") else "Linear"
-        yield from (weights for target, weights in self._targets if target == module)
-        for target, weights in self._targets:
-            if target.startswith("re:") and re.match(target.removeprefix("re:"), module):
-                yield weights
-        yield from (weights for target, weights in self._targets if target == of_class)
+        return self._named.get(module) or self._patterns.first(module) or self._named.get(of_class)
 
     def _is_in_bytes(self, name: str) -> bool:
         return name in self._headers and self._headers.tensors[name].dtype == "I8"

@@ -6,13 +6,13 @@ points along its rows, AWQ both along rows of the transposed weight, at 4 bits i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sarqc.models.architecture import first_problem
+from sarqc.opening.patterns import Patterns
 from sarqc.opening.place import AGAIN, Headers, Layout, Place, Scheme, groups_of
 
 GPTQ_BITS = (2, 3, 4, 8)
@@ -95,7 +95,7 @@ def gptq(headers: Headers, said: Mapping[str, Any]) -> Words:
             f"its codes are laid out as “{dialect}”", "Quantize it again with checkpoint_format gptq or gptq_v2."
         )
     check_words(headers, said)
-    return Words(headers, "gptq", by_rules(said), less_one=dialect == "gptq")
+    return Words(headers, "gptq", by_rules(headers, said), less_one=dialect == "gptq")
 
 
 def awq(headers: Headers, said: Mapping[str, Any]) -> Words:
@@ -104,7 +104,7 @@ def awq(headers: Headers, said: Mapping[str, Any]) -> Words:
     if str(dialect).lower() != "gemm":
         raise headers.refused(f"its codes are laid out as “{dialect}”", "Quantize it again with version gemm.")
     check_words(headers, said)
-    settings_of = by_rules({"sym": not said["zero_point"]} | dict(said) if "zero_point" in said else said)
+    settings_of = by_rules(headers, {"sym": not said["zero_point"]} | dict(said) if "zero_point" in said else said)
     return Words(headers, "awq", settings_of)
 
 
@@ -129,20 +129,19 @@ def quantizers(said: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list) else ()
 
 
-def by_rules(said: Mapping[str, Any]) -> Callable[[str], Mapping[str, Any]]:
+def by_rules(headers: Headers, said: Mapping[str, Any]) -> Callable[[str], Mapping[str, Any]]:
     """What is said of a linear: the settings for all, and over them those of the first of GPTQModel's ``dynamic``
-    rules that matches the beginning of its name."""
+    rules that matches the beginning of its name. Raises ``Refused`` for rules that are not read."""
     dynamic = said.get("dynamic")
-    rules: list[tuple[re.Pattern[str], Mapping[str, Any]]] = []
-    for pattern, settings in dynamic.items() if isinstance(dynamic, dict) else ():
-        try:
-            compiled = re.compile(pattern.removeprefix("+:").removeprefix("-:"))
-        except re.error:
-            continue  # a rule that no reader here can follow; shapes tell whether it was needed
-        rules.append((compiled, settings if isinstance(settings, dict) else {}))
+    rules: Patterns[Mapping[str, Any]] = Patterns(
+        (
+            (pattern.removeprefix("+:").removeprefix("-:"), settings if isinstance(settings, dict) else {})
+            for pattern, settings in (dynamic.items() if isinstance(dynamic, dict) else ())
+        ),
+        headers.refused,
+    )
 
     def settings_of(module: str) -> Mapping[str, Any]:
-        own = next((settings for compiled, settings in rules if compiled.match(module)), {})
-        return {**said, **own}
+        return {**said, **(rules.first(module) or {})}
 
     return settings_of

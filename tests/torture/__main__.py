@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from sarqc.web.process import raise_file_limit
-from tests.torture import kills, requests_of_a_profile, tests_of_damage, viewers
+from tests.torture import kills, pattern_bombs, requests_of_a_profile, tests_of_damage, viewers
 from tests.torture.figures import Figures
 
 
@@ -34,6 +34,9 @@ def main() -> None:
             figures = Figures()
             requests_of_a_profile.play(folder, profile, figures, asked.requests, asked.seed, with_pages=True)
             sound &= _say(f"requests, {profile} profile", figures)
+        figures = Figures()
+        pattern_bombs.play(folder / "patterns", figures)
+        sound &= _say("pattern bombs", figures)
         figures = Figures()
         kills.play(folder / "kills", figures, asked.kills, asked.seed)
         sound &= _say("kills", figures)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from sarqc.study.tensors import FILE
-from tests.torture import kills, requests_of_a_profile
+from tests.torture import kills, pattern_bombs, requests_of_a_profile
 from tests.torture.answers import Answer, Judge
 from tests.torture.figures import Figures
 from tests.torture.on_the_wire import STATUS
@@ -22,6 +22,14 @@ def test_malformed_requests_break_nothing(tmp_path: Path, profile: str) -> None:
     requests_of_a_profile.play(tmp_path, profile, figures, REQUESTS, 1, with_pages=False)
     assert figures.is_sound, figures.table()
     assert figures.counts["requests"] > 0.9 * REQUESTS
+
+
+def test_pattern_bombs_freeze_nothing(tmp_path: Path) -> None:
+    figures = Figures()
+    some = {"froze": [pattern_bombs.FROZE], "many": pattern_bombs.BOMBS["many"]}
+    pattern_bombs.play(tmp_path, figures, some)
+    assert figures.is_sound, figures.table()
+    assert figures.counts[pattern_bombs.PLANS] == 3 * (1 + len(some))
 
 
 def test_kills_change_nothing(tmp_path: Path) -> None:
