@@ -96,11 +96,8 @@ def encode(text: str, folder: Path, where: str, vocabulary: int) -> np.ndarray:
 
     Raises ``Refused`` where the tokenizer is damaged or knows tokens that a model of this ``vocabulary`` has not.
     """
-    if (folder / FAST).exists():
-        # Without the places of tokens in the text: a sixth of the time and memory, and other threads go on meanwhile.
-        ids = _fast(folder, where).encode_batch_fast([text])[0].ids
-    else:
-        ids = _slow_ids(text, folder, where)
+    has_fast = (folder / FAST).exists()
+    ids = _fast_ids(text, _fast(folder, where), where) if has_fast else _slow_ids(text, folder, where)
     array = np.asarray(ids, dtype=np.int64)
     if array.size and array.max() >= vocabulary:
         raise Refused(
@@ -135,6 +132,18 @@ def _opened(path: Path, _identity: tuple[object, ...]) -> Tokenizer:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
+
+
+def _fast_ids(text: str, tokenizer: Tokenizer, where: str) -> list[int]:
+    try:
+        # Without the places of tokens in the text: a sixth of the time and memory, and other threads go on meanwhile.
+        ids: list[int] = tokenizer.encode_batch_fast([text])[0].ids
+    except BaseException as error:  # no Exception, where an expression in it takes too long: the library panics then
+        if type(error).__name__ != "PanicException":
+            raise
+        reason = str(error).splitlines()[0][:200] if str(error) else "it failed"
+        raise Refused(f"{FAST} can't be used on this text: {reason}", where, _AGAIN) from None
+    return ids
 
 
 def _slow_ids(text: str, folder: Path, where: str) -> list[int]:

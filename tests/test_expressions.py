@@ -1,0 +1,218 @@
+"""Every place where an expression, a template or a format could come from outside, and why each is safe.
+
+``re`` backtracks, ``str.format`` reaches into objects, templates and evaluators run what they are given: of what comes
+from a request, a checkpoint, a study or a text none may get there. Constants are safe by themselves; each other place
+is listed here with its reason.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from re import _parser
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FILES = [ROOT / "app.py", *sorted((ROOT / "pages").rglob("*.py")), *sorted((ROOT / "sarqc").rglob("*.py"))]
+OF_RE = {"compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
+OF_PATHS = {"glob", "rglob"}
+EVALUATORS = {"eval", "exec", "compile", "__import__", "literal_eval", "import_module", "run_path", "run_module"}
+TEMPLATES = {"Template", "from_string", "apply_chat_template", "chat_template", "vformat", "Environment"}
+TOKENIZERS = {"Tokenizer.from_file", "Tokenizer.from_str", "AutoTokenizer.from_pretrained"}
+UNPICKLERS = {"pickle.load", "pickle.loads", "torch.load", "yaml.load", "marshal.loads", "np.load", "joblib.load"}
+MODULES = {
+    "re",
+    "string",
+    "fnmatch",
+    "jinja2",
+    "mako",
+    "pickle",
+    "marshal",
+    "dill",
+    "cloudpickle",
+    "regex",
+    "sre_parse",
+    "sre_compile",
+}
+
+SPEC = "the number of decimals, or the width, is made here and has a limit"
+WORDS = "the words are a constant of another module, and what is put into them is text or numbers"
+ALLOWED = {
+    # Regular expressions
+    ("sarqc/opening/patterns.py", "from re import _parser"): "reads an expression, and runs nothing: see the module",
+    ("sarqc/opening/patterns.py", "_parser.parse(pattern)"): "of at most MOST_CHARACTERS; what it raises is caught",
+    ("sarqc/files/kept_out.py", "re.compile(pattern)"): "a loop over the constants that stand beside it",
+    ("sarqc/files/kept_out.py", r"re.compile('(?<![\\w.:/<~-])(?:~|/)[\\w.@+-]+(?:/[\\w.@+ -]*[\\w.@+-])+/?')"):
+        "each repetition begins with a slash, which is not within one",
+    ("sarqc/integrations/wanted.py", r"re.compile('\\w+(\\.\\w+)*', re.ASCII)"):
+        "each repetition begins with a dot, which is not within one",
+    ("sarqc/integrations/gptqmodel.py", "re.compile(pattern)"): "in GPTQModel's process, of whoever calls it there",
+    # Formats
+    ("sarqc/recipe_refusals.py", "form.format(**complaint.get('ctx', {}))"):
+        "a form of _WISHES; a value is put into it by its name and not looked into",
+    ("sarqc/web/exchanges.py", "form.format(**scope.get('path_params', {}))"):
+        "a route's own path; a value is put into it by its name and not looked into",
+    ("sarqc/figures/ladder.py", "FITTING_WORDS[rung.step].format(rung.line.fitting[rung.step])"): WORDS,
+    ("sarqc/quantization/methods.py", "FITTING_WORDS[name].format(value)"): WORDS,
+    ("sarqc/__main__.py", "{name:<{width}}"): SPEC,
+    ("sarqc/__main__.py", "{cell:<{width}}"): SPEC,
+    ("sarqc/engine/baseline.py", "{value:.{decimals}f}"): SPEC,
+    ("sarqc/export/card.py", "{numbers[name]:{form}}"): "a constant where it is called",
+    ("sarqc/export/card.py", "{error:{form}}"): "a constant where it is called",
+    ("sarqc/figures/as_svg.py", "{unit * value:.{decimals}f}"): SPEC,
+    ("sarqc/figures/inspector.py", "{back:.{digits}f}"): SPEC,
+    ("sarqc/figures/inspector.py", "{start:.{digits}f}"): SPEC,
+    ("sarqc/figures/inspector.py", "{end:.{digits}f}"): SPEC,
+    ("sarqc/figures/inspector.py", "{y:.{digits}f}"): SPEC,
+    ("sarqc/figures/numbers.py", "{value:.{decimals}f}"): SPEC,
+    ("sarqc/figures/numbers.py", "{value:.{digits - 1}e}"): SPEC,
+    ("sarqc/figures/theorem.py", "{10.0 ** exponent:,.{max(0, -exponent)}f}"): SPEC,
+    ("sarqc/terminal.py", "{cell:<{width}}"): SPEC,
+    ("sarqc/terminal.py", "{value:{form}}"): "a constant where it is called",
+    ("sarqc/terminal.py", "{error:{form}}"): "a constant where it is called",
+    ("sarqc/web/sign_in.py",
+     "_PAGE.format(title=escape(title), said=words, body=body, assets=assets_root(settings.assets_dir, root), "
+     "told=head, further=further)"): "put together of constants",
+    # Names of files
+    ("sarqc/models/streaming.py", "scratch.glob(f'{_PREFIX}*')"): "a constant and a star",
+    ("sarqc/models/tensor_files.py", "folder.glob(pattern)"): "a loop over the constants that stand beside it",
+    ("sarqc/reports/reporting.py", "Path(saved.path).glob(_KEPT[saved.what])"): "one of the constants of _KEPT",
+    ("sarqc/web/static.py", "(folder / name).rglob(f'*{suffix}')"): "the constants of FOLDERS",
+    ("sarqc/web/uploads.py", "root.glob(pattern)"): "a loop over the constants of LEFTOVERS",
+    # Code by name
+    ("sarqc/__init__.py", "importlib.import_module(_WHERE[name])"): "one of the constants of _WHERE",
+    ("sarqc/jobs/child.py", "importlib.import_module(name)"): "of the app's own command line, in a worker",
+    ("sarqc/quantization/solve.py", "importlib.import_module(method.solver)"): "a constant of the method's class",
+    ("sarqc/reports/trackers.py", "importlib.import_module(entry.module)"): "a constant of the tracker's entry",
+    ("sarqc/evaluation/inside.py", "exec(compile(source, 'program.py', 'exec'), namespace)"): "inside the sandbox",
+    ("sarqc/evaluation/inside.py", "compile(source, 'program.py', 'exec')"): "inside the sandbox",
+    ("sarqc/evaluation/inside.py", "exec(compile(asked['tests'], 'tests.py', 'exec'), namespace)"):
+        "inside the sandbox",
+    ("sarqc/evaluation/inside.py", "compile(asked['tests'], 'tests.py', 'exec')"): "inside the sandbox",
+    ("sarqc/files/yaml_document.py", "yaml.load(path.read_text(encoding='utf-8'), _Loader)"):
+        "a safe loader: numbers, text, lists and mappings alone",
+    # Tokenizers, whose files have expressions too
+    ("sarqc/models/tokenizer_files.py", "Tokenizer.from_file(str(path))"):
+        "Oniguruma has a limit for a match, other threads go on meanwhile, and encode() turns its panic into a refusal",
+    ("sarqc/models/tokenizer_files.py",
+     "AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)"):
+        "without tokenizer.json: the vocabularies of such models have no expressions of their own",
+    ("sarqc/models/loading.py",
+     "AutoTokenizer.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)"): "in a worker",
+}  # fmt: skip
+
+
+def places(tree: ast.Module) -> Iterator[str]:
+    """What is done with an expression, a template or a format that is not a constant, as code."""
+    constants = {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign) and _is_text(node.value)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _is_suspect(node, constants):
+            yield ast.unparse(node)
+        elif isinstance(node, ast.FormattedValue) and node.format_spec is not None:
+            if not all(isinstance(part, ast.Constant) for part in node.format_spec.values):
+                yield ast.unparse(ast.JoinedStr([node]))[2:-1]
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            if isinstance(node.right, ast.Tuple | ast.Dict) and not _is_text(node.left):
+                yield ast.unparse(node)
+        elif isinstance(node, ast.Import | ast.ImportFrom) and _imports(node) & MODULES:
+            yield ast.unparse(node)
+
+
+def _imports(node: ast.Import | ast.ImportFrom) -> set[str]:
+    """Packages that a statement imports, or from which it imports names."""
+    if isinstance(node, ast.Import):
+        return {name.name.split(".")[0] for name in node.names} - {"re", "string"}
+    return {(node.module or "").split(".")[0]}
+
+
+def _is_suspect(call: ast.Call, constants: set[str]) -> bool:
+    whole = ast.unparse(call.func)
+    owner, _, name = whole.rpartition(".")
+    first = call.args[0] if call.args else None
+    if owner == "re" and name in OF_RE:
+        return not _is_text(first) or _may_explode(first.value)
+    if owner == "_parser" or whole in UNPICKLERS | TOKENIZERS or name in TEMPLATES:
+        return True
+    if name in EVALUATORS and owner in ("", "ast", "importlib"):
+        return True
+    if name in ("format", "format_map") and isinstance(call.func, ast.Attribute):
+        return not _is_text(call.func.value) and owner not in constants
+    if name in ("strftime", "strptime", "attrgetter", "methodcaller"):
+        return not any(_is_text(argument) for argument in call.args)
+    if whole == "format":
+        return len(call.args) > 1 and not _is_text(call.args[1])
+    return bool(owner) and name in OF_PATHS and not _is_text(first)
+
+
+def _is_text(node: ast.AST | None) -> Any:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
+
+
+def _may_explode(pattern: str | bytes) -> bool:
+    """Whether a constant expression has a repetition within a repetition, each without an end."""
+    return any(_repeats_within(_parser.parse(pattern)))
+
+
+def _repeats_within(tree: Any, is_within: bool = False) -> Iterator[bool]:
+    for op, value in tree:
+        endless = str(op) in ("MAX_REPEAT", "MIN_REPEAT") and value[1] > 1000
+        yield endless and is_within
+        for part in _trees(value):
+            yield from _repeats_within(part, is_within or endless)
+
+
+def _trees(value: Any) -> Iterator[Any]:
+    if isinstance(value, _parser.SubPattern):
+        yield value
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _trees(part)
+
+
+def test_each_expression_from_outside_is_known() -> None:
+    found = {
+        (str(path.relative_to(ROOT)), place)
+        for path in FILES
+        for place in places(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    assert found - ALLOWED.keys() == set(), "say in ALLOWED why it is safe, or make it so"
+    assert ALLOWED.keys() - found == set(), "these are gone"
+
+
+@pytest.mark.parametrize(
+    ("code", "number"),
+    [
+        ("re.match(pattern, name)", 1),
+        ("re.compile('a.*b').match(name)", 0),
+        (r"re.compile('([a-z._0-9]+)+X$')", 1),
+        (r"re.compile('(a+|b)*')", 1),
+        ("from re import compile", 1),
+        ("from string import Template", 1),
+        ("import jinja2", 1),
+        ("'{} of {}'.format(a, b)", 0),
+        ("_FORM = '{}'\n_FORM.format(a)", 0),
+        ("form.format(a)", 1),
+        ("form % (a, b)", 1),
+        ("'%s %s' % (a, b)", 0),
+        ("f'{a:.2f}'", 0),
+        ("f'{a:{b}}'", 1),
+        ("format(a, b)", 1),
+        ("eval(a)", 1),
+        ("ast.literal_eval(a)", 1),
+        ("tokenizer.apply_chat_template(a)", 1),
+        ("pickle.loads(a)", 1),
+        ("folder.glob(name)", 1),
+        ("folder.glob('*.txt')", 0),
+    ],
+)
+def test_such_places_are_seen(code: str, number: int) -> None:
+    assert len(list(places(ast.parse(code)))) == number
