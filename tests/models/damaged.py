@@ -241,7 +241,7 @@ LLAMA: dict[str, Damage] = {
     "tokenizer: tokens that the model has not": replaced("tokenizer.json", '"Ġthe": ', '"Ġthe": 99'),
     "tokenizer: an expression that takes for ever": document(
         "tokenizer.json",
-        pre_tokenizer={"type": "Split", "pattern": {"Regex": "([a-z ]+)+[0-9]"}, "behavior": "Isolated", "invert": False},
+        pre_tokenizer={"type": "Split", "pattern": {"Regex": "([a-z ]+)+[0-9]"}, "behavior": "Removed", "invert": False},
     ),
     "tokenizer settings: damaged": content("tokenizer_config.json", "{"),
     "tokenizer settings: list": content("tokenizer_config.json", "[1]"),
