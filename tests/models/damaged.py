@@ -19,6 +19,7 @@ EXPERT = "model.layers.1.mlp.experts.3.up_proj.weight"
 ROUTER = "model.layers.1.mlp.gate.weight"
 HEAD_NORM = "model.layers.1.self_attn.q_norm.weight"
 GONE = object()
+SLOW_SPLIT = {"type": "Split", "pattern": {"Regex": "([a-z ]+)+[0-9]"}, "behavior": "Removed", "invert": False}
 
 
 def linked(folder: Path, copy: Path) -> Path:
@@ -239,10 +240,7 @@ LLAMA: dict[str, Damage] = {
     "tokenizer: folder": a_folder("tokenizer.json"),
     "tokenizer: pipe": a_pipe("tokenizer.json"),
     "tokenizer: tokens that the model has not": replaced("tokenizer.json", '"Ġthe": ', '"Ġthe": 99'),
-    "tokenizer: an expression that takes for ever": document(
-        "tokenizer.json",
-        pre_tokenizer={"type": "Split", "pattern": {"Regex": "([a-z ]+)+[0-9]"}, "behavior": "Removed", "invert": False},
-    ),
+    "tokenizer: an expression that takes for ever": document("tokenizer.json", pre_tokenizer=SLOW_SPLIT),
     "tokenizer settings: damaged": content("tokenizer_config.json", "{"),
     "tokenizer settings: list": content("tokenizer_config.json", "[1]"),
     "tokenizer settings: deep": content("tokenizer_config.json", "[" * DEEP),
