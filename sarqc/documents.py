@@ -377,6 +377,24 @@ class Summary(Divergences):
     repair: Repair | None  # of a run that solved the codes of such a checkpoint again
 
 
+class Tuned(TypedDict):
+    """The end of a tuning run. None: not known.
+
+    The numbers are of the best λ that was compared, also where none is better than GPTQ 1 % and ``lam`` is None.
+    """
+
+    lam: float | None  # to take
+    gamma: float | None  # at which λ was tuned
+    words: str  # “0.01 found”, or why there is no λ
+    band: str  # “0.005 to 0.02 and 0.1”: λ that are as good as the best; empty where none was compared
+    best: float | None
+    perplexity: float | None
+    log_ratio: float | None
+    against_gptq: float | None  # relative difference of the perplexity to that of GPTQ 1 %: negative is better
+    against_gptq_low: float | None  # ends of its 95 % interval
+    against_gptq_high: float | None
+
+
 class CandidateReport(TypedDict):
     """A candidate of “auto” for a layer: relative reconstruction errors where it was solved and where it was judged."""
 

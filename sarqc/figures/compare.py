@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypedDict
+from dataclasses import dataclass
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
+from sarqc.documents import Tuned
 from sarqc.errors import Refused
-from sarqc.figures.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure, Role
-from sarqc.figures.numbers import lam_text, perplexity_text, significant
+from sarqc.figures.drawing import DRIFT, HELD_OUT, QUALITY, RECON, Figure, Point, Role
+from sarqc.figures.numbers import NBSP, lam_text, number, perplexity_text, significant
 from sarqc.figures.panels import Curve, Panel, stack
 from sarqc.figures.view import default_line, start_of
 from sarqc.plain import measured
@@ -43,6 +45,7 @@ class ComparedNumber(TypedDict):
     kind: str
     values: list[float | None]
     more: list[float | None]
+    notes: NotRequired[list[str]]  # what stands beside each value, such as its interval; empty: nothing
 
 
 class ComparedText(TypedDict):
@@ -66,15 +69,54 @@ class Comparison(TypedDict):
     figure: Figure
 
 
-def compare_view(studies: Sequence[Study]) -> Comparison:
+@dataclass(frozen=True)
+class Ending:
+    """What the run of a study said at its end and the study does not."""
+
+    tuned: Tuned | None = None  # of a run that tuned
+    against_gptq: float | None = None  # relative difference of the perplexity to that of GPTQ 1 %
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A study of a comparison, at one point of one line."""
+
+    facts: LineFacts
+    ending: Ending
+
+    @property
+    def study(self) -> Study:
+        return self.facts.study
+
+    @property
+    def line(self) -> Line:
+        return self.facts.line
+
+    @property
+    def start(self) -> Point:
+        """The chosen point; of a tuning run that of the best λ that was compared."""
+        best = self.ending.tuned and self.ending.tuned["best"]
+        if best is not None and best in self.line.lams:
+            return {"gamma": 0, "lambda": self.line.lams.index(best)}
+        return start_of(self.facts)
+
+    @property
+    def has_point(self) -> bool:
+        """Whether there is one λ that numbers can be of: a tuning run that compared too little has none."""
+        return self.ending.tuned is None or self.ending.tuned["best"] is not None
+
+
+def compare_view(studies: Sequence[Study], endings: Sequence[Ending] | None = None) -> Comparison:
     """Two or more studies side by side: first where their recipes differ, then numbers, then curves overlaid.
+    ``endings``: what their runs say beside, one for each study.
 
     Raises ``Refused`` for fewer than two, and where models or test texts differ.
     """
     if len(studies) < 2:
         raise Refused("a comparison needs at least two studies", "compare", "Choose two or more.")
     _check_comparable(studies)
-    facts = [_chosen_facts(study) for study in studies]
+    pairs = zip(studies, endings or [Ending()] * len(studies), strict=True)
+    facts = [_Side(_chosen_facts(study), ending) for study, ending in pairs]
     names = [f"{LETTERS[i]}: {one.study.title}" for i, one in enumerate(facts)]
     layers, layers_on = _layers(facts)
     return {
@@ -116,19 +158,19 @@ def _chosen_facts(study: Study) -> LineFacts:
     return line_facts(study, method=line.name, bits=line.bits, layer=None, with_identity=False)
 
 
-def _recipe_differences(facts: Sequence[LineFacts]) -> list[RecipeDifference]:
+def _recipe_differences(facts: Sequence[_Side]) -> list[RecipeDifference]:
     """Fields in which the recipes (or, for shipped studies, the facts of the line) are not equal."""
     described = []
     for one in facts:
         line = one.line
-        start = start_of(one)
+        start = one.start
         known = {
             "model": one.study.model.name,
             "bits": line.bits,
             "grid": line.grid,
             "group_size": line.group_size,
             "method": line.method,
-            "lambda": "auto" if line.selected else line.lams[start["lambda"]] if has_lam(line) else None,
+            "lambda": _lam(one),
             "gamma": _gamma(line, start["gamma"]),
             "draws": len(line.draws),
         }
@@ -144,6 +186,16 @@ def _recipe_differences(facts: Sequence[LineFacts]) -> list[RecipeDifference]:
     return [row for row in rows if any(value != row["values"][0] for value in row["values"][1:])]
 
 
+def _lam(one: _Side) -> float | str | None:
+    """λ at the chosen point; “auto” where each layer has its own; of a tuning run what it came to, in words."""
+    if one.ending.tuned is not None:
+        words, band = one.ending.tuned["words"], one.ending.tuned["band"]
+        return f"{words}; as good as the best: {band}" if band else words
+    if one.line.selected:
+        return "auto"
+    return one.line.lams[one.start["lambda"]] if has_lam(one.line) else None
+
+
 def _gamma(line: Line, at: int) -> float | str | None:
     """γ at the chosen point; “auto” where it was chosen among several."""
     if not line.selected or not line.candidate_gammas:
@@ -151,26 +203,49 @@ def _gamma(line: Line, at: int) -> float | str | None:
     return "auto" if len(line.candidate_gammas) > 1 else line.candidate_gammas[0]
 
 
-def _at_start(one: LineFacts, values: np.ndarray | None) -> float | None:
+def _at_start(one: _Side, values: np.ndarray | None) -> float | None:
     """The value at the chosen point, None where it was not measured."""
-    if values is None:
+    if values is None or not one.has_point:
         return None
-    start = start_of(one)
+    start = one.start
     return measured(float(values[start["gamma"], start["lambda"]]))
 
 
-def _numbers(facts: Sequence[LineFacts]) -> list[ComparedNumber]:
+def _numbers(facts: Sequence[_Side]) -> list[ComparedNumber]:
     at = _at_start
     rows: list[tuple[str, str, list[float | None]]] = [
-        ("Perplexity, unseen text", "perplexity", [at(o, o.perplexity.mean if o.perplexity else None) for o in facts]),
+        ("Perplexity, unseen text", "perplexity", [_perplexity(one) for one in facts]),
         ("Perplexity, float model", "perplexity", [one.study.model.perplexity for one in facts]),
-        ("Accuracy", "share", [at(one, one.accuracy.mean if one.accuracy else None) for one in facts]),
-        ("Reconstruction error, calibration text", "significant", [at(one, one.recon) for one in facts]),
-        ("Reconstruction error, unseen text", "significant", [at(one, one.held_out) for one in facts]),
-        ("Weight drift", "significant", [at(one, one.drift) for one in facts]),
+        ("Accuracy", "share", [at(one, one.facts.accuracy.mean if one.facts.accuracy else None) for one in facts]),
+        ("Reconstruction error, calibration text", "significant", [at(one, one.facts.recon) for one in facts]),
+        ("Reconstruction error, unseen text", "significant", [at(one, one.facts.held_out) for one in facts]),
+        ("Weight drift", "significant", [at(one, one.facts.drift) for one in facts]),
         ("Share of parameters quantized", "share", [one.study.model.share_quantized for one in facts]),
     ]
-    return [_compared(*row) for row in rows if any(value is not None for value in row[2])]
+    compared = [_compared(*row) for row in rows if any(value is not None for value in row[2])]
+    return [*compared[:1], *_against_gptq(facts), *compared[1:]]
+
+
+def _perplexity(one: _Side) -> float | None:
+    """On the test text; of a tuning run as the run says it, over the draws of its best λ."""
+    if one.ending.tuned is not None:
+        return one.ending.tuned["perplexity"]
+    return _at_start(one, one.facts.perplexity.mean if one.facts.perplexity else None)
+
+
+def _against_gptq(facts: Sequence[_Side]) -> list[ComparedNumber]:
+    """How far each is from GPTQ 1 % on its own texts, with the interval where that is known; nothing where none is."""
+    values = [one.ending.against_gptq for one in facts]
+    if all(value is None for value in values):
+        return []
+    compared = _compared("Perplexity against GPTQ 1 %", "change", values)
+    return [{**compared, "notes": [_interval(one.ending.tuned) for one in facts]}]
+
+
+def _interval(tuned: Tuned | None) -> str:
+    """“−5.0 to −1.2 %”."""
+    low, high = (tuned["against_gptq_low"], tuned["against_gptq_high"]) if tuned else (None, None)
+    return "" if low is None or high is None else f"{number(100 * low, 1)} to {number(100 * high, 1)}{NBSP}%"
 
 
 def _compared(title: str, kind: str, values: list[float | None]) -> ComparedNumber:
@@ -179,25 +254,25 @@ def _compared(title: str, kind: str, values: list[float | None]) -> ComparedNumb
     return {"title": title, "kind": kind, "values": values, "more": more}
 
 
-def _layers(facts: Sequence[LineFacts]) -> tuple[list[ComparedNumber], str]:
+def _layers(facts: Sequence[_Side]) -> tuple[list[ComparedNumber], str]:
     """The relative error of each layer that all studies have, and on which text."""
     on = "unseen text"
-    errors = [one.read("held_out") for one in facts]  # D L G M
+    errors = [one.facts.read("held_out") for one in facts]  # D L G M
     if any(array is None or np.isnan(array).all() for array in errors):
         on = "calibration text"
-        errors = [one.read("recon") for one in facts]
+        errors = [one.facts.read("recon") for one in facts]
     columns = []
     for one, array in zip(facts, errors, strict=True):
         if array is None:
             return [], ""
-        start = start_of(one)
+        start = one.start
         chosen = np.nanmean(array[:, :, start["gamma"], start["lambda"]], axis=0)
         columns.append(dict(zip((layer.name for layer in one.study.layers), chosen.tolist(), strict=True)))
     common = [name for name in columns[0] if all(name in column for column in columns)]
     return [_compared(name, "significant", [measured(column[name]) for column in columns]) for name in common], on
 
 
-def _texts(facts: Sequence[LineFacts]) -> list[ComparedText]:
+def _texts(facts: Sequence[_Side]) -> list[ComparedText]:
     """The prompts that all studies have, in the order of the first, continued with the most probable tokens."""
     each = [{text["prompt"]: text["greedy"] for text in one.line.texts} for one in facts]
     return [
@@ -211,7 +286,7 @@ def _texts(facts: Sequence[LineFacts]) -> list[ComparedText]:
     ]
 
 
-def _overlay(facts: Sequence[LineFacts]) -> Figure:
+def _overlay(facts: Sequence[_Side]) -> Figure:
     """The studies' curves over the union of their λ; one colour per study, one panel per quantity.
 
     What has no λ of its own, “auto” too, is level over the whole axis: there is no place on it where it belongs.
@@ -220,10 +295,10 @@ def _overlay(facts: Sequence[LineFacts]) -> Figure:
     names = [lam_text(lam) for lam in lams] or ["chosen"]
     quantities = (
         ("Perplexity on unseen text, lower is better", perplexity_text, QUALITY,
-         [one.perplexity.mean if one.perplexity else None for one in facts]),
-        ("Reconstruction error on calibration text", significant, RECON, [one.recon for one in facts]),
-        ("Reconstruction error on unseen text", significant, HELD_OUT, [one.held_out for one in facts]),
-        ("Weight drift, relative", significant, DRIFT, [one.drift for one in facts]),
+         [one.facts.perplexity.mean if one.facts.perplexity else None for one in facts]),
+        ("Reconstruction error on calibration text", significant, RECON, [one.facts.recon for one in facts]),
+        ("Reconstruction error on unseen text", significant, HELD_OUT, [one.facts.held_out for one in facts]),
+        ("Weight drift, relative", significant, DRIFT, [one.facts.drift for one in facts]),
     )  # fmt: skip
     stacked = []
     for title, show, _, values in quantities:
@@ -241,7 +316,7 @@ def _overlay(facts: Sequence[LineFacts]) -> Figure:
     return figure
 
 
-def _curve(index: int, one: LineFacts, values: np.ndarray) -> Curve:
+def _curve(index: int, one: _Side, values: np.ndarray) -> Curve:
     """A study's curve by its letter; what is no curve over λ says what it is."""
     level = not has_lam(one.line)
     name = f"{LETTERS[index]}, auto" if one.line.selected else LETTERS[index]
@@ -255,11 +330,11 @@ def _series(index: int) -> Role:
     return {"color": f"var(--series-{index % 4 + 1})", "dash": dash, "symbol": symbol}
 
 
-def _on_axis(facts: LineFacts, values: np.ndarray, lams: Sequence[float]) -> np.ndarray:
+def _on_axis(one: _Side, values: np.ndarray, lams: Sequence[float]) -> np.ndarray:
     """The line's γ of its chosen point, laid on the common λ axis."""
-    if not has_lam(facts.line):
+    if not has_lam(one.line):
         return np.full((1, max(len(lams), 1)), float(values[0, 0]))
     row = np.full(len(lams), np.nan)
-    for index, lam in enumerate(facts.line.lams):
-        row[list(lams).index(float(lam))] = values[start_of(facts)["gamma"], index]
+    for index, lam in enumerate(one.line.lams):
+        row[list(lams).index(float(lam))] = values[one.start["gamma"], index]
     return row[None]

@@ -21,9 +21,10 @@ from typing import Any, TypedDict, TypeVar
 from sarqc.errors import Refused, SarqcError
 from sarqc.jobs.run import STATE_WORDS, Run, State
 from sarqc.jobs.schema import BATCH
+from sarqc.jobs.tuned import against_gptq, tuned
 from sarqc.recipe import Recipe, idle_fields, method_title
 
-FORM = 5  # of the rows that ``row_of`` writes: counts up with each change of it
+FORM = 6  # of the rows that ``row_of`` writes: counts up with each change of it
 
 # What a list can be sorted by: the public name and the column. A minus before the name begins at the other end.
 SORTS = {
@@ -37,13 +38,14 @@ SORTS = {
     "gamma": "gamma",
     "perplexity": "perplexity",
     "log_ratio": "log_ratio",
+    "against_gptq": "against_gptq",
     "accuracy": "accuracy",
     "size": "size",
     "bits_per_weight": "bits_per_weight",
     "duration": "duration",
 }
 # What a group of runs is summed up by.
-MEASURES = ("perplexity", "log_ratio", "accuracy", "size", "bits_per_weight", "duration")
+MEASURES = ("perplexity", "log_ratio", "against_gptq", "accuracy", "size", "bits_per_weight", "duration")
 GROUPINGS = {"seeds": "series", "batch": BATCH}
 # In what the runs of a group may differ, the column and the public name: those of one series have one recipe.
 VARYING: dict[str, dict[str, str]] = {
@@ -241,7 +243,11 @@ class Answers:
 def row_of(run: Run) -> dict[str, Any]:
     """The row of a run in ``listed``."""
     recipe, summary = run.recipe, run.summary or {}
-    lam, gamma = (_taken(recipe, public, name) for public, name in (("lambda", "lam"), ("gamma", "gamma")))
+    if recipe.get("kind") == "tune":  # what it came to, not what its method would have taken
+        came_to = tuned(summary)
+        lam, gamma = (None, None) if came_to is None else (came_to["lam"], came_to["gamma"])
+    else:
+        lam, gamma = (_taken(recipe, public, name) for public, name in (("lambda", "lam"), ("gamma", "gamma")))
     return {
         "id": run.id,
         "form": FORM,
@@ -256,8 +262,9 @@ def row_of(run: Run) -> dict[str, Any]:
         "bits": _real(recipe.get("bits")),
         "lam": lam,
         "gamma": gamma,
-        "perplexity": _real(summary.get("perplexity")),
+        "perplexity": perplexity(summary),
         "log_ratio": log_ratio(summary),
+        "against_gptq": against_gptq(summary),
         "accuracy": _real(summary.get("accuracy")),
         "size": _real(summary.get("bytes_after")),
         "bits_per_weight": _real(summary.get("bits_per_weight")),
@@ -265,8 +272,17 @@ def row_of(run: Run) -> dict[str, Any]:
     }
 
 
+def perplexity(summary: Mapping[str, Any]) -> float | None:
+    """Of the quantized model; of a tuning run that of its best λ."""
+    came_to = tuned(summary)
+    return _real(summary.get("perplexity") if came_to is None else came_to["perplexity"])
+
+
 def log_ratio(summary: Mapping[str, Any]) -> float | None:
-    """ln(perplexity of the quantized / of the float model), also of summaries that only have the two."""
+    """ln(perplexity of the quantized / of the float model), also of summaries that only have the two; of a tuning run
+    that of its best λ."""
+    if (came_to := tuned(summary)) is not None:
+        return _real(came_to["log_ratio"])
     quantized, original = (_real(summary.get(name)) for name in ("perplexity", "perplexity_float"))
     if (found := _real(summary.get("log_ratio"))) is not None or not quantized or not original:
         return found
@@ -293,6 +309,8 @@ def words_of(run: Run) -> str:
     """All that a filter looks at, but for the state, which changes."""
     recipe = run.recipe
     bits, lam, kind = recipe.get("bits"), recipe.get("lambda"), recipe.get("kind")
+    if (came_to := tuned(run.summary)) is not None:
+        lam = came_to["lam"]
     said = [run.id, run.batch, run.name, *(f"#{tag}" for tag in run.tags), run.note, run.owner, run.device]
     said += [recipe.get(name) for name in ("model", "opened", "method", "grid", "calibration", "test")]
     said += [

@@ -18,6 +18,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal, TypedDict
 
+from sarqc.documents import Tuned
+from sarqc.jobs.tuned import tuned
+
 LANES = ("preview", "batch")
 
 
@@ -82,6 +85,7 @@ class RunDocument(TypedDict):
     device: str | None
     study_id: str | None
     summary: dict[str, Any] | None
+    tuned: Tuned | None
     error: ErrorDocument | None
     revision: int
     batch: str | None
@@ -164,6 +168,7 @@ class Run:
             "device": self.device,
             "study_id": self.study_id,
             "summary": self.summary,
+            "tuned": tuned(self.summary),
             "error": self.error,
             "revision": self.revision,
             "batch": self.batch,

@@ -183,6 +183,15 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TRIGGER listed_changed AFTER UPDATE ON listed BEGIN UPDATE counter SET lists = lists + 1; END;
     CREATE TRIGGER listed_shrank AFTER DELETE ON listed BEGIN UPDATE counter SET lists = lists + 1; END;
     """,
+    # Perplexity against that of GPTQ 1 %, by which lists are sorted and groups summed up.
+    f"""
+    ALTER TABLE listed ADD COLUMN against_gptq REAL;
+    CREATE INDEX listed_by_against_gptq ON listed (against_gptq, id);
+    DROP INDEX listed_by_series;
+    CREATE INDEX listed_by_series ON listed (series, {_SUMMED}, against_gptq);
+    DROP INDEX listed_by_set;
+    CREATE INDEX listed_by_set ON listed ({BATCH}, {_SUMMED}, against_gptq, batch);
+    """,
 )
 
 

@@ -15,6 +15,7 @@ from sarqc.jobs.annotations import Annotations, checked_tags
 from sarqc.jobs.listing import Question, log_ratio
 from sarqc.jobs.run import Run, RunDocument
 from sarqc.jobs.supervisor import Supervisor
+from sarqc.jobs.tuned import tuned
 from sarqc.recipe import method_title
 from sarqc.web.access import Access, visitor_of
 from sarqc.web.responses import ApiRoute, json_body
@@ -57,7 +58,7 @@ def named_ids(ids: Any) -> tuple[str, ...]:
 
 
 def drawn_run(run: Run) -> ParetoRun:
-    """A run as the figure of size against quality needs it."""
+    """A run as the figure of size against quality needs it. A tuning run has no model, and so no quality."""
     summary, recipe = run.summary or {}, run.recipe
     test = (summary.get("protocol") or {}).get("test") or {}
     lam = recipe.get("lambda")
@@ -67,7 +68,8 @@ def drawn_run(run: Run) -> ParetoRun:
     where = f"{corpus}, window {test.get('window')}, {test.get('predicted_tokens')} tokens"
     return ParetoRun(
         run.id, run.name or named, shortened(str(recipe.get("model"))), where, summary.get("bits_per_weight"),
-        summary.get("bytes_after"), summary.get("perplexity"), log_ratio(summary),
+        summary.get("bytes_after"), summary.get("perplexity"),
+        None if tuned(summary) else log_ratio(summary),
         summary.get("log_ratio_standard_error"),
     )  # fmt: skip
 

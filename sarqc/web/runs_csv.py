@@ -7,18 +7,26 @@ import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from sarqc.jobs.listing import log_ratio
+from sarqc.jobs.listing import log_ratio, perplexity
 from sarqc.jobs.run import Run, iso_time
+from sarqc.jobs.tuned import against_gptq, tuned
 from sarqc.recipe import Recipe, public_name
 
 MEASURED = (
-    "perplexity", "perplexity_float", "log_ratio_standard_error", "kl", "kl_standard_error", "kl_99",
+    "perplexity_float", "log_ratio_standard_error", "kl", "kl_standard_error", "kl_99",
     "same_top", "same_top_standard_error",
     "accuracy", "accuracy_standard_error", "accuracy_float", "accuracy_standard_error_float",
     "bytes_before", "bytes_after", "bits_per_weight", "share_quantized", "quantized_layers",
 )  # fmt: skip
 TEST = ("corpus", "part", "window", "windows", "predicted_tokens", "dtype", "device")
 CALIBRATION = ("corpus", "sha256", "samples", "length", "tokens", "held_out_samples", "sampling", "seed")
+TUNED = {
+    "tuned": "words",
+    "tuned_lambda": "lam",
+    "tuned_band": "band",
+    "against_gptq_low": "against_gptq_low",
+    "against_gptq_high": "against_gptq_high",
+}
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")  # with these spreadsheets begin a formula
 
 
@@ -31,6 +39,14 @@ def _summed(name: str) -> Column:
 
 def _asked(name: str) -> Column:
     return lambda run: run.recipe.get(name)
+
+
+def _tuned(name: str) -> Column:
+    def value(run: Run) -> Any:
+        came_to: Mapping[str, Any] = tuned(run.summary) or {}
+        return came_to.get(name)
+
+    return value
 
 
 def _protocol(part: str, name: str) -> Column:
@@ -56,7 +72,10 @@ COLUMNS: dict[str, Column] = {
     "device": lambda run: run.device,
     "fingerprint": lambda run: run.fingerprint,
     "error": lambda run: run.error and run.error["what"],
+    "perplexity": lambda run: perplexity(run.summary or {}),
     "log_ratio": lambda run: log_ratio(run.summary or {}),
+    "against_gptq": lambda run: against_gptq(run.summary),
+    **{name: _tuned(field) for name, field in TUNED.items()},
     **{name: _summed(name) for name in MEASURED},
     **{f"test_{name}": _protocol("test", name) for name in TEST},
     **{f"calibration_{name}": _protocol("calibration", name) for name in CALIBRATION},

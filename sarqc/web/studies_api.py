@@ -21,7 +21,8 @@ from fastapi.responses import FileResponse, JSONResponse
 from starlette.background import BackgroundTask
 
 from sarqc.errors import Refused
-from sarqc.figures.compare import LETTERS
+from sarqc.figures.compare import LETTERS, Ending, compare_view
+from sarqc.jobs.tuned import against_gptq, tuned
 from sarqc.settings import Settings
 from sarqc.study.document import Study, array_files
 from sarqc.study.library import DamagedStudy, StudySummary, summary_of
@@ -182,19 +183,18 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         names = list(dict.fromkeys(part.strip() for part in ids.split(",") if part.strip()))
         if not 2 <= len(names) <= AT_MOST:
             raise Refused(f"{len(names)} studies can't be compared", "compare", f"Give 2 to {AT_MOST} different ids.")
-        return said(request, names, _compared)
+
+        def compared(*studies: Study) -> Any:
+            ended = {run.id: Ending(tuned(run.summary), against_gptq(run.summary)) for run in access.store.runs(names)}
+            return compare_view(studies, [ended.get(name, Ending()) for name in names])
+
+        return said(request, names, compared)
 
     return router
 
 
 def _document(study: Study) -> dict[str, Any]:
     return study.model_dump(mode="json")
-
-
-def _compared(*studies: Study) -> Any:
-    from sarqc.figures import compare_view
-
-    return compare_view(studies)
 
 
 def _upload_router(settings: Settings, access: Access) -> APIRouter:

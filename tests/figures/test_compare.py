@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sarqc.documents import Tuned
 from sarqc.errors import Refused
-from sarqc.figures.compare import LETTERS, compare_view
+from sarqc.figures.compare import LETTERS, Ending, compare_view
 from sarqc.figures.drawing import Figure
 from sarqc.study.document import Study, StudyWriter, copied
 from tests.synthetic_study import write_study
@@ -105,3 +106,29 @@ def test_other_models_and_test_texts_are_refused_in_words(study: Study) -> None:
             compare_view([study, other])
     untested = study.model_copy(update={"protocol": study.protocol | {"test": None}})
     assert compare_view([study, untested])["layers"]
+
+
+def test_a_tuning_run_is_compared_by_what_it_came_to(study: Study) -> None:
+    """At the λ that it says, and at none where it compared too little: never at that of the method."""
+    line = study.line("sarqc-gbs", 2)
+    lams = list(line.lams)
+    tuned: Tuned = {
+        "lam": lams[2], "gamma": None, "words": f"{lams[2]:g} found", "band": "0 to 0.1", "best": lams[2],
+        "perplexity": 40.25, "log_ratio": 0.5, "against_gptq": -0.03, "against_gptq_low": -0.05,
+        "against_gptq_high": -0.012,
+    }  # fmt: skip
+    nothing: Tuned = {
+        **tuned, "lam": None, "words": "not compared", "band": "", "best": None, "perplexity": None,
+        "against_gptq": None, "against_gptq_low": None, "against_gptq_high": None,
+    }  # fmt: skip
+    one = study.model_copy(update={"lines": (line,)})
+    view = compare_view([one] * 3, [Ending(tuned, -0.03), Ending(nothing), Ending(None, 0.01)])
+    said = {row["field"]: row["values"] for row in view["differences"]}
+    assert said["lambda"][:2] == [f"{lams[2]:g} found; as good as the best: 0 to 0.1", "not compared"]
+    numbers = {row["title"]: row for row in view["numbers"]}
+    assert numbers["Perplexity, unseen text"]["values"][:2] == [40.25, None]
+    against = numbers["Perplexity against GPTQ 1 %"]
+    assert (against["values"], against["notes"]) == ([-0.03, None, 0.01], ["−5.0 to −1.2\u00a0%", "", ""])
+    drift = np.nanmean(study.read(line, "drift")[:, :, 0, 2])
+    assert numbers["Weight drift"]["values"][0] == pytest.approx(float(drift), rel=1e-5)
+    assert numbers["Weight drift"]["values"][1] is None

@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from sarqc.events import Finished
 from sarqc.jobs.listing import Question
+from sarqc.jobs.run import State
 from tests.http.conftest import assert_error
 from tests.http.test_access import TOKEN, Door, door
 from tests.http.test_runs import finished, submit
 from tests.jobs.fake_runs import recipe
+from tests.jobs.test_listing import tuning
 
 __all__ = ["door"]
 
@@ -120,6 +123,25 @@ def test_a_list_as_a_file_for_spreadsheets(client: TestClient) -> None:
     assert (row["recipe_model"], row["recipe_seed"], row["recipe_bits"]) == ("fake", "2", "3")
     assert float(row["seconds"]) > 0
     assert client.get("/api/runs/csv?filter=nothing").text.count("\n") == 1
+
+
+def test_what_tuning_came_to_is_in_the_list_its_order_and_its_file_alike(client: TestClient) -> None:
+    store = client.app.state.supervisor.store
+    tunes = recipe(2, method="sarqc-gbs", kind="tune", test="none.txt")
+    for lam, after in ((0.5, "run"), (0.25, "keep")):
+        run_id = store.create(tunes, "local").id
+        with store.transaction():
+            store.move(run_id, State.RUNNING)
+            store.move(run_id, State.FINISHED, Finished({"tuning": tuning(lam, lam / 4, after)}, 1.0))
+    runs = client.get("/api/runs?sort=against_gptq").json()["runs"]
+    assert [run["tuned"]["words"] for run in runs] == ["0.5 found", "no difference: keep GPTQ 1 %"]
+    rows = list(csv.DictReader(io.StringIO(client.get("/api/runs/csv?sort=against_gptq").text)))
+    for run, row in zip(runs, rows, strict=True):
+        assert (row["tuned"], row["tuned_band"]) == (run["tuned"]["words"], run["tuned"]["band"])
+        for name in ("perplexity", "log_ratio", "against_gptq", "against_gptq_low", "against_gptq_high"):
+            assert float(row[name]) == run["tuned"][name]
+    assert [row["tuned_lambda"] for row in rows] == ["0.5", ""]
+    assert [row["recipe_lambda"] for row in rows] == ["", ""]
 
 
 def test_a_file_has_the_runs_of_all_parts_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

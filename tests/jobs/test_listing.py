@@ -198,8 +198,28 @@ def begins(run: Run, typed: str) -> bool:
     )  # fmt: skip
 
 
+def tuning(lam: float, better: float, after: str) -> dict[str, Any]:
+    """The document of a tuning run at its end: one λ of three is the best."""
+    unknown = dict.fromkeys(("gamma", "perplexity", "log_ratio", "better", "better_low", "better_high"))
+    best = {"gamma": 0.5, "perplexity": 40 + lam, "log_ratio": lam, "better": better, "better_low": better - 0.01,
+            "better_high": better + 0.01}  # fmt: skip
+    rows = [
+        {"method": "sarqc-gbs", "lambda": lam + 1, "standing": "ruled_out", **unknown},
+        {"method": "sarqc-gbs", "lambda": lam, "standing": "best", **best},
+        {"method": "gptq", "lambda": None, "standing": "baseline", **unknown},
+    ]
+    return {"rows": rows, "best": 1, "band": [[lam, lam], [lam + 2, lam + 3]], "next": after}
+
+
 def value_of(run: Run, sort: str) -> Any:
     summary = run.summary or {}
+    if run.recipe["kind"] == "tune" and sort in ("lambda", "gamma", "perplexity", "log_ratio", "against_gptq"):
+        best = summary["tuning"]["rows"][1] if summary else {}
+        if sort == "lambda":
+            return best.get("lambda") if summary and summary["tuning"]["next"] == "run" else None
+        if sort == "against_gptq":
+            return math.exp(-best["better"]) - 1 if best else None
+        return best.get(sort)
     match sort:
         case "created":
             return run.id
@@ -219,6 +239,9 @@ def value_of(run: Run, sort: str) -> Any:
         case "log_ratio":
             value = summary.get("perplexity")
             return None if value is None else math.log(value / summary["perplexity_float"])
+        case "against_gptq":
+            baseline = summary.get("baseline")
+            return None if baseline is None else math.exp(baseline["difference"]) - 1
     return summary.get(sort)
 
 
@@ -226,7 +249,12 @@ def in_order(runs: list[Run], sort: str) -> list[Run]:
     name, backwards = sort.removeprefix("-"), sort.startswith("-")
     known = [run for run in runs if value_of(run, name) is not None]
     rest = [run for run in runs if value_of(run, name) is None]
-    known.sort(key=lambda run: (value_of(run, name), run.id), reverse=backwards)
+
+    def key(run: Run) -> Any:
+        value = value_of(run, name)
+        return (round(value, 12) if name == "against_gptq" else value), run.id  # exp and expm1 differ in the last digit
+
+    known.sort(key=key, reverse=backwards)
     return known + sorted(rest, key=lambda run: run.id, reverse=backwards)
 
 
@@ -243,6 +271,8 @@ drawn_runs = st.lists(
             "perplexity": st.one_of(st.none(), st.floats(1, 1e4)),
             "size": st.one_of(st.none(), st.integers(1, 10**12)),
             "owner": st.sampled_from(("ann", "bob")),
+            "better": st.sampled_from((None, -0.25, 0.0, 0.125)),
+            "after": st.sampled_from(("", "run", "keep", "go_on")),  # not empty: it tunes
         }
     ),
     max_size=12,
@@ -251,6 +281,9 @@ drawn_runs = st.lists(
 
 def made(store: Store, drawn: dict[str, Any]) -> Run:
     document = recipe(drawn["seed"]).to_json() | {name: drawn[name] for name in ("model", "method", "bits")}
+    tunes = drawn["after"] != "" and drawn["method"] in ("sarqc-gbs", "rqc-gbs")
+    if tunes:
+        document |= {"kind": "tune", "test": "none.txt"}
     run_id = store.create(Recipe.parse(document), drawn["owner"]).id
     store.annotate(run_id, Annotations(drawn["name"], None, tuple(drawn["tags"])))
     if drawn["state"] is State.CANCELLED:
@@ -258,6 +291,10 @@ def made(store: Store, drawn: dict[str, Any]) -> Run:
     elif drawn["state"] is not State.QUEUED:
         store.move(run_id, State.RUNNING)
     measured = {"perplexity": drawn["perplexity"], "perplexity_float": 7.5, "bytes_after": drawn["size"]}
+    if tunes:
+        measured |= {"perplexity": None, "tuning": tuning(0.25 * drawn["bits"], drawn["better"] or 0.0, drawn["after"])}
+    elif drawn["better"] is not None:
+        measured["baseline"] = {"difference": -drawn["better"]}
     if drawn["state"] is State.FINISHED:
         store.move(run_id, State.FINISHED, Finished(measured, 1.0))
     return store.get(run_id)
@@ -271,6 +308,10 @@ def check_group(group: Group, members: list[Run]) -> None:
     for name in MEASURES:
         values = [value for run in members if (value := value_of(run, name)) is not None]
         measured = group.measures.get(name)
+        if name == "against_gptq" and measured is not None:  # of the same values, but for the last digit
+            assert [measured["least"], measured["most"]] == pytest.approx([min(values), max(values)], abs=1e-12)
+            values = [measured["least"] if value == min(values) else value for value in values]
+            values = [measured["most"] if value == max(values) else value for value in values]
         assert (measured is None) == (not values)
         if measured is None:
             continue
@@ -326,6 +367,40 @@ def test_filter_order_parts_and_groups_are_those_of_plain_python(
         assert sum(group.count for group, _ in again) == store.count(Question()) == total == len(store.ids(Question()))
         assert [newest for _, newest in again] == [store.get(newest.id) for _, newest in again]
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("after", "lam", "words"),
+    [
+        ("run", 0.5, "0.5 found"),
+        ("keep", None, "no difference: keep GPTQ 1 %"),
+        ("go_on", None, "not enough compared"),
+    ],
+)
+def test_a_tuning_run_is_listed_with_what_it_came_to(store: Store, after: str, lam: float | None, words: str) -> None:
+    """And never with the λ that its method would have taken."""
+    tunes = recipe(method="sarqc-gbs", kind="tune", test="none.txt")
+    waiting = store.create(tunes, "ann")
+    assert listing.row_of(waiting)["lam"] is None
+    run = finished(store, tunes, tuning=tuning(0.5, 0.0625, after))
+    row, told = listing.row_of(run), run.to_json()["tuned"]
+    assert (row["lam"], row["gamma"], row["perplexity"], row["log_ratio"]) == (lam, 0.5, 40.5, 0.5)
+    assert row["against_gptq"] == pytest.approx(math.exp(-0.0625) - 1)
+    assert told is not None
+    assert (told["lam"], told["words"], told["band"], told["best"]) == (lam, words, "0.5 and 2.5 to 3.5", 0.5)
+    assert told["against_gptq_low"] == pytest.approx(math.exp(-0.0725) - 1)
+    assert told["against_gptq_high"] == pytest.approx(math.exp(-0.0525) - 1)
+    assert store.listed(Question("λ=0.5"), 9) == ([run] if after == "run" else [])
+
+
+def test_a_lambda_that_was_compared_with_none_is_not_listed(store: Store) -> None:
+    nothing = tuning(0.5, 0.0625, "go_on")
+    nothing["rows"][1]["standing"] = "not_reached"  # measured, in one draw
+    run = finished(store, recipe(method="sarqc-gbs", kind="tune", test="none.txt"), tuning=nothing | {"best": None})
+    row, told = listing.row_of(run), run.to_json()["tuned"]
+    assert (row["lam"], row["perplexity"], row["against_gptq"]) == (None, None, None)
+    assert told is not None
+    assert (told["words"], told["band"], told["best"]) == ("not compared", "", None)
 
 
 def test_groups_say_in_what_their_runs_differ(store: Store) -> None:

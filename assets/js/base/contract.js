@@ -90,6 +90,7 @@ export const RUN_SORTS = frozen([
   "gamma",
   "perplexity",
   "log_ratio",
+  "against_gptq",
   "accuracy",
   "size",
   "bits_per_weight",

@@ -562,6 +562,7 @@ export interface ComparedNumber {
   kind: string;
   values: (number | null)[];
   more: (number | null)[];
+  notes?: string[];
 }
 
 /** A prompt that all studies went on with: mean KL to the float model's continuation, and the first token that differs; null where none does. */
@@ -702,6 +703,7 @@ export interface Run {
   device: string | null;
   study_id: string | null;
   summary: Record<string, unknown> | null;
+  tuned: Tuned | null;
   error: ErrorDocument | null;
   revision: number;
   batch: string | null;
@@ -718,6 +720,20 @@ export interface Run {
 export interface Progress {
   done: number;
   total: number;
+}
+
+/** The end of a tuning run. None: not known. */
+export interface Tuned {
+  lam: number | null;
+  gamma: number | null;
+  words: string;
+  band: string;
+  best: number | null;
+  perplexity: number | null;
+  log_ratio: number | null;
+  against_gptq: number | null;
+  against_gptq_low: number | null;
+  against_gptq_high: number | null;
 }
 
 /** An error in the parts in which everybody reads it. */

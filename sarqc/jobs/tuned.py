@@ -1,0 +1,61 @@
+"""What a tuning run came to, in the few numbers and words that lists, files and comparisons show: made here and nowhere
+else, so that all of them say the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sarqc.documents import Tuned
+
+KEEP = "no difference: keep GPTQ 1 %"
+NOT_COMPARED = "not compared"
+TOO_LITTLE = "not enough compared"
+
+
+def tuned(summary: Mapping[str, Any] | None) -> Tuned | None:
+    """What tuning came to by a run's summary; None of a run that did not tune, or has not ended."""
+    tuning = (summary or {}).get("tuning")
+    if not isinstance(tuning, Mapping):
+        return None
+    best = next((row for row in tuning["rows"] if row["standing"] == "best"), None)
+    after = tuning.get("next", "")
+    if best is None:
+        return {
+            "lam": None, "gamma": None, "words": NOT_COMPARED, "band": "", "best": None, "perplexity": None,
+            "log_ratio": None, "against_gptq": None, "against_gptq_low": None, "against_gptq_high": None,
+        }  # fmt: skip
+    to_take = after == "run"
+    return {
+        "lam": best["lambda"] if to_take else None,
+        "gamma": best["gamma"],
+        "words": f"{best['lambda']:g} found" if to_take else KEEP if after == "keep" else TOO_LITTLE,
+        "band": band_words(tuning["band"] or []),
+        "best": best["lambda"],
+        "perplexity": best["perplexity"],
+        "log_ratio": best["log_ratio"],
+        "against_gptq": _relative(best["better"]),
+        "against_gptq_low": _relative(best["better_high"]),
+        "against_gptq_high": _relative(best["better_low"]),
+    }
+
+
+def band_words(band: Sequence[Sequence[float]]) -> str:
+    """“0, 0.02 to 2 and 5”: spans of λ, each with its smallest and its largest."""
+    spans = [f"{low:g}" if low == high else f"{low:g} to {high:g}" for low, high in band]
+    return " and ".join(filter(None, [", ".join(spans[:-1]), *spans[-1:]]))
+
+
+def against_gptq(summary: Mapping[str, Any] | None) -> float | None:
+    """Relative difference of a run's perplexity to that of GPTQ 1 % on the same texts, of a tuning run of its best λ's;
+    None where it was not measured."""
+    if (of_tuning := tuned(summary)) is not None:
+        return of_tuning["against_gptq"]
+    difference = ((summary or {}).get("baseline") or {}).get("difference")
+    return None if difference is None else _relative(-difference)
+
+
+def _relative(better: float | None) -> float | None:
+    """From ln(perplexity of GPTQ 1 % / its own) to its own over that of GPTQ 1 %, less one."""
+    return None if better is None or not math.isfinite(better) else math.expm1(-better)
