@@ -58,10 +58,13 @@ def test_delete_asks_first(app: App, open_page):
     page = open_page("/runs")
     row = f"[data-run='{run['id']}']"
     page.wait_for_selector(f"{row} [data-state=cancelled]")
-    page.click(f"{row} [data-testid=delete]")
-    page.click(f"{row} [data-testid=delete-no]")
-    page.click(f"{row} [data-testid=delete]")
-    page.click(f"{row} [data-testid=delete-yes]")
+    for answer in ("delete-no", "delete-yes"):
+        page.click(f"{row} [data-testid=more]")
+        page.click(f"{row} [data-testid=delete]")
+        assert page.get_attribute(":focus", "data-testid") == "delete-no"
+        page.click(f"{row} [data-testid={answer}]")
+        if answer == "delete-no":
+            assert page.get_attribute(":focus", "data-testid") == "more"
     page.locator(row).wait_for(state="detached")
     assert run["id"] not in [one["id"] for one in app.json("/runs")["runs"]]
 
@@ -170,9 +173,8 @@ def test_size_against_quality_and_what_can_not_be_compared(app: App, two_runs, o
     page.click("[data-plot=pareto] [data-size=mib]")
     canvas = "document.querySelector('[data-plot=pareto] .plot-canvas')"
     page.wait_for_function(f"{canvas}.layout.xaxis.title.text.startsWith('MiB')")
-    page.watch.expected += ["422"]
-    page.click("[data-testid=compare]")
-    page.wait_for_selector("text=The models differ: tiny-llama; tiny-moe")
+    page.wait_for_selector("text=Pick runs of one model: these are of tiny-llama and tiny-moe")
+    assert page.is_disabled("[data-testid=compare]")
     app.json(f"/runs/{other['id']}", method="DELETE")
 
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   addressOf,
+  againstGptq,
   chosen,
   comparable,
   count,
@@ -11,6 +12,7 @@ import {
   MOST_PICKED,
   outcomeWords,
   pathOf,
+  perplexity,
   place,
   plusMinus,
   readQuery,
@@ -34,6 +36,7 @@ const run = (id, more = {}) => ({
   progress: null,
   study_id: `study-${id}`,
   summary: null,
+  tuned: null,
   name: "",
   note: "",
   tags: [],
@@ -157,6 +160,24 @@ test("two to eight runs with a study can be compared", () => {
   assert.notEqual(whyNotCompared(without), "");
 });
 
+test("runs of other models or test texts say so before they are compared", () => {
+  const recipe = (model) => ({ recipe: { ...run("x").recipe, model } });
+  const test = (corpus) => ({
+    summary: { protocol: { test: corpus && { corpus, window: 64, predicted_tokens: 512 } } },
+  });
+  const of = (...more) =>
+    whyNotCompared(after({ type: "picked", runs: more.map((one, i) => run(String(i), one)), isPicked: true }));
+  assert.equal(
+    of(recipe("a/tiny-llama"), recipe("tiny-moe"), recipe("tiny-moe")),
+    "Pick runs of one model: these are of tiny-llama and tiny-moe",
+  );
+  assert.equal(of(test("mine"), test("mine"), test(null)), ""); // one that was not measured is compared by layers
+  assert.equal(
+    of(test("mine"), test("yours")),
+    "Pick runs with one test text: these have mine, window 64, 512 tokens and yours, window 64, 512 tokens",
+  );
+});
+
 test("files and figures are of the picked runs, or of all that pass the filter", () => {
   const filtered = after({ type: "asked", query: { filter: "4", sort: "bits" } });
   assert.equal(String(chosen(filtered)), "filter=4&sort=bits");
@@ -180,6 +201,16 @@ test("the ratio to float is the summary's, or that of two perplexities, or nothi
   assert.equal(logRatio(run("1", { summary: { log_ratio: 0.25, perplexity: 9, perplexity_float: 3 } })), 0.25);
   assert.equal(logRatio(run("1", { summary: { perplexity: 9, perplexity_float: 3 } })), Math.log(3));
   assert.equal(logRatio(run("1", { summary: { perplexity: 9 } })), null);
+});
+
+test("a tuning run has the numbers of its best λ, and others those beside GPTQ 1 %", () => {
+  const tuned = { lam: null, best: 0.1, perplexity: 40, log_ratio: 0.5, against_gptq: -0.03 };
+  const one = run("1", { tuned, summary: { perplexity: null, perplexity_float: 3 } });
+  assert.deepEqual([perplexity(one), logRatio(one), againstGptq(one)], [40, 0.5, -0.03]);
+  const other = run("2", { summary: { perplexity: 9, baseline: { difference: Math.log(0.75), words: "" } } });
+  assert.equal(perplexity(other), 9);
+  assert.ok(Math.abs(againstGptq(other) + 0.25) < 1e-12);
+  assert.equal(againstGptq(run("3", { summary: { baseline: null } })), null);
 });
 
 test("a value has as many decimals as its error needs", () => {

@@ -22,6 +22,12 @@ export function number(value, decimals) {
 }
 
 /**
+ * A difference in words, with its sign.
+ * @param {string} text such as `number` makes it
+ */
+export const signed = (text) => (text.startsWith(MINUS) ? text : `+${text}`);
+
+/**
  * λ and γ as the axis writes them: the shortest form, like Python's “g”; a word (“auto”) as it is.
  * @param {number | string} value
  */

@@ -9,6 +9,7 @@ import { asProblem } from "../base/client.js";
 import { download, saveAs } from "../base/dom.js";
 import { csv, format } from "../base/format.js";
 import { html, made, nothing } from "../base/html.js";
+import { placeBeside } from "../base/popover.js";
 import { scrolling, table } from "../base/table.js";
 import { colour } from "../base/theme.js";
 import { enlargeButton } from "./enlarge.js";
@@ -87,10 +88,7 @@ export function figureMenu(card, { file, table: numbers, picture = (kind) => plo
   >⋯</button>`);
   button.addEventListener("click", () => {
     if (!menu.togglePopover()) return;
-    const box = button.getBoundingClientRect();
-    const fits = box.bottom + 4 + menu.offsetHeight <= innerHeight;
-    menu.style.top = `${fits ? box.bottom + 4 : Math.max(8, box.top - 4 - menu.offsetHeight)}px`;
-    menu.style.right = `${Math.max(8, document.documentElement.clientWidth - box.right)}px`;
+    placeBeside(button, menu);
     first.focus();
   });
   menu.addEventListener("beforetoggle", () => {

@@ -4,14 +4,15 @@
  * @module runs/compared_runs
  */
 
-import { format, number, significant } from "../base/format.js";
+import { decimalsFor, format, number, percent, signed, significant } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
 import { table } from "../base/table.js";
 import { methodTitle } from "../calibrate/recipe_form.js";
 import { drawnTable, figureMenu } from "../charts/figure_menu.js";
 import { plot } from "../charts/plot_host.js";
 
-/** @import { Compared, Comparison } from "./types.d.ts" */
+/** @import { ComparedNumber } from "../base/types.d.ts" */
+/** @import { Comparison } from "./types.d.ts" */
 
 /**
  * Shows a comparison in its cards.
@@ -53,7 +54,7 @@ export async function showComparison(comparison, names) {
         texts: kl.map((value, i) => {
           const at = divergence[i];
           const first = at === null ? "the same words" : `differs from token ${at + 1} on`;
-          return html`${value === null ? "–" : significant(value)}${more(i, value, kl[0], significant)}<br /><small>${first}</small>`;
+          return html`${pair(value === null ? "–" : significant(value), more(i, value, kl[0], relative))}<small>${first}</small>`;
         }),
       })),
     ),
@@ -81,32 +82,57 @@ const beside = (heads, rows) =>
     rows,
   });
 
-/** @type {Object<string, (value: number) => string>} */
+/**
+ * What a value has more than the first, as its kind is compared: empty where the digits that are shown do not differ.
+ * @typedef {(value: number, first: number) => string} Difference
+ */
+
+/** @type {Difference} */
+function relative(value, first) {
+  if (!first) return signed(significant(value - first));
+  const share = value / first - 1;
+  return Math.abs(share) < 0.0005 ? "" : signed(percent(share, Math.abs(share) < 0.0995 ? 1 : 0));
+}
+
+/** @type {Difference} */
+function inPoints(value, first) {
+  const points = 100 * (value - first);
+  return Math.abs(points) < 0.05 ? "" : `${signed(number(points, 1))} points`;
+}
+
+/** @type {Object<string, Difference>} */
 const DIFFERENCES = {
-  perplexity: (value) => format(value, "difference"),
-  share: (value) => `${number(100 * value, 1)} points`,
+  perplexity(value, first) {
+    const text = number(value - first, decimalsFor(first) + 1);
+    return Number(text.replace("\u2212", "-")) === 0 ? "" : signed(text);
+  },
+  share: inPoints,
+  change: inPoints,
 };
 
-/** @param {Compared} row */
-const withDifferences = ({ title, kind, values }) => ({
+/** @param {ComparedNumber} row */
+const withDifferences = ({ title, kind, values, notes = [] }) => ({
   title,
-  texts: values.map(
-    (value, i) => html`${format(value, kind)}${more(i, value, values[0], DIFFERENCES[kind] ?? significant)}`,
-  ),
+  texts: values.map((value, i) => {
+    const text = value !== null && kind === "change" ? signed(percent(value, 1)) : format(value, kind);
+    return html`${pair(text, more(i, value, values[0], DIFFERENCES[kind] ?? relative))}${notes[i] ? html`<small>${notes[i]}</small>` : nothing}`;
+  }),
 });
+
+/** A value and its difference, each in a column of its own. @param {string} value @param {unknown} difference */
+const pair = (value, difference) => html`<span class="pair"><span>${value}</span>${difference}</span>`;
 
 /**
  * What a study has more than the first.
  * @param {number} place
  * @param {number | null} value
  * @param {number | null} first
- * @param {(value: number) => string} write
+ * @param {Difference} write
  */
 const more = (place, value, first, write) => {
   if (!place || value === null || first === null) return nothing;
-  const difference = value - first;
-  const words = difference === 0 ? "equal" : `${difference > 0 ? "+" : ""}${write(difference)}`;
-  return html` <span class="more" title="Against the first">${words}</span>`;
+  const words = value === first ? "equal" : write(value, first) || "nearly equal";
+  return html`<span class="more" title="Against the first">${words}</span>`;
 };
 
 /** @param {Comparison["figure"]} figure */

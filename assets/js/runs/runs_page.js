@@ -129,7 +129,7 @@ export async function mount(root) {
     },
     "delete-no": ({ id }) => {
       dispatch({ type: "deletion asked", id: null });
-      focus(`${row(id)} [data-testid=delete]`);
+      focus(`${row(id)} [data-testid=more]`);
     },
     "delete-yes": async ({ id }) => {
       const neighbours = [...root.querySelectorAll("[data-run]")].map(
@@ -248,7 +248,7 @@ export async function mount(root) {
       trouble: {
         what: "of the runs in this address not enough can be compared here",
         where: "the address of this page",
-        remedy: `${why} in the list.`,
+        remedy: `${why}.`,
       },
     });
 }

@@ -7,8 +7,9 @@
 import { AT_REST, RUN_SORTS } from "../base/contract.js";
 import { count as grouped } from "../base/format.js";
 import { mayChange } from "../base/whoami.js";
+import { shortModel } from "../calibrate/recipe_form.js";
 
-/** @import { Group, Query, Row, Run, RunsAction, RunsState, Spread } from "./types.d.ts" */
+/** @import { Group, Query, Row, Run, RunsAction, RunsState, Spread, TestText } from "./types.d.ts" */
 
 export const PAGE = 50; // rows
 export const MOST_PICKED = 200; // as many as the server takes at once
@@ -255,11 +256,28 @@ export function sortedBy(sort, name) {
 export const comparable = ({ picked }) =>
   [...picked.values()].flatMap((run) => (run.study_id ? [{ ...run, study_id: run.study_id }] : []));
 
-/** Why the picked runs can't be compared; empty where they can. @param {RunsState} state */
+/**
+ * Why the picked runs can't be compared, as what to do about it; empty where they can. By the rules of the server.
+ * @param {RunsState} state
+ */
 export function whyNotCompared(state) {
-  const amount = comparable(state).length;
-  if (amount >= 2 && amount <= MOST_COMPARED) return "";
-  return `Pick two to ${MOST_COMPARED} finished runs`;
+  const runs = comparable(state);
+  if (runs.length < 2 || runs.length > MOST_COMPARED) return `Pick two to ${MOST_COMPARED} finished runs`;
+  const models = [...new Set(runs.map(({ recipe }) => recipe.model))];
+  if (models.length > 1) return `Pick runs of one model: these are of ${among(models.map(shortModel))}`;
+  const tests = [...new Set(runs.flatMap(({ summary }) => testWords(summary?.protocol?.test)))];
+  if (tests.length > 1) return `Pick runs with one test text: these have ${among(tests)}`;
+  return "";
+}
+
+/** @param {readonly string[]} words */
+const among = (words) => `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
+
+/** A test text with all that perplexities depend on; nothing where there is none. @param {TestText | null} [test] */
+function testWords(test) {
+  if (!test?.corpus) return [];
+  const { corpus, part, window, predicted_tokens: tokens } = test;
+  return [[corpus, part, `window ${window}`, tokens && `${tokens} tokens`].filter(Boolean).join(", ")];
 }
 
 /**
@@ -289,10 +307,27 @@ export function outcomeWords(verb, { done, left }) {
 }
 
 /**
+ * Perplexity of the quantized model; of a tuning run that of its best λ.
+ * @param {Run} run
+ */
+export const perplexity = ({ summary, tuned }) => (tuned ? tuned.perplexity : (summary?.perplexity ?? null));
+
+/**
+ * How much more perplexity a run has than GPTQ 1 % on its own texts, as a share of that.
+ * @param {Run} run
+ */
+export function againstGptq({ summary, tuned }) {
+  if (tuned) return tuned.against_gptq;
+  const difference = summary?.baseline?.difference ?? null;
+  return difference === null ? null : Math.expm1(difference);
+}
+
+/**
  * ln(perplexity / that of the float model), also of runs that only have the two.
  * @param {Run} run
  */
-export function logRatio({ summary }) {
+export function logRatio({ summary, tuned }) {
+  if (tuned) return tuned.log_ratio;
   if (typeof summary?.log_ratio === "number") return summary.log_ratio;
   const { perplexity, perplexity_float: float } = summary ?? {};
   return perplexity && float && perplexity > 0 && float > 0 ? Math.log(perplexity / float) : null;

@@ -4,15 +4,26 @@
  */
 
 import { SIGNS, WRITTEN_AT_MOST } from "../base/contract.js";
-import { bytes, decimalsFor, duration, format, number, when } from "../base/format.js";
+import { bytes, decimalsFor, duration, format, number, percent, signed, when } from "../base/format.js";
 import { html, nothing, repeat } from "../base/html.js";
+import { moreMenu } from "../base/popover.js";
 import { METHODS } from "../base/recipe_contract.js";
 import { at } from "../base/site.js";
 import { stateChip } from "../base/state_chip.js";
 import { table } from "../base/table.js";
 import { mayChange } from "../base/whoami.js";
 import { fittingWords, methodTitle, modelWords, shortModel } from "../calibrate/recipe_form.js";
-import { deeds, logRatio, plusMinus, rows, seconds, shownRuns, sortedBy } from "./runs_state.js";
+import {
+  againstGptq,
+  deeds,
+  logRatio,
+  perplexity,
+  plusMinus,
+  rows,
+  seconds,
+  shownRuns,
+  sortedBy,
+} from "./runs_state.js";
 
 /**
  * @import { Group, Row, Run, RunsAction, RunsState, Spread } from "./types.d.ts"
@@ -27,6 +38,7 @@ import { deeds, logRatio, plusMinus, rows, seconds, shownRuns, sortedBy } from "
  * @property {string} [about] what the title stands for
  * @property {string} [sort] the name by which the list is sorted
  * @property {boolean} [isNumber]
+ * @property {boolean} [isSpare] whether it is left out where it holds nothing
  * @property {(run: Run) => unknown} run what a run's cell holds
  * @property {(group: Group) => unknown} group what a group's holds
  */
@@ -43,6 +55,7 @@ export const SORT_WORDS = {
   gamma: SIGNS.gamma,
   perplexity: "Perplexity",
   log_ratio: "ln ratio to float",
+  against_gptq: "Against GPTQ 1 %",
   accuracy: "Accuracy",
   size: "Size",
   bits_per_weight: "Bits per weight",
@@ -51,7 +64,7 @@ export const SORT_WORDS = {
 
 /** @type {Object<string, string>} */
 const WORDS = {
-  batch: "Batch",
+  batch: "Show its batch",
   cancel: "Cancel",
   continue: "Continue",
   delete: "Delete",
@@ -66,12 +79,13 @@ const WORDS = {
  * @param {Acts} acts
  */
 export function runsTable(state, dispatch, does, acts) {
-  const columns = columnsOf(state, dispatch, does, acts);
+  const columns = columnsOf(state, dispatch, does, acts).filter((column) => !isEmpty(column, state));
   const cells = (/** @type {Row} */ row) =>
-    columns.map(
-      ({ key, isNumber, run, group }) =>
-        html`<td class=${`run-${key}${isNumber ? " is-number" : ""}`}>${row.run ? run(row.run) : group(row.group)}</td>`,
-    );
+    columns.map(({ key, isNumber, run, group }) => {
+      const content = row.run ? run(row.run) : group(row.group);
+      const kind = `run-${key}${isNumber ? " is-number" : ""}${content === NOTHING ? " is-nothing" : ""}`;
+      return html`<td class=${kind}>${content}</td>`;
+    });
   return table({
     columns: [],
     head: headLine(columns, state, dispatch),
@@ -85,6 +99,14 @@ export function runsTable(state, dispatch, does, acts) {
         : html`<tr class="is-group" data-testid="group" data-group=${row.group.key}>${cells(row)}</tr>`,
   });
 }
+
+const NOTHING = "–"; // was not measured, or means nothing there
+
+/** Whether a column may be left out: one by which the list is sorted stays. @param {Column} column @param {RunsState} state */
+const isEmpty = ({ isSpare, sort, run, group }, state) =>
+  isSpare &&
+  state.query.sort.replace(/^-/, "") !== sort &&
+  rows(state).every((row) => (row.run ? run(row.run) : group(row.group)) === NOTHING);
 
 /** @param {RunsState} state @param {Run} run @param {boolean} isInner */
 const rowClass = (state, run, isInner) =>
@@ -158,17 +180,31 @@ function columnsOf(state, dispatch, does, acts) {
       run: ({ recipe }) => methodWords(recipe),
       group: (group) => common(group, "method", methodWords(group.run.recipe)),
     },
-    ...["lambda", "gamma"].map((name) => taken(name)),
+    taken("lambda"),
+    { ...taken("gamma"), isSpare: true },
     {
       key: "perplexity",
       title: "Perplexity",
       sort: "perplexity",
       isNumber: true,
-      run: ({ summary }) => {
-        const value = summary?.perplexity ?? null;
-        return html`<span data-value=${String(value)}>${format(value, "perplexity")}</span>`;
+      run: (run) => {
+        const value = perplexity(run);
+        const whose = run.tuned ? `Of λ = ${run.tuned.best}, mean over its draws` : nothing;
+        if (value === null) return NOTHING;
+        return html`<span data-value=${String(value)} title=${whose}>${format(value, "perplexity")}</span>`;
       },
       group: (group) => over(group, "perplexity", (value) => decimalsFor(value), number),
+    },
+    {
+      key: "against",
+      title: "Against GPTQ 1 %",
+      about:
+        "Perplexity more than GPTQ 1 % has on the same texts: negative is better; of tuning runs with its 95 % interval",
+      sort: "against_gptq",
+      isNumber: true,
+      isSpare: true,
+      run: againstCell,
+      group: (group) => over(group, "against_gptq", () => 1, share, 100),
     },
     {
       key: "ratio",
@@ -176,9 +212,10 @@ function columnsOf(state, dispatch, does, acts) {
       about: "ln(perplexity / perplexity of the float model) ± its standard error: 0 is as good as float",
       sort: "log_ratio",
       isNumber: true,
+      isSpare: true,
       run: (run) => {
         const value = logRatio(run);
-        return value === null ? "–" : plusMinus(value, run.summary?.log_ratio_standard_error, number, 3);
+        return value === null ? NOTHING : plusMinus(value, run.summary?.log_ratio_standard_error, number, 3);
       },
       group: (group) => over(group, "log_ratio", () => 3, number),
     },
@@ -187,15 +224,9 @@ function columnsOf(state, dispatch, does, acts) {
       title: "Accuracy",
       sort: "accuracy",
       isNumber: true,
+      isSpare: true,
       run: ({ summary }) => format(summary?.accuracy ?? null, "share"),
-      group: (group) =>
-        over(
-          group,
-          "accuracy",
-          () => 1,
-          (value, decimals) => `${number(value, decimals)}\u00a0%`,
-          100,
-        ),
+      group: (group) => over(group, "accuracy", () => 1, share, 100),
     },
     {
       key: "size",
@@ -205,7 +236,7 @@ function columnsOf(state, dispatch, does, acts) {
       isNumber: true,
       run: ({ summary }) => sizeWords(summary?.bytes_after, summary?.bits_per_weight),
       group: ({ measures: { size, bits_per_weight: bits } }) =>
-        size && size.least === size.most ? sizeWords(size.mean, bits?.mean) : "–",
+        size && size.least === size.most ? sizeWords(size.mean, bits?.mean) : NOTHING,
     },
     {
       key: "duration",
@@ -231,10 +262,40 @@ function columnsOf(state, dispatch, does, acts) {
   ];
 }
 
-/** λ or γ as they were taken: an empty field means the method's own. @param {string} name @returns {Column} */
+const share = (/** @type {number} */ value, /** @type {number} */ decimals) => `${number(value, decimals)}\u00a0%`;
+
+/** @param {Run} run */
+function againstCell(run) {
+  const value = againstGptq(run);
+  if (value === null) return NOTHING;
+  const { against_gptq_low: low = null, against_gptq_high: high = null } = run.tuned ?? {};
+  const interval =
+    low === null || high === null
+      ? nothing
+      : html`<small class="beside">${number(100 * low, 1)} to ${percent(high, 1)}</small>`;
+  return html`<span title=${run.summary?.baseline?.words ?? nothing}>${signed(percent(value, value < 1 ? 1 : 0))}</span>${interval}`;
+}
+
+/** What tuning came to, and which λ are as good; or why there is none. @param {Run} run */
+function tunedCell({ tuned }) {
+  if (!tuned) return NOTHING;
+  const { lam, words, band } = tuned;
+  const beside = lam === null ? words : band && `as good: ${band}`;
+  return html`<span data-testid="tuned">${lam === null ? NOTHING : words}</span>${
+    beside ? html`<small class="beside">${beside}</small>` : nothing
+  }`;
+}
+
+/**
+ * λ or γ as they were taken, where an empty field means the method's own; of a tuning run as it came to them.
+ * @param {string} name
+ * @returns {Column}
+ */
 function taken(name) {
   const own = name === "lambda" ? "lam" : "gamma";
-  const text = (/** @type {Run} */ { recipe }) => {
+  const text = (/** @type {Run} */ run) => {
+    const { recipe, tuned } = run;
+    if (recipe.kind === "tune") return own === "lam" ? tunedCell(run) : format(tuned?.gamma ?? null, "plain");
     const value = /** @type {Record<string, any>} */ (recipe)[name];
     return Array.isArray(value) || value === "auto"
       ? String(value)
@@ -265,7 +326,7 @@ const common = ({ varies }, name, value) =>
 function over({ varies, measures }, name, decimals, write, unit = 1) {
   /** @type {Spread | undefined} */
   const found = measures[name];
-  if (!found) return "–";
+  if (!found) return NOTHING;
   const { count } = found;
   const [mean, least, most] = [found.mean * unit, found.least * unit, found.most * unit];
   const error = found.error === null ? null : found.error * unit;
@@ -293,11 +354,11 @@ function methodWords(recipe) {
 /** @param {number | null | undefined} size @param {number | null | undefined} bits */
 const sizeWords = (size, bits) =>
   size === null || size === undefined
-    ? "–"
+    ? NOTHING
     : html`<span title=${bits ? `${number(bits, 2)} bits per weight of the quantized linears` : nothing}>${bytes(size)}</span>`;
 
 /** @param {number | null} value */
-const shortDuration = (value) => (value === null ? "–" : duration(value));
+const shortDuration = (value) => (value === null ? NOTHING : duration(value));
 
 /** @param {Run} run */
 const progress = ({ state, progress: made, stepped_aside: isAside }) => {
@@ -396,18 +457,30 @@ function editor(run, width, acts) {
   </td></tr>`;
 }
 
+const IN_MENU = ["batch", "delete"]; // what is done seldom, or can't be undone
+
 /**
  * @param {RunsState} state
  * @param {Run} run
  * @param {Deeds} does
  */
-const buttons = (state, run, does) =>
-  repeat(
-    deeds(state, run),
+function buttons(state, run, does) {
+  const all = deeds(state, run);
+  const hidden = all.filter((deed) => IN_MENU.includes(deed));
+  const button = (/** @type {string} */ deed) =>
+    html`<button type="button" class=${deed.startsWith("delete") && deed !== "delete-no" ? "quiet danger" : "quiet"} data-testid=${deed}
+      aria-label=${`${WORDS[deed]}: ${runWords(run)}`} @click=${() => does[deed](run)}>${WORDS[deed]}</button>`;
+  const shown = repeat(
+    all.filter((deed) => !IN_MENU.includes(deed)),
     (deed) => deed, // a button is never taken for another, least of all by whoever presses it twice
     (deed) =>
       deed === "lab"
         ? html`<a class="quiet" aria-label=${`Lab: ${runWords(run)}`} href=${at(`/?study=${encodeURIComponent(run.study_id ?? "")}`)}>Lab</a>`
-        : html`<button type="button" class=${deed === "delete-yes" ? "quiet danger" : "quiet"} data-testid=${deed}
-            aria-label=${`${WORDS[deed]}: ${runWords(run)}`} @click=${() => does[deed](run)}>${WORDS[deed]}</button>`,
+        : button(deed),
   );
+  return html`${shown}${
+    hidden.length
+      ? moreMenu({ id: `more-${run.id}`, label: `More: ${runWords(run)}`, items: hidden.map(button) })
+      : nothing
+  }`;
+}

@@ -1,11 +1,11 @@
 /** Nouns of the page of runs. */
 
 import type { Trouble } from "../base/problem.js";
-import type { Recipe, State } from "../base/types.d.ts";
+import type { ComparedNumber, Recipe, State, Tuned } from "../base/types.d.ts";
 import type { Visitor } from "../base/whoami.js";
 import type { Figure } from "../charts/bind.js";
 
-/** Of a run's summary, what its row shows; tuning runs have none of it. */
+/** Of a run's summary, what its row shows; for tuning runs `Run.tuned` says it. */
 export interface Measured {
   perplexity?: number | null;
   perplexity_float?: number | null;
@@ -14,6 +14,16 @@ export interface Measured {
   accuracy?: number | null;
   bytes_after?: number | null;
   bits_per_weight?: number | null;
+  baseline?: { difference: number | null; words: string } | null;
+  protocol?: { test?: TestText | null };
+}
+
+/** The text on which a perplexity was measured, with all that it depends on. */
+export interface TestText {
+  corpus?: string;
+  part?: string | null;
+  window?: number;
+  predicted_tokens?: number;
 }
 
 /** Of a run, what its row shows: see sarqc/jobs/run.py. */
@@ -30,6 +40,7 @@ export interface Run {
   progress: { done: number; total: number } | null;
   study_id: string | null;
   summary: Measured | null;
+  tuned: Tuned | null;
   name: string;
   note: string;
   tags: string[];
@@ -74,20 +85,12 @@ export interface Answer {
 /** A row of the table: a run, by itself or below its group, or a group. */
 export type Row = { run: Run; group?: undefined; isInner: boolean } | { run?: undefined; group: Group };
 
-/** A number of studies side by side, and what each has more than the first. */
-export interface Compared {
-  title: string;
-  kind: string;
-  values: (number | null)[];
-  more: (number | null)[];
-}
-
 /** Studies side by side: see sarqc/figures/compare.py. */
 export interface Comparison {
   studies: { id: string; name: string }[];
   differences: { field: string; title: string; values: unknown[] }[];
-  numbers: Compared[];
-  layers: Compared[];
+  numbers: ComparedNumber[];
+  layers: ComparedNumber[];
   layers_on: string;
   texts: { prompt: string; kl: (number | null)[]; divergence: (number | null)[] }[];
   figure: Figure;
