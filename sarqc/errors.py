@@ -24,6 +24,7 @@ The page, the REST interface and the command line all print the same three parts
 from __future__ import annotations
 
 import errno
+import os
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
@@ -200,6 +201,13 @@ def disk_full() -> NoRoom:
     return NoRoom("the disk is full", "state folder", remedy)
 
 
-def is_disk_full(error: OSError) -> bool:
-    """Whether an error of the system says that a disk, or somebody's share of it, is full."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+def is_disk_full(error: BaseException) -> bool:
+    """Whether an error says that a disk, or somebody's share of it, is full: one of the system's, or of a library that
+    has only the words of one.
+    """
+    if isinstance(error, OSError):
+        return error.errno in _DISK_FULL
+    return type(error).__name__ == "SafetensorError" and any(os.strerror(number) in str(error) for number in _DISK_FULL)
+
+
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)

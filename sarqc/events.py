@@ -248,10 +248,13 @@ class Cancelled(Event):
 
 @dataclass(frozen=True)
 class Yielded(Event):
-    """The run stepped aside for one that takes seconds; finished layers are kept and it goes on by itself."""
+    """The run stepped aside, for one that takes seconds or for want of room; finished layers are kept and it goes on by
+    itself.
+    """
 
     type: ClassVar[str] = "yielded"
     what: str
+    waits_for_room: bool = False  # on the disk
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ a process that is stopped or stuck does not give and one that computes does. Fou
 * SIGKILL, after which there is no last line; the app draws its conclusion from that.
 * A further line that asks it to step aside, which it does between layers: see ``sarqc.jobs.stepping_aside``. The last
   line says ``yielded``. Another such line takes the wish back.
+
+On a full disk the last line says ``yielded`` too, and that the run waits for room.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
 from sarqc import logs
-from sarqc.errors import SarqcError, disk_full, is_disk_full
+from sarqc.errors import NoRoom, SarqcError, disk_full, is_disk_full
 from sarqc.events import Cancelled, Event, Failed, Finished, Saved, Started, Warned, Yielded
 from sarqc.files.kept_out import without_paths, without_secrets
 from sarqc.jobs.checkpoint_files import note_files
@@ -127,6 +129,7 @@ def main() -> None:
     channel = Channel(int(sys.argv[1]), switch)
     threading.Thread(target=channel.beat, name="heartbeat", daemon=True).start()
     lines, began = lines_of_the_app(), time.monotonic()
+    job: dict[str, Any] = {}
     try:
         try:
             function = _load(sys.argv[2])  # heavy imports happen now, perhaps before there is a job
@@ -137,20 +140,26 @@ def main() -> None:
                 _run(function, job, channel, switch, Wish(lines), loaded)
         except Stop:
             channel.send(Cancelled())
-        except SarqcError as error:
-            log.exception("the run has failed")
-            channel.send(Failed(**error.parts()))
-        except OSError as error:
-            log.exception("the run has failed")
-            channel.send(Failed(**(disk_full().parts() if is_disk_full(error) else _unexpected(error))))
         except Exception as error:  # the boundary of the process: whatever it is, the app must hear of it
-            log.exception("the run has failed")
-            channel.send(Failed(**_unexpected(error)))
+            channel.send(_last_word(error, job))
     except BrokenPipeError:
         os._exit(1)  # the app is gone
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
+
+
+def _last_word(error: Exception, job: Mapping[str, Any]) -> Event:
+    """What ends a run that could not go on. One that met a full disk waits for room, unless it was its own files that
+    took it: those of an export, which go with it, and those on a host in a cluster.
+    """
+    if isinstance(error, NoRoom) or is_disk_full(error):
+        log.warning("the disk is full")
+        if job and job["checkpoint"] is None and job["transit"] is None:
+            return Yielded("The disk is full.", waits_for_room=True)
+        return Failed(**disk_full().parts())
+    log.error("the run has failed", exc_info=error)
+    return Failed(**(error.parts() if isinstance(error, SarqcError) else _unexpected(error)))
 
 
 def _unexpected(error: Exception) -> dict[str, str]:

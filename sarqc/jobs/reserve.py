@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 RESERVE_BYTES = 8 << 20
+LEAST_BYTES = 1 << 20  # less than that is no reserve
 
 
 class Reserve:
@@ -18,10 +19,12 @@ class Reserve:
         self.path = path
         self._mutex = threading.Lock()
 
-    def is_whole(self) -> bool:
+    @property
+    def size(self) -> int:
+        """Bytes that it has."""
         with suppress(OSError):
-            return self.path.stat().st_size >= RESERVE_BYTES
-        return False
+            return self.path.stat().st_size
+        return 0
 
     @contextmanager
     def spent(self) -> Iterator[None]:
@@ -34,18 +37,32 @@ class Reserve:
                 self._make()
 
     def make(self) -> None:
-        """Takes the room, unless it has it or the disk has none."""
-        if not self.is_whole():
+        """Takes the room that it lacks, or as much of it as there is."""
+        if self.size < RESERVE_BYTES:
             with self._mutex:
                 self._make()
 
     def _make(self) -> None:
         try:
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)
-            try:
-                os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
-            finally:
-                os.close(descriptor)
-        except OSError:  # still full: what is left of it is better used by others
-            with suppress(OSError):
-                self.path.unlink()
+        except OSError:  # not even a name has room
+            return
+        try:
+            size = RESERVE_BYTES
+            while size >= LEAST_BYTES and not _allocated(descriptor, size):  # others would use what is left of it
+                size //= 2
+        finally:
+            os.close(descriptor)
+
+
+def _allocated(descriptor: int, size: int) -> bool:
+    """Whether a file has a size now; of a part that it got before it had to give up nothing is left."""
+    before = os.fstat(descriptor).st_size
+    if before >= size:
+        return True
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    except OSError:
+        os.ftruncate(descriptor, before)
+        return False
+    return True

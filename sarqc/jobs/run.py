@@ -96,6 +96,7 @@ class RunDocument(TypedDict):
     note: str
     tags: list[str]
     stepped_aside: bool
+    waits_for_room: bool
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,7 @@ class Run:
     tags: tuple[str, ...] = ()
     seconds: float | None = None  # that it was planned to take when it was sent; None where nobody planned
     stepped_aside: bool = False  # it waits because it made room for a run that takes seconds, and is the next to go on
+    waits_for_room: bool = False  # it met a full disk, and goes on by itself once there is room
 
     @property
     def at_rest(self) -> bool:
@@ -179,6 +181,7 @@ class Run:
             "note": self.note,
             "tags": list(self.tags),
             "stepped_aside": self.stepped_aside,
+            "waits_for_room": self.waits_for_room,
         }
 
 

@@ -29,12 +29,12 @@ class Waiting:
     owner: str
     queued: float
     lane: str = "batch"
-    goes_on: bool = False  # it stepped aside: first of its lane
+    goes_on: bool = False  # it stepped aside or waited for room: first of its lane
     seconds: float | None = None  # as planned
 
     @classmethod
     def of(cls, run: Run) -> Self:
-        return cls(run.id, run.owner, run.queued, run.lane, run.stepped_aside, run.seconds)
+        return cls(run.id, run.owner, run.queued, run.lane, run.stepped_aside or run.waits_for_room, run.seconds)
 
     @property
     def is_brief(self) -> bool:

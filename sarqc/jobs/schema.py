@@ -192,6 +192,10 @@ MIGRATIONS: tuple[str, ...] = (
     DROP INDEX listed_by_set;
     CREATE INDEX listed_by_set ON listed ({BATCH}, {_SUMMED}, against_gptq, batch);
     """,
+    # Runs that met a full disk: they go on when there is room.
+    """
+    ALTER TABLE runs ADD COLUMN waits_for_room INTEGER NOT NULL DEFAULT 0;
+    """,
 )
 
 

@@ -30,6 +30,7 @@ from sarqc.events import (
     Saved,
     Started,
     TuningStanding,
+    Warned,
     Yielded,
 )
 from sarqc.jobs import listing
@@ -151,7 +152,7 @@ class Store:
             run = self.get(run_id)
             if to not in ALLOWED[run.state]:
                 raise Conflict(f"a run that is {run.state} can't become {to}", f"run {run_id}", advice(run.state))
-            changes: dict[str, Any] = {"state": to.value, "stepped_aside": 0}
+            changes: dict[str, Any] = {"state": to.value, "stepped_aside": 0, "waits_for_room": 0}
             if to is State.RUNNING:
                 changes |= {"started": now, "device": device, "done": 0}
             elif to is State.QUEUED:
@@ -170,13 +171,16 @@ class Store:
             return self.move(run_id, State.QUEUED, keep_place=True)
 
     def step_aside(self, run_id: str, why: Yielded) -> Run:
-        """running → queued: it is the next of its lane to go on, in the same attempt. Raises ``Conflict``."""
+        """running → queued: it is the next of its lane to go on, in the same attempt; what waits for room, once there
+        is some. Raises ``Conflict``.
+        """
         now = time.time()
         with self.transaction() as connection:
             run = self.get(run_id)
             if run.state is not State.RUNNING:
                 raise Conflict(f"a run that is {run.state} can't step aside", f"run {run_id}", advice(run.state))
-            changes = {"state": State.QUEUED.value, "stepped_aside": 1, "queued": now, "pid": None}
+            changes = {"state": State.QUEUED.value, "queued": now, "pid": None}
+            changes |= {"stepped_aside": int(not why.waits_for_room), "waits_for_room": int(why.waits_for_room)}
             return self._update(connection, run_id, changes | self._append(connection, run, [why], now))
 
     def cancel(self, run_id: str) -> Run:
@@ -194,7 +198,14 @@ class Store:
         """Adds events to a run's log and what they say to its row. Events that end a run go with ``move``."""
         with self.transaction() as connection:
             run = self.get(run_id)
-            self._update(connection, run_id, self._append(connection, run, events, time.time()))
+            there_is_room = {"waits_for_room": 0} if run.waits_for_room else {}
+            self._update(connection, run_id, there_is_room | self._append(connection, run, events, time.time()))
+
+    def note_full_disk(self, run_id: str, why: Warned) -> None:
+        """A run at work waits for room on the disk, until ``append`` finds some."""
+        with self.transaction() as connection:
+            changes = self._append(connection, self.get(run_id), [why], time.time())
+            self._update(connection, run_id, changes | {"waits_for_room": 1})
 
     def annotate(self, run_id: str, written: Annotations) -> Run:
         """Writes a name, a note or tags on a run. Raises ``NotFound``, and ``Refused`` for an export."""
@@ -569,6 +580,7 @@ def _run(row: sqlite3.Row) -> Run:
         error=json.loads(error) if error else None,
         tags=tuple(json.loads(fields.pop("tags_json"))),
         stepped_aside=bool(fields.pop("stepped_aside")),
+        waits_for_room=bool(fields.pop("waits_for_room")),
         **fields,
     )
 

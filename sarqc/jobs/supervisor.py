@@ -4,7 +4,8 @@ The store is the truth. A request only changes the store and wakes the loop, whi
 what the loop keeps in memory is no more than which processes are alive. Cancelling is a ladder: SIGTERM, then after
 ``settings.cancel_seconds`` SIGKILL; either way the run ends as cancelled. The same ladder ends a run whose hours are
 over, as failed. A worker without a sign of life for ``settings.lease_seconds`` is killed; its run goes on by itself.
-While a preview waits and no device is free, a batch run is asked to step aside, and goes on after it.
+While a preview waits and no device is free, a batch run is asked to step aside, and goes on after it. A run that meets
+a full disk says so and waits; it goes on once there is more room than it found.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from typing import Protocol
 
 from sarqc import logs
-from sarqc.errors import Conflict, NotFound, SarqcError, WorkerLost, disk_full
+from sarqc.errors import Conflict, NoRoom, NotFound, SarqcError, WorkerLost, disk_full
 from sarqc.events import COMPARING, Cancelled, Event, Failed, Finished, Interrupted, LayerDone, Stage, Warned, Yielded
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.files.place import MARK
@@ -50,6 +52,8 @@ INBOX = 10_000  # messages; when it is full the workers' pipes fill, and the wor
 BATCH = 1_000
 SILENT_SECONDS = 30.0  # without a sign of life, after which people are told, if the lease is that long
 FULL_BYTES = 1 << 20  # a disk with less room than that is full
+MORE_BYTES = 4 << 20  # by which room has to grow before a run goes on that found too little
+ROOM_SECONDS = 1.0  # between two looks for room
 ATTEMPTS = 10  # how often a run is put back by itself: one that takes the host down must not do so for ever
 
 _ENDS = (Finished, Failed, Cancelled, Interrupted, Yielded)  # the last words of a worker
@@ -75,6 +79,9 @@ class _Job:
     lane: str = "batch"
     solves: bool = False  # layer after layer, between which it may step aside
     is_asked: bool = False  # to step aside
+    is_unheard: bool = False  # the disk has no room for what it says
+    has_reserve: bool = True  # the disk's, for its last word
+    found_no_room: bool = False  # it gave up because of that
 
     def can_step_aside(self) -> bool:
         return self.lane != "preview" and not self.helps and not self.ended and self.kill_at is None
@@ -109,6 +116,9 @@ class Supervisor:
     ) -> None:
         self.store, self.settings, self.bell, self._clock = store, settings, Bell(), clock
         self._trouble: str | None = None
+        self._failure: str | None = None  # of the last turn, which is logged once
+        self._too_little: int | None = None  # room that the last run found which gave up
+        self._waits_for_room = False  # some run does
         self._inbox: queue.Queue[Message | None] = queue.Queue(INBOX)
         self._pending: list[Message] = []
         self._jobs: dict[int, _Job] = {}
@@ -128,7 +138,8 @@ class Supervisor:
     def start(self) -> None:
         """Recovers what an earlier app left, and begins."""
         ArtefactStore(self.settings.artefacts_root()).remove_partial()
-        self._reconcile()
+        with suppress(NoRoom):  # the loop tries it again, and says so
+            self._reconcile()
         self.wake()
         self._thread.start()
 
@@ -155,10 +166,21 @@ class Supervisor:
 
     def full_disk(self) -> str | None:
         """That the disk has no room, in words; None: it has."""
-        free = shutil.disk_usage(self.settings.resolved_state_dir()).free
+        free = self._free_bytes()
         if free >= FULL_BYTES:
             return None
         return f"The disk with the state folder is full: {free >> 10} KiB are free. {disk_full().remedy}"
+
+    def _free_bytes(self) -> int:
+        return shutil.disk_usage(self.settings.resolved_state_dir()).free
+
+    def _room(self) -> int:
+        """Bytes on the disk that are free or kept for last words."""
+        return self._free_bytes() + self.store.reserve.size
+
+    def _has_more_room(self) -> bool:
+        """Whether a run that gave up for want of room may try again."""
+        return self._too_little is None or self._room() >= self._too_little + MORE_BYTES
 
     def lost_storage(self) -> str | None:
         """That object storage does not give what was written to it, in words; None: it does, or there is none."""
@@ -296,23 +318,42 @@ class Supervisor:
                     self.workers.cool_down()
                     self.retire(time.time())
                 self.store.reserve.make()
-                self._trouble = self._silence() or self.workers.trouble()
+                unheard = str(disk_full()) if any(job.is_unheard for job in self._jobs.values()) else None
+                self._trouble = unheard or self._silence() or self.workers.trouble()
+                self._note_failure(None)
             except Exception as error:
                 # A full disk must not end the loop: it is said on the page, and tried again until it works.
-                log.exception("the supervisor could not do its work")
-                self._trouble = str(error) if isinstance(error, SarqcError) else f"{type(error).__name__}: {error}"
+                self._note_failure(error)
                 if self._stopping.is_set():
                     break
                 time.sleep(1.0)
         self.workers.close()
 
+    def _note_failure(self, error: Exception | None) -> None:
+        """Says why a turn failed; the log says it once, until it changes or is over."""
+        before, self._failure = self._failure, None
+        if error is None:
+            if before is not None:
+                log.info("the supervisor can do its work again")
+            return
+        self._failure = str(error) if isinstance(error, SarqcError) else f"{type(error).__name__}: {error}"
+        self._trouble = self._failure
+        if self._failure != before and isinstance(error, NoRoom):
+            log.warning("the supervisor waits: %s", error)
+        elif self._failure != before:
+            log.error("the supervisor could not do its work", exc_info=error)
+
     def _collect(self) -> None:
         """Waits for messages, a wake-up or the next deadline, then takes what is there, up to a batch."""
         waits = [job.kill_at - self._clock() for job in self._jobs.values() if job.kill_at is not None]
         waits += [self._grace() / 2] if self._jobs else []
+        waits += [ROOM_SECONDS] if self._waits_for_room or self._pending else []
         timeout = 0.05 if self._stopping.is_set() else max(0.0, min([TICK_SECONDS, *waits]))
+        if len(self._pending) >= BATCH and not self._stopping.is_set():
+            time.sleep(timeout)  # what can't be stored waits here, and what comes after it in pipes
+            return
         with suppress(queue.Empty):
-            message = self._inbox.get(timeout=0 if self._pending else timeout)
+            message = self._inbox.get(timeout=timeout)
             while True:
                 if message is not None:
                     self._pending.append(message)
@@ -322,24 +363,76 @@ class Supervisor:
 
     def _relay(self) -> None:
         """Stores the pending messages, those of a worker in one transaction; a message leaves when it is stored."""
-        for token, group in groupby(list(self._pending), key=lambda message: message.token):
-            job, messages = self._jobs[token], list(group)
-            if job.helps:
-                self._note_help(job, messages)
+        groups = [(token, [*group]) for token, group in groupby(self._pending, key=attrgetter("token"))]
+        unheard: list[Message] = []
+        try:
+            while groups:
+                token, messages = groups[0]
+                if any(one.token == token for one in unheard) or not self._heard(self._jobs[token], messages):
+                    unheard += messages
+                else:
+                    self._note_heard(token, messages)
+                del groups[0]
+        finally:
+            self._pending = unheard + [message for _, messages in groups for message in messages]
+
+    def _heard(self, job: _Job, messages: list[Message]) -> bool:
+        """Whether what a worker said is stored; its last word also on a full disk, where the run says that it waits."""
+        if job.helps:
+            self._note_help(job, messages)
+            return True
+        if job.ended:
+            return True
+
+        def stored() -> bool:
+            with self.store.transaction():
+                return self._store(job, messages)
+
+        is_last = any(isinstance(one, Gone) or isinstance(one.event, _ENDS) for one in messages)
+        if job.is_unheard and self.full_disk() is not None and not (is_last and job.has_reserve):
+            return False
+        try:
+            if is_last and job.has_reserve:
+                job.has_reserve = False  # tried once: without success it would be spent each second
+                job.ended = self.store.even_when_full(stored)
             else:
-                with self.store.transaction():
-                    ended = job.ended or self._store(job, messages)
-                job.ended = ended
-            if isinstance(messages[-1], Gone):
-                if not job.helps:
-                    self._tidy(job.run_id)
-                with logs.about(run=job.run_id, owner=job.owner):
-                    log.info("the worker on %s has ended with %s", job.device, messages[-1].words())
-                del self._jobs[token]
-            del self._pending[: len(messages)]
-            for observer in self.observers if not job.helps else ():
-                observer.said(job.device, [message.event for message in messages if isinstance(message, Said)])
+                job.ended = stored()
+        except NoRoom:
+            if not job.is_unheard:
+                job.is_unheard = True
+                self._note_full_disk(job)
+            return False
+        if job.is_unheard and not job.ended:
+            job.is_unheard = False
+            with logs.about(run=job.run_id, owner=job.owner):
+                log.info("there is room on the disk again")
+        return True
+
+    def _note_full_disk(self, job: _Job) -> None:
+        """Lets a run that goes on, but can't be heard, say why."""
+        with logs.about(run=job.run_id, owner=job.owner):
+            log.warning("the run waits for room on the disk")
+        said = Warned(f"{_WAITS} What it says is shown when there is some. {disk_full().remedy}", "disk")
+        with suppress(NoRoom):  # not even for that: the host says it alone
+            self.store.even_when_full(lambda: self.store.note_full_disk(job.run_id, said))
             self.bell.ring(job.run_id, ALL_RUNS)
+
+    def _note_heard(self, token: int, messages: list[Message]) -> None:
+        """What follows from stored messages."""
+        job = self._jobs[token]
+        if isinstance(messages[-1], Gone):
+            if not job.helps:
+                self._tidy(job.run_id)
+            with logs.about(run=job.run_id, owner=job.owner):
+                if job.found_no_room:
+                    self._too_little = self._room()
+                if job.found_no_room and not job.is_unheard:  # else it was said
+                    log.warning("the run waits for room on the disk")
+                log.info("the worker on %s has ended with %s", job.device, messages[-1].words())
+            del self._jobs[token]
+        for observer in self.observers if not job.helps else ():
+            observer.said(job.device, [message.event for message in messages if isinstance(message, Said)])
+        self.bell.ring(job.run_id, ALL_RUNS)
 
     def _store(self, job: _Job, messages: list[Message]) -> bool:
         """Stores a worker's events up to its last; returns whether the last is among them."""
@@ -365,6 +458,10 @@ class Supervisor:
                 self.store.move(run.id, State.CANCELLED, Cancelled())
             case Cancelled() | Interrupted() | Yielded() | Gone() if job.is_overdue:
                 self.store.move(run.id, State.FAILED, self._over_time(run))
+            case Yielded(waits_for_room=True):
+                job.found_no_room = True
+                why = f"{_WAITS} It goes on by itself when there is some. {_kept(run)} {disk_full().remedy}"
+                self.store.step_aside(run.id, Yielded(why, waits_for_room=True))
             case Yielded():
                 why = "It stepped aside for a run that takes seconds, and goes on after that."
                 self.store.step_aside(run.id, Yielded(f"{why} {_kept(run)}"))
@@ -429,10 +526,7 @@ class Supervisor:
             if job is None:
                 if run.pid is not None:
                     self.workers.end_leftover(run.pid)
-                if run.state is State.RUNNING:
-                    self._put_back(run)
-                else:
-                    self.store.move(run.id, State.CANCELLED, Cancelled())
+                self.store.even_when_full(partial(self._pick_up, run))
                 continue
             job.is_overdue = self.settings.run_hours is not None and now - job.began >= 3600 * self.settings.run_hours
             if run.state is State.CANCELLING or job.is_overdue:
@@ -445,6 +539,13 @@ class Supervisor:
                 self._end(token, job)
             elif self.workers.silent_seconds(token) > self.settings.lease_seconds:
                 self.workers.kill(token)
+
+    def _pick_up(self, run: Run) -> None:
+        """Of a run whose worker is gone with an earlier app."""
+        if run.state is State.RUNNING:
+            self._put_back(run)
+        else:
+            self.store.move(run.id, State.CANCELLED, Cancelled())
 
     def _end(self, token: int, job: _Job) -> None:
         """The ladder: SIGTERM, and SIGKILL when there was time enough."""
@@ -496,7 +597,10 @@ class Supervisor:
                 self.bell.ring(gone.id, ALL_RUNS)
 
     def _start_due(self) -> None:
-        """Starts runs on free devices by the schedule; devices that are left help with runs that can be shared."""
+        """Starts runs on free devices by the schedule; devices that are left help with runs that can be shared. Nothing
+        is started on a full disk, on which not even that could be noted.
+        """
+        is_full = self.full_disk() is not None
         busy = {job.device for job in self._jobs.values()}
         free = [device.id for device in self.workers.devices if device.id not in busy]
         helpers = [token for token, job in self._jobs.items() if job.helps and job.kill_at is None]
@@ -504,7 +608,12 @@ class Supervisor:
         is_wanted = bool(free or helpers or self.store.waiting()["preview"][0])
         queued = self.store.in_state(State.QUEUED) if is_wanted else []
         leaving = {job.run_id for job in self._jobs.values() if not job.helps}  # continued before its process was gone
-        waiting = [schedule.Waiting.of(run) for run in queued if run.id not in leaving]
+        self._waits_for_room = is_full or any(run.waits_for_room for run in queued)
+        if is_full:
+            return
+        has_more_room = self._has_more_room()
+        queued = [run for run in queued if run.id not in leaving and (has_more_room or not run.waits_for_room)]
+        waiting = [schedule.Waiting.of(run) for run in queued]
         if not waiting:
             self._ask_aside(set())
             self._help(free)
@@ -574,7 +683,11 @@ class Supervisor:
                     self.workers.ask_to_stop(token)
             elif now >= deadline:
                 self.workers.kill(token)
-        return not self._jobs
+        unheard = {message.token for message in self._pending if isinstance(message, Gone)}  # on a full disk
+        return self._jobs.keys() <= unheard
+
+
+_WAITS = "The run waits for room on the disk, which is full."
 
 
 def _kept(run: Run) -> str:

@@ -269,7 +269,8 @@ def _runs_router(
         exported = [export.to_json() | {"kept": kept(export)} for export in store.exports(run_id)]
         place = queue_place(run, store, access.sees(who)) if run.state is State.QUEUED else None
         more = {"exports": exported, "formats": exports.formats_of(run), "queue": place, "kept": kept(run)}
-        return run.to_json() | more
+        waits = run.waits_for_room or (run.state is State.QUEUED and supervisor.full_disk() is not None)
+        return run.to_json() | more | {"waits_for_room": waits}
 
     @router.get("/{run_id}/tuning")
     def get_tuning(request: Request, run_id: str) -> Response:

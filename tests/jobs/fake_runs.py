@@ -6,8 +6,10 @@ that a run that goes on can be seen to skip it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import random
 import subprocess
 import sys
 import time
@@ -16,6 +18,7 @@ from pathlib import Path
 
 from sarqc.errors import Fix, NumericalError, Refused
 from sarqc.events import COMPARING, Event, Finished, LayerDone, Saved, Stage, Started
+from sarqc.files.artefacts import ArtefactStore, chain_key
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
@@ -68,6 +71,32 @@ def slow(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
             (done / str(index)).touch()
         yield _layer(index, recipe.seed, cached)
     yield Finished({"found": 0}, 1.0)
+
+
+def keeps(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
+    """Layers of 256 KiB that are kept as real ones are, and found by later attempts; a number that all decide."""
+    kept, keys = ArtefactStore(settings.artefacts_root()), [chain_key(recipe.seed, at) for at in range(recipe.seed)]
+    (settings.storage_dir() / "inside").touch()
+    yield _begin(recipe, settings)
+    for index, key in enumerate(keys):
+        cached = kept.has(key, ".layer")
+        if not cached:
+            kept.write(key, ".layer", random.Random(index).randbytes(256 << 10))
+            time.sleep(0.1)
+        yield _layer(index, recipe.seed, cached)
+    digest = hashlib.sha256()
+    for key in keys:
+        digest.update(kept.read(key, ".layer") or b"gone")
+    yield Finished({"perplexity": int.from_bytes(digest.digest()[:4])}, 1.0)
+
+
+def chatty(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
+    """Says much and keeps nothing on disk."""
+    yield _begin(recipe, settings)
+    for index in range(recipe.seed):
+        yield Stage("saying", f"{index} " + 2_000 * "a")
+        time.sleep(0.01)
+    yield Finished({"perplexity": 12.5}, 1.0)
 
 
 def long_layer(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:

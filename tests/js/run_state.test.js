@@ -63,6 +63,13 @@ test("a run that stepped aside says so and has not ended", () => {
   assert.equal(State.progress(state).done, 1);
 });
 
+test("a run that waits for room on the disk says so and has not ended", () => {
+  const what = "The run waits for room on the disk, which is full.";
+  const state = after(started, done(2, 0), { type: "yielded", seq: 3, what, waits_for_room: true });
+  assert.equal(state.log.at(-1).text, what);
+  assert.equal(state.ended, null);
+});
+
 test("a further attempt begins anew", () => {
   const state = after(
     started,

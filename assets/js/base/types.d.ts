@@ -714,6 +714,7 @@ export interface Run {
   note: string;
   tags: string[];
   stepped_aside: boolean;
+  waits_for_room: boolean;
 }
 
 /** Linears solved in this attempt, of all. */
@@ -1197,10 +1198,11 @@ export interface Cancelled {
   type: "cancelled";
 }
 
-/** The run stepped aside for one that takes seconds; finished layers are kept and it goes on by itself. */
+/** The run stepped aside, for one that takes seconds or for want of room; finished layers are kept and it goes on by itself. */
 export interface Yielded {
   type: "yielded";
   what: string;
+  waits_for_room: boolean;
 }
 
 /** The process was lost; finished layers are kept and the run can be continued. */

@@ -34,6 +34,7 @@ import { logWords } from "./tuning_progress.js";
  * @property {Run[]} [exports] of a finished run
  * @property {Kept} [kept] how long it stays
  * @property {boolean} [stepped_aside] whether one that waits has made room for another
+ * @property {boolean} [waits_for_room] whether it met a full disk
  * @property {{number: number, behind: string | null, seconds: number | null} | null} [queue] of one that waits
  */
 /** @typedef {{name: string, block: number, module: string, expert?: number | null}} Layer */

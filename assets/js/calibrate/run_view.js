@@ -417,6 +417,7 @@ function tuningNow({ said, before }, run, tuning) {
     case "queued":
       return waiting(run, before);
     case "running":
+      if (run.waits_for_room) return withoutRoom(run.progress.done, run.progress.total);
       return tuning ? standing(tuning, run.recipe) : stage;
     case "cancelling":
       return "Stopping after the current model";
@@ -431,12 +432,16 @@ function tuningNow({ said, before }, run, tuning) {
   }
 }
 
+/** @param {number} done @param {number} total */
+const withoutRoom = (done, total) => `Waits for room on the disk${total ? `, at ${done} of ${total}` : ""}`;
+
 /**
  * Behind what a run waits, and until when.
  * @param {Run} run
  * @param {string | null} before
  */
-function waiting({ queue, stepped_aside, progress }, before) {
+function waiting({ queue, stepped_aside, waits_for_room, progress }, before) {
+  if (waits_for_room) return withoutRoom(progress.done, progress.total);
   const { number = 1, behind = null, seconds = null } = queue ?? {};
   const place = number > 1 ? `number ${number} in the queue` : "next in the queue";
   const link =
@@ -463,6 +468,7 @@ function nowText({ said, before }, run, done, total) {
     case "queued":
       return waiting(run, before);
     case "running": {
+      if (run.waits_for_room) return withoutRoom(done, total);
       if (!total) return said.stage ? stage : "Starting the worker";
       if (said.advanced)
         return `${stage}, ${count(said.advanced.done)} of ${count(said.advanced.total)} ${said.advanced.what}`;

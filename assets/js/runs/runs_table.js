@@ -361,7 +361,8 @@ const sizeWords = (size, bits) =>
 const shortDuration = (value) => (value === null ? NOTHING : duration(value));
 
 /** @param {Run} run */
-const progress = ({ state, progress: made, stepped_aside: isAside }) => {
+const progress = ({ state, progress: made, stepped_aside: isAside, waits_for_room: lacksRoom }) => {
+  if (lacksRoom) return ` waits for room on the disk${made?.total ? `, ${made.done} of ${made.total}` : ""}`;
   if (!made?.total || (!isAside && !["running", "cancelling"].includes(state))) return "";
   return `${isAside ? " stepped aside at" : ""} ${made.done} of ${made.total}`;
 };

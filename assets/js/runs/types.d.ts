@@ -45,6 +45,7 @@ export interface Run {
   note: string;
   tags: string[];
   stepped_aside?: boolean;
+  waits_for_room?: boolean;
 }
 
 /** A quantity over the runs of a group. */
