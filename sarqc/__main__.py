@@ -45,7 +45,7 @@ from sarqc.recipe import (
 )
 from sarqc.recipe_texts import one_text
 from sarqc.settings import Settings, read_settings
-from sarqc.terminal import Progress, print_layer_errors, print_summary, words
+from sarqc.terminal import Progress, print_layer_errors, print_summary, waiting_for_room, words
 
 if TYPE_CHECKING:
     from sarqc.engine.plan import Prepared
@@ -314,10 +314,14 @@ def _events(
         return
     from sarqc.engine.execute import execute
 
-    yield from execute(
-        recipe, settings, prepared=prepared, study_dir=folder.parent, study_id=folder.name, checkpoint_dir=model,
-        checkpoint_format=checkpoint_format,
+    begin = partial(
+        execute, recipe, settings, prepared=prepared, study_dir=folder.parent, study_id=folder.name,
+        checkpoint_dir=model, checkpoint_format=checkpoint_format,
     )  # fmt: skip
+    if model is None:
+        yield from waiting_for_room(begin, settings.resolved_state_dir())
+    else:  # whose files may be what fills the disk
+        yield from begin()
 
 
 _recipe_command("quantize", "Quantize a model with one method: one flag for each field of a recipe.", _quantize, "run")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Literal, TextIO, cast
 
 import typer
 
 from sarqc.documents import SIGNS, Divergences, LayerErrors, RunDocument, Tuning, TuningRow
+from sarqc.errors import disk_full
 from sarqc.events import (
     CandidateDone,
     EpochDone,
@@ -23,6 +25,7 @@ from sarqc.events import (
     TuningStanding,
     Warned,
 )
+from sarqc.files.room import WAITS, met_full_disk, wait_for_more
 
 
 class Progress:
@@ -110,6 +113,21 @@ def words(event: Event) -> str:
         case Saved():
             return f"saved {event.what}: {event.path}"
     return event.type
+
+
+def waiting_for_room(begin: Callable[[], Iterator[Event]], folder: Path) -> Iterator[Event]:
+    """The events of a run that keeps what it makes on the disk with a folder. Where that is full it says so, waits for
+    more room, and goes on from what is kept.
+    """
+    while True:
+        try:
+            yield from begin()
+            return
+        except Exception as error:
+            if not met_full_disk(error):
+                raise
+        yield Warned(f"{WAITS} It goes on by itself when there is some. {disk_full().remedy}", str(folder))
+        wait_for_more(folder)
 
 
 def _standing(tuning: Tuning) -> str:

@@ -33,9 +33,10 @@ from queue import SimpleQueue
 from typing import Any, BinaryIO
 
 from sarqc import logs
-from sarqc.errors import NoRoom, SarqcError, disk_full, is_disk_full
+from sarqc.errors import SarqcError, disk_full
 from sarqc.events import Cancelled, Event, Failed, Finished, Saved, Started, Warned, Yielded
 from sarqc.files.kept_out import without_paths, without_secrets
+from sarqc.files.room import WAITS, met_full_disk
 from sarqc.jobs.checkpoint_files import note_files
 from sarqc.jobs.process import STEP_ASIDE
 from sarqc.jobs.stepping_aside import Boundaries
@@ -153,10 +154,10 @@ def _last_word(error: Exception, job: Mapping[str, Any]) -> Event:
     """What ends a run that could not go on. One that met a full disk waits for room, unless it was its own files that
     took it: those of an export, which go with it, and those on a host in a cluster.
     """
-    if isinstance(error, NoRoom) or is_disk_full(error):
+    if met_full_disk(error):
         log.warning("the disk is full")
         if job and job["checkpoint"] is None and job["transit"] is None:
-            return Yielded("The disk is full.", waits_for_room=True)
+            return Yielded(WAITS, waits_for_room=True)
         return Failed(**disk_full().parts())
     log.error("the run has failed", exc_info=error)
     return Failed(**(error.parts() if isinstance(error, SarqcError) else _unexpected(error)))

@@ -30,6 +30,7 @@ from sarqc.events import COMPARING, Cancelled, Event, Failed, Finished, Interrup
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.files.place import MARK
 from sarqc.files.places import place_at
+from sarqc.files.room import FULL_BYTES, MORE_BYTES, ROOM_SECONDS, WAITS, free_bytes
 from sarqc.jobs import exports, schedule
 from sarqc.jobs.annotations import Annotations
 from sarqc.jobs.audit import HOST, Audit
@@ -51,9 +52,6 @@ STALLED_SECONDS = 120.0  # without a turn of the loop: a turn waits for a tick a
 INBOX = 10_000  # messages; when it is full the workers' pipes fill, and the workers wait
 BATCH = 1_000
 SILENT_SECONDS = 30.0  # without a sign of life, after which people are told, if the lease is that long
-FULL_BYTES = 1 << 20  # a disk with less room than that is full
-MORE_BYTES = 4 << 20  # by which room has to grow before a run goes on that found too little
-ROOM_SECONDS = 1.0  # between two looks for room
 ATTEMPTS = 10  # how often a run is put back by itself: one that takes the host down must not do so for ever
 
 _ENDS = (Finished, Failed, Cancelled, Interrupted, Yielded)  # the last words of a worker
@@ -166,17 +164,14 @@ class Supervisor:
 
     def full_disk(self) -> str | None:
         """That the disk has no room, in words; None: it has."""
-        free = self._free_bytes()
+        free = free_bytes(self.settings.resolved_state_dir())
         if free >= FULL_BYTES:
             return None
         return f"The disk with the state folder is full: {free >> 10} KiB are free. {disk_full().remedy}"
 
-    def _free_bytes(self) -> int:
-        return shutil.disk_usage(self.settings.resolved_state_dir()).free
-
     def _room(self) -> int:
         """Bytes on the disk that are free or kept for last words."""
-        return self._free_bytes() + self.store.reserve.size
+        return free_bytes(self.settings.resolved_state_dir()) + self.store.reserve.size
 
     def _has_more_room(self) -> bool:
         """Whether a run that gave up for want of room may try again."""
@@ -412,7 +407,7 @@ class Supervisor:
         """Lets a run that goes on, but can't be heard, say why."""
         with logs.about(run=job.run_id, owner=job.owner):
             log.warning("the run waits for room on the disk")
-        said = Warned(f"{_WAITS} What it says is shown when there is some. {disk_full().remedy}", "disk")
+        said = Warned(f"{WAITS} What it says is shown when there is some. {disk_full().remedy}", "disk")
         with suppress(NoRoom):  # not even for that: the host says it alone
             self.store.even_when_full(lambda: self.store.note_full_disk(job.run_id, said))
             self.bell.ring(job.run_id, ALL_RUNS)
@@ -460,7 +455,7 @@ class Supervisor:
                 self.store.move(run.id, State.FAILED, self._over_time(run))
             case Yielded(waits_for_room=True):
                 job.found_no_room = True
-                why = f"{_WAITS} It goes on by itself when there is some. {_kept(run)} {disk_full().remedy}"
+                why = f"{WAITS} It goes on by itself when there is some. {_kept(run)} {disk_full().remedy}"
                 self.store.step_aside(run.id, Yielded(why, waits_for_room=True))
             case Yielded():
                 why = "It stepped aside for a run that takes seconds, and goes on after that."
@@ -685,9 +680,6 @@ class Supervisor:
                 self.workers.kill(token)
         unheard = {message.token for message in self._pending if isinstance(message, Gone)}  # on a full disk
         return self._jobs.keys() <= unheard
-
-
-_WAITS = "The run waits for room on the disk, which is full."
 
 
 def _kept(run: Run) -> str:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from sarqc.files.room import ROOM_SECONDS
 from sarqc.jobs.reserve import RESERVE_BYTES
-from sarqc.jobs.supervisor import ROOM_SECONDS
 from tests.http.conftest import App, assert_error
 from tests.jobs.conftest import until
 from tests.jobs.fake_runs import recipe

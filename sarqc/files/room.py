@@ -1,0 +1,31 @@
+"""Room on a disk: how much there is, and waiting for more."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+from sarqc.errors import NoRoom, is_disk_full
+
+FULL_BYTES = 1 << 20  # a disk with less room than that is full
+MORE_BYTES = 4 << 20  # by which room has to grow before a run goes on that found too little
+ROOM_SECONDS = 1.0  # between two looks for room
+WAITS = "The run waits for room on the disk, which is full."
+
+
+def free_bytes(folder: Path) -> int:
+    """Bytes that are free on the disk with a folder."""
+    return shutil.disk_usage(folder).free
+
+
+def met_full_disk(error: BaseException) -> bool:
+    """Whether it is for want of room on a disk that something failed."""
+    return isinstance(error, NoRoom) or is_disk_full(error)
+
+
+def wait_for_more(folder: Path) -> None:
+    """Returns when the disk with a folder has more room than now, by enough to try again what found too little."""
+    enough = free_bytes(folder) + MORE_BYTES
+    while free_bytes(folder) < enough:
+        time.sleep(ROOM_SECONDS)
