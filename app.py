@@ -22,6 +22,7 @@ from starlette.routing import Mount
 from starlette.types import Scope
 
 from sarqc.errors import SarqcError
+from sarqc.jobs.sessions import Sessions
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import EXECUTE
@@ -43,7 +44,6 @@ from sarqc.web.request_limits import RequestLimits
 from sarqc.web.sign_in import sign_in_router
 from sarqc.web.static import _add_assets
 from sarqc.web.sub_path import SubPath
-from sarqc.web.tries import Tries
 from sarqc.web.visitor import Cookies
 
 PAGE_BODY_BYTES = 1 << 20  # what a page may send to Gradio; the REST interface has its own limit
@@ -106,15 +106,14 @@ def create_app(
     app.add_middleware(OneShape, not_found=not_found if with_pages else None)
     app.add_middleware(RequestLimits, settings=settings)
     app.state.access = access
-    identity = Identity(settings, cookies, access.links)
-    tries = Tries()
-    app.add_middleware(Gate, settings=settings, identity=identity, cookies=cookies, tries=tries)
+    identity = Identity(settings, cookies, access.links, Sessions(store))
+    app.add_middleware(Gate, settings=settings, identity=identity, cookies=cookies)
     app.add_middleware(SecurityHeaders, frame_ancestors=settings.frame_ancestors)
     metrics = Metrics(supervisor, settings)
     app.add_middleware(MetricsRoute, metrics=metrics, settings=settings)
     app.add_middleware(Probes, readiness=Readiness(supervisor))
     app.include_router(api_router(supervisor, settings, access, plan=plan))
-    app.include_router(sign_in_router(settings, identity, cookies, access.links, tries, introductions))
+    app.include_router(sign_in_router(settings, identity, cookies, access.links, introductions))
     app.include_router(introduction_router(introductions))
     _add_assets(app, settings.assets_dir)
     if with_pages:

@@ -1,4 +1,5 @@
-"""Share links: a secret that nobody can guess shows one run or one study to whoever has it, until it is revoked.
+"""Share links: a secret that nobody can guess shows one run or one study to whoever has it, until its last day or until
+it is revoked.
 
 Only the hash of a secret is kept.
 """
@@ -12,10 +13,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from sarqc.errors import NotFound
+from sarqc.errors import Conflict, NotFound
 from sarqc.jobs.store import Store
 
 Kind = Literal["run", "study"]
+DAY = 86_400.0
+DAYS, DAYS_AT_MOST = 30, 365  # that a link lasts: where nothing is said, and the longest
+AT_MOST = 20  # links to one run or study at a time
 
 
 @dataclass(frozen=True)
@@ -32,28 +36,36 @@ class Links:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def make(self, kind: Kind, target: str, owner: str) -> str:
-        """A new link; returns its secret."""
-        secret = secrets.token_urlsafe(24)
+    def make(self, kind: Kind, target: str, owner: str, days: float = DAYS) -> tuple[str, float]:
+        """A new link: its secret, and when it ends, in seconds since 1970. Raises ``Conflict`` for one too many."""
+        secret, now = secrets.token_urlsafe(24), time.time()
+        ends = now + days * DAY
         with self._store.transaction() as connection:
-            connection.execute(
-                "INSERT INTO links VALUES (?, ?, ?, ?, ?)", (_digest(secret), kind, target, owner, time.time())
-            )
-        return secret
+            connection.execute("DELETE FROM links WHERE ends <= ?", (now,))
+            count = connection.execute("SELECT COUNT(*) AS n FROM links WHERE target = ?", (target,)).fetchone()["n"]
+            if count >= AT_MOST:
+                raise Conflict(
+                    f"{count} links show it already, as many as may at a time", f"share {kind} {target}",
+                    "End all of them, and make a new one for those who still need it.",
+                )  # fmt: skip
+            row = (_digest(secret), kind, target, owner, now, ends)
+            connection.execute("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?)", row)
+        return secret, ends
 
     def behind(self, given: Iterable[str]) -> list[Link]:
-        """What secrets open; those that were revoked, or never were, open nothing."""
+        """What secrets open; those that have ended, or never were, open nothing."""
         digests = [_digest(secret) for secret in given]
         if not digests:
             return []
-        query = f"SELECT kind, target FROM links WHERE digest IN ({', '.join('?' * len(digests))})"
+        query = f"SELECT kind, target FROM links WHERE digest IN ({', '.join('?' * len(digests))}) AND ends > ?"
         with self._store.snapshot() as connection:
-            return [Link(**row) for row in connection.execute(query, digests).fetchall()]
+            return [Link(**row) for row in connection.execute(query, (*digests, time.time())).fetchall()]
 
     def lead_to(self, target: str) -> bool:
         """Whether there is a link to a run and its study, or to another study."""
+        query = "SELECT 1 FROM links WHERE target = ? AND ends > ? LIMIT 1"
         with self._store.snapshot() as connection:
-            return connection.execute("SELECT 1 FROM links WHERE target = ? LIMIT 1", (target,)).fetchone() is not None
+            return connection.execute(query, (target, time.time())).fetchone() is not None
 
     def revoke(self, target: str) -> None:
         """Ends all links to a run and its study, which have one name, or to another study."""

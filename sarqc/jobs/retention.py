@@ -1,6 +1,6 @@
 """How long things are kept: what has had its days goes, and the oldest where the state takes more room than it may.
 
-What somebody has shared stays until its links are ended. Room is made in this order, the longest unused first, until
+What somebody has shared stays until its links have ended. Room is made in this order, the longest unused first, until
 the rest fits: finished layers and statistics, which can be made again; exports; runs with all that is theirs. For room
 nothing goes that somebody has shared or written on (a name, a note, tags), nor what a run at work or in the queue may
 still need.
@@ -37,7 +37,7 @@ class Kept(TypedDict):
     """How long a run or an export stays."""
 
     until: str | None  # ISO 8601, UTC; None: nothing says when it goes
-    shared: bool  # it stays until its links are ended
+    shared: bool  # it stays until its links have ended
     while_room: bool  # it goes before that if the host needs room
 
 

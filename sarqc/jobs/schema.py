@@ -196,6 +196,13 @@ MIGRATIONS: tuple[str, ...] = (
     """
     ALTER TABLE runs ADD COLUMN waits_for_room INTEGER NOT NULL DEFAULT 0;
     """,
+    # How often somebody has signed out; until when a share link shows something. Those that had no end get one.
+    """
+    CREATE TABLE sessions (owner TEXT PRIMARY KEY, number INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    ALTER TABLE links ADD COLUMN ends REAL NOT NULL DEFAULT 0;
+    UPDATE links SET ends = strftime('%s', 'now') + 30 * 24 * 3600;
+    CREATE INDEX links_by_target ON links (target, ends);
+    """,
 )
 
 

@@ -369,23 +369,24 @@ class Store:
             f" WHERE parent IS NULL AND state IN ({states}) AND ended < ?1 AND NOT EXISTS ("
             f"SELECT 1 FROM runs AS export WHERE export.parent = runs.id"
             f" AND (export.state NOT IN ({states}) OR export.ended >= ?1))"
-            f" AND id NOT IN (SELECT target FROM links) {_UNWRITTEN if spare_annotated else ''}"
+            f" AND id NOT IN (SELECT target FROM links WHERE ends > ?3) {_UNWRITTEN if spare_annotated else ''}"
             f" ORDER BY ended LIMIT ?2"
         )
-        return [_run(row) for row in self._rows(query, seconds, limit)]
+        return [_run(row) for row in self._rows(query, seconds, limit, time.time())]
 
     def exports_ended_before(self, seconds: float, limit: int, *, spare_annotated: bool = False) -> list[Run]:
         """Exports at rest since before a time, longest first; if asked, without those of runs that are shared or that
         somebody has written on.
         """
         states = ", ".join(f"'{state}'" for state in sorted(AT_REST))
-        spared = f"id NOT IN (SELECT target FROM links) {_UNWRITTEN}" if spare_annotated else "TRUE"
+        shared = "SELECT target FROM links WHERE ends > ?3"
+        spared = f"id NOT IN ({shared}) {_UNWRITTEN}" if spare_annotated else "?3"
         query = (
             f"SELECT * FROM runs AS export INDEXED BY exports_by_owner"
-            f" WHERE parent IS NOT NULL AND state IN ({states}) AND ended < ?"
-            f" AND EXISTS (SELECT 1 FROM runs WHERE id = export.parent AND {spared}) ORDER BY ended LIMIT ?"
+            f" WHERE parent IS NOT NULL AND state IN ({states}) AND ended < ?1"
+            f" AND EXISTS (SELECT 1 FROM runs WHERE id = export.parent AND {spared}) ORDER BY ended LIMIT ?2"
         )
-        return [_run(row) for row in self._rows(query, seconds, limit)]
+        return [_run(row) for row in self._rows(query, seconds, limit, time.time())]
 
     def exported_bytes(self, owner: str | None = None) -> tuple[int, int]:
         """Bytes of all exports on disk, or an owner's, and the expected bytes of queued and running exports."""

@@ -2,20 +2,21 @@
 
 On a private host everybody may do everything. On a public one a run, with its study, exports and log, belongs to
 whoever has queued it; an uploaded study or text to whoever has brought it; studies that came with the app to everybody;
-those of the command line to the operator. A share link shows one run or one study until it is revoked. What a visitor
-may not see is not there for them: 404.
+those of the command line to the operator. A share link shows one run or one study until it ends, without what its owner
+wrote for themselves. What a visitor may not see is not there for them: 404.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Annotated
 
-from fastapi import Request
+from fastapi import Query, Request
 
 from sarqc.errors import Forbidden, NoRoom, NotFound, QueueFull
 from sarqc.jobs.audit import Audit
-from sarqc.jobs.links import Links
+from sarqc.jobs.links import DAYS_AT_MOST, Links
 from sarqc.jobs.listing import Question
 from sarqc.jobs.run import Run
 from sarqc.jobs.store import Store
@@ -25,6 +26,8 @@ from sarqc.settings import Settings
 from sarqc.study.library import Library, Origin
 from sarqc.web.profile import is_private
 from sarqc.web.visitor import Visitor
+
+Days = Annotated[int, Query(ge=1, le=DAYS_AT_MOST)]  # that a share link lasts
 
 
 def visitor_of(request: Request) -> Visitor:
@@ -56,6 +59,19 @@ class Access:
         shown = self._shown(visitor, "run")
         return lambda run: run.owner == visitor.owner or run.id in shown or run.parent in shown
 
+    def as_seen(self, visitor: Visitor) -> Callable[[Run], Run]:
+        """Runs that a visitor may see, as they may read them: whose it is, note and tags are not for others."""
+        if self.everything(visitor):
+            return lambda run: run
+        return lambda run: run if run.owner == visitor.owner else replace(run, owner="", note="", tags=())
+
+    def shown_alone(self, visitor: Visitor) -> list[Run] | None:
+        """The runs that share links show to somebody who has nothing else here, and may know of no model or text beside
+        theirs; None for everybody else."""
+        if self.everything(visitor) or visitor.signed_in or visitor.role != "viewer":
+            return None
+        return [self.store.get(run_id) for run_id in self._shown(visitor, "run")]
+
     def run(self, visitor: Visitor, run_id: str) -> Run:
         """A run that a visitor may see. Raises ``NotFound`` for any other."""
         run = self.store.get(run_id)
@@ -72,10 +88,12 @@ class Access:
         return run
 
     def question(self, visitor: Visitor, question: Question) -> Question:
-        """The same question, of the runs that a visitor may see."""
+        """The same question, of the runs that a visitor may see; a filter, which looks at owners and notes too, finds
+        their own alone."""
         if self.everything(visitor):
             return question
-        return replace(question, of=visitor.owner, also=self._shown(visitor, "run"))
+        also: frozenset[str] = frozenset() if question.text else self._shown(visitor, "run")
+        return replace(question, of=visitor.owner, also=also)
 
     def check_queue(self, visitor: Visitor, more: int) -> None:
         """Raises ``QueueFull`` where one person would have more runs waiting than anybody may."""

@@ -30,7 +30,8 @@ numbers, what the Lab draws of it, what is behind a figure, its zip file; severa
 | POST /studies | the zip file of a download → 201 and the study's entry; 200 where it is here already |
 | DELETE /studies/{id} | removes a study that no run of this host owns and that was not shipped |
 
-| POST, DELETE /runs/{id}/link, /studies/{id}/link | 201 and a share link to it; the end of all links to it |
+| POST, DELETE /runs/{id}/link, /studies/{id}/link ?days= | 201 and a share link to it with its end; the end of all \
+links to it |
 | GET /visitor | who asks: the name and the role |
 | GET, POST /texts ?title=, DELETE /texts/{id} | one's own texts; a UTF-8 text as the body → 201 and its name |
 
@@ -59,7 +60,8 @@ from sarqc.figures import tuning_view
 from sarqc.files.kept_out import without_paths, without_secrets
 from sarqc.integrations.programs import programs
 from sarqc.jobs import exports
-from sarqc.jobs.run import Run, RunDocument, State
+from sarqc.jobs.links import DAYS
+from sarqc.jobs.run import Run, RunDocument, State, iso_time
 from sarqc.jobs.store import Store
 from sarqc.jobs.supervisor import Supervisor
 from sarqc.jobs.workers import log_path
@@ -70,7 +72,7 @@ from sarqc.recipe_texts import texts
 from sarqc.settings import Settings
 from sarqc.study.as_recipe import only_line
 from sarqc.web import streams as sse
-from sarqc.web.access import Access, visitor_of
+from sarqc.web.access import Access, Days, visitor_of
 from sarqc.web.admission import admit
 from sarqc.web.browser_contract import method_facts
 from sarqc.web.listing_api import listing_router
@@ -175,14 +177,26 @@ def _offer_router(
         """Models that a recipe may name here."""
         from sarqc.models.catalogue import offered
 
-        return json_body(request, {"models": [entry.model_dump(mode="json") for entry in offered(settings)]})
+        entries, shown = offered(settings), access.shown_alone(visitor_of(request))
+        if shown is not None:
+            names = {run.recipe.get(field) for run in shown for field in ("model", "opened")}
+            entries = [
+                entry.model_copy(update={"opened": tuple(name for name in entry.opened if name in names)})
+                for entry in entries
+                if entry.where != "local" or entry.name in names
+            ]
+        return json_body(request, {"models": [entry.model_dump(mode="json") for entry in entries]})
 
     @router.get("/corpora")
     def corpora(request: Request) -> Response:
         """Texts that a recipe may name here, for calibration and for perplexity."""
         from sarqc.calibration.corpora import offered
 
-        return json_body(request, {"corpora": [entry.model_dump(mode="json") for entry in offered(settings)]})
+        entries, shown = offered(settings), access.shown_alone(visitor_of(request))
+        if shown is not None:
+            names = {run.recipe.get(field) for run in shown for field in ("calibration", "test")}
+            entries = [entry for entry in entries if entry.where != "local" or entry.name in names]
+        return json_body(request, {"corpora": [entry.model_dump(mode="json") for entry in entries]})
 
     @router.get("/methods")
     def methods(request: Request) -> Response:
@@ -265,12 +279,12 @@ def _runs_router(
         """One run, its exports, and who could load it in which format."""
         who = visitor_of(request)
         run = access.run(who, run_id)
-        kept = supervisor.retention.kept
-        exported = [export.to_json() | {"kept": kept(export)} for export in store.exports(run_id)]
+        kept, seen = supervisor.retention.kept, access.as_seen(who)
+        exported = [seen(export).to_json() | {"kept": kept(export)} for export in store.exports(run_id)]
         place = queue_place(run, store, access.sees(who)) if run.state is State.QUEUED else None
         more = {"exports": exported, "formats": exports.formats_of(run), "queue": place, "kept": kept(run)}
         waits = run.waits_for_room or (run.state is State.QUEUED and supervisor.full_disk() is not None)
-        return run.to_json() | more | {"waits_for_room": waits}
+        return seen(run).to_json() | more | {"waits_for_room": waits}
 
     @router.get("/{run_id}/tuning")
     def get_tuning(request: Request, run_id: str) -> Response:
@@ -320,12 +334,14 @@ def _runs_router(
         return await planning.run(queued)
 
     @router.post("/{run_id}/link", status_code=201)
-    def make_link(request: Request, run_id: str) -> dict[str, str]:
-        """A new share link: whoever has it sees the run and its study, until the links of the run are ended."""
+    def make_link(request: Request, run_id: str, days: Days = DAYS) -> dict[str, str]:
+        """A new share link: whoever has it sees the run and its study, without owner, note and tags, for so many
+        ``days`` or until the links of the run are ended. A run has 20 at a time at most."""
         who = visitor_of(request)
         run = access.own_run(who, run_id, f"share run {run_id}")
-        access.audit.note(who.owner, "share", "run", run.id, run.owner)
-        return {"address": f"{settings.root()}/share/{access.links.make('run', run.id, run.owner)}"}
+        secret, ends = access.links.make("run", run.id, run.owner, days)
+        access.audit.note(who.owner, "share", "run", run.id, run.owner, f"until {iso_time(ends)}")
+        return {"address": f"{settings.root()}/share/{secret}", "ends": iso_time(ends)}
 
     @router.delete("/{run_id}/link", status_code=204)
     def end_links(request: Request, run_id: str) -> Response:
@@ -402,7 +418,7 @@ def _streams_router(supervisor: Supervisor, access: Access) -> APIRouter:
         position = last_event_id if last_event_id is not None else after
         if position is None:
             position = await run_in_threadpool(store.revision)
-        stream = sse.run_changes(store, supervisor.bell, position, lambda: access.sees(who))
+        stream = sse.run_changes(store, supervisor.bell, position, lambda: access.sees(who), access.as_seen(who))
         return EventSourceResponse(stream, headers=STREAM_HEADERS)
 
     return router

@@ -12,7 +12,6 @@ from urllib.parse import quote
 from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,7 +23,6 @@ from sarqc.settings import Settings
 from sarqc.web.identity import Identity
 from sarqc.web.profile import host_is_ours, is_private
 from sarqc.web.responses import error_response
-from sarqc.web.tries import Tries
 from sarqc.web.visitor import COOKIE, GUEST, Cookies, Visitor, new_guest
 
 READS = ("GET", "HEAD", "OPTIONS")
@@ -38,9 +36,9 @@ FORWARDED = ("x-forwarded-", "forwarded")
 class Gate:
     """Wraps the whole app. ``identity`` tells who asks."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, identity: Identity, cookies: Cookies, tries: Tries) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, identity: Identity, cookies: Cookies) -> None:
         self._settings, self._identity, self._cookies = settings, identity, cookies
-        self._private, self._tries = is_private(settings), tries
+        self._private = is_private(settings)
         self._proxies = {part.strip() for part in settings.proxy_addresses.split(",") if part.strip()}
         self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
         self._limit = RateLimitItemPerMinute(settings.requests_per_minute)
@@ -68,10 +66,11 @@ class Gate:
         address = (scope.get("client") or ("", 0))[0]
         try:
             self._check(scope["method"], path, headers, address)
-            visitor = await self._visitor(headers, from_proxy=scope["state"]["from_proxy"])
-            self._count_tries(headers, visitor, address)
+            where = f"{scope['method']} {path}"[:200]
+            from_proxy = scope["state"]["from_proxy"]
+            visitor = await self._identity.of(headers, from_proxy=from_proxy, address=address, where=where)
             if visitor is None and not path.startswith(OPEN):
-                raise NotSignedIn("you have not signed in", f"{scope['method']} {path}", "Sign in at /sign-in.")
+                raise NotSignedIn("you have not signed in", where, "Sign in at /sign-in.")
         except SarqcError as error:
             await self._refusal(error, scope, headers)(scope, receive, send)
             return
@@ -104,18 +103,6 @@ class Gate:
             raise NotAllowed("nothing here takes this", where, "GET /api/openapi.json lists the routes.")
         if not self._private and not self._limiter.hit(self._limit, address):
             raise TooMany("too many requests have come from this address", where, "Wait a minute.")
-        if not self._private and "authorization" in headers:
-            self._tries.check(address, where)
-
-    def _count_tries(self, headers: Headers, visitor: Visitor | None, address: str) -> None:
-        """Wrong tokens and passwords of an address are counted, as on the page for signing in."""
-        if not self._private and "authorization" in headers and (visitor is None or not visitor.signed_in):
-            self._tries.was_wrong(address)
-
-    async def _visitor(self, headers: Headers, *, from_proxy: bool) -> Visitor | None:
-        if self._private:
-            return self._identity.of(headers, from_proxy=from_proxy)
-        return await run_in_threadpool(self._identity.of, headers, from_proxy=from_proxy)
 
     def _new_cookie(self, scope: Scope, headers: Headers, visitor: Visitor | None) -> str | None:
         """A name for a browser that has none, and for a program that writes something as a guest."""
@@ -127,7 +114,7 @@ class Gate:
         return self._cookies.header(scope["scheme"], visitor.owner if is_guest else new_guest())
 
     def _refusal(self, error: SarqcError, scope: Scope, headers: Headers) -> Response:
-        if isinstance(error, NotSignedIn) and _is_page(scope, headers):
+        if isinstance(error, NotSignedIn) and _is_page(scope, headers) and not scope["path"].startswith(OPEN):
             query = scope["query_string"].decode("latin-1")
             wanted = scope["path"] + (f"?{query}" if query else "")
             return RedirectResponse(f"/sign-in?to={quote(wanted)}", 303)

@@ -5,39 +5,93 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 
+from sarqc.errors import NotSignedIn
 from sarqc.jobs.links import Links
+from sarqc.jobs.sessions import Sessions
 from sarqc.settings import Settings
+from sarqc.web.passwords import Passwords
 from sarqc.web.profile import is_private
-from sarqc.web.users import NAME, User, read_users, user_of
+from sarqc.web.tries import Tries
+from sarqc.web.users import NAME, User, read_users
 from sarqc.web.visitor import GUEST, Cookies, Role, Visitor, new_guest
 
 LOCAL = "local"  # whoever is on this machine and keeps no cookie: programs
+
+Known = tuple[str, Role]  # the name and the role of somebody who has proved who they are
 
 
 class Identity:
     """Tells who asks."""
 
-    def __init__(self, settings: Settings, cookies: Cookies, links: Links) -> None:
-        self._settings, self._cookies, self._links = settings, cookies, links
+    def __init__(self, settings: Settings, cookies: Cookies, links: Links, sessions: Sessions) -> None:
+        self._settings, self._cookies, self._links, self._sessions = settings, cookies, links, sessions
         self._operators = {name.strip() for name in settings.operators.split(",") if name.strip()}
+        self._tries = Tries()
+        self._passwords = Passwords(self._tries)
 
-    def of(self, headers: Headers, *, from_proxy: bool) -> Visitor | None:
+    async def of(self, headers: Headers, *, from_proxy: bool, address: str, where: str) -> Visitor | None:
         """The visitor behind a request; None for one who has to sign in first.
 
-        ``from_proxy``: it comes by way of the reverse proxy that is trusted.
+        ``from_proxy``: it comes by way of the reverse proxy that is trusted. Raises ``TooMany`` and ``Busy`` where too
+        many tokens or passwords come, and ``NotSignedIn`` where the proxy gives several names.
         """
-        said = self._cookies.of(headers) or {}
-        owner, links = str(said.get("owner", "")), frozenset(map(str, said.get("links", ())))
         if is_private(self._settings):
-            return Visitor(owner or LOCAL, "operator", links)
-        signed_in = self._signed_in(headers, owner, str(said.get("proof", "")), from_proxy)
-        if signed_in is not None:
-            return Visitor(*signed_in, links, signed_in=True)
+            said = self._cookies.of(headers) or {}
+            return Visitor(str(said.get("owner") or LOCAL), "operator", _links_in(said))
+        stated = await self._stated(headers, address, where)
+        return await run_in_threadpool(self._visitor, headers, stated, from_proxy)
+
+    async def entered(self, name: str, password: str, address: str) -> tuple[str, str] | None:
+        """The name and the proof for the cookie of somebody who signs in here; None where name, password or token is
+        wrong. Raises as ``of``."""
+        where = "sign in"
+        if self._settings.access == "token" and self._is_right_token(password, address, where):
+            owner = new_guest()
+        elif self._settings.access == "users" and (user := await self._user(name, password, address, where)):
+            owner = user.name
+        else:
+            return None
+        return owner, await run_in_threadpool(self.proof, owner)
+
+    async def _stated(self, headers: Headers, address: str, where: str) -> Known | None:
+        """Who a program says that it is, in its Authorization header, where that is true."""
+        scheme, _, credentials = headers.get("authorization", "").partition(" ")
+        match self._settings.access, scheme.lower():
+            case "token", "bearer":
+                token = credentials.strip()
+                if self._is_right_token(token, address, where):
+                    return f"token-{proof_of(token)}", "runner"
+            case "users", "basic":
+                name, password = _basic(credentials)
+                if user := await self._user(name, password, address, where):
+                    return user.name, user.role
+        return None
+
+    def _is_right_token(self, text: str, address: str, where: str) -> bool:
+        with self._tries.one(where, address) as judged:
+            judged.is_right = hmac.compare_digest(text.encode(), self._token().encode())
+        return judged.is_right
+
+    async def _user(self, name: str, password: str, address: str, where: str) -> User | None:
+        return await self._passwords.user(self.users(), name, password, address, where)
+
+    def _visitor(self, headers: Headers, stated: Known | None, from_proxy: bool) -> Visitor | None:
+        said = self._cookies.of(headers) or {}
+        owner, links = str(said.get("owner", "")), _links_in(said)
+        known = stated or self._named_by_the_proxy(headers, from_proxy)
+        if known is not None and owner and self._settings.access == "token":
+            known = owner, known[1]  # a program that keeps its cookie keeps its name
+        known = known or self._signed_in(owner, str(said.get("proof", "")))
+        if known is not None:
+            return Visitor(*known, links, signed_in=True)
         guest = owner if owner.startswith(GUEST) else new_guest()
         if self._settings.strangers != "none":
             return Visitor(guest, self._settings.strangers, links)
@@ -45,43 +99,56 @@ class Identity:
             return Visitor(guest, "viewer", links)
         return None
 
-    def _signed_in(self, headers: Headers, owner: str, proof: str, from_proxy: bool) -> tuple[str, Role] | None:
-        settings = self._settings
-        scheme, _, credentials = headers.get("authorization", "").partition(" ")
-        match settings.access:
-            case "token":
-                if scheme.lower() == "bearer" and self.is_token(credentials.strip()):
-                    return owner or f"token-{proof_of(credentials.strip())}", "runner"
-                if owner and hmac.compare_digest(proof, self.token_proof()):
-                    return owner, "runner"
-            case "users":
-                users = self.users()
-                if scheme.lower() == "basic" and (known := _basic(users, credentials)):
-                    return known.name, known.role
-                if owner in users and hmac.compare_digest(proof, proof_of(users[owner].digest)):
-                    return owner, users[owner].role
-            case "proxy":
-                name = headers.get(settings.proxy_header, "")
-                if from_proxy and NAME.fullmatch(name) and not name.startswith(GUEST):
-                    return name, self.role_of(name)
-            case "huggingface":
-                if owner and proof == "huggingface" and not owner.startswith(GUEST):
-                    return owner, self.role_of(owner)
+    def _named_by_the_proxy(self, headers: Headers, from_proxy: bool) -> Known | None:
+        if self._settings.access != "proxy" or not from_proxy:
+            return None
+        names = headers.getlist(self._settings.proxy_header)
+        if len(names) > 1:  # the first may be what somebody sent who wants to be another
+            raise NotSignedIn(
+                f"the proxy gives {len(names)} names", self._settings.proxy_header,
+                "Let the proxy put its own in the place of what comes from outside.",
+            )  # fmt: skip
+        if names and NAME.fullmatch(names[0]) and not names[0].startswith(GUEST):
+            return names[0], self._role_of(names[0])
         return None
 
-    def role_of(self, name: str) -> Role:
+    def _signed_in(self, owner: str, proof: str) -> Known | None:
+        """Somebody with the cookie of a person who has signed in, where all of it is still so."""
+        person = self._person(owner) if owner and proof else None
+        if person is None or not hmac.compare_digest(proof, self.proof(owner)):
+            return None
+        return owner, person[1]
+
+    def proof(self, owner: str) -> str:
+        """What the cookie of somebody carries who has signed in. Signing out makes it worthless, and so does another
+        token, another password, or another role where another site signs people in."""
+        secret, _ = self._person(owner) or ("", "")
+        return proof_of(f"{self._sessions.number(owner)} {secret}") if secret else ""
+
+    def _person(self, owner: str) -> tuple[str, Role] | None:
+        """What was true of somebody who signed in here, and the role; None for those who can't have."""
+        match self._settings.access:
+            case "token":
+                return self._token(), "runner"
+            case "users":
+                user = self.users().get(owner)
+                return None if user is None else (user.digest, user.role)
+            case "huggingface" if not owner.startswith(GUEST):
+                role = self._role_of(owner)
+                return f"huggingface {role}", role
+        return None
+
+    def _role_of(self, name: str) -> Role:
         """The role of somebody whom another site has signed in."""
         return "operator" if name in self._operators else "runner"
 
-    def is_token(self, text: str) -> bool:
-        """Whether a text is the token of this host."""
-        token = self._settings.access_token
-        return token is not None and hmac.compare_digest(text.encode(), token.get_secret_value().encode())
+    def end(self, owner: str) -> None:
+        """Signs somebody out everywhere."""
+        self._sessions.end(owner)
 
-    def token_proof(self) -> str:
-        """What a cookie carries of somebody who knew the token: another token makes it worthless."""
+    def _token(self) -> str:
         token = self._settings.access_token
-        return proof_of(token.get_secret_value() if token else "")
+        return token.get_secret_value() if token else ""
 
     def users(self) -> dict[str, User]:
         """The users of the file as it is now."""
@@ -99,9 +166,15 @@ def _users(path: Path, modified: int) -> dict[str, User]:
     return read_users(path)
 
 
-def _basic(users: dict[str, User], credentials: str) -> User | None:
+def _links_in(said: Mapping[str, Any]) -> frozenset[str]:
+    """The secrets of share links in a cookie."""
+    return frozenset(map(str, said.get("links", ())))
+
+
+def _basic(credentials: str) -> tuple[str, str]:
+    """A name and a password from a header; empty ones, which are wrong, from one that is not as it must be."""
     try:
         name, _, password = base64.b64decode(credentials, validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError):
-        return None
-    return user_of(users, name, password)
+        return "", ""
+    return name, password

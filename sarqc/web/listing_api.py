@@ -83,13 +83,14 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
     def list_runs(request: Request, question: Asked, limit: Limit = 100, offset: Offset = 0) -> Response:
         """Runs, newest first unless sorted, and how many there are. ``next`` is the ``before`` of the following page
         where the newest come first, or null."""
-        question = access.question(visitor_of(request), question)
+        who = visitor_of(request)
+        question, seen = access.question(who, question), access.as_seen(who)
         with store.snapshot():
             revision = store.revision()
             runs, total = store.part(question, limit + 1, offset)
         more = question.sort == "-created" and len(runs) > limit
         document = {
-            "runs": [run.to_json() for run in runs[:limit]],
+            "runs": [seen(run).to_json() for run in runs[:limit]],
             "total": total,
             "revision": revision,
             "next": runs[limit - 1].id if more else None,
@@ -105,14 +106,15 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
         Of each: the key, which is the ``series`` or ``batch`` that lists its runs, its newest run, and mean, standard
         error and ends of what was measured.
         """
-        question = access.question(visitor_of(request), question)
+        who = visitor_of(request)
+        question, seen = access.question(who, question), access.as_seen(who)
         with store.snapshot():
             revision = store.revision()
             groups, total, runs = store.groups(question, by, limit, offset)
         documents = [
             {
                 "key": group.key,
-                "run": newest.to_json(),
+                "run": seen(newest).to_json(),
                 "count": group.count,
                 "states": group.states,
                 "varies": list(group.varies),
@@ -139,12 +141,13 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
     @router.get("/csv")
     def get_csv(request: Request, question: Asked) -> Response:
         """The list as a file for spreadsheets: settings, protocol and measurements of each run at full precision."""
-        ids = store.ids(access.question(visitor_of(request), question))
+        who = visitor_of(request)
+        ids, seen = store.ids(access.question(who, question)), access.as_seen(who)
 
         def lines() -> Iterator[str]:
             yield HEAD
             for first in range(0, len(ids), PORTION):
-                yield lines_of(store.runs(ids[first : first + PORTION]))
+                yield lines_of(map(seen, store.runs(ids[first : first + PORTION])))
 
         headers = {"Content-Disposition": 'attachment; filename="runs.csv"', "Cache-Control": "no-store"}
         return StreamingResponse(lines(), media_type="text/csv; charset=utf-8", headers=headers)

@@ -12,16 +12,16 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from itsdangerous import BadSignature
 
-from sarqc.errors import NotFound, SarqcError, TooMany, Unreachable
+from sarqc.errors import Busy, NotFound, SarqcError, TooMany, Unreachable
 from sarqc.jobs.links import Links
 from sarqc.settings import Settings
+from sarqc.web.access import visitor_of
 from sarqc.web.first_paint import THEME_SCRIPT
 from sarqc.web.identity import Identity, proof_of
 from sarqc.web.introduction import PICTURE, Introduction, Introductions, head_of, query_of
 from sarqc.web.responses import ApiRoute, body_response, refuse_other_sites
 from sarqc.web.static import assets_root
-from sarqc.web.tries import Tries
-from sarqc.web.users import NAME, user_of
+from sarqc.web.users import NAME
 from sarqc.web.visitor import GUEST, LINKS_AT_MOST, Cookies, Visitor, new_guest
 
 if TYPE_CHECKING:
@@ -71,7 +71,6 @@ def sign_in_router(
     identity: Identity,
     cookies: Cookies,
     links: Links,
-    tries: Tries,
     introductions: Introductions,
 ) -> APIRouter:
     """The routes ``/sign-in``, ``/sign-out`` and ``/share/{secret}``."""
@@ -125,16 +124,11 @@ def sign_in_router(
         refuse_other_sites(request)
         address = request.client.host if request.client else ""
         try:
-            tries.check(address, "sign in")
-        except TooMany as error:
+            entered = await identity.entered(name, password, address)
+        except (TooMany, Busy) as error:
             return form(request, _inside(to), str(error), error.http_status)
-        if settings.access == "token" and identity.is_token(password):
-            return welcome(request, to, new_guest(), identity.token_proof())
-        if settings.access == "users":
-            user = await run_in_threadpool(user_of, identity.users(), name, password)
-            if user is not None:
-                return welcome(request, to, user.name, proof_of(user.digest))
-        tries.was_wrong(address)
+        if entered is not None:
+            return welcome(request, to, *entered)
         wrong = "This is not the token of this host." if settings.access == "token" else "Name or password is wrong."
         return form(request, _inside(to), wrong, 403)
 
@@ -163,11 +157,14 @@ def sign_in_router(
             name = await _name_at_provider(settings, request, code, verifier)
         except SarqcError as error:
             return form(request, "/", str(error), error.http_status)
-        return welcome(request, str(said["to"]), name, "huggingface")
+        return welcome(request, str(said["to"]), name, await run_in_threadpool(identity.proof, name))
 
     @router.post("/sign-out")
     def sign_out(request: Request) -> Response:
         refuse_other_sites(request)
+        who = visitor_of(request)
+        if who.signed_in:  # nothing is known of guests that could be ended
+            identity.end(who.owner)
         answer = RedirectResponse("/", 303)
         answer.headers.append("set-cookie", cookies.header(request.url.scheme, new_guest()))
         return answer

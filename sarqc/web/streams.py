@@ -56,10 +56,12 @@ async def run_events(
                 yield KEEPALIVE_COMMENT
 
 
-async def run_changes(store: Store, bell: Bell, after: int, sight: Callable[[], Sight]) -> AsyncIterator[bytes]:
+async def run_changes(
+    store: Store, bell: Bell, after: int, sight: Callable[[], Sight], as_seen: Callable[[Run], Run]
+) -> AsyncIterator[bytes]:
     """Each run and export as it is after a change, and each that was removed. ``id`` is the revision. Never ends.
 
-    What the listener may not see is passed over; see ``run_events``.
+    What the listener may not see is passed over, see ``run_events``; ``as_seen`` is what they may read of the rest.
     """
     yield _first_line()
     with bell.listen(ALL_RUNS) as news:
@@ -73,7 +75,7 @@ async def run_changes(store: Store, bell: Bell, after: int, sight: Callable[[], 
                     yield _message({"type": "removed", "id": change.id}, after)
                 elif seen(change):
                     kind = "run" if change.parent is None else "export"
-                    yield _message({"type": kind, "run": change.to_json()}, after)
+                    yield _message({"type": kind, "run": as_seen(change).to_json()}, after)
             if len(changes) < BATCH and not await _ring(news):
                 yield KEEPALIVE_COMMENT
 

@@ -22,12 +22,14 @@ from starlette.background import BackgroundTask
 
 from sarqc.errors import Refused
 from sarqc.figures.compare import LETTERS, Ending, compare_view
+from sarqc.jobs.links import DAYS
+from sarqc.jobs.run import iso_time
 from sarqc.jobs.tuned import against_gptq, tuned
 from sarqc.settings import Settings
 from sarqc.study.document import Study, array_files
 from sarqc.study.library import DamagedStudy, StudySummary, summary_of
 from sarqc.study.tensors import FILE
-from sarqc.web.access import Access, visitor_of
+from sarqc.web.access import Access, Days, visitor_of
 from sarqc.web.responses import ASK_AGAIN, FOR_EVER_MINE, ApiRoute, UploadRoute, WrittenAnswers, json_body
 from sarqc.web.uploads import CHECKED_AT_ONCE, UNDER_WAY, clear_leftovers, store_upload, too_busy, too_large
 
@@ -161,12 +163,14 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         )
 
     @router.post("/studies/{study_id}/link", status_code=201)
-    def make_link(request: Request, study_id: str) -> dict[str, str]:
-        """A new share link: whoever has it sees the study, until the links of the study are ended."""
+    def make_link(request: Request, study_id: str, days: Days = DAYS) -> dict[str, str]:
+        """A new share link: whoever has it sees the study, for so many ``days`` or until the links of the study are
+        ended. A study has 20 at a time at most."""
         who = visitor_of(request)
         access.own_study(who, study_id, f"share study {study_id}")
-        access.audit.note(who.owner, "share", "study", study_id)
-        return {"address": f"{settings.root()}/share/{access.links.make('study', study_id, who.owner)}"}
+        secret, ends = access.links.make("study", study_id, who.owner, days)
+        access.audit.note(who.owner, "share", "study", study_id, detail=f"until {iso_time(ends)}")
+        return {"address": f"{settings.root()}/share/{secret}", "ends": iso_time(ends)}
 
     @router.delete("/studies/{study_id}/link", status_code=204)
     def end_links(request: Request, study_id: str) -> Response:

@@ -7,6 +7,7 @@ import hmac
 import os
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -62,7 +63,7 @@ def read_users(path: Path) -> dict[str, User]:
     return users
 
 
-def user_of(users: dict[str, User], name: str, password: str) -> User | None:
+def user_of(users: Mapping[str, User], name: str, password: str) -> User | None:
     """The user of a name and a password; a name that is not there takes as long as a wrong password."""
     user = users.get(name, User(name, "viewer", "0" * 32, ""))
     return user if user.knows(password) and name in users else None

@@ -23,6 +23,7 @@ from fastapi.testclient import TestClient
 from app import create_app
 from sarqc.errors import Refused
 from sarqc.jobs.run import State
+from sarqc.jobs.sessions import Sessions
 from sarqc.jobs.store import Store
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -30,7 +31,6 @@ from sarqc.web.access import Access
 from sarqc.web.gate import Gate
 from sarqc.web.identity import Identity
 from sarqc.web.planning import WAITING
-from sarqc.web.tries import Tries
 from sarqc.web.users import read_users, write_user
 from sarqc.web.visitor import Cookies, Visitor
 from tests.http.conftest import write_study
@@ -401,7 +401,7 @@ def test_forwarded_names_are_believed_from_the_proxy_alone(door: Door) -> None:
     app = door().app
     settings, access = app.state.supervisor.settings, app.state.access
     cookies = Cookies(settings)
-    gate = Gate(behind, settings, Identity(settings, cookies, access.links), cookies, Tries())
+    gate = Gate(behind, settings, Identity(settings, cookies, access.links, Sessions(access.store)), cookies)
     TestClient(gate, raise_server_exceptions=False).get("/", headers=forged)
     assert not [name for name in seen[0] if name.startswith(("x-forwarded", "forwarded"))]
 
@@ -545,7 +545,7 @@ def test_all_studies_at_once_are_seen_by_the_rule_for_one(tmp_path: Path, given:
     write_study(settings.assets_dir / "studies", "shipped")
     for name, owner in (("annas", "ann"), ("both", "ann"), ("both", "bob")):
         access.studies.add(name, owner, "A study", 1)
-    secrets = [access.links.make("run", runs["bob"], "bob"), access.links.make("study", "annas", "ann")]
+    secrets = [access.links.make("run", runs["bob"], "bob")[0], access.links.make("study", "annas", "ann")[0]]
     origins = {study["id"]: study["origin"] for study in access.library.listing()["studies"]}
     assert Counter(origins.values()) == {"run": 2, "command_line": 1, "uploaded": 3, "shipped": 1}
     for owner, role, links in itertools.product(

@@ -207,7 +207,7 @@ def test_a_host_that_asks_who_one_is_shows_strangers_the_site_and_links_what_the
         marker_free = picture(client, told.said["og:image"])
         assert client.get(f"/picture.png?study={study}", headers=HTML).status_code in (303, 401)
 
-        link = f"/share/{app.state.access.links.make('study', study, 'operator')}"
+        link = f"/share/{app.state.access.links.make('study', study, 'operator')[0]}"
         told = head(client, f"{link}?lambda=0.3")
         client.cookies.clear()  # a preview keeps none
         assert told.said["og:title"] == "tiny at 2 bits: GPTQ + saliency penalty, λ = 0.3, perplexity 8.50"
