@@ -682,10 +682,18 @@ def user(
     name: str,
     role: Annotated[str, typer.Option(help="viewer, runner or operator.")] = "runner",
     file: Annotated[Path | None, typer.Option(help="The users file; SARQC_USERS_FILE if it is not given.")] = None,
+    sign_out: Annotated[
+        bool, typer.Option("--sign-out", help="Sign the person out everywhere instead, also while the app runs.")
+    ] = False,
 ) -> None:
     """Add a user of the web app, or give one another password and role. The password is asked for."""
+    from sarqc.jobs.sessions import end_sessions
     from sarqc.web.users import role_named, write_user
 
+    if sign_out:
+        end_sessions(read_settings().database(), name)
+        typer.echo(f"{name} is signed out everywhere.")
+        return
     path = file or read_settings().users_file
     if path is None:
         raise Refused("there is no users file", "SARQC_USERS_FILE", "Set it, or give --file.")

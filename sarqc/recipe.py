@@ -52,16 +52,22 @@ def _sound(text: str) -> str:
     return text
 
 
-def _one_line(text: str) -> str:
-    if not text.strip() or "\n" in text or "\r" in text:
+def _one_line(text: str, info: ValidationInfo) -> str:
+    """Text without what ends a line anywhere, U+0085, U+2028 and U+2029 included: a script or a file that is written of
+    a recipe would have it as something else."""
+    name = info.field_name or ""
+    if name == "prompts" and (not text.strip() or len(f"{text}.".splitlines()) > 1):
         raise Refused(f"{text[:40]!r} is not one line of text", "recipe, prompts", "Give each prompt on its own line.")
+    if len(f"{text}.".splitlines()) > 1:
+        error = Refused(f"{name} has a line break in it: {text[:40]!r}", f"recipe, {name}", "Give it on one line.")
+        raise error.about(name)
     return text
 
 
 NAME_LENGTH = 1024  # characters
 PROMPTS, PROMPT_LENGTH = 32, 8000
 TASKS, SWEEP, BLOCKS, DRAWS = 64, 256, 1024, 64
-_Name = Annotated[str, Field(max_length=NAME_LENGTH), AfterValidator(_sound)]
+_Name = Annotated[str, Field(max_length=NAME_LENGTH), AfterValidator(_sound), AfterValidator(_one_line)]
 _Prompt = Annotated[str, Field(max_length=PROMPT_LENGTH), AfterValidator(_sound), AfterValidator(_one_line)]
 
 

@@ -17,7 +17,8 @@ from sarqc.recipe import Recipe, expanded, spare
 
 LEAST = {"model": "tiny-llama", "calibration": "tiny-llama-calibration"}
 
-LINE = st.characters(exclude_characters="\0\r\n", exclude_categories=["Cs"])
+BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+LINE = st.characters(exclude_characters=f"\0{BREAKS}", exclude_categories=["Cs"])
 
 recipes = st.fixed_dictionaries(
     {"model": st.just("tiny-llama"), "calibration": st.just("text.txt")},
@@ -35,7 +36,7 @@ recipes = st.fixed_dictionaries(
         "baseline": st.booleans(),
         "share": st.none() | st.floats(0.1, 1),
         "prompts": st.lists(
-            st.text(st.characters(blacklist_characters="\0\r\n", blacklist_categories=["Cs"])).filter(str.strip),
+            st.text(LINE).filter(str.strip),
             max_size=2,
         ),
     },
@@ -254,6 +255,21 @@ def test_text_that_is_none_or_too_long_is_refused_in_a_short_sentence(wrong: dic
         Recipe.parse({"model": "tiny-llama", "calibration": "tiny-llama-calibration"} | wrong)
     said = json.dumps(refused.value.to_json(), ensure_ascii=False).encode()
     assert len(said) < 2000
+
+
+@pytest.mark.parametrize("name", ["model", "revision", "opened", "method", "calibration", "test", "only", "tasks"])
+def test_a_name_has_no_line_break(name: str) -> None:
+    """A script would take what follows as another word, or put blanks into it."""
+    for end in BREAKS:
+        for value in (f"a{end}b", f"a{end}", f"{end}a"):
+            with pytest.raises(Refused) as refused:
+                Recipe.parse(LEAST | {name: [value] if name == "tasks" else value})
+            assert (refused.value.field, refused.value.where) == (name, f"recipe, {name}")
+            assert "line break" in refused.value.what
+            assert refused.value.remedy
+    for end in BREAKS:
+        with pytest.raises(Refused, match="not one line"):
+            Recipe.parse(LEAST | {"prompts": [f"Once{end}upon a time"]})
 
 
 def test_the_longest_texts_are_taken() -> None:

@@ -31,6 +31,7 @@ from sarqc.figures.tuning_view import TuningView
 from sarqc.figures.view import COLUMNS, View
 from sarqc.integrations.programs import ProgramText
 from sarqc.jobs.annotations import MOST_TAGS, NAME_LENGTH, NOTE_LENGTH, TAG_LENGTH
+from sarqc.jobs.links import AT_MOST, DAYS, DAYS_AT_MOST
 from sarqc.jobs.listing import SORTS
 from sarqc.jobs.run import AT_REST, LANES, STATE_WORDS, RunDocument, State
 from sarqc.models.catalogue import ModelEntry
@@ -110,6 +111,8 @@ EVERYWHERE = {"bar": "The bar above"}
 RUN_CONTROLS = ("show", "drawing", "pool", "lambda", "gamma", "play")
 RUN_PANELS = ("sentence", "hero", "surfaces", "deciles", "sliders", "gap", "theorem", "inspector",
               "tokens", "tokens_error", "measured", "numbers")  # fmt: skip
+
+LINK_LASTS = {"days": DAYS, "choices": (1, 7, DAYS, 90, DAYS_AT_MOST), "links": AT_MOST}
 
 # Characters of what people write on a run, and how many tags.
 WRITTEN_AT_MOST = {"name": NAME_LENGTH, "note": NOTE_LENGTH, "tag": TAG_LENGTH, "tags": MOST_TAGS}
@@ -302,6 +305,12 @@ def names() -> list[Constant]:
         Constant("ENDS", "EventType[]", "Events that end a run, named like the state after them.", ends),
         Constant("RUN_SORTS", "string[]", "What runs can be sorted by.", list(SORTS)),
         Constant("WRITTEN_AT_MOST", "Record<string, number>", "Bounds of what people write on a run.", WRITTEN_AT_MOST),
+        Constant(
+            "LINK_LASTS",
+            "{days: number, choices: number[], links: number}",
+            "How many days a share link lasts, by default and to choose from, and how many a run or study has at most.",
+            LINK_LASTS,
+        ),
         Constant("LANES", "Lane[]", "How urgent a run is.", LANES),
         Constant(
             "FITTING_WORDS", "Record<string, string>", "How a grid is fitted where it is not plainly.", FITTING_WORDS

@@ -122,6 +122,30 @@ def test_an_operator_by_name(client: TestClient, provider: Provider) -> None:
     assert client.get("/api/visitor").json()["role"] == "operator"
 
 
+def test_an_operator_no_more_signs_in_again_as_what_they_are_now(
+    client: TestClient, provider: Provider, tmp_path: Path
+) -> None:
+    provider.name = "olga"
+    client.get("/sign-in/callback", params={"state": left_for(client, provider), "code": "the-code"})
+    copied = client.cookies["sarqc_visitor"]
+    settings = client.app.state.supervisor.settings.model_copy(update={"operators": "ann"})
+    client.__exit__(None, None, None)
+    with TestClient(create_app(settings, plan=plan, with_pages=False), follow_redirects=False) as again:
+        again.cookies["sarqc_visitor"] = copied
+        assert again.get("/api/visitor").status_code == 401
+        again.cookies.clear()
+        again.get("/sign-in/callback", params={"state": left_for(again, provider), "code": "the-code"})
+        assert again.get("/api/visitor").json()["role"] == "runner"
+
+
+def test_signing_out_ends_the_cookie_everywhere(client: TestClient, provider: Provider) -> None:
+    client.get("/sign-in/callback", params={"state": left_for(client, provider), "code": "the-code"})
+    copy = TestClient(client.app, cookies={"sarqc_visitor": client.cookies["sarqc_visitor"]})
+    assert copy.get("/api/visitor").json()["name"] == "ann"
+    assert client.post("/sign-out").status_code == 303
+    assert copy.get("/api/visitor").status_code == 401
+
+
 @pytest.mark.parametrize("wrong", ["code", "state", "elsewhere", "name"])
 def test_what_is_forged_signs_nobody_in(client: TestClient, provider: Provider, wrong: str) -> None:
     state, code = left_for(client, provider), "the-code"

@@ -261,6 +261,7 @@ def test_download(client: TestClient, settings: Settings, study: Study, tmp_path
     assert 'filename="mine.zip"' in answer.headers["content-disposition"]
     with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
         archive.extractall(tmp_path / "unpacked")
+        assert {entry.compress_type for entry in archive.infolist()} == {zipfile.ZIP_STORED}  # anybody may ask, often
     names = {path.name for path in (tmp_path / "unpacked").rglob("*") if path.is_file()}
     assert names == {"study.json", "study.safetensors"}
     assert Study.open(tmp_path / "unpacked" / "mine") == study

@@ -34,13 +34,19 @@ test("a viewer is told what helps", () => {
 
 test("a link is shown until all links are ended; what goes wrong keeps it", () => {
   const after = (...actions) => actions.reduce(Links.reduce, Links.START);
-  const made = after({ type: "asked" }, { type: "made", address: "http://h/share/x" });
-  assert.deepEqual(made, { address: "http://h/share/x", isBusy: false, isEnded: false, trouble: null });
+  const ends = "2026-12-24T12:00:00.000Z";
+  const made = after(
+    { type: "lasting", days: 7 },
+    { type: "asked" },
+    { type: "made", address: "http://h/share/x", ends },
+  );
+  const idle = { days: 7, isBusy: false, isEnded: false, trouble: null };
+  assert.deepEqual(made, { ...idle, address: "http://h/share/x", ends });
   const trouble = { what: "no" };
   const failed = [{ type: "asked" }, { type: "trouble", trouble }].reduce(Links.reduce, made);
   assert.deepEqual([failed.address, failed.isBusy, failed.trouble], ["http://h/share/x", false, trouble]);
   const ended = [{ type: "asked" }, { type: "ended" }].reduce(Links.reduce, failed);
-  assert.deepEqual(ended, { address: null, isBusy: false, isEnded: true, trouble: null });
+  assert.deepEqual(ended, { ...idle, address: null, ends: "", isEnded: true });
 });
 
 test("the Lab offers a link to what not everybody sees anyway", () => {

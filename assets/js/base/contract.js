@@ -104,6 +104,12 @@ export const RUN_SORTS = frozen([
 export const WRITTEN_AT_MOST = frozen({ name: 120, note: 4000, tag: 40, tags: 16 });
 
 /**
+ * How many days a share link lasts, by default and to choose from, and how many a run or study has at most.
+ * @type {Readonly<{days: number, choices: number[], links: number}>}
+ */
+export const LINK_LASTS = frozen({ days: 30, choices: [1, 7, 30, 90, 365], links: 20 });
+
+/**
  * How urgent a run is.
  * @type {readonly Lane[]}
  */

@@ -1,11 +1,13 @@
 /**
- * Links that show a run or a study to whoever has them: making one, copying it, ending all. For hosts that others can
- * reach; who may do it, the server decides.
+ * Links that show a run or a study to whoever has them, for so many days: making one, copying it, ending all. For hosts
+ * that others can reach; who may do it, the server decides.
  * @module share_link
  */
 
 import { asProblem, request } from "./client.js";
 import { copyFrom } from "./clipboard.js";
+import { LINK_LASTS } from "./contract.js";
+import { when } from "./format.js";
 import { html, nothing, render } from "./html.js";
 import { store } from "./page_state.js";
 import { problemBlock } from "./problem.js";
@@ -14,14 +16,26 @@ import { problemBlock } from "./problem.js";
 /**
  * @typedef {object} Shared
  * @property {string | null} address of the link that was made last
+ * @property {string} ends when that link ends, as a time of the server; empty without one
+ * @property {number} days that the next one is to last
  * @property {boolean} isBusy while the server is asked
  * @property {boolean} isEnded whether all links were ended just now
  * @property {Trouble | null} trouble
  */
-/** @typedef {{type: "asked"} | {type: "made", address: string} | {type: "ended"} | {type: "trouble", trouble: Trouble}} Action */
+/**
+ * @typedef {{type: "asked"} | {type: "made", address: string, ends: string} | {type: "ended"}
+ *   | {type: "lasting", days: number} | {type: "trouble", trouble: Trouble}} Action
+ */
 
 /** @type {Shared} */
-export const START = { address: null, isBusy: false, isEnded: false, trouble: null };
+export const START = {
+  address: null,
+  ends: "",
+  days: LINK_LASTS.days,
+  isBusy: false,
+  isEnded: false,
+  trouble: null,
+};
 
 /**
  * @param {Shared} state
@@ -33,9 +47,11 @@ export function reduce(state, action) {
     case "asked":
       return { ...state, isBusy: true, trouble: null };
     case "made":
-      return { ...START, address: action.address };
+      return { ...START, days: state.days, address: action.address, ends: action.ends };
     case "ended":
-      return { ...START, isEnded: true };
+      return { ...START, days: state.days, isEnded: true };
+    case "lasting":
+      return { ...state, days: action.days };
     case "trouble":
       return { ...state, isBusy: false, trouble: action.trouble };
   }
@@ -54,26 +70,44 @@ export function shareLink(kind, id) {
   const lines = store(START, reduce, draw);
   const { dispatch } = lines;
 
-  async function ask(/** @type {"POST" | "DELETE"} */ method) {
+  async function make(/** @type {number} */ days) {
     dispatch({ type: "asked" });
     try {
-      const answer = await request(path, { method });
-      dispatch(answer ? { type: "made", address: `${location.origin}${answer.address}` } : { type: "ended" });
+      const { address, ends } = await request(`${path}?days=${days}`, { method: "POST" });
+      dispatch({ type: "made", address: `${location.origin}${address}`, ends });
+    } catch (error) {
+      dispatch({ type: "trouble", trouble: asProblem(error) });
+    }
+  }
+
+  async function end() {
+    dispatch({ type: "asked" });
+    try {
+      await request(path, { method: "DELETE" });
+      dispatch({ type: "ended" });
     } catch (error) {
       dispatch({ type: "trouble", trouble: asProblem(error) });
     }
   }
 
   /** @param {Shared} state */
-  function draw({ address, isBusy, isEnded, trouble }) {
+  function draw({ address, ends, days, isBusy, isEnded, trouble }) {
+    const lasting = (/** @type {Event & {currentTarget: HTMLSelectElement}} */ event) =>
+      dispatch({ type: "lasting", days: Number(event.currentTarget.value) });
     render(
-      html`<p>Make a link that shows this ${kind} to whoever has it, also to people who can’t sign in here.</p>
-        ${address ? made(address) : nothing}
+      html`<p>A link shows this ${kind} to whoever has it, also to people who can’t sign in here${
+        kind === "run" ? ", without its owner, note and tags" : ""
+      }. There can be ${LINK_LASTS.links} at a time.</p>
+        ${address ? made(address, ends) : nothing}
         <div class="share-link-buttons">
+          <label>It lasts <select class="field-select" data-testid="link-days" @change=${lasting}>${LINK_LASTS.choices.map(
+            (choice) =>
+              html`<option value=${choice} ?selected=${choice === days}>${choice} ${choice === 1 ? "day" : "days"}</option>`,
+          )}</select></label>
           <button type="button" class="act-quiet" data-testid="make-link" ?disabled=${isBusy}
-            @click=${() => ask("POST")}>${address ? "Make another link" : "Make a link"}</button>
+            @click=${() => make(days)}>${address ? "Make another link" : "Make a link"}</button>
           <button type="button" class="quiet" data-testid="end-links" ?disabled=${isBusy}
-            @click=${() => ask("DELETE")}>End all links</button>
+            @click=${end}>End all links</button>
         </div>
         <p role="status">${isEnded ? `No link shows this ${kind} any more.` : nothing}</p>
         ${trouble ? problemBlock(trouble, "link-problem") : nothing}`,
@@ -85,8 +119,8 @@ export function shareLink(kind, id) {
   return element;
 }
 
-/** @param {string} address */
-const made = (address) =>
+/** @param {string} address @param {string} ends */
+const made = (address, ends) =>
   html`<div class="share-row">
       <input type="text" readonly aria-label="The link" data-testid="shared-address" .value=${address}
         @focus=${(/** @type {Event & {currentTarget: HTMLInputElement}} */ event) => event.currentTarget.select()} />
@@ -94,4 +128,4 @@ const made = (address) =>
         @click=${(/** @type {Event & {currentTarget: HTMLElement}} */ event) => copyFrom(event.currentTarget, address)}
       >Copy</button>
     </div>
-    <p>It is shown only now; a link can’t be looked up again.</p>`;
+    <p>It lasts until ${when(ends)}. It is shown only now; a link can’t be looked up again.</p>`;
