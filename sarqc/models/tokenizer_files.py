@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,10 +16,12 @@ from tokenizers import Tokenizer
 from sarqc.errors import Refused
 from sarqc.files.names import file_identity, is_regular, read_object
 from sarqc.models.architecture import first_problem
+from sarqc.models.tokenizing import ids_of, whole
 
 FAST = "tokenizer.json"
 _SLOW = ("tokenizer.model", "vocab.json")
 _AGAIN = "Download the checkpoint again."
+CPU_SECONDS, CPU_SECONDS_EACH_MIB = 30, 10  # of a tokenizer with expressions of its own; usual ones take one for 5 MiB
 _STRICT = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 Token = str | dict[str, Any] | None
@@ -97,8 +102,7 @@ def encode(text: str, folder: Path, where: str, vocabulary: int) -> np.ndarray:
     Raises ``Refused`` where the tokenizer is damaged or knows tokens that a model of this ``vocabulary`` has not.
     """
     has_fast = (folder / FAST).exists()
-    ids = _fast_ids(text, _fast(folder, where), where) if has_fast else _slow_ids(text, folder, where)
-    array = np.asarray(ids, dtype=np.int64)
+    array = np.asarray(_fast_ids(text, folder, where) if has_fast else _slow_ids(text, folder, where), dtype=np.int64)
     if array.size and array.max() >= vocabulary:
         raise Refused(
             f"its tokenizer gives the token {array.max()}, and the model knows {vocabulary}",
@@ -127,23 +131,35 @@ def _fast(folder: Path, where: str) -> Tokenizer:
 
 @lru_cache(maxsize=4)
 def _opened(path: Path, _identity: tuple[object, ...]) -> Tokenizer:
-    tokenizer = Tokenizer.from_file(str(path))
-    # What a file was saved with belongs to the call it was made for; here every text is read as a whole.
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
+    return whole(str(path))
 
 
-def _fast_ids(text: str, tokenizer: Tokenizer, where: str) -> list[int]:
+def _fast_ids(text: str, folder: Path, where: str) -> list[int] | np.ndarray:
+    tokenizer = _fast(folder, where)
+    if not _has_expressions(tokenizer):
+        return ids_of(text, tokenizer)
+    content = text.encode(errors="surrogatepass")
+    seconds = CPU_SECONDS + CPU_SECONDS_EACH_MIB * len(content) // 2**20
+    module_path = os.pathsep.join(path for path in sys.path if path)
+    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     try:
-        # Without the places of tokens in the text: a sixth of the time and memory, and other threads go on meanwhile.
-        ids: list[int] = tokenizer.encode_batch_fast([text])[0].ids
-    except BaseException as error:  # no Exception, where an expression in it takes too long: the library panics then
-        if type(error).__name__ != "PanicException":
-            raise
-        reason = str(error).splitlines()[0][:200] if str(error) else "it failed"
-        raise Refused(f"{FAST} can't be used on this text: {reason}", where, _AGAIN) from None
-    return ids
+        done = subprocess.run(
+            [sys.executable, "-m", "sarqc.models.tokenizing", str(folder / FAST), str(seconds)],
+            input=content, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=10 * seconds,
+            env=kept | {"PYTHONPATH": module_path, "TOKENIZERS_PARALLELISM": "false"},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        done = None
+    if done is None or done.returncode:
+        what = f"the expressions of its tokenizer take more than {seconds} s for this text, or fail on it"
+        raise Refused(what, f"{where}, {FAST}", "Take a model with another tokenizer.")
+    return np.frombuffer(done.stdout, dtype=np.int32)
+
+
+def _has_expressions(tokenizer: Tokenizer) -> bool:
+    """Whether a text goes through regular expressions of the tokenizer's own file."""
+    parts = [part.__getstate__() for part in (tokenizer.normalizer, tokenizer.pre_tokenizer) if part is not None]
+    return any(b'"Regex"' in state for state in parts)
 
 
 def _slow_ids(text: str, folder: Path, where: str) -> list[int]:
