@@ -384,9 +384,10 @@ def _errors_of_layers(recipe: Recipe, statistics: Path, report: str | None) -> L
     if report is not None:
         raise Refused("a file of statistics is no run", "--report", "Leave --report out, or --statistics.")
     from sarqc.engine.bundle import Bundle, screen_bundle
+    from sarqc.engine.screening import mean_of_logarithms
 
     bundle, (lams, gammas) = Bundle.open(statistics), recipe.compared()
-    errors = screen_bundle(bundle, recipe, read_settings()).of_model()
+    errors = mean_of_logarithms(screen_bundle(bundle, recipe, read_settings()))
     return {
         "method": recipe.method,
         "bits": recipe.bits,

@@ -235,40 +235,63 @@ class Baseline(Divergences):
 # not.
 End = Literal["", "known", "narrow", "budget", "draws"]
 
+# Of λ that were compared in two draws the best, those that can't be told from it, and those that are clearly worse;
+# ruled out by the errors of layers alone; not reached: neither; baseline: not a candidate.
+Standing = Literal["best", "as_good", "worse", "ruled_out", "not_reached", "baseline"]
+
+# What a person may do next: run the best λ, keep GPTQ 1 % since nothing is measurably better, go on since too little
+# was compared; empty: it still runs.
+Next = Literal["", "run", "keep", "go_on"]
+
 TuningRow = TypedDict(
     "TuningRow",
     {
         "method": str,
         "lambda": float | None,  # None for a method without
         "gamma": float | None,
-        # dull: by the errors of layers; retired: another one is better; left: in question; baseline: never in question
-        "standing": Literal["dull", "retired", "left", "baseline"],
+        "standing": Standing,
         "draws": int,  # in which it was measured
         "layer_error": float | None,  # mean over layers of ln relative error on unseen text, in the first draw
+        "layer_excess": NotRequired[list[float]],  # of each layer: ln error above that at its own best λ
         "log_ratio": float | None,  # ln(perplexity / float model's), mean over all draws: see ``worse``
         "log_ratio_error": float | None,  # standard error over the draws in which it was measured
+        "perplexity": float | None,  # that this ratio is
         "worse": float | None,  # log ratio above that of the best, mean over the draws in which both were measured
-        "worse_error": float | None,
+        "worse_low": float | None,  # 95 % interval, at once for all λ that were compared
+        "worse_high": float | None,
         "kl": float | None,  # nats a token
         "kl_error": float | None,
         "better": float | None,  # ln perplexity of GPTQ 1 % less its own, mean over the draws of both
-        "better_error": float | None,
+        "better_low": float | None,  # 95 % interval, at once for all λ that were compared
+        "better_high": float | None,
+        "better_by_draw": list[float],  # the same of each draw of both
         "accuracy": float | None,  # 0..1, mean over tasks, draws and items
         "accuracy_error": float | None,  # standard error over items and draws
         "more_accurate": float | None,  # than GPTQ 1 %, on the same items and draws
-        "more_accurate_error": float | None,
-        "more_accurate_verdict": Literal[-1, 0, 1] | None,  # 1: clearly, by Student's t at 5 %
+        "more_accurate_low": float | None,  # 95 % interval
+        "more_accurate_high": float | None,
+        "more_accurate_verdict": Literal[-1, 0, 1] | None,  # 1: clearly
     },
 )
 
 
 class TuningTasks(TypedDict):
-    """The tasks that λ still in question are asked, and how far that is."""
+    """The tasks that λ which can't be told apart are asked, and how far that is."""
 
     names: list[str]
     draws: int  # that were asked, at the end those of the tuning run as far as the budget went
     accuracy_float: float | None  # 0..1, mean over tasks
     accuracy_float_error: float | None
+
+
+class OneDraw(TypedDict):
+    """What a single draw says of the λ that leads in it: ln perplexity of GPTQ 1 % less its own, over windows."""
+
+    row: int
+    draw: int  # from 0
+    better: float
+    low: float | None  # 95 % interval over the windows of the test text, of this draw alone
+    high: float | None
 
 
 class Tuning(TypedDict):
@@ -278,18 +301,23 @@ class Tuning(TypedDict):
     gamma: float | None  # chosen, or as given
     gammas: list[float | None]  # that were compared by the errors of layers
     gamma_errors: list[float]  # of each at its best λ, as ``layer_error``
+    screened: list[int]  # layers whose errors are known, of how many
     rows: list[TuningRow]  # candidates by λ, then the baselines
-    best: int | None  # position of the row with the smallest mean ratio
-    band: list[float] | None  # smallest and largest λ that can't be told from the best one; None before two draws
-    draws: int
+    best: int | None  # position of the row with that standing; None until two λ were compared in two draws
+    band: list[list[float]]  # spans of neighbouring λ that are the best or as good; empty without a best
+    suggested: list[list[float]]  # spans of λ that the errors of layers leave
+    one_draw: list[OneDraw]  # of the λ that leads, each draw by itself; empty where nothing was measured
+    draws: int  # of which conclusions are drawn
     measured: int  # models that were quantized and measured
     planned: int  # that would be, with as many draws as there may be and the candidates that are left
-    seconds: float  # of work, those included that were saved because results were kept
+    seconds: float  # of this run, on the clock on the wall; of several workers, of work
     budget: float | None  # seconds
     blocks: list[int] | None  # that are quantized; None: all
     tasks: TuningTasks | None  # None: none are asked
     end: End
-    recipe: dict[str, object] | None  # of the run to follow, with the best λ
+    next: Next
+    more_minutes: float | None  # that are proposed where too little was compared
+    recipe: dict[str, object] | None  # of what is proposed next
 
 
 LayerErrors = TypedDict(

@@ -39,7 +39,7 @@ class Progress:
         self._on_terminal = self._file.isatty()
         self._bar: Any = None
         self._layers = self._done = self._from_disk = 0
-        self._draws = -1  # that were told
+        self._known = (-1, False)  # draws, and whether the errors of layers were compared, as said last
 
     def __enter__(self) -> Progress:
         return self
@@ -63,8 +63,9 @@ class Progress:
             case CandidateDone() | Warned() | Saved():
                 self._line(words(event))
             case TuningStanding():
-                if event.tuning["draws"] != self._draws:
-                    self._draws = event.tuning["draws"]
+                known = (event.tuning["draws"], bool(event.tuning["suggested"]))
+                if known != self._known and known != (0, False):
+                    self._known = known
                     self._line(words(event))
 
     def close(self) -> None:
@@ -131,25 +132,31 @@ def waiting_for_room(begin: Callable[[], Iterator[Event]], folder: Path) -> Iter
 
 
 def _standing(tuning: Tuning) -> str:
-    """What is known after so many draws."""
-    left = [f"{row['lambda']:g}" for row in tuning["rows"] if row["standing"] == "left"]
+    """What is known after so many draws, in the words of the page."""
+    from sarqc.figures.tuning import spans_text, standing_counts
+
     if not tuning["draws"]:
-        dull = [f"{row['lambda']:g}" for row in tuning["rows"] if row["standing"] == "dull"]
-        return f"by the errors of layers λ = {', '.join(dull) or 'none'} given up, {', '.join(left)} in question"
+        return (
+            f"errors of layers compared, {tuning['screened'][0]} of {tuning['screened'][1]}: {standing_counts(tuning)}"
+        )
     best = None if tuning["best"] is None else tuning["rows"][tuning["best"]]
-    words = f"draw {tuning['draws']}: best λ = {best['lambda']:g}" if best else f"draw {tuning['draws']}"
-    return f"{words}, in question {', '.join(left)}, {tuning['seconds']:.0f} s of work"
+    words = "nothing to compare yet" if best is None else f"best λ = {best['lambda']:g}"
+    good = f", as good: {spans_text(tuning['band'])}" if tuning["band"] else ""
+    return f"draw {tuning['draws']}: {words}{good}; {tuning['seconds']:.0f} s"
 
 
 def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
     """Every candidate with what is known of it, and the λ to take, in the words of the page."""
-    heads = ["method", "λ", "standing", "draws", "ln ratio", "KL", "better than GPTQ"]
+    from sarqc.figures.tuning import STANDINGS
+
+    heads = ["method", "λ", "standing", "draws", "perplexity", "KL", "better than GPTQ (95 %)"]
     heads += ["accuracy"] * bool(tuning.get("tasks"))
     rows = [heads] + [
         [
-            row["method"], "–" if row["lambda"] is None else f"{row['lambda']:g}", row["standing"], str(row["draws"]),
-            _with_error(row, "log_ratio"), _with_error(row, "kl"), _with_error(row, "better"),
-            *[_with_error(row, "accuracy")] * bool(tuning.get("tasks")),
+            row["method"], "–" if row["lambda"] is None else f"{row['lambda']:g}", STANDINGS[row["standing"]],
+            str(row["draws"]), "–" if row["perplexity"] is None else f"{row['perplexity']:.4g}",
+            _with_error(row["kl"], row["kl_error"]), _with_interval(row),
+            *[_with_error(row["accuracy"], row["accuracy_error"])] * bool(tuning.get("tasks")),
         ]
         for row in tuning["rows"]
     ]  # fmt: skip
@@ -164,16 +171,18 @@ def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
         typer.echo(line.replace("\u00a0", " "))
 
 
-def _with_error(row: TuningRow, name: Literal["log_ratio", "kl", "better", "accuracy"]) -> str:
-    value = row[name]
-    errors = {
-        "log_ratio": row["log_ratio_error"], "kl": row["kl_error"], "better": row["better_error"],
-        "accuracy": row["accuracy_error"],
-    }  # fmt: skip
+def _with_error(value: float | None, error: float | None) -> str:
     if value is None:
         return "–"
-    error = errors[name]
     return f"{value:.4f}" + ("" if error is None else f" ± {error:.4f}")
+
+
+def _with_interval(row: TuningRow) -> str:
+    """Less perplexity than GPTQ 1 %, in ln; with the interval that its verdict rests on, where there is one."""
+    better, low, high = row["better"], row["better_low"], row["better_high"]
+    if better is None:
+        return "–"
+    return f"{better:.4f}" + ("" if low is None or high is None else f" ({low:.4f} to {high:.4f})")
 
 
 def print_layer_errors(found: LayerErrors) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sarqc.engine.draws import Draw, Solution, grids_as_values, judged, quantized_by
+from sarqc.engine.draws import Check, Draw, Solution, grids_as_values, judged, quantized_by
 from sarqc.engine.keys import tuning_key
 from sarqc.evaluation.tasks import items_key, measure_accuracy
 from sarqc.quantization.methods import Method
@@ -30,9 +30,10 @@ class Answers:
         return float(np.mean([np.mean(of_task) for of_task in self.correct]))
 
 
-def answers_of(draw: Draw, points: Sequence[Method]) -> Iterator[tuple[int, Answers]]:
+def answers_of(draw: Draw, points: Sequence[Method], check: Check = bool) -> Iterator[tuple[int, Answers]]:
     """Quantizes the model at each point, which are of one family, and asks it the recipe's tasks; yields positions with
-    answers, those that are kept first. The model is float before and after each.
+    answers, those that are kept first. The model is float before and after each. ``check`` is called between parts of
+    the work; what it raises ends it.
     """
     ground = draw.ground
     bench, recipe = ground.bench, ground.prepared.recipe
@@ -49,12 +50,15 @@ def answers_of(draw: Draw, points: Sequence[Method]) -> Iterator[tuple[int, Answ
         began = time.perf_counter()
         with quantized_by(ground, solution) as loaded:
             correct = tuple(
-                measure_accuracy(loaded, task, bench.settings, limit=recipe.task_limit).correct for task in recipe.tasks
+                measure_accuracy(
+                    loaded, task, bench.settings, limit=recipe.task_limit, tell=lambda _done, _total: check()
+                ).correct
+                for task in recipe.tasks
             )
         document = {"correct": correct, "seconds": solution.seconds + time.perf_counter() - began}
         return json.dumps(document).encode()
 
-    for index, payload in judged(draw, points, keys, _ANSWERS, judge):
+    for index, payload in judged(draw, points, keys, _ANSWERS, judge, check=check):
         kept = json.loads(payload)
         yield index, Answers(tuple(map(tuple, kept["correct"])), kept["seconds"])
 

@@ -24,7 +24,7 @@ from sarqc.calibration.float_statistics import SUFFIX, packed, unpacked
 from sarqc.calibration.job import grids_of
 from sarqc.calibration.pipeline import layers_by_block
 from sarqc.engine.costs import sweep_bytes
-from sarqc.engine.draws import Draw, Screened, errors_of_layers
+from sarqc.engine.draws import Draw, errors_of_layers
 from sarqc.engine.plan import indivisible_layers
 from sarqc.errors import NotFound, Refused
 from sarqc.models.families import LayerInfo
@@ -109,8 +109,9 @@ class Bundle:
                 yield BlockStatistics(layers, weights, own, unseen)
 
 
-def screen_bundle(bundle: Bundle, recipe: Recipe, settings: Settings) -> Screened:
-    """All layers at every λ and γ that the recipe compares, as ``draws.screen`` does where the model is.
+def screen_bundle(bundle: Bundle, recipe: Recipe, settings: Settings) -> np.ndarray:
+    """Relative errors of all layers on unseen text at every γ and λ that the recipe compares, (L, G, M), as
+    ``screening`` finds them where the model is; NaN where no unseen token came.
 
     Raises ``Refused`` where groups do not fit.
     """
@@ -118,6 +119,6 @@ def screen_bundle(bundle: Bundle, recipe: Recipe, settings: Settings) -> Screene
     points, device = recipe.to_method().points(lams, gammas), choose_device(settings.device)
     grids = grids_of(recipe, layers, indivisible_layers(recipe, layers))
     context = Context.on(device, sweep_bytes(settings))
-    rows = list(errors_of_layers(bundle.blocks(device), grids, points, context))
-    errors = np.array(rows, dtype=np.float64)  # NaN for None
-    return Screened(errors.reshape(len(errors), len(gammas), len(lams)), 0.0)
+    rows = dict(errors_of_layers(bundle.blocks(device), grids, points, context))
+    errors = np.array([rows[layer.name] for layer in layers], dtype=np.float64)
+    return errors.reshape(len(errors), len(gammas), len(lams))

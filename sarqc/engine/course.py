@@ -1,211 +1,218 @@
-"""What a tuning run knows: its candidates, what each draw found of them, which are left, and why it ends.
+"""What a tuning run knows: its candidates, what each draw says of them, and where it stands as a document.
 
-Nothing is measured here: ``tuning.tune`` does that.
+Nothing is measured here: ``tuning.tune`` does that. What follows from measurements is ``search.Search``'s to say.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from sarqc.documents import End, Tuning, TuningRow, TuningTasks
+from sarqc.documents import End, Next, OneDraw, Tuning, TuningRow, TuningTasks
 from sarqc.engine.answers import Answers, difference
+from sarqc.engine.budget import Budget
 from sarqc.engine.draws import Found
+from sarqc.engine.measure import Measurements
+from sarqc.engine.screening import Screening, in_question
+from sarqc.engine.search import Search, by_promise, rounded_up
 from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import Method
-from sarqc.recipe import Recipe
-from sarqc.study.paired import Difference, mean_over_draws, paired_difference, spans, sweet_spot
-from sarqc.study.racing import Race
+from sarqc.recipe import BASELINE, Recipe
+from sarqc.study.gain import gains, of_one_draw
+from sarqc.study.paired import Difference, paired_difference, spans
+from sarqc.study.racing import PATIENCE
+
+ENOUGH = 3  # λ that a sensible budget compares in two draws
+SHOWN_LAYERS = 48  # whose errors are shown one by one
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A method at a point. Baselines are measured in every draw and never given up."""
+    """A method at a point."""
 
     name: str
     method: Method
-    is_baseline: bool = False
-
-
-@dataclass(frozen=True)
-class FloatAnswers:
-    """What the float model answered on the recipe's tasks: accuracy with its error, and the seconds that it took."""
-
-    accuracy: tuple[float, float] | None  # None: there are no tasks
-    seconds: float
 
 
 @dataclass
 class Course:
-    """What a tuning run has found out so far. Draws count from 0, candidates by their positions."""
+    """What a tuning run knows so far. Draws count from 0, candidates by their positions: by λ, then the baselines."""
 
     recipe: Recipe
-    gammas: tuple[float | None, ...]
-    gamma_errors: tuple[float, ...]
-    gamma: float | None
-    candidates: tuple[Candidate, ...]  # by λ, then the baselines
-    layer_errors: tuple[float | None, ...]  # of each candidate, in the first draw
-    dull: frozenset[int]
-    seconds: float  # of work, as kept with what it made
-    blocks: tuple[int, ...] | None  # that are quantized; None: all
-    original: FloatAnswers
-    found: list[dict[int, Found]] = field(default_factory=list)  # [draw][candidate]
-    complete: int = 0  # draws; conclusions are drawn from these alone
-    answers: list[dict[int, Answers]] = field(default_factory=list)  # [draw][candidate], after the last draw
+    screening: Screening
+    references: Sequence[Candidate]  # the baselines, GPTQ 1 % first, rounding to nearest last
+    budget: Budget
+    original: Measurements | None = None  # the float model; None: not measured yet
+    gamma: float | None = None
+    order: tuple[int, ...] = ()  # λ in question, the most promising first; none until they are settled
+    trials: list[dict[int, Found]] = field(default_factory=list)  # [draw][candidate]
+    answers: list[dict[int, Answers]] = field(default_factory=list)  # [draw][candidate]
+    taken: list[float] = field(default_factory=list)  # seconds of each model that was measured in this run
+    draw_seconds: float = 0.0  # of the statistics of the last draw
+    why: End = ""  # it ended
 
-    def in_question(self) -> list[int]:
-        """The candidates that the next draw measures, baselines left out, the most promising first."""
-        racing = self._racing()
-        running = Race(self._values("log_ratio")[:, racing]).running()
-        left = [one for one, is_left in zip(racing, running, strict=True) if is_left]
-        return sorted(left, key=lambda one: self.layer_errors[one] or 0.0)
+    def __post_init__(self) -> None:
+        self.trials = [{} for _ in range(self.recipe.draws)]
+        self.gamma = self.screening.base.gamma
+
+    def settle(self) -> None:
+        """γ, and which λ are in question, by the errors of layers that are known."""
+        gamma = self.screening.gamma()
+        self.gamma, known = self.screening.gammas[gamma], self.screening.known(gamma)
+        every = range(len(self.screening.lams))
+        if not len(known):  # no layer saw a token of unseen text
+            self.order = (*every,)
+            return
+        left = [int(at) for at in in_question(known, self.screening.layers)]
+        self.order = by_promise(left, [float(known[:, at].mean()) for at in left])
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        points = self.screening.base.points(self.screening.lams, (self.gamma,))
+        return [*(Candidate(self.recipe.method, point) for point in points), *self.references]
+
+    @property
+    def search(self) -> Search:
+        """What follows from the measurements so far."""
+        count, tuned = len(self.candidates), len(self.screening.lams)
+        values = np.full((self.recipe.draws, count), np.nan)
+        windows: np.ndarray | None = None
+        for draw, of_draw in enumerate(self.trials):
+            for index, trial in of_draw.items():
+                if (divergence := trial.divergence) is not None:
+                    if windows is None:
+                        windows = np.full((*values.shape, len(divergence.log_ratios)), np.nan)
+                    values[draw, index] = divergence.log_ratio.mean
+                    windows[draw, index] = divergence.log_ratios
+        every = range(tuned, count)
+        return Search(
+            values, self.order, tuple(every[:-1]), (every[-1],),
+            None if windows is None else windows[:, [tuned]] - windows,
+        )  # fmt: skip
 
     def by_name(self, wanted: Iterable[int]) -> list[list[int]]:
         """The same candidates, those of one method together: they are solved at once."""
-        together: dict[str, list[int]] = {}
+        names, together = [one.name for one in self.candidates], dict[str, list[int]]()
         for index in wanted:
-            together.setdefault(self.candidates[index].name, []).append(index)
+            together.setdefault(names[index], []).append(index)
         return [*together.values()]
 
-    def note(self, index: int, found: Found) -> None:
-        """What the last draw says of a candidate."""
-        self.found[-1][index] = found
-        self.seconds += found.seconds
+    def note(self, draw: int, index: int, trial: Found) -> None:
+        """What a draw says of a candidate."""
+        self.trials[draw][index] = trial
+        self.budget.count(trial.seconds)
 
     def note_answers(self, index: int, answers: Answers) -> None:
         """What the last draw that was asked says of a candidate."""
         self.answers[-1][index] = answers
-        self.seconds += answers.seconds
+        self.budget.count(answers.seconds)
 
-    def beyond_budget(self) -> frozenset[int]:
-        """The least promising candidates, for whose measurement the budget has no room, by the seconds of the first
-        one: in two draws where two λ have room beside the baselines, else in one. The first one is always left.
-        """
-        [first] = self.found[0].values()
-        assert self.budget is not None
-        models = int((self.budget - self.seconds - self.seconds_of_answers() + first.seconds) / first.seconds)
-        in_two, in_one = (models // draws - len(self.baselines()) for draws in (2, 1))
-        return frozenset(self.in_question()[in_two if in_two >= 2 else min(2, max(1, in_one)) :])
+    def model_seconds(self) -> float:
+        """Of one more model: on the mean, of those measured in this run; of several workers, by what is kept."""
+        taken = self.taken
+        if self.budget.is_shared:
+            taken = [one.seconds for of_draw in self.trials for one in of_draw.values() if one.divergence is not None]
+        return sum(taken) / len(taken) if taken else 0.0
 
-    def seconds_of_answers(self) -> float:
+    def together(self) -> int:
+        """Models that are solved at once under a budget: as many as take a tenth of it."""
+        assert self.budget.seconds is not None
+        return max(1, int(self.budget.seconds / 10 / self.model_seconds())) if self.taken else 1
+
+    def seconds_of_answers(self, models: int) -> float:
         """Of the tasks in one more draw: by the last draw, or by the float model."""
-        if not self.recipe.tasks:
+        if not self.recipe.tasks or self.original is None:
             return 0.0
-        each = self.original.seconds
+        each = self.original.task_seconds
         if self.answers:
             last = self.answers[-1].values()
-            each = sum(one.seconds for one in last) / len(last)
-        return each * len(self.wanted())
+            each = sum(one.seconds for one in last) / max(1, len(last))
+        return each * models
 
-    def wanted(self) -> list[int]:
-        """The candidates in question, and the baselines."""
-        return [*self.in_question(), *self.baselines()]
-
-    def baselines(self) -> list[int]:
-        return [index for index, one in enumerate(self.candidates) if one.is_baseline]
-
-    def _racing(self) -> list[int]:
-        return [i for i, one in enumerate(self.candidates) if not one.is_baseline and i not in self.dull]
-
-    def _values(self, name: str) -> np.ndarray:
-        """(draws that there may be, candidates) of what whole draws measured, the first as it goes; NaN elsewhere."""
-        values = np.full((self.recipe.draws, len(self.candidates)), np.nan)
-        for draw, of_draw in enumerate(self.found[: max(1, self.complete)]):
-            for index, found in of_draw.items():
-                if found.divergence is not None:
-                    values[draw, index] = getattr(found.divergence, name).mean
-        return values
-
-    @property
-    def budget(self) -> float | None:
-        """In seconds."""
-        return None if self.recipe.minutes is None else 60 * self.recipe.minutes
-
-    def end(self) -> End:
-        """Why there is nothing to do after the draws so far; empty: the next draw is wanted."""
-        if not self.complete:
-            return ""
-        if self.complete >= 2:
-            racing = self._racing()
-            if Race(self._values("log_ratio")[:, racing]).told_apart():
-                return "known"
-            band = self._band()
-            if band is not None and self.recipe.band is not None and band[1] <= self.recipe.band * band[0]:
-                return "narrow"
-        if self.complete == self.recipe.draws:
-            return "draws"
-        return "" if self.has_room(self._next_seconds() + self.seconds_of_answers()) else "budget"
-
-    def has_room(self, seconds: float) -> bool:
-        """Whether so much more work is within the budget."""
-        return self.budget is None or self.seconds + seconds <= self.budget
-
-    def _next_seconds(self) -> float:
-        """Of the next draw, by the last one, whose every candidate was solved and measured."""
-        if not self.found:
-            return 0.0
-        last = [found.seconds for found in self.found[-1].values() if found.divergence is not None]
-        return sum(last) / len(last) * len(self.wanted())
-
-    def best(self) -> int | None:
-        """Of the candidates that are left the one with the smallest mean ratio."""
-        if not any(found.divergence is not None for of_draw in self.found for found in of_draw.values()):
-            return None
-        values, left = self._values("log_ratio"), self.in_question()
-        means = mean_over_draws(values[:, left])
-        return None if np.isnan(means).all() else left[int(np.nanargmin(means))]
-
-    def _band(self) -> list[float] | None:
-        """Smallest and largest λ of those left around the best that can't be told from it, as the Lab draws it."""
-        if self.complete < 2:
-            return None
-        left = sorted(self.in_question())
-        best, mask = sweet_spot(self._values("log_ratio")[: self.complete, left])
-        if best is None or not mask[best]:
-            return None
-        first, last = next(span for span in spans(mask) if span[0] <= best <= span[1])
-        return [self.candidates[left[end]].method.lam or 0.0 for end in (first, last)]
-
-    def to_json(self, end: End = "") -> Tuning:
-        """Where it stands; with ``end`` how it ended, and the recipe to follow."""
-        best, measured = self.best(), sum(f.divergence is not None for draw in self.found for f in draw.values())
-        rows = self._rows(best)
-        wanted = self.wanted()
-        remaining = 0 if end else len(wanted) * self.recipe.draws - sum(
-            index in of for of in self.found for index in wanted
-        )  # fmt: skip
+    def to_json(self) -> Tuning:
+        """Where it stands; after its end how it ended, and what to do next."""
+        search = self.search
+        measured = int(search.seen.sum())
+        step: Next = self._next(search)
         return {
             "method": self.recipe.method,
             "gamma": self.gamma,
-            "gammas": list(self.gammas),
-            "gamma_errors": list(self.gamma_errors),
-            "rows": rows,
-            "best": best,
-            "band": self._band(),
-            "draws": self.complete,
+            "gammas": [self.screening.gammas[at] for at in self.screening.compared()],
+            "gamma_errors": self.screening.of_gammas(),
+            "screened": [len(self.screening.known(self._gamma_at())), self.screening.layers],
+            "rows": self._rows(search),
+            "best": search.best,
+            "band": self._spans({"best", "as_good"}, search),
+            "suggested": self._suggested(),
+            "one_draw": self._one_draw(search),
+            "draws": search.draws,
             "measured": measured,
-            "planned": measured + remaining,
-            "seconds": round(self.seconds, 1),
-            "budget": self.budget,
-            "blocks": None if self.blocks is None else list(self.blocks),
+            "planned": measured + (0 if self.why else self._remaining(search)),
+            "seconds": round(self.budget.spent(), 1),
+            "budget": self.budget.seconds,
+            "blocks": None
+            if (blocks := self.screening.draw.ground.bench.loaded.checkpoint.of_blocks) is None
+            else list(blocks),
             "tasks": self._tasks(),
-            "end": end,
-            "recipe": None if best is None or not end else self._following(best),
+            "end": self.why,
+            "next": step,
+            "more_minutes": self._more_minutes(search) if self.why == "budget" else None,
+            "recipe": self._following(step, search),
         }
+
+    def _gamma_at(self) -> int:
+        return self.screening.gammas.index(self.gamma)
+
+    def _spans(self, standings: set[str], search: Search) -> list[list[float]]:
+        mask = np.array([search.standing(at) in standings for at in range(len(self.screening.lams))])
+        return [[self.screening.lams[first], self.screening.lams[last]] for first, last in spans(mask)]
+
+    def _suggested(self) -> list[list[float]]:
+        mask = np.isin(np.arange(len(self.screening.lams)), self.order)
+        return [[self.screening.lams[first], self.screening.lams[last]] for first, last in spans(mask)]
+
+    def _next(self, search: Search) -> Next:
+        if not self.why:
+            return ""
+        if search.best is None:
+            return "go_on"
+        if search.gains.verdict(search.best) == 1:
+            return "run"
+        by_draw = self._one_draw(search)
+        is_clear_in_each = bool(by_draw) and all((of_draw["low"] or 0.0) > 0 for of_draw in by_draw)
+        return "go_on" if self.why == "budget" and search.draws < PATIENCE and is_clear_in_each else "keep"
+
+    def _remaining(self, search: Search) -> int:
+        """Models that may follow: of all draws, or as many as there is time for."""
+        if not self.order:
+            return self.recipe.draws * (len(self.screening.lams) + len(self.references))
+        running = search.running or self.order
+        wanted = [*running, *search.baselines]
+        every = int((~search.seen[:, wanted]).sum()) + int((~search.seen[0, list(search.once)]).sum())
+        seconds = self.model_seconds()
+        return every if not seconds or math.isinf(self.budget.left()) else min(every, int(self.budget.left() / seconds))
+
+    def _more_minutes(self, search: Search) -> float:
+        """A budget in which a search that goes on from here would have compared enough, or one more draw."""
+        seconds, left = self.model_seconds(), self.budget.seconds or 0.0
+        target = [*(self.order or range(ENOUGH))[:ENOUGH], *search.baselines]
+        missing = int((~search.seen[:2, target]).sum()) if search.best is None else 2 * len(target)
+        needed = missing * seconds + 2 * self.draw_seconds if seconds else 3 * left
+        return rounded_up(1.2 * needed / 60)
 
     def _tasks(self) -> TuningTasks | None:
         if not self.recipe.tasks:
             return None
-        accuracy, error = self.original.accuracy or (None, None)
+        accuracy, error = (None if self.original is None else self.original.mean_accuracy()) or (None, None)
         return {
             "names": [*self.recipe.tasks], "draws": len(self.answers),
             "accuracy_float": accuracy, "accuracy_float_error": error,
         }  # fmt: skip
 
-    def _asked(self, index: int, reference: int) -> tuple[Difference, Difference] | None:
+    def _answered(self, index: int, reference: int) -> tuple[Difference, Difference] | None:
         """Accuracy, and how much higher than a reference's, in the draws in which both were asked; None without."""
         both = [of_draw for of_draw in self.answers if index in of_draw and reference in of_draw]
         if not both:
@@ -213,60 +220,113 @@ class Course:
         own, theirs = [of_draw[index] for of_draw in both], [of_draw[reference] for of_draw in both]
         return difference(own, None), difference(own, theirs)
 
-    def _rows(self, best: int | None) -> list[TuningRow]:
-        ratios, kl = self._values("log_ratio"), self._values("kl")
-        left = set(self.in_question())
-        gptq = next(index for index, one in enumerate(self.candidates) if one.is_baseline and one.name == "gptq")
+    def _one_draw(self, search: Search) -> list[OneDraw]:
+        leading = search.leading
+        if leading is None or search.windows is None:
+            return []
+        known = []
+        for draw, windows in enumerate(search.windows[:, leading]):
+            if np.isfinite(windows).all():
+                mean, low, high = of_one_draw(windows)
+                known.append(OneDraw(row=leading, draw=draw, better=mean, low=or_none(low), high=or_none(high)))
+        return known
+
+    def _rows(self, search: Search) -> list[TuningRow]:
+        ratios, kl, gptq, gain = (
+            search.values[: max(1, search.draws)],
+            self._kl(search),
+            search.baselines[0],
+            search.gains,
+        )
+        above = _above(search, ratios)
+        screened = self.screening.known(self._gamma_at())
+        excess = screened - screened.min(axis=1, keepdims=True) if len(screened) else screened
+        shown = excess[:: max(1, math.ceil(len(excess) / SHOWN_LAYERS))]
+        perplexity = None if self.original is None else self.original.perplexity
         rows: list[TuningRow] = []
         for index, one in enumerate(self.candidates):
-            above = (None, None) if best is None else _difference(ratios[:, index], ratios[:, best])
-            better = _difference(ratios[:, gptq], ratios[:, index])
-            of_best = None if best is None else _mean(ratios[:, best])[0]
-            own, own_error = _mean(ratios[:, index])
-            asked = self._asked(index, gptq)
+            mean, error = _mean(ratios[:, index])
+            worse = or_none(above[0][index])
+            if worse is not None and search.best is not None:
+                mean = float(search.means[search.best]) + worse
+            answered = self._answered(index, gptq)
+            is_tuned = index < len(self.screening.lams)
             rows.append(
                 {
                     "method": one.name,
                     "lambda": one.method.lam if one.method.sweeps() else None,
                     "gamma": one.method.gamma,
-                    "standing": "baseline" if one.is_baseline else "dull" if index in self.dull
-                    else "left" if index in left else "retired",
-                    "draws": int(np.isfinite(ratios[:, index]).sum()),
-                    "layer_error": self.layer_errors[index],
-                    "log_ratio": own if above[0] is None or of_best is None else of_best + above[0],
-                    "log_ratio_error": own_error,
-                    "worse": above[0],
-                    "worse_error": above[1],
+                    "standing": search.standing(index),
+                    "draws": int(search.seen[:, index].sum()),
+                    "layer_error": float(screened[:, index].mean()) if is_tuned and len(screened) else None,
+                    "layer_excess": [round(float(value), 4) for value in shown[:, index]] if is_tuned else [],
+                    "log_ratio": mean,
+                    "log_ratio_error": error,
+                    "perplexity": None if mean is None or perplexity is None else perplexity.value * math.exp(mean),
+                    "worse": worse,
+                    "worse_low": or_none(above[1][index]),
+                    "worse_high": or_none(above[2][index]),
                     "kl": _mean(kl[:, index])[0],
                     "kl_error": _mean(kl[:, index])[1],
-                    "better": better[0],
-                    "better_error": better[1],
-                    "accuracy": asked and or_none(float(asked[0].mean)),
-                    "accuracy_error": asked and or_none(float(asked[0].error)),
-                    "more_accurate": asked and or_none(float(asked[1].mean)),
-                    "more_accurate_error": asked and or_none(float(asked[1].error)),
-                    "more_accurate_verdict": asked and asked[1].verdict(()),
+                    "better": or_none(gain.mean[index]),
+                    "better_low": or_none(gain.low[index]),
+                    "better_high": or_none(gain.high[index]),
+                    "better_by_draw": [
+                        float(value) for value in search.values[:, gptq] - search.values[:, index] if np.isfinite(value)
+                    ],
+                    "accuracy": answered and or_none(float(answered[0].mean)),
+                    "accuracy_error": answered and or_none(float(answered[0].error)),
+                    "more_accurate": answered and or_none(float(answered[1].mean)),
+                    "more_accurate_low": answered and or_none(float(answered[1].mean - answered[1].doubt)),
+                    "more_accurate_high": answered and or_none(float(answered[1].mean + answered[1].doubt)),
+                    "more_accurate_verdict": answered and answered[1].verdict(()),
                 }
             )  # fmt: skip
         return rows
 
-    def _following(self, best: int) -> dict[str, object]:
-        """The recipe of the run with the best λ, on the whole model."""
+    def _kl(self, search: Search) -> np.ndarray:
+        values = np.full_like(search.values, np.nan)
+        for draw, of_draw in enumerate(self.trials[: max(1, search.draws)]):
+            for index, trial in of_draw.items():
+                if trial.divergence is not None:
+                    values[draw, index] = trial.divergence.kl.mean
+        return values
+
+    def _following(self, step: Next, search: Search) -> dict[str, object] | None:
+        """The recipe of what is proposed."""
+        if step == "":
+            return None
+        if step == "go_on":  # what is kept costs nothing: it goes on where it stopped
+            return self.recipe.model_copy(update={"minutes": self._more_minutes(search)}).to_json()
         plain = {name: Recipe.model_fields[name].default for name in (
             "kind", "sweep", "minutes", "draws", "band", "blocks", "share"
         )}  # fmt: skip
-        point = self.candidates[best].method
-        following = self.recipe.model_copy(update=plain | {"lam": point.lam, "gamma": point.gamma})
-        return following.to_json()
+        if step == "keep":
+            chosen: dict[str, object] = {"method": BASELINE, "lam": None, "gamma": None}
+        else:
+            assert search.best is not None
+            point = self.candidates[search.best].method
+            chosen = {"lam": point.lam, "gamma": point.gamma}
+        return self.recipe.model_copy(update=plain | chosen).to_json()
+
+
+def _above(search: Search, ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """How far each candidate is above the best λ: mean and simultaneous interval, (K,) each; NaN where not known."""
+    nothing = np.full(ratios.shape[1], np.nan)
+    if search.best is None:
+        return nothing, nothing, nothing
+    others = [one for one in search.compared if one != search.best]
+    below = gains(ratios, ratios[:, search.best])
+    low, high = nothing.copy(), nothing.copy()
+    windows = None
+    if search.windows is not None:
+        windows = search.windows[: search.draws, others] - search.windows[: search.draws, [search.best]]
+    some = gains(ratios[:, others], ratios[:, search.best], None if windows is None else windows)
+    low[others], high[others] = -some.high, -some.low
+    return -below.mean, low, high
 
 
 def _mean(values: np.ndarray) -> tuple[float | None, float | None]:
     """Mean over draws and its standard error, as far as there are any."""
-    return _difference(values, np.zeros(len(values)))
-
-
-def _difference(values: np.ndarray, reference: np.ndarray) -> tuple[float | None, float | None]:
-    """Mean of a paired difference and its standard error; None for what is not known."""
-    difference = paired_difference(values[:, None], reference[:, None])
-    mean, error = float(difference.mean[0]), float(difference.error[0])
-    return (None if math.isnan(mean) else mean), (None if math.isnan(error) else error)
+    difference = paired_difference(values[:, None], np.zeros((len(values), 1)))
+    return or_none(float(difference.mean[0])), or_none(float(difference.error[0]))

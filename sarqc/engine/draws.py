@@ -35,7 +35,7 @@ from sarqc.engine.measure import Workbench, measured_text
 from sarqc.engine.plan import Prepared
 from sarqc.errors import SarqcError
 from sarqc.evaluation.divergence import Divergence
-from sarqc.evaluation.perplexity import measure_beside
+from sarqc.evaluation.perplexity import drained, perplexity_steps
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.families import LayerInfo
 from sarqc.models.loading import LoadedModel
@@ -44,6 +44,7 @@ from sarqc.quantization.methods import Method
 from sarqc.quantization.solving import Context
 
 _FOUND = ".found"
+Check = Callable[[], object]
 
 log = logging.getLogger("sarqc.worker")
 _NUMBERS = tuple(field.name for field in dataclasses.fields(LayerNumbers) if field.name not in ("lams", "tokens"))
@@ -96,9 +97,12 @@ class Draw:
         """The last ones, in which those of all blocks before are."""
         return [self.own_keys[-1], self.unseen_keys[-1]]
 
-    def blocks(self) -> Iterator[BlockStatistics]:
-        """Every block with layers to quantize. Weights are copies: the model gets others later."""
+    def blocks(self, only: Sequence[int] | None = None) -> Iterator[BlockStatistics]:
+        """The blocks with layers to quantize, or those of these numbers. Weights are copies: the model gets others
+        later.
+        """
         loaded, by_block = self.ground.bench.loaded, layers_by_block(self.ground.layers)
+        by_block = by_block if only is None else {index: by_block[index] for index in only}
         parts = ((self.sequences.calibration, self.own_keys), (self.sequences.held_out, self.unseen_keys))
         own, unseen = (
             float_statistics(loaded, sequences, [*by_block], keys, self.ground.statistics) for sequences, keys in parts
@@ -123,76 +127,50 @@ class Found:
     seconds: float
 
 
-@dataclass(frozen=True)
-class Screened:
-    """Relative errors of all layers on unseen text, (L, G, M); NaN where no unseen token came."""
-
-    errors: np.ndarray
-    seconds: float
-
-    def of_model(self) -> np.ndarray:
-        """Mean over the layers of the logarithms, (G, M)."""
-        logarithms: np.ndarray = np.nanmean(np.log(np.maximum(self.errors, np.finfo(float).tiny)), axis=0)
-        return logarithms
-
-
-def screen(draw: Draw, method: Method, gammas: Sequence[float | None], lams: Sequence[float]) -> Screened:
-    """All layers at every γ and λ, from the Gram alone: no pass of a quantized model. Each point is kept by itself."""
-    ground = draw.ground
-    points = method.points(lams, gammas)
-    keys = [tuning_key("screen", draw.keys(), grids_as_values(ground), [point]) for point in points]
-
-    def make(wanted: list[int]) -> Iterator[bytes]:
-        started = time.perf_counter()
-        some = [points[index] for index in wanted]
-        errors = [*errors_of_layers(draw.blocks(), ground.grids, some, ground.context())]
-        seconds = (time.perf_counter() - started) / len(wanted)
-        for number in range(len(wanted)):
-            yield json.dumps({"errors": [of_layer[number] for of_layer in errors], "seconds": seconds}).encode()
-
-    kept = dict(kept_or_made(ground.bench.store, keys, _FOUND, make))
-    documents = [json.loads(kept[index]) for index in range(len(keys))]
-    table = np.array([document["errors"] for document in documents], dtype=np.float64)  # (G M, L), NaN for None
-    shaped = table.T.reshape(-1, len(gammas), len(lams))
-    return Screened(shaped, sum(document["seconds"] for document in documents))
-
-
 def errors_of_layers(
     blocks: Iterable[BlockStatistics], grids: dict[str, Grid], points: Sequence[Method], context: Context
-) -> Iterator[list[float | None]]:
-    """Of each layer its relative errors on unseen text at these points; None where no unseen token came."""
+) -> Iterator[tuple[str, list[float | None]]]:
+    """Each layer's name with its relative errors on unseen text at these points; None where no unseen token came."""
     for block in blocks:
-        for _, solved in solve_points(block, grids, points, context):
-            yield [one.report.relative_held_out for one in solved]
+        for path, solved in solve_points(block, grids, points, context):
+            yield block.layers[path].name, [one.report.relative_held_out for one in solved]
 
 
-def find(draw: Draw, points: Sequence[Method], *, pictures: bool, measured: bool = True) -> Iterator[tuple[int, Found]]:
+def find(
+    draw: Draw, points: Sequence[Method], *, pictures: bool, measured: bool = True, check: Check = bool
+) -> Iterator[tuple[int, Found]]:
     """Quantizes the model at each point, which are of one family, and measures it unless layers are enough; yields
     positions with what was found, those that are kept first. The model is float before and after each. The seconds of
-    statistics and of solving are shared out evenly.
+    statistics and of solving are shared out evenly. ``check`` is called between parts of the work; what it raises ends
+    it.
     """
     keys = [_key(draw, point, pictures, measured) for point in points]
 
     def judge(solution: Solution) -> bytes:
         began = time.perf_counter()
-        perplexity, divergence = _measured(draw.ground, solution) if measured else (None, None)
+        perplexity, divergence = _measured(draw.ground, solution, check) if measured else (None, None)
         taken = solution.seconds + time.perf_counter() - began
         return _written(Found(perplexity, divergence, solution.layers, taken))
 
-    for index, payload in judged(draw, points, keys, _FOUND, judge, pictures=pictures):
+    for index, payload in judged(draw, points, keys, _FOUND, judge, pictures=pictures, check=check):
         yield index, _read(payload)
+
+
+def is_kept(draw: Draw, point: Method, *, pictures: bool) -> bool:
+    """Whether ``find`` would measure nothing."""
+    return draw.ground.bench.store.touch(_key(draw, point, pictures, True), _FOUND)
 
 
 def judged(
     draw: Draw, points: Sequence[Method], keys: Sequence[str], suffix: str, judge: Callable[[Solution], bytes], *,
-    pictures: bool = False,
+    pictures: bool = False, check: Check = bool,
 ) -> Iterator[tuple[int, bytes]]:  # fmt: skip
     """Positions of the points with what is kept of each, first that which is kept already; the others are solved and
     judged.
     """
 
     def make(wanted: list[int]) -> Iterator[bytes]:
-        return map(judge, solutions_of(draw, [points[index] for index in wanted], pictures=pictures))
+        return map(judge, solutions_of(draw, [points[index] for index in wanted], pictures=pictures, check=check))
 
     return kept_or_made(draw.ground.bench.store, keys, suffix, make)
 
@@ -243,21 +221,23 @@ class Solution:
     seconds: float  # of statistics and of solving, shared out evenly among the points that were solved together
 
 
-def solutions_of(draw: Draw, points: Sequence[Method], *, pictures: bool = False) -> Iterator[Solution]:
+def solutions_of(
+    draw: Draw, points: Sequence[Method], *, pictures: bool = False, check: Check = bool
+) -> Iterator[Solution]:
     """One for each point, as many at once as memory holds. The model stays float."""
     stored = sum(layer.shape[0] * layer.shape[1] for layer in draw.ground.layers) * 4
     at_once = max(1, HELD // stored)
     for first in range(0, len(points), at_once):
         part = points[first : first + at_once]
         started = time.perf_counter()
-        layers, quantized = _solved(draw, part, pictures=pictures)
+        layers, quantized = _solved(draw, part, pictures=pictures, check=check)
         seconds = (time.perf_counter() - started) / len(part)
         for numbers, weights in zip(layers, quantized, strict=True):
             yield Solution(tuple(numbers), weights, seconds)
 
 
 def _solved(
-    draw: Draw, points: Sequence[Method], *, pictures: bool
+    draw: Draw, points: Sequence[Method], *, pictures: bool, check: Check
 ) -> tuple[list[list[LayerNumbers]], list[dict[str, Tensor]]]:
     """Of each point the numbers of all layers, and their quantized weights."""
     ground, context = draw.ground, draw.ground.context()
@@ -265,6 +245,7 @@ def _solved(
     quantized: list[dict[str, Tensor]] = [{} for _ in points]
     for block in draw.blocks():
         for path, solved in solve_points(block, ground.grids, points, context):
+            check()
             name, texts = block.layers[path].name, (block.weights[path], block.own[path], block.unseen[path])
             for at, (point, one) in enumerate(zip(points, solved, strict=True)):
                 lams = (point.lam or 0.0,)
@@ -276,19 +257,19 @@ def _solved(
     return numbers, quantized
 
 
-def _measured(ground: Ground, solution: Solution) -> tuple[float, Divergence]:
+def _measured(ground: Ground, solution: Solution, check: Check) -> tuple[float, Divergence]:
     """The quantized model beside the float one."""
     test = measured_text(ground.prepared)
     try:
         with quantized_by(ground, solution) as loaded:
-            perplexity, divergence = measure_beside(
-                loaded, test.ids, test.corpus, ground.prepared.window, ground.states
-            )
+            steps = perplexity_steps(loaded, test.ids, test.corpus, ground.prepared.window, ground.states)
+            perplexity, divergence = drained(steps, check)
     except StatesGone:
         raise SarqcError(
             "what was kept of the float model's predictions is gone", f"test text {test.corpus}",
             "Continue the run: they are made again. Give it more SARQC_CACHE_GIB.",
         ) from None  # fmt: skip
+    assert divergence is not None
     return perplexity.value, divergence
 
 

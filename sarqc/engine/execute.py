@@ -13,8 +13,8 @@ from sarqc.calibration.kept_layers import SUFFIX, KeptLayers
 from sarqc.calibration.pictures import LayerCurve
 from sarqc.engine.auto_by_model import settle
 from sarqc.engine.baseline import baseline_key, compare
+from sarqc.engine.budget import Budget
 from sarqc.engine.bundle import save_bundle
-from sarqc.engine.course import FloatAnswers
 from sarqc.engine.devices import solving_devices, spread_over
 from sarqc.engine.draws import ground_of
 from sarqc.engine.found import Found
@@ -39,7 +39,7 @@ from sarqc.engine.stamp import LayerHashing, stamp_of
 from sarqc.engine.study_output import write_run
 from sarqc.engine.trust import check
 from sarqc.engine.tuning import draw_of, tune
-from sarqc.engine.tuning_output import tuning_summary, write_tuning
+from sarqc.engine.tuning_output import has_study, tuning_summary, write_tuning
 from sarqc.evaluation.speed import measure_speed
 from sarqc.events import Event, Finished, LayerDone, Saved, SpeedMeasured, Stage, Started, Warned
 from sarqc.export.readers import ExportFormat, check_export, check_format, is_no_gain
@@ -157,7 +157,7 @@ def _worked(
         if output.checkpoint_dir is not None:
             summary = yield from _statistics(bench, prepared, job, weights, output.checkpoint_dir)
         else:
-            summary = yield from _tuned(bench, prepared, job, weights, output.study_dir, output.study_id)
+            summary = yield from _tuned(bench, prepared, job, weights, output.study_dir, output.study_id, started)
         bench.store.trim(int(settings.cache_gib * 2**30))
         yield Finished(summary, time.perf_counter() - started)
         return
@@ -228,21 +228,21 @@ def _tuned(
     weights: Weights,
     study_dir: Path | None,
     study_id: str,
+    started: float,
 ) -> Generator[Event, None, documents.Summary]:
     """Compares values of λ instead of quantizing the model once; returns the summary."""
-    recipe, device = prepared.recipe, str(bench.loaded.device)
+    device = str(bench.loaded.device)
     yield _started(bench, prepared, {})
     ground = ground_of(bench, prepared, job.grids, weights)
-    original = yield from measure(bench, prepared, "float", ground.float_key, ground.states)
-    yield from keep_states(bench, prepared, ground.states)
-    answered = FloatAnswers(original.mean_accuracy(), original.task_seconds)
-    course = yield from tune(recipe, ground, answered)
-    tuning = course.to_json(course.end())
-    if study_dir is not None:
+    minutes = prepared.recipe.minutes
+    budget = Budget(None if minutes is None else 60 * minutes, bench.store.claims.crew, started)
+    course = yield from tune(prepared.recipe, ground, budget)
+    original = course.original or NOTHING_MEASURED
+    if study_dir is not None and has_study(course):
         yield Stage("saving", "study")
         write_tuning(prepared, course, original, device, study_dir / study_id, study_id)
         yield Saved("study", str(study_dir / study_id))
-    return tuning_summary(prepared, original, tuning, device)
+    return tuning_summary(prepared, original, course.to_json(), device)
 
 
 def _statistics(

@@ -1,98 +1,173 @@
 """Tuning: the λ that a model wants, and how sure that is, with as little work as tells candidates apart.
 
-1. Errors of layers on unseen text, for all λ and γ, from the statistics of one draw alone. They settle γ and give up
-   the λ that are dull: worse by more than ``DULL`` on the mean. Where the best is near an end, the range is widened.
+1. Errors of layers on unseen text from the statistics of one draw (``screening``). They settle γ and rule λ out.
 2. Whole models, draw by draw, for the λ still in question and for the baselines: ln(perplexity / float model's) and KL
-   on the test text. ``racing.Race`` says after each draw which λ are left, with its guarantee.
-3. It ends when nothing more can be told apart, the band is narrow enough, or budget or draws are spent.
-4. The recipe's tasks, draw by draw within the budget, for the λ still in question and the baselines.
+   on the test text. ``search.Search`` says what comes next, for which of them, and when nothing more can be told apart.
+3. The recipe's tasks, draw by draw, for the λ that are left and the baselines.
 
-Statistics are of the float model, as in an exploring study; the run to follow has the quantized prefix.
+With a budget each part has what is left of it, and work that does not end in time is given up: what is known then is
+true whenever it stops. Statistics are of the float model, as in an exploring study; the run to follow has the quantized
+prefix.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-
-import numpy as np
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from sarqc.calibration.corpora import draw_sequences
 from sarqc.calibration.job import calibration_job
 from sarqc.engine.answers import answers_of
-from sarqc.engine.course import Candidate, Course, FloatAnswers
-from sarqc.engine.draws import Draw, Found, Ground, find, ground_of, screen
+from sarqc.engine.budget import Budget, TimeUp
+from sarqc.engine.course import Candidate, Course
+from sarqc.engine.draws import Draw, Ground, find, ground_of, is_kept
 from sarqc.engine.keys import weights_of
-from sarqc.engine.measure import Workbench
+from sarqc.engine.measure import Measurements, Workbench, keep_states, measure
 from sarqc.engine.plan import prepare
-from sarqc.events import COMPARING, Event, Stage, TuningStanding, Warned
+from sarqc.engine.screening import Screening
+from sarqc.engine.search import Costs, Step
+from sarqc.events import COMPARING, Event, Stage, TuningStanding
 from sarqc.files.artefacts import ArtefactStore
 from sarqc.models.loading import choose_device, load
 from sarqc.quantization.methods import METHODS, method
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
-LARGEST = 1000.0  # λ to which a range is widened
-# Above the smallest mean of ln errors. In the shipped studies the λ with the best perplexity is at most 0.04 above it.
-DULL = 0.1
-MATTERS = 0.01  # by so much smaller must the errors at another γ be to leave the method's own
+Value = TypeVar("Value")
+TOGETHER = 64  # candidates that are solved at once where time is no matter
 
 
-def tune(recipe: Recipe, ground: Ground, original: FloatAnswers) -> Generator[Event, None, Course]:
+def tune(recipe: Recipe, ground: Ground, budget: Budget) -> Generator[Event, None, Course]:
     """Tunes on draws of the calibration text; returns all that was found out. The last event says how it ended."""
-    yield Stage(COMPARING, "every λ and γ on unseen text, from the statistics of one draw")
-    course = _screened(recipe, draw_of(recipe, ground, 0), original)
+    first = draw_of(recipe, ground, 0)
+    base = recipe.to_method()
+    lams, gammas = recipe.compared()
+    course = Course(recipe, Screening.of(first, base, lams, gammas), _baselines(recipe), budget)
+    try:
+        yield from _worked(course, ground)
+        course.why = course.search.end([one.method.lam for one in course.candidates], recipe.band) or "budget"
+    except TimeUp:
+        course.why = "budget"
     yield TuningStanding(course.to_json())
-    while not (end := course.end()):
-        number = len(course.found)
-        draw = draw_of(recipe, ground, number)
-        course.found.append({})
-        count = len(course.wanted())
-        yield Stage("comparing models", f"draw {number + 1} of at most {recipe.draws}, {count} candidates")
-        if number == 0 and course.budget is not None:
-            yield from _measured(course, draw, course.in_question()[:1])
-            if beyond := course.beyond_budget():
-                course.dull |= beyond
-                yield Warned(
-                    f"the budget leaves room for {len(course.in_question())} λ; {len(beyond)} more are given up by the "
-                    "errors of layers", "budget",
-                )  # fmt: skip
-        yield from _measured(course, draw, course.wanted())
-        course.complete += 1
-        ground.statistics.trim(int(ground.bench.settings.statistics_gib * 2**30))
-        yield TuningStanding(course.to_json())
-    if recipe.tasks:
-        yield from _asked(course, ground)
-    first = draw_of(recipe, ground, 0)  # for the pictures of the study
-    for index, found in _of_draw(course, first, sorted(course.dull), measured=False, pictures=True):
-        course.found[0][index] = found
-        course.seconds += found.seconds
-    yield TuningStanding(course.to_json(end))
     return course
 
 
-def _measured(course: Course, draw: Draw, wanted: Sequence[int]) -> Iterator[Event]:
-    """Measures those of the wanted candidates that the draw has not measured yet."""
-    is_first = len(course.found) == 1
-    missing = [index for index in wanted if index not in course.found[-1]]
-    for index, found in _of_draw(course, draw, missing, measured=True, pictures=is_first):
-        course.note(index, found)
+def _worked(course: Course, ground: Ground) -> Iterator[Event]:
+    recipe, budget = course.recipe, course.budget
+    yield Stage(COMPARING, "every λ and γ on unseen text, from the statistics of one draw")
+    course.draw_seconds = 0.0
+    for _ in course.screening.run(budget):
         yield TuningStanding(course.to_json())
+    course.settle()
+    yield TuningStanding(course.to_json())
+    plain = replace(ground.prepared, recipe=recipe.model_copy(update={"tasks": ()}))
+    measuring = measure(ground.bench, plain, "float", ground.float_key, ground.states)
+    course.original = yield from _in_time(measuring, budget)
+    yield from _in_time(keep_states(ground.bench, plain, ground.states), budget)
+    yield from _compared(course, ground)
+    if recipe.tasks and course.search.draws:
+        yield from _asked(course, ground)
+    yield from _drawn(course, ground)
+
+
+def _in_time(work: Iterator[Event] | Generator[Event, None, Value], budget: Budget) -> Generator[Event, None, Value]:
+    """The same work. Raises ``TimeUp`` at its next event after the budget is spent."""
+    while True:
+        try:
+            event = next(work)
+        except StopIteration as end:
+            value: Value = end.value
+            return value
+        yield event
+        budget.check()
+
+
+def _compared(course: Course, ground: Ground) -> Iterator[Event]:
+    """Whole models, as the search asks for them."""
+    recipe, budget, begun = course.recipe, course.budget, -1
+    lams = [one.method.lam for one in course.candidates]
+    known: dict[tuple[int, int], bool] = {}  # whether a measurement is kept from before
+
+    def costs_nothing(number: int, index: int) -> bool:
+        if (number, index) not in known:
+            point = course.candidates[index].method
+            known[number, index] = is_kept(draw_of(recipe, ground, number), point, pictures=not number)
+        return known[number, index]
+
+    while not course.search.end(lams, recipe.band):
+        costs, together = Costs(course.model_seconds(), course.draw_seconds), TOGETHER
+        if budget.seconds is not None and not budget.is_shared:
+            costs, together = replace(costs, known=costs_nothing), course.together()
+        if (step := course.search.next(budget.left(), costs, together)) is None:
+            return
+        draw = draw_of(recipe, ground, step.draw)
+        if step.draw != begun:
+            begun = step.draw
+            yield Stage("comparing models", f"draw {begun + 1} of at most {recipe.draws}")
+        is_new = bool(step.draw) and not course.trials[step.draw]
+        if is_new and budget.seconds is not None and not budget.is_shared:
+            course.draw_seconds = max(course.draw_seconds, budget.timed(partial(_collect, draw, budget)))
+        yield from _measured(course, draw, step)
+        ground.statistics.trim(int(ground.bench.settings.statistics_gib * 2**30))
+
+
+def _collect(draw: Draw, budget: Budget) -> None:
+    """The statistics of a draw, before anything is solved on them, so that the time for each is known."""
+    for _ in draw.blocks():
+        budget.check()
+
+
+def _measured(course: Course, draw: Draw, step: Step) -> Iterator[Event]:
+    """Measures the candidates of a step, those of one method at once."""
+    for together in course.by_name(step.candidates):
+        points = [course.candidates[index].method for index in together]
+        pictures, began = step.draw == 0, course.budget.spent()
+        new = [point for point in points if not is_kept(draw, point, pictures=pictures)]
+        for position, trial in find(draw, points, pictures=pictures, check=course.budget.check):
+            course.note(step.draw, together[position], trial)
+            yield TuningStanding(course.to_json())
+        if new:
+            course.taken.append((course.budget.spent() - began) / len(new))
 
 
 def _asked(course: Course, ground: Ground) -> Iterator[Event]:
-    """The tasks, in the first draw and in as many more as the budget has room for."""
-    wanted, tasks = course.wanted(), ", ".join(course.recipe.tasks)
-    for number in range(course.complete):
-        if number and not course.has_room(course.seconds_of_answers()):
-            break
-        yield Stage("asking tasks", f"{tasks}: draw {number + 1} of {course.complete}, {len(wanted)} models")
-        draw = draw_of(course.recipe, ground, number)
+    """The tasks of the float model, and then in the first draw and as many more as there is time for."""
+    recipe, budget, tasks = course.recipe, course.budget, ", ".join(course.recipe.tasks)
+    wanted = [*course.search.running, *course.search.baselines, *course.search.once]
+    assert course.original is not None
+    alone = replace(ground.prepared, test=None)
+    asked: Measurements = yield from _in_time(measure(ground.bench, alone, "float", ground.float_key, None), budget)
+    course.original = replace(asked, perplexity=course.original.perplexity)
+    budget.count(asked.task_seconds)
+    for number in range(course.search.draws):
+        if budget.left() < course.seconds_of_answers(len(wanted)):
+            return
+        yield Stage("asking tasks", f"{tasks}: draw {number + 1} of {course.search.draws}, {len(wanted)} models")
+        draw = draw_of(recipe, ground, number)
         course.answers.append({})
         for together in course.by_name(wanted):
             points = [course.candidates[index].method for index in together]
-            for position, answers in answers_of(draw, points):
+            for position, answers in answers_of(draw, points, budget.check):
                 course.note_answers(together[position], answers)
                 yield TuningStanding(course.to_json())
+
+
+def _drawn(course: Course, ground: Ground) -> Iterator[Event]:
+    """For the study: the pictures of λ that were not measured, and the layers of what does not change with a draw."""
+    search, budget = course.search, course.budget
+    wanted = [index for index in range(len(course.candidates)) if index not in course.trials[0]]
+    jobs = [(0, wanted), *((number, [*search.once]) for number in range(1, search.draws))]
+    for number, indices in jobs:
+        draw = draw_of(course.recipe, ground, number)
+        for together in course.by_name(indices):
+            points = [course.candidates[index].method for index in together]
+            if budget.left() < course.model_seconds() * len(points):
+                return
+            for position, trial in find(draw, points, pictures=not number, measured=False, check=budget.check):
+                course.note(number, together[position], trial)
+    yield TuningStanding(course.to_json())
 
 
 def first_draw(recipe: Recipe, settings: Settings) -> Draw:
@@ -114,55 +189,10 @@ def draw_of(recipe: Recipe, ground: Ground, number: int) -> Draw:
     return Draw.of(ground, sequences)
 
 
-def _of_draw(
-    course: Course, draw: Draw, wanted: Sequence[int], *, measured: bool, pictures: bool
-) -> Iterator[tuple[int, Found]]:
-    """What the draw says of the wanted candidates, methods of one name at a time."""
-    for together in course.by_name(wanted):
-        points = [course.candidates[index].method for index in together]
-        for position, found in find(draw, points, pictures=pictures, measured=measured):
-            yield together[position], found
-
-
-def _screened(recipe: Recipe, draw: Draw, original: FloatAnswers) -> Course:
-    """What the errors of layers say of all λ and γ."""
-    base, (lams, gammas) = recipe.to_method(), recipe.compared()
-    screened = screen(draw, base, gammas, lams)
-    errors, seconds = screened.of_model(), screened.seconds
-    while further := _beyond(lams, errors):
-        screened = screen(draw, base, gammas, further)
-        order = np.argsort([*lams, *further])
-        errors = np.concatenate([errors, screened.of_model()], axis=1)[:, order]
-        lams, seconds = tuple(sorted((*lams, *further))), seconds + screened.seconds
-    of_gammas, own = errors.min(axis=1), gammas.index(base.gamma)
-    best = int(np.argmin(of_gammas))
-    best = best if of_gammas[best] < of_gammas[own] - MATTERS else own
-    row = errors[best]
-    points = base.points(lams, (gammas[best],))
-    candidates = [Candidate(recipe.method, point) for point in points] + _baselines(recipe)
-    dull = frozenset(int(index) for index in np.flatnonzero(row > row.min() + DULL))
-    return Course(
-        recipe, gammas, tuple(map(float, of_gammas)), gammas[best], tuple(candidates),
-        (*map(float, row), *(None for _ in candidates[len(row) :])), dull, seconds,
-        draw.ground.bench.loaded.checkpoint.of_blocks, original,
-    )  # fmt: skip
-
-
-def _beyond(lams: tuple[float, ...], errors: np.ndarray) -> tuple[float, ...]:
-    """Further λ where the best one is the last or the last but one of the range, at either end."""
-    best = int(np.unravel_index(np.nanargmin(errors), errors.shape)[1])
-    beyond: tuple[float, ...] = ()
-    if best >= len(lams) - 2 and 0 < lams[-1] < LARGEST:
-        beyond = (2 * lams[-1], 5 * lams[-1])
-    if best <= 1 and lams[0] > 0:
-        beyond = (0.0, lams[0] / 2, *beyond)
-    return beyond
-
-
-def _baselines(recipe: Recipe) -> list[Candidate]:
-    """GPTQ 1 % and rounding to nearest, AWQ beside a scale search, each fitted as the recipe says."""
-    names = ["gptq", "rtn", *(["awq"] if METHODS[recipe.method].baseline == "awq" else [])]
+def _baselines(recipe: Recipe) -> Sequence[Candidate]:
+    """GPTQ 1 %, AWQ beside a scale search, and rounding to nearest, each fitted as the recipe says."""
+    names = ["gptq", *(["awq"] if METHODS[recipe.method].baseline == "awq" else []), "rtn"]
     return [
-        Candidate(name, method(name, **{one: getattr(recipe, one) for one in METHODS[name].options}), is_baseline=True)
+        Candidate(name, method(name, **{option: getattr(recipe, option) for option in METHODS[name].options}))
         for name in names
     ]

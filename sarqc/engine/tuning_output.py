@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from sarqc.calibration.pictures import RELATIVE, LayerCurve, LayerNumbers
+from sarqc.calibration.pictures import RELATIVE, SCALARS, LayerCurve, LayerNumbers
 from sarqc.documents import CalibrationProtocol, PerplexityProtocol, Summary, Tuning
 from sarqc.engine.course import Course
 from sarqc.engine.draws import Found
@@ -32,11 +32,11 @@ from sarqc.study.document import ArrayRef, Line, Study, StudyWriter
 def write_tuning(
     prepared: Prepared, course: Course, original: Measurements, device: str, folder: Path, study_id: str
 ) -> Study:
-    """The study: a line of the tuned method over λ and draws, and one for each baseline. What a draw did not measure
-    is NaN.
+    """The study: a line of the tuned method over λ and draws, and one for each baseline, as far as there was time for
+    them. What a draw did not measure is NaN. Needs a model that was measured, see ``has_study``.
     """
     recipe, checkpoint = prepared.recipe, prepared.checkpoint
-    names = list(dict.fromkeys(one.name for one in course.candidates))
+    names = list(dict.fromkeys(course.candidates[index].name for index in sorted(course.trials[0])))
     with study_writer(folder) as writer:
         lines = [_line(course, name, writer) for name in names]
         facts = model_facts(recipe.model, checkpoint, value(original.perplexity), original.mean_accuracy())
@@ -45,28 +45,36 @@ def write_tuning(
         return writer.finish(study_of(study_id, title, "float", facts, checkpoint, protocol, lines, recipe))
 
 
+def has_study(course: Course) -> bool:
+    """Whether a λ was measured at all."""
+    return any(course.search.seen[0, list(course.order)])
+
+
 def _line(course: Course, name: str, writer: StudyWriter) -> Line:
-    recipe = course.recipe
-    indices = [index for index, one in enumerate(course.candidates) if one.name == name]
+    recipe, search = course.recipe, course.search
+    trials = course.trials[: max(1, int(search.seen.any(axis=1).sum()))]
+    indices = [index for index in sorted(trials[0]) if course.candidates[index].name == name]
     points = [course.candidates[index].method for index in indices]
-    first = [_curves(course.found[0][index]) for index in indices]
+    first = [_curves(trials[0][index]) for index in indices]
     curves = [[joined([of[layer] for of in first])] for layer in range(len(first[0]))]
-    further = [[[numbers] for numbers in _numbers(of_draw, indices, first)] for of_draw in course.found[1:]]
+    further = [[[numbers] for numbers in _numbers(of_draw, indices, first)] for of_draw in trials[1:]]
     arrays = curve_arrays(writer, [curves], further=further)
-    shape = (len(course.found), 1, len(indices))
+    shape = (len(trials), 1, len(indices))
     for quantity in ("perplexity", "kl"):
         values = np.full(shape, np.nan)
-        for draw, of_draw in enumerate(course.found):
+        for draw, of_draw in enumerate(trials):
             for at, index in enumerate(indices):
-                if index in of_draw and (found := of_draw[index]).divergence is not None:
-                    values[draw, 0, at] = found.perplexity if quantity == "perplexity" else found.divergence.kl.mean
+                # What no draw changes was measured in the first.
+                trial = of_draw.get(index) if index not in search.once else trials[0][index]
+                if trial is not None and trial.divergence is not None:
+                    values[draw, 0, at] = trial.perplexity if quantity == "perplexity" else trial.divergence.kl.mean
         arrays[quantity] = writer.add(values, AXES)
     arrays |= _answers(course, indices, shape, writer)
-    chosen = (0, indices.index(best)) if (best := course.best()) in indices else None
+    chosen = (0, indices.index(best)) if (best := search.best) in indices else None
     return study_line(
         name, points[0].fitting(), bits=recipe.bits, grid=recipe.grid, group_size=recipe.group_size,
         lams=tuple(point.lam or 0.0 for point in points), gammas=(points[0].gamma,), chosen=chosen,
-        draws=tuple(recipe.seed + draw for draw in range(len(course.found))), arrays=arrays,
+        draws=tuple(recipe.seed + draw for draw in range(len(trials))), arrays=arrays,
     )  # fmt: skip
 
 
@@ -94,9 +102,9 @@ def _numbers(
     of_draw: dict[int, Found], indices: Sequence[int], first: Sequence[Sequence[LayerNumbers]]
 ) -> list[LayerNumbers]:
     """Of each layer, over the λ of a line; NaN for those that the draw left out."""
-    known = next(of_draw[index] for index in indices if index in of_draw)
+    known = next((of_draw[index].layers for index in indices if index in of_draw), None)
     rows = []
-    for at, layer in enumerate(known.layers):
+    for at, layer in enumerate(known or _unknown(first[0])):
         arrays: dict[str, Any] = {
             name: np.array(
                 [getattr(of_draw[index].layers[at], name)[0] if index in of_draw else np.nan for index in indices],
@@ -106,6 +114,12 @@ def _numbers(
         }
         rows.append(replace(layer, lams=tuple(lam for one in first for lam in one[at].lams), **arrays))
     return rows
+
+
+def _unknown(layers: Sequence[LayerNumbers]) -> list[LayerNumbers]:
+    """The same layers in a draw that says nothing of them."""
+    nothing: dict[str, Any] = dict.fromkeys(SCALARS, np.array(np.nan, dtype=np.float32))
+    return [replace(layer, **nothing) for layer in layers]
 
 
 def _protocol(prepared: Prepared, original: Measurements, device: str) -> dict[str, Any]:

@@ -80,11 +80,12 @@ def states_of(loaded: LoadedModel, ids: np.ndarray, corpus: str, window: int) ->
 Steps = Generator[tuple[int, int], None, tuple[Perplexity, Divergence | None]]
 
 
-def drained(steps: Steps) -> tuple[Perplexity, Divergence | None]:
-    """What ``perplexity_steps`` returns in the end."""
+def drained(steps: Steps, check: Callable[[], object] = bool) -> tuple[Perplexity, Divergence | None]:
+    """What ``perplexity_steps`` returns in the end. ``check`` is called after each step; what it raises ends them."""
     while True:
         try:
             next(steps)
+            check()
         except StopIteration as end:
             found: tuple[Perplexity, Divergence | None] = end.value
             return found

@@ -173,7 +173,7 @@ def items_key(name: str, settings: Settings) -> tuple[str, ...]:
 
 def measure_accuracy(
     loaded: LoadedModel, name: str, settings: Settings, *, limit: int | None = None, batch_size: int | None = None,
-    tell: Callable[[int, int], None] = lambda done, total: None,
+    tell: Callable[[int, int], object] = lambda done, total: None,
 ) -> Accuracy:  # fmt: skip
     """Accuracy of the model as it is now on one task, zero-shot, with lm-eval's ``acc`` and ``acc_norm``.
 
@@ -257,7 +257,7 @@ def measure_accuracy(
 class _Answered:
     """In the place of lm-eval's cache, which is given each answer as soon as there is one: counts them."""
 
-    def __init__(self, total: int, tell: Callable[[int, int], None]) -> None:
+    def __init__(self, total: int, tell: Callable[[int, int], object]) -> None:
         self._done, self._total, self._tell = 0, total, tell
 
     def add_partial(self, attribute: str, request: Any, answer: Any) -> None:

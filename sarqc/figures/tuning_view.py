@@ -11,6 +11,7 @@ from sarqc.figures.sentence import Piece
 from sarqc.figures.tuning import tuning_figure, tuning_table
 from sarqc.figures.tuning_words import tuning_sentence, tuning_small_print
 from sarqc.figures.view import DataTable
+from sarqc.study.former_tuning import current_tuning
 
 
 class TuningView(TypedDict):
@@ -23,8 +24,9 @@ class TuningView(TypedDict):
     small_print: list[str]
 
 
-def tuning_view(tuning: Tuning, recipe: Mapping[str, Any]) -> TuningView:
-    """``recipe`` is that of the tuning run, under its public names."""
+def tuning_view(document: Mapping[str, Any], recipe: Mapping[str, Any]) -> TuningView:
+    """``document``: a ``Tuning`` of any version; ``recipe``: of the tuning run, under its public names."""
+    tuning = current_tuning(document)
     return {
         "tuning": tuning,
         "figure": tuning_figure(tuning),

@@ -104,7 +104,7 @@ def _measured(event: Measured) -> dict[str, float]:
 
 def _standing(tuning: Tuning) -> dict[str, float]:
     """Where tuning stands: the best candidate, and how many are in question."""
-    left = sum(row["standing"] == "left" for row in tuning["rows"])
+    left = sum(row["standing"] in ("best", "as_good") for row in tuning["rows"])
     best = {} if tuning["best"] is None else _picked(tuning["rows"][tuning["best"]], ("lambda", "log_ratio", "kl"))
     return _known({"left": left, "measured": tuning["measured"], "seconds": tuning["seconds"]} | best, "tuning/")
 

@@ -1,86 +1,170 @@
-"""Races on simulated models, whose best λ is known: how often it is kept, what is found, and what that costs.
+"""Searches on simulated models, whose best λ is known, on hosts of any load.
 
 A model has a valley of ln(perplexity / float model's) over λ, flat or deep, wide or narrow, and one of the errors of
-layers, up to three times further left and as steep as in the shipped studies. A draw shifts all λ alike, and each has
-an error of its own.
+layers, up to three times further left and as steep as in the shipped studies. A draw shifts all λ alike; each λ has an
+error of its own in each draw and in each window of the test text, independent of its neighbours' or nearly the same.
+GPTQ 1 % is one more such model.
+
+A host takes 1 to 20 times as long as planned for all of a search, each step as much longer again as chance has it, and
+now and then it stands still.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from sarqc.engine.tuning import DULL
+from sarqc.engine.search import Costs, Search, by_promise
+from sarqc.engine.screening import in_question
 from sarqc.recipe import TUNED_LAMS
 from sarqc.study.paired import sweet_spot
-from sarqc.study.racing import Race
 
 LAMS = np.array(TUNED_LAMS)
-MODELS, RACES = 20, 50
-BASELINES = 2  # measured in every draw
+K = len(LAMS)
+SEARCHES = 1000
+WINDOWS = 20
+LAYERS = 42
 EXHAUSTIVE = 5  # draws of every λ
+MOST = 8  # draws of a search
+
+Noise = Literal["independent", "smooth", "heavy tails", "uneven"]
+NOISES: tuple[Noise, ...] = ("independent", "smooth", "heavy tails", "uneven")
 
 
 def valley(place: float, depth: float, width: float) -> np.ndarray:
     return depth * (1 - np.exp(-((np.log(LAMS + 1e-3) - np.log(place)) ** 2) / width))
 
 
+def noise(kind: Noise, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Errors of variance 1, the last axis over candidates."""
+    if kind == "heavy tails":
+        return rng.standard_t(4, shape) / np.sqrt(2)
+    normal = rng.normal(size=shape)
+    if kind == "smooth":  # over four neighbours
+        place = np.arange(shape[-1])
+        likeness = np.exp(-((place[:, None] - place) ** 2) / 32) + 1e-9 * np.eye(shape[-1])
+        return normal @ np.linalg.cholesky(likeness).T
+    return normal
+
+
 @dataclass(frozen=True)
 class Simulated:
-    """A model: what is true of each λ, its errors of layers, and how much single measurements scatter."""
+    """A model: what is true of each λ and of GPTQ 1 %, its last candidate, and how much measurements scatter."""
 
-    truth: np.ndarray
-    errors: np.ndarray
-    spread: np.ndarray
+    truth: np.ndarray  # (K + 1,)
+    errors: np.ndarray  # (K,)
+    spread: np.ndarray  # (K + 1,)
+    kind: Noise
 
     @classmethod
-    def of(cls, rng: np.random.Generator, *, uneven: float = 0.3) -> Simulated:
+    def of(cls, rng: np.random.Generator, kind: Noise = "independent", *, level: bool = False) -> Simulated:
+        """``level``: a model to which λ makes no difference."""
         place = 10 ** rng.uniform(-2, 0)
-        truth = valley(place, 10 ** rng.uniform(-2.5, -0.5), rng.uniform(2, 12))
+        truth = valley(place, 0.0 if level else 10 ** rng.uniform(-2.5, -0.5), rng.uniform(2, 12))
+        gptq = truth.min() + (0.0 if level else rng.uniform(0, 0.1))
         errors = valley(place / rng.uniform(1, 3), rng.uniform(0.3, 0.5), rng.uniform(10, 14))
-        return cls(truth, errors, 0.006 * np.exp(rng.normal(0, uneven, len(LAMS))))
+        uneven = 0.5 if kind == "uneven" else 0.2
+        return cls(np.append(truth, gptq), errors, 0.006 * np.exp(rng.normal(0, uneven, K + 1)), kind)
 
     def draws(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Measurements (count, M)."""
-        alike = rng.normal(0, 0.03, (count, 1))
-        return self.truth + alike + rng.normal(0, 1, (count, len(LAMS))) * self.spread
+        """Measurements (count, K + 1, WINDOWS)."""
+        alike = rng.normal(0, 0.03, (count, 1, 1))
+        of_draw = noise(self.kind, (count, K + 1), rng) * self.spread
+        of_window = np.moveaxis(noise(self.kind, (count, WINDOWS, K + 1), rng), 1, 2) * 3 * self.spread[:, None]
+        of_window -= of_window.mean(axis=2, keepdims=True)
+        text = rng.normal(0, 0.1, (1, 1, WINDOWS))
+        return self.truth[:, None] + alike + of_draw[:, :, None] + of_window + text - text.mean()
 
-    def in_question(self) -> np.ndarray:
-        """Positions of the λ that the errors of layers leave."""
-        return np.flatnonzero(self.errors <= self.errors.min() + DULL)
+
+@dataclass
+class Host:
+    """A clock. A step that was planned to take a second takes as long as the host lets it."""
+
+    rng: np.random.Generator
+    slow: float
+    now: float = 0.0
+
+    def work(self, planned: float, until: float) -> bool:
+        """Works, in twenty parts, until it is done or the time has come; returns whether it was done."""
+        jitter = float(np.exp(self.rng.normal(0, 0.3)))
+        for _ in range(20):
+            if self.now >= until:
+                return False
+            pause = 2 * float(self.rng.random()) if self.rng.random() < 0.005 else 0.0
+            self.now += planned * self.slow * jitter / 20 + pause
+        return True
 
 
-def raced(everything: np.ndarray) -> Race:
-    """A race over measurements (R, K), of which it sees those that it asks for."""
-    values = np.full_like(everything, np.nan)
-    for draw, row in enumerate(everything):
-        running = Race(values).running()
-        values[draw, running] = row[running]
-        if Race(values).told_apart():
+@dataclass(frozen=True)
+class Outcome:
+    search: Search
+    seconds: float
+    needed: float  # seconds in which this host would have compared two λ in two draws
+
+
+MODEL, STATISTICS, SCREENING = 1.0, 1.5, 6.0  # planned seconds
+
+
+def searched(model: Simulated, host: Host, budget: float, rng: np.random.Generator) -> Outcome:
+    """A search as the engine makes it: layers first, at most for a third of the budget, then whole models."""
+    host.work(STATISTICS, budget)
+    known = 0
+    of_layers = model.errors[:, None] + rng.normal(0, 0.15, (K, LAYERS)) + rng.normal(0, 1, LAYERS)
+    while known < LAYERS and host.now < budget / 3 and host.work(SCREENING / LAYERS, budget):
+        known += 1
+    left = in_question(of_layers[:, : max(1, known)].T, LAYERS)
+    order = by_promise([*map(int, left)], [float(of_layers[one, : max(1, known)].mean()) for one in left])
+    everything = model.draws(MOST, rng)
+    values, windows = np.full((MOST, K + 1), np.nan), np.full((MOST, K + 1, WINDOWS), np.nan)
+    host.work(MODEL, budget)  # the float model
+    taken: list[float] = []
+    while True:
+        search = Search(values, order, (K,), (), windows[:, [K]] - windows)
+        costs = Costs(float(np.mean(taken)) if taken else 0.0, STATISTICS * host.slow)
+        if search.end(tuple(LAMS), None) or (step := search.next(budget - host.now, costs, 1)) is None:
             break
-    return Race(values)
+        began, values, windows = host.now, values.copy(), windows.copy()
+        if not np.isfinite(values[step.draw]).any() and step.draw and not host.work(STATISTICS, budget):
+            break
+        if not host.work(MODEL, budget):
+            break
+        taken.append(host.now - began)
+        values[step.draw, step.candidates] = everything[step.draw, list(step.candidates)].mean(axis=1)
+        windows[step.draw, step.candidates] = everything[step.draw, list(step.candidates)]
+    needed = host.slow * (2 * STATISTICS + 7 * MODEL) + 0.34 * budget
+    return Outcome(search, host.now, needed)
 
 
-def simulated(draws: int) -> dict[str, float]:
-    """Over all models and races: shares, and the mean number of models that were measured."""
-    rng = np.random.default_rng(draws)
-    in_band = kept = others = measured = 0
-    for _ in range(MODELS):
-        model = Simulated.of(rng)
-        arms = model.in_question()
-        for _ in range(RACES):
-            race = raced(model.draws(draws, rng)[:, arms])
-            left = np.flatnonzero(race.running())
-            found = arms[left[race.values[: race.draws, left].mean(axis=0).argmin()]]
-            _, band = sweet_spot(model.draws(EXHAUSTIVE, rng))
-            other, _ = sweet_spot(model.draws(EXHAUSTIVE, rng))
-            in_band += bool(band[found])
-            others += bool(band[other])
-            kept += bool(np.isin(model.truth.argmin(), arms[left]))
-            measured += int(np.isfinite(race.values).sum()) + BASELINES * race.draws
-    races = MODELS * RACES
+def simulated(kind: Noise, budget: float, *, level: bool = False, slowest: float = 20.0) -> dict[str, float]:
+    """Over many searches: how often what was said is false, nothing was said in vain, and the budget was kept."""
+    rng = np.random.default_rng([NOISES.index(kind), round(budget), level])
+    named = outside = beyond = silent = possible = late = false = claims = measured = 0
+    missed: list[float] = []
+    for _ in range(SEARCHES):
+        model = Simulated.of(rng, kind, level=level)
+        host = Host(rng, float(np.exp(rng.uniform(0, np.log(slowest)))))
+        outcome = searched(model, host, budget, rng)
+        search, best = outcome.search, outcome.search.best
+        late += outcome.seconds > 1.1 * budget
+        possible += outcome.needed <= budget
+        silent += best is None and outcome.needed <= budget
+        measured += int(search.seen.sum())
+        if best is None:
+            continue
+        named += 1
+        regret = float(model.truth[best] - model.truth[:K].min())
+        missed.append(regret)
+        _, band = sweet_spot(model.draws(EXHAUSTIVE, rng).mean(axis=2)[:, :K])
+        outside += not band[best]
+        beyond += regret > 0.0105
+        truth = float(model.truth[K] - model.truth[best])
+        verdict = search.gains.verdict(best)
+        claims += verdict != 0
+        false += (verdict == 1 and truth <= 0) or (verdict == -1 and truth >= 0)
     return {
-        "models": MODELS, "races": races, "draws": draws, "in_band": in_band / races, "kept": kept / races,
-        "exhaustive_in_band": others / races, "measured": measured / races, "exhaustive": EXHAUSTIVE * len(LAMS),
+        "searches": SEARCHES, "budget": budget, "named": named / SEARCHES, "outside": outside / max(1, named),
+        "worse": beyond / max(1, named), "regret": float(np.mean(missed)) if missed else 0.0, "silent": silent / max(1, possible), "late": late / SEARCHES,
+        "claims": claims / max(1, named), "false": false / max(1, named), "measured": measured / SEARCHES,
     }  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -15,16 +14,19 @@ import pytest
 from sarqc.calibration import float_statistics
 from sarqc.calibration.block import solve_points
 from sarqc.documents import Tuning
-from sarqc.engine import draws
+from sarqc.engine import budget, draws
+from sarqc.engine import execute as execute_module
+from sarqc.engine.budget import Budget
 from sarqc.engine.bundle import Bundle, screen_bundle, write_bundle
-from sarqc.engine.draws import Draw, screen
+from sarqc.engine.draws import Draw
 from sarqc.engine.execute import execute
 from sarqc.engine.kept_states import StatesGone
 from sarqc.engine.plan import plan
+from sarqc.engine.screening import Screening
 from sarqc.engine.tuning import first_draw
 from sarqc.errors import NotFound, Refused, SarqcError
-from sarqc.evaluation.perplexity import measure_beside
-from sarqc.events import Event, Finished, Started, TuningStanding, Warned
+from sarqc.evaluation.perplexity import perplexity_steps
+from sarqc.events import Event, Finished, Started, TuningStanding
 from sarqc.figures import lab_view
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
@@ -110,18 +112,29 @@ def test_it_ends_with_what_it_says(tuned: list[Event], document: dict[str, Any],
     assert best["lambda"] == line.lams[int(np.nanargmin(values.mean(axis=0)))]
     gap = of_gptq - values[:, tuning["best"]]
     assert best["better"] == pytest.approx(gap.mean(), abs=1e-5)
-    assert best["better_error"] == pytest.approx(gap.std(ddof=1) / math.sqrt(len(gap)), rel=1e-2)
+    assert best["better_by_draw"] == pytest.approx(gap.tolist(), abs=1e-5)
+    assert best["better_low"] is not None
+    assert best["better_high"] is not None
+    assert best["better_low"] < best["better"] < best["better_high"]
+    original = study.model.perplexity
+    assert original is not None
+    assert best["perplexity"] == pytest.approx(np.exp(values[:, tuning["best"]].mean()), rel=1e-5)
     assert line.chosen == (0, tuning["best"])
     assert tuning["end"] in ("known", "draws")
+    assert tuning["next"] == ("run" if best["better_low"] > 0 else "keep")
     assert tuning["recipe"] is not None
     following = Recipe.parse(tuning["recipe"])
-    assert (following.kind, following.lam, following.gamma) == ("run", best["lambda"], tuning["gamma"])
+    if tuning["next"] == "run":
+        assert (following.kind, following.lam, following.gamma) == ("run", best["lambda"], tuning["gamma"])
+    else:
+        assert (following.kind, following.method, following.lam) == ("run", "gptq", None)
     assert following.inputs_from == "quantized"
     assert plan(following, tuned_settings).layers == 21
     standings = [event.tuning for event in tuned if isinstance(event, TuningStanding)]
     assert standings[0]["draws"] == 0
     assert standings[0]["best"] is None
-    assert all(one["band"] is None for one in standings if one["draws"] < 2)
+    assert all(not one["band"] and one["best"] is None for one in standings if one["draws"] < 2)
+    assert [one["screened"][0] for one in standings][:3] == [7, 14, 21], "block by block"
     assert [one["measured"] for one in standings] == sorted(one["measured"] for one in standings)
     assert standings[-1]["measured"] == standings[-1]["planned"]
     assert {row["method"] for row in tuning["rows"] if row["standing"] == "baseline"} == {"gptq", "rtn"}
@@ -156,8 +169,8 @@ def test_once_more_costs_nothing(
 ) -> None:
     monkeypatch.setattr(float_statistics, "BlockWalk", None)
     monkeypatch.setattr(draws, "solve_points", None)
-    monkeypatch.setattr(draws, "measure_beside", None)
-    assert outcome(run(document, tuned_settings)) == outcome(tuned), "seconds of work too are those of the first time"
+    monkeypatch.setattr(draws, "perplexity_steps", None)
+    assert without_clock(outcome(run(document, tuned_settings))) == without_clock(outcome(tuned))
 
 
 @pytest.mark.parametrize("change", [{"bits": 3}, {"sweep": [0.05, 0.5]}, {"method": "rqc-gbs"}, {"method": "sarqc-gs"}])
@@ -175,14 +188,93 @@ def test_another_question_needs_no_pass_of_the_float_model(
     assert any(row["method"] == "awq" for row in tuning["rows"]) == (change.get("method") == "sarqc-gs")
 
 
-def test_a_budget_ends_it(document: dict[str, Any], fresh_settings: Settings) -> None:
-    events = run(document | {"minutes": 1e-6}, fresh_settings)
+class Clock:
+    """Time that passes with the work alone: seconds for a linear that is solved, and for a model that is measured."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, solving: float, measuring: float) -> None:
+        self.now = 0.0
+
+        def solved(block: Any, *given: Any) -> Any:
+            for step in solve_points(block, *given):
+                self.now += solving
+                yield step
+
+        def measured(*given: Any) -> Any:
+            self.now += measuring / 2
+            found = yield from perplexity_steps(*given)
+            self.now += measuring / 2
+            return found
+
+        monkeypatch.setattr(budget, "monotonic", lambda: self.now)
+        monkeypatch.setattr(draws, "solve_points", solved)
+        monkeypatch.setattr(draws, "perplexity_steps", measured)
+        monkeypatch.setattr(execute_module.time, "perf_counter", lambda: self.now)
+
+
+MANY = {"sweep": [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5], "draws": 8}
+MODEL = 21 * 0.1 + 10.0  # seconds, on that clock
+
+
+@pytest.mark.parametrize(
+    ("minutes", "least", "draws_made", "step"),
+    [(1e-6, 0, 0, "go_on"), (0.5, 0, 1, "go_on"), (2.2, 2, 2, None), (6.0, 3, 2, None), (40.0, 5, 3, None)],
+)
+def test_a_budget_is_kept_and_used(
+    document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch, minutes: float, least: int,
+    draws_made: int, step: str | None,
+) -> None:  # fmt: skip
+    clock = Clock(monkeypatch, 0.1, 10.0)
+    events = run(document | MANY | {"minutes": minutes}, fresh_settings)
     tuning = outcome(events)
-    assert any(isinstance(event, Warned) and "more than the budget" in event.what for event in events)
-    assert not any("budget" in warning for warning in plan(Recipe.parse(document), fresh_settings).warnings)
-    assert (tuning["end"], tuning["draws"], tuning["band"]) == ("budget", 1, None)
-    assert tuning["best"] is not None
-    assert all(row["better_error"] is None for row in tuning["rows"])
+    compared = [row for row in tuning["rows"] if row["standing"] in ("best", "as_good", "worse")]
+    assert len(compared) >= least
+    assert tuning["draws"] >= draws_made
+    assert clock.now <= 60 * minutes * 1.1 + MODEL
+    assert (tuning["best"] is None) == (least == 0)
+    assert all(row["draws"] >= 2 for row in compared)
+    assert not any(row["better_low"] is not None for row in tuning["rows"] if row not in compared)
+    if step is not None:
+        assert (tuning["next"], tuning["end"]) == (step, "budget")
+        assert tuning["more_minutes"] is not None
+        assert tuning["recipe"] is not None
+        again = Recipe.parse(tuning["recipe"])
+        assert (again.kind, again.minutes) == ("tune", tuning["more_minutes"])
+    assert any(event.type == "saved" for event in events) == (draws_made > 0)
+
+
+def test_going_on_costs_what_is_missing(
+    document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second run with the proposed budget begins where the first one stopped, and compares enough."""
+    clock = Clock(monkeypatch, 0.1, 10.0)
+    first = outcome(run(document | MANY | {"minutes": 0.9}, fresh_settings))
+    assert first["next"] == "go_on"
+    assert first["measured"] > 1
+    assert first["recipe"] is not None
+    clock.now = 0.0
+    second = outcome(run(first["recipe"], fresh_settings))
+    assert second["best"] is not None
+    assert sum(row["standing"] in ("best", "as_good", "worse") for row in second["rows"]) >= 3
+    assert clock.now <= 60 * float(first["more_minutes"] or 0) + MODEL
+
+
+def test_a_host_that_becomes_slow_still_says_what_is_true(
+    document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch, 0.1, 10.0)
+    events = execute(Recipe.parse(document | MANY | {"minutes": 3.0}), fresh_settings)
+    for event in events:
+        if isinstance(event, TuningStanding) and event.tuning["measured"] == 3:
+            clock.now += 90.0
+        last = event
+    assert isinstance(last, Finished)
+    tuning = last.summary["tuning"]
+    assert tuning is not None
+    assert tuning["end"] == "budget"
+    assert clock.now <= 180 + MODEL
+    assert all(
+        row["standing"] in ("not_reached", "ruled_out", "baseline") for row in tuning["rows"] if row["draws"] < 2
+    )
 
 
 def test_a_band_that_is_narrow_enough_ends_it(document: dict[str, Any], fresh_settings: Settings) -> None:
@@ -192,24 +284,24 @@ def test_a_band_that_is_narrow_enough_ends_it(document: dict[str, Any], fresh_se
 
 
 def test_a_best_value_at_an_end_widens_the_range(document: dict[str, Any], fresh_settings: Settings) -> None:
-    tuning = outcome(run(document | {"sweep": [1e-4, 1e-3], "minutes": 1e-6}, fresh_settings))
+    tuning = outcome(run(document | {"sweep": [1e-4, 1e-3], "draws": 2}, fresh_settings))
     lams = [row["lambda"] for row in tuning["rows"] if row["method"] == "sarqc-gbs"]
     errors = [row["layer_error"] for row in tuning["rows"] if row["method"] == "sarqc-gbs"]
     assert lams == sorted(lams)
     assert lams[0] == 0
     assert errors.index(min(errors)) < len(errors) - 2
-    assert tuning["rows"][errors.index(min(errors))]["standing"] != "dull"
+    assert tuning["rows"][errors.index(min(errors))]["standing"] != "ruled_out"
 
 
 def test_a_part_of_the_model(document: dict[str, Any], fresh_settings: Settings) -> None:
-    events = run(document | {"blocks": [2, 0], "minutes": 1e-6}, fresh_settings)
+    events = run(document | {"blocks": [2, 0], "draws": 2}, fresh_settings)
     [started] = [event for event in events if isinstance(event, Started)]
     assert {layer["block"] for layer in started.layers} == {0, 2}
     tuning = outcome(events)
     assert tuning["blocks"] == [0, 2]
     assert tuning["recipe"] is not None
     assert Recipe.parse(tuning["recipe"]).blocks == (), "the run to follow quantizes all of the model"
-    whole = outcome(run(document | {"minutes": 1e-6}, fresh_settings))
+    whole = outcome(run(document | {"draws": 2}, fresh_settings))
     of_part, of_whole = (next(row["kl"] for row in one["rows"] if row["method"] == "rtn") for one in (tuning, whole))
     assert of_part is not None
     assert of_whole is not None
@@ -272,8 +364,10 @@ def test_a_bundle_says_the_same_without_the_model(
             for name, grid in draw.ground.grids.items()
         }
         there = Draw(replace(draw.ground, grids=grids), draw.sequences, draw.own_keys, draw.unseen_keys)
-        expected = screen(there, asked.to_method(), gammas, lams).errors
-        np.testing.assert_array_equal(screen_bundle(bundle, asked, fresh_settings).errors, expected)
+        screening = Screening.of(there, asked.to_method(), lams, gammas)
+        for _ in itertools.islice(screening.run(Budget(None)), len({layer.block for layer in bundle.layers})):
+            pass
+        np.testing.assert_array_equal(screen_bundle(bundle, asked, fresh_settings), screening.errors)
     with pytest.raises(Refused, match="do not divide"):
         screen_bundle(bundle, Recipe.parse(document | {"group_size": 7}), fresh_settings)
 
@@ -293,13 +387,13 @@ def test_one_more_value_costs_its_own_work_alone(
 
     def measuring(*given: Any) -> Any:
         measured.append(1)
-        return measure_beside(*given)
+        return perplexity_steps(*given)
 
     def solving(*given: Any) -> Any:
         solved.append(len(given[2]))
         return solve_points(*given)
 
-    monkeypatch.setattr(draws, "measure_beside", measuring)
+    monkeypatch.setattr(draws, "perplexity_steps", measuring)
     monkeypatch.setattr(draws, "solve_points", solving)
     monkeypatch.setattr(float_statistics, "BlockWalk", None)
     tuning = outcome(run(document | {"sweep": [0.01, 0.07, 0.1, 1]}, tuned_settings))
@@ -311,41 +405,7 @@ def test_one_more_value_costs_its_own_work_alone(
     assert len(solved) == blocks * (1 + max(1, added["draws"]))
 
 
-def test_a_small_budget_races_fewer_values_in_two_draws(
-    document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On a clock of its own, by which everything that is timed takes a second."""
-    ticks = itertools.count()
-    monkeypatch.setattr(draws.time, "perf_counter", lambda: float(next(ticks)))
-    many = {"sweep": [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5], "draws": 8}
-    free = outcome(run(document | many, fresh_settings))
-    in_question = [row["lambda"] for row in free["rows"] if row["standing"] in ("left", "retired")]
-    assert len(in_question) > 3
-    narrow = fresh_settings.model_copy(update={"state_dir": fresh_settings.state_dir / "narrow"})
-    events = run(document | many | {"minutes": 0.4}, narrow)
-    tuning = outcome(events)
-    assert tuning["draws"] >= 2
-    assert tuning["band"] is not None
-    raced = [row for row in tuning["rows"] if row["standing"] in ("left", "retired")]
-    assert 2 <= len(raced) < len(in_question)
-    others = [row["layer_error"] for row in tuning["rows"] if row["standing"] == "dull"]
-    assert max(row["layer_error"] or 0.0 for row in raced) <= min(error for error in others if error is not None)
-    assert any(isinstance(event, Warned) and "the budget leaves room" in event.what for event in events)
-
-
 ASKED = {"tasks": ["tiny-llama-continuations"], "task_limit": 12}
-
-
-def test_a_budget_without_room_for_two_models_still_ends_with_one_beside_the_baselines(
-    document: dict[str, Any], fresh_settings: Settings
-) -> None:
-    events = run(document | {"minutes": 1e-6}, fresh_settings)
-    tuning = outcome(events)
-    assert any(isinstance(event, Warned) and "more than the budget" in event.what for event in events)
-    assert not any("budget" in warning for warning in plan(Recipe.parse(document), fresh_settings).warnings)
-    assert [row["standing"] for row in tuning["rows"]].count("left") == 1
-    assert (tuning["draws"], tuning["measured"]) == (1, 3)
-    assert tuning["end"] == "budget"
 
 
 def test_tasks_are_asked_of_what_is_still_in_question(
@@ -356,7 +416,7 @@ def test_tasks_are_asked_of_what_is_still_in_question(
     before = outcome(tuned)
     assert [row["standing"] for row in tuning["rows"]] == [row["standing"] for row in before["rows"]]
     asked = [row for row in tuning["rows"] if row["accuracy"] is not None]
-    assert asked == [row for row in tuning["rows"] if row["standing"] in ("left", "baseline")]
+    assert asked == [row for row in tuning["rows"] if row["standing"] in ("best", "as_good", "baseline")]
     assert tuning["tasks"] is not None
     assert (tuning["tasks"]["names"], tuning["tasks"]["draws"]) == (ASKED["tasks"], tuning["draws"])
     best = tuning["rows"][tuning["best"] or 0]
@@ -389,22 +449,16 @@ def test_answers_survive_a_stop(document: dict[str, Any], fresh_settings: Settin
     assert without_clock(outcome(run(asked, elsewhere))) == without_clock(whole)
 
 
-def test_tasks_are_asked_in_as_many_draws_as_the_budget_has_room_for(
+def test_tasks_are_asked_from_what_is_left_of_the_budget(
     document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a clock of its own, by which everything that is timed takes a second."""
-    ticks = itertools.count()
-    monkeypatch.setattr(draws.time, "perf_counter", lambda: float(next(ticks)))
+    Clock(monkeypatch, 0.1, 10.0)
     asked = document | ASKED | {"sweep": [0.1, 1], "draws": 3}
-    free = outcome(run(asked, fresh_settings))
-    assert free["tasks"] is not None
-    assert free["tasks"]["draws"] == free["draws"] == 3
-    narrow = fresh_settings.model_copy(update={"state_dir": fresh_settings.state_dir / "narrow"})
-    tuning = outcome(run(asked | {"minutes": 0.7 * free["seconds"] / 60}, narrow))
+    tuning = outcome(run(asked | {"minutes": 1.6}, fresh_settings))
     assert tuning["tasks"] is not None
-    assert 1 <= tuning["tasks"]["draws"] < 3
-    pictures = sum(row["standing"] == "dull" for row in tuning["rows"])  # of what was given up, solved at the end
-    assert tuning["seconds"] <= 0.7 * free["seconds"] + pictures
+    assert tuning["end"] == "budget"
+    assert tuning["tasks"]["draws"] == 0
+    assert all(row["accuracy"] is None for row in tuning["rows"])
 
 
 def test_float_predictions_that_are_gone_are_said(
@@ -414,7 +468,7 @@ def test_float_predictions_that_are_gone_are_said(
         raise StatesGone
 
     with monkeypatch.context() as without:
-        without.setattr(draws, "measure_beside", gone)
+        without.setattr(draws, "perplexity_steps", gone)
         with pytest.raises(SarqcError, match="predictions is gone") as raised:
             run(document, fresh_settings)
     assert "SARQC_CACHE_GIB" in raised.value.remedy

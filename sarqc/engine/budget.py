@@ -1,0 +1,51 @@
+"""The time of a tuning run: what is spent and left of it, by the clock on the wall."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from time import monotonic
+
+
+class TimeUp(Exception):
+    """The budget is spent; what was under way is given up."""
+
+
+class Budget:
+    """``seconds`` of work, None for as much as it takes; a run of its own counts from ``started`` on the wall clock.
+
+    Several processes that do one run's work must come to the same decisions. Their budget counts the work itself, as
+    kept with its results, shared out among them: see ``count``.
+    """
+
+    def __init__(self, seconds: float | None, crew: int = 1, started: float | None = None) -> None:
+        self.seconds, self._crew = seconds, crew
+        self._started = monotonic() if started is None else started
+        self._work = 0.0
+
+    @property
+    def is_shared(self) -> bool:
+        return self._crew > 1
+
+    def spent(self) -> float:
+        return self._work / self._crew if self.is_shared else monotonic() - self._started
+
+    def left(self) -> float:
+        """Infinite without a budget."""
+        return math.inf if self.seconds is None else self.seconds - self.spent()
+
+    def count(self, work: float) -> None:
+        """Adds seconds of work, which only the budget of several processes counts."""
+        self._work += work
+
+    def check(self) -> None:
+        """Raises ``TimeUp``."""
+        if not self.is_shared and self.left() <= 0:
+            raise TimeUp
+
+    @staticmethod
+    def timed(work: Callable[[], object]) -> float:
+        """The seconds that the work takes."""
+        began = monotonic()
+        work()
+        return monotonic() - began

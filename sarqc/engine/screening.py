@@ -1,0 +1,264 @@
+"""Errors of layers on unseen text at every λ and γ, from the statistics of one draw: as many as there is time for.
+
+Without a budget all linears are solved at all points, block by block. With one a part of each block's linears comes
+first, at the method's own γ, while the float model passes the text; then the same linears at the other γ, then the
+others, in blocks that are spread over the model. So whenever it stops, what is known is of the whole depth.
+
+Axes: L layers, G values of γ, M values of λ.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sarqc.calibration.block import BlockStatistics
+from sarqc.calibration.pipeline import layers_by_block
+from sarqc.engine.budget import Budget
+from sarqc.engine.draws import Draw, errors_of_layers, grids_as_values, kept_or_made
+from sarqc.engine.keys import tuning_key
+from sarqc.models.families import LayerInfo
+from sarqc.quantization.methods import Method
+
+LARGEST = 1000.0  # λ to which a range is widened
+# Above the smallest mean of ln errors. In the shipped studies the λ with the best perplexity is at most 0.04 above it.
+DULL = 0.1
+FEWEST = 3  # λ that are left
+MATTERS = 0.01  # by so much smaller must the errors at another γ be to leave the method's own
+FIRST_SHARE = 1 / 3  # of a budget, for the first part of the layers
+SHARE = 1 / 5  # after which no more are begun
+SAMPLED = 7  # of so many linears of a block one comes first: of those of a dense block one
+
+_SUFFIX = ".screened"
+
+
+@dataclass
+class Screening:
+    """What is known so far. ``errors`` (L, G, M): relative errors on unseen text, NaN where not known."""
+
+    draw: Draw
+    base: Method
+    lams: tuple[float, ...]
+    gammas: tuple[float | None, ...]
+    errors: np.ndarray
+
+    @classmethod
+    def of(cls, draw: Draw, base: Method, lams: tuple[float, ...], gammas: tuple[float | None, ...]) -> Screening:
+        """Of which nothing is known yet."""
+        return cls(draw, base, lams, gammas, np.full((len(draw.ground.layers), len(gammas), len(lams)), np.nan))
+
+    @property
+    def layers(self) -> int:
+        return len(self.errors)
+
+    def known(self, gamma: int) -> np.ndarray:
+        """Logarithms (layers, M) at a γ, of the layers that are known there at every λ."""
+        rows = self.errors[:, gamma]
+        known: np.ndarray = np.log(np.maximum(rows[np.isfinite(rows).all(axis=1)], np.finfo(float).tiny))
+        return known
+
+    def compared(self) -> list[int]:
+        """Positions of the γ of which something is known."""
+        return [gamma for gamma in range(len(self.gammas)) if len(self.known(gamma))]
+
+    def of_gammas(self) -> list[float]:
+        """Mean of the logarithms at the best λ, of each γ that was compared, over the layers that all of them have."""
+        rows = self.errors[:, self.compared()]
+        rows = np.log(np.maximum(rows[np.isfinite(rows).all(axis=(1, 2))], np.finfo(float).tiny))
+        return [float(mean) for mean in rows.mean(axis=0).min(axis=1)] if len(rows) else []
+
+    def gamma(self) -> int:
+        """Position of the best γ: the method's own unless another one is better by more than ``MATTERS``."""
+        own, compared, errors = self.gammas.index(self.base.gamma), self.compared(), self.of_gammas()
+        if own not in compared or not errors:
+            return own
+        best = int(np.argmin(errors))
+        return compared[best] if errors[best] < errors[compared.index(own)] - MATTERS else own
+
+    def run(self, budget: Budget) -> Iterator[None]:
+        """Yields after each part. Raises ``TimeUp`` where the whole budget is spent."""
+        every = range(len(self.gammas))
+        if budget.seconds is None or budget.is_shared:
+            yield from self._passed(1, every, budget)
+        else:
+            yield from self._passed(SAMPLED, [self.gammas.index(self.base.gamma)], budget)
+            yield from self._later(SAMPLED, every, budget)
+            yield from self._later(1, [self.gamma()], budget)
+            yield from self._later(1, every, budget)
+        while self._has_time(budget) and (further := _beyond(self.lams, self.known(self.gamma()))):
+            yield from self._widened(further, budget)
+
+    def _has_time(self, budget: Budget, share: float = SHARE) -> bool:
+        budget.check()
+        return budget.seconds is None or budget.is_shared or budget.spent() < share * budget.seconds
+
+    def _passed(self, part: int, gammas: Sequence[int], budget: Budget) -> Iterator[None]:
+        """In the order of the model, in which statistics are collected. ``part``: of so many linears one."""
+        by_block = layers_by_block(self.draw.ground.layers)
+        wanted = {index: self._wanted(layers, part) for index, layers in by_block.items()}
+        missing = [index for index in wanted if not self._read(wanted[index], gammas, budget)]
+        if not missing:
+            yield
+            return
+        for block in self.draw.blocks():
+            index = next(iter(block.layers.values())).block
+            if index in missing:
+                self._solve(block, wanted[index], gammas, budget)
+            yield
+            if not self._has_time(budget, FIRST_SHARE):
+                return
+
+    def _later(self, part: int, gammas: Sequence[int], budget: Budget) -> Iterator[None]:
+        """From kept statistics, in blocks that are spread over the model, while there is time."""
+        by_block = layers_by_block(self.draw.ground.layers)
+        for index in _spread([*by_block]):
+            wanted = self._wanted(by_block[index], part)
+            for gamma in gammas:
+                if not self._has_time(budget):
+                    return
+                missing = [at for at in wanted if not np.isfinite(self.errors[at, gamma]).all()]
+                if missing and not self._read(missing, [gamma], budget):
+                    self._solve(self._block(index), missing, [gamma], budget)
+                    yield
+
+    def _widened(self, further: Sequence[float], budget: Budget) -> Iterator[None]:
+        """Further λ of all linears that are known; none of them where the time does not suffice."""
+        before, finite = (self.lams, self.errors), np.isfinite(self.errors)
+        self._widen(further)
+        try:
+            yield from self._filled(finite, budget)
+        finally:
+            if np.isfinite(self.errors).sum() * len(before[0]) < finite.sum() * len(self.lams):
+                self.lams, self.errors = before
+
+    def _filled(self, finite: np.ndarray, budget: Budget) -> Iterator[None]:
+        for index, layers in layers_by_block(self.draw.ground.layers).items():
+            positions = self._wanted(layers, 1)
+            for gamma in range(len(self.gammas)):
+                if not self._has_time(budget):
+                    return
+                wanted = [at for at in positions if finite[at, gamma].any()]
+                if wanted and not self._read(wanted, [gamma], budget):
+                    self._solve(self._block(index), wanted, [gamma], budget)
+                    yield
+
+    def _block(self, index: int) -> BlockStatistics:
+        [block] = self.draw.blocks([index])
+        return block
+
+    def _wanted(self, layers: Sequence[LayerInfo], part: int) -> list[int]:
+        """Positions of a part of a block's linears, another one in each block."""
+        chosen = layers[layers[0].block % min(part, len(layers)) :: part]
+        return [self.draw.ground.layers.index(layer) for layer in chosen]
+
+    def _missing(self, wanted: Sequence[int], gammas: Sequence[int]) -> list[int]:
+        """Positions of the λ that some of these linears lack."""
+        finite = np.isfinite(self.errors[np.ix_(wanted, gammas)])
+        return np.flatnonzero(~finite.all(axis=(0, 1))).tolist()
+
+    def _keys(self, wanted: Sequence[int], gammas: Sequence[int], lams: Sequence[int]) -> list[str]:
+        """One for each λ."""
+        layers = self.draw.ground.layers
+        block, grids = layers[wanted[0]].block, grids_as_values(self.draw.ground)
+        names = [layers[at].name for at in wanted]
+        statistics = [self.draw.own_keys[block], self.draw.unseen_keys[block]]
+        chosen = [self.gammas[gamma] for gamma in gammas]
+        return [
+            tuning_key(
+                "screened", statistics, {name: grids[name] for name in names},
+                self.base.points((self.lams[lam],), chosen),
+            )
+            for lam in lams
+        ]  # fmt: skip
+
+    def _note(self, wanted: Sequence[int], gammas: Sequence[int], lam: int, payload: bytes, budget: Budget) -> None:
+        document = json.loads(payload)
+        self.errors[np.ix_(wanted, gammas, [lam])] = np.array(document["errors"], dtype=np.float64)[:, :, None]
+        budget.count(document["seconds"])
+
+    def _read(self, wanted: Sequence[int], gammas: Sequence[int], budget: Budget) -> bool:
+        """Takes what is kept of all λ; returns whether it is."""
+        if not wanted:
+            return True
+        store, lams = self.draw.ground.bench.store, self._missing(wanted, gammas)
+        kept = [store.read(key, _SUFFIX) for key in self._keys(wanted, gammas, lams)]
+        for lam, payload in zip(lams, kept, strict=True):
+            if payload is None:
+                return False
+            self._note(wanted, gammas, lam, payload, budget)
+        return True
+
+    def _solve(self, block: BlockStatistics, wanted: Sequence[int], gammas: Sequence[int], budget: Budget) -> None:
+        """What is not kept is solved, by several workers each a share of the λ."""
+        ground, lams = self.draw.ground, self._missing(wanted, gammas)
+        names = [ground.layers[at].name for at in wanted]
+        some = {path: layer for path, layer in block.layers.items() if layer.name in names}
+        part = BlockStatistics(some, {path: block.weights[path] for path in some}, block.own, block.unseen)
+
+        def make(missing: list[int]) -> Iterator[bytes]:
+            values = [self.lams[lams[number]] for number in missing]
+            points = self.base.points(values, [self.gammas[gamma] for gamma in gammas])
+            rows = dict[str, list[float | None]]()
+            seconds = budget.timed(
+                lambda: rows.update(errors_of_layers([part], ground.grids, points, ground.context()))
+            )
+            table = np.array([rows[name] for name in names], dtype=np.float64).reshape(len(names), len(gammas), -1)
+            for number in range(len(missing)):
+                errors = [[None if np.isnan(one) else one for one in row] for row in table[:, :, number].tolist()]
+                yield json.dumps({"errors": errors, "seconds": seconds / len(missing)}).encode()
+
+        keys = self._keys(wanted, gammas, lams)
+        for number, payload in kept_or_made(ground.bench.store, keys, _SUFFIX, make):
+            self._note(wanted, gammas, lams[number], payload, budget)
+
+    def _widen(self, further: Sequence[float]) -> None:
+        """Further λ, of which nothing is known yet."""
+        lams = (*self.lams, *further)
+        order = np.argsort(lams)
+        unknown = np.full((*self.errors.shape[:2], len(further)), np.nan)
+        self.errors = np.concatenate([self.errors, unknown], axis=2)[:, :, order]
+        self.lams = tuple(float(lams[at]) for at in order)
+
+
+def mean_of_logarithms(errors: np.ndarray) -> np.ndarray:
+    """Mean over the layers (L, G, M) that are known of the logarithms, (G, M)."""
+    mean: np.ndarray = np.nanmean(np.log(np.maximum(errors, np.finfo(float).tiny)), axis=0)
+    return mean
+
+
+def in_question(errors: np.ndarray, layers: int) -> np.ndarray:
+    """Positions of the λ that the errors of layers leave. ``errors`` (L, M): ln relative errors of the layers that are
+    known, of so many ``layers``.
+
+    A λ is ruled out where its mean is more than ``DULL`` above the smallest one, beyond what the layers that are not
+    known may change of that; the best three are always left, because a λ that is compared with none says nothing.
+    """
+    above = errors - errors[:, [int(errors.mean(axis=0).argmin())]]
+    known, mean = len(above), above.mean(axis=0)
+    spread = above.std(axis=0, ddof=1) if known > 1 else np.full(mean.shape, np.inf)
+    doubt = 2 * spread * np.sqrt((1 - known / layers) / known) if known < layers else np.zeros(mean.shape)
+    left: np.ndarray = mean - doubt <= DULL
+    left[np.argsort(mean, kind="stable")[:FEWEST]] = True
+    return np.flatnonzero(left)
+
+
+def _beyond(lams: tuple[float, ...], errors: np.ndarray) -> tuple[float, ...]:
+    """Further λ where the best one is the last or the last but one of the range, at either end. ``errors`` (L, M)."""
+    if not len(errors):
+        return ()
+    best = int(errors.mean(axis=0).argmin())
+    beyond: tuple[float, ...] = ()
+    if best >= len(lams) - 2 and 0 < lams[-1] < LARGEST:
+        beyond = (2 * lams[-1], 5 * lams[-1])
+    if best <= 1 and lams[0] > 0:
+        beyond = (0.0, lams[0] / 2, *beyond)
+    return beyond
+
+
+def _spread(blocks: Sequence[int]) -> list[int]:
+    """The blocks in an order in which any first few of them are spread over all: by reversed bits."""
+    digits = max(1, (len(blocks) - 1).bit_length())
+    return sorted(blocks, key=lambda block: int(f"{blocks.index(block):0{digits}b}"[::-1], 2))
