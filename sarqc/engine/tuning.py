@@ -67,6 +67,9 @@ def _worked(course: Course, ground: Ground) -> Iterator[Event]:
     course.original = yield from _in_time(measuring, budget)
     yield from _in_time(keep_states(ground.bench, plain, ground.states), budget)
     yield from _compared(course, ground)
+    rest = [index for index in course.search.once if course.search.draws and not course.search.seen[0, index]]
+    if rest and budget.left() >= course.model_seconds():
+        yield from _measured(course, draw_of(recipe, ground, 0), Step(0, tuple(rest)))
     if recipe.tasks and course.search.draws:
         yield from _asked(course, ground)
     yield from _drawn(course, ground)

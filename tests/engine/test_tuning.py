@@ -14,7 +14,7 @@ import pytest
 from sarqc.calibration import float_statistics
 from sarqc.calibration.block import solve_points
 from sarqc.documents import Tuning
-from sarqc.engine import budget, draws
+from sarqc.engine import answers, budget, draws
 from sarqc.engine import execute as execute_module
 from sarqc.engine.budget import Budget
 from sarqc.engine.bundle import Bundle, screen_bundle, write_bundle
@@ -26,6 +26,7 @@ from sarqc.engine.screening import Screening
 from sarqc.engine.tuning import first_draw
 from sarqc.errors import NotFound, Refused, SarqcError
 from sarqc.evaluation.perplexity import perplexity_steps
+from sarqc.evaluation.tasks import measure_accuracy
 from sarqc.events import Event, Finished, Started, TuningStanding
 from sarqc.figures import lab_view
 from sarqc.recipe import Recipe
@@ -449,16 +450,24 @@ def test_answers_survive_a_stop(document: dict[str, Any], fresh_settings: Settin
     assert without_clock(outcome(run(asked, elsewhere))) == without_clock(whole)
 
 
-def test_tasks_are_asked_from_what_is_left_of_the_budget(
+def test_tasks_have_what_is_left_of_the_budget(
     document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Clock(monkeypatch, 0.1, 10.0)
-    asked = document | ASKED | {"sweep": [0.1, 1], "draws": 3}
-    tuning = outcome(run(asked | {"minutes": 1.6}, fresh_settings))
-    assert tuning["tasks"] is not None
+    clock, asked = Clock(monkeypatch, 0.1, 10.0), []
+
+    def asking(*given: Any, tell: Any, **options: Any) -> Any:
+        clock.now += 40.0
+        tell(1, 1)
+        asked.append(1)
+        return measure_accuracy(*given, **options)
+
+    monkeypatch.setattr(answers, "measure_accuracy", asking)
+    tuning = outcome(run(document | ASKED | {"sweep": [0.1, 1], "draws": 2, "minutes": 2.8}, fresh_settings))
     assert tuning["end"] == "budget"
-    assert tuning["tasks"]["draws"] == 0
-    assert all(row["accuracy"] is None for row in tuning["rows"])
+    assert tuning["best"] is not None
+    assert clock.now <= 2.8 * 60 + 40
+    assert sum(row["accuracy"] is not None for row in tuning["rows"]) == len(asked)
+    assert len(asked) < 4
 
 
 def test_float_predictions_that_are_gone_are_said(

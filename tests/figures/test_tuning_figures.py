@@ -13,85 +13,87 @@ from hypothesis import strategies as st
 from sarqc.documents import End, Tuning, TuningRow
 from sarqc.figures import tuning_view
 from sarqc.figures.sentence import plain
-from sarqc.figures.tuning import tuning_figure, tuning_table
+from sarqc.figures.tuning import STANDINGS, tuning_figure, tuning_table
 from sarqc.figures.tuning_words import ENDS, tuning_sentence, tuning_small_print
 from sarqc.study.students_t import TABLE
 
 RECIPE = {"test": "some/held-out.txt", "calibration": "wiki", "samples": 8, "length": 256}
+NBSP = "\u00a0"
 
 
 def row(lam: float | None, standing: Any, method: str = "sarqc-gbs", **known: Any) -> TuningRow:
-    nothing = dict.fromkeys(
-        (
-            "log_ratio",
-            "log_ratio_error",
-            "worse",
-            "worse_error",
-            "kl",
-            "kl_error",
-            "better",
-            "better_error",
-            "accuracy",
-            "accuracy_error",
-            "more_accurate",
-            "more_accurate_error",
-            "more_accurate_verdict",
-        )
-    )
-    gamma = 0.1 if method == "sarqc-gbs" else None
-    plain_row = {"method": method, "lambda": lam, "gamma": gamma, "standing": standing, "draws": 0, "layer_error": None}
-    return plain_row | nothing | known
+    names = (
+        "layer_error", "log_ratio", "log_ratio_error", "perplexity", "worse", "worse_low", "worse_high", "kl",
+        "kl_error",
+        "better", "better_low", "better_high", "accuracy", "accuracy_error", "more_accurate", "more_accurate_low",
+        "more_accurate_high", "more_accurate_verdict",
+    )  # fmt: skip
+    plain_row = {
+        "method": method, "lambda": lam, "gamma": 0.1 if method == "sarqc-gbs" else None, "standing": standing,
+        "draws": 0, "layer_excess": [], "better_by_draw": [],
+    }  # fmt: skip
+    return plain_row | dict.fromkeys(names) | known  # type: ignore[return-value]
 
 
 def document(rows: list[TuningRow], **known: Any) -> Tuning:
     return {
         "method": "sarqc-gbs", "gamma": 0.1, "gammas": [0.0, 0.1, 0.5], "gamma_errors": [-3.0, -3.1, -3.0],
-        "rows": rows, "best": None, "band": None, "draws": 0, "measured": 0, "planned": 20, "seconds": 3.0,
-        "budget": 180.0, "blocks": None, "tasks": None, "end": "", "recipe": None, **known,
-    }  # fmt: skip
+        "screened": [42, 42], "rows": rows, "best": None, "band": [], "suggested": [[0.05, 0.5]], "one_draw": [],
+        "draws": 0, "measured": 0, "planned": 20, "seconds": 3.0, "budget": 180.0, "blocks": None, "tasks": None,
+        "end": "", "next": "", "more_minutes": None, "recipe": None, **known,
+    }  # type: ignore[typeddict-item]  # fmt: skip
 
 
-def screened() -> Tuning:
+def screened(**known: Any) -> Tuning:
+    """After the errors of layers."""
+    excess = {0.0: 0.5, 0.05: 0.1, 0.2: 0.0, 0.5: 0.04, 10.0: 1.2}
     rows = [
-        row(0.0, "dull", layer_error=-2.7), row(0.05, "left", layer_error=-3.0), row(0.2, "left", layer_error=-3.1),
-        row(0.5, "left", layer_error=-3.05), row(10.0, "dull", layer_error=-2.0),
-        row(0.01, "baseline", "gptq"), row(None, "baseline", "rtn"),
+        row(
+            lam, "ruled_out" if lam in (0.0, 10.0) else "not_reached", layer_error=-3.1 + above,
+            layer_excess=[above] * 3,
+        )
+        for lam, above in excess.items()
     ]  # fmt: skip
-    return document(rows)
+    return document([*rows, row(0.01, "baseline", "gptq"), row(None, "baseline", "rtn")], **known)
 
 
-def measured(draws: int, better: float, error: float | None, end: End = "", **known: Any) -> Tuning:
-    """After so many draws, λ = 0.2 being the best and 0.05 clearly worse from the second draw on."""
-    found = {0.05: 0.30, 0.2: 0.20, 0.5: 0.21}
+BETTER = {0.05: -0.02, 0.2: 0.05, 0.5: 0.04}  # than GPTQ 1 %
+
+
+def compared(end: End = "", step: Any = "", half: float = 0.01, draws: int = 4, **known: Any) -> Tuning:
+    """λ = 0.2 is the best, 0.5 as good, 0.05 worse, each known to ± ``half``."""
+    standings = {0.05: "worse", 0.2: "best", 0.5: "as_good"}
     rows = screened()["rows"]
     for one in rows:
         lam = one["lambda"]
-        if one["standing"] == "baseline":
-            ratio = 0.2 + better if one["method"] == "gptq" else 0.9
-        elif lam in found:
-            ratio = found[lam]
-            one["standing"] = "retired" if lam == 0.05 and draws > 1 else "left"
-        else:
-            continue
-        gain = 0.2 + better - ratio
-        one |= {"draws": draws, "log_ratio": ratio, "worse": ratio - 0.2, "better": gain, "better_error": error}
-    of_two = {"band": [0.2, 0.5]} if draws > 1 else {}
-    return document(rows, **{"best": 2, "draws": draws, "measured": 5 * draws, "end": end, **of_two, **known})
+        if one["standing"] != "baseline" and lam in BETTER:
+            gain = BETTER[lam]
+            one |= {  # type: ignore[misc]
+                "standing": standings[lam], "draws": draws, "better": gain, "better_low": gain - half,
+                "better_high": gain + half, "log_ratio": 0.25 - gain, "worse": 0.05 - gain, "perplexity": 20.0 - gain,
+                "better_by_draw": [gain - 0.005, gain + 0.005],
+            }  # fmt: skip
+        elif one["standing"] == "baseline":
+            ratio = {"gptq": 0.25, "rtn": 0.9}[one["method"]]
+            one |= {"draws": draws, "log_ratio": ratio, "better": 0.25 - ratio}  # type: ignore[misc]
+    values = {"best": 2, "band": [[0.2, 0.5]], "draws": draws, "measured": 5 * draws, "end": end, "next": step}
+    return document(rows, **{**values, **known})
 
 
-def trace(figure: Any, name: str, axis: str = "y") -> dict[str, Any]:
-    return next(one for one in figure["data"] if one["name"] == name and one["yaxis"] == axis)
+def single(draws: int = 1, **known: Any) -> Tuning:
+    """λ = 0.2 was measured beside GPTQ 1 %, and no other."""
+    tuning = screened()
+    for one in tuning["rows"]:
+        if one["lambda"] == 0.2:
+            one |= {"draws": draws, "better": 0.4, "log_ratio": 0.1, "better_by_draw": [0.4]}  # type: ignore[misc]
+        if one["method"] == "gptq":
+            one |= {"draws": draws, "better": 0.0, "log_ratio": 0.5}  # type: ignore[misc]
+    of_draw = [{"row": 2, "draw": draw, "better": 0.4, "low": 0.35, "high": 0.45} for draw in range(draws)]
+    return {**tuning, "draws": 1, "measured": 2, "one_draw": of_draw, **known}  # type: ignore[typeddict-item]
 
 
-def bound(figure: Any, path: str) -> Any:
-    return next(one["values"][0] for one in figure["bindings"] if one["path"] == path)
-
-
-def drawn(figure: Any, name: str) -> dict[str, float]:
-    """What a curve shows, by the name of λ."""
-    at = next(index for index, one in enumerate(figure["data"]) if one["name"] == name)
-    pairs = zip(figure["data"][at]["x"], bound(figure, f"data.{at}.y"), strict=True)
-    return {lam: value for lam, value in pairs if value is not None}
+def traces(figure: Any) -> dict[str, Any]:
+    return {one["name"]: one for one in figure["data"]}
 
 
 def texts(figure: Any) -> str:
@@ -99,179 +101,262 @@ def texts(figure: Any) -> str:
 
 
 class TestFigure:
-    def test_before_the_first_model_there_are_errors_of_layers_and_words_for_the_rest(self):
+    def test_before_the_first_model_every_lambda_has_its_mark_and_layers_their_dots(self):
         figure = tuning_figure(screened())
-        assert drawn(figure, "layers, in question") == pytest.approx(
-            {"0.05": math.exp(-3.0), "0.2": math.exp(-3.1), "0.5": math.exp(-3.05)}, rel=1e-5
-        )
-        assert set(drawn(figure, "layers, given up")) == {"0", "10"}
-        assert trace(figure, "layers, given up", "y2")["marker"]["symbol"] == "circle-open"
-        assert drawn(figure, "in question") == drawn(figure, "clearly worse") == {}
+        marks = traces(figure)
+        assert marks["not reached"]["x"] == ["0.05", "0.2", "0.5"]
+        assert marks["ruled out by errors of layers"]["x"] == ["0", "10"]
+        assert marks["mean of layers"]["y"][:4] == pytest.approx([math.expm1(v) for v in (0.5, 0.1, 0, 0.04)], rel=1e-4)
+        assert set(marks["layers"]["x"]) >= {"0.05", "0.2", "0.5"}
+        assert not marks["draws"]["x"]
         assert "here: each λ still in question" in texts(figure)
-        assert "float model" not in texts(figure).replace("ln(perplexity / float model’s)", "")
+        assert figure["subtitle"] == ": 2 ruled out by errors of layers, 3 not reached"
         assert not [one for one in figure["layout"]["shapes"] if one["type"] == "rect"]
-        assert not [one for one in figure["data"] if one["name"] in ("GPTQ 1 %", "the best")]
+        assert "<b>" not in "".join(figure["layout"]["xaxis"]["ticktext"])
 
-    def test_one_draw_has_values_baselines_and_a_ring_but_no_band_and_no_bars(self):
-        figure = tuning_figure(measured(1, 0.05, None))
-        assert drawn(figure, "in question") == pytest.approx({"0.05": 0.3, "0.2": 0.2, "0.5": 0.21})
-        assert (trace(figure, "the best")["x"], trace(figure, "the best")["y"]) == (["0.2"], [0.2])
-        assert set(trace(figure, "GPTQ 1 %")["y"]) == {0.25}
-        assert "↑ Round to nearest 0.900" in texts(figure)  # far off: it would flatten the rest
-        assert not [one for one in figure["layout"]["shapes"] if one["type"] == "rect"]
-        assert not [one for one in figure["data"] if "error_y" in one]
-        assert "here:" not in texts(figure)
+    def test_one_draw_has_dots_and_no_bold_lambda_and_no_bars(self):
+        figure = tuning_figure(single())
+        marks = traces(figure)
+        assert marks["draws"]["x"] == ["0.2"]
+        assert marks["draws"]["y"] == pytest.approx([1 - math.exp(-0.4)])
+        assert "error_y" not in marks["not reached"]
+        assert "<b>" not in "".join(figure["layout"]["xaxis"]["ticktext"])
 
-    def test_later_the_band_is_behind_its_values_and_what_was_given_up_stays_hollow(self):
-        figure = tuning_figure(measured(3, 0.05, 0.004, "known"))
-        assert drawn(figure, "in question") == pytest.approx({"0.2": 0.2, "0.5": 0.21})
-        assert drawn(figure, "clearly worse") == pytest.approx({"0.05": 0.3})
-        at = next(index for index, one in enumerate(figure["data"]) if one["name"] == "in question")
-        assert bound(figure, f"data.{at}.error_y.array") == [0, 0, 0.004, 0.004, 0]
+    def test_at_the_end_marks_bars_band_and_words_are_of_the_same_standings(self):
+        figure = tuning_figure(compared("known", "run"))
+        marks = traces(figure)
+        assert (marks["best"]["x"], marks["as good as the best"]["x"], marks["worse"]["x"]) == (
+            ["0.2"],
+            ["0.5"],
+            ["0.05"],
+        )
+        up = marks["best"]["error_y"]
+        assert marks["best"]["y"][0] + up["array"][0] == pytest.approx(1 - math.exp(-0.06))
+        assert marks["best"]["y"][0] - up["arrayminus"][0] == pytest.approx(1 - math.exp(-0.04))
         (band,) = (one for one in figure["layout"]["shapes"] if one["type"] == "rect")
         assert [index for index in range(5) if band["x0"] < index < band["x1"]] == [2, 3]
-        assert "◇ clearly worse" in texts(figure)
         assert "<b>" in figure["layout"]["xaxis"]["ticktext"][2]
-        assert figure["aria"].endswith("The smallest is ringed, λ = 0.2. As good as the best: λ from 0.2 to 0.5.")
+        assert figure["subtitle"] == (
+            ": 1 best, 1 as good as the best, 1 worse, 2 ruled out by errors of layers; four draws"
+        )
+        assert "Best: λ = 0.2 (4.9 % less perplexity than GPTQ 1 % (3.9 to 5.8 %))" in figure["aria"].replace(NBSP, " ")
+        assert "↓ Round to nearest" in texts(figure)
+        assert "↑ float model" in texts(figure)
+
+    def test_a_band_may_have_gaps(self):
+        figure = tuning_figure(compared("known", "run", band=[[0.0, 0.0], [0.2, 0.5]]))
+        bands = [one for one in figure["layout"]["shapes"] if one["type"] == "rect"]
+        assert [(one["x0"], one["x1"]) for one in bands] == [(-0.4, 0.4), (1.6, 3.4)]
 
     def test_the_table_has_every_row_and_no_empty_column(self):
-        before, after = (tuning_table(one) for one in (screened(), measured(3, 0.05, 0.004)))
+        before, after = (tuning_table(one) for one in (screened(), compared()))
         assert [column["key"] for column in before["columns"]] == [
             "method", "lambda", "gamma", "standing", "draws", "layer_error"
         ]  # fmt: skip
         assert [one["lambda"] for one in after["rows"]] == [0.0, 0.05, 0.2, 0.5, 10.0, 0.01, None]
-        assert after["rows"][1]["standing"] == "clearly worse"
-        assert {"log_ratio", "better", "better_error"} <= {column["key"] for column in after["columns"]}
+        assert after["rows"][1]["standing"] == "worse"
+        assert {"perplexity", "better", "better_low", "better_high"} <= {column["key"] for column in after["columns"]}
+
+
+def said(tuning: Tuning) -> str:
+    return plain(tuning_sentence(tuning)).replace(NBSP, " ")
+
+
+def emphasised(tuning: Tuning) -> list[str]:
+    return [one["text"].replace(NBSP, " ") for one in tuning_sentence(tuning) if one["role"] == "lambda"]
 
 
 class TestSentence:
-    def said(self, tuning: Tuning) -> str:
-        return plain(tuning_sentence(tuning)).replace("\u00a0", " ")
+    def test_while_layers_are_compared(self):
+        words = said(screened(screened=[12, 42], suggested=[]))
+        assert words == "The errors of 12 of 42 layers are known; so far they suggest λ = 0.2."
+        assert said(screened(screened=[0, 42])) == "Comparing the errors of layers."
 
     def test_before_the_first_model(self):
-        assert self.said(screened()) == (
-            "No whole model has been measured yet. By the errors of layers λ = 0.2 looks best, and 3 of 5 values of λ "
-            "are in question."
+        assert said(screened()) == (
+            "The errors of layers suggest λ from 0.05 to 0.5. So far no whole model measured, too few to compare."
         )
 
-    def test_a_budget_that_was_too_small_for_one_model(self):
-        said = self.said({**screened(), "end": "budget"})
-        assert said.startswith("No whole model was measured: by the errors of layers alone, λ = 0.2 looks best")
-        assert said.endswith("Tuning ended because the budget was spent; give it more minutes.")
-
-    def test_the_end_with_a_band_a_gain_and_the_cost(self):
-        gain = math.log(1 / (1 - 0.038))
-        assert self.said(measured(4, gain, 0.005 / (1 - 0.038), "known")) == (
-            "λ = 0.2 at γ = 0.1. λ from 0.2 to 0.5 can’t be told from it. 3.8 ± 0.5 % less perplexity than GPTQ 1 %, "
-            "on four draws. Tuning ended because nothing more can be told apart, after 20 models of the 28 that "
-            "measuring every λ would take."
+    def test_too_little_time_names_no_lambda_in_bold(self):
+        tuning = single(end="budget", next="go_on", more_minutes=5.0)
+        assert said(tuning) == (
+            "Not enough time to compare: the errors of layers suggest λ from 0.05 to 0.5. On the one draw measured "
+            "λ = 0.2 has 33.0 % less perplexity than GPTQ 1 % (29.5 to 36.2 %), by the windows of the test text. "
+            "Tuning ended because the budget was spent."
         )
+        assert emphasised(tuning) == []
 
-    def test_one_draw_claims_no_band_and_no_certainty(self):
-        said = self.said(measured(1, 0.05, None, "budget"))
-        assert "One draw can’t say which other λ are as good." in said
-        assert "4.9 % less perplexity than GPTQ 1 % on the one draw measured, which can’t say how sure" in said
-        assert self.said(measured(0, 0.05, None)).startswith(
-            "So far λ = 0.2 at γ = 0.1. A part of the first draw can’t say"
+    def test_a_gain_says_what_to_take_with_its_interval_and_what_is_as_good(self):
+        tuning = compared("known", "run")
+        assert said(tuning) == (
+            "Take λ = 0.2 at γ = 0.1: 4.9 % less perplexity than GPTQ 1 % (3.9 to 5.8 %), compared in four draws. 0.5 "
+            "is as good, as far as four draws can tell. Tuning ended because nothing more can be told apart, after 20 "
+            "models of the 28 that measuring every λ would take."
         )
+        assert emphasised(tuning) == ["λ = 0.2"]
 
-    @pytest.mark.parametrize("draws", [2, 4, 8])
-    def test_a_gain_is_clear_from_student_s_t_on(self, draws):
-        error = 0.004
-        just = error * float(TABLE[draws - 2])
-        assert "less perplexity than GPTQ 1 %," in self.said(measured(draws, 1.001 * just, error))
-        assert "No measurable difference to GPTQ 1 % on" in self.said(measured(draws, 0.999 * just, error))
-        assert "No measurable difference to GPTQ 1 % on" in self.said(measured(draws, -0.999 * just, error))
-        assert "more perplexity than GPTQ 1 %," in self.said(measured(draws, -1.001 * just, error))
+    def test_no_gain_keeps_what_there_is(self):
+        tuning = compared("draws", "keep", half=0.06)
+        assert said(tuning).startswith(
+            "Keep what you have, GPTQ 1 %: no measurable difference. The best of 3 compared λ, 0.2, has 4.9 % less "
+            "perplexity than GPTQ 1 % (−1.0 to 10.4 %), on four draws."
+        )
+        assert emphasised(tuning) == []
+
+    def test_a_loss_keeps_what_there_is(self):
+        tuning = compared("draws", "keep")
+        tuning["rows"][2] |= {"better": -0.05, "better_low": -0.06, "better_high": -0.04}
+        assert "every λ is measurably worse" in said(tuning)
+        assert "5.1 % more perplexity than GPTQ 1 % (4.1 to 6.2 %)" in said(tuning)
+
+    def test_few_draws_that_are_clear_each_by_itself_are_said_as_that(self):
+        each = [{"row": 2, "draw": draw, "better": 0.8, "low": 0.75, "high": 0.85} for draw in (0, 1)]
+        tuning = compared("budget", "go_on", half=0.9, draws=2, one_draw=each)
+        words = said(tuning)
+        assert "no measurable difference" not in words
+        assert "In each of them by itself it is at least 52.8 % less" in words
+
+    def test_what_was_not_reached_is_said(self):
+        tuning = compared("budget", "run")
+        tuning["rows"][0]["standing"] = "not_reached"
+        assert "Not reached: λ = 0." in said(tuning)
 
     def test_lambda_zero_an_edge_and_a_slice_are_said(self):
-        tuning = measured(4, 0.05, 0.004, "draws")
+        tuning = compared("draws", "run")
         rows = [one for one in tuning["rows"] if one["lambda"] not in (0.0, 0.05, 10.0)]
-        at_edges = {**tuning, "rows": rows, "best": 1, "band": [0.5, 0.5], "blocks": [0, 15, 31]}
-        said = self.said(at_edges)
-        assert "λ = 0.5 at γ = 0.1 with blocks 0, 15 and 31 quantized and no other." in said
-        assert "No other λ tried is as good." in said
-        assert "It is the largest λ tried; larger ones may be better." in said
-        assert "It is the smallest λ tried; smaller ones may be better." in self.said({**at_edges, "best": 0})
-        zero = [{**one, "lambda": 0.0} if one["lambda"] == 0.2 else one for one in rows]
-        assert "λ = 0 at γ = 0.1, which is no penalty at all, with" in self.said({**at_edges, "rows": zero, "best": 0})
+        at_edges: Any = {**tuning, "rows": rows, "best": 1, "band": [[0.5, 0.5]], "blocks": [0, 15, 31]}
+        rows[0]["standing"], rows[1]["standing"] = "worse", "best"
+        words = said(at_edges)
+        assert "λ = 0.5 at γ = 0.1 with blocks 0, 15 and 31 quantized and no other" in words
+        assert "No other λ that was compared is as good." in words
+        assert "It is the largest λ tried; larger ones may be better." in words
 
     @pytest.mark.parametrize(("verdict", "words"), [
-        (1, "65.8 % right on piqa, 3.1 ± 0.9 points more than GPTQ 1 %."),
-        (0, "65.8 % right on piqa, no measurable difference to GPTQ 1 % (3.1 ± 0.9 points more)."),
+        (1, "65.8 % right on piqa, 3.1 points more than GPTQ 1 % (0.8 to 5.4)."),
+        (0, "65.8 % right on piqa, no measurable difference: 3.1 points more than GPTQ 1 % (−0.8 to 7.0)."),
     ])  # fmt: skip
     def test_tasks_are_said_with_their_doubt(self, verdict, words):
         tasks = {"names": ["piqa"], "draws": 3, "accuracy_float": 0.667, "accuracy_float_error": 0.021}
-        tuning = measured(3, 0.05, 0.004, "known", tasks=tasks)
+        tuning = compared("known", "run", tasks=tasks)
+        half = 0.023 if verdict else 0.039
         tuning["rows"][2] |= {
-            "accuracy": 0.658, "more_accurate": 0.031, "more_accurate_error": 0.009, "more_accurate_verdict": verdict
+            "accuracy": 0.658, "more_accurate": 0.031, "more_accurate_low": 0.031 - half,
+            "more_accurate_high": 0.031 + half, "more_accurate_verdict": verdict,
         }  # fmt: skip
-        assert words in self.said(tuning)
-        lines = [line.replace("\u00a0", " ") for line in tuning_small_print(tuning, RECIPE)]
-        assert any("asked of the λ in question and the baselines in three draws" in line for line in lines)
+        assert words in said(tuning)
+        lines = [line.replace(NBSP, " ") for line in tuning_small_print(tuning, RECIPE)]
+        assert any("of the baselines in three draws" in line for line in lines)
         assert any("the float model answers 66.7 ± 2.1 % right" in line for line in lines)
+        unasked: Any = {**tuning, "tasks": {**tasks, "draws": 0}}
+        assert any("not asked, the budget was spent before" in line for line in tuning_small_print(unasked, RECIPE))
 
     @pytest.mark.parametrize("end", sorted(ENDS))
     def test_every_end_is_said(self, end):
-        assert ENDS[end] in self.said(measured(2, 0.05, 0.004, end))
+        assert ENDS[end] in said(compared(end, "run"))
 
     def test_the_small_print_names_the_text_and_the_prefix(self):
-        lines = tuning_small_print(measured(3, 0.05, 0.004), RECIPE)
+        lines = tuning_small_print(compared(), RECIPE)
         assert lines[0] == "λ was chosen on held-out.txt: judge the final model on another text."
         assert any("8 sequences of 256 tokens of wiki" in line for line in lines)
         assert any("float model’s inputs" in line for line in lines)
         assert "γ = 0.1 was chosen of 0, 0.1 and 0.5 by the errors of layers on unseen text." in lines
         assert any("at most 5 %" in line for line in lines)
+        assert any("of 12 of 42 layers" in line for line in tuning_small_print(compared(screened=[12, 42]), RECIPE))
+
+
+STANDING_NAMES = ("best", "as_good", "worse", "ruled_out", "not_reached")
 
 
 @st.composite
 def documents(draw: st.DrawFn) -> Tuning:
-    """Any stage of tuning that an engine could tell of, and some stranger ones."""
+    """Any stage of tuning that an engine could say, and some stranger ones."""
     grid = [0.0, *(step * 10.0**power for power in range(-3, 3) for step in (1, 2, 5))]
     lams = sorted(draw(st.sets(st.sampled_from(grid), min_size=2, max_size=16)))
-    value = st.floats(-0.5, 5)
-    error = st.one_of(st.none(), st.floats(0, 1))
-    draws = draw(st.integers(0, 8))
+    value, draws = st.floats(-0.5, 5), draw(st.integers(0, 8))
+    has_best = draws > 1 and draw(st.booleans())
+    best = draw(st.integers(0, len(lams) - 1)) if has_best else None
     rows: list[TuningRow] = []
-    for lam in lams:
-        standing = draw(st.sampled_from(["dull", "left", "left"] + ["retired"] * (draws > 1)))
-        known = {} if standing == "dull" or draw(st.integers(0, 5)) == 0 else {
-            "draws": max(1, draws), "log_ratio": draw(value), "better": draw(st.one_of(st.none(), st.floats(-5, 5))),
-            "better_error": draw(error) if draws > 1 else None, "accuracy": draw(st.one_of(st.none(), st.floats(0, 1))),
-            "more_accurate": draw(st.one_of(st.none(), st.floats(-1, 1))), "more_accurate_error": draw(error),
-        }  # fmt: skip
-        rows.append(row(lam, standing, layer_error=draw(st.floats(-12, 3)), **known))
+    for at, lam in enumerate(lams):
+        standing = draw(st.sampled_from(STANDING_NAMES[1:] if has_best else STANDING_NAMES[3:]))
+        standing = "best" if at == best else standing
+        known: dict[str, Any] = {"layer_error": draw(st.one_of(st.none(), st.floats(-12, 3)))}
+        if draw(st.booleans()):
+            known["layer_excess"] = draw(st.lists(st.floats(0, 3), max_size=5))
+        if standing in STANDING_NAMES[:3] or (standing == "not_reached" and draws and draw(st.booleans())):
+            better, half = draw(st.floats(-5, 5)), draw(st.floats(0, 1))
+            known |= {"draws": max(1, draws), "log_ratio": draw(value), "better": better, "better_by_draw": [better]}
+            if standing != "not_reached":
+                known |= {"better_low": better - half, "better_high": better + half}
+        rows.append(row(lam, standing, **known))
     for method in ("gptq", "rtn", "awq"):
-        known = {"log_ratio": draw(value), "draws": draws} if draw(st.booleans()) else {}
+        known = {"log_ratio": draw(value), "better": draw(value), "draws": draws} if draw(st.booleans()) else {}
         rows.append(row(0.01 if method == "gptq" else None, "baseline", method, **known))
-    left = [index for index, one in enumerate(rows) if one["standing"] == "left" and one["log_ratio"] is not None]
-    best = draw(st.sampled_from(left)) if left else None
-    band = None
-    if best is not None and draws > 1:
-        first, last = (draw(st.sampled_from(some)) for some in (lams[: best + 1], lams[best:]))
-        band = [first, last]
+    inside = [lams[at] for at, one in enumerate(rows[: len(lams)]) if one["standing"] in ("best", "as_good")]
     end = draw(st.sampled_from(["", *ENDS]))
+    step = "" if not end else draw(st.sampled_from(["run", "keep", "go_on"] if has_best else ["go_on"]))
     blocks = draw(st.one_of(st.none(), st.lists(st.integers(0, 40), min_size=1, max_size=3, unique=True)))
-    measured_models = sum(one["draws"] for one in rows)
-    return document(rows, best=best, band=band, draws=draws, measured=measured_models, end=end, blocks=blocks)
+    return document(
+        rows, best=best, band=[[lam, lam] for lam in inside], draws=draws, measured=sum(one["draws"] for one in rows),
+        end=end, next=step, blocks=blocks, suggested=draw(st.sampled_from([[], [[lams[0], lams[-1]]]])),
+        screened=draw(st.sampled_from([[0, 42], [12, 42], [42, 42]])),
+    )  # fmt: skip
 
 
 @given(documents())
-def test_any_stage_can_be_drawn_told_and_sent(tuning: Tuning) -> None:
+def test_any_stage_can_be_drawn_said_and_sent(tuning: Tuning) -> None:
+    known = any(one["layer_error"] is not None for one in tuning["rows"])
+    tuning["screened"][0] *= known
     view = tuning_view(tuning, RECIPE)
     json.dumps(view, allow_nan=False)
-    figure, count = view["figure"], sum(one["standing"] != "baseline" for one in tuning["rows"])
-    left = {
-        f"{one['lambda']:g}" for one in tuning["rows"] if one["standing"] == "left" and one["log_ratio"] is not None
-    }
-    assert set(drawn(figure, "in question")) == left
-    assert len(drawn(figure, "layers, in question")) + len(drawn(figure, "layers, given up")) == count
+    figure, marks = view["figure"], traces(view["figure"])
+    for standing in STANDING_NAMES:
+        own = {f"{one['lambda']:g}" for one in tuning["rows"] if one["standing"] == standing}
+        assert set(marks[STANDINGS[standing]]["x"]) == own
     assert len(view["table"]["rows"]) == len(tuning["rows"])
-    said = plain(view["sentence"])
-    assert said
-    assert "nan" not in said + figure["aria"]
-    assert ("can’t be told from it" in said) <= (tuning["band"] is not None)
+    words = plain(view["sentence"])
+    assert words
+    assert "nan" not in words + figure["aria"]
+    bold = [one for one in view["sentence"] if one["role"] == "lambda"]
+    assert not bold or (tuning["best"] is not None and tuning["draws"] > 1), "no λ in bold that was not compared"
     low, high = figure["layout"]["yaxis"]["range"]
-    for one in figure["data"]:
-        if one["name"] in ("GPTQ 1 %", "Round to nearest", "AWQ"):
-            assert low <= one["y"][0] <= high
+    for standing in STANDING_NAMES:
+        assert all(low <= y <= high for y in marks[STANDINGS[standing]]["y"])
+
+
+FORMER = {
+    "method": "sarqc-gbs", "gamma": 0.1, "gammas": [0.1], "gamma_errors": [-3.1], "best": 1, "band": [0.2, 0.5],
+    "draws": 3, "measured": 12, "planned": 12, "seconds": 100.0, "budget": 180.0, "blocks": None, "end": "known",
+    "recipe": {"model": "m"},
+    "rows": [
+        {"method": "sarqc-gbs", "lambda": lam, "gamma": 0.1, "standing": standing, "draws": draws, "layer_error": -3.0,
+         "log_ratio": 0.2, "log_ratio_error": 0.01, "worse": 0.0, "worse_error": 0.0, "kl": 0.1, "kl_error": 0.01,
+         "better": 0.05, "better_error": error}
+        for lam, standing, draws, error in [
+            (0.1, "dull", 0, None), (0.2, "left", 3, 0.004), (0.5, "left", 3, 0.004), (1.0, "retired", 2, 0.004),
+        ]
+    ] + [
+        {"method": "gptq", "lambda": 0.01, "gamma": None, "standing": "baseline", "draws": 3, "layer_error": None,
+         "log_ratio": 0.25, "log_ratio_error": 0.01, "worse": 0.05, "worse_error": 0.01, "kl": 0.1, "kl_error": 0.01,
+         "better": 0.0, "better_error": 0.0}
+    ],
+}  # fmt: skip
+
+
+class TestFormerVersions:
+    def test_a_comparison_keeps_its_answer_with_an_interval(self):
+        view = tuning_view(FORMER, RECIPE)
+        assert [row["standing"] for row in view["tuning"]["rows"]] == [
+            "ruled_out", "best", "as_good", "worse", "baseline"
+        ]  # fmt: skip
+        assert view["tuning"]["band"] == [[0.2, 0.5]]
+        assert view["tuning"]["next"] == "run"
+        half = 0.004 * TABLE[1]
+        assert view["tuning"]["rows"][1]["better_low"] == pytest.approx(0.05 - half)
+        assert "Take λ" in plain(view["sentence"])
+
+    def test_an_answer_that_was_compared_with_none_is_taken_back(self):
+        rows = [{**row, "draws": min(row["draws"], 1), "better_error": None} for row in FORMER["rows"]]
+        view = tuning_view({**FORMER, "rows": rows, "draws": 1, "band": None}, RECIPE)
+        assert view["tuning"]["best"] is None
+        assert view["tuning"]["next"] == "go_on"
+        assert "Take" not in plain(view["sentence"])
