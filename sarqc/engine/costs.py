@@ -397,10 +397,28 @@ def _draws(work: Work, draws: int, models: int) -> dict[str, Count]:
     }
 
 
-def least_minutes(work: Work, rates: Rates, pace: float = 1.0) -> float:
-    """Of a tuning run whose budget is too small for anything else: one λ beside two baselines in one draw."""
-    least = _in_its_precision(work, _draws(work, 1, 3))
-    return pace * sum(map(rates.seconds, least.values())) / 60
+@dataclass(frozen=True)
+class TuningCosts:
+    """Seconds of the parts of a tuning run on a device."""
+
+    start: float  # reading the weights, and the float model on the test text
+    draw: float  # the calibration text through the model, with statistics
+    screening: float  # every linear at all λ and γ
+    model: float  # one candidate, solved and measured
+
+
+def tuning_costs(work: Work, rates: Rates, pace: float = 1.0) -> TuningCosts:
+    """``pace``: how many times longer than counted the work takes there."""
+    samples, once = work.recipe.samples, replace(work, task=replace(work.task, points=1))
+    parts = {
+        "start": Count(loaded=work.checkpoint.size_bytes) + _perplexity(work),
+        "draw": _passing(work, samples),
+        "screening": _solving(work, samples),
+        "model": _solving(once, samples) + _beside(work),
+    }
+    return TuningCosts(**{
+        name: pace * rates.seconds(count) for name, count in _in_its_precision(work, parts).items()
+    })  # fmt: skip
 
 
 def _through_the_blocks(work: Work, tokens: int) -> Count:

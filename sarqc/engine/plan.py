@@ -5,7 +5,6 @@ A run goes on from what it returns, ``Prepared``; ``Plan`` is what a person is s
 
 from __future__ import annotations
 
-import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +28,7 @@ from sarqc.engine.opened import (
     what_it_is,
 )
 from sarqc.engine.rates import pace_of, rates_of_device
+from sarqc.engine.tuning_plan import TuningPlan, too_short, tuning_plan
 from sarqc.errors import Fix, NoRoom, Refused
 from sarqc.evaluation.tasks import known_task, size_of
 from sarqc.export.readers import Carrier, who_can_load
@@ -75,6 +75,7 @@ class Plan(BaseModel):
     minutes_on: str = ""  # whose rates these are
     formats: tuple[Carrier, ...] = ()  # who will be able to load the model, by the format it is saved in
     warnings: tuple[str, ...] = ()
+    tuning: TuningPlan | None = None  # of a recipe that tunes: what its budget buys
 
 
 def together(plans: Sequence[Plan]) -> Plan:
@@ -319,6 +320,9 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...]) -
     disk = costs.disk_bytes(work, on_processor=costs.on_processor(settings), streamed=streamed)
     quantized, (rates, device) = work.task.weights(), rates_of_device(settings)
     pace = pace_of(settings, checkpoint.name)
+    tuning = None
+    if recipe.kind == "tune" and work.test_tokens:
+        tuning = tuning_plan(costs.tuning_costs(work, rates, pace.factor), recipe.minutes, recipe.draws)
     return Plan(
         model=recipe.model,
         family=checkpoint.family.title,
@@ -347,8 +351,9 @@ def _shown(work: costs.Work, settings: Settings, per_channel: tuple[str, ...]) -
         warnings=(
             *_warnings(recipe, checkpoint, per_channel, streamed),
             *_disk(disk, settings),
-            *_budget(recipe.minutes, costs.least_minutes(work, rates, pace.factor) if recipe.kind == "tune" else 0.0),
+            *(too_short(tuning, recipe.minutes) if tuning is not None else ()),
         ),
+        tuning=tuning,
     )
 
 
@@ -362,15 +367,6 @@ def _with_opened(shown: Plan, work: costs.Work, opened: Described) -> Plan:
         "warnings": (*opened_warnings(work.checkpoint, opened), *shown.warnings),
     }
     return shown.model_copy(update=update)
-
-
-def _budget(minutes: float | None, least: float) -> Iterator[str]:
-    """A warning where a budget is smaller than the least that tuning does."""
-    if minutes is not None and least > minutes:
-        yield (
-            f"one λ beside its baselines in one draw takes about {math.ceil(least)} min, more than the budget: which "
-            "other λ are as good will not be known"
-        )
 
 
 def _memory(work: costs.Work, settings: Settings) -> tuple[bool, int]:

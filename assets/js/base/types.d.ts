@@ -237,6 +237,7 @@ export interface Plan {
   minutes_on: string;
   formats: Carrier[];
   warnings: string[];
+  tuning: TuningPlan | null;
 }
 
 /** One row of “who can load it”: whether this format carries the run, and what its readers made of its kind. */
@@ -253,6 +254,21 @@ export interface Answer {
   reader: string;
   version: string;
   loads: "yes" | "parts" | "no" | "not_run";
+  words: string;
+}
+
+/** Budgets to choose from, and the shortest one that is enough. */
+export interface TuningPlan {
+  budgets: TuningBudget[];
+  sensible_minutes: number;
+}
+
+/** A budget and what it buys. */
+export interface TuningBudget {
+  minutes: number;
+  lams: number;
+  draws: number;
+  enough: boolean;
   words: string;
 }
 
@@ -587,9 +603,12 @@ export interface Tuning {
   gamma: number | null;
   gammas: (number | null)[];
   gamma_errors: number[];
+  screened: number[];
   rows: TuningRow[];
   best: number | null;
-  band: number[] | null;
+  band: number[][];
+  suggested: number[][];
+  one_draw: OneDraw[];
   draws: number;
   measured: number;
   planned: number;
@@ -598,6 +617,8 @@ export interface Tuning {
   blocks: number[] | null;
   tasks: TuningTasks | null;
   end: "" | "known" | "narrow" | "budget" | "draws";
+  next: "" | "run" | "keep" | "go_on";
+  more_minutes: number | null;
   recipe: Record<string, unknown> | null;
 }
 
@@ -606,25 +627,40 @@ export interface TuningRow {
   method: string;
   lambda: number | null;
   gamma: number | null;
-  standing: "dull" | "retired" | "left" | "baseline";
+  standing: "best" | "as_good" | "worse" | "ruled_out" | "not_reached" | "baseline";
   draws: number;
   layer_error: number | null;
+  layer_excess?: number[];
   log_ratio: number | null;
   log_ratio_error: number | null;
+  perplexity: number | null;
   worse: number | null;
-  worse_error: number | null;
+  worse_low: number | null;
+  worse_high: number | null;
   kl: number | null;
   kl_error: number | null;
   better: number | null;
-  better_error: number | null;
+  better_low: number | null;
+  better_high: number | null;
+  better_by_draw: number[];
   accuracy: number | null;
   accuracy_error: number | null;
   more_accurate: number | null;
-  more_accurate_error: number | null;
+  more_accurate_low: number | null;
+  more_accurate_high: number | null;
   more_accurate_verdict: -1 | 0 | 1 | null;
 }
 
-/** The tasks that λ still in question are asked, and how far that is. */
+/** What a single draw says of the λ that leads in it: ln perplexity of GPTQ 1 % less its own, over windows. */
+export interface OneDraw {
+  row: number;
+  draw: number;
+  better: number;
+  low: number | null;
+  high: number | null;
+}
+
+/** The tasks that λ which can't be told apart are asked, and how far that is. */
 export interface TuningTasks {
   names: string[];
   draws: number;
