@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from sarqc.calibration.corpora import draw_sequences
 from sarqc.calibration.job import calibration_job
+from sarqc.documents import Tuning
 from sarqc.engine.answers import answers_of
 from sarqc.engine.budget import Budget, TimeUp
 from sarqc.engine.course import Candidate, Course
@@ -39,8 +40,10 @@ Value = TypeVar("Value")
 TOGETHER = 64  # candidates that are solved at once where time is no matter
 
 
-def tune(recipe: Recipe, ground: Ground, budget: Budget) -> Generator[Event, None, Course]:
-    """Tunes on draws of the calibration text; returns all that was found out. The last event says how it ended."""
+def tune(recipe: Recipe, ground: Ground, budget: Budget) -> Generator[Event, None, tuple[Course, Tuning]]:
+    """Tunes on draws of the calibration text; returns all that is known, and how it ended as a document, which the last
+    event says too.
+    """
     first = draw_of(recipe, ground, 0)
     base = recipe.to_method()
     lams, gammas = recipe.compared()
@@ -50,8 +53,9 @@ def tune(recipe: Recipe, ground: Ground, budget: Budget) -> Generator[Event, Non
         course.why = course.search.end([one.method.lam for one in course.candidates], recipe.band) or "budget"
     except TimeUp:
         course.why = "budget"
-    yield TuningStanding(course.to_json())
-    return course
+    end = course.to_json()
+    yield TuningStanding(end)
+    return course, end
 
 
 def _worked(course: Course, ground: Ground) -> Iterator[Event]:

@@ -11,7 +11,7 @@ from sarqc.figures.sentence import Piece
 from sarqc.figures.tuning import tuning_figure, tuning_table
 from sarqc.figures.tuning_words import tuning_sentence, tuning_small_print
 from sarqc.figures.view import DataTable
-from sarqc.study.former_tuning import current_tuning
+from sarqc.former_tuning import current_tuning
 
 
 class TuningView(TypedDict):

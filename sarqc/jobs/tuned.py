@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sarqc.documents import Tuned
+from sarqc.former_tuning import current_tuning
 
 KEEP = "no difference: keep GPTQ 1 %"
 NOT_COMPARED = "not compared"
@@ -19,8 +20,9 @@ def tuned(summary: Mapping[str, Any] | None) -> Tuned | None:
     tuning = (summary or {}).get("tuning")
     if not isinstance(tuning, Mapping):
         return None
+    tuning = current_tuning(tuning)
     best = next((row for row in tuning["rows"] if row["standing"] == "best"), None)
-    after = tuning.get("next", "")
+    after = tuning["next"]
     if best is None:
         return {
             "lam": None, "gamma": None, "words": NOT_COMPARED, "band": "", "best": None, "perplexity": None,
@@ -31,7 +33,7 @@ def tuned(summary: Mapping[str, Any] | None) -> Tuned | None:
         "lam": best["lambda"] if to_take else None,
         "gamma": best["gamma"],
         "words": f"{best['lambda']:g} found" if to_take else KEEP if after == "keep" else TOO_LITTLE,
-        "band": band_words(tuning["band"] or []),
+        "band": band_words(tuning["band"]),
         "best": best["lambda"],
         "perplexity": best["perplexity"],
         "log_ratio": best["log_ratio"],

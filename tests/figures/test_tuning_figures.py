@@ -351,7 +351,7 @@ class TestFormerVersions:
         assert view["tuning"]["band"] == [[0.2, 0.5]]
         assert view["tuning"]["next"] == "run"
         half = 0.004 * TABLE[1]
-        assert view["tuning"]["rows"][1]["better_low"] == pytest.approx(0.05 - half)
+        assert view["tuning"]["rows"][1]["better_low"] == pytest.approx(0.05 - half, abs=1e-6)
         assert "Take λ" in plain(view["sentence"])
 
     def test_an_answer_that_was_compared_with_none_is_taken_back(self):

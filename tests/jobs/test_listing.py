@@ -208,7 +208,8 @@ def tuning(lam: float, better: float, after: str) -> dict[str, Any]:
         {"method": "sarqc-gbs", "lambda": lam, "standing": "best", **best},
         {"method": "gptq", "lambda": None, "standing": "baseline", **unknown},
     ]
-    return {"rows": rows, "best": 1, "band": [[lam, lam], [lam + 2, lam + 3]], "next": after}
+    band = [[lam, lam], [lam + 2, lam + 3]]
+    return {"rows": rows, "best": 1, "band": band, "next": after, "screened": [42, 42]}
 
 
 def value_of(run: Run, sort: str) -> Any:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any, cast
 
-import numpy as np
-
 from sarqc.documents import Standing, Tuning
-from sarqc.study.paired import spans
-from sarqc.study.students_t import clear_from
 
 
 def current_tuning(document: Mapping[str, Any]) -> Tuning:
@@ -30,8 +27,8 @@ def current_tuning(document: Mapping[str, Any]) -> Tuning:
         for name in ("worse", "better", "more_accurate"):
             row[f"{name}_low"], row[f"{name}_high"] = _interval(row, name)
     tuned = [row for row in rows if row["standing"] != "baseline"]
-    band = np.array([row["standing"] in ("best", "as_good") for row in tuned])
-    left = np.array([row["standing"] != "ruled_out" for row in tuned])
+    band = [row["standing"] in ("best", "as_good") for row in tuned]
+    left = [row["standing"] != "ruled_out" for row in tuned]
     step = "" if not document["end"] else "go_on" if best is None else "run" if _is_gain(rows[best]) else "keep"
     new = {
         "rows": rows, "best": best, "band": _spans(band, tuned), "suggested": _spans(left, tuned), "one_draw": [],
@@ -55,7 +52,9 @@ def _interval(row: Mapping[str, Any], name: str) -> tuple[float | None, float | 
     value, error = row.get(name), row.get(f"{name}_error")
     if value is None or error is None or row["draws"] < 2:
         return None, None
-    doubt = error * float(clear_from(row["draws"] - 1))
+    from scipy.special import stdtrit  # a third of a second, which only old runs cost
+
+    doubt = error * float(stdtrit(row["draws"] - 1, 0.975))
     return (value - doubt, value + doubt) if math.isfinite(doubt) else (None, None)
 
 
@@ -63,5 +62,8 @@ def _is_gain(row: Mapping[str, Any]) -> bool:
     return row["better_low"] is not None and row["better_low"] > 0
 
 
-def _spans(mask: np.ndarray, rows: list[dict[str, Any]]) -> list[list[float]]:
-    return [[rows[first]["lambda"], rows[last]["lambda"]] for first, last in spans(mask)]
+def _spans(mask: Sequence[bool], rows: Sequence[Mapping[str, Any]]) -> list[list[float]]:
+    """The first and the last λ of each run of True."""
+    groups = groupby(zip(mask, rows, strict=True), key=lambda pair: pair[0])
+    lams = [[row["lambda"] for _, row in group] for is_inside, group in groups if is_inside]
+    return [[of_span[0], of_span[-1]] for of_span in lams]
