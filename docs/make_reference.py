@@ -28,7 +28,8 @@ def page() -> str:
     for name, info in Recipe.model_fields.items():
         default = "required" if info.is_required() else repr(info.default).replace("'", "")
         unit = info.json_schema_extra["unit"]
-        text = f"{info.description}" + (f" Unit: {unit}." if unit else "")
+        shell = info.json_schema_extra["in_a_shell"].replace("A path", "On the command line a path")
+        text = " ".join(filter(None, (info.description, f"Unit: {unit}." if unit else "", shell)))
         fields.append([f"`{public_name(name)}`", f"`--{public_name(name).replace('_', '-')}`", default, text])
     methods = [
         [

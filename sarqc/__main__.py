@@ -42,6 +42,7 @@ from sarqc.recipe import (
     public_name,
     read_document,
     separator,
+    shell_help,
 )
 from sarqc.recipe_texts import one_text
 from sarqc.settings import Settings, read_settings
@@ -112,7 +113,7 @@ def _recipe_command(
         is_flag = info.annotation is bool
         option = typer.Option(
             *([f"{flag}/--no-{flag[2:]}"] if is_flag else [flag]),
-            help=f"{info.title}. {info.description}",
+            help=shell_help(info),
             show_default=str(default) if default not in (None, ()) else False,
         )
         # Text: the recipe itself reads and judges values. A list's flag may also be given once for each entry.

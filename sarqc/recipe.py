@@ -64,6 +64,11 @@ def _one_line(text: str, info: ValidationInfo) -> str:
     return text
 
 
+# How a group's levels are fitted: plainly, as the paper has it, and as docs/results.md finds best. There activation
+# order gains nothing once range and refinement are on, and costs perplexity at 2 bits.
+PAPERS_GRID: dict[str, str | int] = {"range": "minmax", "order": "natural", "refine": 0}
+BEST_GRID: dict[str, str | int] = {"range": "search", "order": "natural", "refine": 3}
+
 NAME_LENGTH = 1024  # characters
 PROMPTS, PROMPT_LENGTH = 32, 8000
 TASKS, SWEEP, BLOCKS, DRAWS = 64, 256, 1024, 64
@@ -72,12 +77,18 @@ _Prompt = Annotated[str, Field(max_length=PROMPT_LENGTH), AfterValidator(_sound)
 
 
 def _describe(
-    section: str, title: str, help: str, *, unit: str = "", advanced: bool = False, separator: str = ",",
-    usual: str = "",
+    section: str, title: str, help: str, *, unit: str = "", advanced: bool = False, rare: bool = False,
+    separator: str = ",", usual: str = "", in_a_shell: str = "",
 ) -> dict[str, Any]:  # fmt: skip
-    extra = {"section": section, "unit": unit, "advanced": advanced, "separator": separator, "usual": usual}
+    """``rare``: the form shows it only where something was given for it; ``in_a_shell``: help of the command alone."""
+    extra = {
+        "section": section, "unit": unit, "advanced": advanced, "rare": rare, "separator": separator, "usual": usual,
+        "in_a_shell": in_a_shell,
+    }  # fmt: skip
     return {"title": title, "description": help, "json_schema_extra": extra}
 
+
+_PATH = "A path is taken too."  # on the command line, which reads the files of whoever types it
 
 BASELINE = "gptq"  # what runs are compared with
 # What tuning compares where nothing else is asked for.
@@ -124,20 +135,19 @@ class Recipe(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False)
 
     model: _Name = Field(
-        **_describe("model", "Model", "A model of this host or a name on the Hub; on the command line also a path."),
+        **_describe("model", "Model", "A model of this host or a name on the Hub.", in_a_shell=_PATH),
         min_length=1,
     )
     revision: _Name | None = Field(
-        None, **_describe("model", "Revision", "Commit, tag or branch of a Hub model.", advanced=True)
+        None, **_describe("model", "Revision", "Commit, tag or branch of a Hub model.", advanced=True, rare=True)
     )
     opened: _Name | None = Field(
         None,
         **_describe(
             "model", "Opened checkpoint",
-            "This model as others quantized it, a checkpoint of this host or of the Hub; on the command line also a "
-            "path. It is measured as it is with the method as-found, repaired with one of GPTQ's; bits, grid and group "
-            "size are its own.",
-            advanced=True,
+            "This model as others quantized it, a checkpoint of this host or of the Hub. It is measured as it is with "
+            "the method as-found, repaired with one of GPTQ's; bits, grid and group size are its own.",
+            advanced=True, in_a_shell=_PATH,
         ),
         min_length=1,
     )  # fmt: skip
@@ -174,7 +184,7 @@ class Recipe(BaseModel):
         max_length=BLOCKS,
         **_describe(
             "size", "Blocks", "Numbers of the blocks that are quantized, from 0; the others stay float. Empty: all.",
-            advanced=True,
+            advanced=True, rare=True,
         ),
     )  # fmt: skip
     share: float | None = Field(
@@ -184,6 +194,7 @@ class Recipe(BaseModel):
         **_describe(
             "size", "Share of blocks",
             "Part of the blocks, evenly spread, that is quantized; the others stay float. Empty: all.", advanced=True,
+            rare=True,
         ),
     )  # fmt: skip
     method: _Name = Field("sarqc-gbs", **_describe("method", "Method", "How the integer weights are chosen."))
@@ -320,14 +331,16 @@ class Recipe(BaseModel):
     starved: Starved = Field(
         "plain",
         **_describe(
-            "method", "Starved experts",
-            "Column solvers take the same λ for every linear, or for those of experts (damped) λ (1 + width / tokens), "
-            "more the fewer tokens the router sent there.",
+            "method", "Experts with few tokens",
+            "The same λ for every linear (plain), or more of it for an expert, the fewer calibration tokens the router "
+            "sent there (damped): λ (1 + width / tokens).",
             advanced=True,
         ),
     )  # fmt: skip
     calibration: _Name = Field(
-        **_describe("text", "Calibration text", "A named text; on the command line also a path."),
+        **_describe(
+            "text", "Calibration text", "On it layers are solved: text like that of later use.", in_a_shell=_PATH
+        ),
         min_length=1,
     )
     samples: int = Field(32, ge=1, **_describe("text", "Samples", "Calibration sequences.", unit="sequences"))
@@ -355,7 +368,7 @@ class Recipe(BaseModel):
     )  # fmt: skip
     seed: int = Field(0, ge=0, **_describe("text", "Seed", "Decides every random choice.", advanced=True))
     test: _Name | None = Field(
-        None, **_describe("measure", "Test text", "Perplexity is measured on it; on the command line also a path.")
+        None, **_describe("measure", "Test text", "Perplexity is measured on it.", in_a_shell=_PATH)
     )
     window: int | None = Field(
         None,
@@ -407,7 +420,7 @@ class Recipe(BaseModel):
         None,
         **_describe(
             "measure", "Only this layer",
-            "Full name of one linear: nothing else is quantized. To explore a single layer.", advanced=True,
+            "Full name of one linear: nothing else is quantized. To explore a single layer.", advanced=True, rare=True,
         ),
     )  # fmt: skip
     sweep: tuple[Annotated[float, Field(ge=0)], ...] = Field(
@@ -621,6 +634,15 @@ class Recipe(BaseModel):
         """How many of the calibration sequences, the last ones, “auto” judges on: at least one, and one is left."""
         return min(max(1, round(self.validation_share * self.samples)), self.samples - 1)
 
+    def baseline_method(self) -> Method:
+        """What a run is compared with: the baseline, its grid fitted as that of the run, as far as this method fits it.
+
+        So the difference is that of the penalty, not of the grid, and tuning finds the same.
+        """
+        entry = _known_entry(self.method)
+        shared = [name for name in METHODS[BASELINE].options if name in entry.options]
+        return method(BASELINE, **{name: getattr(self, name) for name in shared})
+
     def why_no_baseline(self) -> str:
         """Why a run that asks for the comparison with the baseline does without; empty where it does not."""
         if self.test is None:
@@ -629,7 +651,7 @@ class Recipe(BaseModel):
             return "a single layer is quantized"
         if self.opened is not None and self.group_size == 1:
             return "its groups are no runs of channels, so no grid of ours is like its own"
-        is_baseline = self.opened is None and not self.candidates() and self.to_method() == method(BASELINE)
+        is_baseline = self.opened is None and not self.candidates() and self.to_method() == self.baseline_method()
         return "it is that itself" if is_baseline else ""
 
     def ignored(self) -> list[str]:
@@ -716,6 +738,11 @@ def read_document(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise Refused("the recipe is not a list of names and values", str(path), "Write lines like “bits: 3”.")
     return document
+
+
+def shell_help(info: FieldInfo) -> str:
+    """The help of a field on the command line, which takes more than the form does."""
+    return " ".join(filter(None, (f"{info.title}.", info.description, field_extra(info)["in_a_shell"])))
 
 
 def public_name(field: str) -> str:

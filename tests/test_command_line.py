@@ -17,6 +17,7 @@ import pytest
 
 from sarqc import __main__ as command_line
 from sarqc.events import CandidateDone, EpochDone, LayerDone, PointDone, Saved, Stage, Started, Warned
+from sarqc.recipe import Recipe
 from sarqc.study.document import Study
 from sarqc.terminal import Progress, print_summary, words
 
@@ -200,6 +201,8 @@ def test_help_names_every_field() -> None:
     for flag in ("--lambda", "--gamma", "--group-size", "--indivisible", "--inputs-from", "--held-out-samples"):
         assert flag in text
     assert "sarqc-gbs" in sarqc("methods").stdout
+    assert text.count("A path is taken too") == 4
+    assert not any("path is taken" in str(info.description) for info in Recipe.model_fields.values())  # the form's help
 
 
 def test_auto_is_a_value_of_lambda_and_gamma(flags: list[str]) -> None:

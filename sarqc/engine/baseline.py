@@ -18,21 +18,21 @@ from sarqc.evaluation.divergence import Divergence
 from sarqc.events import Compared, Event, Stage
 from sarqc.models.loading import LoadedModel
 from sarqc.plain import measured as or_none
-from sarqc.quantization.methods import METHODS, method
-from sarqc.recipe import BASELINE
+from sarqc.quantization.methods import METHODS
+from sarqc.recipe import BASELINE, Recipe
 from sarqc.study.paired import paired_difference
 
 _TITLE = METHODS[BASELINE].title
 
 
-def baseline_job(job: CalibrationJob) -> CalibrationJob:
+def baseline_job(job: CalibrationJob, recipe: Recipe) -> CalibrationJob:
     """The same calibration with the baseline's method, and without curves."""
-    return CalibrationJob(job.grids, method(BASELINE), job.inputs_from, job.sequences)
+    return CalibrationJob(job.grids, recipe.baseline_method(), job.inputs_from, job.sequences)
 
 
-def baseline_key(loaded: LoadedModel, job: CalibrationJob, weights: Weights, float_key: str) -> str:
+def baseline_key(loaded: LoadedModel, job: CalibrationJob, recipe: Recipe, weights: Weights, float_key: str) -> str:
     """Of the model that the baseline makes; ``weights``: those of the float model."""
-    return quantized_model_key(float_key, layer_keys(loaded, baseline_job(job), weights))
+    return quantized_model_key(float_key, layer_keys(loaded, baseline_job(job, recipe), weights))
 
 
 def compare(
@@ -51,7 +51,7 @@ def compare(
         unmeasured = _unmeasured(reason or STATES_GONE)
         yield Compared(unmeasured)
         return unmeasured, False
-    job = baseline_job(job)
+    job = baseline_job(job, prepared.recipe)
     keys = layer_keys(bench.loaded, job, weights)
     key = quantized_model_key(float_key, keys)
     changed = kept_beside(bench, prepared, key) is None

@@ -20,8 +20,8 @@ from sarqc.models import BATCH_TOKENS, BATCHES_FOR_EXPERTS
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.families import LayerInfo
 from sarqc.quantization.counts import TWO_CORES, Count, Rates
-from sarqc.quantization.methods import Method, Workload, method
-from sarqc.recipe import BASELINE, Recipe
+from sarqc.quantization.methods import Method, Workload
+from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
 HELD = 4 << 30  # bytes of quantized weights of several models that wait for their measurement
@@ -94,7 +94,7 @@ class Work:
         ):
             return None
         task = replace(self.task, points=1, together=_solved_together(self.checkpoint), walks=1)
-        return replace(self, method=method(BASELINE), task=task, candidates=0)
+        return replace(self, method=self.recipe.baseline_method(), task=task, candidates=0)
 
     def packed_bits(self) -> int:
         """Bits of all quantized linears, scales and zero points or biases included, scales and biases with 16 bits."""
@@ -177,7 +177,7 @@ def memory_bytes(work: Work, budget: int, *, on_processor: bool, streamed: bool)
     states = 2 * max(held, work.test_tokens if streamed else 0) * int(config["hidden_size"])
     solved += _waiting_bytes(work) * on_processor
     task = replace(work.task, budget_bytes=budget)
-    solvers = [work.method] if work.baseline() is None else [work.method, method(BASELINE)]
+    solvers = [work.method] if work.baseline() is None else [work.method, work.recipe.baseline_method()]
     working = max(one.working_bytes(task) + (0 if on_processor else one.recorded_bytes(task)) for one in solvers)
     process = _PROCESS if on_processor else _CONTEXT
     if work.span > 1:  # the machine's memory holds what all processes work on; a GPU what two of them hold

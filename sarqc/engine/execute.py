@@ -173,7 +173,7 @@ def _worked(
     if states is not None:
         wanted = [quantized_key]
         if recipe.baseline and not recipe.why_no_baseline():
-            wanted.append(baseline_key(loaded, job, weights, float_key))
+            wanted.append(baseline_key(loaded, job, recipe, weights, float_key))
         if recipe.repairs:
             wanted.append(found_key(loaded, job, weights, float_key))
         if any(kept_beside(bench, prepared, key) is None for key in wanted):

@@ -53,16 +53,26 @@ def log_probabilities(folder: Path, text: Path) -> tuple[np.ndarray, np.ndarray]
     return logits - np.log(np.exp(logits).sum(-1, keepdims=True)), windows[:, 1:]
 
 
-@pytest.mark.parametrize("asked", [{}, {"method": "sarqc-gs", "gamma": None, "mode": "foldable"}])
-@pytest.mark.parametrize("weights", ["resident", "streamed"])
+@pytest.mark.parametrize(
+    ("asked", "weights"),
+    [
+        ({}, "resident"),
+        ({}, "streamed"),
+        ({"method": "sarqc-gs", "gamma": None, "mode": "foldable"}, "resident"),
+        ({"method": "sarqc-gs", "gamma": None, "mode": "foldable"}, "streamed"),
+        ({"range": "search", "refine": 2}, "resident"),
+    ],
+)
 def test_a_run_says_how_far_its_model_is(
     recipe: Callable[..., Recipe], asked: dict, weights: str, fresh_settings: Settings, tmp_path: Path
 ) -> None:
-    """Against full logits in float64 of the checkpoints: the original, the run's, and that of a run with GPTQ."""
+    """Against full logits in float64 of the checkpoints: the original, the run's, and that of a run with GPTQ, whose
+    grid is fitted as the run's."""
     settings = fresh_settings.model_copy(update={"weights": weights})
     run = recipe(**asked)
     events = list(execute(run, settings, study_dir=tmp_path, study_id="one", checkpoint_dir=tmp_path / "model"))
-    alone = recipe(method="gptq", **{"lambda": None, "gamma": None})
+    fitted = {name: asked[name] for name in ("range", "refine") if name in asked}
+    alone = recipe(method="gptq", **{"lambda": None, "gamma": None}, **fitted)
     gptq = list(execute(alone, settings, checkpoint_dir=tmp_path / "gptq"))
     summary, beside = events[-1].summary, events[-1].summary["baseline"]
 
