@@ -75,15 +75,29 @@ _PARTS_FROM = 0.1  # of what was counted: what took less was on disk from before
 
 
 def pace_of(settings: Settings, model: str) -> Pace:
-    """Of a model whose runs this host has seen, else of the other models."""
+    """Of a model whose runs this host has seen, else of the other models.
+
+    What else a host does makes a run slower and never faster, so the fastest of the last runs counts; see ``_alone``
+    for a model of which there is only one.
+    """
     by_model = _paces(settings)
-    if known := by_model.get(model):
-        return Pace(statistics.median(known), "as fast as in its last runs of this model")
-    if by_model:
-        return Pace(
-            statistics.median(factor for last in by_model.values() for factor in last), "by runs of other models"
-        )
-    return Pace(1.0, "")
+    others = [
+        min(last) if len(last) > 1 else _alone(last[0], 1.0)
+        for name, last in by_model.items()
+        if name != model and last
+    ]
+    elsewhere = statistics.median(others) if others else 1.0
+    known = by_model.get(model, [])
+    if len(known) > 1:
+        return Pace(min(known), "as fast as in the fastest of its last runs of this model")
+    if known:
+        return Pace(_alone(known[0], elsewhere), "by its one run of this model so far")
+    return Pace(elsewhere, "by runs of other models" if others else "")
+
+
+def _alone(factor: float, usual: float) -> float:
+    """What a single run says where another pace was usual: it may have been a slow one, so halfway, as a factor."""
+    return math.sqrt(factor * usual) if factor > usual else factor
 
 
 def keep_pace(settings: Settings, model: str, planned: Sequence[Phase], taken: Mapping[tuple[str, str], float]) -> None:
