@@ -25,6 +25,7 @@ class CalibrationProtocol(TypedDict, total=False):
     seed: int | None  # None where nothing was drawn
     validation_samples: int  # kept for judging by “auto”
     unseen: CalibrationProtocol  # of sequences of another text on which nothing is fitted
+    written_by: str  # the other model that the text was sampled from, where it was
 
 
 class PerplexityProtocol(TypedDict):
@@ -37,6 +38,7 @@ class PerplexityProtocol(TypedDict):
     dtype: str
     device: NotRequired[str]
     part: NotRequired[str]  # of the corpus, where it is the calibration text too
+    written_by: NotRequired[str]  # the other model that the text was sampled from, where it was
     only_the_first_tokens: NotRequired[int]
     calibrated_on: NotRequired[int]  # sequences, where “auto” judged on others
     judged_on: NotRequired[int]

@@ -43,6 +43,7 @@ class CorpusEntry(BaseModel):
     role: str  # "calibration", "held_out", "test" or "any"
     where: str  # "embedded", "local", "hub"
     source: str  # the same for all texts of a data set, or of an embedded model
+    here: bool = True  # whether this host has it already; False: it would be fetched
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,8 @@ def offered(settings: Settings) -> list[CorpusEntry]:
         entries.append(CorpusEntry(name=name, title=name, role="any", where="local", source=name))
     for name, hub in _HUB.items():
         title = f"{hub.title} (partial)" if _is_partial(hub, settings) else hub.title
-        entries.append(CorpusEntry(name=name, title=title, role=hub.role, where="hub", source=hub.dataset))
+        here = _file_of(hub, settings) is not None
+        entries.append(CorpusEntry(name=name, title=title, role=hub.role, where="hub", source=hub.dataset, here=here))
     return entries
 
 
@@ -114,6 +116,7 @@ class Text:
     corpus: str  # as protocols say it
     ids: np.ndarray  # (n_tokens,) int64
     part: str = ""  # of the corpus that these are; empty: all of it
+    written_by: str = ""  # the other model that it was sampled from, if it was
 
 
 def apart(calibration: Text, other: Text) -> tuple[Text, Text]:
@@ -154,10 +157,23 @@ def text_of(name: str, checkpoint: Checkpoint, settings: Settings, *, download: 
     """
     source = _source(name, settings, download=download)
     with _one_at_a_time:  # who asks for the same text meanwhile gets it from the cache
-        return _tokenised(
+        text = _tokenised(
             source, checkpoint.folder, tokenizer_identity(checkpoint.folder), checkpoint.name,
             checkpoint.architecture.vocab_size, settings.artefacts_root(),
         )  # fmt: skip
+    return replace(text, written_by=_writer(source.path, checkpoint, settings))
+
+
+def _writer(path: Path, checkpoint: Checkpoint, settings: Settings) -> str:
+    """The embedded model that a text was sampled from, where that is not the one that reads it; else empty."""
+    return next(
+        (
+            name
+            for name, (folder, _) in embedded_models(settings).items()
+            if path.parent == folder and folder != checkpoint.folder
+        ),
+        "",
+    )
 
 
 _one_at_a_time = threading.Lock()
@@ -270,7 +286,7 @@ def _hub_file(name: str, settings: Settings, *, download: bool) -> Path:
     """The file of a corpus of the Hub: the mirror's where there is one, else this host's own copy."""
     corpus = _HUB[name]
     if settings.data_dir is None:
-        path = settings.texts_dir() / corpus.dataset / (corpus.config or "") / f"{corpus.split}.jsonl"
+        path = _own_copy(corpus, settings)
         if not path.is_file():
             _fetch(name, path, settings, download=download)
         return path
@@ -282,6 +298,18 @@ def _hub_file(name: str, settings: Settings, *, download: bool) -> Path:
             "Add it to the mirror, or give the path of a text file.",
         )
     return mirrored
+
+
+def _own_copy(corpus: HubCorpus, settings: Settings) -> Path:
+    return settings.texts_dir() / corpus.dataset / (corpus.config or "") / f"{corpus.split}.jsonl"
+
+
+def _file_of(corpus: HubCorpus, settings: Settings) -> Path | None:
+    """The file of a corpus of the Hub that is on this host; None where there is none yet."""
+    if settings.data_dir is not None:
+        return _mirror_file(corpus, settings)
+    path = _own_copy(corpus, settings)
+    return path if path.is_file() else None
 
 
 def _rows(path: Path) -> Iterator[str]:

@@ -243,6 +243,8 @@ def _read(prepared: Prepared, payload: bytes) -> tuple[float, PerplexityProtocol
     protocol: PerplexityProtocol = document["protocol"]
     if part := measured_text(prepared).part:
         protocol = {**protocol, "part": part}
+    if writer := measured_text(prepared).written_by:
+        protocol = {**protocol, "written_by": writer}
     if (limit := prepared.recipe.test_tokens) is not None:
         protocol = {**protocol, "only_the_first_tokens": limit}
     return document["value"], protocol

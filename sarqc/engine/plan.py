@@ -196,6 +196,8 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
         held_out_samples=recipe.unseen_samples(), seed=recipe.seed,
         sampling="random" if recipe.kind == "tune" else recipe.sampling,
     )  # fmt: skip
+    if calibration.written_by:
+        sequences = replace(sequences, protocol={**sequences.protocol, "written_by": calibration.written_by})
     test = _test_text(recipe, whole_test)
     work = costs.work_of(
         recipe, checkpoint, per_channel, test_tokens=0 if test is None else len(test.ids),
@@ -206,7 +208,8 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
     if opened is not None:
         shown = _with_opened(shown, work, opened)
     phases = costs.phases(work, rates_of_device(settings)[0])
-    shown = shown.model_copy(update={"warnings": (*_of_one_text(sequences, test), *shown.warnings)})
+    warnings = (*_of_another_model(calibration, test, checkpoint.name), *_of_one_text(sequences, test))
+    shown = shown.model_copy(update={"warnings": (*warnings, *shown.warnings)})
     return Prepared(
         recipe, checkpoint, calibration, sequences, per_channel, test, window, prompts, shown.streamed, phases, shown,
         opened,
@@ -248,6 +251,18 @@ def _of_one_text(sequences: Sequences, test: Text | None) -> Iterator[str]:
         yield (
             f"{known} of {len(sequences.calibration)} calibration sequences are in the test text too: perplexity is "
             "better there than on text that calibration has not seen"
+        )
+
+
+def _of_another_model(calibration: Text, test: Text | None, model: str) -> Iterator[str]:
+    """A warning where a text was sampled from another model than the one that is quantized."""
+    named = {"calibration": calibration.written_by, "test": "" if test is None else test.written_by}
+    for writer in sorted({*named.values()} - {""}):
+        texts = " and ".join(name for name, by in named.items() if by == writer)
+        verb = "texts were" if " and " in texts else "text was"
+        yield (
+            f"the {texts} {verb} written by {writer}, another model: what is found there need not hold on the text "
+            f"that {model} is used on"
         )
 
 

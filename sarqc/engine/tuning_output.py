@@ -125,6 +125,8 @@ def _unknown(layers: Sequence[LayerNumbers]) -> list[LayerNumbers]:
 def _protocol(prepared: Prepared, original: Measurements, device: str) -> dict[str, Any]:
     recipe, drawn = prepared.recipe, prepared.sequences.protocol
     common: CalibrationProtocol = {"corpus": drawn["corpus"], "length": recipe.length}
+    if "written_by" in drawn:
+        common["written_by"] = drawn["written_by"]
     return {
         "calibration": common | {
             "samples": recipe.samples, "tokens": recipe.samples * recipe.length, "sampling": "random"

@@ -135,6 +135,24 @@ def test_no_token_of_one_text_is_calibrated_on_and_second_half(
     assert "same text" in prepared.shown.warnings[0]
 
 
+def test_a_text_that_another_model_wrote_is_called_so_in_plan_report_and_study(
+    document: dict, fresh_settings: Settings, tmp_path: Path
+) -> None:
+    texts = {"calibration": "tiny-llama-calibration", "test": "tiny-llama-test", "test_tokens": 300, "sweep": []}
+    asked = {**document, **texts, "samples": 2}
+    prepared = prepare(Recipe.parse(asked), fresh_settings)
+    assert "calibration and test texts were written by tiny-llama, another model" in prepared.shown.warnings[0]
+    events = list(execute(Recipe.parse(asked), fresh_settings, study_dir=tmp_path / "studies", study_id="one"))
+    assert "written by tiny-llama" in of_type(events, Warned)[0].what
+    protocol = events[-1].summary["protocol"]
+    assert [protocol[name]["written_by"] for name in ("calibration", "test")] == ["tiny-llama", "tiny-llama"]
+    facts = {fact["name"]: fact["text"] for fact in lab_view(Study.open(tmp_path / "studies" / "one"))["measured"]}
+    assert all("written by tiny-llama" in facts[name] for name in ("Calibration text", "Test text"))
+    own = prepare(Recipe.parse({**asked, "model": "tiny-llama", "test": "tiny-moe-test"}), fresh_settings)
+    assert "test text was written by tiny-moe, another model" in own.shown.warnings[0]
+    assert "written_by" not in own.sequences.protocol  # its own
+
+
 def test_one_text_for_both_is_said_by_the_study_and_keeps_nothing_wrong(
     document: dict, fresh_settings: Settings, tmp_path: Path
 ) -> None:
