@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from sarqc.documents import Repair
-from sarqc.errors import Refused
+from sarqc.errors import Fix, Refused
 from sarqc.models.families import LayerInfo
 from sarqc.recipe import Recipe
 
@@ -57,6 +57,7 @@ class Carrier:
     readers: tuple[Answer, ...]
     note: str  # what it is and needs, or why not
     tried: str = ""  # when and with what the readers were; empty without readers
+    fixes: tuple[Fix, ...] = ()  # changes of the grid with which it would carry the run; none where it does
 
 
 def why_not(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInfo] = ()) -> Refused | None:
@@ -209,12 +210,21 @@ def who_can_load(
     for name in FORMATS:
         refused = why_not(recipe, name, layers)
         if refused is not None:
-            carriers.append(Carrier(name, False, (), refused.what[0].upper() + refused.what[1:]))
+            what = refused.what[0].upper() + refused.what[1:]
+            carriers.append(Carrier(name, False, (), what, fixes=_fixes(recipe, name, layers)))
             continue
         note = _NOTES[name](recipe) + (f"; {loader_note}" if loader_note else "")
         given = () if is_mixture is None else answers(name, recipe.bits, recipe.grid, is_mixture=is_mixture)
         carriers.append(Carrier(name, True, given, note, tried() if given else ""))
     return tuple(carriers)
+
+
+def _fixes(recipe: Recipe, checkpoint_format: Format, layers: Sequence[LayerInfo]) -> tuple[Fix, ...]:
+    """The grid without zero points, if a format that can't carry a recipe's result carries it on that grid."""
+    changed = recipe.model_copy(update={"grid": "symmetric"})
+    if recipe.grid == "symmetric" or why_not(changed, checkpoint_format, layers) is not None:
+        return ()
+    return (Fix("Use symmetric", {"grid": "symmetric"}),)
 
 
 def _plain_note(recipe: Recipe) -> str:

@@ -249,6 +249,18 @@ def test_refusals_come_before_any_work(
     check_format(asked, "plain")
 
 
+def test_a_format_that_lacks_zero_points_offers_the_grid_without(recipe: Callable[..., Recipe]) -> None:
+    asked = recipe(bits=2, grid="asymmetric", group_size=32)
+    for carrier in who_can_load(asked, is_mixture=False):
+        assert carrier.possible == (not carrier.fixes)
+        for fix in carrier.fixes:
+            mended = {one.format: one for one in who_can_load(asked.model_copy(update=fix.values), is_mixture=False)}
+            assert mended[carrier.format].possible, fix
+    # Another grid does not help where scales are those of single channels.
+    searched = who_can_load(recipe(method="awq", grid="asymmetric", bits=2), is_mixture=False)
+    assert [one.fixes for one in searched if not one.possible] == [(), (), ()]
+
+
 def test_what_is_carried_is_not_refused(recipe: Callable[..., Recipe]) -> None:
     for changes in (
         {},
