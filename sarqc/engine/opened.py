@@ -11,7 +11,7 @@ from pathlib import Path
 from sarqc.errors import Fix, NotFound, Refused
 from sarqc.files.names import path_of, shortened
 from sarqc.models import download as hub
-from sarqc.models.catalogue import declared_folders, is_hub_name
+from sarqc.models.catalogue import declared_folders, exported_folder, is_hub_name
 from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.tensor_files import byte_ranges, weight_files
 from sarqc.opening.described import Described, describe
@@ -23,13 +23,13 @@ _CALLED = {"gptq": "GPTQ", "awq": "AWQ", "mlx": "MLX", "auto-round": "AutoRound"
 
 
 def folder_of(name: str, settings: Settings, *, download: bool = False) -> Path:
-    """The folder of an opened checkpoint: one that the operator has declared, a path, or one of the Hub.
+    """The folder of an opened checkpoint: one that the operator has declared, an export, a path, or one of the Hub.
 
     Raises ``NotFound`` where there is none, and where one of the Hub is not here and ``download`` does not allow to
     fetch it.
     """
-    if (declared := declared_folders(settings).get(name)) is not None:
-        return declared
+    if (here := declared_folders(settings).get(name) or exported_folder(name, settings)) is not None:
+        return here
     folder = path_of(name)
     if folder is not None and folder.is_dir():
         return folder

@@ -359,6 +359,14 @@ class Store:
         """The exports of a run, one for each format that was asked for."""
         return [_run(row) for row in self._rows("SELECT * FROM runs WHERE parent = ? ORDER BY id", run_id)]
 
+    def finished_exports(self, limit: int) -> list[Run]:
+        """Exports of all runs that are written, the newest first."""
+        query = (
+            "SELECT * FROM runs INDEXED BY exports_by_owner WHERE parent IS NOT NULL AND state = 'finished'"
+            " ORDER BY id DESC LIMIT ?"
+        )
+        return [_run(row) for row in self._rows(query, limit)]
+
     def ended_before(self, seconds: float, limit: int, *, spare_annotated: bool = False) -> list[Run]:
         """Runs at rest since before a time, with all their exports, longest first; without those that are shared and,
         if asked, those that somebody has written on.

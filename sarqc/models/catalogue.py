@@ -19,6 +19,7 @@ from sarqc.models.hub import NotCached
 from sarqc.models.tokenizer_files import check_tokenizer
 from sarqc.settings import Settings
 
+_EXPORTED = re.compile(r"[0-9A-Z]{26}/[A-Za-z0-9_][\w.-]*", re.ASCII)
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
@@ -92,6 +93,7 @@ def offered(settings: Settings) -> list[ModelEntry]:
             checkpoint = read_checkpoint(folder, name)
         except (SarqcError, OSError):  # an OSError: a folder that is being written or taken away
             continue  # not a model for us; naming it in a recipe says why
+        # No text: only its owner knows on what it will be used.
         suggested = {"length": min(256, checkpoint.max_positions)}
         entries.append(_entry(name, name, "Local checkpoint.", checkpoint, "local", suggested, quantized))
     titles, fetched = dict(_HUB_OFFERS), settings.fetched_models()
@@ -174,6 +176,12 @@ def local_folder(model: str, settings: Settings) -> Path | None:
         "model",
         f"Give one of {', '.join(embedded)}, the folder of a checkpoint, or a Hub name like owner/name.",
     )
+
+
+def exported_folder(name: str, settings: Settings) -> Path | None:
+    """The folder of a checkpoint that was exported here, by the name of it: that of its export and its own."""
+    folder = settings.exports_dir() / name
+    return folder if _EXPORTED.fullmatch(name) and folder.is_dir() else None
 
 
 def is_hub_name(model: str) -> bool:

@@ -1,8 +1,8 @@
 """What a recipe may name when it comes over the network. The command line may name any path.
 
-Models: those of the app, folders below SARQC_MODEL_DIRS, models of the Hub. Texts: named ones, .txt files of
-SARQC_TEXT_DIRS, texts that were uploaded. On a public host no path at all, of the Hub only what the operator lists
-with a revision, and of the uploads only one's own.
+Models: those of the app, folders below SARQC_MODEL_DIRS, models of the Hub; to be opened also exports that one may
+see. Texts: named ones, .txt files of SARQC_TEXT_DIRS, texts that were uploaded. On a public host no path at all, of
+the Hub only what the operator lists with a revision, and of the uploads only one's own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def admit(recipe: Recipe, visitor: Visitor, access: Access, settings: Settings) 
     private = is_private(settings)
     revision = _model(recipe, settings, private=private)
     if recipe.opened is not None:
-        _opened(recipe.opened, settings, private=private)
+        _opened(recipe.opened, visitor, access, settings, private=private)
     for text in (recipe.calibration, recipe.test):
         if text:
             _text(text, visitor, access, settings, private=private)
@@ -56,7 +56,10 @@ def _model(recipe: Recipe, settings: Settings, *, private: bool) -> str | None:
     return pinned[name] or recipe.revision
 
 
-def _opened(name: str, settings: Settings, *, private: bool) -> None:
+def _opened(name: str, visitor: Visitor, access: Access, settings: Settings, *, private: bool) -> None:
+    if catalogue.exported_folder(name, settings) is not None:
+        access.run(visitor, name.partition("/")[0])  # which says that there is none, where it is somebody else's
+        return
     if name in catalogue.declared_folders(settings) or (private and _is_below(name, settings.model_dirs)):
         return
     pinned = settings.fetched_models()

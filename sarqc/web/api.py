@@ -88,6 +88,8 @@ LOG_BYTES = 65_536
 PLAN_HUB_SECONDS = 3.0  # that somebody waits for the Hub while planning; a run takes its time
 SIGN_IN_HERE = ("token", "users", "huggingface")  # ways of access for which /sign-in asks people who they are
 EVENTS = 10_000  # in a list
+EXPORTS_TO_OPEN = 200  # the newest, offered in the form
+NOT_OPENED = ("plain", "statistics")  # exports without codes
 LIST_BYTES = 4 << 20  # of events in a list
 METHODS_OF_HTTP = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter for nginx
@@ -174,10 +176,12 @@ def _offer_router(
 
     @router.get("/models")
     def models(request: Request) -> Response:
-        """Models that a recipe may name here."""
+        """Models that a recipe may name here, each with the checkpoints of it that may be opened: those of declared
+        folders, and exports that the visitor may see."""
         from sarqc.models.catalogue import offered
 
-        entries, shown = offered(settings), access.shown_alone(visitor_of(request))
+        who = visitor_of(request)
+        entries, shown = offered(settings), access.shown_alone(who)
         if shown is not None:
             names = {run.recipe.get(field) for run in shown for field in ("model", "opened")}
             entries = [
@@ -185,6 +189,10 @@ def _offer_router(
                 for entry in entries
                 if entry.where != "local" or entry.name in names
             ]
+        exported = _exported(supervisor, settings, access.sees(who))
+        entries = [
+            entry.model_copy(update={"opened": (*entry.opened, *exported.get(entry.name, ()))}) for entry in entries
+        ]
         return json_body(request, {"models": [entry.model_dump(mode="json") for entry in entries]})
 
     @router.get("/corpora")
@@ -244,6 +252,15 @@ def _offer_router(
         }
 
     return router
+
+
+def _exported(supervisor: Supervisor, settings: Settings, sees: Callable[[Run], bool]) -> dict[str, list[str]]:
+    """Exports with codes that a visitor sees, as a recipe names them, by model; the newest first."""
+    found: dict[str, list[str]] = {}
+    for export in supervisor.store.finished_exports(EXPORTS_TO_OPEN):
+        if export.format not in NOT_OPENED and sees(export) and exports.checkpoint_folder(settings, export).is_dir():
+            found.setdefault(export.recipe["model"], []).append(exports.checkpoint_name(export))
+    return found
 
 
 def _runs_router(

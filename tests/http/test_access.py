@@ -21,13 +21,14 @@ import pytest
 from fastapi.testclient import TestClient
 
 from app import create_app
-from sarqc.errors import Refused
+from sarqc.errors import NotFound, Refused
 from sarqc.jobs.run import State
 from sarqc.jobs.sessions import Sessions
 from sarqc.jobs.store import Store
 from sarqc.recipe import Recipe
-from sarqc.settings import Settings
+from sarqc.settings import SITE, Settings
 from sarqc.web.access import Access
+from sarqc.web.admission import admit
 from sarqc.web.gate import Gate
 from sarqc.web.identity import Identity
 from sarqc.web.planning import WAITING
@@ -225,6 +226,19 @@ def test_changes_of_others_are_not_told(door: Door) -> None:
     access = bob.app.state.access
     for client, sees in ((alice, True), (bob, False)):
         assert access.sees(visitor(client))(access.store.get(run["id"])) is sees
+
+
+def test_an_export_is_opened_by_those_who_may_see_it(door: Door, tmp_path: Path) -> None:
+    alice, bob = door(access="open", strangers="runner"), door()
+    run = submitted(alice)
+    access, settings = bob.app.state.access, settings_in(tmp_path, access="open", strangers="runner")
+    name = f"{run['id']}/tiny-llama-3bit-gptq-packed"
+    (settings.exports_dir() / name).mkdir(parents=True)
+    asked = Recipe.parse({"model": "tiny-llama", "opened": name, "method": "as-found", "calibration": "wikitext2"})
+    settings = settings.model_copy(update={"assets_dir": SITE / "assets"})
+    assert admit(asked, visitor(alice), access, settings) == asked
+    with pytest.raises(NotFound, match="there is no run"):
+        admit(asked, visitor(bob), access, settings)
 
 
 def visitor(client: TestClient) -> Visitor:

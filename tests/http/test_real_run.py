@@ -92,6 +92,19 @@ def _check_backup(run_id: str, settings: Settings, folder: Path) -> None:
     assert here.read_bytes() == there.read_bytes()
 
 
+def _check_opening(client: TestClient, name: str) -> None:
+    """An export is among the checkpoints that may be opened, and its grid is found in its files."""
+    entries = {entry["name"]: entry["opened"] for entry in client.get("/api/models").json()["models"]}
+    assert name in entries["tiny-llama"]
+    asked = {key: RECIPE[key] for key in ("model", "calibration", "samples", "length", "test", "test_tokens")}
+    plan = client.post("/api/plan", json={**asked, "opened": name, "method": "as-found", "baseline": False})
+    assert plan.status_code == 200, plan.text
+    assert "3 bits, full range, groups of 128" in plan.json()["opened"]
+    for wrong in (f"{name}/..", f"{name[:27]}..", f"{'0' * 26}/tiny", f"../exports/{name}"):
+        refused = client.post("/api/plan", json={**asked, "opened": wrong, "method": "as-found", "baseline": False})
+        assert refused.status_code == 404, (wrong, refused.text)
+
+
 def _check_export(client: TestClient, run: dict, settings: Settings, folder: Path) -> None:
     """What the archive holds loads with the run's weights, bit by bit, and the run stays as it is."""
     import torch
@@ -109,6 +122,7 @@ def _check_export(client: TestClient, run: dict, settings: Settings, folder: Pat
     assert export["summary"]["perplexity"] == run["summary"]["perplexity"]
     events = client.get(f"/api/runs/{export_id}/events", headers={"Accept": "application/json"}).json()["events"]
     assert all(event["from_cache"] for event in events if event["type"] == "layer_done")
+    _check_opening(client, f"{export_id}/tiny-llama-3bit-gptq-packed")
     archive = folder / "model.tar"
     archive.write_bytes(client.get(f"/api/runs/{run['id']}/checkpoint?format=packed").content)
     subprocess.run(["tar", "-xf", archive, "-C", folder], check=True)
