@@ -15,6 +15,7 @@ from pages.form_of_recipe import SCRIPT, recipe_form
 from pages.layout import Page, part, published_by_the_paper
 from pages.plot import plot
 from sarqc.settings import Settings
+from sarqc.web.profile import is_private
 
 _PLAN = """
 <section class="card plan" data-part="plan-card" aria-labelledby="plan-title">
@@ -22,14 +23,17 @@ _PLAN = """
     ><span class="checking" data-part="checking" data-testid="checking" role="status"></span></header>
   <div class="plan-body" data-part="plan" data-testid="plan" aria-live="polite"></div>
   <div class="plan-foot">
-    <button type="button" class="act" data-part="start" data-testid="start" disabled>Start calibration</button>
-    <span class="tune-box" role="group" aria-label="Find the λ of this model">
-      <button type="button" class="act-quiet" data-part="tune" data-testid="tune" disabled>Find my λ</button>
-      <label><span class="visually-hidden">Budget for finding λ</span>
-        <select class="field-select" data-part="budget" data-testid="budget">BUDGETS</select></label>
-    </span>
-    <span class="plan-note" data-part="plan-note"></span>
-    <p class="plan-note tune-note" data-part="tune-note" data-testid="tune-note" role="status"></p>
+    <div class="plan-acts">
+      <button type="button" class="act" data-part="start" data-testid="start" disabled>Start calibration</button>
+      <span class="tune-box" role="group" aria-label="Find the λ of this model">
+        <button type="button" class="act-quiet" data-part="tune" data-testid="tune" disabled>Find my λ</button>
+        <label><span class="visually-hidden">Budget for finding λ</span>
+          <select class="field-select" data-part="budget" data-testid="budget"></select></label>
+      </span>
+      <p class="budget-words" data-part="budget-words" aria-hidden="true"></p>
+    </div>
+    <span class="plan-note" data-part="plan-note" role="status"></span>
+    <div class="plan-note tune-note" data-part="tune-note" data-testid="tune-note" role="status"></div>
   </div>
   <div class="plan-texts" data-part="plan-texts"></div>
 </section>
@@ -38,15 +42,6 @@ _PLAN = """
 <section class="card log-card" data-part="log-card" hidden aria-label="Log"></section>
 <section class="card run" data-part="run-card" data-testid="run" hidden aria-labelledby="run-title"></section>
 """
-
-# Minutes of work for finding λ, and their words.
-BUDGETS = {
-    "3": "in 3 minutes",
-    "10": "in 10 minutes",
-    "30": "in 30 minutes",
-    "120": "in 2 hours",
-    "": "until it is known",
-}
 
 # Drawn while a tuning run goes on, and after it.
 _TUNING_WORDS = """
@@ -87,9 +82,9 @@ def build(settings: Settings) -> None:
         part(_LINK_NOTE, classes="slot-note")
         with gr.Column(elem_classes=["workbench"]):
             names = json.dumps(recipe_form())
-            budgets = "".join(f'<option value="{minutes}">{words}</option>' for minutes, words in BUDGETS.items())
-            plan = _PLAN.replace("BUDGETS", budgets)
-            part(f'<div class="side" data-fields="{escape(names)}">{plan}</div>', script=SCRIPT, classes="area-side")
+            folders = settings.model_dirs if is_private(settings) else ""  # where they are is nobody else's business
+            side = f'<div class="side" data-fields="{escape(names)}" data-folders="{escape(folders)}">{_PLAN}</div>'
+            part(side, script=SCRIPT, classes="area-side")
         published = json.dumps(published_by_the_paper(settings)["speed"], ensure_ascii=False)
         with gr.Column(elem_classes=["tuning-run"]):
             part(_TUNING_WORDS)
@@ -113,7 +108,6 @@ PAGE = Page(
     build,
     scripts=(SCRIPT,),
     styles=("calibrate", "run", "tune", "texts"),
-    draws=True,
     heading="Quantize a language model",
     about="Choose a model, bits and a method: a plan says time and memory before anything starts. Then the run, what "
     "it lost against the float model, and its export.",

@@ -40,6 +40,9 @@ _CHIPS = '<div class="several-values" data-part="several-values" data-testid="se
 # Filled by the page: the methods in groups, in place of Gradio's list of names.
 _METHODS = '<div class="method-list" data-part="methods"></div>'
 
+# Filled by the page: the paper's grid or the best one, which are three fields of the fold.
+_GRIDS = '<div data-part="grids"></div>'
+
 # Filled by the page: what the model suggests and a person has chosen otherwise.
 _SUGGESTIONS = '<div class="suggestions" data-part="suggestions"></div>'
 
@@ -68,7 +71,8 @@ class Common(TypedDict):
 
 
 def recipe_form() -> list[str]:
-    """The form, section by section, and what is advanced in a fold below. Returns the fields in the form's order."""
+    """The form, section by section, and what is advanced, section by section too, in a fold below. Returns the fields
+    in the form's order."""
     components: dict[str, Field] = {}
     with gr.Column(elem_classes=["recipe-form"]):
         for section, title in SECTIONS.items():
@@ -81,6 +85,8 @@ def recipe_form() -> list[str]:
                 for name, info in Recipe.model_fields.items():
                     if field_extra(info)["section"] == section and not field_extra(info)["advanced"]:
                         components[name] = field(name, info)
+                        if name == "bits":
+                            part(_GRIDS, classes="field-wide slot-grids")
                 if section == "model":
                     part(_SUGGESTIONS, classes="field-wide")
                     part(_OPENED, classes="field-wide")
@@ -90,9 +96,12 @@ def recipe_form() -> list[str]:
                 if section == "text":
                     part(_OWN_TEXTS, classes="field-wide")
         with gr.Accordion("Advanced", open=False, elem_classes=["form-advanced"]):
-            for name, info in Recipe.model_fields.items():
-                if field_extra(info)["advanced"]:
-                    components[name] = field(name, info)
+            for section, title in SECTIONS.items():
+                with gr.Column(elem_classes=["form-section", f"advanced-{section}"]):
+                    part(f'<h3 class="form-title">{escape(title)}</h3>', classes="field-wide")
+                    for name, info in Recipe.model_fields.items():
+                        if field_extra(info)["section"] == section and field_extra(info)["advanced"]:
+                            components[name] = field(name, info)
     _listen(components)
     return list(components)
 
@@ -142,6 +151,7 @@ def _listen(components: dict[str, Field]) -> None:
     """Browser-only listeners: fill the form at the start and for a new model, and plan again after each change."""
     every = list(components.values())
     module = script(SCRIPT)
+    said = f"(...values) => {{ {module}.then((page) => page.formChanged(values)); }}"
     blocks = gr.context.Context.root_block
     assert blocks is not None
     blocks.load(None, None, every, js=f"async () => (await {module}).initialValues()", api_visibility="private")
@@ -174,13 +184,12 @@ def _listen(components: dict[str, Field]) -> None:
                 api_visibility="private",
                 show_progress="hidden",
             )
-        by_hand = isinstance(component, gr.Textbox | gr.Number) and not words(Recipe.model_fields[name])
-        event = component.input if by_hand else component.change
-        event(
-            None,
-            every,
-            None,
-            js=f"(...values) => {{ {module}.then((page) => page.formChanged(values)); }}",
-            api_visibility="private",
-            show_progress="hidden",
-        )
+        if isinstance(component, gr.Textbox | gr.Number) and not words(Recipe.model_fields[name]):
+            continue  # the page itself hears them, see below
+        component.change(
+            None, every, None, js=said, api_visibility="private", show_progress="hidden"
+        )  # fmt: skip
+    # Not seen: the page presses it after an input event of a text or number. Gradio's own event for texts hears keys
+    # alone, not what is pasted, dropped, dictated or filled in by the browser.
+    entered = gr.Button("Fields entered", elem_id="fields-entered", elem_classes=["is-off"])
+    entered.click(None, every, None, js=said, api_visibility="private", show_progress="hidden")

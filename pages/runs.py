@@ -24,6 +24,8 @@ _RUNS = """
     <button type="button" class="act-quiet" data-part="open-study" data-testid="open-study"
             title="The zip file that a study's Download gives">Open a study</button>
     <input type="file" accept=".zip,application/zip" data-part="study-file" data-testid="study-file" hidden>
+    <a class="act-quiet" href="ROOT/calibrate#inspect" data-testid="inspect"
+       title="What others quantized: see what it lost, and whether its codes can be better">Inspect a checkpoint</a>
     <a class="act" href="ROOT/calibrate">New run</a>
   </span>
 </div>

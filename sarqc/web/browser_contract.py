@@ -38,9 +38,11 @@ from sarqc.models.catalogue import ModelEntry
 from sarqc.quantization.counts import TWO_CORES, Count
 from sarqc.quantization.methods import AS_FOUND, FITTING_WORDS, METHODS, Candidates, MethodEntry, Workload, entry_of
 from sarqc.recipe import (
+    BEST_GRID,
     NOT_ASKED_OF_OPENED,
     NOT_ASKED_TO_TUNE,
     OF_THE_OTHER_KIND,
+    PAPERS_GRID,
     REPAIRING,
     Recipe,
     can_be_tuned,
@@ -161,6 +163,9 @@ class RecipeField(TypedDict):
     kind: FieldKind
     title: str
     unit: str
+    section: str
+    advanced: bool  # in the form's fold
+    rare: bool  # shown only where something was given for it
     default: NotRequired[bool | float | str | list[str] | None]  # none where it is required
 
 
@@ -213,6 +218,9 @@ def recipe_field(name: str) -> RecipeField:
         "kind": field_kind(info),
         "title": str(info.title),
         "unit": field_extra(info)["unit"],
+        "section": field_extra(info)["section"],
+        "advanced": field_extra(info)["advanced"],
+        "rare": field_extra(info)["rare"],
     }
     if not info.is_required():
         field["default"] = list(info.default) if isinstance(info.default, tuple) else info.default
@@ -342,7 +350,11 @@ def recipe_names() -> list[Constant]:
     fields = {name: recipe_field(name) for name in Recipe.model_fields}
     methods = {name: form_method(name) for name in METHODS}
     idle = [public_name(name) for name in (*OF_THE_OTHER_KIND["tune"], *NOT_ASKED_TO_TUNE)]
+    grids = {"paper": PAPERS_GRID, "best": BEST_GRID}
     return [
+        Constant(
+            "GRIDS", "Record<GridName, Record<string, string | number>>", "How a group's levels are fitted.", grids
+        ),
         Constant("RECIPE_FIELDS", "Record<string, RecipeField>", "Fields of a recipe by their name in Python.", fields),
         Constant("METHODS", "Record<string, FormMethod>", "Methods by their public names.", methods),
         Constant("AS_FOUND", "FormMethod", "How an opened checkpoint is measured.", form_method(AS_FOUND)),
@@ -402,6 +414,7 @@ def shapes() -> str:
         ("Panel", PANELS, "What a link can only hide."),
         ("RoleName", ROLES, "Quantity with a colour of its own."),
         ("EventType", EVENT_TYPES, "What a run says."),
+        ("GridName", ["paper", "best"], "How a group's levels are fitted."),
     ):
         declared.union(name, list(values), comment)
     shown = (View, Comparison, TuningView)

@@ -85,7 +85,7 @@ def test_lambda_is_typed_chosen_or_left_empty(app: App, open_page):
         return asked.value.post_data_json
 
     assert after(lambda: page.fill("#field-lam input", "0.3"))["lambda"] == 0.3
-    assert "would try 3 values of λ" in page.text_content("[data-testid=auto-note]")
+    assert page.text_content("[data-testid=auto-note]") == ""  # nobody has asked for it
     recipe = after(lambda: page.click("#field-lam button"))
     assert recipe["lambda"] == "auto"
     assert "sweep" not in recipe  # a curve is drawn beside one λ
@@ -116,6 +116,80 @@ def test_lambda_is_typed_chosen_or_left_empty(app: App, open_page):
     page.wait_for_selector("[data-testid=refusal]")
     assert page.locator("[data-testid=start]").is_disabled()
     assert after(lambda: page.fill("#field-lam input", "0"))["lambda"] == 0
+
+
+# A text put into a field at once, as a paste, a drop, dictation or the browser's own filling in does: one input event.
+PUT = """
+(field, text) => {
+  field.focus();
+  Object.getOwnPropertyDescriptor(Object.getPrototypeOf(field), "value").set.call(field, text);
+  field.dispatchEvent(new InputEvent("input", { bubbles: true, inputType: "insertFromPaste", data: text }));
+}
+"""
+ENTERED = {
+    "model": "tiny-moe",
+    "group_size": "64",
+    "lam": "0.3",
+    "gamma": "0.2",
+    "calibration": "tiny-llama-calibration",
+    "samples": 5,
+    "length": 48,
+    "held_out_samples": 3,
+    "refine": 2,
+    "seed": 4,
+    "test": "tiny-llama-test",
+    "window": 64,
+    "test_tokens": 512,
+    "tasks": "tiny-moe-continuations",
+    "task_limit": 6,
+    "prompts": "Once upon a time\nThe king, said",
+    "new_tokens": 7,
+    "sweep": "0, 0.5",
+}
+
+
+def test_every_field_is_taken_up_with_one_input_event(open_page):
+    page = open_page("/calibrate")
+    page.watch.expected.append("422")  # on the way
+    page.wait_for_selector("[data-testid=start]:enabled")
+    page.click("text=Advanced")
+    page.wait_for_selector("#field-seed input")
+    for name, value in ENTERED.items():
+        field = page.locator(f"#field-{name.replace('_', '-')} :is(textarea, input)")
+        with page.expect_request("**/api/plan"):
+            field.evaluate(PUT, str(value))
+    offered = page.locator(".recipe-form .field:visible :is(textarea, input:not([type=radio], [type=checkbox]))")
+    names = offered.evaluate_all("(all) => all.map((input) => input.closest('.field').id.slice(6).replace(/-/g, '_'))")
+    assert {*names} == {*ENTERED, "opened"}  # none was left out; the last one takes a checkpoint
+    page.wait_for_selector("[data-testid=start]:enabled")
+    wanted = {
+        "model": "tiny-moe", "group_size": 64, "lambda": 0.3, "gamma": 0.2, "calibration": "tiny-llama-calibration",
+        "samples": 5, "length": 48, "held_out_samples": 3, "refine": 2, "seed": 4, "test": "tiny-llama-test",
+        "window": 64, "test_tokens": 512, "tasks": ["tiny-moe-continuations"], "task_limit": 6, "new_tokens": 7,
+        "sweep": [0, 0.5], "prompts": ["Once upon a time", "The king, said"],
+    }  # fmt: skip
+    address = page.evaluate("Object.fromEntries(new URLSearchParams(location.search))")
+    assert address["prompts"] == ENTERED["prompts"]
+    with page.expect_response("**/api/runs") as posted:
+        page.click("[data-testid=start]")
+    run = posted.value.json()
+    assert {name: run["recipe"][name] for name in wanted} == wanted
+    page.evaluate("(id) => fetch(`api/runs/${id}/cancel`, { method: 'POST' })", run["id"])
+
+
+def test_a_run_is_of_what_the_form_shows(open_page):
+    """Whatever writes into a field without a word, as some that fill in forms do."""
+    page = open_page("/calibrate")
+    page.wait_for_selector("[data-testid=start]:enabled")
+    sent = []
+    page.on("request", lambda request: sent.append(request.url) if request.url.endswith("/api/runs") else None)
+    page.evaluate("document.querySelector('#field-samples input').value = '3'")
+    with page.expect_request("**/api/plan") as asked:
+        page.click("[data-testid=start]")
+    assert asked.value.post_data_json["samples"] == 3
+    page.wait_for_selector("[data-testid=start]:enabled")
+    assert "Samples had changed unnoticed" in page.text_content("[data-part=plan-note]")
+    assert sent == []
 
 
 def test_what_was_entered_outlives_another_model_and_a_reload(open_page):

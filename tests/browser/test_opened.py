@@ -1,8 +1,10 @@
-"""A checkpoint that others quantized, on the pages: opened, measured, repaired and saved."""
+"""Models of one's own, and checkpoints that others quantized, on the pages: asked for their text; opened, measured,
+repaired and saved."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +13,8 @@ from typing import Any
 import pytest
 
 from sarqc.engine.execute import execute
-from sarqc.recipe import Recipe
-from sarqc.settings import Settings
+from sarqc.recipe import BEST_GRID, Recipe
+from sarqc.settings import SITE, Settings
 from tests.browser.conftest import SMALL_RUN, App, findings, running
 
 pytestmark = pytest.mark.browser
@@ -31,7 +33,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def host(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    with running(tmp_path_factory.mktemp("host"), SARQC_MODEL_DIRS=str(made.parent)) as app:
+    """With what was made, a float model of one's own beside it, and a text."""
+    ours, texts = SITE / "assets" / "models" / "tiny-llama", tmp_path_factory.mktemp("texts")
+    mine = made.parent / "mine"
+    mine.mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(ours / name, mine / name)
+    shutil.copy(ours / "calibration.txt", texts / "letters.txt")
+    folders = {"SARQC_MODEL_DIRS": str(made.parent), "SARQC_TEXT_DIRS": str(texts)}
+    with running(tmp_path_factory.mktemp("host"), **folders) as app:
         yield app
 
 
@@ -77,3 +87,67 @@ def test_the_original_is_a_click_away(host: App, made: Path, open_page: Any) -> 
     assert page.locator("#field-bits").is_visible()
     page.wait_for_function("!location.search.includes('opened=')")
     page.wait_for_selector("[data-testid=start]:has-text('Start calibration'):enabled")
+
+
+def test_a_model_of_ones_own_is_asked_for_its_text_and_takes_the_best_grid(host: App, open_page: Any) -> None:
+    page = open_page("/calibrate", of=host)
+    page.wait_for_selector("[data-testid=start]:enabled")
+    assert page.is_checked("[data-testid=grid-switch] [value=paper]")
+    page.click("#field-model input")
+    page.get_by_role("option", name="mine").click()
+    page.wait_for_selector("[data-testid=text-question]")
+    assert "used?" in page.text_content("[data-testid=text-question] h3")
+    assert page.text_content("[data-testid=start]") == "Choose a text first"
+    assert page.is_disabled("[data-testid=start]")
+    assert page.is_disabled("[data-testid=tune]")
+    changed = page.text_content("[data-testid=changed-with-model]")
+    assert "Bits 2 → 3" in changed
+    assert "Samples 8 → 32" in changed
+    assert page.is_checked("[data-testid=grid-switch] [value=best]")
+    choices = page.locator("[data-testid=text-choice]")
+    assert not any("tiny-" in name for name in choices.evaluate_all("(all) => all.map((one) => one.dataset.text)"))
+    assert findings(page) == []
+    asked = []
+    page.on("request", lambda request: asked.append(request.post_data_json) if "/api/plan" in request.url else None)
+    page.click("[data-testid=text-choice][data-text='letters.txt']")
+    page.wait_for_selector("[data-testid=start]:enabled")
+    kinds = {one.get("kind", "run"): one for one in asked}
+    assert {*kinds} == {"run", "tune"}  # what is tuned is what is run
+    for one in kinds.values():
+        assert {name: Recipe.parse(one).to_json()[name] for name in BEST_GRID} == BEST_GRID
+        assert (one["calibration"], one["test"], one["bits"]) == ("letters.txt", "letters.txt", 3)
+    page.click("[data-testid=undo-changes]")
+    page.wait_for_function("document.querySelector('#field-samples input').value === '8'")
+    page.check("[data-testid=grid-switch] [value=paper]")
+    page.wait_for_function("!location.search.includes('range=')")
+    page.wait_for_selector("[data-testid=start]:enabled")
+
+
+def test_a_text_that_another_model_wrote_is_said_at_the_head_of_the_plan(host: App, open_page: Any) -> None:
+    texts = "calibration=tiny-llama-calibration&test=tiny-llama-test&samples=2"
+    page = open_page(f"/calibrate?model=mine&{texts}", of=host)
+    page.wait_for_selector("[data-testid=start]:enabled")
+    first = page.locator("[data-testid=plan] > :first-child")
+    assert "written by tiny-llama, another model" in first.text_content()
+    box = first.bounding_box()
+    assert box["y"] + box["height"] < 300  # of 800
+    page.click("[data-testid=plan] summary:has-text('4 formats, 2 fit')")
+    page.click("[data-format=mlx] [data-testid=format-fix]:has-text('Use symmetric')")
+    page.wait_for_selector("[data-testid=plan] summary:has-text('4 formats, 4 fit')")
+
+
+def test_a_short_link_is_filled_with_what_it_leaves_out(host: App, open_page: Any) -> None:
+    page = open_page("/calibrate?model=tiny-llama&bits=4", of=host)
+    page.wait_for_selector("[data-testid=start]:enabled")
+    assert page.locator("[data-testid=refusal]").count() == 0
+    assert page.is_checked("#field-bits input[value='4']")
+    assert page.input_value("#field-samples input") == "8"
+
+
+def test_a_checkpoint_is_inspected_from_the_page_of_runs(host: App, made: Path, open_page: Any) -> None:
+    page = open_page("/runs", of=host)
+    page.click("[data-testid=inspect]")
+    page.wait_for_selector("[data-testid=open-checkpoint]:focus")
+    page.select_option("[data-testid=open-checkpoint]", f"tiny-llama: {made.name}")
+    page.wait_for_selector(f".plan-body :text('{made.name}, GPTQ')")
+    assert page.text_content("[data-testid=start]") == "Start measuring"

@@ -30,10 +30,18 @@ def seen(page: Any, testid: str) -> str:
 def test_the_button_sends_the_form_s_recipe_for_tuning(app: App, open_page):
     page = open_page("/calibrate")
     page.wait_for_selector("[data-testid=tune]:enabled")
+    sensible = float(page.input_value("[data-testid=budget]"))
+    bought = page.locator("[data-testid=budgets] li")
+    chosen = page.locator("[data-testid=budgets] [aria-current=true]").text_content()
+    assert "not enough" not in chosen
+    assert all(
+        "not enough" in words for words in bought.all_text_contents()[: bought.all_text_contents().index(chosen)]
+    )
     with page.expect_request(lambda request: request.method == "POST" and request.url.endswith("/api/runs")) as asked:
         page.click("[data-testid=tune]")
     recipe = asked.value.post_data_json
-    assert (recipe["kind"], recipe["minutes"], recipe["method"]) == ("tune", 3, "sarqc-gbs")
+    assert (recipe["kind"], recipe["method"]) == ("tune", "sarqc-gbs")
+    assert recipe["minutes"] == sensible  # what was preselected
     assert recipe["test"] == "tiny-llama-held-out"  # the test text stays untouched
     assert {"lambda", "gamma", "sweep", "speed", "baseline"}.isdisjoint(recipe)
     page.wait_for_function("location.search.startsWith('?run=')")
@@ -53,14 +61,13 @@ def test_a_refusal_and_a_method_without_lambda_are_said_at_the_button(open_page)
     page.wait_for_selector("[data-testid=tune]:enabled")
     page.fill("#field-test input", "")
     page.keyboard.press("Tab")
-    page.wait_for_function("document.querySelector('[data-testid=plan]').classList.contains('is-stale')")
-    page.wait_for_selector("[data-testid=tune]:enabled")
-    page.click("[data-testid=tune]")
-    page.wait_for_selector("[data-testid=refusal]")
-    assert "there is no text to measure them on" in seen(page, "refusal")
+    page.wait_for_selector("[data-testid=tune-refusal]")
+    assert "there is no text to measure them on" in seen(page, "tune-refusal")
+    page.wait_for_selector("[data-testid=start]:enabled")  # of a run
+    assert page.is_disabled("[data-testid=tune]")
     page.click("[data-testid=methods] summary")
     page.check("[data-testid=methods] input[value=gptq]")
-    page.wait_for_function("document.querySelector('[data-testid=tune-note]').textContent !== ''")
+    page.wait_for_function("document.querySelector('[data-testid=tune-note]').textContent.includes('has no λ')")
     assert "has no λ; tuning is for" in seen(page, "tune-note")
     assert page.locator("[data-testid=tune]").is_disabled()
 

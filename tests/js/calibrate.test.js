@@ -1,6 +1,7 @@
 /** The page of a calibration: what its form, its plan and its run make of each other; and a plan in words. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { choicesOf } from "../../assets/js/calibrate/budgets.js";
 import { reduce, START } from "../../assets/js/calibrate/calibrate_state.js";
 import { planFacts } from "../../assets/js/calibrate/plan_facts.js";
 
@@ -31,18 +32,46 @@ const plan = {
 
 test("a run can be begun with a plan that is whole, and only then", () => {
   assert.equal(START.canStart, false);
-  const made = after({ type: "planning", model: "tiny" }, { type: "planned", plan });
+  const made = after({ type: "planning", model: "tiny" }, { type: "planned", plan, tuned: null });
   assert.deepEqual([made.canStart, made.isStale, made.refusal], [true, false, null]);
   const again = reduce(made, { type: "planning", model: "another" });
   assert.deepEqual([again.canStart, again.isStale, again.plan], [false, true, plan]); // the last one stays meanwhile
   assert.equal(again.checking, "another");
   const refused = reduce(again, { type: "refused", refusal });
   assert.deepEqual([refused.canStart, refused.isStale, refused.refusal], [false, false, refusal]);
-  assert.equal(reduce(refused, { type: "planned", plan }).refusal, null);
+  assert.equal(reduce(refused, { type: "planned", plan, tuned: null }).refusal, null);
+});
+
+const tuned = (sensible) => ({ plan: { tuning: { budgets: [], sensible_minutes: sensible }, warnings: [] } });
+
+test("the shortest sensible budget is preselected, and one that was chosen stays with its model", () => {
+  const filled = (model) => ({ type: "filled", model, values: [], filled: [], altered: [] });
+  const planned = (minutes) => ({ type: "planned", plan, tuned: minutes === null ? null : tuned(minutes) });
+  const first = after(filled("tiny"), planned(10));
+  assert.equal(first.minutes, "10");
+  assert.equal(reduce(first, planned(30)).minutes, "30");
+  assert.equal(reduce(first, planned(null)).minutes, "10");
+  const chosen = reduce(first, { type: "budget chosen", minutes: "" });
+  assert.equal(reduce(chosen, planned(30)).minutes, "");
+  assert.equal(reduce(reduce(chosen, filled("tiny")), planned(30)).minutes, "");
+  assert.equal(reduce(reduce(chosen, filled("another")), planned(30)).minutes, "30");
+  assert.equal(reduce(first, { type: "planned", plan, tuned: { refusal } }).minutes, "10");
+});
+
+test("while a text is asked for there is neither a plan nor a way to start", () => {
+  const asked = after({ type: "planned", plan, tuned: tuned(10) }, { type: "text asked" });
+  assert.deepEqual([asked.plan, asked.tuned, asked.refusal, asked.canStart], [null, null, null, false]);
+});
+
+test("what another model has changed can be changed back", () => {
+  const change = { name: "bits", title: "Bits", index: 1, before: 2, now: 3 };
+  const filled = after({ type: "filled", model: "b", values: ["b", 3, "x"], filled: [], altered: [change] });
+  const back = reduce(filled, { type: "changed back" });
+  assert.deepEqual([back.values, back.altered], [["b", 2, "x"], []]);
 });
 
 test("a run that the server would not begin can be tried again", () => {
-  const tried = after({ type: "planned", plan }, { type: "starting" });
+  const tried = after({ type: "planned", plan, tuned: null }, { type: "starting" });
   assert.equal(tried.canStart, false);
   const again = reduce(tried, { type: "not started", refusal });
   assert.deepEqual([again.canStart, again.refusal], [true, refusal]);
@@ -90,4 +119,15 @@ test("a plan says what is known, and leaves out what is not", () => {
   assert.equal(batch.Runs, "3");
   assert.match(batch.Time, /^about .+ for all 3 on two CPU cores$/);
   assert.equal("Quantized" in batch, false); // it is not the same for all
+});
+
+test("the menu of budgets has those of the plan, the sensible one and the chosen one, shortest first", () => {
+  const budget = (minutes) => ({ minutes, lams: 1, draws: 1, enough: false, words: "" });
+  const minutes = (...of) => choicesOf(...of).map(([value]) => value);
+  assert.deepEqual(minutes(null, "3"), ["3", "10", "30", "120", ""]);
+  assert.deepEqual(minutes({ budgets: [3, 10].map(budget), sensible_minutes: 14 }, "5"), ["3", "5", "10", "14", ""]);
+  assert.deepEqual(
+    choicesOf({ budgets: [1, 240].map(budget), sensible_minutes: 240 }, "").map(([, words]) => words),
+    ["in 1 minute", "in 4 hours", "until it is known"],
+  );
 });

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AS_FOUND, METHODS, REPAIRING } from "../../assets/js/base/recipe_contract.js";
+import { openedTitle, toOpen } from "../../assets/js/calibrate/opened_note.js";
 import { describe, idleFields, methodTitle, recipeOf } from "../../assets/js/calibrate/recipe_form.js";
 import { whyNotTuned } from "../../assets/js/calibrate/tune_form.js";
 
@@ -20,6 +21,29 @@ test("a repair has a λ, and keeps sequences to judge what it found", () => {
   assert.ok(!idle.includes("lam") && !idle.includes("validation_share"));
   assert.ok(idleFields({ method: "sarqc-gbs", lambda: 0.1 }).includes("validation_share"));
   for (const name of REPAIRING) assert.ok(METHODS[name], name);
+});
+
+test("all that can be opened is offered, or what is of one model; an export goes by its folder", () => {
+  const exported = `${"0".repeat(26)}/tiny-llama-2bit-gptq-packed`;
+  const models = [
+    { name: "tiny-llama", opened: ["by-others", exported] },
+    { name: "bare", opened: [] },
+    { name: "my/model", opened: ["my-awq"] },
+  ];
+  assert.deepEqual(
+    toOpen(models).map(({ model, name }) => [model, name]),
+    [
+      ["tiny-llama", "by-others"],
+      ["tiny-llama", exported],
+      ["my/model", "my-awq"],
+    ],
+  );
+  assert.deepEqual(toOpen(models, "bare"), []);
+  assert.deepEqual(["by-others", "org/by-others", exported].map(openedTitle), [
+    "by-others",
+    "org/by-others",
+    "tiny-llama-2bit-gptq-packed, exported here",
+  ]);
 });
 
 test("a run says whose checkpoint it measured or repaired", () => {

@@ -4,16 +4,18 @@ import { test } from "node:test";
 import { parse } from "../../assets/js/base/address.js";
 import { calibrateView, recipeIn, recipeSearch } from "../../assets/js/base/recipe_address.js";
 import { RECIPE_FIELDS } from "../../assets/js/base/recipe_contract.js";
+import { gridOf } from "../../assets/js/calibrate/grid_switch.js";
 import { recipeOf, saidBeside, valuesOf } from "../../assets/js/calibrate/recipe_form.js";
-import { refilled, suggestedFor, unapplied } from "../../assets/js/calibrate/suggestions.js";
+import { altered, refilled, suggestedFor, unapplied } from "../../assets/js/calibrate/suggestions.js";
+import { textsToChoose } from "../../assets/js/calibrate/text_question.js";
 
-const NAMES = ["model", "bits", "lam", "group_size", "calibration", "samples", "test", "tasks", "baseline"];
+const NAMES = ["model", "bits", "lam", "group_size", "calibration", "samples", "test", "tasks", "baseline", "range"];
 const tiny = { model: "tiny", bits: 2, lambda: 0.1, calibration: "own", samples: 8, test: "own-test", tasks: ["a"] };
 const hub = { model: "meta/big", bits: 3, calibration: "wikitext2", samples: 128, test: "wikitext2-test" };
 const models = [
-  { name: "tiny", suggested: tiny },
-  { name: "meta/big", suggested: hub },
-  { name: "local", suggested: { model: "local", length: 256 } },
+  { name: "tiny", where: "embedded", suggested: tiny },
+  { name: "meta/big", where: "hub", suggested: hub },
+  { name: "local", where: "local", suggested: { model: "local", length: 256 } },
 ];
 const wanted = (model) => valuesOf(NAMES, suggestedFor(model, models));
 const at = (values, name) => values[NAMES.indexOf(name)];
@@ -28,12 +30,67 @@ test("another model replaces what nobody touched, and nothing else", () => {
   assert.deepEqual(back, entered);
 });
 
-test("a model without texts of its own takes those of this host, whatever was chosen before", () => {
-  const big = wanted("meta/big");
-  for (const model of ["local", "somebody/unknown"]) {
-    const now = refilled(put(big, { model }), big, wanted(model));
-    assert.deepEqual([at(now, "calibration"), at(now, "test"), at(now, "bits")], ["own", "own-test", 3], model);
-  }
+test("a model that suggests no text gets none, and no text of another model", () => {
+  for (const before of ["tiny", "meta/big"])
+    for (const model of ["local", "somebody/unknown"]) {
+      const now = refilled(put(wanted(before), { model }), wanted(before), wanted(model));
+      assert.deepEqual([at(now, "calibration"), at(now, "test"), at(now, "bits")], ["", "", 3], model);
+    }
+  const typed = put(wanted("tiny"), { calibration: "mine.txt" });
+  assert.equal(at(refilled(typed, wanted("tiny"), wanted("local")), "calibration"), "mine.txt");
+});
+
+test("what another model has changed is told with what was there before, but for texts that are asked for", () => {
+  const now = refilled(put(wanted("tiny"), { model: "local" }), wanted("tiny"), wanted("local"));
+  assert.deepEqual(
+    altered(NAMES, wanted("tiny"), now).map(({ name, before, now: after }) => [name, before, after]),
+    [
+      ["bits", 2, 3],
+      ["lam", "0.1", ""],
+      ["samples", 8, 32],
+      ["tasks", "a", ""],
+      ["range", "minmax", "search"],
+    ],
+  );
+  const big = refilled(put(wanted("tiny"), { model: "meta/big" }), wanted("tiny"), wanted("meta/big"));
+  assert.ok(
+    altered(NAMES, wanted("tiny"), big).some(({ name, now: text }) => name === "test" && text === "wikitext2-test"),
+  );
+  assert.deepEqual(altered(NAMES, [], now), []); // the first time nothing was there
+});
+
+test("what ships with the app has the paper’s grid, any other model the best one, and the switch says which", () => {
+  const grid = (model) => gridOf({ method: "sarqc-gbs", ...suggestedFor(model, models) });
+  assert.deepEqual(["tiny", "local", "meta/big", "somebody/unknown"].map(grid), ["paper", "best", "best", "best"]);
+  assert.equal(gridOf({ method: "sarqc-gbs", range: "search" }), null); // neither of them
+  assert.equal(gridOf({ method: "sarqc-gbs", order: "activation" }), null);
+  assert.equal(gridOf({ method: "gptq", range: "search", refine: 3 }), "best");
+});
+
+test("the texts to choose from are one’s own and those of this host, none of them written by a model", () => {
+  const corpus = (name, role, where, source, here = true) => ({ name, title: name, role, where, source, here });
+  const corpora = [
+    corpus("tiny-calibration", "calibration", "embedded", "tiny"),
+    corpus("notes.txt", "any", "local", "notes.txt"),
+    corpus("wikitext2", "calibration", "hub", "wikitext"),
+    corpus("wikitext2-validation", "held_out", "hub", "wikitext"),
+    corpus("wikitext2-test", "test", "hub", "wikitext"),
+    corpus("c4", "calibration", "hub", "c4"),
+    corpus("c4-validation", "test", "hub", "c4", false),
+    corpus("pile", "calibration", "hub", "pile", false),
+  ];
+  assert.deepEqual(
+    textsToChoose([{ name: "text-1", title: "letters" }], corpora).map(({ calibration, test: on }) => [
+      calibration,
+      on,
+    ]),
+    [
+      ["text-1", "text-1"], // in halves
+      ["notes.txt", "notes.txt"],
+      ["wikitext2", "wikitext2-test"],
+      ["c4", "c4"], // its other part is not here
+    ],
+  );
 });
 
 test("what is suggested otherwise is told, and only that", () => {

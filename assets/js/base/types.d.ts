@@ -112,6 +112,9 @@ export type EventType =
   | "yielded"
   | "interrupted";
 
+/** How a group's levels are fitted. */
+export type GridName = "paper" | "best";
+
 /** How a quantity is drawn, in plotly's words. */
 export interface Role {
   color: string;
@@ -126,6 +129,9 @@ export interface RecipeField {
   kind: "truth" | "whole" | "number" | "number or word" | "list" | "lines" | "text";
   title: string;
   unit: string;
+  section: string;
+  advanced: boolean;
+  rare: boolean;
   default?: boolean | number | string | string[] | null;
 }
 
@@ -247,6 +253,7 @@ export interface Carrier {
   readers: Answer[];
   note: string;
   tried: string;
+  fixes: Fix[];
 }
 
 /** What came of one reader with a small checkpoint of this kind; `words`: where tokens part, what it said, or why it was not run. */
@@ -255,6 +262,12 @@ export interface Answer {
   version: string;
   loads: "yes" | "parts" | "no" | "not_run";
   words: string;
+}
+
+/** A change of a recipe that would mend it. */
+export interface Fix {
+  words: string;
+  values: Record<string, unknown>;
 }
 
 /** Budgets to choose from, and the shortest one that is enough. */
@@ -291,6 +304,7 @@ export interface CorpusEntry {
   role: string;
   where: string;
   source: string;
+  here: boolean;
 }
 
 /** All that the Lab shows of one line and layer, for every γ and λ. */
@@ -919,6 +933,7 @@ export interface PerplexityProtocol {
   dtype: string;
   device?: string;
   part?: string;
+  written_by?: string;
   only_the_first_tokens?: number;
   calibrated_on?: number;
   judged_on?: number;
@@ -1147,6 +1162,7 @@ export interface CalibrationProtocol {
   seed?: number | null;
   validation_samples?: number;
   unseen?: CalibrationProtocol;
+  written_by?: string;
 }
 
 /** Both models' accuracies on a task; the protocol is of the measuring alone. */

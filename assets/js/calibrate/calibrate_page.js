@@ -16,7 +16,6 @@ import { onReturn, remember } from "../base/address_bar.js";
 import { asProblem, request } from "../base/client.js";
 import { copyPanel } from "../base/copy_panel.js";
 import { ready, say } from "../base/dom.js";
-import { plain } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
 import { link, note } from "../base/link.js";
 import { store } from "../base/page_state.js";
@@ -27,16 +26,16 @@ import { AS_FOUND, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { revealWhenAtRest } from "../base/reveal.js";
 import { at } from "../base/site.js";
 import { mayRun, visitor, whyNoRun } from "../base/whoami.js";
+import { boughtBy, budgetNote, budgetOptions, WITHOUT_END } from "./budgets.js";
 import { reduce, START } from "./calibrate_state.js";
+import { drawFields, isWhole, markWrong, selector, unlikeShown } from "./form_fields.js";
+import { gridSwitch } from "./grid_switch.js";
 import { methodList } from "./method_list.js";
-import { openedNote } from "./opened_note.js";
+import { openedNote, openedTitle, toOpen } from "./opened_note.js";
 import { ownTexts } from "./own_texts.js";
 import { planned } from "./plan_facts.js";
 import {
-  autoWords,
   describe,
-  idleFields,
-  methodOf,
   readForm,
   recipeOf,
   saidBeside,
@@ -47,8 +46,9 @@ import {
 } from "./recipe_form.js";
 import { runView } from "./run_view.js";
 import { speedCard } from "./speed_card.js";
-import { suggestionNote } from "./suggestion_note.js";
-import { refilled, suggestedFor, unapplied } from "./suggestions.js";
+import { changeNote, suggestionNote } from "./suggestion_note.js";
+import { altered, refilled, suggestedFor, unapplied } from "./suggestions.js";
+import { textQuestion, textsToChoose } from "./text_question.js";
 import { textsCard } from "./texts_card.js";
 import { tuningRecipe, whyNotTuned } from "./tune_form.js";
 import { tuningCard } from "./tuning_card.js";
@@ -57,12 +57,15 @@ import { valueChips } from "./value_chips.js";
 /** @import { Fix } from "../base/client.js" */
 /** @import { CorpusEntry, ModelEntry } from "../base/types.d.ts" */
 /** @import { Visitor } from "../base/whoami.js" */
+/** @import { Tuned } from "./budgets.js" */
 /** @import { CalibrateState } from "./calibrate_state.js" */
+/** @import { Offered } from "./opened_note.js" */
 /** @import { OwnText } from "./own_texts.js" */
 /** @import { Said } from "./recipe_form.js" */
+/** @import { Choice } from "./text_question.js" */
 
 const PLAN_DELAY_MS = 350;
-const ROOM_FOR_READERS = "(min-width: 481px)"; // below that width the table of readers is folded at first
+const INSPECT = "#inspect"; // the address of who comes to open a checkpoint
 
 /** @type {ReturnType<typeof begin> | null} */
 let opened = null;
@@ -111,6 +114,7 @@ async function begin() {
     suggestionsPlace,
     openedPlace,
     methodsPlace,
+    gridsPlace,
     models,
     corpora,
     ownAtFirst,
@@ -127,6 +131,7 @@ async function begin() {
     ready('[data-part="suggestions"]'),
     ready('[data-part="opened"]'),
     ready('[data-part="methods"]'),
+    ready('[data-part="grids"]'),
     /** @type {Promise<ModelEntry[]>} */ (offered("models")),
     /** @type {Promise<CorpusEntry[]>} */ (offered("corpora")),
     /** @type {Promise<OwnText[]>} */ (offered("texts")),
@@ -148,7 +153,7 @@ async function begin() {
   part("plan-texts").append(elsewhere.element);
   /** @type {string[]} */
   const names = JSON.parse(side.dataset.fields ?? "");
-  const view = store({ ...START, isUnfolded: matchMedia(ROOM_FOR_READERS).matches }, reduce, drawPage);
+  const view = store(START, reduce, drawPage);
   const { dispatch } = view;
   const off = new CSSStyleSheet(); // hides the fields that mean nothing
   document.adoptedStyleSheets.push(off);
@@ -180,7 +185,10 @@ async function begin() {
   function drawPage({
     model,
     values,
+    altered,
     plan,
+    tuned,
+    minutes,
     refusal,
     isStale,
     checking,
@@ -191,20 +199,28 @@ async function begin() {
     runTunes,
   }) {
     if (values !== drawnValues) {
-      drawForm(names, values, off);
+      drawFields(names, values, off);
       render(valueChips(severalValues(names, values), takeAway), chips);
       const [method, opened] = [textOf("method"), textOf("opened")];
       render(
         methodList(method, opened !== "", (name) => putInto({ method: name })),
         methodsPlace,
       );
-      const offered = openedOf(model, models);
-      render(openedNote({ offered, opened, method }, { open: openCheckpoint, close: closeCheckpoint }), openedPlace);
+      const isSought = location.hash === INSPECT;
+      const offered = toOpen(models, isSought ? null : model);
+      const { folders = "" } = side.dataset;
+      render(
+        openedNote({ offered, opened, method, isSought, folders }, { open: openCheckpoint, close: closeCheckpoint }),
+        openedPlace,
+      );
       const left = model === null || opened ? [] : unapplied(names, values, suggestedFor(model, models));
       render(
-        suggestionNote(shortModel(model), left, () => take(left)),
+        altered.length
+          ? changeNote(shortModel(model), altered, changeBack)
+          : suggestionNote(shortModel(model), left, () => take(left)),
         suggestionsPlace,
       );
+      render(gridSwitch(readForm(names, values), putInto), gridsPlace);
     }
     drawnValues = values;
     const fold = {
@@ -217,18 +233,26 @@ async function begin() {
         : refusal
           ? problemBlock(refusal, "refusal", mend)
           : plan
-            ? planned(plan, fold)
-            : nothing;
+            ? planned(plan, fold, mend)
+            : isTextAsked()
+              ? textQuestion(shortModel(model), textsToChoose(own, corpora), { choose: takeText, bring: bringText })
+              : nothing;
     render(content, planPlace);
     planPlace.classList.toggle("is-stale", isStale);
     say(part("checking"), isStale ? `Checking ${checking} …` : "");
     markWrong(names, isStale ? "" : (refusal?.field ?? ""));
     start.disabled = !canStart;
-    say(start, startWords(plan?.runs ?? 1, values[names.indexOf("opened")], values[names.indexOf("method")]));
+    const acts = startWords(plan?.runs ?? 1, values[names.indexOf("opened")], values[names.indexOf("method")]);
+    say(start, isTextAsked() ? "Choose a text first" : acts);
     const why = whyNotTuned(values[names.indexOf("method")], values[names.indexOf("opened")]);
-    tune.disabled = !canStart || why !== "";
+    tune.disabled = !canStart || why !== "" || (tuned !== null && "refusal" in tuned);
     tune.title = why;
-    say(part("tune-note"), why);
+    render(budgetOptions(tuned && "plan" in tuned ? (tuned.plan.tuning ?? null) : null, minutes), budget);
+    budget.value = minutes;
+    const isTuned = !why && plan !== null && refusal === null;
+    render(why || (isTuned ? budgetNote(tuned, minutes, plan.warnings) : nothing), part("tune-note"));
+    part("tune-note").classList.toggle("is-stale", isStale);
+    say(part("budget-words"), isTuned ? boughtBy(tuned, minutes) : "");
     planCard.hidden = run !== null;
     runCard.hidden = recipeCard.hidden = run === null;
     if (run === null) logCard.hidden = true;
@@ -246,10 +270,19 @@ async function begin() {
     question = mine;
     view.draw();
     const recipe = recipeOf(names, values);
+    if (isTextAsked()) {
+      dispatch({ type: "text asked" });
+      elsewhere.show(null);
+      question = null;
+      return;
+    }
     try {
-      const answer = await request("/plan", { method: "POST", body: recipe, signal: mine.signal });
+      const [answer, tuned] = await Promise.all([
+        request("/plan", { method: "POST", body: recipe, signal: mine.signal }),
+        planOfTuning(mine.signal),
+      ]);
       if (mine !== question) return;
-      dispatch({ type: "planned", plan: answer });
+      dispatch({ type: "planned", plan: answer, tuned });
       elsewhere.show(recipe);
     } catch (error) {
       if (mine !== question) return;
@@ -258,6 +291,35 @@ async function begin() {
     }
     question = null;
   }
+
+  /**
+   * The plan of finding λ within the budget that will be preselected; null where λ can't be found.
+   * @param {AbortSignal} signal
+   * @returns {Promise<Tuned | null>}
+   */
+  async function planOfTuning(signal) {
+    const { minutes, isBudgetChosen } = view.state;
+    if (whyNotTuned(textOf("method"), textOf("opened"))) return null;
+    const asked = (/** @type {string} */ budget) =>
+      request("/plan", { method: "POST", body: tuningOf(budget), signal });
+    try {
+      const plan = await asked(minutes);
+      const sensible = plan.tuning?.sensible_minutes;
+      if (isBudgetChosen || sensible === undefined || String(sensible) === minutes) return { plan };
+      return { plan: await asked(String(sensible)) }; // its warnings are those of that budget
+    } catch (error) {
+      return { refusal: asProblem(error) };
+    }
+  }
+
+  /** Whether the form waits for a text before anything can be planned. */
+  const isTextAsked = () => view.state.values.length > 0 && textOf("calibration") === "";
+
+  /** @param {Choice} choice */
+  const takeText = ({ calibration, test }) => putInto({ calibration, test });
+
+  const bringText = () =>
+    /** @type {HTMLElement | null} */ (ownPlace.querySelector('[data-file="calibration"]'))?.click();
 
   /** From now on whatever is answered to an earlier question comes too late. @param {string} [model] that is typed */
   function isAskedAnew(model) {
@@ -269,16 +331,31 @@ async function begin() {
     dispatch({ type: "planning", model: shortModel(model ?? String(view.state.values[names.indexOf("model")] ?? "")) });
   }
 
-  /** @param {object} recipe */
+  /** @param {() => object} recipe of the form's values */
   async function submit(recipe) {
+    say(part("plan-note"), "");
+    if (!isAsSeen()) return;
     dispatch({ type: "starting" });
     try {
-      const answer = await request("/runs", { method: "POST", body: recipe });
+      const answer = await request("/runs", { method: "POST", body: recipe() });
       if (answer.batch) location.assign(at(`/runs?filter=${encodeURIComponent(answer.batch)}`));
       else showRun(answer.id);
     } catch (error) {
       dispatch({ type: "not started", refusal: asProblem(error) });
     }
+  }
+
+  /** Whether the form shows what its plan was made of; if not, what is seen is planned first. */
+  function isAsSeen() {
+    const { values } = view.state;
+    const choiceOf = (/** @type {string} */ name, /** @type {string} */ title) =>
+      choicesFor(name, values[names.indexOf(name)])?.find(([words]) => words === title)?.[1] ?? title;
+    const unlike = unlikeShown(bench, names, values, choiceOf);
+    if (!unlike.length) return true;
+    change(values.map((value, index) => unlike.find((one) => one.index === index)?.value ?? value));
+    const titles = unlike.map(({ index }) => RECIPE_FIELDS[names[index]].title).join(", ");
+    say(part("plan-note"), `${titles} had changed unnoticed: this is the plan of what the form shows.`);
+    return false;
   }
 
   /** The column shows a run, or with null the plan again. @param {string | null} id */
@@ -296,13 +373,18 @@ async function begin() {
     }
   }
 
+  /** The recipe that finds the form's λ within a budget. @param {string} minutes */
+  const tuningOf = (minutes) =>
+    tuningRecipe(names, view.state.values, minutes === WITHOUT_END ? null : Number(minutes), corpora);
+
   function openAddress() {
     const { state, problems } = parse(location.search, calibrateView(names));
     note(notes, [...problems, ...link.problems, ...unknownNames(link, CALIBRATE_CONTROLS, CALIBRATE_PANELS)]);
-    start.addEventListener("click", () => submit(recipeOf(names, view.state.values)));
-    tune.addEventListener("click", () => {
-      const minutes = budget.value === "" ? null : Number(budget.value);
-      submit(tuningRecipe(names, view.state.values, minutes, corpora));
+    start.addEventListener("click", () => submit(() => recipeOf(names, view.state.values)));
+    tune.addEventListener("click", () => submit(() => tuningOf(view.state.minutes)));
+    budget.addEventListener("change", () => {
+      dispatch({ type: "budget chosen", minutes: budget.value });
+      planSoon();
     });
     onReturn(() => {
       const run = runOfAddress();
@@ -311,7 +393,7 @@ async function begin() {
       showRun(run, false);
     });
     const form = /** @type {HTMLElement} */ (bench.querySelector(".recipe-form"));
-    form.addEventListener("input", typed, true);
+    form.addEventListener("input", entered, true);
     form.addEventListener("focusin", ({ target }) => {
       if (target instanceof HTMLInputElement && target.role === "combobox") target.select(); // to type another at once
     });
@@ -323,10 +405,16 @@ async function begin() {
     else rememberThis();
   }
 
-  /** @param {Event} event Gradio says what a field holds when it is left, and this is the first keystroke */
-  function typed({ target }) {
-    const field = target instanceof HTMLInputElement && target.closest(selector("model"));
-    isAskedAnew(field ? /** @type {HTMLInputElement} */ (target).value : undefined);
+  /** @param {Event} event of a key, a paste, a drop, dictation or the browser's own filling in: one event is enough */
+  function entered(event) {
+    const field = event.target;
+    if (!(field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement)) return;
+    say(part("plan-note"), "");
+    isAskedAnew(field.closest(selector("model")) ? field.value : undefined);
+    if (["radio", "checkbox"].includes(field.type)) return; // Gradio says itself that they have changed
+    if (field.role !== "combobox") setTimeout(() => document.getElementById("fields-entered")?.click());
+    // A name is whole when its field is left, unless it came as one.
+    else if (isWhole(event)) setTimeout(() => field.dispatchEvent(new FocusEvent("blur")));
   }
 
   /** The address says what the page shows: a run, or what fills the form as it is. */
@@ -344,8 +432,8 @@ async function begin() {
   /** What a field of text holds. @param {string} name */
   const textOf = (name) => String(view.state.values[names.indexOf(name)] ?? "");
 
-  /** A checkpoint that others have quantized, in place of the model. @param {string} name */
-  const openCheckpoint = (name) => putInto({ opened: name, method: AS_FOUND.name });
+  /** A quantized checkpoint, in place of the model. @param {Offered} chosen */
+  const openCheckpoint = ({ model, name }) => putInto({ model, opened: name, method: AS_FOUND.name });
 
   const closeCheckpoint = () => putInto({ opened: null, method: RECIPE_FIELDS.method.default });
 
@@ -356,11 +444,16 @@ async function begin() {
     const id = runOfAddress();
     const run = id && (await request(`/runs/${encodeURIComponent(id)}`).catch(() => null));
     // Its fields get their values and hints now.
-    revealWhenAtRest(bench, /** @type {Element} */ (bench.querySelector(".recipe-form")));
+    const form = /** @type {Element} */ (bench.querySelector(".recipe-form"));
+    revealWhenAtRest(bench, form).then(() => {
+      if (location.hash === INSPECT) openedPlace.querySelector("select")?.focus();
+    });
     const said = recipeIn(parse(location.search, calibrateView(names)).state, names);
-    // A link that names no model means the first, with its texts.
-    const recipe = run ? run.recipe : said?.model ? said : { ...firstRecipe(), ...said };
-    return fill(String(recipe.model ?? ""), valuesOf(names, recipe));
+    // A link that names no text is a short one: what it leaves out is what the page would take by itself.
+    const isShort = !run && said?.[RECIPE_FIELDS.calibration.key] === undefined;
+    const model = said?.model ?? firstRecipe().model;
+    const recipe = run ? run.recipe : isShort ? { ...suggestedFor(model, models), ...said } : said;
+    return fill(String(recipe.model ?? ""), valuesOf(names, recipe), []);
   }
 
   /** @param {unknown[]} values */
@@ -368,7 +461,8 @@ async function begin() {
     const model = String(values[names.indexOf("model")] ?? "");
     if (model === view.state.model) return values;
     const filled = refilled(values, view.state.filled, valuesOf(names, suggestedFor(model, models)));
-    return fill(model, withoutThatOf(view.state.model, model, filled));
+    const now = withoutThatOf(view.state.model, model, filled);
+    return fill(model, now, altered(names, values, now));
   }
 
   /**
@@ -379,27 +473,38 @@ async function begin() {
    */
   function withoutThatOf(before, model, values) {
     const opened = String(values[names.indexOf("opened")] ?? "");
-    if (!openedOf(before, models).includes(opened) || openedOf(model, models).includes(opened)) return values;
+    const isOf = (/** @type {string | null} */ one) =>
+      one !== null && toOpen(models, one).some(({ name }) => name === opened);
+    if (!isOf(before) || isOf(model)) return values;
     /** @type {Record<string, unknown>} */
     const closed = { opened: "", method: RECIPE_FIELDS.method.default };
     return values.map((value, index) => closed[names[index]] ?? value);
   }
 
-  /** The form gets values for a model. @param {string} model @param {unknown[]} values */
-  function fill(model, values) {
-    dispatch({ type: "filled", model, values, filled: valuesOf(names, suggestedFor(model, models)) });
+  /**
+   * The form gets values for a model.
+   * @param {string} model
+   * @param {unknown[]} values
+   * @param {ReturnType<typeof altered>} changes of fields that nobody had touched
+   */
+  function fill(model, values, changes) {
+    const suggested = valuesOf(names, suggestedFor(model, models));
+    dispatch({ type: "filled", model, values, filled: suggested, altered: changes });
     planSoon();
     return fieldsOf(values);
   }
+
+  /** Titles and values to choose among in a field; null for one that has none. @param {string} name @param {unknown} value */
+  const choicesFor = (name, value) =>
+    name === "opened"
+      ? toOpen(models, view.state.model).map((one) => [openedTitle(one.name), one.name])
+      : choicesOf(name, String(value ?? ""), models, [...corpora, ...own.map(asCorpus)]);
 
   /** What Gradio sets the fields to. @param {unknown[]} values */
   const fieldsOf = (values) =>
     names.map((name, index) => {
       const value = values[index];
-      const choices =
-        name === "opened"
-          ? openedOf(view.state.model, models).map((one) => [one, one])
-          : choicesOf(name, String(value ?? ""), models, [...corpora, ...own.map(asCorpus)]);
+      const choices = choicesFor(name, value);
       if (choices) return { __type__: "update", value, choices };
       return value === undefined ? { __type__: "update" } : value;
     });
@@ -414,6 +519,8 @@ async function begin() {
           own.some(({ name }) => name === value) && !texts.some(({ name }) => name === value);
         const values = view.state.values.map((value, index) => {
           if (names[index] === chosen?.field) return chosen.name;
+          // The first text of one's own is for both: one part of it calibrates, the other is measured on.
+          if (names[index] === "test" && chosen && (value ?? "") === "") return chosen.name;
           return isGone(value) ? (suggested[/** @type {keyof Said} */ (names[index])] ?? "") : value;
         });
         own = texts;
@@ -436,6 +543,12 @@ async function begin() {
   function fieldsChanged() {
     planSoon();
     return fieldsOf(view.state.values);
+  }
+
+  /** Undoes what the model has changed. */
+  function changeBack() {
+    dispatch({ type: "changed back" });
+    change(view.state.values);
   }
 
   /** Puts what the model suggests into these fields. @param {ReturnType<typeof unapplied>} left */
@@ -471,13 +584,6 @@ async function begin() {
 
   return { openAddress, initialValues, modelChanged, formChanged, fieldsChanged };
 }
-
-/**
- * What this host has of a model that others quantized.
- * @param {string | null} model
- * @param {readonly ModelEntry[]} models
- */
-const openedOf = (model, models) => models.find(({ name }) => name === model)?.opened ?? [];
 
 /** The run in the address, or null. @returns {string | null} */
 const runOfAddress = () => parse(location.search, CALIBRATE_VIEW).state.run ?? null;
@@ -539,57 +645,3 @@ const watching = (who) => html`<p class="no-run" data-testid="no-run">${whyNoRun
 
 /** @type {Record<string, string[]>} what a text must be for, by the field that takes it */
 const ROLES = { calibration: ["calibration", "any"], test: ["test", "held_out", "any"] };
-
-/**
- * The field that a refusal is about says so, to the eye and to a screen reader.
- * @param {string[]} names
- * @param {string} wrong public name of the field, or empty
- */
-function markWrong(names, wrong) {
-  for (const name of names) {
-    const field = document.querySelector(selector(name));
-    const isWrong = wrong !== "" && RECIPE_FIELDS[name].key === wrong;
-    if (!field || field.classList.contains("is-wrong") === isWrong) continue;
-    field.classList.toggle("is-wrong", isWrong);
-    for (const input of field.querySelectorAll("input, textarea")) {
-      input.toggleAttribute("aria-invalid", isWrong);
-      if (isWrong) {
-        input.setAttribute("aria-invalid", "true");
-        input.setAttribute("aria-describedby", "refusal");
-      } else input.removeAttribute("aria-describedby");
-    }
-  }
-}
-
-const selector = (/** @type {string} */ name) => `#field-${name.replaceAll("_", "-")}`;
-
-/**
- * Only what means something to the method is asked for, and λ and γ say what they are when left empty.
- * @param {string[]} names
- * @param {unknown[]} values
- * @param {CSSStyleSheet} off a rule rather than a class: fields in a closed part of the form are only made when it is opened
- */
-function drawForm(names, values, off) {
-  const said = readForm(names, values);
-  const method = methodOf(said.method);
-  const idle = idleFields(said);
-  const unseen = [...idle.map(selector), ...(said.opened ? [] : [".opened-alone"])];
-  off.replaceSync(unseen.length ? `${unseen.join(", ")} { display: none !important }` : "");
-  for (const name of names) {
-    const { key, kind, title } = RECIPE_FIELDS[name];
-    const field = kind === "number or word" && document.querySelector(selector(name));
-    if (!field) continue;
-    const own = method?.defaults[name];
-    const input = field.querySelector("input");
-    if (input) {
-      input.placeholder = typeof own === "number" ? `${plain(own)}, the method’s own` : "";
-      input.setAttribute("aria-label", title); // the label around it belongs to the button
-    }
-    field.classList.toggle("is-auto", said[/** @type {keyof Said} */ (key)] === "auto");
-    field.classList.toggle("has-no-auto", !method?.auto);
-  }
-  const words = autoWords(said);
-  const place = document.querySelector(".auto-note");
-  place?.classList.toggle("is-off", !words);
-  say(place, words);
-}

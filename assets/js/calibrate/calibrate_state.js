@@ -5,13 +5,19 @@
 
 /** @import { Plan } from "../base/types.d.ts" */
 /** @import { Trouble } from "../base/problem.js" */
+/** @import { Tuned } from "./budgets.js" */
+/** @import { Altered } from "./suggestions.js" */
 
 /**
  * @typedef {object} CalibrateState
  * @property {string | null} model whose suggestions fill the form
  * @property {unknown[]} values of the form, in the order of its fields; none before it is filled
  * @property {unknown[]} filled what the model suggests for each field: who left it alone gets the next model's
+ * @property {readonly Altered[]} altered what the model has changed in fields that nobody had touched
  * @property {Plan | null} plan the last that was made
+ * @property {Tuned | null} tuned the plan of finding λ, or why there is none; null where λ can't be found
+ * @property {string} minutes the budget for finding λ; empty: until it is known
+ * @property {boolean} isBudgetChosen whether a person has chosen it
  * @property {Trouble | null} refusal why there is none, or why no run was begun
  * @property {boolean} isStale from the first keystroke until its plan is there
  * @property {string} checking the model that is being asked about meanwhile
@@ -22,8 +28,10 @@
  * @property {boolean} runTunes whether it finds λ
  */
 /**
- * @typedef {{type: "filled", model: string | null, values: unknown[], filled: unknown[]}
- *   | {type: "changed", values: unknown[]} | {type: "planning", model: string} | {type: "planned", plan: Plan} | {type: "refused", refusal: Trouble}
+ * @typedef {{type: "filled", model: string | null, values: unknown[], filled: unknown[], altered: readonly Altered[]}
+ *   | {type: "changed", values: unknown[]} | {type: "changed back"} | {type: "planning", model: string}
+ *   | {type: "planned", plan: Plan, tuned: Tuned | null} | {type: "refused", refusal: Trouble} | {type: "text asked"}
+ *   | {type: "budget chosen", minutes: string}
  *   | {type: "starting"} | {type: "not started", refusal: Trouble} | {type: "unfolded", isUnfolded: boolean}
  *   | {type: "run shown", id: string | null} | {type: "run arrived", title: string, tunes: boolean}} CalibrateAction
  */
@@ -33,12 +41,16 @@ export const START = {
   model: null,
   values: [],
   filled: [],
+  altered: [],
   plan: null,
+  tuned: null,
+  minutes: "3",
+  isBudgetChosen: false,
   refusal: null,
   isStale: false,
   checking: "",
   canStart: false,
-  isUnfolded: true,
+  isUnfolded: false,
   run: null,
   runTitle: null,
   runTunes: false,
@@ -52,13 +64,30 @@ export const START = {
 export function reduce(state, action) {
   switch (action.type) {
     case "filled":
-      return { ...state, model: action.model, values: action.values, filled: action.filled };
+      return {
+        ...state,
+        model: action.model,
+        values: action.values,
+        filled: action.filled,
+        altered: action.altered,
+        isBudgetChosen: state.isBudgetChosen && action.model === state.model,
+      };
     case "changed":
       return { ...state, values: action.values };
+    case "changed back":
+      return {
+        ...state,
+        values: state.values.map((value, index) => state.altered.find((one) => one.index === index)?.before ?? value),
+        altered: [],
+      };
     case "planning": // what is shown stays until there is something else to show
       return { ...state, isStale: true, checking: action.model, canStart: false };
     case "planned":
-      return { ...state, plan: action.plan, refusal: null, isStale: false, canStart: true };
+      return withBudget({ ...state, plan: action.plan, refusal: null, isStale: false, canStart: true }, action.tuned);
+    case "text asked": // instead of a plan
+      return { ...state, plan: null, tuned: null, refusal: null, isStale: false, canStart: false };
+    case "budget chosen":
+      return { ...state, minutes: action.minutes, isBudgetChosen: true };
     case "refused":
       return { ...state, refusal: action.refusal, isStale: false, canStart: false };
     case "starting":
@@ -72,4 +101,16 @@ export function reduce(state, action) {
     case "run arrived":
       return { ...state, runTitle: action.title, runTunes: action.tunes };
   }
+}
+
+/**
+ * With the plan of finding λ, whose shortest sensible budget is taken where nobody has chosen another.
+ * @param {CalibrateState} state
+ * @param {Tuned | null} tuned
+ * @returns {CalibrateState}
+ */
+function withBudget(state, tuned) {
+  const sensible = tuned && "plan" in tuned ? tuned.plan.tuning?.sensible_minutes : undefined;
+  const minutes = sensible === undefined || state.isBudgetChosen ? state.minutes : String(sensible);
+  return { ...state, tuned, minutes };
 }

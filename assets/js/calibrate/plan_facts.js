@@ -7,6 +7,7 @@ import { bytes, count, duration, number, percent } from "../base/format.js";
 import { html } from "../base/html.js";
 import { formatsFold } from "./readers_table.js";
 
+/** @import { Fix } from "../base/client.js" */
 /** @import { Plan } from "../base/types.d.ts" */
 
 /**
@@ -56,7 +57,9 @@ function memoryText(device, { host_bytes: host, streamed }) {
 /**
  * @param {Plan} plan
  * @param {import("./readers_table.js").Fold} fold of the table of readers
+ * @param {(fix: Fix) => void} mend changes the form so that a format can carry its result
  */
-export const planned = (plan, fold) =>
-  html`<dl class="facts">${planFacts(plan).map(([name, text]) => html`<dt>${name}</dt><dd>${text}</dd>`)}</dl>
-    ${formatsFold(plan.formats, fold)}${plan.warnings.map((text) => html`<p class="warning">${text}</p>`)}`;
+export const planned = (plan, fold, mend) =>
+  html`${plan.warnings.map((text) => html`<p class="warning">${text}</p>`)}
+    <dl class="facts">${planFacts(plan).map(([name, text]) => html`<dt>${name}</dt><dd>${text}</dd>`)}</dl>
+    ${formatsFold(plan.formats, fold, mend)}`;

@@ -6,6 +6,7 @@
 import { html, nothing } from "../base/html.js";
 import { table } from "../base/table.js";
 
+/** @import { Fix } from "../base/client.js" */
 /** @import { Answer, Carrier } from "../base/types.d.ts" */
 
 /** @type {[Answer["loads"], string, string][]} what readers made of it, with a mark and in words; the best first */
@@ -36,15 +37,23 @@ export function byAnswer(readers) {
 export const withVersion = ({ reader, version }) => (version ? `${reader} ${version}` : reader);
 
 /**
- * A small table: a format, its readers, and below what it needs or why not.
+ * A small table: a format, its readers, and below what it needs or why not, with a remedy where there is one.
  * @param {Carrier[]} formats
+ * @param {(fix: Fix) => void} [mend] applies a remedy; without it none is offered
  */
-export function formatTable(formats) {
+export function formatTable(formats, mend) {
   const columns = [{ title: "Saved as" }, { title: "Read by" }];
   const body = formats.map(
     (format) =>
       html`<tbody data-format=${format.format}>
-        <tr><th scope="row">${format.format}</th><td>${format.possible ? answers(format.readers) : cant()}</td></tr>
+        <tr><th scope="row">${format.format}</th><td>${format.possible ? answers(format.readers) : cant()}${
+          mend
+            ? format.fixes.map(
+                (fix) =>
+                  html` <button type="button" class="act-quiet" data-testid="format-fix" @click=${() => mend(fix)}>${fix.words}</button>`,
+              )
+            : nothing
+        }</td></tr>
         <tr class="formats-note"><td colspan=${columns.length}>${format.note}.</td></tr>
       </tbody>`,
   );
@@ -73,14 +82,24 @@ function answers(readers) {
 /** @typedef {{isOpen: boolean, toggled: (isOpen: boolean) => void}} Fold whether it is open, and what hears that it was opened or closed */
 
 /**
- * The table behind its title.
+ * The table behind one line.
  * @param {Carrier[]} formats
  * @param {Fold} fold
+ * @param {(fix: Fix) => void} [mend]
  */
-export function formatsFold(formats, { isOpen, toggled }) {
+export function formatsFold(formats, { isOpen, toggled }, mend) {
   if (!formats.length) return nothing;
   /** @param {Event & {currentTarget: HTMLDetailsElement}} event */
   const hear = ({ currentTarget }) => toggled(currentTarget.open);
   return html`<details class="formats-fold" ?open=${isOpen} @toggle=${hear}>
-    <summary>Who can load it</summary>${formatTable(formats)}</details>`;
+    <summary>Who can load it: ${fitting(formats)}</summary>${formatTable(formats, mend)}</details>`;
+}
+
+/**
+ * How many formats there are, and how many carry the run.
+ * @param {Carrier[]} formats
+ */
+function fitting(formats) {
+  const fit = formats.filter(({ possible }) => possible).length;
+  return `${formats.length} format${formats.length === 1 ? "" : "s"}, ${fit} fit${fit === 1 ? "s" : ""}`;
 }

@@ -88,16 +88,16 @@ function tuned(recipe, method) {
 }
 
 /**
- * What “auto” does, or would do, for the method of a recipe; empty where it has nothing to choose.
+ * What “auto” does for the method of a recipe; empty where it has nothing to choose.
  * @param {Said} recipe
  * @returns {string} such as “auto: 4 values of λ × 3 of γ for each layer, judged on 8 of 32 sequences”
  */
 export function autoWords(recipe) {
   const method = METHODS[recipe.method];
   const auto = method?.auto;
-  if (!auto) return "";
-  const asked = tuned(recipe, method);
-  const tried = (asked.length ? asked : method.tunes)
+  const asked = auto ? tuned(recipe, method) : [];
+  if (!auto || !asked.length) return "";
+  const tried = asked
     .map((field) => ({
       sign: SIGNS[field],
       values: field === "lam" ? auto.lams : field === "gamma" ? auto.gammas : auto.strengths,
@@ -109,7 +109,7 @@ export function autoWords(recipe) {
   const share = recipe.channel_fraction ?? 1;
   const channels = auto.by === "layer" && share > 0 && share < 1 ? ` and ${plain(100 * share)} % of the channels` : "";
   const where = auto.by === "layer" ? "for each layer, judged" : "for the whole model, judged by perplexity";
-  return `${asked.length ? "auto:" : "“auto” would try"} ${tried} ${where} on ${sequences}${channels}`;
+  return `auto: ${tried} ${where} on ${sequences}${channels}`;
 }
 
 /** @param {number[]} values */

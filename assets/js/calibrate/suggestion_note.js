@@ -1,11 +1,14 @@
 /**
- * What the chosen model suggests and the form does not hold, with one button that puts it there.
+ * What the chosen model has changed in the form, and what it suggests and the form does not hold; each with a button.
  * @module suggestion_note
  */
 
 import { html, nothing } from "../base/html.js";
 
+/** @import { Altered } from "./suggestions.js" */
 /** @typedef {{title: string, value: unknown}} Suggestion */
+
+const LONGEST = 24; // characters of a value in the note
 
 /**
  * @param {string} model as people call it
@@ -14,9 +17,28 @@ import { html, nothing } from "../base/html.js";
  */
 export function suggestionNote(model, left, apply) {
   if (!left.length) return nothing;
-  const words = left.map(({ title, value }) => `${title} ${value === "" || value === null ? "empty" : value}`);
+  const words = left.map(({ title, value }) => `${title} ${held(value)}`);
   return html`<p data-testid="suggestions" role="status">${model} suggests ${words.join(", ")}; what you
       have entered stays.</p>
     <button type="button" class="act-quiet" data-testid="apply-suggestions" @click=${apply}
       >Apply ${left.length === 1 ? "the suggestion" : `${left.length} suggestions`}</button>`;
+}
+
+/**
+ * @param {string} model as people call it
+ * @param {readonly Altered[]} changes
+ * @param {() => void} undo
+ */
+export function changeNote(model, changes, undo) {
+  if (!changes.length) return nothing;
+  const words = changes.map(({ title, before, now }) => `${title} ${held(before)} → ${held(now)}`);
+  return html`<p data-testid="changed-with-model" role="status">Changed for ${model}: ${words.join(", ")}.</p>
+    <button type="button" class="act-quiet" data-testid="undo-changes" @click=${undo}>Change back</button>`;
+}
+
+/** What a field holds, in words. @param {unknown} value */
+function held(value) {
+  const text = String(value ?? "");
+  if (text === "") return "empty";
+  return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
 }

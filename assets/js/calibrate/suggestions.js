@@ -1,25 +1,25 @@
 /**
- * What a model suggests for the form, and what of it a person has chosen otherwise. Pure.
+ * What a model suggests for the form, what of it a person has chosen otherwise, and what another model has changed. Pure.
  * @module suggestions
  */
 
-import { RECIPE_FIELDS } from "../base/recipe_contract.js";
+import { GRIDS, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { valuesOf } from "./recipe_form.js";
 
 /** @import { ModelEntry } from "../base/types.d.ts" */
 /** @import { Said } from "./recipe_form.js" */
 
 /**
- * The recipe that a model suggests: one that the host does not offer, or that has no texts of its own, takes the texts
- * of the first, which are on this host.
+ * The recipe that a model suggests. One that does not ship with the app takes the best grid, and no text but one that
+ * it suggests itself: only its owner knows on what text it will be used.
  * @param {string} model
- * @param {readonly ModelEntry[]} models
+ * @param {readonly Pick<ModelEntry, "name" | "where" | "suggested">[]} models
  * @returns {Said}
  */
 export function suggestedFor(model, models) {
   const entry = models.find(({ name }) => name === model);
-  const { calibration, test } = /** @type {Said} */ (models[0]?.suggested ?? {});
-  return { calibration, test, ...entry?.suggested, model };
+  const grid = entry?.where === "embedded" ? {} : GRIDS.best;
+  return { ...grid, ...entry?.suggested, model };
 }
 
 /**
@@ -47,6 +47,25 @@ export function unapplied(names, values, suggested) {
     return isNamed && !isSame(values[index], wanted[index]) ? [{ name, title, index, value: wanted[index] }] : [];
   });
 }
+
+/** @typedef {{name: string, title: string, index: number, before: unknown, now: unknown}} Altered a field that another model has changed */
+
+/** Not told: the model, which was chosen, and texts that are asked for now. @param {string} name @param {unknown} now */
+const isUntold = (name, now) => name === "model" || (["calibration", "test"].includes(name) && (now ?? "") === "");
+
+/**
+ * The fields that another model has changed, but for the model itself and texts that are asked for now.
+ * @param {readonly string[]} names of the fields, in the order of the form
+ * @param {readonly unknown[]} before
+ * @param {readonly unknown[]} now
+ * @returns {Altered[]}
+ */
+export const altered = (names, before, now) =>
+  names.flatMap((name, index) =>
+    isUntold(name, now[index]) || !before.length || isSame(before[index], now[index])
+      ? []
+      : [{ name, title: RECIPE_FIELDS[name].title, index, before: before[index], now: now[index] }],
+  );
 
 /** An empty field is empty, whatever Gradio says of it. @param {unknown} one @param {unknown} other */
 const isSame = (one, other) => String(one ?? "") === String(other ?? "");

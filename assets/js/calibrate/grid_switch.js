@@ -1,0 +1,55 @@
+/**
+ * How the levels of a group are fitted, as one switch: three fields of the fold at once.
+ * @module calibrate/grid_switch
+ */
+
+import { html, nothing } from "../base/html.js";
+import { GRIDS, RECIPE_FIELDS } from "../base/recipe_contract.js";
+import { methodOf } from "./recipe_form.js";
+
+/** @import { GridName } from "../base/types.d.ts" */
+/** @import { Said } from "./recipe_form.js" */
+
+/** @type {[GridName, string, string][]} */
+const CHOICES = [
+  ["paper", "Paper’s grid", "from the smallest to the largest weight"],
+  ["best", "Best grid", "the range searched, the codes refined"],
+];
+
+/**
+ * The fields of a grid that mean something to a method.
+ * @param {GridName} name
+ * @param {string} method
+ * @returns {[string, string | number][]}
+ */
+const meant = (name, method) =>
+  Object.entries(GRIDS[name]).filter(([field]) => methodOf(method)?.options.includes(field));
+
+/**
+ * Which of the two a form holds; null where it holds neither.
+ * @param {Said} said
+ * @returns {GridName | null}
+ */
+export function gridOf(said) {
+  const held = /** @type {Record<string, unknown>} */ (said);
+  const isHeld = (/** @type {GridName} */ name) =>
+    meant(name, said.method).every(([field, value]) => (held[field] ?? RECIPE_FIELDS[field].default) === value);
+  return CHOICES.map(([name]) => name).find(isHeld) ?? null;
+}
+
+/**
+ * @param {Said} said by the form
+ * @param {(values: Record<string, string | number>) => void} choose
+ */
+export function gridSwitch(said, choose) {
+  if (said.opened || !meant("best", said.method).length) return nothing;
+  const chosen = gridOf(said);
+  return html`<fieldset class="grid-switch" data-testid="grid-switch"><legend>Fitting of the grid</legend
+    ><div class="grid-choices">${CHOICES.map(
+      ([name, title, about]) => html`<label
+        ><input type="radio" name="grid-fitting" value=${name} .checked=${name === chosen} @change=${() => choose(GRIDS[name])} />
+        <span>${title}</span><small>${about}</small></label>`,
+    )}</div>${
+      chosen ? nothing : html`<p class="grid-own">Range, order and refinement are your own, under Advanced.</p>`
+    }</fieldset>`;
+}
