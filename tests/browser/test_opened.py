@@ -40,6 +40,7 @@ def host(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
         shutil.copy(ours / name, mine / name)
     shutil.copy(ours / "calibration.txt", texts / "letters.txt")
+    shutil.copy(ours / "held_out.txt", texts / "short.txt")
     folders = {"SARQC_MODEL_DIRS": str(made.parent), "SARQC_TEXT_DIRS": str(texts)}
     with running(tmp_path_factory.mktemp("host"), **folders) as app:
         yield app
@@ -121,6 +122,17 @@ def test_a_model_of_ones_own_is_asked_for_its_text_and_takes_the_best_grid(host:
     page.check("[data-testid=grid-switch] [value=paper]")
     page.wait_for_function("!location.search.includes('range=')")
     page.wait_for_selector("[data-testid=start]:enabled")
+
+
+def test_a_text_that_is_too_short_for_finding_lambda_is_mended_with_a_click(host: App, open_page: Any) -> None:
+    page = open_page("/calibrate?model=mine", of=host)
+    page.watch.expected.append("422")
+    page.click("[data-testid=text-choice][data-text='short.txt']")
+    page.click("[data-testid=refusal] [data-testid=fix]:has-text('samples')")
+    page.wait_for_selector("[data-testid=start]:enabled")  # a run has enough now, tuning needs unseen text besides
+    assert page.is_disabled("[data-testid=tune]")
+    page.click("[data-testid=tune-refusal] [data-testid=tune-fix]:has-text('samples')")
+    page.wait_for_selector("[data-testid=tune]:enabled")
 
 
 def test_a_text_that_another_model_wrote_is_said_at_the_head_of_the_plan(host: App, open_page: Any) -> None:

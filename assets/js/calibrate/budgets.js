@@ -5,6 +5,7 @@
 
 import { html, nothing } from "../base/html.js";
 
+/** @import { Fix } from "../base/client.js" */
 /** @import { Trouble } from "../base/problem.js" */
 /** @import { Plan, TuningPlan } from "../base/types.d.ts" */
 /** @typedef {{plan: Plan} | {refusal: Trouble}} Tuned the plan of the tuning, or why there is none */
@@ -57,11 +58,17 @@ export const boughtBy = (tuned, chosen) =>
  * @param {Tuned | null} tuned
  * @param {string} chosen
  * @param {readonly string[]} said warnings that the plan of the run has already
+ * @param {(fix: Fix) => void} mend changes the form so that λ can be found
  */
-export function budgetNote(tuned, chosen, said) {
+export function budgetNote(tuned, chosen, said, mend) {
   if (!tuned) return nothing;
   if ("refusal" in tuned)
-    return html`<p class="warning" data-testid="tune-refusal">Find my λ: ${tuned.refusal.what}. ${tuned.refusal.remedy}</p>`;
+    return html`<div class="warning" data-testid="tune-refusal"><p>Find my λ: ${tuned.refusal.what}. ${tuned.refusal.remedy}</p>${(
+      tuned.refusal.fixes ?? []
+    ).map(
+      (fix) =>
+        html`<button type="button" class="act-quiet" data-testid="tune-fix" @click=${() => mend(fix)}>${fix.words}</button>`,
+    )}</div>`;
   const { tuning, warnings } = tuned.plan;
   const fresh = warnings.filter((words) => !said.includes(words));
   return html`${

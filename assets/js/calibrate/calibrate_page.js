@@ -250,7 +250,7 @@ async function begin() {
     render(budgetOptions(tuned && "plan" in tuned ? (tuned.plan.tuning ?? null) : null, minutes), budget);
     budget.value = minutes;
     const isTuned = !why && plan !== null && refusal === null;
-    render(why || (isTuned ? budgetNote(tuned, minutes, plan.warnings) : nothing), part("tune-note"));
+    render(why || (isTuned ? budgetNote(tuned, minutes, plan.warnings, mend) : nothing), part("tune-note"));
     part("tune-note").classList.toggle("is-stale", isStale);
     say(part("budget-words"), isTuned ? boughtBy(tuned, minutes) : "");
     planCard.hidden = run !== null;
