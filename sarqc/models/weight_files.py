@@ -22,6 +22,7 @@ class WeightFiles:
         self._checkpoint = checkpoint
         self._open = ExitStack()
         self._files: dict[Path, Any] = {}
+        self._finite: set[str] = set()  # names of tensors that were looked at
 
     def read(self, name: str) -> Tensor:
         """A tensor on the CPU, in its stored dtype."""
@@ -34,7 +35,7 @@ class WeightFiles:
     def fill(self, model: nn.Module, path: str, device: torch.device, dtype: torch.dtype) -> None:
         """Fills the parameters of the module at a path with the values of the files.
 
-        Raises ``Refused`` for a tensor that is missing or of another shape.
+        Raises ``Refused`` for a tensor that is missing, of another shape, or holds NaN or infinity.
         """
         module = model.get_submodule(path)
         for name, parameter in list(module.named_parameters()):
@@ -46,8 +47,10 @@ class WeightFiles:
                     height = shape[1] // len(of_expert)
                     for part, target in zip(of_expert, rows.split(height), strict=True):
                         target.copy_(self._checked(f"{part}.weight", tuple(target.shape)))
+                        self._check_finite(f"{part}.weight", target)
             else:
                 value = self._checked(whole, shape).to(device, dtype, copy=True)  # not the file's own memory
+                self._check_finite(whole, value)
             put(module, name, value)
 
     def _checked(self, path: str, shape: tuple[int, ...]) -> Tensor:
@@ -60,6 +63,23 @@ class WeightFiles:
                 TOGETHER,
             )
         return self.read(name)
+
+    def _check_finite(self, path: str, value: Tensor) -> None:
+        """Looks at a tensor the first time that it is filled in: a streamed block comes often.
+
+        By its ends, which NaN passes through: a mask would take ten times as long.
+        """
+        name = self._checkpoint.family.in_file(path)
+        if name in self._finite:
+            return
+        if value.numel() and not bool(torch.isfinite(torch.stack(value.aminmax())).all()):
+            count = int((~torch.isfinite(value)).sum())
+            raise Refused(
+                f"{name} has NaN or infinity among its values ({count} of {value.numel()})",
+                self._checkpoint.name,
+                "Download the checkpoint again; if it was saved like this, give one from before its training diverged.",
+            )
+        self._finite.add(name)
 
 
 def put(module: nn.Module, name: str, value: Tensor) -> None:
