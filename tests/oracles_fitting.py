@@ -11,7 +11,16 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from tests.oracles import Array, Integers, Rounded, code_of, code_range, group_parameters, level_of
+from tests.oracles import (
+    Array,
+    Integers,
+    Rounded,
+    code_of,
+    code_range,
+    group_parameters,
+    level_of,
+    without_dead_channels,
+)
 
 
 def searched_parameters(values: Array, importance: Array, bits: int, kind: str) -> tuple[float, float, float]:
@@ -49,7 +58,7 @@ def columns_by_least_squares(
     """Columns in turn, the others moved to the least squares answer to the errors made so far; no factor anywhere.
 
     In natural order a group's range comes from these moved weights when its first column is reached, in any other from
-    the weights as they were.
+    the weights as they were. A channel whose diagonal of G is 0 gets 1 in the least squares problem alone.
     """
     rows, columns = weight.shape
     groups = columns // group_size
@@ -60,7 +69,7 @@ def columns_by_least_squares(
         dequantized=np.zeros((rows, columns)),
         margin=np.full(rows, math.inf),
     )
-    importance = np.diag(g)
+    importance, regular = np.diag(g), without_dead_channels(g)
 
     def open_group(group: int, values: Array) -> None:
         part = slice(group * group_size, (group + 1) * group_size)
@@ -80,7 +89,7 @@ def columns_by_least_squares(
         working = weight.astype(np.float64).copy()
         if done:
             errors = out.dequantized[:, done] - weight[:, done]
-            working[:, left] -= np.linalg.solve(g[np.ix_(left, left)], (errors @ g[np.ix_(done, left)]).T).T
+            working[:, left] -= np.linalg.solve(regular[np.ix_(left, left)], (errors @ g[np.ix_(done, left)]).T).T
         column = left.pop(0)
         group = column // group_size
         if order == "natural" and column % group_size == 0:
@@ -108,14 +117,15 @@ def coordinate_descent(
 ) -> tuple[Integers, Array]:
     """Codes after some passes, and each row's margin: every level of every weight is tried, the row's loss in full.
 
-    The margin is the smallest gap between the best two levels of a weight, as a part of the row's loss.
+    The margin is the smallest gap between the best two levels of a weight, as a part of the row's loss. A channel
+    without any weight in the loss keeps its codes.
     """
     codes, (rows, columns) = codes.copy(), target.shape
     size = columns // scales.shape[1]
     lowest, highest = code_range(bits, kind)
     margin = np.full(rows, math.inf)
     for _ in range(passes):
-        for column in turns(g, order):
+        for column in (column for column in turns(g, order) if g[column, column] != 0):
             group = column // size
             for row in range(rows):
                 levels = np.array(

@@ -45,6 +45,7 @@ from sarqc.recipe import TUNED_LAMS, Recipe
 from sarqc.settings import Settings
 
 USUAL_GROUP_SIZES = (256, 128, 64, 32, 16, 8)
+_TOKENS_OF_A_CHANNEL = 2  # with fewer of them undamped codes lose measurably: see “Column solver” in docs/algorithms.md
 
 
 class Plan(BaseModel):
@@ -431,7 +432,14 @@ def _disk(needed: int, settings: Settings) -> Iterator[str]:
 
 def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ...], streamed: bool) -> list[str]:
     warnings = recipe.ignored()
-    largest = TUNED_LAMS[-1]
+    largest, tokens = TUNED_LAMS[-1], recipe.samples * recipe.length
+    width = max(layer.shape[1] for layer in checkpoint.layers)
+    enough = _TOKENS_OF_A_CHANNEL * width
+    if recipe.kind == "run" and recipe.to_method().damps and recipe.lam == 0 and tokens < enough:
+        warnings.append(
+            f"λ = 0 damps nothing, and {tokens:,} calibration tokens are few for {width:,} input channels: codes fit "
+            f"these tokens and lose on other text. Take λ = 0.01 or larger, or at least {enough:,} tokens"
+        )
     if recipe.to_method().lam is not None and isinstance(recipe.lam, float) and recipe.lam > largest:
         warnings.append(
             f"λ = {recipe.lam:g} is very large: 0.05 to 0.5 is usual, and tuning compares up to {largest:g}. Weights "

@@ -286,6 +286,23 @@ def test_a_lambda_beyond_all_use_is_warned_of(document: dict, settings: Settings
     assert "0.05 to 0.5 is usual" in plan(Recipe.parse({**document, "lambda": 1e9}), settings).warnings[-1]
 
 
+@pytest.mark.parametrize(
+    ("changed", "warned"),
+    [
+        ({"samples": 2}, True),  # 64 tokens, and down_proj has 48 input channels
+        ({"samples": 3}, False),
+        ({"samples": 2, "lambda": 0.01}, False),
+        ({"samples": 2, "method": "sarqc-gs", "gamma": None}, False),  # λ of a scale search is no damping
+    ],
+)
+def test_undamped_codes_of_few_tokens_are_warned_of(
+    document: dict, settings: Settings, changed: dict, warned: bool
+) -> None:
+    values = {**document, "lambda": 0, **changed}
+    shown = plan(Recipe.parse({name: value for name, value in values.items() if value is not None}), settings)
+    assert any("λ = 0 damps nothing" in warning for warning in shown.warnings) == warned
+
+
 def test_an_output_that_is_not_empty_is_refused(document: dict, fresh_settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(Refused, match="not empty"):

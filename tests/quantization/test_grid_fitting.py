@@ -28,11 +28,23 @@ GRAM = oracles.gram_by_token(X)
 ABS_MEAN = np.abs(X).mean(axis=0)
 STATISTICS = LayerStatistics.from_inputs(torch.from_numpy(X), torch.from_numpy(X_FLOAT))
 KINDS: tuple[Kind, ...] = ("symmetric", "full_range", "asymmetric", "affine")
+DEAD = 20  # channels of ``with_dead_channels``
 FREE = 1e-7  # margin of the rows that are compared
 
 
 def solved(method: Method, bits: int = 2, kind: Kind = "asymmetric", group: int | None = GROUP) -> QuantizedLayer:
     return quantize_layer(torch.from_numpy(W), STATISTICS, Grid(bits, group, kind), method)
+
+
+def with_dead_channels(x: oracles.Array) -> oracles.Array:
+    """The inputs with one whole group of channels at 0, and four channels of others."""
+    x = x.copy()
+    x[:, [*range(GROUP, 2 * GROUP), 1, 6, 40, 47]] = 0
+    return x
+
+
+def of_inputs(x: oracles.Array) -> tuple[LayerStatistics, oracles.Array]:
+    return LayerStatistics.from_inputs(torch.from_numpy(x)), oracles.gram_by_token(x)
 
 
 def objective_of(point: ColumnSolver) -> oracles.Array:
@@ -101,6 +113,50 @@ def test_refinement_tries_as_if_every_level_were_tried(bits: int, kind: Kind, or
     assert not np.array_equal(codes, plain.codes.numpy())
     assert_same(refined, codes, margin)
     assert torch.equal(refined.scales, plain.scales)
+
+
+@pytest.mark.parametrize("kind", ["asymmetric", "symmetric", "affine"])
+@pytest.mark.parametrize("order", ["natural", "activation"])
+@pytest.mark.parametrize("source", ["minmax", "search"])
+def test_twenty_dead_channels_without_damping(source: Any, order: Any, kind: Kind) -> None:
+    statistics, g = of_inputs(with_dead_channels(X))
+    assert (np.diag(g) == 0).sum() == DEAD
+    point = ColumnSolver(lam=0.0, range=source, order=order)
+    plain, refined = (
+        quantize_layer(torch.from_numpy(W), statistics, Grid(2, GROUP, kind), point.with_(refine=passes))
+        for passes in (0, 2)
+    )
+    expected = oracles_fitting.columns_by_least_squares(W, g, 2, GROUP, kind, order=order, source=source)
+    assert_same(plain, expected.codes, expected.margin, least=ROWS - 2)
+    free = expected.margin > FREE
+    assert np.allclose(plain.scales.numpy()[free], expected.scales[free], rtol=1e-8, atol=0)
+    codes, margin = oracles_fitting.coordinate_descent(
+        W, g, plain.codes.numpy().astype(np.int64), plain.scales.numpy(), zeros_of(plain).numpy(), 2, kind, passes=2,
+        order=order,
+    )  # fmt: skip
+    assert_same(refined, codes, margin)
+    assert plain.report.diagonal_floor == refined.report.diagonal_floor == 0
+
+
+@pytest.mark.parametrize("dead", [False, True])
+@pytest.mark.parametrize("choices", [{}, {"range": "search", "order": "activation", "refine": 5}])
+def test_without_damping_few_tokens_are_fitted_whether_channels_are_dead_or_not(
+    choices: dict[str, Any], dead: bool
+) -> None:
+    """λ = 0 loses on unseen text where tokens are as few as channels, and a tenth of a percent where they are many."""
+    weight = torch.from_numpy(oracles.uneven_weight(35, 100, COLUMNS))
+
+    def loss(tokens: int, lam: float) -> float:
+        both = oracles.correlated_inputs(36, tokens + 4000, COLUMNS)
+        own, unseen = (of_inputs(with_dead_channels(part) if dead else part)[0] for part in (both[4000:], both[:4000]))
+        point = ColumnSolver(lam=lam, **choices)
+        layer = quantize_layer(weight, own, Grid(3, GROUP, "asymmetric"), point, held_out=unseen)
+        assert layer.report.held_out_loss is not None
+        return layer.report.held_out_loss
+
+    live = COLUMNS - DEAD * dead
+    assert loss(live, 0.0) > 1.2 * loss(live, 0.1)
+    assert loss(50 * live, 0.0) < 1.05 * loss(50 * live, 0.1)
 
 
 @pytest.mark.parametrize("name", ["gptaq", "gptaq-full"])
