@@ -1,4 +1,4 @@
-"""Codes of every family against a float64 reference: hooks in transformers' own forward pass, Algorithm 2 as printed."""
+"""Codes of every family against a float64 reference: hooks in transformers, and Algorithm 2 as printed."""
 
 from __future__ import annotations
 
