@@ -17,7 +17,7 @@ from sarqc.engine.budget import Budget
 from sarqc.engine.draws import Found
 from sarqc.engine.measure import Measurements
 from sarqc.engine.screening import Screening, in_question
-from sarqc.engine.search import Search, by_promise, rounded_up
+from sarqc.engine.search import ENOUGH, Search, by_promise, rounded_up
 from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import Method
 from sarqc.recipe import BASELINE, Recipe
@@ -25,7 +25,6 @@ from sarqc.study.gain import gains, of_one_draw
 from sarqc.study.paired import Difference, paired_difference, spans
 from sarqc.study.racing import PATIENCE
 
-ENOUGH = 3  # λ that a sensible budget compares in two draws
 SHOWN_LAYERS = 48  # whose errors are shown one by one
 
 

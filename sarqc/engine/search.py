@@ -1,6 +1,7 @@
 """The search for λ as a plan: what to measure next, what is known so far, and when it ends. Nothing is measured here.
 
-Two draws of at least two λ come first, because a single λ or a single draw compares nothing. Then come further λ,
+Two draws of at least three λ come first, because a single λ or a single draw compares nothing, and the better of two
+is often still far from the best. Then come further λ,
 then further draws of those that are left (``study.racing``). Whatever is measured is planned by the time that is left
 and by what such work took in this very run, so a search that is stopped anywhere is as far as its time allowed.
 
@@ -23,6 +24,7 @@ from sarqc.study.paired import mean_over_draws
 from sarqc.study.racing import INDIFFERENT, PATIENCE, Race
 
 End = Literal["known", "narrow", "draws"]
+ENOUGH = 3  # λ that must be compared, if there are as many, before one of them is called the best
 
 
 @dataclass(frozen=True)
@@ -106,8 +108,8 @@ class Search:
 
     @cached_property
     def best(self) -> int | None:
-        """Of at least two λ that were compared in at least two draws the one with the smallest mean."""
-        if len(self.compared) < 2 or self.draws < 2:
+        """Of enough λ that were compared in at least two draws the one with the smallest mean."""
+        if len(self.compared) < max(2, min(ENOUGH, len(self.order))) or self.draws < 2:
             return None
         return min(self.running, key=lambda one: float(self.means[one]))
 
@@ -190,9 +192,11 @@ class Search:
         return Step(draw, tuple(one for one in wanted if not self.seen[draw, one]))
 
     def _comparison(self, left: float, costs: Costs) -> Step | None:
-        """What is missing of two draws of as many λ as there is time for, or of two: they are tried at any cost, since
-        less says nothing.
+        """What is missing of two draws of as many λ as there is time for, or of three: they are tried at any cost,
+        since less says nothing. Nothing once there is a best one: then a further λ is measured in all draws.
         """
+        if self.best is not None:
+            return None
         target = self.target(left, costs)
         for draw in (0, 1):
             for group in (target[:1], self.baselines, target[1:]):
@@ -204,12 +208,12 @@ class Search:
         """The λ that are to be compared in two draws."""
         if math.isinf(left):
             return self.order
-        for count in range(len(self.order), 2, -1):
+        for count in range(len(self.order), ENOUGH, -1):
             wanted = self.order[:count]
             steps = [self._missing(draw, (*wanted, *self.baselines)) for draw in (0, 1)]
             if sum(costs.of(step, is_new=self._is_new(step)) for step in steps) <= left:
                 return wanted
-        return self.order[:2]
+        return self.order[:ENOUGH]
 
     def _further(self, left: float, costs: Costs) -> Step | None:
         """A λ that was not compared yet, in all draws so far: the last one first, so that none is missing when it is

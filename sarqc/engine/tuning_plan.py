@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pydantic import BaseModel, ConfigDict
 
 from sarqc.engine.costs import TuningCosts
+from sarqc.engine.search import ENOUGH
 
 USUAL_MINUTES = (1, 3, 5, 10, 20, 30, 60, 120, 240, 480, 1440)
 IN_QUESTION = 6  # λ that the errors of layers leave: four to eight were seen
-ENOUGH = 3  # λ in two draws
 SCREENING_SHARE = 1 / 5  # of a budget
 RESERVE = 0.9  # of a budget that is planned, since hosts are not always as fast as before
 
@@ -54,12 +54,12 @@ def budget_of(minutes: float, costs: TuningCosts, most_draws: int) -> TuningBudg
     def of(lams: int, draws: int) -> float:
         return draws * (lams + 1) * costs.model + (draws - 1) * costs.draw
 
-    lams = next((count for count in range(IN_QUESTION, 1, -1) if of(count, 2) <= left), 0)
+    lams = next((count for count in range(IN_QUESTION, ENOUGH - 1, -1) if of(count, 2) <= left), 0)
     draws = 1
     if lams:
         draws = next(count for count in range(most_draws, 1, -1) if count == 2 or of(lams, count) <= left)
     else:
-        lams = max(0, min(2, int(left / costs.model) - 1))
+        lams = max(0, min(ENOUGH - 1, int(left / costs.model) - 1))
     name = f"{minutes:g} min"
     if draws > 1:
         words = f"{name}: {lams} λ × {draws} draws"
@@ -72,5 +72,4 @@ def too_short(plan: TuningPlan, minutes: float | None) -> Iterator[str]:
     """A warning where the budget that is asked for is not enough."""
     chosen = next((one for one in plan.budgets if one.minutes == minutes), None)
     if chosen is not None and not chosen.enough:
-        what = "too few λ are compared" if chosen.draws > 1 else "λ are not compared"
-        yield f"{what} in this budget ({chosen.words}): take {plan.sensible_minutes:g} min"
+        yield f"this budget is too short ({chosen.words}): take {plan.sensible_minutes:g} min"

@@ -27,7 +27,7 @@ from sarqc.events import Finished
 from sarqc.quantization.methods import method
 from sarqc.recipe import TUNED_LAMS, Recipe
 from sarqc.settings import Settings, read_settings
-from tests.benchmarks.simulated_races import simulated
+from tests.benchmarks.simulated_races import NOISES, false_claims, simulated
 
 DRAWS = 5
 EXHAUSTIVE = 1000  # seed of the first draw that is compared exhaustively; tuning has others
@@ -108,6 +108,18 @@ def again(settings: Settings) -> dict[str, Any]:
     return {"first": seconds[0], "one_more": seconds[1]}
 
 
+def simulation() -> dict[str, Any]:
+    """False claims where nothing differs, and searches on hosts of any load."""
+    return {
+        "claims": {
+            kind: [{"lams": count, "draws": draws, "false": false_claims(kind, count, draws)}
+                   for count in (2, 5, 12) for draws in (2, 5, 8)]
+            for kind in NOISES
+        },
+        "searches": {kind: [simulated(kind, budget) for budget in (20.0, 60.0, 200.0)] for kind in NOISES},
+    }  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name")
@@ -116,8 +128,7 @@ def main() -> None:
     given = parser.parse_args()
     fields = dict(field.split("=", 1) for field in given.fields)
     if given.name == "simulated":
-        most = (DRAWS, Recipe.model_fields["draws"].default)
-        found: dict[str, Any] = {str(draws): simulated(draws) for draws in most}
+        found: dict[str, Any] = simulation()
     elif given.name == "again":
         found = again(read_settings())
     else:

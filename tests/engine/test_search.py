@@ -1,0 +1,185 @@
+"""What a search does next and what it says, at any stage of it; and whole searches on simulated hosts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sarqc.engine.costs import TuningCosts
+from sarqc.engine.screening import DULL, in_question
+from sarqc.engine.search import ENOUGH, Costs, Search, Step, by_promise, rounded_up
+from sarqc.engine.tuning_plan import budget_of, too_short, tuning_plan
+from tests.benchmarks.simulated_races import simulated
+
+LAMS = 6
+GPTQ, RTN = LAMS, LAMS + 1
+
+
+def search(values: np.ndarray, order: tuple[int, ...] = (2, 3, 1, 4)) -> Search:
+    return Search(values, order, (GPTQ,), (RTN,))
+
+
+def blank(draws: int = 5) -> np.ndarray:
+    return np.full((draws, LAMS + 2), np.nan)
+
+
+@st.composite
+def stages(draw: st.DrawFn) -> Search:
+    """Any measurements at all, in an order that a search may have made and in others."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    values = rng.normal(0, draw(st.sampled_from([1e-4, 0.01, 1.0])), (5, LAMS + 2))
+    values += rng.normal(0, 1, LAMS + 2)
+    seen = rng.random(values.shape) < draw(st.sampled_from([0.1, 0.5, 0.9, 1.0]))
+    order = draw(st.permutations(range(LAMS)).map(lambda all_of: tuple(all_of[: 1 + len(all_of) // 2])))
+    return search(np.where(seen, values, np.nan), order)
+
+
+@given(stages())
+def test_a_best_lambda_was_compared_with_others_in_two_draws(stage: Search) -> None:
+    standings = [stage.standing(at) for at in range(LAMS)]
+    if stage.best is None:
+        assert {*standings} <= {"ruled_out", "not_reached"}
+        return
+    assert standings.count("best") == 1
+    compared = [at for at, one in enumerate(standings) if one in ("best", "as_good", "worse")]
+    assert len(compared) >= min(ENOUGH, len(stage.order))
+    assert np.isfinite(stage.values[:2, [*compared, GPTQ]]).all()
+    assert stage.draws >= 2
+    as_good = [at for at, one in enumerate(standings) if one in ("best", "as_good")]
+    assert stage.means[stage.best] == min(stage.means[at] for at in as_good)
+    assert {at for at, one in enumerate(standings) if one == "ruled_out"} == {*range(LAMS)} - {*stage.order}
+    low, mean, high = stage.gains.low[stage.best], stage.gains.mean[stage.best], stage.gains.high[stage.best]
+    assert low <= mean <= high
+
+
+@given(stages(), st.floats(0, 100), st.floats(0.1, 10), st.floats(0, 5))
+def test_a_step_is_new_fits_and_begins_with_a_comparison(stage: Search, left: float, model: float, draw: float) -> None:
+    step = stage.next(left, Costs(model, draw), together=3)
+    if step is None:
+        return
+    assert len(step.candidates) in (1, 2, 3)
+    assert not stage.seen[step.draw, list(step.candidates)].any()
+    first = (*stage.order[:ENOUGH], GPTQ)
+    if not stage.seen[:2, list(first)].all():
+        assert step.draw < 2
+    else:
+        assert len(step.candidates) * model <= left
+
+
+def measured(order: list[Step], values: np.ndarray) -> np.ndarray:
+    seen = np.full_like(values, np.nan)
+    for step in order:
+        seen[step.draw, list(step.candidates)] = values[step.draw, list(step.candidates)]
+    return seen
+
+
+def test_without_a_budget_everything_is_compared_and_with_a_small_one_three_in_two_draws() -> None:
+    values = np.random.default_rng(1).normal(0, 0.01, (5, LAMS + 2)) + np.arange(LAMS + 2) * 1e-3
+    for left, least in ((math.inf, 4), (9.0, 3)):
+        steps: list[Step] = []
+        spent = 0.0
+        while (step := search(measured(steps, values)).next(left - spent, Costs(1.0), 64)) is not None:
+            steps.append(step)
+            spent += len(step.candidates)
+            if spent > 60:
+                break
+        end = search(measured(steps, values))
+        assert len(end.compared) == least
+        assert end.best is not None
+    drawn = [step.draw for step in steps if step.candidates != (RTN,)]
+    assert drawn == sorted(drawn)
+
+
+def test_what_is_kept_from_before_costs_nothing() -> None:
+    costs = Costs(10.0, 5.0, lambda draw, _candidate: draw == 0)
+    assert costs.of(Step(0, (1, 2)), is_new=True) == 0
+    assert costs.of(Step(1, (1, 2)), is_new=True) == 25
+
+
+def test_a_further_lambda_is_compared_only_once_all_its_draws_are_there() -> None:
+    values = np.random.default_rng(2).normal(size=(5, LAMS + 2))
+    seen = values.copy()
+    seen[3:], seen[:, 4], seen[:, [0, 5]] = np.nan, np.nan, np.nan
+    before = search(seen)
+    assert before.draws == 3
+    step = before.next(1e9, Costs(1.0), 1)
+    drawn = []
+    while step is not None and step.candidates == (4,):
+        drawn.append(step.draw)
+        seen = seen.copy()
+        seen[step.draw, 4] = values[step.draw, 4]
+        assert search(seen).draws == 3, "no draw is lost on the way"
+        step = search(seen).next(1e9, Costs(1.0), 1)
+    assert drawn == [2, 1, 0]
+
+
+def test_the_most_promising_is_the_place_after_the_smallest_error_of_layers() -> None:
+    assert by_promise([1, 2, 3, 4, 5], [3.0, 1.0, 2.0, 4.0, 5.0]) == (3, 4, 2, 5, 1)
+    assert rounded_up(2.1) == 3
+    assert rounded_up(2000) == 2880
+
+
+class TestInQuestion:
+    def test_all_layers_decide_by_the_mean_alone(self) -> None:
+        errors = np.array([[0.0, DULL / 2, 2 * DULL, 3 * DULL]] * 8)
+        assert in_question(errors, 8).tolist() == [0, 1, 2], "the best three are always left"
+        wide = np.array([[0.0, 0.01, 0.02, DULL / 2, 2 * DULL]] * 8)
+        assert in_question(wide, 8).tolist() == [0, 1, 2, 3]
+
+    def test_few_layers_rule_out_only_what_the_others_can_not_change(self) -> None:
+        rng = np.random.default_rng(4)
+        every = np.array([0.0, 0.02, 0.05, 1.5 * DULL, 20 * DULL]) + rng.normal(0, 0.3, (42, 5))
+        few = in_question(every[:3], 42).tolist()
+        assert {0, 1, 2} <= {*few}
+        assert 4 not in few
+        assert {*in_question(every, 42).tolist()} <= {*few}
+
+    def test_one_layer_rules_nothing_out(self) -> None:
+        assert len(in_question(np.array([[0.0, 1.0, 2.0, 3.0, 4.0]]), 42)) == 5
+
+
+class TestPlan:
+    COSTS = TuningCosts(start=10.0, draw=5.0, screening=60.0, model=8.0)
+
+    def test_more_minutes_buy_more_and_the_shortest_sensible_budget_compares_three_in_two_draws(self) -> None:
+        plan = tuning_plan(self.COSTS, None, 8)
+        bought = [(one.draws, one.lams) for one in plan.budgets]
+        assert bought == sorted(bought)
+        sensible = next(one for one in plan.budgets if one.minutes == plan.sensible_minutes)
+        assert sensible.enough
+        assert not any(one.enough for one in plan.budgets if one.minutes < plan.sensible_minutes)
+
+    def test_words(self) -> None:
+        assert budget_of(1, self.COSTS, 8).words == "1 min: about 2 λ, not enough to compare"
+        assert budget_of(0.2, self.COSTS, 8).words == "0.2 min: errors of layers alone, not enough to compare"
+        assert budget_of(3, self.COSTS, 8).words == "3 min: 5 λ × 2 draws"
+        assert budget_of(60, self.COSTS, 4).words == "60 min: 6 λ × 4 draws"
+        [warning] = too_short(tuning_plan(self.COSTS, 1, 8), 1)
+        assert warning == "this budget is too short (1 min: about 2 λ, not enough to compare): take 3 min"
+        assert not [*too_short(tuning_plan(self.COSTS, 10, 8), 10)]
+
+    def test_a_plan_that_is_kept_is_what_a_search_does_with_it(self) -> None:
+        """On a host that is as fast as planned."""
+        for minutes in (3, 5, 10):
+            budget, costs = budget_of(minutes, self.COSTS, 8), self.COSTS
+            left = 60 * minutes - costs.start - costs.draw - min(costs.screening, 60 * minutes / 5)
+            values, seen = np.random.default_rng(5).normal(0, 0.01, (8, LAMS + 2)), blank(8)
+            while (step := search(seen, (0, 1, 2, 3, 4, 5)).next(left, Costs(costs.model, costs.draw), 1)) is not None:
+                left -= costs.model + (costs.draw if step.draw and not np.isfinite(seen[step.draw]).any() else 0)
+                seen[step.draw, list(step.candidates)] = values[step.draw, list(step.candidates)]
+            end = search(seen, (0, 1, 2, 3, 4, 5))
+            assert len(end.compared) >= budget.lams
+            assert end.draws >= budget.draws - 1, "rounding to nearest takes one model"
+
+
+@pytest.mark.parametrize("budget", [20.0, 60.0])
+def test_searches_on_a_host_of_any_load(budget: float) -> None:
+    """The full table is in docs/results.md."""
+    outcome = simulated("independent", budget, 60)
+    assert outcome["late"] <= 0.05
+    assert outcome["false"] <= 0.05
+    assert outcome["outside"] <= 0.1
