@@ -438,8 +438,8 @@ class Recipe(BaseModel):
         gt=0,
         **_describe(
             "tune", "Budget",
-            "Tuning ends after so much work, by this host's measured times; empty: when λ is known or all draws are "
-            "made.",
+            "Tuning ends after so much time, and what it says is true whenever it ends; empty: when λ is known or all "
+            "draws are made.",
             unit="minutes",
         ),
     )  # fmt: skip
