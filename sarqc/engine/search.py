@@ -1,9 +1,9 @@
 """The search for λ as a plan: what to measure next, what is known so far, and when it ends. Nothing is measured here.
 
 Two draws of at least three λ come first, because a single λ or a single draw compares nothing, and the better of two
-is often still far from the best. Then come further λ,
-then further draws of those that are left (``study.racing``). Whatever is measured is planned by the time that is left
-and by what such work took in this very run, so a search that is stopped anywhere is as far as its time allowed.
+is often still far from the best. Then come further λ, then further draws of those that are left (``study.racing``).
+Whatever is measured is planned by the time that is left and by what such work took in this very run, so a search that
+is stopped anywhere is as far as its time allowed.
 
 Axes: R draws that there may be, K candidates.
 """

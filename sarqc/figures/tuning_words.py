@@ -100,8 +100,10 @@ def _too_little(tuning: Tuning) -> list[Piece]:
         return [piece(f"Not enough time to compare: the errors of layers suggest {suggested}.")]
     if known < layers and not tuning["suggested"]:
         return [piece(f"The errors of {known} of {layers} layers are known; so far they suggest {suggested}.")]
-    models = f"{tuning['measured']} model{'s' * (tuning['measured'] != 1)}" if tuning["measured"] else "no whole model"
-    return [piece(f"The errors of layers suggest {suggested}. So far {models} measured, too few to compare.")]
+    if not tuning["measured"]:
+        return [piece(f"The errors of layers suggest {suggested}. No whole model has been measured yet.")]
+    models = "1 model has" if tuning["measured"] == 1 else f"{tuning['measured']} models have"
+    return [piece(f"The errors of layers suggest {suggested}. So far {models} been measured: too few to compare.")]
 
 
 def _promising(tuning: Tuning) -> float:

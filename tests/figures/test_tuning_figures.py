@@ -174,8 +174,9 @@ class TestSentence:
 
     def test_before_the_first_model(self):
         assert said(screened()) == (
-            "The errors of layers suggest λ from 0.05 to 0.5. So far no whole model measured, too few to compare."
+            "The errors of layers suggest λ from 0.05 to 0.5. No whole model has been measured yet."
         )
+        assert "So far 2 models have been measured: too few to compare." in said(single())
 
     def test_too_little_time_names_no_lambda_in_bold(self):
         tuning = single(end="budget", next="go_on", more_minutes=5.0)
