@@ -1,5 +1,5 @@
 """The document around a page: what Gradio writes, with our head in place of its own, and before its application our
-bar and what stands for the page until that is there.
+bar and what stands for the page until that is there. Of Gradio's own routes there is what these documents load.
 
 Gradio's document introduces itself as Gradio, and its elements come when its scripts have started; a preview reads
 neither scripts nor what comes later, and a reader need not wait for the bar.
@@ -12,44 +12,55 @@ import re
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pages.layout import Page, head, style_links, top_bar
 from pages.preload import preloads
 from sarqc.settings import Settings
+from sarqc.web.headers import content_security_policy, nonce_of
 from sarqc.web.held_back import held_back, is_page
 from sarqc.web.introduction import Introductions, document_title, head_of, query_of
 
 TITLE = "sarqc"  # of the Blocks; in each document its own takes the place
 # What introduces Gradio, and the base of relative addresses, which would send “#content” to another page.
 _OF_GRADIO = re.compile(r'<(?:meta\s+(?:property="og:|name="twitter:)|link rel="manifest"|base )[^>]*>\s*')
-_APP = "<gradio-app"
+_SCRIPT, _APP = "<script", "<gradio-app"
+LOADED = ("/assets/", "/static/", "/theme.css")  # what the documents load of Gradio's: scripts, styles, fonts
 _CHARSET = '<meta charset="utf-8" />'
+_NOTHING = Response(status_code=404)  # which ``OneShape`` words
 
 
 class Document:
-    """Wraps Gradio's app: the answers that are pages get their own head and their bar; all others go through."""
+    """Wraps Gradio's app: the answers that are pages get their own head, their bar and their policy; what they load
+    goes through, and nothing else is there."""
 
     def __init__(self, app: ASGIApp, pages: tuple[Page, ...], settings: Settings, introductions: Introductions) -> None:
         self.app, self._settings, self._introductions = app, settings, introductions
         self._pages = {page.path: page for page in pages}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope["path"].rstrip("/") or "/" if scope["type"] == "http" else ""
-        if path not in self._pages or scope["method"] not in ("GET", "HEAD"):
+        if scope["type"] != "http":
             await self.app(scope, receive, send)
+            return
+        path = scope["path"].rstrip("/") or "/"
+        if path not in self._pages or scope["method"] not in ("GET", "HEAD"):
+            is_there = path in self._pages or scope["path"].startswith(LOADED)
+            await (self.app if is_there else _NOTHING)(scope, receive, send)
             return
 
         async def with_ours(start: Message, body: bytes) -> None:
             made = await run_in_threadpool(self._with_ours, body.decode("utf-8"), scope, path)
-            MutableHeaders(scope=start)["content-length"] = str(len(made))
+            headers, framed = MutableHeaders(scope=start), self._settings.frame_ancestors
+            headers["content-length"] = str(len(made))
+            headers["content-security-policy"] = content_security_policy(nonce_of(scope), framed, evaluates=True)
             await send(start)
             await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else made})
 
         await held_back(self.app, scope, receive, send, which=_is_shown, instead=with_ours)
 
     def _with_ours(self, text: str, scope: Scope, path: str) -> bytes:
-        page, search = self._pages[path], scope["query_string"].decode("latin-1")
+        page, search, nonce = self._pages[path], scope["query_string"].decode("latin-1"), nonce_of(scope)
         query = query_of(search)
         told = self._introductions.of(scope["state"]["visitor"], path, query, page.introduction(self._settings, query))
         address = path + (f"?{search}" if search else "")
@@ -57,9 +68,10 @@ class Document:
         told_of = head_of(told, self._introductions.own(scope), address)
         needed = style_links(pages, 'rel="preload" as="style"', self._settings)
         needed += preloads(page, self._settings.assets_dir, self._settings.root())
-        ours = "\n".join([_CHARSET, told_of, needed, head(self._settings), ""])
+        ours = "\n".join([_CHARSET, told_of, needed, head(self._settings, nonce), ""])
+        text = text.replace(_SCRIPT, f'{_SCRIPT} nonce="{nonce}"')  # of Gradio's, while nothing else is in it
         text = _OF_GRADIO.sub("", text).replace(_CHARSET, ours, 1)
-        text = text.replace(_APP, top_bar(path, pages, self._settings) + page.skeleton + _APP, 1)
+        text = text.replace(_APP, top_bar(path, pages, self._settings, nonce) + page.skeleton + _APP, 1)
         return _titled(text, document_title(told)).encode()
 
 

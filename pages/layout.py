@@ -55,7 +55,7 @@ def styles_of(pages: Sequence[Page]) -> list[str]:
 _HEAD = """<meta name="plotly" content="{plotly}">
 <meta name="assets" content="{assets}">
 <style>{ground}</style>
-<script>{at_once}</script>
+<script nonce="{nonce}">{at_once}</script>
 <script type="module" src="{assets}/js/base/link.js"></script>
 <link rel="icon" href="data:,">"""
 _EMBED_SCRIPT = (
@@ -71,7 +71,7 @@ _BAR = """
   <span class="visitor" data-part="visitor"></span>
   <button type="button" class="theme" data-action="theme" data-testid="theme" aria-label="Light or dark">◐</button>
 </header>
-<script type="module">
+<script type="module" nonce="{nonce}">
 import {{ mount }} from "{assets}/js/base/top_bar.js";
 mount(document.querySelector(".bar"));
 </script>
@@ -88,13 +88,15 @@ def style_links(pages: Sequence[Page], relation: str, settings: Settings) -> str
     return "".join(f'<link {relation} href="{assets}/css/{name}.css">' for name in styles_of(pages))
 
 
-def head(settings: Settings) -> str:
-    """What every page has in the head of its document: all but the styles, see ``top_bar``, and their ground."""
+def head(settings: Settings, nonce: str) -> str:
+    """What every page has in the head of its document: all but the styles, see ``top_bar``, and their ground.
+    ``nonce``: of the answer, see ``sarqc.web.headers``."""
     return _HEAD.format(
         plotly=metadata.version("plotly"),
         assets=_assets(settings),
         ground=ground_style(settings.assets_dir),
         at_once=THEME_SCRIPT + _EMBED_SCRIPT,
+        nonce=nonce,
     )
 
 
@@ -115,9 +117,9 @@ def published_by_the_paper(settings: Settings) -> dict[str, Any]:
     return published
 
 
-def top_bar(current: str, pages: Sequence[Page], settings: Settings) -> str:
-    """The bar above a page, as markup for the beginning of its body; ``current``: the path of the page that is marked.
-    Before it comes a link for the keyboard, to what is below it.
+def top_bar(current: str, pages: Sequence[Page], settings: Settings, nonce: str) -> str:
+    """The bar above a page, as markup for the beginning of its body; ``current``: the path of the page that is marked,
+    ``nonce``: of the answer. Before it comes a link for the keyboard, to what is below it.
 
     The styles come first of all, and nothing is painted without them. In the body they are behind those that Gradio
     puts into the head whenever it likes, and so refine them.
@@ -128,7 +130,7 @@ def top_bar(current: str, pages: Sequence[Page], settings: Settings) -> str:
         f'<a href="{root}{escape(page.path)}"{marks.get(page.path, "")}>{escape(page.title)}</a>' for page in pages
     )
     styles = style_links(pages, 'rel="stylesheet"', settings)
-    return _BAR.format(links=links, assets=_assets(settings), root=root, styles=styles)
+    return _BAR.format(links=links, assets=_assets(settings), root=root, styles=styles, nonce=nonce)
 
 
 def heading(page: Page) -> gr.HTML:

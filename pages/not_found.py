@@ -9,6 +9,7 @@ from starlette.types import Scope
 
 from pages.layout import Page, head, top_bar
 from sarqc.settings import Settings
+from sarqc.web.headers import nonce_of
 from sarqc.web.introduction import Introduction, head_of
 
 _TEXT = """<!doctype html>
@@ -44,7 +45,7 @@ def not_found(scope: Scope, own: str, pages: tuple[Page, ...], settings: Setting
         for page in pages
     )
     text = _TEXT.format(
-        told=head_of(Introduction("There is no such page"), own, "/"), head=head(settings),
-        bar=top_bar("", pages, settings), asked=escape(path[:200]), remedy=words, ways=ways,
+        told=head_of(Introduction("There is no such page"), own, "/"), head=head(settings, nonce_of(scope)),
+        bar=top_bar("", pages, settings, nonce_of(scope)), asked=escape(path[:200]), remedy=words, ways=ways,
     )  # fmt: skip
     return HTMLResponse(text, 404, headers={"Cache-Control": "no-store"})

@@ -28,7 +28,6 @@ from sarqc.web.visitor import COOKIE, GUEST, Cookies, Visitor, new_guest
 READS = ("GET", "HEAD", "OPTIONS")
 OURS = ("/api/", "/sign-in", "/sign-out")  # where something may be written
 OPEN = ("/assets/", "/sign-in", "/share/", "/site.png", "/healthz", "/favicon.ico")  # for whoever has not signed in
-UNUSED = ("/gradio_api/dev/", "/gradio_api/upload", "/gradio_api/proxy", "/gradio_api/file", "/login", "/logout")
 LONGEST_NAME, LONGEST_PATH = 255, 2048  # bytes, characters: what is longer can't be the name of a file
 FORWARDED = ("x-forwarded-", "forwarded")
 
@@ -99,7 +98,7 @@ class Gate:
         parts = path.encode("utf-8", "surrogatepass").split(b"/")
         if len(path) > LONGEST_PATH or max(map(len, parts)) > LONGEST_NAME:
             raise NotFound("no such route", where, "GET /api/openapi.json lists the routes.")
-        if path.startswith(UNUSED) or (method not in READS and not path.startswith(OURS)):
+        if method not in READS and not path.startswith(OURS):
             raise NotAllowed("nothing here takes this", where, "GET /api/openapi.json lists the routes.")
         if not self._private and not self._limiter.hit(self._limit, address):
             raise TooMany("too many requests have come from this address", where, "Wait a minute.")

@@ -17,6 +17,7 @@ from sarqc.jobs.links import Links
 from sarqc.settings import Settings
 from sarqc.web.access import visitor_of
 from sarqc.web.first_paint import THEME_SCRIPT
+from sarqc.web.headers import nonce_of
 from sarqc.web.identity import Identity, proof_of
 from sarqc.web.introduction import PICTURE, Introduction, Introductions, head_of, query_of
 from sarqc.web.responses import ApiRoute, body_response, refuse_other_sites
@@ -42,7 +43,7 @@ _PAGE = f"""<!doctype html>
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="{{assets}}/css/base.css">
 <link rel="stylesheet" href="{{assets}}/css/sign_in.css">
-<script>{THEME_SCRIPT.replace("{", "{{").replace("}", "}}")}</script>
+<script nonce="{{nonce}}">{THEME_SCRIPT.replace("{", "{{").replace("}", "}}")}</script>
 </head>
 <body>
 <main class="sign-in">
@@ -85,7 +86,7 @@ def sign_in_router(
         head = head_of(told or Introduction(title), introductions.own(request.scope), request.url.path)
         text = _PAGE.format(
             title=escape(title), said=words, body=body, assets=assets_root(settings.assets_dir, root), told=head,
-            further=further,
+            further=further, nonce=nonce_of(request.scope),
         )  # fmt: skip
         return HTMLResponse(text, status, headers={"Cache-Control": "no-store"})
 

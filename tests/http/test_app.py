@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from app import create_app
 from sarqc.errors import Refused
 from sarqc.settings import Settings
 from sarqc.web.static import content_version
+from tests.http.conftest import assert_error
 
 
 def test_headers_on_every_answer(client: TestClient, settings: Settings) -> None:
@@ -130,8 +132,54 @@ def test_pages_and_interface_live_together(settings: Settings) -> None:
         assert client.get("/runs").status_code == 200
         assert client.get("/learn").status_code == 200
         assert client.get("/api/nothing").json()["error"]["kind"] == "not_found"
-        config = client.get("/config").json()
+        config = json.loads(page.text.partition("window.gradio_config = ")[2].partition(";</script>")[0])
         assert config["run_history"] is False
         assert config["analytics_enabled"] is False
         assert config["show_error"] is False
         assert config["footer_links"] == []
+
+
+# Gradio's routes, as its source lists them; with a queue, “queue/data” answers for as long as somebody listens.
+OF_GRADIO = (
+    "/config", "/config/", "/svelte/x.js", "/robots.txt", "/manifest.json", "/pwa_icon", "/monitoring",
+    "/monitoring/summary", "/logout", "/login", "/user",
+    *(f"/gradio_api/{name}" for name in (
+        "info", "info/", "openapi.json", "heartbeat/x", "queue/data?session_hash=x", "queue/status", "app_id", "token",
+        "user", "login_check", "dev/reload", "file=/etc/passwd", "file/x", "proxy=https://x.example/", "startup-events",
+        "upload_progress?upload_id=x", "stream/a/b/c/playlist.m3u8", "call/x/y", "runs", "deep_link", "vibe-code",
+        "theme.css", "profiling/traces", "custom_component/a/b/c/d", "run-history/buckets",
+    )),
+)  # fmt: skip
+
+
+def test_of_gradio_there_is_what_the_pages_load_alone(settings: Settings) -> None:
+    """See ``tests/browser/test_policy.py`` for what that is; nothing but pages, scripts and styles."""
+    app = create_app(settings.model_copy(update={"assets_dir": Path("assets").resolve()}))
+    with TestClient(app) as client:
+        page = client.get("/").text
+        (script,) = re.findall(r'src="\.(/assets/index-[\w-]+\.js)"', page)
+        assert client.get(script).status_code == 200
+        assert client.get("/theme.css").status_code == 200
+        for path in OF_GRADIO:
+            assert_error(client.get(path), 404, "refused")
+        assert_error(client.post("/gradio_api/queue/join", json={}), 405, "not_allowed")
+
+
+def test_scripts_within_a_document_carry_the_nonce_of_its_answer(settings: Settings) -> None:
+    app = create_app(settings.model_copy(update={"assets_dir": Path("assets").resolve()}))
+    nonces = set()
+    with TestClient(app) as client:
+        for path in ("/", "/", "/calibrate", "/runs", "/learn", "/sign-in", "/nothing-here"):
+            answer = client.get(path, headers={"Accept": "text/html"})
+            policy = answer.headers["content-security-policy"]
+            scripts = next(part for part in policy.split("; ") if part.startswith("script-src "))
+            (nonce,) = re.findall(r"'nonce-([\w-]{22})'", scripts)
+            evaluates = path not in ("/sign-in", "/nothing-here")
+            assert scripts == f"script-src 'self' 'nonce-{nonce}'" + (" 'unsafe-eval'" if evaluates else "")
+            inside = re.findall(r"<script((?:(?! src=)[^>])*)>", answer.text)
+            assert inside
+            assert all(f'nonce="{nonce}"' in attributes for attributes in inside)
+            assert answer.headers["permissions-policy"].startswith("accelerometer=()")
+            assert answer.headers["cross-origin-opener-policy"] == "same-origin"
+            nonces.add(nonce)
+    assert len(nonces) == 7
