@@ -56,7 +56,7 @@ class Head(HTMLParser):
 def head(client: TestClient, address: str, **headers: str) -> Head:
     answer = client.get(address, headers={**HTML, **headers})
     assert answer.status_code == 200
-    assert "gradio" not in answer.text.split("<script>window.gradio_config")[0].lower()
+    assert "gradio" not in answer.text.split(">window.gradio_config")[0].lower()
     found = Head(answer.text)
     assert found.said["twitter:card"] == "summary_large_image"
     for name in ("title", "description", "image"):
