@@ -107,6 +107,7 @@ def test_a_model_of_ones_own_is_asked_for_its_text_and_takes_the_best_grid(host:
     assert page.is_checked("[data-testid=grid-switch] [value=best]")
     choices = page.locator("[data-testid=text-choice]")
     assert not any("tiny-" in name for name in choices.evaluate_all("(all) => all.map((one) => one.dataset.text)"))
+    page.wait_for_function("getComputedStyle(document.querySelector('[data-testid=plan]')).opacity === '1'")
     assert findings(page) == []
     asked = []
     page.on("request", lambda request: asked.append(request.post_data_json) if "/api/plan" in request.url else None)
