@@ -16,12 +16,12 @@ ENV PATH=/home/user/.local/bin:$PATH
 
 # The largest layer comes first, and changes only with its version.
 ARG DEVICE=cpu
-ARG TORCH=2.13.0
-RUN if [ "$DEVICE" = cuda ]; then pip install --no-cache-dir --user "torch==$TORCH"; \
-    else pip install --no-cache-dir --user "torch==$TORCH" --index-url https://download.pytorch.org/whl/cpu; fi
+COPY --chown=user requirements-cpu.txt requirements-cuda.txt ./
+RUN pip install --no-cache-dir --user --require-hashes --no-deps -r "requirements-$DEVICE.txt" \
+    --extra-index-url https://download.pytorch.org/whl/cpu
 
 COPY --chown=user requirements.txt .
-RUN pip install --no-cache-dir --user -r requirements.txt
+RUN pip install --no-cache-dir --user --require-hashes --no-deps --no-build-isolation --use-pep517 -r requirements.txt
 COPY --chown=user . .
 
 # Models of the Hub are in the volume too: they outlive the container.

@@ -9,6 +9,8 @@
 # make test-engines  other engines make the same codes of our recipes; in build/engines, ONLY=llmcompressor for one
 # make test-opened  checkpoints that other engines make, opened and decoded by their own loaders beside; in build/opened
 # make test-reports  runs told to MLflow and trackio, which stand beside .venv in build/reports
+# make requirements  the hashes of all versions in requirements*.txt, which takes a network
+# make audit  known holes in what is installed, which takes a network; a package that can't be judged counts as one
 # Each does all of its own set-up in .venv.
 
 PYTHON ?= python3
@@ -20,7 +22,10 @@ export GRADIO_ANALYTICS_ENABLED := False
 # Threads that spin while they wait starve each other on a busy host.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: app test check bench loaders torture image space test-engines test-opened test-reports chromium
+# Every file that is installed has one of the hashes that are written down for its version, and nothing else comes along.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps
+
+.PHONY: app test check bench loaders torture image space test-engines test-opened test-reports chromium requirements audit
 
 app: .venv/app.done
 	$(BIN)/python app.py
@@ -69,13 +74,29 @@ test-reports: .venv/dev.done
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
-.venv/app.done: requirements.txt | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+.venv/app.done: requirements-cpu.txt requirements-cuda.txt requirements.txt | .venv/bin/python
+	$(INSTALL) -r requirements-cpu.txt || \
+	{ echo "pip has no PyTorch built for a CPU: that of PyPI is taken, on Linux with what it needs for a GPU."; \
+	  $(INSTALL) -r requirements-cuda.txt; }
+	$(INSTALL) --no-build-isolation --use-pep517 -r requirements.txt
 	touch $@
 
-.venv/dev.done: requirements.txt requirements-dev.txt .venv/app.done | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+.venv/dev.done: requirements-dev.txt .venv/app.done | .venv/bin/python
+	$(INSTALL) -r requirements-dev.txt
+	$(BIN)/python -m pip check --disable-pip-version-check
 	touch $@
+
+# uv and pip-audit, which nothing else here needs.
+build/tools/done: requirements-tools.txt
+	$(PYTHON) -m venv build/tools
+	build/tools/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-tools.txt
+	touch $@
+
+requirements: build/tools/done
+	PATH="$(CURDIR)/build/tools/bin:$$PATH" build/tools/bin/python deploy/make_requirements.py $(ONLY)
+
+audit: build/tools/done
+	build/tools/bin/python deploy/audit.py
 
 node_modules/.package-lock.json: package.json package-lock.json .venv/dev.done
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm install --no-save --silent --no-audit --no-fund

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-APP = ("app.py", "sarqc", "pages", "assets", "requirements.txt", "LICENSE", ".dockerignore")
+APP = ("app.py", "sarqc", "pages", "assets", "requirements-cpu.txt", "requirements.txt", "LICENSE", ".dockerignore")
 
 
 def make_space(folder: Path) -> None:
