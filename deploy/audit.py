@@ -23,8 +23,7 @@ ELSEWHERE = "requirements-cpu.txt"  # whose PyTorch is not on PyPI: requirements
 
 def pins(text: str) -> dict[str, str]:
     """Names and versions in a file with hashes."""
-    found = re.findall(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", text, re.M)
-    return {canonical(name): number for name, number in found}
+    return {canonical(name): number for name, number in re.findall(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", text, re.M)}
 
 
 def canonical(name: str) -> str:
@@ -34,7 +33,7 @@ def canonical(name: str) -> str:
 
 def complaints(wanted: Mapping[str, str], report: Mapping[str, Any], service: str) -> list[str]:
     """What a report of pip-audit has against the requirements ``wanted``: holes, and what it did not judge."""
-    found: list[str] = []
+    against: list[str] = []
     judged: set[tuple[str, str]] = set()
     skipped: dict[str, str] = {}
     for entry in report.get("dependencies", []):
@@ -46,12 +45,12 @@ def complaints(wanted: Mapping[str, str], report: Mapping[str, Any], service: st
         for hole in entry["vulns"]:
             names = ", ".join([hole["id"], *hole.get("aliases", [])])
             mended = ", ".join(hole.get("fix_versions", [])) or "no version yet"
-            found.append(f"{name} {entry['version']}: {names}, mended in {mended} ({service})")
+            against.append(f"{name} {entry['version']}: {names}, mended in {mended} ({service})")
     for name, number in wanted.items():
         if (name, number) not in judged:
             why = skipped.get(name, "it is not in the report")
-            found.append(f"{name} {number} was not judged: {why} ({service})")
-    return found
+            against.append(f"{name} {number} was not judged: {why} ({service})")
+    return against
 
 
 def report_of(path: Path, service: str) -> dict[str, Any]:
@@ -71,20 +70,20 @@ def report_of(path: Path, service: str) -> dict[str, Any]:
 
 def main() -> None:
     """Prints every complaint, and ends with 1 where there is one."""
-    found: list[str] = []
+    against: list[str] = []
     number = 0
     for path in sorted(path for path in ROOT.glob("requirements*.txt") if path.name != ELSEWHERE):
         wanted = pins(path.read_text(encoding="utf-8"))
         number += len(wanted)
         for service in SERVICES:
             try:
-                found += complaints(wanted, report_of(path, service), service)
+                against += complaints(wanted, report_of(path, service), service)
             except RuntimeError as error:
-                found.append(str(error))
-    for line in dict.fromkeys(found):
+                against.append(str(error))
+    for line in dict.fromkeys(against):
         print(line)
-    print(f"pip-audit {version('pip-audit')}, {number} requirements: {len(found) or 'no'} complaints")
-    sys.exit(1 if found else 0)
+    print(f"pip-audit {version('pip-audit')}, {number} requirements: {len(against) or 'no'} complaints")
+    sys.exit(1 if against else 0)
 
 
 if __name__ == "__main__":

@@ -53,23 +53,23 @@ def compiled(requirements: Iterable[str], *options: str) -> str:
 
 def of_cpu(version: str, known: str) -> list[str]:
     """Hashes of PyTorch's builds for a CPU; ``known``: the file as it stands."""
-    found = {
+    hashes = {
         f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
         for folder in os.environ.get("PIP_FIND_LINKS", "").split()
         for path in Path(folder).glob(f"torch-{version}+cpu-*.whl")
     }
     if f"torch=={version}+cpu " in known:
-        found |= {*HASH.findall(known.partition("torch==")[2])}
+        hashes |= {*HASH.findall(known.partition("torch==")[2])}
     try:
-        found |= {*HASH.findall(compiled([f"torch=={version}+cpu"], "--no-deps", "--default-index", OF_CPU))}
+        hashes |= {*HASH.findall(compiled([f"torch=={version}+cpu"], "--no-deps", "--default-index", OF_CPU))}
     except subprocess.CalledProcessError:
         print(f"{OF_CPU} did not answer: builds for a CPU that are not known yet are missing", file=sys.stderr)
-    return sorted(found)
+    return sorted(hashes)
 
 
 def entry(requirement: str, hashes: list[str]) -> str:
     """A requirement as uv writes it."""
-    return " \\\n    ".join([requirement, *(f"--hash={one}" for one in hashes)]) + "\n"
+    return " \\\n    ".join([requirement, *(f"--hash={digest}" for digest in hashes)]) + "\n"
 
 
 def write(name: str) -> None:

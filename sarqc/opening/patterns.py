@@ -60,26 +60,25 @@ class _Name:
         """Where a string begins."""
         if (known := self._strings.get(string)) is not None:
             return known
-        found, at = 0, self.text.find(string)
+        positions, at = 0, self.text.find(string)
         while at >= 0:
             self.spend()
-            found |= self.start >> at
+            positions |= self.start >> at
             at = self.text.find(string, at + 1)
-        self._strings[string] = found
-        return found
+        self._strings[string] = positions
+        return positions
 
     def of_set(self, characters: _Characters) -> int:
         """Where a character of a set begins."""
         if (known := self._sets.get(characters)) is not None:
             return known
-        distinct = set(self.text)
-        self.spend(len(distinct))
-        found = 0
-        for character in distinct:
+        positions = 0
+        for character in set(self.text):
+            self.spend(characters.steps(character))
             if characters.has(character):
-                found |= self.of_string(character)
-        self._sets[characters] = found
-        return found
+                positions |= self.of_string(character)
+        self._sets[characters] = positions
+        return positions
 
 
 Part = Callable[[_Name, int], int]  # from the positions where matches end to those where they begin
@@ -97,6 +96,10 @@ class _Characters:
         self._is_negated = bool(items) and str(items[0][0]) == "NEGATE"
         self._items = [(str(kind), value) for kind, value in items[self._is_negated :]]
         self._known: dict[str, bool] = {}
+
+    def steps(self, character: str) -> int:
+        """What it takes to say whether it has a character."""
+        return 1 if character in self._known else 1 + len(self._items)
 
     def has(self, character: str) -> bool:
         if character not in self._known:
@@ -122,7 +125,11 @@ _WORD = _Characters([("CATEGORY", "CATEGORY_WORD")])
 
 
 def _string(string: str) -> Part:
-    return lambda name, ends: (ends << len(string)) & name.of_string(string)
+    def begins(name: _Name, ends: int) -> int:
+        positions = name.of_string(string)
+        return positions and (ends << len(string)) & positions
+
+    return begins
 
 
 def _sequence(parts: Sequence[Part]) -> Part:
@@ -139,11 +146,11 @@ def _sequence(parts: Sequence[Part]) -> Part:
 
 def _any_of(parts: Sequence[Part]) -> Part:
     def begins(name: _Name, ends: int) -> int:
-        found = 0
+        positions = 0
         for part in parts:
             name.spend()
-            found |= part(name, ends)
-        return found
+            positions |= part(name, ends)
+        return positions
 
     return begins
 
@@ -173,8 +180,8 @@ def _repeated(low: int, high: int, body: Part) -> Part:
 
 def _ahead(part: Part, wanted: bool) -> Part:
     def begins(name: _Name, ends: int) -> int:
-        found = part(name, name.everywhere)
-        return ends & (found if wanted else ~found)
+        positions = part(name, name.everywhere)
+        return ends & (positions if wanted else ~positions)
 
     return begins
 

@@ -114,7 +114,7 @@ def test_a_list_of_names_is_that_list(names: list[str], name: str) -> None:
     patterns = of(pattern)
     assert not patterns._parts
     assert patterns.first(name) == by_re(name, pattern)
-    assert all(patterns.first(one) == 0 for one in names)
+    assert all(patterns.first(listed) == 0 for listed in names)
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ BOMBS: dict[str, list[str]] = {f"pattern {number}": [pattern] for number, patter
     "many": [rf".*x{number}$" for number in range(100_000)],
     "many that run": [rf".*l{number}.*.*.*x" for number in range(4_000)],
     "long": ["a" * 10_000_000],
+    "wide class": ["[" + "".join(map(chr, range(0x4E00, 0x9FFF))) * 10 + "]+X$"],
     "long list": ["^(?:" + "|".join(rf"model\.layers\.{number}\.mlp" for number in range(100_000)) + ")$"],
 }
 WEIGHTS = {"num_bits": 4, "group_size": 32, "symmetric": False, "type": "int"}
