@@ -81,8 +81,9 @@ test-reports: .venv/dev.done
 	$(INSTALL) --no-build-isolation --use-pep517 -r requirements.txt
 	touch $@
 
-.venv/dev.done: requirements-dev.txt .venv/app.done | .venv/bin/python
+.venv/dev.done: requirements-dev.txt requirements-triton.txt .venv/app.done | .venv/bin/python
 	$(INSTALL) -r requirements-dev.txt
+	$(BIN)/python -c "import triton" 2>/dev/null || $(INSTALL) -r requirements-triton.txt
 	$(BIN)/python -m pip check --disable-pip-version-check
 	touch $@
 

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTHON = "3.11"
 PYPI, OF_CPU = "https://pypi.org/simple", "https://download.pytorch.org/whl/cpu"
 CPU, CUDA = "requirements-cpu.txt", "requirements-cuda.txt"
-FILES = (CUDA, CPU, "requirements.txt", "requirements-dev.txt", "requirements-tools.txt")
+FILES = (CUDA, CPU, "requirements.txt", "requirements-dev.txt", "requirements-triton.txt", "requirements-tools.txt")
 OF_DEVICES = re.compile(r"(nvidia-|cuda-|triton==)")
 HASH = re.compile(r"--hash=(sha256:[0-9a-f]{64})")
 
