@@ -60,6 +60,7 @@ ALLOWED = {
     ("sarqc/__main__.py", "{name:<{width}}"): SPEC,
     ("sarqc/__main__.py", "{cell:<{width}}"): SPEC,
     ("sarqc/engine/baseline.py", "{value:.{decimals}f}"): SPEC,
+    ("sarqc/engine/screening.py", "{blocks.index(block):0{digits}b}"): SPEC,
     ("sarqc/export/card.py", "{numbers[name]:{form}}"): "a constant where it is called",
     ("sarqc/export/card.py", "{error:{form}}"): "a constant where it is called",
     ("sarqc/figures/as_svg.py", "{unit * value:.{decimals}f}"): SPEC,
