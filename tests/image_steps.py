@@ -69,7 +69,8 @@ class Image:
             case "COPY":
                 app = Path(self.inside("/home/user/app"))
                 app.mkdir(exist_ok=True)
-                for source in context() if step.text.endswith(". .") else [ROOT / step.text.split()[-2]]:
+                named = [ROOT / word for word in step.text.split()[:-1] if not word.startswith("--")]
+                for source in context() if step.text.endswith(". .") else named:
                     if source.is_dir():
                         shutil.copytree(source, app / source.name, ignore=shutil.ignore_patterns("__pycache__"))
                     else:
