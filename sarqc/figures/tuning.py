@@ -281,11 +281,9 @@ def _add_outside(figure: Figure, tuning: Tuning, low: float, high: float) -> Non
         is_inside = low <= value <= high
         _add_note(
             figure, f"{title} {percent(value, 1)}" if is_inside else f"{arrow} {title} {percent(value, 0)}",
-            xref="paper", x=1, xshift=6, xanchor="left", yref="y domain", y=edge,
+            xref="paper", x=1, xanchor="right", yref="y domain", y=edge,
             yanchor="top" if edge else "bottom", yshift=(-16 if edge else 16) * beyond,
         )  # fmt: skip
-        at = len(figure["layout"]["annotations"]) - 1
-        figure["narrow"] |= {f"layout.annotations.{at}.xanchor": "right", f"layout.annotations.{at}.xshift": 0}
         beyond += 1
 
 
