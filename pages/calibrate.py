@@ -10,7 +10,6 @@ from html import escape
 
 import gradio as gr
 
-from pages.explorer_parts import MEASURED, NUMBERS, SLIDERS, explorer_plots, further_plots
 from pages.form_of_recipe import SCRIPT, recipe_form
 from pages.layout import Page, part, published_by_the_paper
 from pages.plot import plot
@@ -37,10 +36,9 @@ _PLAN = """
   </div>
   <div class="plan-texts" data-part="plan-texts"></div>
 </section>
+<section class="card run" data-part="run-card" data-testid="run" hidden aria-labelledby="run-title"></section>
 <section class="card recipe-card" data-part="recipe-card" data-testid="recipe-card" hidden aria-label="Recipe">
 </section>
-<section class="card log-card" data-part="log-card" hidden aria-label="Log"></section>
-<section class="card run" data-part="run-card" data-testid="run" hidden aria-labelledby="run-title"></section>
 """
 
 # Drawn while a tuning run goes on, and after it.
@@ -52,6 +50,7 @@ _TUNING_WORDS = """
 """
 _TUNING_FOOT = """
 <p class="small-print" data-part="tuning-small-print" data-testid="tuning-small-print"></p>
+<section class="card tuning-end" data-part="tuning-end" aria-label="The run"></section>
 <section class="card recipe-card" data-part="tuning-recipe" aria-label="Recipe"></section>
 """
 
@@ -65,19 +64,9 @@ _SIDE_BY_SIDE = """
 # Says in words what of the address could not be used.
 _LINK_NOTE = '<div class="link-note" data-part="link-note" data-testid="link-note" role="status"></div>'
 
-_STUDY_HEAD = """
-<div data-part="problem"></div>
-<div class="study-words">
-  <div class="told" data-control="sentence">
-    <p class="sentence" data-part="sentence" data-testid="sentence" aria-live="polite"></p>
-    <p class="small-print" data-part="small-print" data-testid="small-print"></p>
-  </div>
-</div>
-"""
-
 
 def build(settings: Settings) -> None:
-    """The form with its plan beside it, and below them a finished run's study."""
+    """The form with its plan beside it, or a run in their place."""
     with gr.Column(elem_id="content", elem_classes=["page", "calibrate"]):
         part(_LINK_NOTE, classes="slot-note")
         with gr.Column(elem_classes=["workbench"]):
@@ -91,15 +80,6 @@ def build(settings: Settings) -> None:
             plot("tuning", "The search for λ", classes="plot-hero")
             part(_TUNING_FOOT)
         part(_SIDE_BY_SIDE.replace("PUBLISHED", escape(published)))
-        with gr.Column(elem_classes=["run-study"]):
-            part(_STUDY_HEAD)
-            with gr.Column(elem_classes=["story"]):
-                explorer_plots("run-")
-            part(SLIDERS, classes="area-sliders")
-            with gr.Column(elem_classes=["below"]):
-                further_plots("run-")
-                part(NUMBERS)
-                part(MEASURED)
 
 
 PAGE = Page(

@@ -1,4 +1,4 @@
-"""What the Lab and a finished run show alike: figures, sliders, numbers, and how they were measured."""
+"""What the Lab shows: figures, sliders, numbers, and how they were measured."""
 
 from __future__ import annotations
 
@@ -81,8 +81,7 @@ _WORDS = ("recon", "drift", "penalty", "identity", "saliency", "baseline", "unda
 
 
 def explorer_plots(prefix: str, tools: str = "") -> None:
-    """The figures that the Lab and a finished run share, in the order of a narrow screen; ``tools`` is further markup
-    for the first one's corner."""
+    """The Lab's main figures, in the order of a narrow screen. ``tools``: more markup for the corner of the first."""
     quality = choice("quality", prefix, QUALITIES, "Quality shown", "show")
     plot(f"{prefix}hero", "What λ changes", classes="plot-hero", words=_WORDS, tools=tools + quality)
     with gr.Column(elem_classes=["evidence"]):

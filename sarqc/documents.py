@@ -390,6 +390,7 @@ class Summary(Divergences):
     selection: Selection | None
     perplexity: float | None
     perplexity_float: float | None
+    vocabulary: int  # tokens that the model knows: the perplexity of guessing
     baseline: Baseline | None  # None: not asked for
     protocol: RunProtocol
     tasks: dict[str, TaskResult]

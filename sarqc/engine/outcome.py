@@ -87,6 +87,7 @@ class Outcome:
             "selection": self.chosen(),
             "perplexity": value(self.quantized.perplexity),
             "perplexity_float": value(self.original.perplexity),
+            "vocabulary": checkpoint.architecture.vocab_size,
             **divergences(self.quantized.divergence),
             "baseline": self.baseline,
             "protocol": self.protocol(),

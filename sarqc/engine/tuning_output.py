@@ -154,6 +154,7 @@ def tuning_summary(prepared: Prepared, original: Measurements, tuning: Tuning | 
         "selection": None,
         "perplexity": None,
         "perplexity_float": value(test),
+        "vocabulary": checkpoint.architecture.vocab_size,
         **divergences(None),
         "baseline": None,
         "protocol": {

@@ -108,11 +108,8 @@ PANELS = {
     "measured": "How this was measured",
     "numbers": "The numbers",
 }
-# What a link can hide on every page, and what it can lock or hide where a finished run shows its study.
+# What a link can hide on every page.
 EVERYWHERE = {"bar": "The bar above"}
-RUN_CONTROLS = ("show", "drawing", "pool", "lambda", "gamma", "play")
-RUN_PANELS = ("sentence", "hero", "surfaces", "deciles", "sliders", "gap", "theorem", "inspector",
-              "tokens", "tokens_error", "measured", "numbers")  # fmt: skip
 
 LINK_LASTS = {"days": DAYS, "choices": (1, 7, DAYS, 90, DAYS_AT_MOST), "links": AT_MOST}
 
@@ -338,8 +335,6 @@ def names() -> list[Constant]:
         Constant("CONTROLS", "Record<Control, string>", "What a link can lock or hide, in the Lab's order.", CONTROLS),
         Constant("PANELS", "Record<Panel, string>", "What a link can only hide.", PANELS),
         Constant("EVERYWHERE", "Record<string, string>", "What a link can hide on every page.", EVERYWHERE),
-        Constant("RUN_CONTROLS", "Control[]", "The controls of a finished run's study.", RUN_CONTROLS),
-        Constant("RUN_PANELS", "Panel[]", "The panels of a finished run's study.", RUN_PANELS),
         Constant("ROLES", "Record<RoleName, Role>", "Colour, dash and marker of each quantity, as plotly says.", ROLES),
         Constant("CIVIDIS", "number[][]", "The shades of all maps at five places, dark to light, as RGB.", CIVIDIS),
     ]

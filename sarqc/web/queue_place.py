@@ -20,6 +20,8 @@ class QueuePlace(TypedDict):
     """Of a run that waits for a device."""
 
     number: int  # 1: next
+    at_work: int  # runs that have a device now, of whomever
+    worked: float | None  # seconds for which the first of them to end has worked; None where none is at work
     behind: str | None  # id of the run before it, or of the one that has the device; None where nobody may know
     seconds: float | None  # until it may begin, by the plans of those before it; None where one of them has none
 
@@ -43,6 +45,8 @@ def queue_place(run: Run, store: Store, sees: Callable[[Run], bool]) -> QueuePla
         left |= {one: seconds for one, seconds in aside.items() if seconds is not None}
     return {
         "number": number,
+        "at_work": len(at_work),
+        "worked": None if first is None or first.started is None else max(0.0, now - first.started),
         "behind": before.id if before is not None and sees(before) else None,
         "seconds": _begins_in(left.values(), map(_needed, ahead)),
     }

@@ -338,7 +338,9 @@ def test_a_run_outlives_its_tab_and_is_found_again(app: App, open_page):
     assert {row["layer"]: float(row["relative_recon"]) for row in rows} == {
         name: report["relative_recon"] for name, report in reports.items()
     }
-    second.wait_for_selector('[data-plot="run-hero"][data-drawn]')
+    second.click("[data-testid=how-it-ran] > summary")
+    assert second.locator("[data-testid=matrix] .cell").first.is_visible()
+    assert second.locator("[data-plot^=run-]").count() == 0  # the Lab is a click away
     assert second.get_attribute("[data-testid=open-lab]", "href") == f"/?study={run['study_id']}"
 
 
@@ -347,6 +349,9 @@ def test_the_recipe_can_be_taken_elsewhere(app: App, small_run, open_page):
     page.wait_for_selector("[data-testid=report]")
     page.click("[data-testid=copy-run] summary")
     wanted = Recipe.parse(small_run["recipe"])
+    said = page.locator("[data-testid=recipe-card] .recipe-facts")
+    assert "Sampling" not in said.first.text_content()  # as it is by default
+    assert "Sampling" in said.nth(1).text_content()
     panel = page.locator("[data-testid=copy-run] [role=tabpanel]")
     assert Recipe.parse(yaml.safe_load(panel.text_content())) == wanted
     tabs = page.locator("[data-testid=copy-run] [role=tab]")

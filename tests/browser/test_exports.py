@@ -19,6 +19,7 @@ def test_a_finished_run_is_saved_downloaded_and_its_files_deleted(app: App, smal
     page.wait_for_selector("[data-testid=files]")
     assert page.is_disabled("[data-testid=save-packed]")  # the run's grid is asymmetric
     assert "zero points" in page.text_content("[data-format=packed] .formats-note")
+    page.click("[data-testid=save-as]")
     page.click("[data-testid=save-plain]")
     page.wait_for_selector("[data-testid=export-plain]")
     page.wait_for_selector("[data-testid=download-plain]")
@@ -30,7 +31,9 @@ def test_a_finished_run_is_saved_downloaded_and_its_files_deleted(app: App, smal
     (export,) = app.json(f"/runs/{small_run['id']}")["exports"]
     page.reload()  # it is found again
     page.click("[data-testid=delete-plain]")
-    page.wait_for_selector("[data-testid=save-plain]")
+    page.locator("[data-format=plain] [data-testid=delete-plain]").wait_for(state="detached")
+    page.click("[data-testid=save-as]")
+    page.wait_for_selector("[data-testid=save-plain]:enabled")
     assert app.json(f"/runs/{small_run['id']}")["exports"] == []
     assert export["id"] not in [run["id"] for run in app.json("/runs")["runs"]]
 
@@ -65,6 +68,7 @@ def test_a_batch_is_shown_together(app: App, open_page):
     for run in batch["runs"]:
         app.json(f"/runs/{run['id']}/cancel", method="POST")
     page = open_page("/runs")
+    page.click(f"[data-run='{batch['runs'][0]['id']}'] [data-testid=more]")
     page.click(f"[data-run='{batch['runs'][0]['id']}'] [data-testid=batch]")
     rows = "[...document.querySelectorAll('[data-testid=row]')].map((row) => row.dataset.run).sort().join()"
     page.wait_for_function(f"{rows} === '{','.join(sorted(run['id'] for run in batch['runs']))}'")

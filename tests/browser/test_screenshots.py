@@ -34,5 +34,5 @@ def test_pictures_of_a_finished_calibration(app: App, open_page):
     run = app.json("/runs", entry["suggested"])
     app.finished(run["id"], seconds=170)
     page = open_page(f"/calibrate?run={run['id']}", height=1000, color_scheme="light")
-    page.wait_for_selector('[data-plot="run-hero"][data-drawn]')
+    page.wait_for_selector("[data-testid=report]")
     picture(page, "calibrate")

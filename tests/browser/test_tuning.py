@@ -48,7 +48,7 @@ def test_the_button_sends_the_form_s_recipe_for_tuning(app: App, open_page):
     run_id = page.evaluate("new URLSearchParams(location.search).get('run')")
     page.click("[data-testid=cancel]")
     page.wait_for_selector("[data-testid=continue]", timeout=120_000)
-    assert seen(page, "progress").startswith("Cancelled after")
+    assert seen(page, "progress").startswith("Cancelled ")
     assert app.json(f"/runs/{run_id}")["state"] == "cancelled"
     page.click("[data-testid=leave]")
     page.wait_for_selector("[data-testid=tune]:enabled")
@@ -89,11 +89,19 @@ def test_the_end_is_the_server_s_sentence_a_study_and_the_run_to_follow(app: App
     view = app.json(f"/runs/{tuned['id']}/tuning")
     said = "".join(piece["text"] for piece in view["sentence"])
     assert seen(page, "tuning-sentence") == said.replace("\u00a0", " ")
-    assert "with block 0 quantized and no other" in said
+    button = {"run": "Run it", "keep": "Keep GPTQ 1 %", "go_on": "Go on for"}[view["tuning"]["next"]]
+    assert seen(page, "run-it").startswith(button)
     aria = page.get_attribute("[data-testid=plot-tuning] .plot-frame", "aria-label")
     assert aria == view["figure"]["aria"]
     assert page.get_attribute("[data-testid=open-lab]", "href") == f"/?study={tuned['id']}"
-    page.wait_for_selector(".run-study [data-testid=plot-run-hero][data-drawn]")
+    assert page.locator("[data-testid=how-it-ran]").get_attribute("open") is None
+    top = "(name) => document.querySelector(name).getBoundingClientRect().top"
+    places = [page.evaluate(top, name) for name in ("[data-testid=tuning-sentence]", "[data-testid=run-it]",
+              "[data-testid=plot-tuning]", "[data-testid=how-it-ran]")]  # fmt: skip
+    assert places == sorted(places)  # the answer first
+    page.click("[data-testid=more-of-run]")
+    page.click("[data-testid=statistics]")
+    page.wait_for_selector("[data-testid=save-statistics]")
     assert page.locator("[data-testid=report]").count() == 0  # there is no one quantized model to report
     with page.expect_request(lambda request: request.method == "POST" and request.url.endswith("/api/runs")) as asked:
         page.click("[data-testid=run-it]")

@@ -25,14 +25,16 @@ def everybody(_: object) -> bool:
 
 def test_alone_it_is_next(store: Store) -> None:
     run = store.create(recipe(), "ann")
-    assert queue_place(run, store, everybody) == {"number": 1, "behind": None, "seconds": None}
+    nothing = {"number": 1, "at_work": 0, "worked": None, "behind": None, "seconds": None}
+    assert queue_place(run, store, everybody) == nothing
 
 
 def test_the_next_waits_for_the_run_at_work(store: Store) -> None:
     running = store.create(recipe(), "ann")
     store.move(running.id, State.RUNNING, device="cpu")
     waiting = store.create(recipe(), "ann")
-    assert queue_place(waiting, store, everybody) == {"number": 1, "behind": running.id, "seconds": None}
+    place = queue_place(waiting, store, everybody)
+    assert (place["number"], place["at_work"], place["behind"], place["seconds"]) == (1, 1, running.id, None)
     phases = [
         {"stage": "loading", "detail": "", "seconds": 40.0},
         {"stage": "quantizing", "detail": "", "seconds": 80.0},
@@ -40,7 +42,8 @@ def test_the_next_waits_for_the_run_at_work(store: Store) -> None:
     store.append(running.id, [Started("fake", "cpu", [], 0.5, phases=phases)])
     place = queue_place(waiting, store, everybody)
     assert place["seconds"] == pytest.approx(120, abs=5)
-    assert queue_place(waiting, store, lambda _: False)["behind"] is None  # whose it is stays hidden
+    hidden = queue_place(waiting, store, lambda _: False)
+    assert (hidden["behind"], hidden["at_work"]) == (None, 1)  # that there is a run is said, and not whose it is
 
 
 def test_owners_take_turns_and_more_than_a_page_of_runs_is_counted(store: Store) -> None:
@@ -88,6 +91,9 @@ def test_what_is_left_of_a_run_is_told_by_what_its_layers_take(store: Store, mon
     layers = [{"name": f"layer.{index}"} for index in range(20)]
     store.append(running, [Stage("loading")])
     clock[0] += 30.0
+    other = store.create(recipe(), "bob")
+    assert queue_place(other, store, lambda _: False)["worked"] == 30.0
+    store.cancel(other.id)
     store.append(running, [Started("fake", "cpu", layers, 0.5, phases=phases)])
     waiting = store.create(recipe(), "ann")
 

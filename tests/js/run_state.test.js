@@ -295,3 +295,15 @@ test("no layer is worked on while the float model is measured, and windows say h
   );
   assert.equal(State.withinPhase(solving), 0);
 });
+
+test("a waiting run says how many are ahead, of whomever, and when it begins", () => {
+  const words = (place) => State.queueWords(place).replaceAll("\u00a0", " ");
+  assert.equal(words(null), "next in the queue");
+  const next = { number: 1, at_work: 1, worked: 180, behind: null, seconds: 100 };
+  assert.equal(words(next), "next in the queue: one run is at work, for 3 min so far; it begins in about 1 min 40 s");
+  assert.equal(
+    words({ ...next, number: 4, at_work: 2, seconds: null }),
+    "number 4 in the queue: 2 runs are at work, the next to end for 3 min so far; 3 wait before it; how long that takes is not known",
+  );
+  assert.equal(words({ ...next, at_work: 0, worked: null, seconds: null }), "next in the queue");
+});

@@ -4,8 +4,21 @@ import { test } from "node:test";
 import { reduce as page, START } from "../../assets/js/calibrate/calibrate_state.js";
 import { describe } from "../../assets/js/calibrate/recipe_form.js";
 import * as State from "../../assets/js/calibrate/run_state.js";
-import { followingRecipe, tuningFields, tuningRecipe, whyNotTuned } from "../../assets/js/calibrate/tune_form.js";
-import { budgetWords, modelsWords, share, standing } from "../../assets/js/calibrate/tuning_progress.js";
+import {
+  followingRecipe,
+  nextOf,
+  tuningFields,
+  tuningRecipe,
+  whyNotTuned,
+} from "../../assets/js/calibrate/tune_form.js";
+import {
+  budgetWords,
+  leftWords,
+  modelsWords,
+  now,
+  share,
+  standing,
+} from "../../assets/js/calibrate/tuning_progress.js";
 
 const NAMES = ["model", "bits", "method", "lam", "gamma", "samples", "test", "tasks", "sweep", "speed", "baseline"];
 const VALUES = ["toy", 2, "sarqc-gbs", "0.1", "auto", 8, "toy-test", "a, b", "0, 0.1", true, true];
@@ -51,10 +64,26 @@ test("a method whose λ can't be found says why, and which ones can", () => {
   assert.match(whyNotTuned("sarqc-omniquant"), /^sarqc-omniquant needs more than the inputs of single layers;/);
 });
 
+test("what follows is the run with λ, GPTQ 1 % where nothing is measurably better, or more of the same", () => {
+  const recipe = { model: "toy", bits: 2, method: "sarqc-gbs", lambda: 0.2, test: "toy-held-out" };
+  const to = (next, more = {}) => nextOf({ next, recipe, more_minutes: null, ...more }, CORPORA);
+  assert.equal(to(""), null);
+  assert.equal(to("run", { recipe: null }), null);
+  const run = to("run");
+  assert.deepEqual([run.button, run.isMain, run.recipe.test], ["Run it", true, "toy-test"]);
+  assert.match(run.lead, /^Next: toy, 2 bits, .*judged on toy-test\.$/);
+  const keep = to("keep", { recipe: { ...recipe, method: "gptq", lambda: null } });
+  assert.deepEqual([keep.button, keep.isMain, keep.recipe.method], ["Keep GPTQ 1 %", false, "gptq"]);
+  const longer = { ...recipe, kind: "tune", minutes: 5 };
+  const more = to("go_on", { recipe: longer, more_minutes: 5 });
+  assert.deepEqual([more.button, more.recipe], ["Go on for 5 minutes", longer]); // on the same text, as it began
+  assert.equal(to("go_on", { recipe: longer, more_minutes: 1 }).button, "Go on for 1 minute");
+});
+
 test("while tasks are asked, the draw that they are on is said", () => {
   assert.equal(
-    standing({ ...first, tasks: { names: ["a"], draws: 2 } }, { draws: 8 }),
-    "Tasks on draw 2, 3 λ in question",
+    standing({ ...second, tasks: { names: ["a"], draws: 2 } }, { draws: 8 }),
+    "Tasks on draw 2: 4 models measured, 0 λ compared, 3 not reached yet, 1 ruled out",
   );
 });
 
@@ -70,10 +99,12 @@ test("a tuning run is called by what it does, and its recipe has its own fields"
 });
 
 const row = (lambda, place) => ({ method: "sarqc-gbs", lambda, standing: place });
-const first = {
-  rows: [row(0, "dull"), row(0.1, "left"), row(0.2, "left"), row(0.5, "left"), row(null, "baseline")],
+const baseline = row(null, "baseline");
+const screening = {
+  rows: [...[0, 0.1, 0.2, 0.5].map((lam) => row(lam, "not_reached")), baseline],
   best: null,
-  band: null,
+  band: [],
+  screened: [12, 42],
   draws: 0,
   measured: 0,
   planned: 32,
@@ -81,11 +112,17 @@ const first = {
   budget: 180,
   end: "",
 };
-const second = { ...first, best: 2, draws: 1, measured: 4, seconds: 80 };
+const first = {
+  ...screening,
+  rows: [row(0, "ruled_out"), ...[0.1, 0.2, 0.5].map((lam) => row(lam, "not_reached")), baseline],
+  screened: [42, 42],
+};
+const second = { ...first, draws: 1, measured: 4, seconds: 80 };
 const third = {
   ...second,
-  rows: first.rows.with(1, row(0.1, "retired")),
-  band: [0.2, 0.5],
+  rows: [row(0, "ruled_out"), row(0.1, "worse"), row(0.2, "best"), row(0.5, "as_good"), baseline],
+  best: 2,
+  band: [[0.2, 0.5]],
   draws: 2,
   measured: 8,
   planned: 26,
@@ -96,36 +133,53 @@ const told = (...stages) =>
     .map((tuning, index) => ({ type: "tuning_standing", seq: index + 1, at: "2026-01-01T00:00:00Z", tuning }))
     .reduce(State.reduce, State.initial());
 
-test("a tuning run stands where its last word says, and its log has the draws alone", () => {
-  const state = told(first, { ...first, measured: 1 }, { ...second, draws: 0 }, second, third, {
-    ...third,
-    end: "budget",
-  });
-  assert.deepEqual(state.tuning, { ...third, end: "budget" });
+test("a tuning run stands where its last word says, and its log has the errors of layers and the draws", () => {
+  const layers = [1, 12, 42].map((done) => ({ ...screening, screened: [done, 42] }));
+  const last = { ...third, end: "budget" };
+  const state = told(...layers.slice(0, 2), first, { ...first, measured: 1 }, second, third, last);
+  assert.deepEqual(state.tuning, last);
   assert.deepEqual(
     state.log.map(({ text }) => text),
     [
-      "Errors of layers compared: 3 λ in question, 1 given up",
-      "1 draw: λ = 0.2 is best, 3 λ in question",
-      "2 draws: λ = 0.2 is best, 2 λ in question",
+      "Errors of layers compared: 3 λ in question, 1 ruled out",
+      "1 draw: no λ compared twice yet",
+      "2 draws: λ = 0.2 is best, 1 as good",
     ],
   );
 });
 
-test("how far tuning is, in words and as a share", () => {
-  const blanks = (text) => text.replaceAll("\u00a0", " ");
-  assert.equal(standing(first, { draws: 8 }), "Draw 1 of at most 8, 3 λ in question");
-  assert.equal(standing(third, { draws: 8 }), "Draw 3 of at most 8, 2 λ in question");
-  assert.equal(standing({ ...third, end: "draws" }, { draws: 2 }), "2 draws, 2 λ in question");
-  assert.equal(share(first), 20 / 180);
-  assert.equal(share({ ...third, budget: null }), 8 / 26);
-  assert.equal(share({ ...third, seconds: 400 }), 1);
-  assert.equal(share({ ...first, end: "budget" }), 1);
-  assert.equal(blanks(budgetWords(second)), "1 min 20 s of 3 min, 1 min 40 s left");
+test("how far tuning is, in words and as a share, from the first layer on", () => {
+  assert.equal(standing(screening, { draws: 8 }), "Comparing the errors of layers: layer 12 of 42");
+  const open = "0 models measured, 0 λ compared, 3 not reached yet, 1 ruled out";
+  assert.equal(standing(first, { draws: 8 }), `Draw 1 of at most 8: ${open}`);
+  assert.equal(standing(third, { draws: 8 }), "Draw 3 of at most 8: 8 models measured, 3 λ compared, 1 ruled out");
   assert.equal(
-    blanks(budgetWords({ ...third, seconds: 200 })),
-    "3 min 20 s of 3 min, the draw that goes on is the last one",
+    standing({ ...second, end: "budget" }, { draws: 8 }),
+    "1 draw: 4 models measured, 0 λ compared, 3 not reached, 1 ruled out",
   );
+  const shares = [screening, first, second, third].map((tuning) => share(tuning));
+  assert.deepEqual(shares, [20 / 180, 20 / 180, 80 / 180, 170 / 180]);
+  assert.equal(share({ ...first, end: "budget" }), 1);
+  const endless = [0, 12, 41].map((done) => ({ ...screening, screened: [done, 42], budget: null }));
+  const grows = [...endless, first, second, third].map((tuning) => share({ ...tuning, budget: null }));
+  assert.deepEqual(
+    grows,
+    [...grows].sort((one, other) => one - other),
+  ); // never back
+  assert.ok(grows[0] === 0 && grows[2] < 1 / 3 && grows[5] < 1);
+  assert.equal(share(third, 400), 1);
+});
+
+test("what is left goes by the run's own clock, also between two words of it", () => {
+  const blanks = (text) => text.replaceAll("\u00a0", " ");
+  const at = "2026-01-01T00:00:00Z";
+  assert.equal(now(second, at, Date.parse(at) + 20_000), 100);
+  assert.equal(now(second, "", Date.parse(at)), 80); // of a run whose words have no date
+  assert.equal(blanks(leftWords(second, 100)), "1 min 20 s left");
+  assert.equal(blanks(leftWords(third, 200)), "finishing the model at work");
+  assert.equal(leftWords({ ...third, end: "budget" }), "");
+  assert.equal(leftWords({ ...third, budget: null }), "");
+  assert.equal(blanks(budgetWords(second)), "1 min 20 s of 3 min, 1 min 40 s left");
   assert.equal(blanks(budgetWords({ ...third, end: "known" })), "2 min 50 s of 3 min");
   assert.equal(blanks(budgetWords({ ...first, budget: null })), "20 s, as much as it takes");
   assert.equal(blanks(budgetWords({ ...first, budget: null, end: "known" })), "20 s");

@@ -5,19 +5,7 @@
  * @module address
  */
 
-import {
-  CONTROLS,
-  DRAWINGS,
-  EVERYWHERE,
-  LADDER_STEPS,
-  PANELS,
-  POOLINGS,
-  QUALITIES,
-  QUANTITIES,
-  RUN_CONTROLS,
-  RUN_PANELS,
-  SCALES,
-} from "./contract.js";
+import { DRAWINGS, LADDER_STEPS, POOLINGS, QUALITIES, QUANTITIES, SCALES } from "./contract.js";
 
 /**
  * How a control stands in the address.
@@ -91,12 +79,8 @@ export const LAB_VIEW = {
   preview: name("preview"), // a run of one layer, drawn over the curves
 };
 
-/** Calibrate shows a run by its id, and the run's study with some of the Lab's controls and panels. */
+/** Calibrate shows a run by its id. */
 export const CALIBRATE_VIEW = { run: name("run") };
-/** @param {Record<string, string>} all @param {readonly string[]} names */
-const among = (all, names) => Object.fromEntries(names.map((one) => [one, all[one]]));
-export const CALIBRATE_CONTROLS = among(CONTROLS, RUN_CONTROLS);
-export const CALIBRATE_PANELS = { ...among(PANELS, RUN_PANELS), ...EVERYWHERE };
 
 /** What is in every page's address beside its own parameters. */
 const OWN = ["hide", "lock", "embed"];

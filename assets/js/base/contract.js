@@ -277,31 +277,6 @@ export const PANELS = frozen({
 export const EVERYWHERE = frozen({ bar: "The bar above" });
 
 /**
- * The controls of a finished run's study.
- * @type {readonly Control[]}
- */
-export const RUN_CONTROLS = frozen(["show", "drawing", "pool", "lambda", "gamma", "play"]);
-
-/**
- * The panels of a finished run's study.
- * @type {readonly Panel[]}
- */
-export const RUN_PANELS = frozen([
-  "sentence",
-  "hero",
-  "surfaces",
-  "deciles",
-  "sliders",
-  "gap",
-  "theorem",
-  "inspector",
-  "tokens",
-  "tokens_error",
-  "measured",
-  "numbers",
-]);
-
-/**
  * Colour, dash and marker of each quantity, as plotly says.
  * @type {Readonly<Record<RoleName, Role>>}
  */

@@ -1111,6 +1111,7 @@ export interface Summary {
   selection: Selection | null;
   perplexity: number | null;
   perplexity_float: number | null;
+  vocabulary: number;
   baseline: Baseline | null;
   protocol: RunProtocol;
   tasks: Record<string, TaskResult>;

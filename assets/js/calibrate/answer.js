@@ -7,13 +7,14 @@ import { bytes, format, number, percent } from "../base/format.js";
 import { html, nothing } from "../base/html.js";
 import { table } from "../base/table.js";
 import { besideBaseline, distances, unbroken } from "./distances.js";
+import { isRuined } from "./next_step.js";
 
 /** @import { Summary } from "../base/types.d.ts" */
 /** @typedef {Partial<Summary>} Said of a run that may be older than a number */
 
-/** @param {Said} summary */
-export function answer(summary) {
-  return html`<div class="scores">${scores(summary)}</div>${repaired(summary)}${verdict(summary)}${opened(summary)}${besideFloat(summary)}`;
+/** @param {Said} summary @param {unknown} next what to try next */
+export function answer(summary, next) {
+  return html`<div class="scores">${scores(summary)}</div>${repaired(summary)}${verdict(summary)}${next}${opened(summary)}${besideFloat(summary)}`;
 }
 
 /** @param {Said} summary */
@@ -73,9 +74,12 @@ const VERDICTS = new Map([
  * The sentence about GPTQ, or why there is none.
  * @param {Said} summary
  */
-function verdict({ baseline }) {
+function verdict(summary) {
+  const { baseline } = summary;
   if (!baseline) return nothing;
-  const kind = baseline.reason ? "protocol" : `verdict ${VERDICTS.get(baseline.verdict ?? 0) ?? ""}`;
+  // A gain is no good news where the model is ruined all the same.
+  const mood = isRuined(summary) && baseline.verdict === -1 ? "is-plain" : (VERDICTS.get(baseline.verdict ?? 0) ?? "");
+  const kind = baseline.reason ? "protocol" : `verdict ${mood}`;
   return html`<p class=${kind.trim()} data-testid="baseline">${unbroken(baseline.words)}</p>`;
 }
 

@@ -4,16 +4,10 @@
  * @module calibrate
  */
 
-import {
-  CALIBRATE_CONTROLS,
-  CALIBRATE_PANELS,
-  CALIBRATE_VIEW,
-  parse,
-  serialise,
-  unknownNames,
-} from "../base/address.js";
+import { CALIBRATE_VIEW, parse, serialise, unknownNames } from "../base/address.js";
 import { onReturn, remember } from "../base/address_bar.js";
 import { asProblem, request } from "../base/client.js";
+import { EVERYWHERE } from "../base/contract.js";
 import { copyPanel } from "../base/copy_panel.js";
 import { ready, say } from "../base/dom.js";
 import { html, nothing, render } from "../base/html.js";
@@ -104,7 +98,6 @@ export async function formChanged(values) {
 async function begin() {
   const [
     side,
-    study,
     tuned,
     notes,
     texts,
@@ -121,7 +114,6 @@ async function begin() {
     who,
   ] = await Promise.all([
     ready(".side"),
-    ready(".run-study"),
     ready(".tuning-run"),
     ready('[data-part="link-note"]'),
     ready('[data-part="texts-card"]'),
@@ -139,13 +131,7 @@ async function begin() {
   ]);
   const bench = /** @type {HTMLElement} */ (side.closest(".workbench"));
   const part = (/** @type {string} */ name) => /** @type {HTMLElement} */ (side.querySelector(`[data-part="${name}"]`));
-  const [planCard, planPlace, runCard, recipeCard, logCard] = [
-    "plan-card",
-    "plan",
-    "run-card",
-    "recipe-card",
-    "log-card",
-  ].map(part);
+  const [planCard, planPlace, runCard, recipeCard] = ["plan-card", "plan", "run-card", "recipe-card"].map(part);
   const start = /** @type {HTMLButtonElement} */ (part("start"));
   const tune = /** @type {HTMLButtonElement} */ (part("tune"));
   const budget = /** @type {HTMLSelectElement} */ (part("budget"));
@@ -160,9 +146,7 @@ async function begin() {
   const cards = runView({
     card: runCard,
     recipeCard,
-    logCard,
     names,
-    study,
     tuning: tuningCard({ root: tuned, corpora, go: (id) => showRun(id) }),
     measured(summary) {
       textsCard(texts, summary?.texts ?? []);
@@ -255,7 +239,6 @@ async function begin() {
     say(part("budget-words"), isTuned ? boughtBy(tuned, minutes) : "");
     planCard.hidden = run !== null;
     runCard.hidden = recipeCard.hidden = run === null;
-    if (run === null) logCard.hidden = true;
     // While a run is shown the form makes room: what is in it would not change the run any more.
     bench.classList.toggle("is-run", run !== null);
     bench.classList.toggle("is-tune", runTunes);
@@ -379,7 +362,7 @@ async function begin() {
 
   function openAddress() {
     const { state, problems } = parse(location.search, calibrateView(names));
-    note(notes, [...problems, ...link.problems, ...unknownNames(link, CALIBRATE_CONTROLS, CALIBRATE_PANELS)]);
+    note(notes, [...problems, ...link.problems, ...unknownNames(link, {}, EVERYWHERE)]);
     start.addEventListener("click", () => submit(() => recipeOf(names, view.state.values)));
     tune.addEventListener("click", () => submit(() => tuningOf(view.state.minutes)));
     budget.addEventListener("change", () => {

@@ -9,6 +9,7 @@ import { AT_REST } from "../base/contract.js";
 import { bytes, format as formatted } from "../base/format.js";
 import { html, nothing, render, repeat } from "../base/html.js";
 import { store } from "../base/page_state.js";
+import { moreMenu } from "../base/popover.js";
 import { problemBlock } from "../base/problem.js";
 import { at } from "../base/site.js";
 import { keptWords } from "./kept.js";
@@ -99,9 +100,9 @@ export function exportsCard(run) {
   const streams = new Map();
   const lines = store(/** @type {Lines} */ ({}), reduce, (state) =>
     render(
-      html`${alone ? html`<h3>${alone.title}</h3><p>${run.formats[0].note}.</p>` : html`<h3>The model as files</h3>${formatTable(run.formats)}`}
-        <div class="files-lines">${repeat(
-          run.formats,
+      html`${alone ? html`<h3>${alone.title}</h3><p>${run.formats[0].note}.</p>` : html`<h3>The model as files</h3><details class="formats-fold"><summary>Who can load which format</summary>${formatTable(run.formats)}</details>`}
+        <div class="files-lines">${alone ? nothing : saveMenu(run, state, send)}${repeat(
+          run.formats.filter(({ format }) => alone || state[format]?.run || state[format]?.error),
           (one) => one.format,
           (one) => lineOf(run, one, state[one.format] ?? EMPTY, send),
         )}</div>`,
@@ -154,6 +155,32 @@ export function exportsCard(run) {
 }
 
 /**
+ * The formats that the model is not saved in yet; those that can't carry it are there with the reason.
+ * @param {Run & {formats: Carrier[]}} own
+ * @param {Lines} lines
+ * @param {(format: string, path: string) => void} send
+ */
+function saveMenu(own, lines, send) {
+  const left = own.formats.filter(({ format }) => !lines[format]?.run);
+  if (!left.length) return nothing;
+  const items = left.map(
+    ({ format, possible, note }) =>
+      html`<button type="button" class="quiet" data-testid=${`save-${format}`} title=${possible ? nothing : note}
+        ?disabled=${!possible || lines[format]?.isBusy}
+        @click=${() => send(format, `/runs/${encodeURIComponent(own.id)}/export?format=${format}`)}
+        >${format}${possible ? nothing : html`<span class="files-words"> can’t carry this run</span>`}</button>`,
+  );
+  return html`<div class="files-line">${moreMenu({
+    id: `save-as-${own.id}`,
+    label: "Formats of the checkpoint",
+    words: "Save as checkpoint ▾",
+    kind: "act-quiet",
+    testid: "save-as",
+    items,
+  })}</div>`;
+}
+
+/**
  * @param {Run} own the run whose model it is
  * @param {Carrier} carrier
  * @param {Line} line
@@ -182,7 +209,7 @@ function lineOf(own, carrier, { run, said, error, isBusy }, send) {
     const isOut = !carrier.possible;
     parts = [
       saving({ disabled: isOut, title: isOut ? carrier.note : undefined }),
-      isOut ? html`<span class="files-words">This format can’t carry the run; above is why.</span>` : nothing,
+      isOut ? html`<span class="files-words">This format can’t carry the run; the table says why.</span>` : nothing,
     ];
   } else if (run.state === "finished") {
     const href = at(`/api/runs/${encodeURIComponent(own.id)}/checkpoint?format=${format}`);

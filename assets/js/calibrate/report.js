@@ -29,10 +29,11 @@ const MOST_ROWS = 400; // layers that a table shows; those of a large mixture ar
  * @param {Summary} summary
  * @param {LayerReport[]} layers in the order of the model
  * @param {Folds} folds
+ * @param {{words: string, href: string | null} | null} next what to try next, and where the form has it
  */
-export function reportCard(id, summary, layers, folds) {
+export function reportCard(id, summary, layers, folds, next) {
   const test = summary.protocol?.test;
-  return html`<div class="report" data-testid="report">${answer(summary)}${
+  return html`<div class="report" data-testid="report">${answer(summary, next ? nextWords(next) : nothing)}${
     test ? html`<p class="protocol">Perplexity on ${facts(test)}.</p>` : nothing
   }${
     summary.experts ? html`<p class="protocol" data-testid="experts">${summary.experts.words}</p>` : nothing
@@ -42,6 +43,12 @@ export function reportCard(id, summary, layers, folds) {
     summary.selection,
   )}${everyLayer(id, layers, folds)}${summary.stamp ? stampFold(summary) : nothing}</div>`;
 }
+
+/** @param {{words: string, href: string | null}} next */
+const nextWords = ({ words, href }) =>
+  html`<p class=${href ? "next-step" : "warning"} data-testid="next-step">${words}${
+    href ? html` <a class="act-quiet" href=${href} data-testid="try-it">Try it</a>` : nothing
+  }</p>`;
 
 const STAMP_DIGITS = 12; // that people read
 const VERIFY = "python -m sarqc verify FOLDER";
@@ -225,8 +232,8 @@ function facts(document) {
 }
 
 /**
- * Fills the card of the recipe: what was asked for and counts, field by field in the words and the order of the form,
- * and ways to take it elsewhere.
+ * Fills the card of the recipe: what was asked for beside the defaults, field by field in the words and the order of the
+ * form, all that counts behind a line, and ways to take it elsewhere.
  * @param {HTMLElement} place
  * @param {string} id of the run: another run's card begins anew
  * @param {Recipe} recipe
@@ -239,6 +246,7 @@ export function recipeCard(place, id, recipe, names) {
     .map((name) => RECIPE_FIELDS[name])
     .map((field) => ({ ...field, value: /** @type {Record<string, any>} */ (recipe)[field.key] }))
     .filter(({ value }) => value !== null && value !== undefined && value !== "" && value.length !== 0);
+  const said = rows.filter(({ name, value, default: own }) => ALWAYS.includes(name) || !isEqual(value, own));
   const texts = copyPanel("run", "Recipe, to run again elsewhere");
   texts.show(recipe, { study: id });
   render(
@@ -247,10 +255,12 @@ export function recipeCard(place, id, recipe, names) {
       (one) => one,
       () => html`<header class="card-head"><h2 class="card-title">The recipe</h2></header>
         <div class="run-body">
-          <dl class="facts recipe-facts">${rows.map(({ key, title, kind, value, unit }) => [
-            html`<dt>${title}</dt>`,
-            html`<dd>${kind === "lines" ? lines(value) : key === "method" ? methodTitle(value) : valueWords(value, unit)}</dd>`,
-          ])}</dl>
+          ${recipeFacts(said)}
+          ${
+            said.length < rows.length
+              ? html`<details class="layers-fold" data-testid="all-settings"><summary>All ${rows.length} settings</summary>${recipeFacts(rows)}</details>`
+              : nothing
+          }
           ${texts.element}
         </div>`,
     ),
@@ -258,12 +268,25 @@ export function recipeCard(place, id, recipe, names) {
   );
 }
 
+const ALWAYS = ["model", "bits", "method", "calibration"]; // what a run is known by
+
+const isEqual = (/** @type {unknown} */ one, /** @type {unknown} */ other) =>
+  JSON.stringify(one) === JSON.stringify(other);
+
+/** @param {(import("../base/types.d.ts").RecipeField & {value: any})[]} rows */
+const recipeFacts = (rows) =>
+  html`<dl class="facts recipe-facts">${rows.map(({ key, title, kind, value, unit }) => [
+    html`<dt>${title}</dt>`,
+    html`<dd>${kind === "lines" ? lines(value) : key === "method" ? methodTitle(value) : valueWords(value, unit)}</dd>`,
+  ])}</dl>`;
+
 /** @param {any} value of a recipe's field @param {string} unit */
 function valueWords(value, unit) {
   if (Array.isArray(value)) return value.join(", ");
   if (typeof value === "boolean") return value ? "yes" : "no";
   const words = String(value).replace(/^(per|full)_/, "$1 ");
-  return typeof value === "number" && unit && unit !== "bit" ? `${words} ${unit}` : words;
+  if (typeof value !== "number" || !unit || unit === "bit") return words;
+  return `${words} ${value === 1 ? unit.replace(/s$/, "") : unit}`;
 }
 
 /**

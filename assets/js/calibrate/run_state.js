@@ -35,8 +35,9 @@ import { logWords } from "./tuning_progress.js";
  * @property {Kept} [kept] how long it stays
  * @property {boolean} [stepped_aside] whether one that waits has made room for another
  * @property {boolean} [waits_for_room] whether it met a full disk
- * @property {{number: number, behind: string | null, seconds: number | null} | null} [queue] of one that waits
+ * @property {QueuePlace | null} [queue] of one that waits
  */
+/** @typedef {{number: number, at_work: number, worked: number | null, behind: string | null, seconds: number | null}} QueuePlace */
 /** @typedef {{name: string, block: number, module: string, expert?: number | null}} Layer */
 /** @typedef {{lam: number, perplexity: number | null, total?: number}} Candidate of λ for the whole model, as it was judged */
 /**
@@ -73,6 +74,7 @@ export function initial() {
     learning: null,
     candidates: [],
     tuning: null,
+    tuningAt: "",
     stage: "",
     detail: "",
     share: null,
@@ -102,6 +104,7 @@ export function initial() {
  * @property {Learning | null} learning the block that is being learned
  * @property {Candidate[]} candidates
  * @property {Tuning | null} tuning where tuning stands
+ * @property {string} tuningAt when it said so
  * @property {string} stage
  * @property {string} detail
  * @property {number | null} share of the parameters that are quantized
@@ -209,7 +212,7 @@ export function reduce(state, event) {
       break;
     case "tuning_standing": {
       const words = logWords(event.tuning, state.tuning);
-      next.tuning = event.tuning;
+      Object.assign(next, { tuning: event.tuning, tuningAt: event.at });
       if (words) tell(words);
       break;
     }
@@ -276,8 +279,30 @@ export function choosing(state) {
 }
 
 /** @param {string} text */
-function sentence(text) {
+export function sentence(text) {
   return text ? text[0].toUpperCase() + text.slice(1) : "";
+}
+
+/**
+ * What is before a waiting run: how many, of whomever, how long the one at work has worked, and when it may begin.
+ * @param {QueuePlace | null} place null where it is not known
+ */
+export function queueWords(place) {
+  const { number = 1, at_work: atWork = 0, worked = null, seconds = null } = place ?? {};
+  const where = number > 1 ? `number ${number} in the queue` : "next in the queue";
+  const ahead = [];
+  if (atWork) {
+    const since = worked === null ? "" : `, ${atWork > 1 ? "the next to end " : ""}for ${duration(worked)} so far`;
+    ahead.push(`${atWork === 1 ? "one run is" : `${atWork} runs are`} at work${since}`);
+  }
+  if (number > 1) ahead.push(`${number - 1} ${number === 2 ? "waits" : "wait"} before it`);
+  const begins =
+    seconds === null
+      ? atWork
+        ? "; how long that takes is not known"
+        : ""
+      : `; it begins in about ${duration(seconds)}`;
+  return `${where}${ahead.length ? `: ${ahead.join("; ")}` : ""}${begins}`;
 }
 
 /**

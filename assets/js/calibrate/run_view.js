@@ -1,6 +1,6 @@
 /**
- * One run, drawn from its events: the matrix of layers filling up, where it stands, its log, and at the end the report
- * card with the study's own figures.
+ * One run, drawn from its events: the matrix of layers filling up, where it stands, its log; at the end the report first,
+ * and how it ran behind one line.
  * @module run_view
  */
 
@@ -9,6 +9,7 @@ import { AT_REST } from "../base/contract.js";
 import { count, duration, when } from "../base/format.js";
 import { html, nothing, render, repeat } from "../base/html.js";
 import { store } from "../base/page_state.js";
+import { moreMenu } from "../base/popover.js";
 import { problemBlock } from "../base/problem.js";
 import { calibrateLink } from "../base/recipe_address.js";
 import { AS_FOUND, METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
@@ -16,22 +17,15 @@ import { shareLink } from "../base/share_link.js";
 import { at } from "../base/site.js";
 import { stateChip } from "../base/state_chip.js";
 import { mayChange, mayShare } from "../base/whoami.js";
-import { curvesPart } from "../explorer/curves_part.js";
-import { expertsPart } from "../explorer/experts_part.js";
-import { Explorer } from "../explorer/explorer.js";
-import { numbersPart } from "../explorer/numbers_part.js";
-import { slidersPart } from "../explorer/sliders_part.js";
-import { theoremPart } from "../explorer/theorem_part.js";
-import { weightsPart } from "../explorer/weights_part.js";
-import { wordsPart } from "../explorer/words_part.js";
 import { exportsCard } from "./exports_card.js";
 import { keptWords } from "./kept.js";
+import { guessing, nextStep } from "./next_step.js";
 import { describe, saidBeside, valuesOf } from "./recipe_form.js";
 import { candidateStrip, recipeCard, reportCard } from "./report.js";
 import { runMatrix } from "./run_matrix.js";
 import * as State from "./run_state.js";
 import { tuningFields } from "./tune_form.js";
-import { budgetWords, drawsWords, modelsWords, share as shareOf, standing } from "./tuning_progress.js";
+import { budgetWords, drawsWords, leftWords, modelsWords, now, share as shareOf, standing } from "./tuning_progress.js";
 
 /** @import { Trouble } from "../base/problem.js" */
 /** @import { Visitor } from "../base/whoami.js" */
@@ -49,15 +43,15 @@ import { budgetWords, drawsWords, modelsWords, share as shareOf, standing } from
  * @property {string | null} before what the run does that it waits for
  * @property {number | null} block whose experts were chosen to be shown
  * @property {readonly string[]} unfolded titles of the report's folds that were opened
+ * @property {boolean} withFiles whether a tuning run's statistics were asked for as a file
  */
 /**
  * @typedef {{type: "opened", id: string} | {type: "closed"} | {type: "row", run: Run, before: string | null}
  *   | {type: "said", event: import("../base/types.d.ts").StoredEvent} | {type: "stream", isLost: boolean}
- *   | {type: "trouble", error: Trouble} | {type: "unfolded", title: string} | {type: "block", block: number}} Action
+ *   | {type: "trouble", error: Trouble} | {type: "unfolded", title: string} | {type: "block", block: number} | {type: "files asked"}} Action
  */
 
 const POLL_MS = 1500;
-const ROOM_FOR_LOG = "(min-width: 901px)"; // beside the report; below that width the texts come first
 
 /** @returns {Shown} */
 const nothingYet = () => ({
@@ -69,6 +63,7 @@ const nothingYet = () => ({
   before: null,
   block: null,
   unfolded: [],
+  withFiles: false,
 });
 
 /**
@@ -92,6 +87,8 @@ export function reduce(shown, action) {
       return { ...shown, isLost: action.isLost && !isOver(shown) };
     case "trouble":
       return { ...shown, trouble: action.error };
+    case "files asked":
+      return { ...shown, withFiles: true };
     case "block":
       return { ...shown, block: action.block };
     case "unfolded":
@@ -120,15 +117,13 @@ const pathOf = (id) => `/runs/${encodeURIComponent(id)}`;
  * @param {object} options
  * @param {HTMLElement} options.card
  * @param {HTMLElement} options.recipeCard
- * @param {HTMLElement} options.logCard
- * @param {HTMLElement} options.study the figures of the run's study
  * @param {ReturnType<typeof import("./tuning_card.js").tuningCard>} options.tuning what a tuning run has found out
  * @param {string[]} options.names fields of a recipe in the order of the form
  * @param {(summary: Record<string, any> | null) => void} options.measured hears the summary of a finished run, or null
  * @param {() => void} options.leave goes back to the plan
  * @param {Visitor | null} options.who looks at it; null where the server did not say
  */
-export function runView({ card, recipeCard: recipePlace, logCard, study, tuning, names, measured, leave, who }) {
+export function runView({ card, recipeCard: recipePlace, tuning, names, measured, leave, who }) {
   const view = store(nothingYet(), reduce, draw);
   /** @type {{close: () => void} | null} */
   let stream = null;
@@ -138,9 +133,7 @@ export function runView({ card, recipeCard: recipePlace, logCard, study, tuning,
   let files = null;
   /** @type {HTMLElement | null} */
   let link = null;
-  /** @type {Explorer | null} */
-  let explorer = null;
-  let [measuredOf, studyOf] = ["", ""]; // the run and the study whose further cards are filled
+  let measuredOf = ""; // the run whose further cards are filled
 
   /** Shows a run and follows it. @param {string} id @param {(run: Run) => void} [arrived] hears the run once it is there */
   async function open(id, arrived = () => {}) {
@@ -168,9 +161,7 @@ export function runView({ card, recipeCard: recipePlace, logCard, study, tuning,
     files?.close();
     files = link = null;
     measuredOf = "";
-    study.classList.remove("is-shown");
     tuning.close();
-    explorer?.stop();
     measured(null);
     view.dispatch({ type: "closed" });
   }
@@ -246,28 +237,22 @@ export function runView({ card, recipeCard: recipePlace, logCard, study, tuning,
     if (run && isFinished && run.formats?.length && isTheirs && !isNoGain(run))
       files ??= exportsCard({ ...run, formats: run.formats });
     if (run && who && mayShare(who, run.owner)) link ??= shareLink("run", run.id);
-    // Another run's card begins anew: its log open, its folds closed.
+    const asksForFiles = () => {
+      view.dispatch({ type: "files asked" });
+      view.draw();
+    };
+    const acts = { folds, choose, act, leave, files, link, isTheirs, names, asksForFiles };
+    // Another run's card begins anew: its folds closed.
     const content = repeat(
       id ? [id] : [],
       (one) => one,
-      () =>
-        shown.trouble && !run
-          ? unreachable(shown.trouble, leave)
-          : cardOf(shown, { folds, choose, act, leave, files, link, isTheirs, names }),
+      () => (shown.trouble && !run ? unreachable(shown.trouble, leave) : cardOf(shown, acts)),
     );
     render(content, card);
-    const isBeside = run !== null && !tunes(run); // a tuning run has its log in its card
-    logCard.hidden = !isBeside;
-    const logs = isBeside && run ? [run.id] : []; // another run's log is open at first
-    render(
-      repeat(
-        logs,
-        (one) => one,
-        () => logOf(said, !isOver(shown) || matchMedia(ROOM_FOR_LOG).matches),
-      ),
-      logCard,
-    );
-    if (run && tunes(run)) tuning.show(run, said.tuning ?? run.summary?.tuning ?? null, isTheirs);
+    if (run && tunes(run)) {
+      render(ofTuningRun(shown, run, acts), tuning.end);
+      tuning.show(run, said.tuning ?? run.summary?.tuning ?? null, isTheirs);
+    }
     if (run && isFinished) showFurther(run, said);
   }
 
@@ -279,24 +264,6 @@ export function runView({ card, recipeCard: recipePlace, logCard, study, tuning,
       measuredOf = run.id;
       measured(said.summary);
     }
-    if (!run.study_id) return;
-    study.classList.add("is-shown");
-    if (studyOf === run.study_id) return;
-    studyOf = run.study_id;
-    explorer ??= new Explorer({
-      root: study,
-      prefix: "run-",
-      parts: [
-        curvesPart(["hero", "deciles", "gap", "inspector"]),
-        expertsPart(),
-        theoremPart(),
-        wordsPart(),
-        slidersPart(),
-        numbersPart(),
-        weightsPart(),
-      ],
-    });
-    explorer.load({ study: run.study_id }); // it says itself what is wrong
   }
 
   return { open, close };
@@ -319,7 +286,7 @@ const titleBehind = (id) =>
   );
 
 /** @typedef {{isOpen: (title: string) => boolean, open: (title: string) => void}} Folds */
-/** @typedef {{folds: Folds, choose: (block: number) => void, act: (verb: "cancel" | "continue") => void, leave: () => void, files: {element: HTMLElement} | null, link: HTMLElement | null, isTheirs: boolean, names: string[]}} Acts */
+/** @typedef {{folds: Folds, choose: (block: number) => void, act: (verb: "cancel" | "continue") => void, leave: () => void, files: {element: HTMLElement} | null, link: HTMLElement | null, isTheirs: boolean, names: string[], asksForFiles: () => void}} Acts */
 
 /** @param {string} text @param {string} name @param {() => void} act @param {string} [kind] */
 const button = (text, name, act, kind = "quiet") =>
@@ -332,35 +299,80 @@ const unreachable = (trouble, leave) =>
 /** @param {Shown} shown @param {Acts} acts */
 function cardOf(shown, acts) {
   const { run, said } = shown;
-  const known = State.progress(said);
-  const total = known.total || run?.progress?.total || 0;
-  const done = known.total ? known.done : (run?.progress?.done ?? 0);
-  const tuning = run && tunes(run) ? (said.tuning ?? run.summary?.tuning ?? null) : null;
+  const isTuning = run !== null && tunes(run);
   const isFinished = run?.state === "finished";
-  const clock = run && !AT_REST.some((one) => one === run.state) ? State.clock(said, Date.now()) : null;
-  const byLayers = () => State.workDone(said, { done, total });
-  const work = run && tunes(run) ? (tuning ? shareOf(tuning) : 0) : isFinished ? 1 : (clock?.done ?? byLayers());
-  const share = Math.round(1000 * work) / 10;
   const summary = run?.summary ?? said.summary;
-  const learns = (said.learning || (run && METHODS[run.recipe.method]?.unit === "block")) && total > 0 && done < total;
-  const candidates = isFinished ? [] : said.candidates;
   const trouble = run ? troubleOf(shown, run) : null;
-  const epoch = said.learning ? `${(100 * said.learning.epoch) / said.learning.epochs}%` : "0%";
-  return html`<header class="card-head run-head">
+  const head = html`<header class="card-head run-head">
       <h2 class="run-title" id="run-title">${run ? describe(run.recipe) : "Run"}</h2>
       <span>${run ? stateChip(run.state) : nothing}</span>
-    </header>
+    </header>`;
+  const wrong = html`<div>${trouble ? problemBlock(trouble) : nothing}</div>`;
+  // What a tuning run came to stands right below its title, and everything else below that.
+  if (isTuning)
+    return html`${head}<div class="run-body">${wrong}${untrained(summary)}${isAtRest(run.state) ? nothing : [progressOf(shown), liveButtons(run, acts)]}</div>`;
+  return html`${head}
     <div class="run-body">
-      <div>${trouble ? problemBlock(trouble) : nothing}</div>
-      <div>${run && isFinished && summary && !tunes(run) ? reportCard(run.id, summary, State.layerReports(said), acts.folds) : nothing}</div>
-      <div>${isFinished && !(run && tunes(run)) ? acts.files?.element : nothing}</div>
-      <div class="run-progress">
-        <div class=${`meter${isFinished ? " is-done" : ""}`} role="progressbar" aria-label="Work done" aria-valuemin="0" aria-valuemax="100"
-          aria-valuenow=${share}><span style=${`width: ${share}%`}></span></div>
-        <p class="run-now" data-testid="progress">${
-          run ? (tunes(run) ? tuningNow(shown, run, tuning) : nowText(shown, run, done, total)) : nothing
-        }</p>
-      </div>
+      ${wrong}
+      <div>${
+        run && isFinished && summary
+          ? reportCard(run.id, summary, State.layerReports(said), acts.folds, proposal(summary, run, acts.names))
+          : nothing
+      }</div>
+      ${isFinished ? buttonsOf(run, acts) : nothing}
+      <div>${isFinished ? acts.files?.element : nothing}</div>
+      ${isFinished ? howItRan(shown, acts) : [course(shown, acts), run ? buttonsOf(run, acts) : nothing, logOf(said, true)]}
+    </div>`;
+}
+
+/** @param {Record<string, any> | null} summary of a run that tuned */
+function untrained(summary) {
+  const words = guessing(summary ?? {});
+  return words ? html`<p class="warning" data-testid="untrained">${words}</p>` : nothing;
+}
+
+/**
+ * What to try next, with the address of the form that has it.
+ * @param {Record<string, any>} summary
+ * @param {Run} run
+ * @param {string[]} names of the form's fields
+ */
+function proposal(summary, { recipe }, names) {
+  const next = nextStep(summary, recipe);
+  return (
+    next && { words: next.words, href: next.recipe && calibrateLink(saidBeside(names, valuesOf(names, next.recipe))) }
+  );
+}
+
+/** What stands below the chart of a tuning run. @param {Shown} shown @param {Run} run @param {Acts} acts */
+const ofTuningRun = (shown, run, acts) => html`<div class="run-body">
+    ${isAtRest(run.state) ? buttonsOf(run, acts) : nothing}
+    <div>${shown.withFiles || run.exports?.length ? acts.files?.element : nothing}</div>
+    ${howItRan(shown, acts)}
+  </div>`;
+
+/** Bar, layers, device and log of a run that has ended, behind one line. @param {Shown} shown @param {Acts} acts */
+function howItRan(shown, acts) {
+  const { run, said } = shown;
+  const end = run && tunes(run) ? tuningNow(shown, run, tuningOf(shown)) : nowOf(shown);
+  const words = [isOver(shown) ? end : nothing, said.device || run?.device].filter((one) => one && one !== nothing);
+  return html`<details class="how-it-ran" data-testid="how-it-ran"
+      ><summary>${isOver(shown) ? "How it ran" : "How it goes"}${words.length ? html`<span class="how-words">: ${words.map((one, i) => [i ? ", on " : "", one])}</span>` : nothing}</summary>
+      <div class="how-parts">${course(shown, acts)}${logOf(said, true)}</div></details>`;
+}
+
+/** @param {Shown} shown */
+const tuningOf = ({ run, said }) => (run && tunes(run) ? (said.tuning ?? run.summary?.tuning ?? null) : null);
+
+/** How a run goes: its bar, its layers and its facts. @param {Shown} shown @param {Acts} acts */
+function course(shown, acts) {
+  const { run, said } = shown;
+  const { done, total } = layersOf(shown);
+  const learns = (said.learning || (run && METHODS[run.recipe.method]?.unit === "block")) && total > 0 && done < total;
+  const candidates = run?.state === "finished" ? [] : said.candidates;
+  const epoch = said.learning ? `${(100 * said.learning.epoch) / said.learning.epochs}%` : "0%";
+  const isTuning = run !== null && tunes(run);
+  return html`${isTuning && !isAtRest(run.state) ? nothing : progressOf(shown)}
       <div class="run-epochs" ?hidden=${!(run?.state === "running" && learns)}>
         <p class="run-now" data-testid="learning">${State.learningWords(said)}</p>
         <div class="meter meter-small"><span style=${`width: ${epoch}`}></span></div>
@@ -369,22 +381,54 @@ function cardOf(shown, acts) {
         candidates.length ? candidateStrip(candidates, State.bestCandidate(candidates)?.lam) : nothing
       }</div>
       ${
-        run && tunes(run)
+        isTuning
           ? nothing
           : html`${runMatrix({ said, isRunning: run?.state === "running", chosen: shown.block, choose: acts.choose })}
             <p class="legend">Reconstruction error, calibration text: 0.001 <span class="ramp"></span> 1</p>`
       }
-      <dl class="facts">${run ? factsOf(run, said, tuning) : nothing}</dl>
-      <div class="run-buttons">${run ? buttons(run, acts) : nothing}</div>
-      ${
-        acts.link
-          ? html`<details class="run-share" data-testid="run-share"><summary>Share this run</summary>${acts.link}</details>`
-          : nothing
-      }
-      <div>${isFinished && run && tunes(run) ? acts.files?.element : nothing}</div>
-      ${run && tunes(run) ? logOf(said, false) : nothing}
-    </div>`;
+      <dl class="facts">${run ? factsOf(run, said, tuningOf(shown)) : nothing}</dl>`;
 }
+
+/** Layers done, of all. @param {Shown} shown */
+function layersOf({ run, said }) {
+  const known = State.progress(said);
+  return known.total ? known : { done: run?.progress?.done ?? 0, total: run?.progress?.total ?? 0 };
+}
+
+/** The bar, and where the run stands in words. @param {Shown} shown */
+function progressOf(shown) {
+  const { run, said } = shown;
+  const tuning = tuningOf(shown);
+  const isFinished = run?.state === "finished";
+  const clock = run && !isAtRest(run.state) ? State.clock(said, Date.now()) : null;
+  const byLayers = () => State.workDone(said, layersOf(shown));
+  const work =
+    run && tunes(run)
+      ? tuning
+        ? shareOf(tuning, secondsOf(run, said, tuning))
+        : 0
+      : isFinished
+        ? 1
+        : (clock?.done ?? byLayers());
+  const share = Math.round(1000 * work) / 10;
+  return html`<div class="run-progress">
+        <div class=${`meter${isFinished ? " is-done" : ""}`} role="progressbar" aria-label="Work done" aria-valuemin="0" aria-valuemax="100"
+          aria-valuenow=${share}><span style=${`width: ${share}%`}></span></div>
+        <p class="run-now" data-testid="progress">${
+          run ? (tunes(run) ? tuningNow(shown, run, tuning) : nowOf(shown)) : nothing
+        }</p>
+      </div>`;
+}
+
+/** @param {Shown} shown */
+const nowOf = (shown) => {
+  const { done, total } = layersOf(shown);
+  return shown.run ? nowText(shown, shown.run, done, total) : nothing;
+};
+
+/** Seconds of a tuning run's own clock: what it said last, and those since. @param {Run} run @param {RunProgress} said @param {Tuning} tuning */
+const secondsOf = (run, said, tuning) =>
+  run.state === "running" && said.tuning && !tuning.end ? now(tuning, said.tuningAt, Date.now()) : tuning.seconds;
 
 /**
  * What is wrong with a run, or null.
@@ -411,22 +455,30 @@ function troubleOf({ said, trouble, isLost }, run) {
  * @param {Tuning | null} tuning
  */
 function tuningNow({ said, before }, run, tuning) {
-  const stage = said.stage ? `${said.stage}${said.detail ? `: ${said.detail}` : ""}` : "Starting the worker";
-  const known = tuning ? drawsWords(tuning.draws) : "the first draw";
+  const stage = said.stage
+    ? `${State.sentence(said.stage)}${said.detail ? `: ${said.detail}` : ""}`
+    : "Starting the worker";
+  const within = said.advanced
+    ? `, ${count(said.advanced.done)} of ${count(said.advanced.total)} ${said.advanced.what}`
+    : "";
+  const after = tuning?.draws ? `after ${drawsWords(tuning.draws)}` : "before a draw was whole";
   switch (run.state) {
     case "queued":
       return waiting(run, before);
     case "running":
       if (run.waits_for_room) return withoutRoom(run.progress.done, run.progress.total);
-      return tuning ? standing(tuning, run.recipe) : stage;
+      if (!tuning) return `${stage}${within}`;
+      return [standing(tuning, run.recipe), leftWords(tuning, secondsOf(run, said, tuning))]
+        .filter(Boolean)
+        .join(" · ");
     case "cancelling":
       return "Stopping after the current model";
     case "cancelled":
-      return `Cancelled after ${known}; what was measured is kept`;
+      return `Cancelled ${after}; what was measured is kept`;
     case "interrupted":
-      return `Interrupted after ${known}`;
+      return `Interrupted ${after}`;
     case "failed":
-      return `Failed after ${known}`;
+      return `Failed ${after}`;
     default:
       return `${tuning ? `${modelsWords(tuning)} models measured` : "Done"} in ${duration(said.took ?? seconds(run))}`;
   }
@@ -436,22 +488,20 @@ function tuningNow({ said, before }, run, tuning) {
 const withoutRoom = (done, total) => `Waits for room on the disk${total ? `, at ${done} of ${total}` : ""}`;
 
 /**
- * Behind what a run waits, and until when.
+ * What is before a waiting run, since when it waits and until when.
  * @param {Run} run
  * @param {string | null} before
  */
-function waiting({ queue, stepped_aside, waits_for_room, progress }, before) {
+function waiting({ queue, queued, stepped_aside, waits_for_room, progress }, before) {
   if (waits_for_room) return withoutRoom(progress.done, progress.total);
-  const { number = 1, behind = null, seconds = null } = queue ?? {};
-  const place = number > 1 ? `number ${number} in the queue` : "next in the queue";
-  const link =
-    behind && before
-      ? html`, behind <a href=${at(`/calibrate?run=${encodeURIComponent(behind)}`)}>${before}</a>`
-      : nothing;
   const why = stepped_aside
     ? `Stepped aside for a preview at ${progress.done} of ${progress.total}`
     : "Waiting for a device";
-  return html`${why}, ${place}${link}${seconds === null ? nothing : `, begins in about ${duration(seconds)}`}`;
+  const link =
+    queue?.behind && before
+      ? html`. Before it: <a href=${at(`/calibrate?run=${encodeURIComponent(queue.behind)}`)}>${before}</a>`
+      : nothing;
+  return html`${why}${queued ? ` since ${when(queued)}` : ""}, ${State.queueWords(queue ?? null)}${link}`;
 }
 
 /**
@@ -506,7 +556,7 @@ function factsOf(run, said, tuning) {
   const rows = [
     ["Device", said.device || run.device],
     ["Speed", isLive && said.stage === "quantizing" && pace !== null ? `${duration(pace)} a layer` : null],
-    ["Work", tuning && budgetWords(tuning)],
+    ["Work", tuning && budgetWords(tuning, secondsOf(run, said, tuning))],
     ["Models", tuning && modelsWords(tuning)],
     ["Elapsed", isLive && since !== null ? duration(Math.max(0, since)) : null],
     ["Left", isLive && left !== null ? `about ${duration(left)}` : null],
@@ -517,21 +567,40 @@ function factsOf(run, said, tuning) {
 }
 
 /** @param {Run} run @param {Acts} acts */
-function buttons(run, { act, leave, isTheirs, names }) {
-  const isLive = ["queued", "running"].includes(run.state);
-  const canGoOn = isTheirs && ["cancelled", "interrupted", "failed"].includes(run.state);
-  return [
-    isLive && isTheirs ? button("Cancel", "cancel", () => act("cancel"), "act-quiet") : nothing,
-    canGoOn ? button("Continue", "continue", () => act("continue"), "act") : nothing,
-    run.state === "finished" && run.study_id
-      ? html`<a class="act" href=${`/?study=${encodeURIComponent(run.study_id)}`} data-testid="open-lab">Open in Lab</a>`
+const liveButtons = (run, { act, leave, isTheirs }) =>
+  html`<div class="run-buttons">${
+    ["queued", "running"].includes(run.state) && isTheirs
+      ? button("Cancel", "cancel", () => act("cancel"), "act-quiet")
+      : nothing
+  }${button("Plan another run", "leave", leave)}</div>`;
+
+/** @param {Run} run @param {Acts} acts */
+function buttonsOf(run, acts) {
+  const { act, leave, isTheirs, names, link, files, asksForFiles } = acts;
+  if (!isAtRest(run.state)) return liveButtons(run, acts);
+  const canGoOn = isTheirs && run.state !== "finished";
+  const study = run.study_id;
+  const further = [
+    study
+      ? html`<a class="quiet" href=${at(`/api/studies/${study}/download`)} download data-testid="download-study">Download the study</a>`
       : nothing,
-    run.study_id
-      ? html`<a class="quiet" href=${at(`/api/studies/${run.study_id}/download`)} download>Download the study</a>`
+    tunes(run) && files ? button("The statistics as a file", "statistics", asksForFiles) : nothing,
+  ].filter((one) => one !== nothing);
+  return html`<div class="run-buttons">${[
+    canGoOn ? button("Continue", "continue", () => act("continue"), "act") : nothing,
+    run.state === "finished" && study
+      ? html`<a class=${tunes(run) ? "act-quiet" : "act"} href=${at(`/?study=${encodeURIComponent(study)}`)} data-testid="open-lab">Open in the Lab</a>`
       : nothing,
     ...(isTheirs && run.state === "finished" ? nextOfOpened(run.recipe, names) : []),
-    button(isLive ? "Plan another run" : "Change and run again", "leave", leave),
-  ];
+    button("Change and run again", "leave", leave),
+    further.length
+      ? moreMenu({ id: `more-of-run`, label: "More of this run", items: further, testid: "more-of-run" })
+      : nothing,
+  ]}</div>${
+    link
+      ? html`<details class="run-share" data-testid="run-share"><summary>Share this run</summary>${link}</details>`
+      : nothing
+  }`;
 }
 
 /**

@@ -3,10 +3,11 @@
  * @module tune_form
  */
 
+import { plain } from "../base/format.js";
 import { METHODS, NOT_IN_TUNING, RECIPE_FIELDS } from "../base/recipe_contract.js";
-import { recipeOf } from "./recipe_form.js";
+import { describe, recipeOf } from "./recipe_form.js";
 
-/** @import { CorpusEntry } from "../base/types.d.ts" */
+/** @import { CorpusEntry, Tuning } from "../base/types.d.ts" */
 /** @import { Said } from "./recipe_form.js" */
 /** @typedef {Pick<CorpusEntry, "name" | "role" | "source">} Corpus */
 
@@ -52,6 +53,27 @@ export function tuningRecipe(names, values, minutes, corpora) {
 export function followingRecipe(recipe, corpora) {
   const test = beside(recipe.test, "held_out", "test", corpora);
   return test ? { ...recipe, test } : recipe;
+}
+
+/**
+ * What a tuning run leads to: the run with its λ, GPTQ 1 % where none is measurably better, or more of the same tuning;
+ * null while it goes on.
+ * @param {Pick<Tuning, "next" | "recipe" | "more_minutes">} tuning
+ * @param {readonly Corpus[]} corpora
+ * @returns {{recipe: Said, lead: string, button: string, isMain: boolean} | null}
+ */
+export function nextOf({ next, recipe, more_minutes: minutes }, corpora) {
+  if (!recipe || !next) return null;
+  const whole = (/** @type {Said} */ one) =>
+    `${describe(one)}, the whole model with the quantized prefix, judged on ${one.test}`;
+  if (next === "go_on") {
+    const more = plain(minutes ?? 0);
+    const lead = "What is measured is kept: it goes on where it stopped.";
+    return { recipe, lead, button: `Go on for ${more} ${more === "1" ? "minute" : "minutes"}`, isMain: true };
+  }
+  const following = followingRecipe(recipe, corpora);
+  if (next === "run") return { recipe: following, lead: `Next: ${whole(following)}.`, button: "Run it", isMain: true };
+  return { recipe: following, lead: `As it is: ${whole(following)}.`, button: "Keep GPTQ 1 %", isMain: false };
 }
 
 /**

@@ -5,13 +5,13 @@
  */
 
 import { asProblem, request } from "../base/client.js";
+import { AT_REST } from "../base/contract.js";
 import { copyPanel } from "../base/copy_panel.js";
 import { html, nothing, render } from "../base/html.js";
 import { problemBlock } from "../base/problem.js";
 import { figureMenu } from "../charts/figure_menu.js";
 import { plot } from "../charts/plot_host.js";
-import { describe } from "./recipe_form.js";
-import { followingRecipe } from "./tune_form.js";
+import { nextOf } from "./tune_form.js";
 
 /** @import { Tuning, TuningView as Sent } from "../base/types.d.ts" */
 /** @import { Figure } from "../charts/bind.js" */
@@ -24,6 +24,7 @@ import { followingRecipe } from "./tune_form.js";
 const EVERY_MS = 800; // between two drawings
 const FIRST = { gamma: 0, lambda: 0 };
 const SOON = "First the errors of layers are compared, for every λ and γ; the chart begins with them.";
+const NOTHING = "It ended before anything was compared: no λ is known.";
 
 /**
  * @param {object} options
@@ -60,11 +61,13 @@ export function tuningCard({ root, corpora, go }) {
     [run, told, mayRun] = [which, tuning, isTheirs];
     root.classList.add("is-shown");
     if (isOther) begin();
+    if (!tuning) render(AT_REST.includes(which.state) ? NOTHING : SOON, words);
     follow();
   }
 
   async function begin() {
     [drawn, view] = [null, null];
+    root.classList.add("is-empty"); // a chart with nothing in it is not shown
     for (const place of [words, small, next]) render(nothing, place);
     texts.show(null);
     if (!host) {
@@ -74,7 +77,6 @@ export function tuningCard({ root, corpora, go }) {
         table: () => view?.table ?? { columns: [], rows: [] },
       });
     }
-    if (!view) host.show(null, FIRST, {}, SOON);
   }
 
   /** Asks until what is drawn is what was told last. */
@@ -101,6 +103,7 @@ export function tuningCard({ root, corpora, go }) {
   /** @param {TuningView} answer */
   async function draw(answer) {
     view = answer;
+    root.classList.remove("is-empty");
     const said = answer.sentence.map(({ text }) => text).join("");
     if (words.textContent !== said)
       render(
@@ -110,21 +113,19 @@ export function tuningCard({ root, corpora, go }) {
         words,
       );
     render(answer.small_print.join(" "), small);
-    const { recipe } = answer.tuning;
-    const following = recipe && followingRecipe(recipe, corpora);
-    render(following ? toFollow(following) : nothing, next);
-    texts.show(following);
+    const after = nextOf(answer.tuning, corpora);
+    render(after ? toFollow(after) : nothing, next);
+    texts.show(after?.recipe ?? null);
     await (host ?? (await plot("tuning"))).show(answer.figure, FIRST);
   }
 
-  /** The run that tuning leads to, ready to be begun. @param {Said} recipe */
-  const toFollow = (recipe) => html`<div class="tuning-next" data-testid="following">
-      <p>Next: <strong>${describe(recipe)}</strong>, the whole model with the quantized prefix, judged on
-        ${recipe.test}.</p>
+  /** What tuning leads to, ready to be begun. @param {NonNullable<ReturnType<typeof nextOf>>} after */
+  const toFollow = ({ recipe, lead, button, isMain }) => html`<div class="tuning-next" data-testid="following">
+      <p>${lead}</p>
       ${
         mayRun
-          ? html`<button type="button" class="act" data-testid="run-it"
-              @click=${(/** @type {Event} */ event) => begun(event, recipe)}>Run it</button>`
+          ? html`<button type="button" class=${isMain ? "act" : "act-quiet"} data-testid="run-it"
+              @click=${(/** @type {Event} */ event) => begun(event, recipe)}>${button}</button>`
           : nothing
       }
       ${texts.element}
@@ -151,5 +152,5 @@ export function tuningCard({ root, corpora, go }) {
     root.classList.remove("is-shown");
   }
 
-  return { show, close, recipe: part("recipe") };
+  return { show, close, recipe: part("recipe"), end: part("end") };
 }

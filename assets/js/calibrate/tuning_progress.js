@@ -6,48 +6,92 @@
 import { duration, plain } from "../base/format.js";
 
 /** @import { Recipe, Tuning } from "../base/types.d.ts" */
+/** @typedef {Tuning["rows"][number]["standing"]} Standing */
+
+const SCREENING = 1 / 3; // of the work at most, where no budget says how much there is
+
+/** @type {readonly Standing[]} of a λ that was measured in two draws and compared */
+const COMPARED = ["best", "as_good", "worse"];
 
 /**
- * How many λ there are of a standing.
+ * How many λ there are of some standings.
  * @param {Tuning} tuning
- * @param {string} standing
+ * @param {...string} standings
  */
-const count = ({ rows }, standing) => rows.filter((row) => row.standing === standing).length;
+const count = ({ rows }, ...standings) => rows.filter((row) => standings.includes(row.standing)).length;
+
+/** Whether the errors of layers are still being compared. @param {Tuning} tuning */
+const screens = ({ screened, measured, end }) => !end && !measured && Boolean(screened) && screened[0] < screened[1];
 
 /**
- * “draw 2 of at most 8, 7 λ in question”.
+ * “Comparing the errors of layers: layer 12 of 42”; “draw 2 of at most 8: 9 models measured, 4 λ compared, 2 not reached, 6 ruled out”.
  * @param {Tuning} tuning
  * @param {Pick<Recipe, "draws">} recipe
  */
 export function standing(tuning, { draws }) {
-  const left = `${count(tuning, "left")} λ in question`;
-  if (!tuning.end && tuning.tasks?.draws) return `Tasks on draw ${tuning.tasks.draws}, ${left}`;
-  return tuning.end || tuning.draws >= draws
-    ? `${drawsWords(tuning.draws)}, ${left}`
-    : `Draw ${tuning.draws + 1} of at most ${draws}, ${left}`;
+  const { screened, end, tasks } = tuning;
+  if (screens(tuning)) return `Comparing the errors of layers: layer ${Math.max(1, screened[0])} of ${screened[1]}`;
+  const words = countWords(tuning);
+  if (!end && tasks?.draws) return `Tasks on draw ${tasks.draws}: ${words}`;
+  return end || tuning.draws >= draws
+    ? `${drawsWords(tuning.draws)}: ${words}`
+    : `Draw ${tuning.draws + 1} of at most ${draws}: ${words}`;
 }
+
+/** @param {Tuning} tuning */
+function countWords(tuning) {
+  const [compared, open, out] = [count(tuning, ...COMPARED), count(tuning, "not_reached"), count(tuning, "ruled_out")];
+  const parts = [`${models(tuning.measured)} measured`, `${compared} λ compared`];
+  if (open) parts.push(`${open} not reached${tuning.end ? "" : " yet"}`);
+  if (out) parts.push(`${out} ruled out`);
+  return parts.join(", ");
+}
+
+const models = (/** @type {number} */ amount) => `${amount} ${amount === 1 ? "model" : "models"}`;
 
 /** @param {number} draws */
 export const drawsWords = (draws) => `${draws} ${draws === 1 ? "draw" : "draws"}`;
 
 /**
- * How far the work is, from 0 to 1: it ends with the budget or with the last model, whichever comes first.
+ * Seconds of the run's own clock in this moment: what it said last, and those since.
  * @param {Tuning} tuning
+ * @param {string} at when it was said
+ * @param {number} moment in milliseconds
  */
-export function share({ measured, planned, seconds, budget, end }) {
+export const now = ({ seconds }, at, moment) => seconds + Math.max(0, (moment - Date.parse(at)) / 1000 || 0);
+
+/**
+ * How far the work is, from 0 to 1: by the clock where there is a budget, else by layers and then by models.
+ * @param {Tuning} tuning
+ * @param {number} [seconds] of its clock
+ */
+export function share(tuning, seconds = tuning.seconds) {
+  const { screened, measured, planned, budget, end } = tuning;
   if (end) return 1;
-  return Math.min(1, Math.max(planned ? measured / planned : 0, budget ? seconds / budget : 0));
+  if (budget) return Math.min(1, seconds / budget);
+  if (screens(tuning)) return (SCREENING * screened[0]) / screened[1];
+  return planned ? SCREENING + (1 - SCREENING) * (measured / planned) : SCREENING;
+}
+
+/**
+ * “1 min 40 s left”; empty without a budget, and at the end.
+ * @param {Tuning} tuning
+ * @param {number} [seconds] of its clock
+ */
+export function leftWords({ budget, end, seconds: said }, seconds = said) {
+  if (budget === null || end) return "";
+  return budget > seconds ? `${duration(budget - seconds)} left` : "finishing the model at work";
 }
 
 /**
  * “1 min 20 s of 3 min, 1 min 40 s left”; without a budget only what was spent.
  * @param {Tuning} tuning
+ * @param {number} [seconds] of its clock
  */
-export function budgetWords({ seconds, budget, end }) {
+export function budgetWords(tuning, seconds = tuning.seconds) {
+  const { budget, end } = tuning;
   if (budget === null) return end ? duration(seconds) : `${duration(seconds)}, as much as it takes`;
-  const left = budget - seconds;
-  const more = end ? "" : left > 0 ? `, ${duration(left)} left` : ", the draw that goes on is the last one";
-  return `${duration(seconds)} of ${duration(budget)}${more}`;
+  return [`${duration(seconds)} of ${duration(budget)}`, leftWords(tuning, seconds)].filter(Boolean).join(", ");
 }
 
 /**
@@ -58,17 +102,21 @@ export const modelsWords = ({ measured, planned, end }) =>
   end || measured >= planned ? String(measured) : `${measured} of at most ${planned}`;
 
 /**
- * What a step of tuning says in the log: the errors of layers, each whole draw, and the end; empty for what lies between.
+ * What a step of tuning says in the log: the errors of layers once all are known, and each whole draw; empty for what
+ * lies between.
  * @param {Tuning} tuning
  * @param {Tuning | null} before
  */
 export function logWords(tuning, before) {
-  if (!before) {
-    const [left, dull] = [count(tuning, "left"), count(tuning, "dull")];
-    return `Errors of layers compared: ${left} λ in question, ${dull} given up`;
+  if (screens(tuning)) return "";
+  if (!before || screens(before)) {
+    const out = count(tuning, "ruled_out");
+    const rest = tuning.rows.length - count(tuning, "baseline") - out;
+    return `Errors of layers compared: ${rest} λ in question, ${out} ruled out`;
   }
   if (tuning.end || tuning.draws === before.draws) return "";
   const best = tuning.best === null ? null : tuning.rows[tuning.best].lambda;
-  const words = best === null ? "" : `: λ = ${plain(best)} is best`;
-  return `${drawsWords(tuning.draws)}${words}, ${count(tuning, "left")} λ in question`;
+  const good = count(tuning, "as_good");
+  const words = best === null ? "no λ compared twice yet" : `λ = ${plain(best)} is best, ${good} as good`;
+  return `${drawsWords(tuning.draws)}: ${words}`;
 }

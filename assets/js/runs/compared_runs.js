@@ -103,7 +103,7 @@ function inPoints(value, first) {
 /** @type {Object<string, Difference>} */
 const DIFFERENCES = {
   perplexity(value, first) {
-    const text = number(value - first, decimalsFor(first) + 1);
+    const text = number(value - first, Math.min(decimalsFor(first) + 1, decimalsFor(value - first)));
     return Number(text.replace("\u2212", "-")) === 0 ? "" : signed(text);
   },
   share: inPoints,
@@ -143,5 +143,8 @@ async function showCurves(figure) {
 }
 
 /** @param {unknown} value */
-const valueText = (value) =>
-  Array.isArray(value) ? value.join(", ") || "none" : value === null || value === undefined ? "none" : String(value);
+function valueText(value) {
+  if (Array.isArray(value)) return value.join(", ") || "none";
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  return value === null || value === undefined ? "none" : String(value);
+}

@@ -1,0 +1,74 @@
+/**
+ * What the numbers of a finished run suggest to try next: one sentence with a recipe, or none. Pure.
+ * @module calibrate/next_step
+ */
+
+import { format, percent } from "../base/format.js";
+import { METHODS } from "../base/recipe_contract.js";
+import { idleFields } from "./recipe_form.js";
+
+/** @import { Recipe, Summary } from "../base/types.d.ts" */
+/** @typedef {Partial<Summary>} Said of a run that may be older than a number */
+/** @typedef {{words: string, recipe: Recipe | null}} NextStep the sentence, and the recipe that it proposes */
+
+const GUESSING = 0.9; // of the vocabulary's size: a perplexity above that knows next to nothing
+const RUINED = 2; // times the float model's perplexity
+const DEAR = 0.05; // more perplexity than the float model's: less is no reason to try anything
+const FAR_MORE = 2; // times what λ gives
+
+/**
+ * That the float model itself predicts nothing; empty where it does, or nobody knows.
+ * @param {Said} summary
+ */
+export function guessing({ perplexity_float: float, vocabulary }) {
+  if (!float || !vocabulary || float < GUESSING * vocabulary) return "";
+  return `This model predicts no better than guessing: perplexity ${format(float, "perplexity")} of a vocabulary of ${vocabulary}. Train it first: what is compared here is noise.`;
+}
+
+/**
+ * Whether quantizing cost so much that a gain beside another method is no good news.
+ * @param {Said} summary
+ */
+export const isRuined = ({ perplexity, perplexity_float: float }) =>
+  Boolean(perplexity && float && perplexity >= RUINED * float);
+
+/**
+ * @param {Said} summary
+ * @param {Recipe} recipe
+ * @returns {NextStep | null}
+ */
+export function nextStep(summary, recipe) {
+  const untrained = guessing(summary);
+  if (untrained) return { words: untrained, recipe: null };
+  const { perplexity, perplexity_float: float, baseline } = summary;
+  if (recipe.opened || !perplexity || !float) return null;
+  const cost = perplexity / float - 1;
+  const gain = baseline?.verdict === -1 ? -(baseline.difference ?? 0) : 0; // in ln of perplexity, where it is clear
+  const change = knob(recipe);
+  if (!change || cost < DEAR || Math.log1p(cost) < FAR_MORE * gain) return null;
+  const beside = gain > 0 ? `, far more than the ${percent(-Math.expm1(-gain), 1)} that λ gives` : "";
+  const words = `${change.now} costs ${percent(cost, cost < 0.1 ? 1 : 0)} more perplexity than the float model has${beside}: try ${change.next}.`;
+  return { words, recipe: { ...recipe, ...change.fields } };
+}
+
+/**
+ * What of a recipe most often gives more than λ, and is not taken yet: the grid, then how it is fitted, groups, bits.
+ * @param {Recipe} recipe
+ * @returns {{now: string, next: string, fields: Partial<Recipe>} | null}
+ */
+function knob(recipe) {
+  const bits = `${recipe.bits} bits`;
+  if (recipe.grid === "symmetric" || recipe.grid === "full_range")
+    return { now: `${bits} symmetric`, next: "the asymmetric grid", fields: { grid: "asymmetric" } };
+  const idle = idleFields(recipe);
+  if (METHODS[recipe.method] && !idle.includes("range") && recipe.range === "minmax")
+    return {
+      now: `${bits} with each group’s range from its least to its largest weight`,
+      next: "a searched range with refined codes",
+      fields: { range: "search", ...(idle.includes("refine") ? {} : { refine: 3 }) },
+    };
+  if (typeof recipe.group_size !== "number")
+    return { now: `${bits} with one scale per channel`, next: "groups of 128", fields: { group_size: 128 } };
+  if (recipe.bits < 4) return { now: bits, next: `${recipe.bits + 1} bits`, fields: { bits: recipe.bits + 1 } };
+  return null;
+}

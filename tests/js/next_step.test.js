@@ -1,0 +1,65 @@
+/** What the numbers of a finished run suggest to try next. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { guessing, isRuined, nextStep } from "../../assets/js/calibrate/next_step.js";
+
+const RECIPE = { model: "toy", bits: 2, method: "sarqc-gbs", grid: "symmetric", group_size: 128, range: "minmax" };
+const MEASURED = {
+  perplexity: 137,
+  perplexity_float: 61,
+  vocabulary: 512,
+  baseline: { difference: Math.log(0.834), verdict: -1 },
+};
+const words = (summary, recipe) => nextStep(summary, recipe).words.replaceAll("\u00a0", " ");
+
+test("what costs far more than λ gives is named, with what to try instead", () => {
+  const next = nextStep(MEASURED, RECIPE);
+  assert.equal(
+    words(MEASURED, RECIPE),
+    "2 bits symmetric costs 125 % more perplexity than the float model has, far more than the 16.6 % that λ gives: try the asymmetric grid.",
+  );
+  assert.deepEqual(next.recipe, { ...RECIPE, grid: "asymmetric" });
+});
+
+test("the grid comes first, then its fit, groups, and bits", () => {
+  const fields = (recipe) => {
+    const { recipe: next } = nextStep(MEASURED, recipe);
+    return Object.fromEntries(Object.entries(next).filter(([name, value]) => recipe[name] !== value));
+  };
+  const plain = { ...RECIPE, grid: "asymmetric" };
+  assert.deepEqual(fields(plain), { range: "search", refine: 3 });
+  const fitted = { ...plain, range: "search", refine: 3, group_size: "per_channel" };
+  assert.deepEqual(fields(fitted), { group_size: 128 });
+  assert.deepEqual(fields({ ...fitted, group_size: 64 }), { bits: 3 });
+  assert.equal(nextStep(MEASURED, { ...fitted, group_size: 64, bits: 4 }), null);
+  assert.deepEqual(fields({ ...plain, method: "rtn" }), { range: "search", refine: 3 });
+});
+
+test("nothing is proposed where little is lost, where λ gives as much, or where nothing was measured", () => {
+  assert.equal(nextStep({ ...MEASURED, perplexity: 63 }, RECIPE), null);
+  const saved = { difference: Math.log(0.8), verdict: -1 };
+  assert.equal(nextStep({ ...MEASURED, perplexity: 80, baseline: saved }, RECIPE), null);
+  assert.equal(nextStep({ ...MEASURED, perplexity: null }, RECIPE), null);
+  assert.equal(nextStep(MEASURED, { ...RECIPE, opened: "theirs" }), null);
+  const unclear = { difference: Math.log(0.25), verdict: 0 };
+  for (const baseline of [unclear, { difference: 0.01, verdict: 1 }, { difference: null, verdict: null }])
+    assert.match(words({ ...MEASURED, baseline }, RECIPE), /float model has: try/); // no gain is claimed
+  assert.match(words({ ...MEASURED, baseline: null }, RECIPE), /float model has: try the asymmetric grid\.$/);
+});
+
+test("a model that guesses is told so, and nothing is proposed for it", () => {
+  const untrained = { ...MEASURED, perplexity: 521, perplexity_float: 520, vocabulary: 512 };
+  assert.match(
+    guessing(untrained),
+    /^This model predicts no better than guessing: perplexity 520\.0 of a vocabulary of 512\./,
+  );
+  assert.deepEqual(nextStep(untrained, RECIPE), { words: guessing(untrained), recipe: null });
+  assert.equal(guessing(MEASURED), "");
+  assert.equal(guessing({ perplexity_float: 520 }), ""); // a run from before
+});
+
+test("a gain above a ruined perplexity is none to be glad of", () => {
+  assert.equal(isRuined(MEASURED), true);
+  assert.equal(isRuined({ ...MEASURED, perplexity: 90 }), false);
+  assert.equal(isRuined({ perplexity: 90 }), false);
+});
