@@ -3,7 +3,16 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { guessing, isRuined, nextStep } from "../../assets/js/calibrate/next_step.js";
 
-const RECIPE = { model: "toy", bits: 2, method: "sarqc-gbs", grid: "symmetric", group_size: 128, range: "minmax" };
+const RECIPE = {
+  model: "toy",
+  bits: 2,
+  method: "sarqc-gbs",
+  grid: "symmetric",
+  group_size: 128,
+  range: "minmax",
+  order: "natural",
+  refine: 0,
+};
 const MEASURED = {
   perplexity: 137,
   perplexity_float: 61,

@@ -4,7 +4,7 @@
  */
 
 import { format, percent } from "../base/format.js";
-import { METHODS } from "../base/recipe_contract.js";
+import { GRIDS, METHODS } from "../base/recipe_contract.js";
 import { idleFields } from "./recipe_form.js";
 
 /** @import { Recipe, Summary } from "../base/types.d.ts" */
@@ -61,11 +61,14 @@ function knob(recipe) {
   if (recipe.grid === "symmetric" || recipe.grid === "full_range")
     return { now: `${bits} symmetric`, next: "the asymmetric grid", fields: { grid: "asymmetric" } };
   const idle = idleFields(recipe);
+  const said = /** @type {Record<string, any>} */ (recipe);
   if (METHODS[recipe.method] && !idle.includes("range") && recipe.range === "minmax")
     return {
       now: `${bits} with each group’s range from its least to its largest weight`,
       next: "a searched range with refined codes",
-      fields: { range: "search", ...(idle.includes("refine") ? {} : { refine: 3 }) },
+      fields: Object.fromEntries(
+        Object.entries(GRIDS.best).filter(([name]) => !idle.includes(name) && said[name] === GRIDS.paper[name]),
+      ),
     };
   if (typeof recipe.group_size !== "number")
     return { now: `${bits} with one scale per channel`, next: "groups of 128", fields: { group_size: 128 } };
