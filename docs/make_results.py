@@ -223,7 +223,7 @@ def damped_table(study: Study) -> str:
 
 
 def worth_table(climbed: Ladder) -> str:
-    """What each step is worth in perplexity on the plain grid, and with all the other steps taken."""
+    """What each step is worth in perplexity on the min–max grid, and with all the other steps taken."""
     titles = {step["name"]: step["title"] for step in ladder_words(climbed)["steps"]}
     rows = []
     for step in climbed.steps:
@@ -231,7 +231,7 @@ def worth_table(climbed: Ladder) -> str:
         for each in (climbed.alone[step]["perplexity"], climbed.last[step]["perplexity"]):
             row += [said(each, 2), VERDICTS[each.verdict(())]]
         rows.append(row)
-    return table(["step", "alone, on the plain grid", "", "after all the others", ""], rows)
+    return table(["step", "alone, on the min–max grid", "", "after all the others", ""], rows)
 
 
 def ladders(study: Study) -> list[str]:

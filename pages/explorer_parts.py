@@ -11,7 +11,7 @@ from sarqc.web.browser_contract import DRAWINGS, QUALITIES
 SLIDERS = """
 <div class="card sliders" data-part="sliders" data-testid="sliders" data-panel data-control="sliders">
   <label class="slider slider-lambda" data-control="lambda"><span class="sign">λ</span>
-    <span class="track"><span class="band" data-part="band"></span>
+    <span class="track"><span class="band" data-part="band" data-control="band"></span>
       <input type="range" min="0" max="1" step="1" value="0" data-part="lambda" data-testid="lambda"
              aria-label="λ, weight of the penalty"></span>
     <output data-part="lambda-value" data-testid="lambda-value">0</output></label>

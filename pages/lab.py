@@ -65,7 +65,8 @@ _WORDS = (
       title="A run with these settings" hidden>Use these settings</button>
     <a class="quiet" data-part="download" data-testid="download" data-control="download"
        title="This study as a zip file" download hidden>Download</a>
-    <button type="button" class="quiet" data-part="copy" data-testid="copy" data-control="copy">Copy as text</button>
+    <button type="button" class="quiet" data-part="copy" data-testid="copy" data-control="copy"
+      title="The sentence and what it was measured on">Copy as text</button>
     <button type="button" class="quiet" data-part="share" data-testid="share" data-control="share">Share</button>
   </span>
 </div>

@@ -54,7 +54,7 @@ def _about(name: str, words: Sequence[str]) -> str:
     return (
         f'<button type="button" class="quiet about" data-about="{escape(" ".join(words))}" '
         f'id="{own}" aria-labelledby="{own} title-{escape(name)}" '
-        'aria-label="Its words explained:"><i class="info" aria-hidden="true">i</i></button>'
+        'aria-label="Terms explained:"><i class="info" aria-hidden="true">i</i></button>'
     )
 
 

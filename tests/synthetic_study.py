@@ -149,9 +149,10 @@ def study_document(folder: Path, prefix: str, lines: list[Line]) -> Study:
 
 def write_study(
     folder: Path, *, draws: int = 4, prefix: str = "quantized", gs: bool = True, curve: np.ndarray = CURVE,
-    auto: bool = False, sizes: bool = False,
+    auto: bool = False, sizes: bool = False, gammas: tuple[float, ...] = GAMMAS,
 ) -> Study:  # fmt: skip
-    """Writes the study to ``folder`` and returns it: rtn, rqc-gbs, sarqc-gbs and the scale searches at 2 bits.
+    """Writes the study to ``folder`` and returns it: rtn, rqc-gbs, sarqc-gbs, with these ``gammas``, and the scale
+    searches at 2 bits.
 
     With ``auto`` also the column solvers with λ and γ chosen by layer and a scale search with λ chosen for the model;
     with ``sizes`` sarqc-gbs also has its errors by amount of calibration text.
@@ -161,7 +162,7 @@ def write_study(
     plan: list[Plan] = [
         ("rtn", "rtn", *point, np.full((draws, 1, 1), 300.0), None),
         ("rqc-gbs", "gptq", LAMS, (None,), perplexity(draws, 0.0, 1, curve), None),
-        ("sarqc-gbs", "gptq", LAMS, GAMMAS, perplexity(draws, -1.0, 2, curve), None),
+        ("sarqc-gbs", "gptq", LAMS, gammas, perplexity(draws, -1.0, len(gammas), curve), None),
     ]
     if gs:
         plan += [

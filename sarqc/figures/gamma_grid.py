@@ -22,12 +22,14 @@ from sarqc.study.facts import LineFacts
 
 NARROW = 400  # pixels, below which the names of more than FEW λ would touch
 FEW = 6
+FEWEST_GAMMAS = 3  # fewer rows show nothing that the γ slider does not
 
 
 def gamma_grid(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None:
-    """λ × γ as a map of a quality, or of the error on unseen text where that is not known everywhere."""
+    """λ × γ as a map of a quality, or of the error on unseen text where that is not known everywhere; None for
+    a line of few γ."""
     line = facts.line
-    if len(line.gammas) < 2:
+    if len(line.gammas) < FEWEST_GAMMAS:
         return None
     by_accuracy = quality_name == "accuracy"
     quality = facts.accuracy if by_accuracy else facts.perplexity

@@ -16,7 +16,7 @@ from sarqc.figures.numbers import (
     point_names,
     significant,
 )
-from sarqc.figures.panels import Curve, Panel, band_shape, stack
+from sarqc.figures.panels import AXIS, BAND, Curve, Panel, band_shape, stack
 from sarqc.figures.scales import SCALE_WORDS, on_scale
 from sarqc.quantization.methods import entry_of
 from sarqc.study.facts import LineFacts, Quality, equal_points, is_point, lam_index
@@ -54,8 +54,8 @@ def _gammas(facts: LineFacts) -> range:
 
 
 def _twin(facts: LineFacts) -> tuple[LineFacts | None, str]:
-    """The line whose curves stand faintly behind, and its name: without saliency, or on the plain grid."""
-    return (facts.identity, "identity") if facts.identity is not None else (facts.plain, "plain grid")
+    """The line whose curves stand faintly behind, and its name: without saliency, or on the min–max grid."""
+    return (facts.identity, "identity") if facts.identity is not None else (facts.plain, "min–max grid")
 
 
 def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
@@ -159,6 +159,7 @@ def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None
         font = {"size": 12, "color": "var(--quality-ink)"}
         layout["annotations"].append(
             note("as good as the best", xref="x", yref="paper", x=0, y=1, yanchor="top", yshift=-2, xshift=5, font=font)
+            | {"name": BAND}
         )
         narrowest = min(run[0][1] - run[0][0] + 0.8 for run in runs if run)
         if narrowest > 0.22 * len(facts.line.lams):  # the band holds the words: a ground of their own, over λ's line
@@ -187,6 +188,9 @@ def _add_flags(figure: Figure, facts: LineFacts) -> None:
         "layout.xaxis.ticklabelstandoff": LANE * few,
     }
     figure["narrow_below"] = FLAGS_NARROW
+    sign = next(at for at, one in enumerate(layout["annotations"]) if one.get("name") == AXIS)
+    layout["annotations"][sign]["yshift"] = -LANE * lanes
+    figure["narrow"][f"layout.annotations.{sign}.yshift"] = -LANE * few
     font = {"size": 11, "color": "var(--ink-2)"}
     # Poles pass behind the names at their left.
     for one, small in reversed(list(zip(wide, narrow, strict=True))):

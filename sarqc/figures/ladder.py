@@ -120,9 +120,9 @@ def ladder_figure(facts: LineFacts, climbed: Ladder) -> Figure:
 
 
 def _sentence(climbed: Ladder) -> str:
-    """What λ is worth on the plain grid, and what on the grid with every other step taken."""
+    """What λ is worth on the min–max grid, and what on the grid with every other step taken."""
     words = []
-    for where, steps in (("on the plain grid", climbed.alone), ("after the others", climbed.last)):
+    for where, steps in (("on the min–max grid", climbed.alone), ("after the others", climbed.last)):
         difference = steps["lambda"]["perplexity"]
         text = difference_text(difference, float(mean_over_draws(climbed.rungs[0].values["perplexity"])))
         unclear = math.isfinite(difference.error) and difference.verdict(()) == 0

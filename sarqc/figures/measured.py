@@ -89,10 +89,10 @@ def how_measured(facts: LineFacts) -> list[Fact]:
     if line.sizes and "recon_by_size" in line.arrays:
         sizes = ", ".join(f"{size:,}" for size in line.sizes)
         pairs.append(("Amount of text", f"every point solved again on {sizes} sequences; ± is the error over draws"))
-    prefix = "inputs of each layer come from the quantized layers before it"
+    inputs = "from the quantized layers before it"
     if study.prefix == "float":
-        prefix = "explore: inputs of each layer come from the float model, a final run differs slightly"
-    pairs.append(("Prefix", prefix))
+        inputs = "from the float model; in a run they come from the quantized layers before, which differs slightly"
+    pairs.append(("Inputs of a layer", inputs))
     pairs.append(("Made", study.created))
     if study.stamp is not None:
         how = f"download and unpack the study, and run “python -m sarqc verify {study.id}” there"

@@ -31,6 +31,8 @@ from sarqc.figures.numbers import Format, plus_minus
 
 WORDS_ROOM = 0.09  # of a panel's range, beside the usual air, for words at its edge
 FEW_LAMS = 3  # up to so many, names at the lines' ends reach to where words at the right edge begin
+AXIS = "axis"  # the name of the axis’ sign, before the names of its ticks
+BAND = "band"  # the name of its shapes and words, by which the page finds what a link hides
 LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share of their panel
 
 
@@ -79,8 +81,8 @@ def stack(lams: Sequence[float], names: Sequence[str], panels: Sequence[Panel], 
         top = bottom - gap
     layout["xaxis"]["anchor"] = "y" if len(panels) == 1 else f"y{len(panels)}"
     if len(names) > 1:
-        corner = {"xref": "paper", "yref": "paper", "x": 1, "y": 0, "xanchor": "left", "yanchor": "top"}
-        layout["annotations"].append(note("λ", **corner, xshift=8, yshift=-4))
+        before = {"xref": "paper", "yref": "paper", "x": 0, "y": 0, "xanchor": "left", "yanchor": "top"}
+        layout["annotations"].append(note("λ", **before) | {"name": AXIS})
     return figure
 
 
@@ -103,6 +105,7 @@ def band_shape(first: float, last: float) -> dict[str, Any]:
     """The sweet spot behind all panels, from one place on the λ axis to another."""
     return {
         "type": "rect",
+        "name": BAND,
         "xref": "x",
         "yref": "paper",
         "x0": first,
@@ -272,7 +275,11 @@ def _name_first_point(
     for label, lam, value in panel.points[:1]:
         at = next((index for index, one in enumerate(lams) if abs(one - lam) < 1e-9), None)
         if at is not None and span[0] <= value <= span[1]:
-            place = {"xref": "x", "yref": axis, "x": at, "y": value, "xshift": 8, "yshift": 3, "yanchor": "bottom"}
+            # It reaches to the next λ, on the side that the curves leave free.
+            beside = np.concatenate([curve.values[:, at : at + 2].ravel() for curve in panel.curves])
+            above = np.nanmax(beside, initial=value) - value <= value - np.nanmin(beside, initial=value)
+            side = {"yshift": 3, "yanchor": "bottom"} if above else {"yshift": -3, "yanchor": "top"}
+            place = {"xref": "x", "yref": axis, "x": at, "y": value, "xshift": 8, **side}
             layout["annotations"].append(note(label, **place, font={"size": 12, "color": "var(--ink-2)"}))
 
 
@@ -354,10 +361,10 @@ def _add_reference(
     right = {"xref": "paper", "yref": axis, "x": 1, "xanchor": "right", "font": font}
     left = {"xref": "paper", "yref": axis, "x": 0, "xanchor": "left", "xshift": 4, "font": font}
     if value < span[0]:
-        layout["annotations"].append(note(f"↓ {text}", y=span[0], yanchor="bottom", **left))
+        layout["annotations"].append(note(f"↓ {text}, off the scale", y=span[0], yanchor="bottom", **left))
         return
     if value > span[1]:
-        layout["annotations"].append(note(f"↑ {text}", y=span[1], yanchor="top", **right))
+        layout["annotations"].append(note(f"↑ {text}, off the scale", y=span[1], yanchor="top", **right))
         return
     line = {"color": "var(--ink-2)", "width": 1, "dash": "2px 3px"}
     layout["shapes"].append(

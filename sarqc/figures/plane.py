@@ -73,7 +73,7 @@ def plane(facts: LineFacts) -> Figure | None:
         _add_curve(figure, points, supports[-1], (name, style), (x, y), (side_x != 0) | (side_y != 0))
     _name_points(figure, points, x, clamp(points.errors[0][2], span_y)[0])
     hollow = [any(NOBODY in curve[g] for curve in supports) for g in range(len(points.drift))]
-    words = ["drift; hollow: never the best trade-off" if some else "drift" for some in hollow]
+    words = ["drift (hollow: off the convex hull)" if some else "drift" for some in hollow]
     figure["bindings"].append(bind("layout.xaxis.title.text", words, "gamma"))
     arias = [_aria(points, supports[0][g], g) for g in range(len(points.drift))]
     figure["bindings"].append(bind("aria", arias, "gamma"))

@@ -162,7 +162,7 @@ def surfaces(facts: LineFacts, array: ArrayPlace, layer: int, pooling: Pooling =
         figure["data"].append(trace)
     # Names stand above maps, and in the empty air over surfaces.
     above = {"yanchor": "bottom", "yshift": 2} if flat else {"yanchor": "top", "yshift": 6}
-    _side_by_side(figure, facts, pooling.array, above)
+    _side_by_side(figure, facts, pooling.array, what, above)
     info = facts.study.layers[layer]
     words = [_surface_aria(facts, i, info.name, scale, pooling.words) for i in range(len(facts.line.lams))]
     figure["bindings"].append(bind("aria", words, "lambda"))
@@ -202,9 +202,9 @@ def _flat_axes(layout: dict[str, Any], suffix: str, domain: tuple[float, float],
     return {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
 
 
-def _side_by_side(figure: Figure, facts: LineFacts, array: str, above: dict[str, Any]) -> None:
-    """Binds the traces to the smallest λ and to the shown one, with their names ``above`` them."""
-    names, sides = point_names(facts.line), _sides(facts, 0.0)
+def _side_by_side(figure: Figure, facts: LineFacts, array: str, what: str, above: dict[str, Any]) -> None:
+    """Binds the traces to the smallest λ and to the shown one; ``above`` them stands what they show."""
+    names, sides = [f"{what}, {name}" for name in point_names(facts.line)], _sides(facts, 0.0)
     for side, (x0, x1) in enumerate(sides):
         bound: BoundArray = {"path": f"data.{side}.z", "array": array}
         if side < len(sides) - 1:

@@ -127,7 +127,7 @@ class LineChoice(TypedDict):
     title: str
     bits: int
     solver: str
-    fitting: str  # empty for the plain grid
+    fitting: str  # empty for the min–max grid
 
 
 class LineKey(TypedDict):

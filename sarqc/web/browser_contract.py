@@ -91,6 +91,7 @@ PANELS = {
     "equation": "The equation",
     "sentence": "The sentence",
     "hero": "Curves over λ",
+    "band": "The λ as good as the best",
     "surfaces": "|Ŵ − W|",
     "deciles": "Drift by saliency decile",
     "sliders": "Sliders",

@@ -124,10 +124,10 @@ def running(state: Path, **settings: str) -> Iterator[App]:
 
 @pytest.fixture(scope="package")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    """The app with made-up studies: “toy”, “chosen” with lines of “auto” too, and “mixture” with experts."""
+    """The app with made-up studies: “toy”, “chosen” with lines of “auto” and three γ, “mixture” with experts."""
     state = tmp_path_factory.mktemp("state")
     write_study(state / "studies" / "toy")
-    write_study(state / "studies" / "chosen", auto=True, sizes=True)
+    write_study(state / "studies" / "chosen", auto=True, sizes=True, gammas=(0.1, 0.5, 1.0))
     write_mixture(state / "studies" / "mixture", tokens=TOKENS)
     with running(state) as started:
         yield started

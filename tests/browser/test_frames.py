@@ -17,7 +17,7 @@ from tests.browser.probe import LIVE_CONTEXTS, STEPS, WATCH_CONTEXTS, median_and
 
 pytestmark = pytest.mark.browser
 
-QUERY = "/?study=toy&method=sarqc-gbs&bits=2&lambda=0.1&gamma=0.1"
+QUERY = "/?study=chosen&method=sarqc-gbs&bits=2&lambda=0.1&gamma=0.1"
 SETTLED = """() => {
   const at = ['gamma', 'lambda'].map((name) => document.querySelector(`[data-testid=${name}]`).value).join();
   return [...document.querySelectorAll('[data-drawn]')].filter((one) => one.offsetParent)
@@ -179,7 +179,7 @@ def restyled(browser: Any, page: Any, change: str) -> int:
 def test_the_first_picture_is_drawn_once_from_the_top_of_the_page(open_page):
     page = open_page("/?study=tiny-llama", script=WATCH_DRAWING)
     page.wait_for_selector('[data-plot="lab-methods"][data-drawn]')
-    first = ["hero", "surfaces", "deciles", "map", "plane", "gamma_grid"]
+    first = ["hero", "surfaces", "deciles", "map", "plane"]
     drawn = page.evaluate("drawn")
     assert drawn[: len(first)] == [f"lab-{name}" for name in first]
     assert all(drawn.count(name) == 1 for name in drawn[: len(first)])
@@ -198,7 +198,7 @@ def test_a_mark_in_a_figure_restyles_what_it_is_in_and_no_other_part_of_the_page
 
 def test_a_step_of_gamma_lays_out_nothing_anew(open_page):
     page = open_page("/?study=tiny-llama&bits=3&layer=3")
-    every = ["hero", "deciles", "map", "plane", "gamma_grid", "gap"]
+    every = ["hero", "deciles", "map", "plane", "gap"]
     for name in ("surfaces", *every):
         page.wait_for_selector(f'[data-plot="lab-{name}"][data-drawn]')
     page.evaluate(COUNT)

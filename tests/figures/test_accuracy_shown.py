@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from sarqc.settings import Settings
 from sarqc.study.document import Study
 from sarqc.study.facts import line_facts
 from sarqc.study.paired import paired_items
+from tests.synthetic_study import write_study
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +54,19 @@ def test_the_sentence_is_of_accuracy_in_per_cent_and_points(view: View) -> None:
 
 
 def test_the_switched_figures_say_what_they_show(view: View) -> None:
-    hero, grid = view["figures"]["hero_accuracy"], view["figures"]["gamma_grid_accuracy"]
+    hero = view["figures"]["hero_accuracy"]
     titles = [value["text"] for value in hero["layout"]["annotations"]]
     assert "Accuracy, higher is better" in titles
     assert hero["layout"]["yaxis"]["tickformat"].endswith("%")
     assert not view["figures"]["hero"]["layout"]["yaxis"]["tickformat"].endswith("%")
+
+
+def test_the_map_of_lambda_and_gamma_shows_the_switched_quality_where_it_has_rows_enough(tmp_path: Path) -> None:
+    for gammas, drawn in (((0.1, 0.5), False), ((0.1, 0.5, 1.0), True)):
+        made = write_study(tmp_path / str(len(gammas)), gammas=gammas)
+        grid = lab_view(made, method="sarqc-gbs", bits=2)["figures"]["gamma_grid_accuracy"]
+        assert (grid is not None) == drawn
+    assert grid is not None
     assert grid["title"] == "λ × γ: accuracy"
     assert all(text.endswith("%") for row in grid["data"][0]["text"] for text in row)
 

@@ -122,7 +122,7 @@ class TestHero:
 
     def test_float_model_out_of_range_is_named_at_the_edge(self, view):
         texts = [note["text"] for note in view["figures"]["hero"]["layout"]["annotations"]]
-        assert "↓ float model 60.0" in texts
+        assert "↓ float model 60.0, off the scale" in texts
 
     @pytest.mark.parametrize(
         ("float_model", "count", "corner"),
@@ -281,7 +281,8 @@ class TestLabView:
         study = write_study(tmp_path / "toy", prefix="float", gs=False)
         view = lab_view(study)
         assert view["explore"] is True
-        assert any("explore" in one["text"] for one in view["measured"])
+        one = next(one for one in view["measured"] if one["name"] == "Inputs of a layer")
+        assert one["text"].startswith("from the float model")
 
 
 class TestCompareView:

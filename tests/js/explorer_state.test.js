@@ -48,6 +48,36 @@ test("a point stays on the axes, and on those that a link locks", () => {
   assert.equal(after(initial(), { type: "moved", lambda: 1 }).view, null);
 });
 
+test("a link that hides the band takes it out of all that shows it, and nothing else", () => {
+  const shapes = [{ x0: 1 }, { name: "band", x0: 0 }];
+  const annotations = [{ text: "title" }, { name: "band", text: "as good as the best" }];
+  const bindings = ["layout.shapes.0.x0", "layout.shapes.1.x0", "layout.annotations.1.visible", "aria"].map((path) => ({
+    path,
+    over: [],
+    values: 1,
+  }));
+  const told = { band: [[true, false]], sentences: [], small_print: [] };
+  const whole = {
+    ...view,
+    told: { perplexity: told, accuracy: told },
+    figures: { ...view.figures, hero: { data: [], layout: { shapes, annotations }, bindings }, plane: { layout: {} } },
+    table: { columns: [{ key: "lambda" }, { key: "sweet_spot" }], rows: [{ lambda: 0, sweet_spot: true }] },
+  };
+  const action = { type: "opened", view: whole, arrays: {}, wanted: { study: "toy" } };
+  assert.equal(reduce(initial(), action).view, whole);
+  const { view: shown } = reduce(initial({ hidden: ["band"] }), action);
+  const { hero, plane, gap } = shown.figures;
+  assert.deepEqual([shown.told.perplexity.band, shown.told.accuracy.band], [[[false, false]], [[false, false]]]);
+  assert.deepEqual(hero.layout.shapes, [shapes[0], { ...shapes[1], visible: false }]);
+  assert.deepEqual(hero.layout.annotations, [annotations[0], { ...annotations[1], visible: false }]);
+  assert.deepEqual(
+    hero.bindings.map(({ path }) => path),
+    ["layout.shapes.0.x0", "aria"],
+  );
+  assert.deepEqual([plane, gap], [whole.figures.plane, null]);
+  assert.deepEqual(shown.table.columns, [{ key: "lambda" }]);
+});
+
 test("the λ and γ that were chosen last outlive a line that has others", () => {
   const rough = { ...view, line: { ...view.line, name: "rqc-gs" }, lams: [0, 1], gammas: [null] };
   const rounded = { ...rough, line: { ...view.line, name: "rtn", has_lam: false }, lams: [0] };

@@ -111,7 +111,7 @@ test("how the grid is fitted is chosen apart from the method", () => {
     ["a", "b", "c"],
   );
   assert.deepEqual(lists("a+s").fitting.groups[0].options, [
-    ["", "plain grid"],
+    ["", "min–max grid"],
     ["searched range", "searched range"],
   ]);
   assert.deepEqual([lists("a+s").method.value, lists("a+s").fitting.value], ["a", "searched range"]);
@@ -145,9 +145,16 @@ test("the lists of a line", () => {
     [3, "3-bit"],
   ]);
   assert.deepEqual(lists.method.groups[0].options, [
-    ["sarqc-gbs", "SARQC · sarqc-gbs"],
-    ["gptq", "GPTQ · gptq"],
+    ["sarqc-gbs", "SARQC"],
+    ["gptq", "GPTQ"],
   ]);
+  const twin = { ...view.choices[1], name: "gptq-b", solver: "gptq-b", method: "gptq-b" };
+  const doubled = { ...explored, view: { ...view, choices: [...view.choices, twin] } };
+  const methods = Lab.picks({ ...open, explored: doubled }).find(({ name }) => name === "method").groups[0].options;
+  assert.deepEqual(
+    methods.map(([, title]) => title),
+    ["SARQC", "GPTQ · gptq", "GPTQ · gptq-b"], // of one title each has its name too
+  );
   assert.deepEqual([lists.block.groups, lists.scale.groups], [[], []]); // nothing to choose: they are not there
   assert.deepEqual([lists.layer.value, lists.draw.value, lists.quantity.value], ["1", "all", "held_out"]);
   assert.ok(Lab.picks({ ...open, explored: { ...explored, locked: ["bits", "layer"] } })[1].disabled);

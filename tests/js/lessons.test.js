@@ -263,3 +263,27 @@ test("the λ that each layer wants is read from the table of layers, at its firs
     ],
   );
 });
+
+test("one draw is not said to tell which λ is best; ten say it with what is as good, once their bands are apart", () => {
+  const { prepare, facts, answer, bandAround, LAMS } = modules.tokens;
+  const data = prepare();
+  const said = (seed) => words(answer(facts({ shown: 1, tokens: 24, seed, lambda: 0.01 }, data)));
+  for (const seed of [1, 9]) assert.match(said(seed), /ten\.$/);
+  assert.doesNotMatch(said(1), /best λ is|smaller λ/);
+  const { groups } = facts({ shown: 1, tokens: 24, seed: 30, lambda: 0.01 }, data);
+  for (const { best, band } of groups) assert.ok(band[0] <= best && best <= band[1]);
+  const apart = groups[2].band[1] < groups[0].band[0];
+  assert.equal(said(30).endsWith("more tokens want a smaller λ."), apart);
+  assert.match(said(30), new RegExp(`best λ is ${LAMS[groups[0].best]} with 8`));
+  // By hand: at the second λ every draw is worse than at the first by one, at the third by one or better by one in turn.
+  const draws = [0, 1, 2, 3].map((i) => ({ unseen: [5, 6, 5 + (i % 2 ? 1 : -1), 9, 9, 9, 9, 9] }));
+  assert.deepEqual(
+    [bandAround(draws, 0), bandAround(draws, 2)],
+    [
+      [0, 0],
+      [2, 2],
+    ],
+  );
+  const near = draws.map(({ unseen }) => ({ unseen: unseen.toSpliced(1, 1, unseen[2]) }));
+  assert.deepEqual(bandAround(near, 0), [0, 2]);
+});

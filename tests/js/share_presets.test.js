@@ -25,7 +25,8 @@ test("a figure alone keeps its λ, and homework its question without the answer"
   const figure = presetLink("Figure only", NAMES);
   assert.deepEqual([figure.embed, figure.lock, figure.hide.includes("hero")], [true, ["lambda"], false]);
   const homework = presetLink("Homework", NAMES);
-  assert.ok(homework.hide.includes("sentence"));
+  for (const answer of ["sentence", "band", "numbers", "methods"]) assert.ok(homework.hide.includes(answer), answer);
+  assert.ok(!homework.hide.includes("hero"));
   assert.deepEqual(homework.lock, ["study", "bits", "method", "layer"]);
   assert.ok(!presetLink("Explore λ", NAMES).hide.includes("lambda"));
 });

@@ -1,7 +1,7 @@
 /** A figure that grows as a whole with the type of its place, and the distance from which a scene is seen. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fitted } from "../../assets/js/charts/plot_host.js";
+import { fitted, stretched } from "../../assets/js/charts/plot_host.js";
 import { grown } from "../../assets/js/charts/type_size.js";
 
 const figure = {
@@ -51,4 +51,8 @@ test("a narrow scene is seen from further away, in the same direction", () => {
   const [wide, narrow] = [3, 0.725].map((aspect) => fitted(camera, aspect));
   assert.deepEqual(wide, camera);
   assert.deepEqual(narrow, { ...camera, eye: { x: 2, y: -2, z: 1 } });
+});
+
+test("a surface in a scene that is higher than wide is drawn higher, within bounds", () => {
+  assert.deepEqual([3, 1.45, 1, 0.5].map(stretched), [1, 1, 1.45, 1.7]);
 });

@@ -116,7 +116,7 @@ def test_the_page_has_it_in_the_order_asked_for(study: Study) -> None:
     np.testing.assert_allclose(np.array(kl["base"]) + np.array(kl["x"]), ends / 100, atol=1e-5)
     assert [round(one["mean"], 4) for one in view["ladder"]["alone"]] == [-3, -1.5, -4, -9]
     assert [one["clear"] for one in view["ladder"]["last"]] == [True] * 4
-    assert "−3.00 ± 0.17 on the plain grid" in view["ladder"]["words"].replace("\u00a0", " ")
+    assert "−3.00 ± 0.17 on the min–max grid" in view["ladder"]["words"].replace("\u00a0", " ")
     assert "−1.00 ± 0.17 after the others" in view["ladder"]["words"].replace("\u00a0", " ")
     table = figure_table(study, "ladder", method="rqc-gbs", bits=2, layer=None, steps="lambda,refine,order,range")
     assert [row["perplexity_difference"] for row in table["rows"][2:]] == pytest.approx(
@@ -148,7 +148,7 @@ def test_lines_on_a_better_grid(study: Study) -> None:
     row = next(one for one in view["table"]["rows"] if one["lambda"] == 0.1)
     assert row["perplexity_difference"] == pytest.approx(WORTH["lambda"] + TOGETHER, abs=1e-4)
     hero = view["figures"]["hero"]
-    assert any(trace.get("name") == "quality, plain grid" for trace in hero["data"])
+    assert any(trace.get("name") == "quality, min–max grid" for trace in hero["data"])
 
 
 def test_without_kl_perplexity_has_all_the_room(tmp_path: Path, study: Study) -> None:

@@ -252,6 +252,7 @@ export const PANELS = frozen({
   equation: "The equation",
   sentence: "The sentence",
   hero: "Curves over λ",
+  band: "The λ as good as the best",
   surfaces: "|Ŵ − W|",
   deciles: "Drift by saliency decile",
   sliders: "Sliders",

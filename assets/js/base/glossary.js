@@ -5,13 +5,14 @@
  */
 
 import { html, render } from "./html.js";
+import { link } from "./link.js";
 import { popover } from "./popover.js";
 
 /** Word by name, and what it means. @type {Readonly<Record<string, readonly [word: string, meaning: string]>>} */
 export const GLOSSARY = {
   "float-inputs": [
-    "float inputs",
-    "Inputs of each layer come from the float model; in a run they come from the quantized layers before it, and numbers differ slightly.",
+    "float-model inputs",
+    "Each layer was solved on what the float, unquantized model gives it. In a run its inputs come from the quantized layers before it, and numbers differ slightly.",
   ],
   penalty: ["penalty, L_sar", "‖(Ŵ − W)S‖²: what λ weighs beside the reconstruction error. Relative to ‖WS‖²."],
   identity: [
@@ -51,10 +52,13 @@ export const GLOSSARY = {
     "▲ ▼ ◀ ▶",
     "A point beyond the scale, drawn at its edge with its value, so that it does not flatten the others.",
   ],
-  radius: ["R", "The largest drift allowed. Marked is the point of least error among those that drift no more."],
+  radius: [
+    "limit of drift",
+    "The upright line, to be dragged: of all points that drift no more than that, the one of least error is shown.",
+  ],
   hollow: [
     "hollow points",
-    "Never the best trade-off: whatever drift costs against error, another point is better. Each filled one is the best at some weight μ of drift².",
+    "Off the lower convex hull of drift² and error: whatever drift costs, another point is better. Each filled one is the best at some cost μ of drift².",
   ],
   cells: [
     "cells",
@@ -77,10 +81,11 @@ export function explainWords(page) {
     const names = (button.dataset.about ?? "").split(" ");
     const card = popover(button, {
       id: `words-${names.join("-")}`,
-      label: "What the words mean",
+      label: "Terms explained",
       classes: "words-card",
     });
-    const said = names.flatMap((name) => (GLOSSARY[name] ? [GLOSSARY[name]] : []));
+    // What a link hides needs no words.
+    const said = names.flatMap((name) => (GLOSSARY[name] && !link.hide.includes(name) ? [GLOSSARY[name]] : []));
     render(html`<dl>${said.map(([word, meaning]) => html`<div><dt>${word}</dt><dd>${meaning}</dd></div>`)}</dl>`, card);
     card.addEventListener("toggle", (event) => event.newState === "open" && place(card, button));
     button.popoverTargetElement = card; // from now on the browser opens and closes it, this time too

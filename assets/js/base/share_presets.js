@@ -12,7 +12,8 @@ const STAYS = {
   explore: ["equation", "sentence", "hero", "sliders", "lambda", "gamma", "play", "show", "bar"],
 };
 const QUESTION = ["study", "bits", "method", "layer"]; // what a class works on
-const ANSWERS = ["sentence", "measured", "numbers", "copy", "share"]; // what it is to find out
+// What it is to find out, and what says it: the last three name each method's best λ.
+const ANSWERS = ["sentence", "band", "measured", "numbers", "copy", "share", "ladder", "methods", "selection"];
 
 /** @type {Record<Preset, string>} */
 export const PRESETS = {
@@ -20,7 +21,7 @@ export const PRESETS = {
   "Figure only": "The main figure at this λ, without margins of the page: for a slide or an article.",
   "Explore λ": "The main figure with its sliders and its sentence; nothing else can be changed.",
   Homework:
-    "Study, bits, method and layer are fixed; the sentence and the numbers, which give the answer, are left out.",
+    "Study, bits, method and layer are fixed; the sentence, the green band and the numbers, which give the answer, are left out.",
 };
 
 /**

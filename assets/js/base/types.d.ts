@@ -69,6 +69,7 @@ export type Panel =
   | "equation"
   | "sentence"
   | "hero"
+  | "band"
   | "surfaces"
   | "deciles"
   | "sliders"

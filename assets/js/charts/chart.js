@@ -147,7 +147,7 @@ export function axis(at, names, sign = "λ") {
  * A role's line: its colour and its dash, of which the dots are round.
  * @param {Role} role
  */
-const dashed = ({ color, dash }) => ({
+export const dashed = ({ color, dash }) => ({
   stroke: color,
   "stroke-dasharray": dash,
   "stroke-linecap": dash === "1 5" ? "round" : null,

@@ -344,6 +344,7 @@ export class PlotHost {
       this.aspect = ((to - from) * (width - l - r)) / (height - t - b);
       const camera = this.camera ?? this.figure?.camera;
       if (camera) one.camera = fitted(camera, this.aspect);
+      if (one.aspectratio) one.aspectratio = { ...one.aspectratio, z: one.aspectratio.z * stretched(this.aspect) };
     }
   }
 
@@ -433,6 +434,14 @@ export function fitted(camera, aspect) {
   const { x, y, z } = camera.eye;
   return { ...structuredClone(camera), eye: { x: x * away, y: y * away, z: z * away } };
 }
+
+const MOST_STRETCHED = 1.7;
+
+/**
+ * How many times as high a surface is drawn in a scene of an aspect, which would leave the height above and below it empty.
+ * @param {number} aspect width / height
+ */
+export const stretched = (aspect) => Math.min(MOST_STRETCHED, Math.max(1, ROOMY / aspect));
 
 /**
  * A camera turned by a drag of so many pixels: around the upright axis, and up or down between flat and steep.

@@ -37,14 +37,21 @@ export interface Camera {
   [more: string]: unknown;
 }
 
+export interface SceneLayout {
+  camera?: Camera;
+  domain?: { x?: [number, number] };
+  aspectratio?: { x: number; y: number; z: number };
+  [more: string]: unknown;
+}
+
 export interface Layout {
   width?: number;
   height?: number;
   autosize?: boolean;
   margin?: { l?: number; r?: number; t?: number; b?: number; pad?: number };
   annotations?: Annotation[];
-  scene?: { camera?: Camera; domain?: { x?: [number, number] }; [more: string]: unknown };
-  scene2?: { camera?: Camera; domain?: { x?: [number, number] }; [more: string]: unknown };
+  scene?: SceneLayout;
+  scene2?: SceneLayout;
   [more: string]: unknown;
 }
 

@@ -1,6 +1,6 @@
 /**
  * The objective above the page, which is also its control: λ and γ in it are dragged and typed, and a term that is
- * pointed at, focused or tapped stands out on the whole page. The bar stays in sight, with play and the perplexity, once
+ * pointed at, focused or tapped stands out on the whole page. The bar stays in sight, with play and the quality shown, once
  * the sliders have left the screen.
  * @module equation_part
  */
@@ -59,7 +59,7 @@ export function equationPart() {
         draw(explorer, place, state, asked);
       }
       if (isNew || state.playing !== before.playing) play(place, state);
-      if (isNew || state.at !== before.at) values(place, state);
+      if (isNew || state.at !== before.at || state.quality !== before.quality) values(place, state);
       if (state.lit !== before.lit || (state.lit && isNew)) light(explorer, place, state);
     },
   };
@@ -90,7 +90,7 @@ function draw(explorer, place, { view }, asked) {
         ${term(explorer, asked, error.term, error.set, error.name, error.said)} ${penalty}</span>
       <span class="status"><button type="button" class="quiet bar-play" data-testid="bar-play" data-control="play"
           @click=${() => explorer.dispatch({ type: explorer.state.playing ? "stopped" : "played" })}></button>
-        <span class="quality"><span class="quality-name">perplexity</span>
+        <span class="quality"><span class="quality-name"></span>
           <output data-part="bar-quality" data-testid="bar-quality"></output></span></span>`,
     place,
   );
@@ -244,12 +244,12 @@ function drag(event, explorer, axis, move) {
 }
 
 /**
- * Brings knobs and perplexity to the shown point; a field that is being typed in is left alone.
+ * Brings knobs and the quality shown to the shown point; a field that is being typed in is left alone.
  * @param {HTMLElement} place
  * @param {WithView} state
  */
 function values(place, state) {
-  const { view, at } = state;
+  const { view, at, quality: shown } = state;
   for (const input of place.querySelectorAll("input")) {
     const axis = /** @type {Axis} */ (input.dataset.knob);
     const text = textOf(state, axis);
@@ -259,9 +259,10 @@ function values(place, state) {
   }
   const row = view.table.rows.find(({ at: [gamma, lambda] }) => gamma === at.gamma && lambda === at.lambda);
   const quality = place.querySelector('[data-part="bar-quality"]');
-  const value = row?.perplexity ?? null;
+  const value = row?.[shown] ?? null;
   if (quality?.parentElement) quality.parentElement.hidden = value === null;
-  say(quality, format(value, "perplexity"));
+  say(place.querySelector(".quality-name"), shown);
+  say(quality, format(value, shown === "accuracy" ? "share" : "perplexity"));
 }
 
 /** @param {HTMLElement} place @param {WithView} state */

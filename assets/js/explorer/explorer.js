@@ -54,7 +54,7 @@ export class Explorer {
     this.prefix = prefix;
     this.parts = parts;
     this.onState = onState;
-    this.state = initial({ narrow: matchMedia("(max-width: 760px)").matches, locked: link.lock });
+    this.state = initial({ narrow: matchMedia("(max-width: 760px)").matches, locked: link.lock, hidden: link.hide });
     this.rendered = this.state;
     this.requests = 0; // of views
     this.redrawings = 0; // requests of single figures

@@ -6,6 +6,7 @@
 
 import { request } from "../base/client.js";
 import { figureMenu } from "../charts/figure_menu.js";
+import { withoutColumn } from "./band.js";
 import { fileName } from "./state.js";
 import { shownWeights } from "./weights_part.js";
 
@@ -21,10 +22,11 @@ export function figureMenus(explorer) {
     };
     figureMenu(host, {
       file: () => fileName(current().view, card.replace("_flat", "")),
-      table: (offset, limit) =>
-        FROM_SCREEN.includes(card)
-          ? cells(current())
-          : request(`${tablePath(current().view, card)}&offset=${offset}&limit=${limit}`),
+      table: async (offset, limit) => {
+        if (FROM_SCREEN.includes(card)) return cells(current());
+        const numbers = await request(`${tablePath(current().view, card)}&offset=${offset}&limit=${limit}`);
+        return explorer.state.banded ? numbers : withoutColumn(numbers);
+      },
     });
   }
 }

@@ -56,8 +56,8 @@ export const radiusPart = () => ({ cards: [], wire: radiusLine });
 function radiusLine(explorer) {
   const host = explorer.hosts.plane;
   const label = made(html`<span class="radius-label" aria-hidden="true" data-testid="radius-label"></span>`);
-  const line = made(html`<div class="radius" role="slider" tabindex="0" aria-label="R, largest drift allowed"
-    data-testid="radius" hidden><span class="radius-name" aria-hidden="true">R</span></div>`);
+  const line = made(html`<div class="radius" role="slider" tabindex="0" aria-label="Limit of drift"
+    data-testid="radius" hidden><span class="radius-name" aria-hidden="true">↔</span></div>`);
   host.frame.after(line);
   host.tools.prepend(label);
   /** @type {Bound|null} */
@@ -86,7 +86,9 @@ function radiusLine(explorer) {
     line.style.top = `${place.y + area.top}px`;
     line.style.height = `${area.height}px`;
     const words =
-      best === null ? `drift ≤ R = ${number(radius, 2)}` : `drift ≤ R = ${number(radius, 2)}: ${curve.names[best]}`;
+      best === null
+        ? `drift ≤ ${number(radius, 2)}`
+        : `least error with drift ≤ ${number(radius, 2)}: ${curve.names[best]}`;
     say(label, words);
     line.setAttribute("aria-valuenow", number(radius, 3));
     line.setAttribute("aria-valuemin", number(Math.min(...measured(curve.drift)), 3));

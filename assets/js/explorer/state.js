@@ -4,6 +4,7 @@
  */
 
 import { nearest } from "../base/address_bar.js";
+import { withoutBand } from "./band.js";
 
 /** @typedef {import("../charts/bind.js").Point} Point */
 /** @typedef {import("../base/problem.js").Trouble} Trouble */
@@ -101,6 +102,7 @@ import { nearest } from "../base/address_bar.js";
  * @property {Overlay|null} overlay what is drawn over the main figure
  * @property {Term|null} lit the term of the objective whose marks stand out
  * @property {string[]} locked what a link keeps as it is
+ * @property {boolean} banded false where a link hides which λ are as good as the best
  */
 /**
  * @typedef {{type: "requested"} | {type: "opened", view: View, arrays: Arrays, wanted: Wanted} | {type: "pictured"}
@@ -114,10 +116,11 @@ import { nearest } from "../base/address_bar.js";
 
 /**
  * The state before anything is there.
- * @param {{narrow?: boolean, locked?: string[]}} [page] whether the screen is narrow, and what the link locks
+ * @param {{narrow?: boolean, locked?: string[], hidden?: string[]}} [page] whether the screen is narrow, and what the
+ *   link locks and hides
  * @returns {State}
  */
-export function initial({ narrow = false, locked = [] } = {}) {
+export function initial({ narrow = false, locked = [], hidden = [] } = {}) {
   return {
     view: null,
     arrays: {},
@@ -136,6 +139,7 @@ export function initial({ narrow = false, locked = [] } = {}) {
     overlay: null,
     lit: null,
     locked,
+    banded: !hidden.includes("band"),
   };
 }
 
@@ -190,7 +194,8 @@ export function reduce(state, action) {
 const drawable = ({ webgl }, drawing) => (drawing === "surface" && !webgl ? "flat" : drawing);
 
 /** @type {(state: State, news: {view: View, arrays: Arrays, wanted: Wanted}) => State} */
-function opened(state, { view, arrays, wanted }) {
+function opened(state, { view: whole, arrays, wanted }) {
+  const view = state.banded ? whole : withoutBand(whole);
   const at = {
     gamma: nearest(view.gammas, wanted.gamma) ?? view.start.gamma,
     lambda: nearest(view.lams, wanted.lambda) ?? view.start.lambda,

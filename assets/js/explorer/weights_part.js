@@ -117,6 +117,6 @@ function titles(explorer, { view, pool }) {
   const maths = signed ? "Ŵ − W" : "|Ŵ − W|";
   for (const host of [explorer.hosts.surfaces, explorer.hosts.surfaces_flat]) {
     host.heading.title = `${name}${why}`;
-    host.entitle(html`<span class="maths">${maths}</span>, ${name}<span class="card-note">${why}</span>`);
+    host.entitle(html`<span class="maths">${maths}, </span>${name}<span class="card-note">${why}</span>`);
   }
 }

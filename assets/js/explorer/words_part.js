@@ -5,13 +5,16 @@
 
 import { copyFrom } from "../base/clipboard.js";
 import { explainWords } from "../base/glossary.js";
-import { html, nothing, render } from "../base/html.js";
+import { html, made, nothing, render } from "../base/html.js";
 import { toldOf } from "./state.js";
+
+/** @import { Explorer, WithView } from "./explorer.js" */
+/** @import { Piece, View } from "./state.js" */
 
 /** Of what the sentence speaks and the main figure has a curve. */
 const POINTED = ["quality", "recon", "held_out", "drift"];
 
-/** The pieces of a sentence as text. @param {import("./state.js").Piece[]} pieces */
+/** The pieces of a sentence as text. @param {Piece[]} pieces */
 export const plainText = (pieces) => pieces.map((piece) => piece.text).join("");
 
 /** @returns {import("./explorer.js").Part} */
@@ -26,6 +29,15 @@ export function wordsPart() {
         if (state.view) copyFrom(button, asText({ ...state, view: state.view }, location.href));
       });
       explainWords(document);
+      const place = explorer.part("sentence")?.parentElement;
+      let width = place?.clientWidth;
+      const again = () => {
+        const { state } = explorer;
+        if (!place || place.clientWidth === width) return;
+        width = place.clientWidth;
+        if (state.view) keepRoom(explorer, { ...state, view: state.view });
+      };
+      if (place) new ResizeObserver(again).observe(place);
       const sentence = explorer.part("sentence");
       const [main] = explorer.parts[0].cards;
       /** What is spoken of stands out in the main figure. @param {Event} event */
@@ -39,23 +51,53 @@ export function wordsPart() {
     render(explorer, state, before) {
       const { view, at, quality } = state;
       if (view === before.view && at === before.at && quality === before.quality) return;
+      if (view !== before.view || quality !== before.quality) keepRoom(explorer, state);
       const { sentences, small_print } = toldOf(state);
       const pieces = sentences[at.gamma][at.lambda];
       const sentence = explorer.part("sentence");
-      if (sentence && sentence.textContent !== plainText(pieces)) {
-        render(
-          pieces.map(({ text, role, verdict }) =>
-            role ? html`<strong class=${verdict ? "verdict" : `role-${role}`} data-of=${role}>${text}</strong>` : text,
-          ),
-          sentence,
-        );
-      }
+      if (sentence && sentence.textContent !== plainText(pieces)) render(written(pieces), sentence);
       const small = explorer.part("small-print");
-      if (!small) return;
-      const tag = html`<button type="button" class="tag" data-testid="explore" data-about="float-inputs">float inputs <i class="info" aria-hidden="true">i</i></button>`;
-      render([view.explore ? tag : nothing, small_print[at.gamma][at.lambda].join(" ")], small);
+      if (small) render(printed(view, small_print[at.gamma][at.lambda]), small);
     },
   };
+}
+
+/** @param {Piece[]} pieces of a sentence */
+const written = (pieces) =>
+  pieces.map(({ text, role, verdict }) =>
+    role ? html`<strong class=${verdict ? "verdict" : `role-${role}`} data-of=${role}>${text}</strong>` : text,
+  );
+
+/** @param {View} view @param {string[]} sentences in small print */
+function printed({ explore }, sentences) {
+  const tag = html`<button type="button" class="tag" data-testid="explore" data-about="float-inputs">float-model inputs <i class="info" aria-hidden="true">i</i></button>`;
+  return [explore ? tag : nothing, sentences.join(" ")];
+}
+
+/**
+ * Keeps the room of the longest sentence of a view, whichever λ and quality are shown, so that what stands below never
+ * moves; on a narrow screen of the quality that is shown alone.
+ * @param {Explorer} explorer
+ * @param {WithView} state
+ */
+function keepRoom(explorer, state) {
+  const { view } = state;
+  const place = explorer.part("sentence")?.parentElement;
+  if (!place?.classList.contains("told")) return;
+  const narrow = matchMedia("(max-width: 760px)").matches;
+  const every = (narrow ? [toldOf(state)] : Object.values(view.told)).flatMap(({ sentences, small_print }) =>
+    sentences.flatMap((row, gamma) =>
+      row.map(
+        (pieces, lambda) => html`<div><p class="sentence">${written(pieces)}</p>
+          <p class="small-print">${printed(view, small_print[gamma][lambda])}</p></div>`,
+      ),
+    ),
+  );
+  const measured = made(html`<div class="told-measured" aria-hidden="true" inert>${every}</div>`);
+  place.append(measured);
+  const heights = [...measured.children].map((one) => one.getBoundingClientRect().height);
+  measured.remove();
+  place.style.minHeight = `${Math.ceil(Math.max(...heights))}px`;
 }
 
 /**

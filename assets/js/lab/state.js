@@ -273,13 +273,18 @@ export function picks({ studies, wanted, explored: { view, locked } }) {
     ),
     list(
       "method",
-      solvers.map(/** @returns {Option} */ ({ solver, title, method }) => [solver, `${title} · ${method}`]),
+      solvers.map(
+        /** @returns {Option} */ ({ solver, title, method }) => [
+          solver,
+          named(solvers, title) ? `${title} · ${method}` : title,
+        ],
+      ),
       shown.solver,
     ),
     list(
       "fitting",
       fittings.length > 1
-        ? fittings.map(/** @returns {Option} */ ({ fitting }) => [fitting, fitting || "plain grid"])
+        ? fittings.map(/** @returns {Option} */ ({ fitting }) => [fitting, fitting || "min–max grid"])
         : [],
       shown.fitting,
     ),
@@ -300,6 +305,9 @@ export function picks({ studies, wanted, explored: { view, locked } }) {
     ),
   ];
 }
+
+/** Whether several solvers have a title, which only their names tell apart. @param {{title: string}[]} solvers @param {string} title */
+const named = (solvers, title) => solvers.filter((one) => one.title === title).length > 1;
 
 /**
  * A study with where it comes from, when that is not this host's app.

@@ -142,8 +142,9 @@ function drawn({ width, height }, { answered, knobs, guess }) {
   const tall = (box.bottom - box.top) / knobs.length;
   const thick = Math.min(30, Math.max(12, (tall - 34) / 2.4));
   const worths = knobs.flatMap(({ alone, last }) => [alone, last]).map(({ mean, error }) => [-(mean ?? 0), error ?? 0]);
-  const low = Math.min(0, ...worths.map(([value, doubt]) => value - doubt));
   const high = Math.max(...worths.map(([value, doubt]) => value + doubt));
+  const least = Math.min(0, ...worths.map(([value, doubt]) => value - doubt));
+  const low = least - 0.03 * (high - least); // the last whisker ends in sight
   const room = box.right - box.left - WORDS;
   const x = (/** @type {number} */ value) => box.left + (room * (value - low)) / (high - low || 1);
   /** @type {(worth: import("./types.d.ts").Worth, y: number, fill: string) => import("../charts/svg.js").Drawn} */
@@ -153,6 +154,9 @@ function drawn({ width, height }, { answered, knobs, guess }) {
     return [
       s("rect", { x: from, y: y - thick / 2, width: Math.max(1, to - from), height: thick, rx: 2, fill }),
       segment(x(value - doubt), y, x(value + doubt), y, { stroke: "var(--ink)", "stroke-width": 1.5 }),
+      [value - doubt, value + doubt].map((end) =>
+        segment(x(end), y - 4, x(end), y + 4, { stroke: "var(--ink)", "stroke-width": 1.5 }),
+      ),
       label(Math.max(x(0), x(value + doubt)) + 8, y, `${number(value, 1)} ± ${number(doubt, 1)}`, {
         fill: "var(--ink)",
       }),

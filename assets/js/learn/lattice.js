@@ -5,7 +5,8 @@
  */
 
 import { whole } from "../base/address.js";
-import { number, plain, significant } from "../base/format.js";
+import { number, plain } from "../base/format.js";
+import { dashed } from "../charts/chart.js";
 import { label, mark, path, ROLES, s, segment } from "../charts/svg.js";
 import { asking } from "./address.js";
 import { choices, lambdaSlider } from "./controls.js";
@@ -15,6 +16,7 @@ import {
   clip,
   contour,
   ENTRIES,
+  fromText,
   GRID,
   HIGH,
   LAMS,
@@ -235,11 +237,10 @@ function curves({ weight, gram, regularised, meanDiagonal, best, lam }, { area, 
       [9, 3.2].map((more) =>
         path(around(gram, error * more), { stroke: ROLES.recon.color, "stroke-width": 1.25, opacity: 0.35 }),
       ),
-      path(around(gram, error), { stroke: ROLES.recon.color, "stroke-width": 2 }),
+      path(around(gram, error), { "stroke-width": 2, ...dashed(ROLES.recon) }),
       path(around(circle, best.sar), {
-        stroke: ROLES.drift.color,
         "stroke-width": 2,
-        "stroke-dasharray": ROLES.drift.dash,
+        ...dashed(ROLES.drift),
       }),
     ),
   ];
@@ -282,7 +283,7 @@ function names(route, place, narrow) {
     const [x, y] = place(candidate.levels);
     const before = route[i - 1] ?? route[i + 1];
     const left = before && place(before.candidate.levels)[0] > x;
-    const text = `λ ≥ ${from === 0 ? "0" : significant(from)}`;
+    const text = `λ ≥ ${fromText(from)}`;
     return [
       mark("circle", x, y, 5, { fill: "var(--ink-2)" }),
       label(x + (left ? -20 : 20), y + (narrow ? -12 : 0), text, {

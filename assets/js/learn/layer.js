@@ -6,7 +6,7 @@
 
 import { nearest } from "../base/address_bar.js";
 import { arrayBytes } from "../base/client.js";
-import { change, percent } from "../base/format.js";
+import { change, percent, significant } from "../base/format.js";
 import { html, render } from "../base/html.js";
 import { colour } from "../base/theme.js";
 import { openArray } from "../charts/bind.js";
@@ -167,12 +167,15 @@ function paint(place, facts) {
   const text = (/** @type {number|null} */ at) => (facts && at !== null ? `|Ŵ − W| at λ = ${facts.names[at]}` : "");
   place.className = `learn-maps${surface ? "" : " is-waiting"}`;
   render(
-    sides.map(
-      (at) => html`<figure>
-        <canvas width="40" height="40" role="img" aria-label="Map of ${text(at)}"></canvas>
-        <figcaption>${text(at)}</figcaption>
-      </figure>`,
-    ),
+    [
+      sides.map(
+        (at) => html`<figure>
+          <canvas width="40" height="40" role="img" aria-label="Map of ${text(at)}"></canvas>
+          <figcaption>${text(at)}</figcaption>
+        </figure>`,
+      ),
+      html`<div class="learn-scale"><span>${surface ? significant(surface.scale) : ""}</span><i></i><span>0</span></div>`,
+    ],
     place,
   );
   place.querySelectorAll("canvas").forEach((canvas, side) => {

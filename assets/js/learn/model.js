@@ -63,9 +63,11 @@ export function facts(settings, data) {
     band: view.told.perplexity.band[0],
     perplexities,
     /** Of both penalties: the axis is the same for either. */
-    range: spread(
-      [data.identity, data.saliency].flatMap((each) => column(each, "perplexity")),
-      { air: 0.12 },
+    range: roomBelow(
+      spread(
+        [data.identity, data.saliency].flatMap((each) => column(each, "perplexity")),
+        { air: 0.12 },
+      ),
     ),
     differences: column(view, "perplexity_difference"),
     errors: column(view, "perplexity_error"),
@@ -77,6 +79,9 @@ export function facts(settings, data) {
     table: view.table,
   };
 }
+
+/** A range with room for the words under the lowest point, above the band's edge. @param {[number, number]} range */
+const roomBelow = ([low, high]) => /** @type {[number, number]} */ ([low - 0.08 * (high - low), high]);
 
 /** @type {import("./types.d.ts").StepModule<Settings, Data, Facts>["answer"]} */
 export function answer({ guess, lams, names, own, band, best, draws, differences, errors, layers, single }) {

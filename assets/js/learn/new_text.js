@@ -7,6 +7,7 @@
 import { whole } from "../base/address.js";
 import { number, plain, significant } from "../base/format.js";
 import { html } from "../base/html.js";
+import { dashed } from "../charts/chart.js";
 import { label, mark, path, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFrom } from "./address.js";
 import { choices, lambdaSlider, slider } from "./controls.js";
@@ -15,6 +16,7 @@ import {
   barsOf,
   contour,
   ENTRIES,
+  fromText,
   LAMS,
   layout,
   legendOf,
@@ -115,7 +117,7 @@ export function facts(settings) {
 export function answer({ guess, ratio, size, dots, kept, shown, lam }) {
   const said = guess === undefined ? "" : `You said ${CLASSES[guess][1]}${guess === size ? ": right. " : ". "}`;
   const dot = dots[shown];
-  const least = kept === 0 ? "" : `New tokens like the winner from λ = ${significant(dots[kept].from)} best. `;
+  const least = kept === 0 ? "" : `New tokens like the winner from λ = ${fromText(dots[kept].from)} best. `;
   return [
     `${said}Without λ the winner’s error is ${number(ratio, 1)} times as large on new tokens. ${least}At λ = ${plain(lam)}, `,
     { role: "drift", text: `drift ${number(dot.distance, 2)}` },
@@ -164,7 +166,7 @@ export function create(stage) {
     ask: () =>
       choices({
         control: "guess",
-        label: "As large",
+        label: "How much larger",
         options: CLASSES.map(([, text], i) => /** @type {[number, string]} */ ([i, text])),
         value: stage.state.guess,
         change: (guess) => stage.set(stage.answered ? {} : { guess }),
@@ -181,13 +183,7 @@ export function create(stage) {
       })}`,
     draw(size, facts) {
       const at = layout(size);
-      return [
-        picture(facts, at),
-        axes(at),
-        tokenBox(facts, at),
-        legend(at, facts),
-        facts.answered && errors(facts, at),
-      ];
+      return [picture(facts, at), axes(at), tokenBox(facts, at), legend(at), facts.answered && errors(facts, at)];
     },
   };
 }
@@ -218,14 +214,8 @@ function picture({ answered, weight, gram, freshGram, candidates, dots, shown },
       "g",
       { "clip-path": "url(#new-text-area)" },
       segment(from[0], from[1], to[0], to[1], { stroke: "var(--ink-3)", "stroke-dasharray": "2 6" }),
-      path(around(gram, recon), { stroke: ROLES.recon.color, "stroke-width": 2 }),
-      answered &&
-        path(around(freshGram, fresh), {
-          stroke: ROLES.heldOut.color,
-          "stroke-width": 2.5,
-          "stroke-dasharray": ROLES.heldOut.dash,
-          "stroke-linecap": "round",
-        }),
+      path(around(gram, recon), { "stroke-width": 2, ...dashed(ROLES.recon) }),
+      answered && path(around(freshGram, fresh), { "stroke-width": 2.5, ...dashed(ROLES.heldOut) }),
     ),
     candidates.map((one) => dot(one.levels, narrow ? 2.5 : 3.5, "var(--ink-3)")),
     answered && dots.map((one) => dot(one.levels, 5, "var(--ink-2)")),
@@ -268,11 +258,11 @@ function tokenBox({ tokens, fresh }, { box: { left, top, side }, centre: [x, y],
   ];
 }
 
-/** @type {(at: Layout, facts: Facts) => import("../charts/svg.js").Drawn} */
-function legend(at, { answered }) {
+/** @type {(at: Layout) => import("../charts/svg.js").Drawn} */
+function legend(at) {
   return legendOf(at.legend, [
     [lineSign(ROLES.recon), "calibration tokens", ROLES.recon.ink],
-    [lineSign({ ...ROLES.heldOut, dash: answered ? ROLES.heldOut.dash : null }), "new tokens", ROLES.heldOut.ink],
+    [lineSign(ROLES.heldOut), "new tokens", ROLES.heldOut.ink],
     [lineSign({ ...ROLES.grey, dash: "2 6" }), "flat direction"],
     [lineSign({ ...ROLES.drift, dash: null }), "drift of the winner", ROLES.drift.ink],
   ]);

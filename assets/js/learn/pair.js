@@ -5,7 +5,8 @@
  */
 
 import { nearest } from "../base/address_bar.js";
-import { number } from "../base/format.js";
+import { number, plain } from "../base/format.js";
+import { dashed } from "../charts/chart.js";
 import { label, s, segment } from "../charts/svg.js";
 import { between, oneFrom } from "./address.js";
 import { everyPair, statisticsOf, winners } from "./solver.js";
@@ -241,5 +242,7 @@ export function legendOf({ left, top }, entries) {
 }
 
 /** A line of a role as a sign. @type {(role: import("../charts/svg.js").Role) => (x: number, y: number) => SVGElement} */
-export const lineSign = (role) => (x, y) =>
-  segment(x, y, x + 26, y, { stroke: role.color, "stroke-width": 2, "stroke-dasharray": role.dash });
+export const lineSign = (role) => (x, y) => segment(x, y, x + 26, y, { "stroke-width": 2, ...dashed(role) });
+
+/** From which λ a pair wins, as it is written: two digits, the third moves with a hair of a drag. @param {number} from */
+export const fromText = (from) => (from === 0 ? "0" : plain(Number(from.toPrecision(2))));

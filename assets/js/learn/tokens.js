@@ -6,6 +6,7 @@
 
 import { whole } from "../base/address.js";
 import { nearest } from "../base/address_bar.js";
+import { CLEAR_FROM } from "../base/contract.js";
 import { percent, plain } from "../base/format.js";
 import { html } from "../base/html.js";
 import { afterGuess, axis, curve, endLabels, frame, guessGlyph, panel, spread } from "../charts/chart.js";
@@ -35,6 +36,7 @@ const [OUTPUTS, WIDTH, UNSEEN, KEPT] = [8, 24, 512, 30];
 const TOP = 0.3; // of the guess, and of the scale unless a draw lies above it
 const RING = 0.05; // where the ring stands before there is a guess
 const DRAWS = 100_000;
+const ENOUGH = 10; // draws from which on it is said which λ is best
 
 export const state = {
   tokens: oneFrom("tokens", SIZES),
@@ -101,6 +103,27 @@ export function drawsOf(layer) {
 
 export const prepare = () => drawsOf(toyLayer());
 
+/**
+ * From which λ to which the error on new tokens can't be told from that at the best: neighbours of it whose paired
+ * difference is not clear (Student's t at 5 %).
+ * @param {Draw[]} draws
+ * @param {number} best position of the best λ
+ * @returns {[first: number, last: number]}
+ */
+export function bandAround(draws, best) {
+  const isAsGood = (/** @type {number} */ other) => {
+    const differences = draws.map(({ unseen }) => unseen[other] - unseen[best]);
+    const [n, middle] = [draws.length, mean(differences)];
+    if (n < 2) return true;
+    const error = Math.sqrt(differences.reduce((sum, one) => sum + (one - middle) ** 2, 0) / (n - 1) / n);
+    return middle <= error * CLEAR_FROM[Math.min(n - 1, CLEAR_FROM.length) - 1];
+  };
+  let [first, last] = [best, best];
+  while (first > 0 && isAsGood(first - 1)) first -= 1;
+  while (last < LAMS.length - 1 && isAsGood(last + 1)) last += 1;
+  return [first, last];
+}
+
 /** @type {(values: number[]) => number} */
 const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
 
@@ -117,7 +140,8 @@ export function facts(settings, drawsUpTo) {
     const draws = drawsUpTo(tokens, settings.seed);
     const average = (/** @type {Text} */ text) => LAMS.map((_, i) => mean(draws.map((draw) => draw[text][i])));
     const [seen, unseen] = [average("seen"), average("unseen")];
-    return { tokens, draws, seen, unseen, best: bestOf(unseen) };
+    const best = bestOf(unseen);
+    return { tokens, draws, seen, unseen, best, band: bandAround(draws, best) };
   });
   const chosen = groups.find(({ tokens }) => tokens === settings.tokens) ?? groups[0];
   return { answered, hasGuess, guess: settings.guess, position, groups, chosen };
@@ -128,18 +152,38 @@ export function answer({ guess, position, groups }) {
   const [few, many] = [groups[0], groups[groups.length - 1]];
   const said = guess === undefined ? "" : `You said ${percent(guess)}. `;
   const where = few.draws.length === 1 ? "In this draw" : `Over ${few.draws.length} draws`;
-  const bests = groups.map(({ best }) => best);
-  const falls = bests.every((best, i) => i === 0 || best <= bests[i - 1]) && bests[0] > bests[bests.length - 1];
   const [seen, unseen] = [many.seen, many.unseen].map((errors) => percent(errors[position], 1));
   return [
     `${said}${where}, at λ = ${plain(LAMS[position])}, ${FEWEST} tokens give `,
     { role: "recon", text: percent(few.seen[position], 1) },
     " on themselves and ",
     { role: "held_out", text: percent(few.unseen[position], 1) },
-    ` on new ones; ${MOST} give ${seen} and ${unseen}. ${falls ? "More tokens want a smaller λ: " : "The best λ on new ones: "}`,
-    { role: "held_out", text: groups.map(({ tokens, best }) => `${plain(LAMS[best])} with ${tokens}`).join(", ") },
-    ".",
+    ` on new ones; ${MOST} give ${seen} and ${unseen}. `,
+    ...whichLambda(groups),
   ];
+}
+
+/**
+ * Which λ is best by the number of tokens, where the draws are enough to tell.
+ * @param {Facts["groups"]} groups
+ * @returns {import("./types.d.ts").Piece[]}
+ */
+function whichLambda(groups) {
+  const few = groups[0].draws.length;
+  if (few < ENOUGH)
+    return [
+      few === 1
+        ? "One draw can’t tell which λ is best: its curve goes up and down by chance. "
+        : `${few} draws are few. `,
+      "Ask for ten.",
+    ];
+  const said = groups.map(({ tokens, best, band: [first, last] }) => {
+    const asGood = first < last ? ` (${plain(LAMS[first])} to ${plain(LAMS[last])} as good)` : "";
+    return `${plain(LAMS[best])} with ${tokens}${asGood}`;
+  });
+  const [most, least] = [groups[0].band, groups[groups.length - 1].band];
+  const end = least[1] < most[0] ? ": more tokens want a smaller λ." : ".";
+  return ["On new ones the best λ is ", { role: "held_out", text: said.join(", ") }, end];
 }
 
 /** @param {Facts} facts */
@@ -312,7 +356,7 @@ function curves(right, { position, groups, chosen }) {
     groups.map((group) => group !== chosen && curve(right, group.unseen, { ...ROLES.heldOut, dash: null }, THIN)),
     curve(right, unseen, ROLES.heldOut, { width: 3 }),
     curve(right, seen, ROLES.recon, { width: 3 }),
-    groups.map((group) => sweetSpot(right, group, group === chosen)), // words go over curves
+    draws.length < ENOUGH ? null : sweetSpots(right, groups, chosen), // words go over curves
     endLabels(right, [
       { value: unseen[unseen.length - 1], text: "new tokens", role: ROLES.heldOut },
       { value: seen[seen.length - 1], text: "tokens it saw", role: ROLES.recon },
@@ -322,20 +366,49 @@ function curves(right, { position, groups, chosen }) {
 
 const THIN = { width: 1, marks: false };
 
+/** From a lowest point to the middle of its words, in pixels. */
+const OFFSETS = [20, -20, 38, -38, 56, -56];
+
 /**
- * Where the mean error on new tokens is least, with the number of tokens that want it.
- * @type {(right: import("../charts/chart.js").Panel, group: Facts["groups"][number], isChosen: boolean) =>
+ * Where the mean errors on new tokens are least, each with the number of tokens that want it, clear of curves and of the
+ * other words.
+ * @type {(right: import("../charts/chart.js").Panel, groups: Facts["groups"], chosen: Facts["chosen"]) =>
  *   import("../charts/svg.js").Drawn}
  */
-function sweetSpot(right, { tokens, unseen, best }, isChosen) {
-  const [x, y] = [right.x(best), right.y(unseen[best])];
-  return [
-    s("circle", { cx: x, cy: y, r: 9, fill: "none", stroke: ROLES.heldOut.ink, "stroke-width": isChosen ? 2.5 : 1.5 }),
-    label(x, y + (tokens === MOST ? 20 : -20), `best with ${tokens}`, {
-      at: best < 2 ? "start" : best > LAMS.length - 3 ? "end" : "middle",
-      fill: ROLES.heldOut.ink,
-      weight: isChosen ? 700 : null,
-      halo: true,
-    }),
-  ];
+function sweetSpots(right, groups, chosen) {
+  /** @type {[position: number, y: number][]} */
+  const words = [];
+  return groups.map((group) => {
+    const { tokens, unseen, best } = group;
+    const [x, y] = [right.x(best), right.y(unseen[best])];
+    const reach = best < 2 ? [0, 2] : best > LAMS.length - 3 ? [-2, 0] : [-1, 1];
+    const near = (/** @type {number} */ position) => position >= best + reach[0] && position <= best + reach[1];
+    const taken = [
+      ...[...groups.map((one) => one.unseen), chosen.seen].flatMap((errors) =>
+        errors.filter((_, position) => near(position)).map((error) => right.y(error)),
+      ),
+      ...words.filter(([position]) => Math.abs(position - best) < 4).map(([, height]) => height),
+      right.bottom,
+    ];
+    const room = (/** @type {number} */ offset) => Math.min(...taken.map((height) => Math.abs(height - y - offset)));
+    const offset = OFFSETS.reduce((most, one) => (room(one) > room(most) ? one : most));
+    words.push([best, y + offset]);
+    const isChosen = group === chosen;
+    return [
+      s("circle", {
+        cx: x,
+        cy: y,
+        r: 9,
+        fill: "none",
+        stroke: ROLES.heldOut.ink,
+        "stroke-width": isChosen ? 2.5 : 1.5,
+      }),
+      label(x, y + offset, `best with ${tokens}`, {
+        at: best < 2 ? "start" : best > LAMS.length - 3 ? "end" : "middle",
+        fill: ROLES.heldOut.ink,
+        weight: isChosen ? 700 : null,
+        halo: true,
+      }),
+    ];
+  });
 }

@@ -1,0 +1,60 @@
+/**
+ * The λ that are as good as the best, for a class that is to find them: taken out of all that shows them.
+ * @module explorer/band
+ */
+
+/** @import { Figure } from "../charts/bind.js" */
+/** @import { Table, Told, View } from "./state.js" */
+
+const NAME = "band"; // of its shapes and words in a figure, see sarqc/figures/panels.py
+const COLUMN = "sweet_spot";
+
+/**
+ * A view that does not say which λ are as good as the best.
+ * @param {View} view
+ * @returns {View}
+ */
+export function withoutBand(view) {
+  const { perplexity, accuracy } = view.told;
+  const figures = Object.entries(view.figures).map(([name, figure]) => [name, figure && bandless(figure)]);
+  return {
+    ...view,
+    told: { perplexity: unsaid(perplexity), ...(accuracy && { accuracy: unsaid(accuracy) }) },
+    figures: Object.fromEntries(figures),
+    table: withoutColumn(view.table),
+  };
+}
+
+/**
+ * A table without the column that says it.
+ * @template {Table} T
+ * @param {T} table
+ * @returns {T}
+ */
+export const withoutColumn = (table) => ({ ...table, columns: table.columns.filter(({ key }) => key !== COLUMN) });
+
+/** @param {Told} told @returns {Told} */
+const unsaid = (told) => ({ ...told, band: told.band.map((row) => row.map(() => false)) });
+
+/**
+ * The same figure where the band is not drawn. Its shapes and words stay in their places, since bindings of others are
+ * by position.
+ * @param {Figure} figure
+ * @returns {Figure}
+ */
+function bandless(figure) {
+  /** @type {string[]} */
+  const gone = [];
+  const layout = { ...figure.layout };
+  for (const kind of ["shapes", "annotations"]) {
+    const marks = /** @type {{name?: string}[]} */ (layout[kind] ?? []);
+    layout[kind] = marks.map((one, at) => {
+      if (one.name !== NAME) return one;
+      gone.push(`layout.${kind}.${at}.`);
+      return { ...one, visible: false };
+    });
+  }
+  if (!gone.length) return figure;
+  const bindings = figure.bindings?.filter(({ path }) => !gone.some((place) => path.startsWith(place)));
+  return { ...figure, layout, bindings };
+}
