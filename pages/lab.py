@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from html import escape
+
 import gradio as gr
 
 from pages.explorer_parts import MEASURED, NUMBERS, SLIDERS, explorer_plots, further_plots
 from pages.layout import Page, part
 from pages.plot import plot
 from sarqc.settings import Settings
+from sarqc.web.introduction import FirstSight
 
 # As the page comes; the script sets it for the shown method, with λ and γ to move.
 _OBJECTIVE = """<span class="objective" aria-hidden="true"><span class="min">min<sub><i>Ŵ</i></sub></span>
@@ -27,18 +30,47 @@ _WHAT = """The weights <i>W</i> of a language model{model} are rounded to
   {bits} bits: <i>Ŵ</i>{grid}.
   <b>SARQC</b>, saliency-aware regularized quantization calibration, keeps <i>Ŵ</i> near <i>W</i>."""
 
-# What is seen of the page before its first view, at the same places: Gradio's elements take a moment to come.
-_SKELETON = f"""
-<div class="skeleton" aria-hidden="true"><div class="lab page">
-  <div class="block area-equation"><div class="equation" data-control="equation">{_OBJECTIVE}</div></div>
-  <div class="area-words"><p class="what">{_WHAT.format(model="", bits="a few", grid="")}</p>
+# What is seen of the page before its first view, at the same places: Gradio's elements and plotly take long to come.
+_SKELETON = """
+<div class="skeleton{known}" aria-hidden="true"><div class="lab page">
+  <div class="block area-equation"><div class="equation" data-control="equation">{objective}</div></div>
+  <div class="area-words"><p class="what">{what}</p>
     <div class="picks"></div>
-    <div class="told" data-control="sentence"><p class="sentence"></p><p class="small-print"></p></div></div>
-  <div class="story"><div class="card plot-card plot-hero" data-control="hero"></div>
+    <div class="told" data-control="sentence"><p class="sentence">{sentence}</p>
+      <p class="small-print">{small_print}</p></div></div>
+  <div class="story"><div class="card plot-card plot-hero" data-control="hero">
+      <header class="card-head"><h2 class="card-title">{title}</h2></header>{figures}</div>
     <div class="evidence"><div class="card plot-card plot-surfaces" data-control="surfaces"></div>
       <div class="card plot-card plot-deciles" data-control="deciles"></div></div></div>
 </div></div>
 """
+
+
+_EXPLORED = '<span class="tag">float-model inputs <i class="info">i</i></span> '
+
+
+def _skeleton(sight: FirstSight | None) -> str:
+    """The page before its scripts: with its sentence and its main figure where they are known."""
+    if sight is None:
+        what = _WHAT.format(model="", bits="a few", grid="")
+        nothing = dict.fromkeys(("known", "sentence", "small_print", "title", "figures"), "")
+        return _SKELETON.format(objective=_OBJECTIVE, what=what, **nothing)
+    return _SKELETON.format(
+        known=" is-known",
+        objective=_OBJECTIVE,
+        what=_WHAT.format(model=f", {escape(sight.model)},", bits=sight.bits, grid=""),
+        sentence="".join(_spoken(piece["text"], piece["role"], verdict=piece["verdict"]) for piece in sight.sentence),
+        small_print=(_EXPLORED if sight.explored else "") + escape(sight.small_print),
+        title=escape(sight.title),
+        figures="".join(sight.figures),
+    )
+
+
+def _spoken(text: str, role: str, *, verdict: bool) -> str:
+    """A piece of the sentence, as assets/js/explorer/words_part.js writes it."""
+    kind = "verdict" if verdict else f"role-{role}"
+    return f'<strong class="{kind}">{escape(text)}</strong>' if role else escape(text)
+
 
 _WORDS = (
     '<p class="what" data-testid="what">'
@@ -134,5 +166,5 @@ PAGE = Page(
     scripts=("charts/plot_host.js", "lab/lab_page.js"),
     styles=("equation", "lab"),
     draws=True,
-    skeleton=_SKELETON,
+    skeleton=_skeleton,
 )

@@ -14,7 +14,7 @@ import gradio as gr
 
 from sarqc.settings import Settings
 from sarqc.web.first_paint import THEME_SCRIPT, ground_style
-from sarqc.web.introduction import ABOUT, Introduction
+from sarqc.web.introduction import ABOUT, FirstSight, Introduction
 from sarqc.web.static import assets_root
 
 FIRST, LAST = (
@@ -38,7 +38,8 @@ class Page:
     about: str = ABOUT
     styles: tuple[str, ...] = ()
     draws: bool = False  # whether it needs plotly
-    skeleton: str = ""  # markup that stands where its elements will be, until its script takes it away
+    # Markup that stands where its elements will be, until its script takes it away, made of what they will show.
+    skeleton: Callable[[FirstSight | None], str] | None = None
     heading_of: Callable[[Settings, Mapping[str, str]], str | None] | None = None  # of one address, by its parameters
 
     def introduction(self, settings: Settings, query: Mapping[str, str]) -> Introduction:

@@ -154,7 +154,12 @@ def _is_seen(annotation: dict[str, Any]) -> bool:
 def _annotation(note: dict[str, Any], plane: _Plane, writer: _Writer) -> str:
     x = plane.on("x", note["xref"], note["x"]) + note.get("xshift", 0)
     y = plane.on("y", note["yref"], note["y"]) - note.get("yshift", 0)
-    return writer.text(
+    pole = ""
+    if note.get("showarrow"):
+        end = (x + note["ax"], y + note["ay"])
+        pole = _line(x, y, *end, {"color": note["arrowcolor"], "width": note["arrowwidth"]})
+        x, y = end
+    return pole + writer.text(
         note["text"], x, y, note.get("font", {}), note["xanchor"], note["yanchor"], note.get("bgcolor", "")
     )
 

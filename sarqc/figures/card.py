@@ -1,6 +1,7 @@
-"""What a link shows, in small: a title, a sentence and a picture of 1200 × 630, as messengers and networks show them.
+"""What a link shows before any script runs: a title, a sentence and a picture of 1200 × 630, as messengers and networks
+show them; and the Lab's main figure for the page itself, until plotly draws it.
 
-The picture is the Lab's main figure at the link's own λ, from the drawing that the page gets.
+Both pictures are at the link's own λ, from the drawing that the page gets.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from html import escape
 
 from sarqc.figures.as_svg import svg_body
 from sarqc.figures.numbers import accuracy_text, lam_text, perplexity_text
+from sarqc.figures.panels import BAND
 from sarqc.figures.plotly_figure import coloured, resolved
 from sarqc.figures.sentence import QualityName, plain, sentence
 from sarqc.figures.view import first_figure, line_title
@@ -74,6 +76,22 @@ def point_card(facts: LineFacts, at: Point, colours: Mapping[str, str]) -> str:
     body = svg_body(coloured(made, dict(colours)), width / _FIGURE_SCALE, height / _FIGURE_SCALE, FAMILY)
     figure_part = f'<g transform="translate({LEFT - 16} {top:.1f}) scale({_FIGURE_SCALE})">{body}</g>'
     return _document(point_title(facts, at), lines, figure_part, colours)
+
+
+def point_picture(facts: LineFacts, at: Point, width: int, height: int, *, narrow: bool, banded: bool) -> str:
+    """The main figure at a point for the page: an SVG element with the page's roles as its colours.
+
+    ``banded``: whether the λ that are as good as the best are marked.
+    """
+    figure = first_figure(facts, at.quality, at.scale)
+    made = resolved(figure, {"gamma": at.gamma, "lambda": at.lam}, _no_arrays, narrow=narrow)
+    for kind in () if banded else ("shapes", "annotations"):
+        made["layout"][kind] = [one for one in made["layout"].get(kind, []) if one.get("name") != BAND]
+    body = svg_body(made, width, height, "inherit")
+    return f'<svg viewBox="0 0 {width} {height}" class="{_CLASSES[narrow]}">{body}</svg>'
+
+
+_CLASSES = {False: "is-wide", True: "is-narrow"}
 
 
 def site_card(title: str, words: str, colours: Mapping[str, str]) -> str:

@@ -38,10 +38,11 @@ def plotly_figure(
     return go.Figure(data=data, layout=layout)
 
 
-def resolved(figure: Figure, at: dict[str, int], matrix: Any) -> dict[str, Any]:
-    """Data and layout of a figure at a point. ``matrix(name, at)`` gives the rows of an array of the study there."""
+def resolved(figure: Figure, at: dict[str, int], matrix: Any, *, narrow: bool = False) -> dict[str, Any]:
+    """Data and layout of a figure at a point. ``matrix(name, at)`` gives the rows of an array of the study there;
+    ``narrow``: as on a narrow screen."""
     made: dict[str, Any] = copy.deepcopy({part: figure[part] for part in ("data", "layout")})
-    for binding in figure["bindings"]:
+    for binding in [*figure["bindings"], *(figure.get("narrow_bindings", []) if narrow else [])]:
         if binding["path"] == "aria":
             continue
         if "array" in binding:
@@ -53,6 +54,8 @@ def resolved(figure: Figure, at: dict[str, int], matrix: Any) -> dict[str, Any]:
             for axis in binding["over"]:
                 value = value[at[axis]]
         _put(made, binding["path"].split("."), value)
+    for path, value in figure.get("narrow", {}).items() if narrow else ():
+        _put(made, path.split("."), value)
     return made
 
 

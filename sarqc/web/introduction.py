@@ -24,13 +24,15 @@ from sarqc.figures.card import (
     Point,
     point_aria,
     point_card,
+    point_picture,
     point_sentence,
     point_title,
     site_card,
 )
 from sarqc.figures.plotly_figure import colours_of
 from sarqc.figures.scales import scales_of
-from sarqc.figures.view import default_line, line_title, start_of
+from sarqc.figures.sentence import Piece, sentence, small_print
+from sarqc.figures.view import default_line, first_figure, line_title, start_of
 from sarqc.jobs.links import Link
 from sarqc.settings import Settings
 from sarqc.study.document import one_draw
@@ -50,6 +52,8 @@ PICTURE, SITE_PICTURE = "/picture.png", "/site.png"
 SHOWN = ("study", "method", "bits", "layer", "lambda", "gamma", "scale", "draw", "show")  # what a picture depends on
 FACTS_KEPT = 8
 WORDS_KEPT = 64  # of points, a few hundred characters each
+SIGHTS_KEPT = 16  # of points, some 40 KB each
+WIDE, NARROW = (714, 336), (358, 348)  # pixels of the main figure in a window of 1280 × 800 and of 390 × 844
 
 Query = Mapping[str, str]
 FactsKey = tuple[str, str, str, int, int | None, int | None]  # study, its content, line, bits, layer, draw
@@ -97,6 +101,19 @@ def document_title(told: Introduction) -> str:
     return f"{told.title} – {SITE}"
 
 
+@dataclass(frozen=True)
+class FirstSight:
+    """What the Lab shows at an address, for its page to say before any script runs."""
+
+    model: str
+    bits: int
+    title: str  # of the main figure
+    sentence: Sequence[Piece]
+    small_print: str
+    explored: bool  # its layers were solved on what the float model gives them
+    figures: tuple[str, ...]  # the main figure as SVG elements, for a wide and a narrow screen
+
+
 class Introductions:
     """Finds out what an address shows, as far as a visitor may see it."""
 
@@ -105,6 +122,7 @@ class Introductions:
         self._pictures = Pictures(settings.assets_dir)
         self._facts = lru_cache(maxsize=FACTS_KEPT)(self._facts_of)
         self._words = lru_cache(maxsize=WORDS_KEPT)(self._words_of)
+        self._sights = lru_cache(maxsize=SIGHTS_KEPT)(self._sight_of)
 
     def own(self, scope: Scope) -> str:
         """What stands before an address of the site: see ``own_address``, and the path below which the app is."""
@@ -120,6 +138,28 @@ class Introductions:
             return self._of_study(visitor, study_id, query)
         except SarqcError:  # there is no such study, or not for them
             return self._of_run(visitor, study_id, page) if path == "/calibrate" else page
+
+    def first_sight(self, visitor: Visitor, query: Query) -> FirstSight | None:
+        """What the Lab will show at an address; None where that is not known before its scripts run."""
+        study_id = query.get("study") or self._first()
+        try:
+            key = self._key(visitor, study_id or "", query)
+            return self._sights(key, self._point(key, query), "band" not in query.get("hide", "").split(","))
+        except (SarqcError, ValueError):  # no such study, or not for them; a figure that only plotly draws
+            return None
+
+    def _sight_of(self, key: FactsKey, at: Point, banded: bool) -> FirstSight:
+        facts = self._facts(*key)
+        sizes = ((WIDE, False), (NARROW, True))
+        return FirstSight(
+            facts.study.model.name,
+            facts.line.bits,
+            first_figure(facts, at.quality, at.scale).get("title", ""),
+            sentence(facts, at.gamma, at.lam, at.quality),
+            " ".join(small_print(facts, at.gamma, at.lam, at.quality)),
+            facts.study.prefix == "float",
+            tuple(point_picture(facts, at, *size, narrow=narrow, banded=banded) for size, narrow in sizes),
+        )
 
     def of_link(self, visitor: Visitor, secret: str, link: Link, query: Query) -> Introduction:
         """What a share link shows to ``visitor``, who has it; the picture has the link's own address."""

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from sarqc.recipe import Recipe
+from tests.browser.conftest import SHIFTS
 from tests.synthetic_study import LAMS
 
 pytestmark = pytest.mark.browser
@@ -162,7 +163,9 @@ def test_back_goes_one_choice_back_and_lambda_is_no_choice(open_page):
 
 def test_a_click_on_the_map_chooses_the_layer(open_page):
     page = lab(open_page)
-    box = page.locator('[data-plot="lab-map"] .plot-canvas').bounding_box()
+    canvas = page.locator('[data-plot="lab-map"] .plot-canvas')
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
     page.mouse.click(box["x"] + 0.25 * box["width"], box["y"] + 0.25 * box["height"])
     page.wait_for_function("document.querySelector('[data-testid=pick-layer]').value !== 'all'")
     page.wait_for_function("document.querySelector('[data-testid=sentence]').textContent.includes('In this layer')")
@@ -290,6 +293,56 @@ def test_without_a_wish_the_story_over_lambda_is_opened(app, open_page):
     assert page.text_content("[data-testid=sentence]").startswith("At λ")
 
 
+def test_what_stands_below_the_sentence_keeps_its_place(open_page):
+    """Whatever the sentence says of a λ and of either quality; the bar above says the quality that is shown."""
+    page = lab(open_page, "study=tiny-llama&method=sarqc-gbs&bits=2&lambda=0")
+    bar, hero = page.locator("[data-testid=equation]"), page.locator("[data-plot=lab-hero]")
+    places, lines = set(), set()
+    for quality in ("perplexity", "accuracy"):
+        page.click(f"[data-quality={quality}][data-for='lab-']")
+        assert quality in bar.inner_text()
+        assert ("%" in page.text_content("[data-testid=bar-quality]")) == (quality == "accuracy")
+        for _ in range(10):
+            places.add(hero.bounding_box()["y"])
+            lines.add(page.locator("[data-testid=sentence]").bounding_box()["height"])
+            page.keyboard.press("ArrowRight")
+        for _ in range(10):
+            page.keyboard.press("ArrowLeft")
+    assert len(places) == 1
+    assert len(lines) > 1
+
+
+def test_a_chosen_layer_cuts_no_list(open_page):
+    page = lab(open_page, "study=tiny-llama&method=sarqc-gbs&bits=2&layer=6")
+    page.wait_for_selector("[data-testid=compute]:visible")
+    widths = page.eval_on_selector_all(".picks select", "all => all.map((one) => [one.scrollWidth, one.clientWidth])")
+    assert all(inner <= outer for inner, outer in widths)
+    assert page.evaluate("document.documentElement.scrollWidth") == 1280
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
+def test_the_sentence_and_the_main_figure_are_there_before_the_view_is(open_page, width, height):
+    page = open_page("/api/health", width=width, height=height, script=SHIFTS)
+    held = []
+    page.route("**/api/studies/*/view*", lambda route: held.append(route))
+    page.goto(page.url.replace("/api/health", "/?study=toy&method=sarqc-gbs&bits=2&lambda=0.3"))
+    page.wait_for_selector(".skeleton .sentence")
+    said = page.text_content(".skeleton .sentence")
+    drawn = page.locator(".skeleton .plot-hero svg >> visible=true")
+    assert drawn.count() == 1
+    box = drawn.bounding_box()
+    assert box["height"] > 250
+    assert box["y"] < height - 180  # its first panel is in the first window
+    page.wait_for_selector("gradio-app .lab [data-testid=sentence]", state="attached")
+    for route in held:
+        route.continue_()
+    page.unroute("**/api/studies/*/view*")
+    page.wait_for_selector(".lab.is-open")
+    assert page.locator(".skeleton").count() == 0
+    assert page.text_content("[data-testid=sentence]") == said
+    assert page.evaluate("window.shifts") < 0.1
+
+
 def test_a_study_that_is_long_in_coming_is_waited_for_in_words(open_page):
     page = open_page("/api/health")
     held = []
@@ -298,7 +351,7 @@ def test_a_study_that_is_long_in_coming_is_waited_for_in_words(open_page):
     page.wait_for_selector(".waiting", state="attached")
     page.wait_for_function("() => Number(getComputedStyle(document.querySelector('.waiting')).opacity) === 1")
     assert page.locator(".waiting").inner_text() == "Fetching the study"
-    assert page.locator(".picks").is_hidden()
+    assert page.locator("[data-testid=picks]").is_hidden()
     while held:
         held.pop().continue_()
     page.unroute("**/api/studies/*/view*")

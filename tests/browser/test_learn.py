@@ -362,3 +362,26 @@ def test_a_row_is_rounded_column_by_column_by_keyboard_and_by_itself(open_page):
     page.wait_for_url(re.compile("column=8"))
     assert step.locator(".step-canvas text").evaluate_all(bold) == 24
     assert step.get_by_test_id("play").inner_text() == "Play"
+
+
+def test_on_a_phone_what_is_asked_about_stands_in_the_first_window(open_page):
+    page = open_page("/learn", width=390, height=844)
+    ring = page.get_by_test_id("step-1").get_by_test_id("guess")
+    ring.wait_for()
+    foot, box = page.locator(".tour-foot").bounding_box(), ring.bounding_box()
+    assert box["y"] + box["height"] < foot["y"]
+    assert 844 - foot["y"] < 50  # one row of what floats, the other one comes at the end of the page
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    page.wait_for_function("document.querySelector('.progress').getBoundingClientRect().bottom <= innerHeight")
+
+
+def test_which_lambda_is_best_is_said_from_ten_draws_on(open_page):
+    page = open_page("/learn?step=5&shown=1")
+    step = page.get_by_test_id("step-5")
+    answer = step.get_by_test_id("answer")
+    answer.get_by_text("Ask for ten.").wait_for()
+    best = step.locator(".step-canvas text", has_text="best with")
+    assert best.count() == 0
+    step.get_by_test_id("draw-ten").click()
+    answer.get_by_text("On new ones the best λ is").wait_for()
+    assert best.count() == 3

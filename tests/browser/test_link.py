@@ -155,6 +155,34 @@ def test_a_link_for_a_purpose_is_seen_before_it_is_sent(open_page):
     )
 
 
+BANDS = """() => document.querySelector('[data-plot=lab-hero] .plot-canvas').layout.shapes
+  .filter(({ name, visible }) => name === 'band' && visible !== false).length"""
+
+
+def test_homework_shows_the_question_and_not_the_answer(open_page):
+    page = lab(open_page, f"{LINE}&lambda=0.1")
+    hero = "[data-plot=lab-hero] .plot-canvas"
+    assert "as good as the best" in page.text_content(hero)
+    assert page.evaluate(BANDS) > 0
+    page.click("[data-testid=share]")
+    page.click("[data-preset=Homework]")
+    address = urlparse(page.input_value("[data-testid=share-link]"))
+    work = lab(open_page, address.query)
+    assert "as good as the best" not in work.text_content(hero)
+    assert work.evaluate(BANDS) == 0
+    assert work.locator("[data-part=band] span").count() == 0
+    for answer in ("[data-testid=sentence]", "[data-testid=numbers]", "[data-plot=lab-methods]"):
+        assert work.locator(answer).is_hidden()
+    work.click("[data-testid=save-lab-hero]")
+    work.click("#menu-lab-hero [data-save=Table]")
+    work.locator("[data-testid=figure-table] tbody tr").first.wait_for()
+    assert "As good" not in work.locator("[data-testid=figure-table] thead").inner_text()
+    # The lists are whole, and what says why they can't be opened stands beside them.
+    widths = work.eval_on_selector_all(".picks select", "all => all.map((one) => [one.scrollWidth, one.clientWidth])")
+    assert all(inner <= outer for inner, outer in widths)
+    assert work.get_attribute("[data-testid=pick-bits]", "aria-description") == "Set by the link"
+
+
 def test_a_locked_lambda_can_not_be_played(open_page):
     page = lab(open_page, f"{LINE}&lambda=0.1&lock=lambda")
     assert page.is_hidden("[data-testid=play]")

@@ -60,6 +60,22 @@ def test_the_marker_stands_at_the_shown_value_and_the_ticks_at_theirs() -> None:
             assert float(ends[0]) == float(ends[2]) == ticks[f"{facts.line.lams[lam]:g}"]
 
 
+def test_the_name_of_a_flag_stands_at_the_foot_of_its_pole() -> None:
+    facts = facts_of("tiny-llama", "rqc-gbs")
+    made = coloured(resolved(hero(facts), {"gamma": 0, "lambda": 3}, None), COLOURS)
+    root = ElementTree.fromstring(f'<svg xmlns="{SVG[1:-1]}">{svg_body(made, 800, 300, "Inter")}</svg>')
+    flags = [one for one in made["layout"]["annotations"] if one.get("showarrow")]
+    assert flags
+    poles = [one for one in root.iter(f"{SVG}path") if one.attrib.get("stroke") == COLOURS["--ink-3"]]
+    feet = [tuple(float(part) for part in re.findall(r"[\d.]+", one.attrib["d"])) for one in poles]
+    for flag in flags:
+        (text,) = [one for one in root.iter(f"{SVG}text") if "".join(one.itertext()) == flag["text"]]
+        x, y = (float(text[0].attrib[key]) for key in ("x", "y"))
+        assert any(
+            abs(x - x1) < 0.1 and abs(y1 - y0 - flag["ay"]) < 0.1 and abs(y - y1) < 8 for _, y0, x1, y1 in feet
+        ), flag["text"]
+
+
 def test_what_a_study_says_of_itself_stays_text() -> None:
     study = Study.open(ASSETS / "studies" / "tiny-llama")
     named = study.model_copy(update={"model": study.model.model_copy(update={"name": "<script>&"})})

@@ -19,6 +19,8 @@ from sarqc.figures.numbers import decimals_for, lam_text, number, percent, perpl
 from sarqc.figures.panels import Curve, Panel, stack
 from sarqc.figures.sentence import plain
 from sarqc.figures.view import COLUMNS
+from sarqc.settings import Settings
+from sarqc.study.document import Study
 from sarqc.study.facts import line_facts
 from tests.synthetic_study import LAMS, write_study
 
@@ -119,6 +121,22 @@ class TestHero:
     def test_baseline_is_a_named_tick(self, view):
         texts = [note["text"] for note in view["figures"]["hero"]["layout"]["annotations"]]
         assert "GPTQ 1 %" in texts
+
+    def test_the_baselines_name_stands_where_the_curves_leave_room(self):
+        view = lab_view(Study.open(Settings().assets_dir / "studies" / "tiny-llama"), method="sarqc-gbs", bits=2)
+        sides = {}
+        for name in ("hero", "hero_accuracy"):
+            made = at(view["figures"][name], 0, 3)
+            (label,) = [one for one in made["layout"]["annotations"] if one["text"] == "GPTQ 1 %"]
+            following = [
+                trace["y"][label["x"] + 1]
+                for trace in made["data"]
+                if trace.get("yaxis", "y") == "y" and trace["mode"] == "lines+markers"
+            ]
+            assert len(following) == 2
+            sides[name] = label["yanchor"]
+            assert all((value < label["y"]) == (label["yanchor"] == "bottom") for value in following)
+        assert sides == {"hero": "bottom", "hero_accuracy": "top"}  # a curve that falls, and one that rises
 
     def test_float_model_out_of_range_is_named_at_the_edge(self, view):
         texts = [note["text"] for note in view["figures"]["hero"]["layout"]["annotations"]]

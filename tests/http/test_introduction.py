@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 from collections.abc import Iterator
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -159,6 +162,29 @@ def test_the_page_has_one_title_its_bar_and_its_styles_before_any_script(client:
     assert text.index("/css/base.css") < text.index('<header class="bar"') < text.index("<gradio-app")
     assert "<base" not in text  # with it “#content” would lead to another page
     assert client.head(ADDRESS, headers=HTML).content == b""
+
+
+def test_the_lab_says_and_draws_what_it_shows_before_any_script(client: TestClient) -> None:
+    view = client.get("/api/studies/tiny-llama/view?bits=2&method=sarqc-gbs", headers=HTML).json()
+    at = view["lams"].index(0.3)
+    seen = {}
+    for more in ("", "&show=accuracy", "&hide=methods,band"):
+        text = client.get(f"{ADDRESS}&lambda=0.3{more}", headers=HTML).text
+        seen[more] = text[text.index('<div class="skeleton is-known"') : text.index("<gradio-app")]
+        told = view["told"]["accuracy" if "accuracy" in more else "perplexity"]
+        said = re.search(r'<p class="sentence">(.*?)</p>', seen[more], re.DOTALL)
+        assert said
+        assert unescape(re.sub(r"<[^>]+>", "", said[1])) == "".join(p["text"] for p in told["sentences"][0][at])
+        assert unescape(seen[more]).count(told["small_print"][0][at][0]) == 1
+        figures = [ElementTree.fromstring(one) for one in re.findall(r"<svg.*?</svg>", seen[more], re.DOTALL)]
+        assert [one.attrib["class"] for one in figures] == ["is-wide", "is-narrow"]
+        assert "identity" in ["".join(one.itertext()) for one in figures[0].iter("text")]  # at the end of its line
+    assert seen[""].count("as good as the best</tspan>") == 1  # narrow it has no room
+    assert 'fill="var(--band)"' in seen[""]
+    assert "as good as the best</tspan>" not in seen["&hide=methods,band"]
+    assert 'fill="var(--band)"' not in seen["&hide=methods,band"]
+    assert 'class="skeleton"' in client.get("/?study=nobodys", headers=HTML).text
+    assert "skeleton" not in client.get("/learn", headers=HTML).text
 
 
 def test_a_picture_is_drawn_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -281,7 +281,7 @@ test("one draw is not said to tell which λ is best; ten say it with what is as 
     [bandAround(draws, 0), bandAround(draws, 2)],
     [
       [0, 0],
-      [2, 2],
+      [0, 2],
     ],
   );
   const near = draws.map(({ unseen }) => ({ unseen: unseen.toSpliced(1, 1, unseen[2]) }));

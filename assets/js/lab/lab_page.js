@@ -79,6 +79,7 @@ export async function mount() {
     const { view, phase } = explored;
     const [open, wasOpen] = [Lab.isOpen(state), Lab.isOpen(before)];
     root.classList.toggle("is-open", open);
+    if (open && !wasOpen) document.querySelector(".skeleton")?.remove();
     // While another view is coming the lists say what was chosen, and then what there is.
     const others =
       studies !== before.studies || view !== before.explored.view || explored.problem !== before.explored.problem;
@@ -105,7 +106,6 @@ export async function mount() {
   const overlayOf = Lab.overlays();
   const key = made(html`<div></div>`);
   explorer.ready.then(() => {
-    document.querySelector(".skeleton")?.remove();
     explorer.hosts.hero.frame.before(key);
   });
 

@@ -366,8 +366,9 @@ function curves(right, { position, groups, chosen }) {
 
 const THIN = { width: 1, marks: false };
 
-/** From a lowest point to the middle of its words, in pixels. */
-const OFFSETS = [20, -20, 38, -38, 56, -56];
+/** From a lowest point to the middle of its words, in pixels, the best first; and what they keep clear of others. */
+const OFFSETS = [20, -20, 32, -32];
+const CLEAR = 9;
 
 /**
  * Where the mean errors on new tokens are least, each with the number of tokens that want it, clear of curves and of the
@@ -391,7 +392,8 @@ function sweetSpots(right, groups, chosen) {
       right.bottom,
     ];
     const room = (/** @type {number} */ offset) => Math.min(...taken.map((height) => Math.abs(height - y - offset)));
-    const offset = OFFSETS.reduce((most, one) => (room(one) > room(most) ? one : most));
+    const most = OFFSETS.reduce((best, one) => (room(one) > room(best) ? one : best));
+    const offset = OFFSETS.find((one) => room(one) >= CLEAR) ?? most;
     words.push([best, y + offset]);
     const isChosen = group === chosen;
     return [
