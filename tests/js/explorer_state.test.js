@@ -48,6 +48,24 @@ test("a point stays on the axes, and on those that a link locks", () => {
   assert.equal(after(initial(), { type: "moved", lambda: 1 }).view, null);
 });
 
+test("Back and Forward over a line with other λ lose neither λ nor γ", () => {
+  const rough = { ...view, line: { ...view.line, name: "rqc-gs" }, lams: [0, 1], gammas: [null] };
+  const bare = { ...rough, line: { ...view.line, name: "rtn", has_lam: false }, lams: [0] };
+  const entry = (state, of, wanted) => reduce(state, { type: "opened", view: of, arrays: {}, wanted });
+  const chosen = opened({ lambda: 0.1, gamma: 0.5 });
+  for (const other of [rough, bare]) {
+    const there = entry(chosen, other, carriedOn(chosen));
+    const address = addressOf(there); // what the entry of the history says
+    const back = entry(there, view, addressOf(chosen));
+    assert.deepEqual(back.at, chosen.at);
+    const forward = entry(back, other, address);
+    assert.deepEqual(forward.sought, { lambda: 0.1, gamma: 0.5 });
+    assert.deepEqual(entry(forward, view, carriedOn(forward)).at, chosen.at);
+  }
+  // An address without λ and γ means where the line opens.
+  assert.deepEqual(entry(opened({ lambda: 1, gamma: 0.5 }), view, {}).sought, { lambda: 0.1, gamma: 0.1 });
+});
+
 test("a link that hides the band takes it out of all that shows it, and nothing else", () => {
   const shapes = [{ x0: 1 }, { name: "band", x0: 0 }];
   const annotations = [{ text: "title" }, { name: "band", text: "as good as the best" }];

@@ -207,12 +207,28 @@ function opened(state, { view: whole, arrays, wanted }) {
     arrays,
     at,
     overlay: null, // of another line
-    sought: { lambda: wanted.lambda ?? shown.lambda, gamma: wanted.gamma ?? shown.gamma },
+    sought: {
+      lambda: soughtOf(view.line.has_lam ? view.lams : [null], state.sought.lambda, wanted.lambda ?? shown.lambda),
+      gamma: soughtOf(view.gammas, state.sought.gamma, wanted.gamma ?? shown.gamma),
+    },
     quality: wanted.show === "accuracy" && view.figures.hero_accuracy ? "accuracy" : "perplexity",
     drawing: drawable(state, wanted.drawing ?? state.drawing),
     wish: wanted.drawing ?? state.wish,
     pool: wanted.pool ?? state.pool,
   };
+}
+
+/**
+ * What counts as chosen last on an axis: what was before, as long as the line shows for it what is wanted now. So Back and
+ * Forward over a line that has other values lose nothing.
+ * @param {(number|null)[]} values of the line; [null] where it has no such axis
+ * @param {number|undefined} before
+ * @param {number|undefined} wanted
+ */
+function soughtOf(values, before, wanted) {
+  if (before === undefined) return wanted;
+  if (wanted === undefined) return values.every((value) => value === null) ? before : undefined;
+  return nearest(values, before) === nearest(values, wanted) ? before : wanted;
 }
 
 /** λ and γ at a point; undefined where the line has none. @type {(view: View, at: Point) => Sought} */
