@@ -47,9 +47,10 @@ SORTS = {
 # What a group of runs is summed up by.
 MEASURES = ("perplexity", "log_ratio", "against_gptq", "accuracy", "size", "bits_per_weight", "duration")
 GROUPINGS = {"seeds": "series", "batch": BATCH}
-# In what the runs of a group may differ, the column and the public name: those of one series have one recipe.
+# In what the runs of a group may differ, the column and the public name. Those of one series have one recipe, and what
+# tuning came to differs from seed to seed.
 VARYING: dict[str, dict[str, str]] = {
-    "seeds": {},
+    "seeds": {"lam": "lambda", "gamma": "gamma"},
     "batch": {"model": "model", "bits": "bits", "method": "method", "lam": "lambda", "gamma": "gamma"},
 }
 MOST_WORDS = 16  # in a filter
