@@ -31,6 +31,7 @@ from sarqc.settings import Settings
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import has_lam, lam_index, line_facts, read_selection
 from sarqc.study.frames import frame
+from sarqc.study.intervals import signed
 from sarqc.study.ladder import Ladder, ladder
 from sarqc.study.paired import Difference, mean_over_draws, paired_difference
 from sarqc.study.students_t import clear_from
@@ -67,13 +68,12 @@ def of_line(rows: pd.DataFrame, line: Line) -> pd.DataFrame:
 
 
 def compared(line: Line, points: pd.DataFrame) -> tuple[str, str] | None:
-    """The paired difference of perplexity to the baseline with its standard error, and what it says in words."""
+    """The paired difference of perplexity to the baseline with its 95 % interval, and what it says in words."""
     if line.method == line.baseline:
         return None
     by_draw = points[points["bits"] == line.bits].pivot(index="draw", columns="method", values="perplexity")
     difference = paired_difference(by_draw[line.name].to_numpy(), by_draw[line.baseline].to_numpy())
-    number = f"{difference.mean:+.2f} ± {difference.error:.2f}".replace("-", "−")
-    return number, f"{WORDS[difference.verdict(())]} {METHODS[line.baseline].title}"
+    return said(difference, 2), f"{WORDS[difference.verdict(())]} {METHODS[line.baseline].title}"
 
 
 def beside_others(lines: list[Line], points: pd.DataFrame, bits: int) -> str:
@@ -84,19 +84,18 @@ def beside_others(lines: list[Line], points: pd.DataFrame, bits: int) -> str:
         words = []
         for other in (one for one in lines if one.bits == bits and one.name in ("gptaq", "omniquant")):
             difference = paired_difference(by_draw[line.name].to_numpy(), by_draw[other.name].to_numpy())
-            words.append(f"{WORDS[difference.verdict(())]} {other.label} ({said(difference, 2)})")
-        sentences.append(f"{line.label}, is {', and '.join(words)}.")
+            words.append(f"{WORDS[difference.verdict(())]} {other.label}, {said(difference, 2)}")
+        sentences.append(f"{line.label}, is {'; and '.join(words)}.")
     return " ".join(sentences)
 
 
 def compared_accuracy(study: Study, line: Line) -> str:
-    """The paired difference of accuracy to the baseline, in points, with its standard error; a word where clear."""
+    """The paired difference of accuracy to the baseline, in points, with its 95 % interval; a word where clear."""
     quality = line_facts(study, method=line.name, bits=line.bits, layer=None).accuracy
     if line.method == line.baseline or quality is None or quality.to_baseline is None:
         return "–"
     difference, at = quality.to_baseline, (0, 0)
-    number = f"{100 * difference.mean[at]:+.1f} ± {100 * difference.error[at]:.1f}".replace("-", "−")
-    return number + {-1: ", worse", 0: "", 1: ", better"}[difference.verdict(at)]
+    return said(difference.at(at).scaled(100), 1) + {-1: ", worse", 0: "", 1: ", better"}[difference.verdict(at)]
 
 
 def smallest_taken(study: Study) -> str:
@@ -161,7 +160,7 @@ def summary(lines: list[Line], points: pd.DataFrame) -> str:
     sentences = []
     for bits in sorted({line.bits for line in lines}):
         words = [
-            f"{line.label} is {verdict[1]} ({verdict[0]})"
+            f"{line.label} is {verdict[1]}, {verdict[0]}"
             for line in lines
             if line.bits == bits and line.method in WITH_SALIENCY and (verdict := compared(line, points)) is not None
         ]
@@ -187,7 +186,7 @@ def gap_table(study: Study, bits: int) -> str:
 def said(difference: Difference | None, decimals: int) -> str:
     if difference is None:
         return "–"
-    return f"{difference.mean:+.{decimals}f} ± {difference.error:.{decimals}f}".replace("-", "−")
+    return signed(difference, decimals)
 
 
 def ladder_table(climbed: Ladder) -> str:
@@ -214,7 +213,7 @@ def damped_table(study: Study) -> str:
         assert facts.perplexity is not None
         assert facts.to_plain is not None
         for at, lam in enumerate(line.lams):
-            difference = Difference(*(part[0, at] for part in vars(facts.to_plain).values()))
+            difference = facts.to_plain.at((0, at))
             damped = float(facts.perplexity.mean[0, at])
             values = [f"{damped - float(difference.mean):.2f}", f"{damped:.2f}"]
             verdict = VERDICTS[difference.verdict(())]
@@ -268,11 +267,12 @@ def page() -> str:
         f"random draws for every method; perplexity on {test['predicted_tokens']:,} tokens of {test['corpus']} in "
         f"windows of {test['window']} (float: {runs.model.perplexity:.2f}); "
         f"accuracy on {runs.protocol['items']} items (float: "
-        f"{runs.model.accuracy:.1%}). In brackets the standard deviation over draws; ± is the standard error of the "
-        f"paired difference; a difference counts from t(0.975, {draws - 1}) = {float(clear_from(draws - 1)):.2f} "
-        "standard errors on (Student's t at 5 %, not corrected for the number of comparisons). Accuracies are compared "
-        "with the same baselines, paired over draws and items, and their errors hold both. “auto” saw neither the test "
-        "nor the unseen text.",
+        f"{runs.model.accuracy:.1%}). In brackets beside a perplexity the standard deviation over draws, beside a "
+        f"paired difference its 95 % interval, {float(clear_from(draws - 1)):.2f} standard errors each way (Student's "
+        f"t with {draws - 1} degrees of freedom); a difference counts where that excludes 0. Nothing is corrected for "
+        "the number of rows: none of them is chosen here as the best. Accuracies are compared with the same baselines, "
+        "paired over draws and items, and their intervals hold both. “auto” saw neither the test nor the unseen text: "
+        "what chose λ does not judge it.",
         shared_windows(runs),
         *([WITH_IDENTITY] if awq.include_identity else []),
         smallest_taken(runs),

@@ -8,9 +8,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from make_reference import table
 
 from sarqc.recipe import method_title
+from sarqc.study.intervals import signed
+from sarqc.study.paired import Difference
 
 NUMBERS = Path(__file__).parent / "repaired.json"
 VERDICTS = {-1: "lower", 0: "not clear of 0", 1: "higher"}
@@ -28,8 +31,9 @@ def parts() -> Iterator[str]:
         f"{texts['model']}, opened with `python -m sarqc inspect` and repaired on the scales that they have. "
         f"{texts['samples']} × {texts['length']} tokens of {texts['calibration']}; KL from the float model in nats a "
         f"token on {first['predicted_tokens']:,} tokens of {texts['test']}, in {first['windows']} windows of "
-        f"{texts['window']}. Differences are paired over windows, ± is their standard error; “lower” is by Student's t "
-        "at 5 %. Kept: layers whose codes stay as they were found. The last row of each is an ordinary run on the same "
+        f"{texts['window']}. Differences are paired over windows, in brackets their 95 % interval (Student's t); "
+        "“lower” stands where that excludes 0. Kept: layers whose codes "
+        "stay as they were found. The last row of each is an ordinary run on the same "
         "grid, with scales of its own."
     )
     yield table(
@@ -50,7 +54,8 @@ def _rows(one: Mapping[str, Any]) -> Iterator[list[str]]:
     yield [name, "as it was found", _kl(found), "", "", f"{found['perplexity']:.3f}", ""]
     for repaired in one["repairs"]:
         repair = repaired["repair"]
-        gain = f"{-repair['kl_difference']:+.5f} ± {repair['kl_difference_standard_error']:.5f}".replace("-", "−")
+        parts = (-repair["kl_difference"], repair["kl_difference_standard_error"], one["windows"], one["windows"] - 1)
+        gain = signed(Difference(*map(np.asarray, parts)), 5)
         yield [
             "", _called(repaired), _kl(repaired), gain, VERDICTS[repair["verdict"]], f"{repaired['perplexity']:.3f}",
             f"{repair['kept']} of {layers}",
@@ -74,4 +79,4 @@ def _called(one: Mapping[str, Any]) -> str:
 
 
 def _kl(one: Mapping[str, Any]) -> str:
-    return f"{one['kl']:.4f} ± {one['kl_standard_error']:.4f}"
+    return f"{one['kl']:.4f}"

@@ -239,6 +239,8 @@ def print_summary(summary: RunDocument) -> None:
         if "acc_norm" in quantized:
             error = quantized["acc_norm_standard_error"]
             line("  by length", f"{quantized['acc_norm']:.1%} ± {error:.1%}, float {original['acc_norm']:.1%}")
+    if summary["tasks"] or summary.get("log_ratio") is not None:
+        line("±", "one standard error, of accuracies over items, else over windows of the test text")
     for text in summary.get("texts", []):
         for mode, texts in (("greedy", text["greedy"]), ("sampled", text["sampled"])):
             first, kl = texts["divergence"], texts["kl"]

@@ -22,20 +22,23 @@ def test_generated_pages_are_current(page: str) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_verdicts_of_the_results_are_students_t_over_five_draws() -> None:
+def test_verdicts_of_the_results_are_their_intervals() -> None:
     text = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").replace("−", "-")
     text, _, ladder = text.partition("## What each step is worth")
-    rows = re.findall(r"\| ([+-][\d.]+) ± ([\d.]+) \| (better|not|worse) .*\| ([+-][\d.]+) ± ([\d.]+)", text)
+    interval = r"([+-]?[\d.]+) \((-?[\d.]+) to (-?[\d.]+)\)"
+    rows = re.findall(rf"\| {interval} \| (better|not|worse) .*\| {interval}(, better|, worse|) \|", text)
     assert len(rows) == 24  # every method with a baseline, at two widths; its accuracy with an error too
     ladder, _, rest = ladder.partition("\n## Experts that few tokens reach")
-    verdicts = r"([+-][\d.]+) ± ([\d.]+) \| (better|not|worse)"
+    verdicts = rf"{interval} \| (better|not|worse)"
     steps, damped = re.findall(verdicts, ladder), re.findall(verdicts, rest.partition("\n## ")[0])
     assert (len(steps), len(damped)) == (24, 3)  # four steps, alone and after the others, of three tables; values of λ
-    for mean, error, word in steps + damped:
-        assert (abs(float(mean)) > 2.78 * float(error)) == (word != "not")
-    for mean, error, word, _, of_accuracy in rows:
-        assert (abs(float(mean)) > 2.78 * float(error)) == (word != "not")  # of rounded numbers: none is so near
-        assert float(of_accuracy) > 0
+    judged = [(*numbers, word != "not") for *numbers, word in steps + damped]
+    for mean, low, high, word, *of_accuracy, clear in rows:
+        judged += [(mean, low, high, word != "not"), (*of_accuracy, clear != "")]
+    for mean, low, high, clear in judged:
+        assert float(low) <= float(mean) <= float(high)
+        assert (float(low) > 0 or float(high) < 0) == clear
+    assert "±" not in "".join(text)
 
 
 def test_what_the_browser_shares_is_current() -> None:

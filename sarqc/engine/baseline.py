@@ -20,7 +20,8 @@ from sarqc.models.loading import LoadedModel
 from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import BASELINE, Recipe
-from sarqc.study.paired import paired_difference
+from sarqc.study.intervals import error_decimals, interval_text, number
+from sarqc.study.paired import Difference, paired_difference
 
 _TITLE = METHODS[BASELINE].title
 
@@ -83,34 +84,29 @@ def _unmeasured(reason: str) -> Baseline:
 def _compared(perplexity: float, run: Divergence, baseline: Divergence) -> Baseline:
     """Windows are paired: what both methods find easy or hard in a window is no difference."""
     difference = paired_difference(np.array(run.log_ratios), np.array(baseline.log_ratios))
-    mean, error, verdict = float(difference.mean), or_none(float(difference.error)), difference.verdict(())
     return {
-        "method": BASELINE, "reason": "", "perplexity": perplexity, "difference": mean,
-        "difference_standard_error": error, "verdict": verdict,
-        "words": difference_words(mean, error, verdict),
+        "method": BASELINE, "reason": "", "perplexity": perplexity, "difference": float(difference.mean),
+        "difference_standard_error": or_none(float(difference.error)), "verdict": difference.verdict(()),
+        "words": difference_words(difference),
         **divergences(baseline),
     }  # fmt: skip
 
 
-def difference_words(mean: float, error: float | None, verdict: int) -> str:
-    """The difference of two ln perplexities, run − baseline, as a share of the baseline's perplexity.
-
-    ``error``: its standard error, None for a single window; ``verdict``: -1, 0 or 1, see ``Difference.verdict``.
+def difference_words(difference: Difference) -> str:
+    """The difference of two ln perplexities, run − baseline, as a share of the baseline's perplexity, with its 95 %
+    interval. One without an error is of a single window.
     """
-    beside, share = f"than {_TITLE} at the same grid", 100 * math.expm1(mean)
+    mean, beside = float(difference.mean), f"than {_TITLE} at the same grid"
+    share, low, high = (100 * math.expm1(float(end)) for end in (mean, difference.low, difference.high))
     if mean == 0:
         return f"The same perplexity as {_TITLE} at the same grid."
-    if error is None:
-        side = "higher" if mean > 0 else "lower"
-        return f"{_rounded(abs(share), 1)} % {side} perplexity {beside}; one window says nothing about chance."
-    spread = 100 * math.exp(mean) * error
-    decimals = min(4, max(1, math.ceil(-math.log10(spread)) if spread > 0 else 1))
-    if verdict:
-        value = f"{_rounded(abs(share), decimals)} ± {_rounded(spread, decimals)} %"
-        return f"{value} {'higher' if verdict > 0 else 'lower'} perplexity {beside}."
-    value = f"{'+' if share > 0 else ''}{_rounded(share, decimals)} ± {_rounded(spread, decimals)} %"
+    side = "higher" if mean > 0 else "lower"
+    if not math.isfinite(difference.error):
+        return f"{number(abs(share), 1)} % {side} perplexity {beside}; one window says nothing about chance."
+    decimals = min(4, max(1, error_decimals((high - low) / 2))) if high > low else 1
+    if difference.verdict(()):
+        near, far = sorted((abs(low), abs(high)))
+        value = f"{number(abs(share), decimals)} %"
+        return f"{value} {side} perplexity {beside}, {interval_text(near, far, decimals)} %."
+    value = f"{'+' if share > 0 else ''}{number(share, decimals)} %, {interval_text(low, high, decimals)} %"
     return f"Its perplexity can't be told apart from that of {_TITLE} at the same grid ({value})."
-
-
-def _rounded(value: float, decimals: int) -> str:
-    return f"{value:.{decimals}f}".replace("-", "−")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,7 @@ from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import AsFound
 from sarqc.quantization.quantized_layer import LayerReport
 from sarqc.quantization.repair import KEPT, WORSE
+from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, paired_difference
 
 
@@ -95,17 +97,24 @@ def gain(found: AsItWasFound | None, repaired: Measurements, reports: Mapping[st
 
 def gain_words(before: float, after: float, difference: Difference) -> str:
     """What happened to KL, in words: by how much it fell, that there is no gain, or that it rose."""
-    mean, error = float(difference.mean), or_none(float(difference.error))
     span = f"from {before:.4g} to {after:.4g} nats a token"
-    if error is None:
+    if not math.isfinite(difference.error):
         return f"KL went {span} on a single window, which says nothing about chance."
-    change = f"{abs(mean):.2g} ± {error:.1g}"
     match difference.verdict(()):
         case -1:
-            return f"The repair lowers KL from the original by {change}, {span}."
+            return f"The repair lowers KL from the original by {_with_interval(difference.scaled(-1))}, {span}."
         case 1:
+            change = _with_interval(difference)
             return f"No gain: the repair raises KL from the original by {change}, {span}. Keep the file as it is."
-    return f"No gain: KL from the original went {span}, which can't be told from chance ({mean:+.2g} ± {error:.1g})."
+    change = _with_interval(difference)
+    return f"No gain: KL from the original went {span}, which can't be told from chance: a change of {change}."
+
+
+def _with_interval(difference: Difference) -> str:
+    """“0.0123 (0.0101 to 0.0145)”: a change with its 95 % interval."""
+    mean, doubt = float(difference.mean), float(difference.doubt)
+    decimals = min(12, max(2, error_decimals(doubt))) if doubt > 0 else 4
+    return span_text(mean, float(difference.low), float(difference.high), decimals)
 
 
 def _of_layers(layers: int, kept: int, worse: int) -> str:

@@ -154,6 +154,8 @@ def _measurements(summary: Summary) -> str:
     protocols.append(("Calibration", summary["protocol"]["calibration"]))
     measured = _table(("", "quantized", "original"), rows) if rows else "Nothing was measured."
     words = [f"{what}: " + ", ".join(f"{key} {value}" for key, value in facts.items()) for what, facts in protocols]
+    if "±" in measured:
+        measured += "\n\n± is one standard error: of accuracies over items, else over the windows of the text."
     if baseline := summary.get("baseline"):
         measured += f"\n\n{baseline['words']}"
     return measured + "\n\nProtocols:\n\n" + "\n".join(f"- {line}" for line in words)

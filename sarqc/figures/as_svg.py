@@ -55,6 +55,10 @@ class _Axis:
     def inside(self, value: Any) -> bool:
         return min(self.start, self.end) - 0.5 <= self.at(value) <= max(self.start, self.end) + 0.5
 
+    def kept_inside(self, place: float) -> float:
+        """A place, or the edge where it is beyond."""
+        return min(max(place, min(self.start, self.end)), max(self.start, self.end))
+
     def share(self, value: float) -> float:
         """The place of a share of the axis' own domain."""
         return self.start + (self.end - self.start) * value
@@ -276,11 +280,15 @@ def _error_bars(
         half = unit * float(error["array"][at] or 0)
         if half <= 0:
             continue
-        ends = [(x - half, y), (x + half, y)] if letter == "x" else [(x, y - half), (x, y + half)]
-        yield _line(*ends[0], *ends[1], style)
-        for end in ends:
+        middle = x if letter == "x" else y
+        ends = [axis.kept_inside(middle + half * side) for side in (-1, 1)]
+        low, high = ((end, y) if letter == "x" else (x, end) for end in ends)
+        yield _line(*low, *high, style)
+        for end, (cap_x, cap_y) in zip(ends, (low, high), strict=True):
+            if abs(end - middle) < half:  # the bar goes on beyond the edge
+                continue
             across = (0.0, cap) if letter == "x" else (cap, 0.0)
-            yield _line(end[0] - across[0], end[1] - across[1], end[0] + across[0], end[1] + across[1], style)
+            yield _line(cap_x - across[0], cap_y - across[1], cap_x + across[0], cap_y + across[1], style)
 
 
 def _of(value: Any, at: int) -> Any:

@@ -222,6 +222,14 @@ def honest_range(
     return low - pad * span, high + pad * span
 
 
+def whiskers(values: np.ndarray, doubt: np.ndarray) -> np.ndarray:
+    """The ends of 95 % intervals, as far as they may set a range: of few draws an interval is many times as wide as all
+    values are apart, and would flatten them."""
+    seen = values[np.isfinite(values)]
+    reach = np.minimum(np.nan_to_num(doubt), np.ptp(seen) if seen.size > 1 else np.inf)
+    return np.concatenate([(values - reach).ravel(), (values + reach).ravel()])
+
+
 def clamp(values: np.ndarray, span: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
     """Values brought to the edge of the range, and +1 / -1 / 0 for above, below, inside."""
     side = np.where(values > span[1], 1, np.where(values < span[0], -1, 0))

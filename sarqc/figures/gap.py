@@ -23,9 +23,11 @@ from sarqc.figures.drawing import (
     honest_range,
     note,
     plain_numbers,
+    whiskers,
 )
-from sarqc.figures.numbers import NBSP, draws_text, error_decimals, lam_text, number, point_names, significant
+from sarqc.figures.numbers import draws_text, lam_text, point_names, significant
 from sarqc.study.facts import LineFacts, has_lam
+from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, paired_difference
 
 LABEL_GAP = 0.075  # least distance of two labels at the lines' ends, as a share of the panel
@@ -33,7 +35,7 @@ LABEL_GAP = 0.075  # least distance of two labels at the lines' ends, as a share
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Means and standard errors over draws, S G M, and where they stand."""
+    """Means over draws with their intervals, S G M, and where they stand."""
 
     amounts: list[int]  # tokens, or sequences where their length is not known
     unit: str
@@ -91,9 +93,8 @@ def _range(facts: LineFacts, curves: tuple[Difference, ...]) -> tuple[float, flo
     """One range for every λ, so that nothing jumps; λ = 0 is inside where it does not flatten the others."""
     lams = facts.line.lams
     positive = np.array([lam > 0 or len(lams) == 1 for lam in lams])
-    reach = [(one.mean, np.nan_to_num(one.error)) for one in curves]
-    inner = [side[..., positive].ravel() for mean, error in reach for side in (mean - error, mean + error)]
-    outer = [mean[..., ~positive].ravel() for mean, _ in reach]
+    inner = [whiskers(one.mean[..., positive], one.doubt[..., positive]) for one in curves]
+    outer = [one.mean[..., ~positive].ravel() for one in curves]
     low, high = honest_range(np.concatenate(inner), np.concatenate(outer), pad=0.08)
     return max(low, 0.0) if low < 0 else low, high
 
@@ -150,17 +151,17 @@ def _add_shown(figure: Figure, sizes: _Sizes) -> None:
         ("calibration text", RECON, sizes.calibration),
         ("unseen text", HELD_OUT, sizes.unseen),
     ):
-        at, mean, error = len(figure["data"]), _by_point(found.mean), _by_point(found.error)
+        at, mean, doubt = len(figure["data"]), _by_point(found.mean), _by_point(found.doubt)
         trace = _trace(sizes, name, mode="lines+markers", line={**_line(style), "width": 2.5}, text=[])
         trace |= {"marker": {"color": style["color"], "symbol": style["symbol"], "size": 8}}
         trace["hovertemplate"] = "%{x:,} " + sizes.unit + ": %{text}<extra>" + name + "</extra>"
         figure["bindings"] += [
             bind(f"data.{at}.y", mean, "gamma", "lambda"),
-            bind(f"data.{at}.text", _texts(mean, error), "gamma", "lambda"),
+            bind(f"data.{at}.text", _texts(mean, doubt), "gamma", "lambda"),
         ]
-        if np.isfinite(error).any():
+        if np.isfinite(doubt).any():
             trace["error_y"] = {"type": "data", "array": [], "thickness": 1.5, "width": 4, "color": style["color"]}
-            bars = np.where(np.isfinite(error), error, 0.0)
+            bars = np.where(np.isfinite(doubt), doubt, 0.0)
             figure["bindings"].append(bind(f"data.{at}.error_y.array", bars, "gamma", "lambda"))
         figure["data"].append(trace)
 
@@ -211,20 +212,19 @@ def _add_words(figure: Figure, facts: LineFacts, sizes: _Sizes) -> None:
 def _gap_text(sizes: _Sizes, g: int, m: int, *, brief: bool = False) -> str:
     ends = []
     for s in (0, -1):
-        value, error = float(sizes.gap.mean[s, g, m]), float(sizes.gap.error[s, g, m])
+        value, doubt = float(sizes.gap.mean[s, g, m]), float(sizes.gap.doubt[s, g, m])
         if not math.isfinite(value):
             ends.append("not measured")
         else:
-            text = significant(value) if brief else _with_error(value, error)
+            text = significant(value) if brief else _with_interval(value, doubt)
             ends.append(f"<b>{text}</b>" + ("" if brief else f" at {sizes.amounts[s]:,} {sizes.unit}"))
     return " → ".join(ends)
 
 
-def _with_error(value: float, error: float) -> str:
-    if not math.isfinite(error) or error <= 0:
+def _with_interval(value: float, doubt: float) -> str:
+    if not math.isfinite(doubt) or doubt <= 0:
         return significant(value)
-    decimals = max(2, min(6, error_decimals(error)))
-    return f"{number(value, decimals)}{NBSP}±{NBSP}{number(error, decimals)}"
+    return span_text(value, value - doubt, value + doubt, max(2, min(6, error_decimals(doubt))))
 
 
 def _aria(facts: LineFacts, sizes: _Sizes, g: int, m: int, point: str) -> str:
@@ -245,13 +245,13 @@ def _by_point(values: np.ndarray) -> np.ndarray:
     return np.moveaxis(values, 0, -1)
 
 
-def _texts(mean: np.ndarray, error: np.ndarray) -> list[list[list[str]]]:
+def _texts(mean: np.ndarray, doubt: np.ndarray) -> list[list[list[str]]]:
     return [
         [
-            [_with_error(*pair) if math.isfinite(pair[0]) else "not measured" for pair in zip(*both, strict=True)]
-            for both in zip(means.tolist(), errors.tolist(), strict=True)
+            [_with_interval(*pair) if math.isfinite(pair[0]) else "not measured" for pair in zip(*both, strict=True)]
+            for both in zip(means.tolist(), doubts.tolist(), strict=True)
         ]
-        for means, errors in zip(mean, error, strict=True)
+        for means, doubts in zip(mean, doubt, strict=True)
     ]
 
 

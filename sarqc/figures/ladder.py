@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 
 from sarqc.figures.drawing import PLAIN_AXIS, QUALITY, Figure, base_layout, note
-from sarqc.figures.numbers import difference_decimals, draws_text, lam_text, number, perplexity_text, plus_minus
+from sarqc.figures.numbers import difference_decimals, draws_text, lam_text, number, perplexity_text, span_of
 from sarqc.plain import measured
 from sarqc.quantization.methods import FITTING_WORDS
 from sarqc.study.facts import LineFacts
@@ -62,10 +62,11 @@ class LadderStep(TypedDict):
 
 
 class Worth(TypedDict):
-    """What a step is worth in perplexity, with its standard error; null where one draw can't say."""
+    """What a step is worth in perplexity, with the ends of the 95 % interval; null where one draw can't say."""
 
     mean: float | None
-    error: float | None
+    low: float | None
+    high: float | None
     clear: bool  # of 0
 
 
@@ -89,13 +90,8 @@ def ladder_words(climbed: Ladder) -> LadderWords:
 
 
 def _worth(difference: Difference) -> Worth:
-    mean, error = (measured(float(value)) for value in (difference.mean, difference.error))
-    return {"mean": mean, "error": error, "clear": difference.verdict(()) != 0}
-
-
-def difference_text(difference: Difference, value: float) -> str:
-    """“−9.0 ± 0.7”."""
-    return plus_minus(float(difference.mean), float(difference.error), value)
+    mean, low, high = (measured(float(value)) for value in (difference.mean, difference.low, difference.high))
+    return {"mean": mean, "low": low, "high": high, "clear": difference.verdict(()) != 0}
 
 
 def ladder_figure(facts: LineFacts, climbed: Ladder) -> Figure:
@@ -124,7 +120,7 @@ def _sentence(climbed: Ladder) -> str:
     words = []
     for where, steps in (("on the min–max grid", climbed.alone), ("after the others", climbed.last)):
         difference = steps["lambda"]["perplexity"]
-        text = difference_text(difference, float(mean_over_draws(climbed.rungs[0].values["perplexity"])))
+        text = span_of(difference, float(mean_over_draws(climbed.rungs[0].values["perplexity"])))
         unclear = math.isfinite(difference.error) and difference.verdict(()) == 0
         words.append(f"{text} {where}" + (", which is not clear of 0" if unclear else ""))
     return f"λ = {lam_text(LAMBDA)} in perplexity: {'; '.join(words)}."
@@ -133,38 +129,38 @@ def _sentence(climbed: Ladder) -> str:
 def _add_side(figure: Figure, rungs: tuple[Rung, ...], side: _Side) -> None:
     layout = figure["layout"]
     values = [float(mean_over_draws(rung.values[side.quality])) for rung in rungs]
-    errors = [float(rung.differences[side.quality].error) if rung.differences else math.nan for rung in rungs]
+    doubts = [float(rung.differences[side.quality].doubt) if rung.differences else math.nan for rung in rungs]
     low, high = min(values), max(values)
     pad = 0.12 * (high - low or 1.0)
     layout[f"{side.axis[0]}axis{side.axis[1:]}"] = {
         **PLAIN_AXIS, "domain": list(side.domain), "range": [low - 2 * pad, high + 2 * pad], "nticks": 4, "anchor": "y",
     }  # fmt: skip
-    figure["data"].append(_bars(side, values, errors, [_hover(rung, value, side) for rung, value in zip(
+    figure["data"].append(_bars(side, values, doubts, [_hover(rung, value, side) for rung, value in zip(
         rungs, values, strict=True)]))  # fmt: skip
     middle = (low + high) / 2
     for at, rung in enumerate(rungs):
         ends = (values[at], values[max(at - 1, 0)])
         left = sum(ends) / 2 > middle  # the words stand on the emptier side
-        text = side.show(values[at]) if not rung.differences else difference_text(
+        text = side.show(values[at]) if not rung.differences else span_of(
             rung.differences[side.quality], 50.0 if side.quality == "perplexity" else _KL)  # fmt: skip
-        error = np.nan_to_num(errors[at])
-        place = {"x": min(*ends, values[at] - error) if left else max(*ends, values[at] + error)}
+        doubt = np.nan_to_num(doubts[at])
+        place = {"x": min(*ends, values[at] - doubt) if left else max(*ends, values[at] + doubt)}
         place |= {"xref": side.axis, "yref": "y", "y": at, "xanchor": "right" if left else "left"}
         font = {"size": 12, "color": "var(--ink)" if rung.step == "lambda" else "var(--ink-2)"}
         layout["annotations"].append(note(text, **place, yanchor="middle", xshift=-6 if left else 6, font=font))
-        if rung.differences:  # on a phone without the error
+        if rung.differences:  # on a phone without the interval
             difference = rung.differences[side.quality]
-            mean, error = float(difference.mean), float(difference.error)
+            mean, doubt = float(difference.mean), float(difference.doubt)
             coarse = 1 if abs(mean) >= 1 else 2
-            short = number(mean, coarse if side.quality == "perplexity" else difference_decimals(error, _KL))
+            short = number(mean, coarse if side.quality == "perplexity" else difference_decimals(doubt, _KL))
             figure["narrow"][f"layout.annotations.{len(layout['annotations']) - 1}.text"] = short
     at = len(layout["annotations"])
     layout["annotations"].append(note(side.title, xref="paper", yref="paper", x=side.domain[0], y=1, yshift=4))
     figure["narrow"] |= {f"layout.annotations.{at}.text": side.short}
 
 
-def _bars(side: _Side, values: list[float], errors: list[float], texts: list[str]) -> dict[str, Any]:
-    """From the rung before to each rung, the first a mark alone; the bar's end carries the step's standard error."""
+def _bars(side: _Side, values: list[float], doubts: list[float], texts: list[str]) -> dict[str, Any]:
+    """From the rung before to each rung, the first a mark alone; the bar's end carries the step's 95 % interval."""
     before = [values[0], *values[:-1]]
     return {
         "type": "bar",
@@ -178,7 +174,7 @@ def _bars(side: _Side, values: list[float], errors: list[float], texts: list[str
         "marker": {"color": "var(--quality-faint)", "line": {"color": QUALITY["color"], "width": 1.5}},
         "error_x": {
             "type": "data",
-            "array": [error if math.isfinite(error) else 0.0 for error in errors],
+            "array": [doubt if math.isfinite(doubt) else 0.0 for doubt in doubts],
             "thickness": 1.5,
             "width": 4,
             "color": QUALITY["color"],
@@ -193,14 +189,14 @@ def _hover(rung: Rung, value: float, side: _Side) -> str:
     said = f"{rung_name(rung)}: {side.show(value)}"
     if not rung.differences:
         return said
-    return f"{said}, {difference_text(rung.differences[side.quality], 1.0)} in this step"
+    return f"{said}, {span_of(rung.differences[side.quality], 1.0)} in this step"
 
 
 def _aria(facts: LineFacts, climbed: Ladder) -> str:
     steps = []
     for rung in climbed.rungs:
         value = perplexity_text(float(mean_over_draws(rung.values["perplexity"])))
-        change = f", {difference_text(rung.differences['perplexity'], 50.0)}" if rung.differences else ""
+        change = f", {span_of(rung.differences['perplexity'], 50.0)}" if rung.differences else ""
         steps.append(f"{rung_name(rung)} {value}{change}")
     count = draws_text(len(climbed.rungs[0].line.draws))
     return f"Perplexity step by step at {facts.line.bits} bits, paired over {count}: {'; '.join(steps)}."

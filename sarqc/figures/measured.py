@@ -11,7 +11,7 @@ from sarqc.study.document import Line
 from sarqc.study.facts import LineFacts, is_point
 from sarqc.study.stamp import shown
 
-_BAND = "λ whose paired difference to the best λ is not clear (Student’s t at 5 %)"
+_BAND = "λ whose paired difference to the best λ is not clear (Student’s t at 5 %, for all pairs of λ at once)"
 GRID_WORDS = {
     "symmetric": "symmetric",
     "full_range": "full-range symmetric",
@@ -58,10 +58,10 @@ def how_measured(facts: LineFacts) -> list[Fact]:
             continue
         pairs.append((titles.get(key, key.replace("_", " ").capitalize()), _plain_text(value)))
     if facts.perplexity is not None and len(line.draws) > 1:
-        paired = "standard error of the paired difference to the baseline over calibration draws"
+        paired = "95 % interval (Student’s t) of the paired difference to the baseline over calibration draws"
         if is_point(line):
-            paired = f"beside values the standard error over calibration draws, beside differences the {paired}"
-        pairs.append(("Error bars", paired))
+            paired = f"beside values the 95 % interval over calibration draws, beside differences the {paired}"
+        pairs.append(("Error bars, “from … to …”", paired))
     if facts.perplexity is not None and len(line.draws) > 1 and len(line.lams) > 1:
         pairs.append(("Green band", _BAND))
     if "kl" in line.arrays:
@@ -88,7 +88,8 @@ def how_measured(facts: LineFacts) -> list[Fact]:
         pairs.append(("Hollow points", "no μ ≥ 0 makes reconstruction error + μ · drift² smallest there"))
     if line.sizes and "recon_by_size" in line.arrays:
         sizes = ", ".join(f"{size:,}" for size in line.sizes)
-        pairs.append(("Amount of text", f"every point solved again on {sizes} sequences; ± is the error over draws"))
+        again = f"every point solved again on {sizes} sequences; in brackets the 95 % interval over draws"
+        pairs.append(("Amount of text", again))
     inputs = "from the quantized layers before it"
     if study.prefix == "float":
         inputs = "from the float model; in a run they come from the quantized layers before, which differs slightly"

@@ -8,19 +8,12 @@ from collections.abc import Callable
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import Baseline, has_lam
-
-_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-
+from sarqc.study.intervals import decimals_of, error_decimals, span_text
+from sarqc.study.intervals import number as number
+from sarqc.study.paired import Difference
 
 NBSP = "\u00a0"
-
-
-def number(value: float, decimals: int) -> str:
-    """A number for people: fixed decimals, a true minus sign, and never “−0”."""
-    text = f"{value:.{decimals}f}"
-    if float(text) == 0:
-        text = text.lstrip("-")
-    return text.replace("-", "\u2212")
+_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
 def lam_text(value: float) -> str:
@@ -70,33 +63,21 @@ def significant(value: float) -> str:
     if 0 < abs(value) < 1e-6:
         digits, _, power = f"{value:.2e}".replace("-", "\u2212").partition("e")
         return f"{digits}·10^\u2212{power[1:].lstrip('0')}"
-    return number(value, _decimals(value, 3))
+    return number(value, decimals_of(value, 3))
 
 
 def small_percent(value: float) -> str:
     """Per cents with at least two digits that mean something: 62 %, 4.2 %, 0.18 %."""
-    return percent(value, _decimals(100 * value, 2) if value else 0)
+    return percent(value, decimals_of(100 * value, 2) if value else 0)
 
 
-def _decimals(value: float, digits: int) -> int:
-    """Decimals that show a value with so many significant digits; nothing is rounded above the decimal point."""
-    power = int(f"{value:.{digits - 1}e}".partition("e")[2] or 0) if math.isfinite(value) else 0
-    return min(12, max(0, digits - 1 - power))
-
-
-def difference_decimals(error: float, value: float) -> int:
-    """Decimals that show the standard error with one digit (two where it begins with 1), at least as many as a
-    perplexity of this size has, and at most three; four beside numbers as small as a KL."""
+def difference_decimals(doubt: float, value: float) -> int:
+    """Decimals that show half a 95 % interval, or a standard error, with one digit (two where it begins with 1), at
+    least as many as a perplexity of this size has, and at most three; four beside numbers as small as a KL."""
     base = decimals_for(value)
-    if not math.isfinite(error) or error <= 0:
+    if not math.isfinite(doubt) or doubt <= 0:
         return base
-    return int(min(4 if abs(value) <= 1 else 3, max(base, error_decimals(error), 0)))
-
-
-def error_decimals(error: float) -> int:
-    """Decimals that show a standard error with one digit, two where it begins with 1."""
-    lead, _, power = f"{error:.15e}".partition("e")
-    return -int(power) + (1 if float(lead) < 2 else 0)
+    return int(min(4 if abs(value) <= 1 else 3, max(base, error_decimals(doubt), 0)))
 
 
 def plus_minus(mean: float, error: float, value: float) -> str:
@@ -104,6 +85,12 @@ def plus_minus(mean: float, error: float, value: float) -> str:
     decimals = difference_decimals(error, value)
     text = number(mean, decimals)
     return f"{text}{NBSP}±{NBSP}{number(error, decimals)}" if math.isfinite(error) else text
+
+
+def span_of(difference: Difference, value: float) -> str:
+    """The same of a difference without axes. ``value``: of what it is the difference, for its decimals."""
+    decimals = difference_decimals(float(difference.doubt), value)
+    return span_text(float(difference.mean), float(difference.low), float(difference.high), decimals)
 
 
 Format = Callable[[float], str]

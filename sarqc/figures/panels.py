@@ -26,8 +26,10 @@ from sarqc.figures.drawing import (
     note,
     ring_trace,
     value_axis,
+    whiskers,
 )
-from sarqc.figures.numbers import Format, plus_minus
+from sarqc.figures.numbers import Format, difference_decimals
+from sarqc.study.intervals import span_text
 
 WORDS_ROOM = 0.09  # of a panel's range, beside the usual air, for words at its edge
 FEW_LAMS = 3  # up to so many, names at the lines' ends reach to where words at the right edge begin
@@ -38,12 +40,13 @@ LABEL_GAP = 0.2  # least distance of two labels at the lines' ends, as a share o
 
 @dataclass(frozen=True)
 class Curve:
-    """One line of a panel. ``values`` and ``error`` are (γ, λ), NaN where nothing was measured."""
+    """One line of a panel. ``values`` and ``doubt``, half a 95 % interval, are (γ, λ), NaN where nothing was
+    measured."""
 
     name: str
     style: Role
     values: np.ndarray
-    error: np.ndarray | None = None
+    doubt: np.ndarray | None = None
     label: str = ""  # written at the line's end
     faint: bool = False  # a comparison in the background: thin, with small hollow marks, no ring
     short: str = ""  # its name on a narrow screen, where it stands in the title instead of at the line's end
@@ -173,8 +176,8 @@ def _add_panel(
                 dash = {"symbol": "line-ew-open", "size": 14, "line": {"width": 2, "color": curve.style["color"]}}
                 trace |= {"mode": "markers", "marker": {**trace["marker"], **dash}}
         at = len(figure["data"])
-        if curve.error is not None and np.isfinite(curve.error).any():
-            shown = np.where((side == 0) & np.isfinite(curve.error), curve.error, 0.0)
+        if curve.doubt is not None and np.isfinite(curve.doubt).any():
+            shown = np.where((side == 0) & np.isfinite(curve.doubt), curve.doubt, 0.0)
             trace["error_y"] = {
                 "type": "data",
                 "array": [],
@@ -221,9 +224,8 @@ def _panel_range(panel: Panel, lams: Sequence[float]) -> tuple[float, float]:
     for curve in panel.curves:
         values = curve.values[:, positive]
         inner.append(values.ravel())
-        if curve.error is not None:
-            error = np.nan_to_num(curve.error[:, positive])
-            inner += [(values - error).ravel(), (values + error).ravel()]
+        if curve.doubt is not None:
+            inner.append(whiskers(values, curve.doubt[:, positive]))
     outer = np.concatenate([curve.values[:, ~positive].ravel() for curve in panel.curves] or [np.zeros(0)])
     always = [*panel.pinned]
     inside = np.concatenate(inner)
@@ -244,8 +246,10 @@ def _hover(curve: Curve, show: Format, row: int, column: int) -> str:
     value = float(curve.values[row, column])
     if not math.isfinite(value):
         return "not measured"
-    error = math.nan if curve.error is None else float(curve.error[row, column])
-    return plus_minus(value, error, value) if math.isfinite(error) and error > 0 and value > 1 else show(value)
+    doubt = math.nan if curve.doubt is None else float(curve.doubt[row, column])
+    if not math.isfinite(doubt) or doubt <= 0 or value <= 1:
+        return show(value)
+    return span_text(value, value - doubt, value + doubt, difference_decimals(doubt, value))
 
 
 def _named_point(label: str, place: str, y: float, axis: str, panel: Panel, value: float) -> dict[str, Any]:

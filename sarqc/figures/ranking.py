@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sarqc.figures.drawing import PLAIN_AXIS, QUALITY, Figure, base_layout, clamp, honest_range, note
+from sarqc.figures.drawing import PLAIN_AXIS, QUALITY, Figure, base_layout, clamp, honest_range, note, whiskers
 from sarqc.figures.numbers import (
     Format,
     accuracy_text,
@@ -17,12 +17,12 @@ from sarqc.figures.numbers import (
     draws_text,
     lam_text,
     perplexity_text,
-    plus_minus,
+    span_of,
 )
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import Baseline, LineFacts, Quality, has_lam, line_facts
-from sarqc.study.paired import paired_difference, paired_items
+from sarqc.study.paired import Difference, paired_difference, paired_items
 
 # Two panels side by side, with a column of values between them; narrower on a phone.
 LEFT, RIGHT = (0.0, 0.42), (0.58, 1.0)
@@ -41,9 +41,8 @@ class _Row:
     short: str
     point: str  # “λ = 0.3”, or nothing
     value: float
-    error: float  # standard error, not paired: over draws, of accuracies over items too
-    difference: float
-    difference_error: float
+    doubt: float  # half the 95 % interval, not paired: over draws, of accuracies over items too
+    difference: Difference  # its interval allows for the choice of the best among all points of the line
     against: str  # the baseline's name, or nothing where the row is one itself
 
 
@@ -57,7 +56,7 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     show = perplexity_text if lower else accuracy_text
     reference = facts.study.model.perplexity if lower else facts.study.model.accuracy
     fitted = any(row.against.endswith(SAME_GRID) for row in rows)  # longer names on both sides
-    layout = base_layout(left=308 if fitted else 250, right=232 if fitted else 178, top=24, bottom=24)
+    layout = base_layout(left=308 if fitted else 250, right=272 if fitted else 226, top=24, bottom=24)
     layout["yaxis"] = {**PLAIN_AXIS, "range": [-0.6 if reference is None else -1.2, len(rows) - 0.4], "showgrid": False}
     layout["yaxis"] |= {"tickvals": list(range(len(rows))), "ticktext": _ticks(rows, facts.line.name)}
     layout["yaxis"] |= {"tickfont": {"size": 12, "color": "var(--ink)"}, "ticks": "outside", "ticklen": 4}
@@ -72,7 +71,7 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     unseen = " on unseen text" if lower and not fitted else ""  # where there is room for it
     title = f"{what}{unseen}, {'lower' if lower else 'higher'} is better"
     _add_title(figure, title, what, LEFT[0], NARROW_LEFT[0])
-    _add_title(figure, f"Paired difference{unit}", f"Difference{unit}", RIGHT[0], NARROW_RIGHT[0])
+    _add_title(figure, f"Paired difference{unit}, 95 %", f"Difference{unit}", RIGHT[0], NARROW_RIGHT[0])
     short = [f"<b>{row.short}</b>" if row.line == facts.line.name else row.short for row in rows]
     figure["narrow"] |= {
         "layout.margin.l": 202 if fitted else 176,
@@ -85,7 +84,10 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
         "layout.xaxis2.nticks": 3,
     }
     figure["aria"] = _aria(facts, rows, show, what)
-    figure["title"] = "Every method of this study" + (", each at its best λ" if any(row.point for row in rows) else "")
+    most = max((row.difference.among for row in rows), default=1)
+    figure["title"] = "Every method of this study" + (
+        f", each at its best λ (chosen of up to {most})" if most > 1 else ""
+    )
     return figure
 
 
@@ -102,16 +104,20 @@ def _rows(facts: LineFacts, quality_name: str, unit: float) -> list[_Row]:
             continue
         base, position = one.baseline, one.baseline_position
         itself = base is not None and (position == best[1] or line.name == base.method)
-        paired, against = quality.to_baseline, "" if base is None or itself else _against_name(base)
-        difference = math.nan if paired is None else unit * float(paired.mean[best])
-        error = math.nan if paired is None or itself else unit * float(paired.error[best])
+        paired, against = quality.best_of(), "" if base is None or itself else _against_name(base)
+        difference = _UNKNOWN if paired is None else paired.at(best).scaled(unit)
         alone = _alone(one, quality, best)
-        rows.append(_Row(line.name, line.label, _short(line), _point(one, best), *alone, difference, error, against))
+        rows.append(_Row(line.name, line.label, _short(line), _point(one, best), *alone, difference, against))
         if base is not None and position is not None and base.method not in named:
             named.add(base.method)
             alone = _alone(one, quality, (0, position))
-            rows.append(_Row(None, baseline_name(base), baseline_name(base), "", *alone, 0.0, math.nan, ""))
+            rows.append(_Row(None, baseline_name(base), baseline_name(base), "", *alone, _NONE, ""))
     return rows
+
+
+_NOTHING = np.array(math.nan)
+_UNKNOWN = Difference(_NOTHING, _NOTHING, np.array(0), np.array(0))
+_NONE = Difference(np.array(0.0), _NOTHING, np.array(0), np.array(0))  # of a baseline to itself
 
 
 def _short(line: Line) -> str:
@@ -134,7 +140,7 @@ def _best(quality: Quality, name: str) -> tuple[int, int] | None:
 
 
 def _alone(one: LineFacts, quality: Quality, at: tuple[int, int]) -> tuple[float, float]:
-    """Mean over draws and its standard error, to which test items belong where their answers are known."""
+    """Mean over draws and half its 95 % interval, to which test items belong where their answers are known."""
     values, correct = quality.values[:, at[0], at[1]], one.read("correct") if quality.items else None
     if correct is None:
         found = paired_difference(values, np.zeros(len(values)))
@@ -142,7 +148,7 @@ def _alone(one: LineFacts, quality: Quality, at: tuple[int, int]) -> tuple[float
         answers = correct[:, at[0], at[1]]  # D T
         answers = answers[np.isfinite(answers).all(axis=-1)]
         found = paired_items(answers, np.zeros_like(answers))
-    return float(found.mean), float(found.error)
+    return float(found.mean), float(found.doubt)
 
 
 def _point(one: LineFacts, best: tuple[int, int]) -> str:
@@ -168,23 +174,23 @@ def _stripe(at: int) -> dict[str, Any]:
     return {**across, "line": {"width": 0}, "fillcolor": "var(--accent-soft)", "layer": "below"}
 
 
-def _range(values: np.ndarray, errors: np.ndarray, inner: np.ndarray, outer: list[float]) -> tuple[float, float]:
+def _range(values: np.ndarray, doubts: np.ndarray, inner: np.ndarray, outer: list[float]) -> tuple[float, float]:
     """The rows in ``inner`` set the scale; the rest is inside where it does not flatten them."""
     known = np.isfinite(values)
-    core, reach = values[inner & known], np.nan_to_num(errors[inner & known])
-    return honest_range(np.concatenate([core - reach, core + reach]), np.concatenate([values[known], outer]), pad=0.1)
+    core = whiskers(values[inner & known], doubts[inner & known])
+    return honest_range(core, np.concatenate([values[known], outer]), pad=0.1)
 
 
 def _add_values(figure: Figure, rows: list[_Row], show: Format, reference: float | None) -> None:
     layout = figure["layout"]
-    values, errors = np.array([row.value for row in rows]), np.array([row.error for row in rows])
+    values, doubts = np.array([row.value for row in rows]), np.array([row.doubt for row in rows])
     best = np.arange(len(rows)) >= min(len(rows) // 4, len(rows) - 2)
-    span = _range(values, errors, best, [] if reference is None else [reference])
+    span = _range(values, doubts, best, [] if reference is None else [reference])
     drawn, side = clamp(values, span)
     layout["xaxis"] = {**PLAIN_AXIS, "domain": list(LEFT), "range": list(span), "nticks": 4, "anchor": "y"}
     layout["xaxis"]["tickformat"] = ",.0%" if show is accuracy_text else ""
     texts = [f"{row.label}: {show(row.value)}{_over_draws(row, show)}" for row in rows]
-    figure["data"].append(_dots("value", rows, drawn, side, np.where(side == 0, errors, np.nan), texts, "x"))
+    figure["data"].append(_dots("value", rows, drawn, side, np.where(side == 0, doubts, np.nan), texts, "x"))
     for at, row in enumerate(rows):
         place = {"xref": "paper", "yref": "y", "x": LEFT[1] + 0.12, "y": at, "xanchor": "right", "yanchor": "middle"}
         figure["narrow"][f"layout.annotations.{len(layout['annotations'])}.x"] = NARROW_LEFT[1] + 0.25
@@ -209,9 +215,9 @@ def _add_values(figure: Figure, rows: list[_Row], show: Format, reference: float
 def _add_differences(figure: Figure, rows: list[_Row], lower: bool) -> None:
     """Paired differences: nothing for a method without a baseline here, an open mark at 0 for a baseline itself."""
     layout = figure["layout"]
-    values, errors = (np.array([getattr(row, name) for row in rows]) for name in ("difference", "difference_error"))
+    values, doubts = (np.array([float(getattr(row.difference, name)) for row in rows]) for name in ("mean", "doubt"))
     known = np.isfinite(values)
-    span = _range(values, errors, known, []) if known.sum() > 1 else (-1.0, 1.0)
+    span = _range(values, doubts, known, []) if known.sum() > 1 else (-1.0, 1.0)
     least = max(0.05 * (span[1] - span[0]), 0.02)
     span = (min(span[0], -least), max(span[1], least))
     drawn, side = clamp(values, span)
@@ -219,15 +225,16 @@ def _add_differences(figure: Figure, rows: list[_Row], lower: bool) -> None:
     zero = {"type": "line", "xref": "x2", "yref": "y", "x0": 0, "x1": 0, "y0": -0.6, "y1": len(rows) - 0.4}
     layout["shapes"].append({**zero, "line": {"color": "var(--ink-3)", "width": 1}, "layer": "below"})
     texts = [f"{row.label}: {_against(row, lower)}" for row in rows]
-    trace = _dots("difference", rows, drawn, side, np.where(side == 0, errors, np.nan), texts, "x2")
+    trace = _dots("difference", rows, drawn, side, np.where(side == 0, doubts, np.nan), texts, "x2")
     open_ = [f"{symbol}-open" if not row.against else symbol
              for symbol, row in zip(trace["marker"]["symbol"], rows, strict=True)]  # fmt: skip
     trace["marker"]["symbol"] = open_
     figure["data"].append(trace)
     for at, row in enumerate(rows):
-        text = "baseline" if not row.against and math.isfinite(row.difference) else "–"
-        if row.against and math.isfinite(row.difference):
-            text = f"{plus_minus(row.difference, row.difference_error, 50.0)}  {row.against}"
+        known_here = math.isfinite(row.difference.mean)
+        text = "baseline" if not row.against and known_here else "–"
+        if row.against and known_here:
+            text = f"{span_of(row.difference, 50.0)}  {row.against}"
         figure["narrow"][f"layout.annotations.{len(layout['annotations'])}.opacity"] = 0
         place = {"xref": "paper", "yref": "y", "x": 1, "xshift": 8, "y": at, "yanchor": "middle"}
         layout["annotations"].append(note(text, **place, font={"size": 12, "color": "var(--ink-2)"}))
@@ -263,22 +270,27 @@ def _add_title(figure: Figure, text: str, short: str, x: float, narrow_x: float)
 
 
 def _over_draws(row: _Row, show: Format) -> str:
-    if not math.isfinite(row.error):
+    if not math.isfinite(row.doubt):
         return ""
-    return f" ± {show(row.error)} over draws{' and items' if show is accuracy_text else ''}"
+    ends = f"{show(row.value - row.doubt)} to {show(row.value + row.doubt)}"
+    return f" ({ends} over draws{' and items' if show is accuracy_text else ''})"
 
 
 def _against(row: _Row, lower: bool) -> str:
-    """“2.9 ± 0.5 lower than GPTQ 1 %”."""
-    if not math.isfinite(row.difference):
+    """“2.9 (2.1 to 3.7) lower than GPTQ 1 %”, and of how many points the best was chosen."""
+    if not math.isfinite(row.difference.mean):
         return "its baseline was not measured"
     if not row.against:
         return "a baseline"
-    if row.difference == 0:
+    mean = float(row.difference.mean)
+    if mean == 0:
         return f"as much as {row.against}"
-    size = plus_minus(abs(row.difference), row.difference_error, 50.0)
+    clear, apart = row.difference.verdict(()) != 0, row.difference.scaled(-1 if mean < 0 else 1)
     unit = "" if lower else " points"
-    return f"{size}{unit} {'lower' if row.difference < 0 else 'higher'} than {row.against}"
+    chosen = f", chosen of {row.difference.among} points" if row.difference.among > 1 else ""
+    if math.isfinite(row.difference.error) and not clear:
+        return f"not to be told from {row.against}: {span_of(row.difference, 50.0)}{unit}{chosen}"
+    return f"{span_of(apart, 50.0)}{unit} {'lower' if mean < 0 else 'higher'} than {row.against}{chosen}"
 
 
 def _aria(facts: LineFacts, rows: list[_Row], show: Format, what: str) -> str:

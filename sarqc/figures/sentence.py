@@ -21,16 +21,18 @@ from sarqc.figures.numbers import (
     NBSP,
     accuracy_text,
     baseline_name,
+    difference_decimals,
     draws_text,
     lam_text,
+    number,
     percent,
     perplexity_text,
-    plus_minus,
     sets_text,
     small_percent,
 )
 from sarqc.quantization.methods import AS_FOUND
 from sarqc.study.facts import LineFacts, Quality, Selection, has_lam
+from sarqc.study.intervals import interval_text
 from sarqc.study.paired import Difference, spans
 
 
@@ -58,19 +60,34 @@ class _Told:
     of: Callable[[LineFacts], Quality | None]
     reference: Callable[[LineFacts], float | None]  # the float model's
     show: Callable[[float], str]
-    size: Callable[[float, float, float], str]  # of a difference, its error, and a value beside it
+    unit: float  # differences are told in: 100 for points
+    points: str
     where: str
     better: Literal[-1, 1]  # the sign of a difference that is better
+
+    def size(self, difference: Difference, reference: float) -> str:
+        """“3.2 points”, of a difference as it is."""
+        told, value = self._scaled(difference, reference)
+        return f"{number(float(told.mean), difference_decimals(float(told.doubt), value))}{self.points}"
+
+    def interval(self, difference: Difference, reference: float) -> str:
+        """“from −0.1 to 6.4”, of a difference as it is."""
+        told, value = self._scaled(difference, reference)
+        decimals = difference_decimals(float(told.doubt), value)
+        return interval_text(float(told.low), float(told.high), decimals)
+
+    def _scaled(self, difference: Difference, reference: float) -> tuple[Difference, float]:
+        return difference.scaled(self.unit), 50.0 if self.points else reference  # points have one decimal at least
 
 
 _TOLD = {
     "perplexity": _Told(
         "perplexity", lambda facts: facts.perplexity, lambda facts: facts.study.model.perplexity, perplexity_text,
-        plus_minus, " on unseen text", -1,
+        1.0, "", " on unseen text", -1,
     ),
     "accuracy": _Told(
         "accuracy", lambda facts: facts.accuracy, lambda facts: facts.study.model.accuracy, accuracy_text,
-        lambda mean, error, _: f"{plus_minus(100 * mean, 100 * error, 50.0)} points", "", 1,
+        100.0, " points", "", 1,
     ),
 }  # fmt: skip
 
@@ -231,50 +248,59 @@ def _sample_text(draws: int, quality: Quality) -> str:
 
 
 def _against(quality: Quality, difference: Difference, at: tuple[int, int], name: str, told: _Told) -> list[Piece]:
-    mean, error, draws = float(difference.mean[at]), float(difference.error[at]), int(difference.draws[at])
-    reference = quality.baseline_mean or math.nan
-    base = told.show(reference)
-    if not math.isfinite(error):
+    draws, reference = int(difference.draws[at]), quality.baseline_mean or math.nan
+    here, base = difference.at(at), told.show(reference)
+    mean, apart = float(here.mean), _apart(here)
+    word = "better" if mean * told.better > 0 else "worse"
+    if not math.isfinite(here.error):
         if mean == 0:
             return [piece(f", as much as {name} ({base}), on the one draw measured.")]
-        word = "better" if mean * told.better > 0 else "worse"
-        size = told.size(abs(mean), error, reference)
         return [
             piece(": "),
-            _verdict(f"{size} {word}", "quality"),
+            _verdict(f"{told.size(apart, reference)} {word}", "quality"),
             piece(f" than {name} ({base}) on the one draw measured, which can't say how sure that is."),
         ]
-    verdict = difference.verdict(at)
-    if verdict == 0:
-        size = told.size(mean, error, reference)
+    if here.verdict(()) == 0:
         return [
             piece(f", no measurable difference to {name} ({base}) with {_sample_text(draws, quality)}: "),
-            _verdict(size, "quality"),
-            piece("."),
+            _verdict(told.size(here, reference), "quality"),
+            piece(f", {told.interval(here, reference)}."),
         ]
-    word = "better" if verdict == told.better else "worse"
-    size = told.size(abs(mean), error, reference)
-    return [piece(": "), _verdict(f"{size} {word}", "quality"), piece(f" than {name} ({base}).")]
+    return [
+        piece(": "),
+        _verdict(f"{told.size(apart, reference)} {word}", "quality"),
+        piece(f" than {name} ({base}), {told.interval(apart, reference)}."),
+    ]
+
+
+def _apart(difference: Difference) -> Difference:
+    """The difference the way round that is not negative: “2.9 better” has no sign."""
+    return difference.scaled(-1 if difference.mean < 0 else 1)
 
 
 def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, told: _Told) -> list[Piece]:
     """What the rest of the curve offers, said at the baseline itself."""
-    best = quality.best[gamma]
-    if best is None or quality.to_baseline is None or len(facts.line.lams) < 2:
+    best, among = quality.best[gamma], quality.best_of(gamma)
+    if best is None or among is None or len(facts.line.lams) < 2:
         return []
-    at = (gamma, best)
-    mean, error = float(quality.to_baseline.mean[at]), float(quality.to_baseline.error[at])
     lam = f"λ = {lam_text(facts.line.lams[best])}".replace(" ", NBSP)
     word, most = ("higher", "highest") if told.better > 0 else ("lower", "lowest")
     if best == facts.baseline_position:
         return [piece(f"No other λ tried has a {word} {told.name}.")]
     lead = [piece(f"The {most} on this curve, "), piece(lam, "lambda")]
-    size = told.size(abs(mean), error, quality.baseline_mean or 1.0)
-    if not math.isfinite(error):
-        return [*lead, piece(f", is {size} {word} on the one draw measured.")]
-    if quality.to_baseline.verdict(at) == told.better:
-        return [*lead, piece(", is "), _verdict(f"{size} better", "quality"), piece(".")]
+    here, reference = among.at((best,)), quality.baseline_mean or 1.0
+    apart = _apart(here)
+    if not math.isfinite(here.error):
+        return [*lead, piece(f", is {told.size(apart, reference)} {word} on the one draw measured.")]
+    if here.verdict(()) == told.better:
+        size, interval = told.size(apart, reference), told.interval(apart, reference)
+        return [*lead, piece(", is "), _verdict(f"{size} better", "quality"), piece(f", {interval}{_chosen_of(here)}.")]
     return [piece(f"No λ tried is better, as far as {_sample_text(facts.n_draws, quality)} can tell.")]
+
+
+def _chosen_of(difference: Difference) -> str:
+    """Said of the best of several, whose interval allows for the choice."""
+    return f" (chosen of {difference.among})" if difference.among > 1 else ""
 
 
 def _compared(change: float, less: str, more: str) -> str:
@@ -377,27 +403,34 @@ def _band_part(facts: LineFacts, gamma: int, told: _Told) -> list[Piece]:
 
 
 def _no_help(facts: LineFacts, quality: Quality, gamma: int, told: _Told) -> list[Piece]:
-    """Said only where the regulariser does not help: no λ of this curve is clearly better than the baseline."""
-    difference, base = quality.to_baseline, facts.baseline
-    if difference is None or base is None:
+    """Said only where the regulariser does not help: no λ of this curve is clearly better than the baseline, once it is
+    taken into account of how many it is the best."""
+    among, base = quality.best_of(gamma), facts.baseline
+    if among is None or base is None or not np.isfinite(among.error).any():
         return []
-    verdicts = [difference.verdict((gamma, lam)) for lam in range(len(facts.line.lams))]
-    measured = np.isfinite(difference.error[gamma])
-    if told.better in verdicts or not measured.any():
+
+    def helps(difference: Difference) -> bool:
+        return any(difference.verdict((lam,)) == told.better for lam in range(len(facts.line.lams)))
+
+    if helps(among):
         return []
+    if helps(among.chosen_of(1)):
+        return [piece(f" Chosen as the best of {among.among}, none is clearly better than {baseline_name(base)}.")]
     return [piece(f" None is better than {baseline_name(base)}.")]
 
 
 def _beside_baseline(quality: Quality, at: tuple[int, int], name: str, told: _Told) -> str:
     difference, reference = quality.to_baseline, quality.baseline_mean or math.nan
     assert difference is not None
-    mean, error = float(difference.mean[at]), float(difference.error[at])
-    size = told.size(abs(mean), error, reference)
-    if not math.isfinite(error):
-        return f"{size} {'above' if mean >= 0 else 'below'} {name} on one draw"
-    if difference.verdict(at) == 0:
-        return f"no measurable difference to {name} ({told.size(mean, error, reference)})"
-    return f"{size} {'above' if mean > 0 else 'below'} {name}"
+    here = difference.at(at)
+    apart = _apart(here)
+    word = "above" if here.mean >= 0 else "below"
+    if not math.isfinite(here.error):
+        return f"{told.size(apart, reference)} {word} {name} on one draw"
+    if here.verdict(()) == 0:
+        size, interval = told.size(here, reference), told.interval(here, reference)
+        return f"no measurable difference to {name} ({size}, {interval})"
+    return f"{told.size(apart, reference)} {word} {name}, {told.interval(apart, reference)}"
 
 
 def _damping_part(facts: LineFacts, runs: list[tuple[int, int]]) -> list[Piece]:
@@ -420,12 +453,12 @@ def _damping_part(facts: LineFacts, runs: list[tuple[int, int]]) -> list[Piece]:
 
 
 def _beside_text(what: str, difference: Difference, at: tuple[int, int]) -> str:
-    mean, error = float(difference.mean[at]), float(difference.error[at])
-    size = plus_minus(mean, error, 50.0)
-    lead = f"{what}: "
-    if not math.isfinite(error):
+    told, here = _TOLD["perplexity"], difference.at(at)
+    lead, size = f"{what}: ", told.size(here, 50.0)
+    if not math.isfinite(here.error):
         return f"{lead}{size} in perplexity, on one draw."
-    if difference.verdict(at) == 0:
-        return f"{lead}no measurable difference ({size})."
-    word = "lower" if mean < 0 else "higher"
-    return f"{lead}perplexity {plus_minus(abs(mean), error, 50.0)} {word}."
+    if here.verdict(()) == 0:
+        return f"{lead}no measurable difference ({size}, {told.interval(here, 50.0)})."
+    apart = _apart(here)
+    word = "lower" if here.mean < 0 else "higher"
+    return f"{lead}perplexity {told.size(apart, 50.0)} {word}, {told.interval(apart, 50.0)}."

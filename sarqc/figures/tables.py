@@ -36,19 +36,23 @@ HEADINGS: dict[str, tuple[str, str]] = {
     "channel": ("Input channel", "plain"),
     "decile": ("Decile of saliency", "plain"),
     "perplexity": ("Perplexity, unseen text", "perplexity"),
-    "perplexity_error": ("± standard error", "difference"),
+    "perplexity_low": ("over draws, 95 % from", "perplexity"),
+    "perplexity_high": ("to", "perplexity"),
     "perplexity_difference": ("Paired difference of this step", "difference"),
-    "perplexity_difference_error": ("± standard error", "difference"),
+    "perplexity_difference_low": ("95 % from", "difference"),
+    "perplexity_difference_high": ("to", "difference"),
     "kl": ("KL to the float model, nats a token", "significant"),
     "kl_difference": ("Paired difference of this step", "significant"),
-    "kl_difference_error": ("± standard error", "significant"),
+    "kl_difference_low": ("95 % from", "significant"),
+    "kl_difference_high": ("to", "significant"),
     "accuracy": ("Accuracy", "share"),
     "recon": ("Reconstruction error, calibration text", "significant"),
     "held_out": ("Reconstruction error, unseen text", "significant"),
     "drift": ("Weight drift", "significant"),
     "sar": ("Penalty, L_sar", "significant"),
     "gap": ("Gap, unseen minus calibration text", "significant"),
-    "gap_error": ("± standard error", "significant"),
+    "gap_low": ("95 % from", "significant"),
+    "gap_high": ("to", "significant"),
     "bound": ("Bound of Theorem 1", "significant"),
     "limit": ("Largest possible, R²·M²", "significant"),
     "radius": ("R over ‖W‖", "significant"),
@@ -212,7 +216,8 @@ def _theorem(facts: LineFacts) -> Iterator[Row]:
         yield {
             **named,
             "gap": known.gap.mean[at],
-            "gap_error": known.gap.error[at],
+            "gap_low": known.gap.low[at],
+            "gap_high": known.gap.high[at],
             "bound": known.bound[at],
             "limit": known.limit[at],
             "radius": known.radius[at],
@@ -232,7 +237,8 @@ def _methods(facts: LineFacts) -> Iterator[Row]:
                     row[name] = quality.mean[at]
             if one.perplexity is not None:
                 alone = one.perplexity.values[:, at[0], at[1]]
-                row["perplexity_error"] = float(paired_difference(alone, np.zeros(len(alone))).error)
+                mean = paired_difference(alone, np.zeros(len(alone)))
+                row |= {"perplexity_low": float(mean.low), "perplexity_high": float(mean.high)}
             yield row
 
 
@@ -268,7 +274,11 @@ def _ladder(facts: LineFacts, steps: str | None) -> Iterator[Row]:
         row: Row = {"step": rung_name(rung), "method": rung.line.name}
         row |= {name: mean_over_draws(values) for name, values in rung.values.items()}
         for name, difference in rung.differences.items():
-            row |= {f"{name}_difference": difference.mean, f"{name}_difference_error": difference.error}
+            row |= {
+                f"{name}_difference": difference.mean,
+                f"{name}_difference_low": difference.low,
+                f"{name}_difference_high": difference.high,
+            }
         yield row
 
 

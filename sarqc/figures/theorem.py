@@ -31,6 +31,7 @@ from sarqc.figures.drawing import (
 )
 from sarqc.figures.numbers import draws_text, lam_names, number, percent, point_names
 from sarqc.study.facts import LineFacts, over_layers
+from sarqc.study.intervals import error_decimals, span_text
 from sarqc.study.paired import Difference, mean_over_draws, paired_difference
 from sarqc.theory.bound import DELTA, bound_on_gap, log_all_codes
 
@@ -218,12 +219,13 @@ def _add_curve(figure: Figure, label: str, style: Role, values: np.ndarray, name
 
 
 def _gap_text(known: Terms, g: int, m: int) -> str:
-    mean, error = float(known.gap.mean[g, m]), float(known.gap.error[g, m])
-    if not math.isfinite(mean):
+    gap = known.gap.at((g, m))
+    if not math.isfinite(gap.mean):
         return "not measured"
-    spread = math.isfinite(error) and error > 0
-    decimals = max(3, 1 - math.floor(math.log10(error))) if spread else 4
-    return number(mean, decimals) + (f" ± {number(error, decimals)}" if spread else "")
+    doubt = float(gap.doubt)
+    if not math.isfinite(doubt) or doubt <= 0:
+        return number(float(gap.mean), 4)
+    return span_text(float(gap.mean), float(gap.low), float(gap.high), max(3, error_decimals(doubt)))
 
 
 def _limit_text(known: Terms, g: int, m: int) -> str:

@@ -27,7 +27,7 @@ from sarqc.figures.scales import SCALES, scales_of
 from sarqc.figures.sentence import Piece, QualityName, sentence, small_print
 from sarqc.figures.surfaces import Arrays, PoolingChoice, pooling_choices, surface_arrays, surface_layer, weight_figures
 from sarqc.figures.theorem import Term, theorem, theorem_terms
-from sarqc.plain import plain
+from sarqc.plain import measured, plain
 from sarqc.quantization.methods import METHODS, fitting_text
 from sarqc.study.as_recipe import AsRecipe, as_recipe
 from sarqc.study.document import Line, Study, one_draw
@@ -41,11 +41,13 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("gamma", "γ", "plain"),
     ("perplexity", "Perplexity, unseen text", "perplexity"),
     ("perplexity_difference", "Difference to baseline", "difference"),
-    ("perplexity_error", "± standard error", "difference"),
+    ("perplexity_low", "95 % from", "difference"),
+    ("perplexity_high", "to", "difference"),
     ("sweet_spot", "As good as the best", "flag"),
     ("accuracy", "Accuracy", "share"),
     ("accuracy_difference", "Difference to baseline", "points"),
-    ("accuracy_error", "± standard error", "points"),
+    ("accuracy_low", "95 % from", "points"),
+    ("accuracy_high", "to", "points"),
     ("recon", "Reconstruction error, calibration text", "significant"),
     ("held_out", "Reconstruction error, unseen text", "significant"),
     ("drift", "Weight drift", "significant"),
@@ -154,10 +156,23 @@ class Choice(TypedDict):
     title: str
 
 
+class BestDifference(TypedDict):
+    """The best λ of a γ, and how it differs from the baseline: its 95 % interval holds for all λ among which it was
+    chosen. Null where that was not measured, or one draw can't say."""
+
+    at: int
+    chosen_of: int
+    mean: float | None
+    low: float | None
+    high: float | None
+    clear: bool  # of 0
+
+
 class Told(TypedDict):
     """What is said of a quality at every point, and which λ are as good as the best: γ, then λ."""
 
     band: list[list[bool]]
+    best: list[BestDifference | None]  # by γ
     sentences: list[list[list[Piece]]]
     small_print: list[list[list[str]]]
 
@@ -289,9 +304,21 @@ def _told(facts: LineFacts, quality: Quality | None, name: QualityName) -> Told:
     n_g, n_m = len(facts.line.gammas), len(facts.line.lams)
     return {
         "band": [[False] * n_m] * n_g if quality is None else quality.band.tolist(),
+        "best": [None if quality is None else _best_difference(quality, g) for g in range(n_g)],
         "sentences": [[sentence(facts, g, m, name) for m in range(n_m)] for g in range(n_g)],
         "small_print": [[small_print(facts, g, m, name) for m in range(n_m)] for g in range(n_g)],
     }
+
+
+def _best_difference(quality: Quality, gamma: int) -> BestDifference | None:
+    best, among = quality.best[gamma], quality.best_of(gamma)
+    if best is None or among is None:
+        return None
+    here = among.at((best,))
+    mean, low, high = (measured(float(value)) for value in (here.mean, here.low, here.high))
+    return {
+        "at": best, "chosen_of": here.among, "mean": mean, "low": low, "high": high, "clear": here.verdict(()) != 0,
+    }  # fmt: skip
 
 
 def _figures(
@@ -455,7 +482,8 @@ def _row(facts: LineFacts, g: int, m: int) -> dict[str, Any]:
         row[name] = float(quality.mean[at])
         if quality.to_baseline is not None:
             row[f"{name}_difference"] = float(quality.to_baseline.mean[at])
-            row[f"{name}_error"] = float(quality.to_baseline.error[at])
+            row[f"{name}_low"] = float(quality.to_baseline.low[at])
+            row[f"{name}_high"] = float(quality.to_baseline.high[at])
     if facts.perplexity is not None and facts.perplexity.band.any() and not is_point(line):
         row["sweet_spot"] = bool(facts.perplexity.band[at])
     for name in ("recon", "held_out", "sar", "drift"):

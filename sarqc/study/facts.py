@@ -16,7 +16,7 @@ import numpy as np
 from sarqc.errors import NotFound
 from sarqc.quantization.methods import entry_of
 from sarqc.study.document import ArrayRef, Line, Study
-from sarqc.study.paired import Difference, mean_over_draws, paired_difference, paired_items, sweet_spot
+from sarqc.study.paired import Difference, mean_over_draws, paired_difference, paired_items, pairs, sweet_spots
 
 # The scale searches' λ=0 is AWQ, that of learned clipping is OmniQuant, that of learned rounding is SignRound, and the
 # column solvers' identity λ=0.01 is GPTQ: the same computation, so a study need not hold those lines a second time.
@@ -56,9 +56,37 @@ class Quality:
     to_baseline: Difference | None  # G M
     baseline_mean: float | None
     best: tuple[int | None, ...]  # per γ, the λ position with the best mean
-    band: np.ndarray  # G M, True where the paired difference to the best λ is not clear
+    band: np.ndarray  # G M, True where the paired difference to the best λ is not clear, for all pairs of λ at once
     values: np.ndarray = field(repr=False)  # D G M
     items: int | None = None  # how many test items were a sample too, beside the draws
+
+    def best_of(self, gamma: int | None = None) -> Difference | None:
+        """The differences to the baseline with intervals that hold for all points at once: what may be said of the best
+        one, which was chosen on the draws that judge it. ``gamma``: of this γ alone, M; else G M.
+        """
+        difference = self.to_baseline
+        if difference is None:
+            return None
+        if gamma is not None:
+            difference = difference.at((gamma,))
+        return difference.chosen_of(int((np.isfinite(difference.mean) & ~_itself(difference)).sum()))
+
+    def consistent(self) -> Quality:
+        """The same with a band that does not hold the baseline where the best λ is said to be better than that: with
+        the baseline there are fewer comparisons than pairs of λ.
+        """
+        band = self.band.copy()
+        for g, best in enumerate(self.best):
+            among = self.best_of(g)
+            if best is not None and among is not None and among.verdict((best,)) != 0:
+                band[g] &= ~_itself(among)
+        return replace(self, band=band)
+
+
+def _itself(difference: Difference) -> np.ndarray:
+    """Where the baseline stands, of whose differences to it all are exactly 0; nowhere, where it is not of the line."""
+    itself: np.ndarray = (difference.mean == 0) & (difference.error == 0)
+    return itself
 
 
 @dataclass(frozen=True)
@@ -212,15 +240,15 @@ def _quality(
     if base is not None and np.isfinite(base).any():
         difference = paired_difference(values, _aligned(base, base_draws, line.draws)[:, None, None])
         baseline_mean = float(np.nanmean(base))
-    spots = [sweet_spot(values[:, g], lower_is_better=lower) for g in range(values.shape[1])]
+    best, band = sweet_spots(values, lower_is_better=lower)
     return Quality(
         mean_over_draws(values),
         difference,
         baseline_mean,
-        tuple(best for best, _ in spots),
-        np.stack([band for _, band in spots]),
+        best,
+        band,
         values,
-    )
+    ).consistent()
 
 
 def line_facts(study: Study, *, method: str, bits: int, layer: int | None, with_identity: bool = True) -> LineFacts:
@@ -307,7 +335,7 @@ def _accuracy(accuracy: np.ndarray, correct: np.ndarray | None, line: Line, base
     if not shared.any():
         return quality
     difference = paired_items(correct[shared], reference[shared][:, None, None])
-    return replace(quality, to_baseline=difference)
+    return replace(quality, to_baseline=difference).consistent()
 
 
 def _item_band(correct: np.ndarray, best: tuple[int | None, ...]) -> np.ndarray:
@@ -320,6 +348,7 @@ def _item_band(correct: np.ndarray, best: tuple[int | None, ...]) -> np.ndarray:
         if not answered.any():
             continue
         difference = paired_items(correct[answered, g], correct[answered, g, m][:, None])
+        difference = difference.chosen_of(int(pairs(int(np.isfinite(difference.mean).sum()))))
         band[g] = np.abs(difference.mean) <= difference.doubt  # False where it is unknown
         band[g, m] = True
     return band

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -19,15 +19,44 @@ class Difference:
     error: np.ndarray
     draws: np.ndarray  # how many draws were paired
     freedom: np.ndarray  # degrees of freedom of the error
+    among: int = 1  # over how many comparisons its intervals hold at once
 
     @property
     def doubt(self) -> np.ndarray:
         """Half the width of the 95 % interval: what a mean must exceed to be clear of 0. NaN where that is unknown."""
-        doubt: np.ndarray = self.error * clear_from(self.freedom)
+        doubt: np.ndarray = self.error * clear_from(self.freedom, self.among)
         return doubt
 
+    @property
+    def low(self) -> np.ndarray:
+        """The lower end of the 95 % interval."""
+        low: np.ndarray = self.mean - self.doubt
+        return low
+
+    @property
+    def high(self) -> np.ndarray:
+        """The upper end of the 95 % interval."""
+        high: np.ndarray = self.mean + self.doubt
+        return high
+
+    def at(self, place: tuple[int, ...]) -> Difference:
+        """The difference at one place, with arrays of no axes."""
+        mean, error, draws, freedom = (
+            np.asarray(part[place]) for part in (self.mean, self.error, self.draws, self.freedom)
+        )
+        return Difference(mean, error, draws, freedom, self.among)
+
+    def chosen_of(self, count: int) -> Difference:
+        """The same with intervals that hold for ``count`` comparisons at once, for what is said of the best of them."""
+        return replace(self, among=max(1, count))
+
+    def scaled(self, factor: float) -> Difference:
+        """The same in another unit; with a negative factor the other way round."""
+        return replace(self, mean=factor * self.mean, error=abs(factor) * self.error)
+
     def verdict(self, at: tuple[int, ...]) -> Literal[-1, 0, 1]:
-        """-1 clearly lower, +1 clearly higher by Student's t at 5 %; 0 not to be told apart (or a single draw)."""
+        """-1 clearly lower, +1 clearly higher: the 95 % interval (Student's t) excludes 0; else 0, as for a single
+        draw."""
         mean, doubt = float(self.mean[at]), float(self.doubt[at])
         if not np.isfinite(mean) or not np.isfinite(doubt) or abs(mean) <= doubt or mean == 0:
             return 0
@@ -105,19 +134,33 @@ def sweet_spot(values: np.ndarray, *, lower_is_better: bool = True) -> tuple[int
 
     Both are of those that were measured in most draws: means over other draws don't compare, and what tuning gave up
     is no longer in question. A single draw has no band: the mask is then empty, because one draw can't say what is as
-    good as the best.
+    good as the best. The best is chosen on the draws that judge it, so what is left out is told from it by an interval
+    that holds for all pairs of λ at once.
     """
-    mean = mean_over_draws(values)
-    band = np.zeros(mean.shape, dtype=bool)
-    if not np.isfinite(mean).any():
-        return None, band
-    counts = np.isfinite(values).sum(axis=0)
-    comparable = np.where(counts == counts.max(), mean, np.nan)
-    best = int(np.nanargmin(comparable) if lower_is_better else np.nanargmax(comparable))
-    difference = paired_difference(values, values[:, best : best + 1])
-    band = (np.abs(difference.mean) <= difference.doubt) & (counts == counts.max())  # False where it is unknown
-    band[best] = bool(difference.draws[best] >= 2)
-    return best, band
+    best, band = sweet_spots(values[:, None], lower_is_better=lower_is_better)
+    return best[0], band[0]
+
+
+def sweet_spots(values: np.ndarray, *, lower_is_better: bool = True) -> tuple[tuple[int | None, ...], np.ndarray]:
+    """The same of several curves, each by itself: ``values`` is D G M, the mask G M."""
+    mean, counts = mean_over_draws(values), np.isfinite(values).sum(axis=0)
+    most = counts == counts.max(axis=-1, keepdims=True)
+    comparable = np.where(most & np.isfinite(mean), mean, np.inf if lower_is_better else -np.inf)
+    best = comparable.argmin(axis=-1) if lower_is_better else comparable.argmax(axis=-1)
+    at_best = best[:, None]
+    difference = paired_difference(
+        values, np.take_along_axis(values, np.broadcast_to(at_best, (len(values), *at_best.shape)), -1)
+    )
+    bound = clear_from(difference.freedom, pairs(most.sum(axis=-1, keepdims=True)))
+    band = (np.abs(difference.mean) <= bound * difference.error) & most  # False where it is unknown
+    np.put_along_axis(band, at_best, np.take_along_axis(difference.draws, at_best, -1) >= 2, -1)
+    known = np.isfinite(mean).any(axis=-1).tolist()
+    return tuple(at if is_known else None for at, is_known in zip(best.tolist(), known, strict=True)), band
+
+
+def pairs(count: np.ndarray | int) -> np.ndarray | int:
+    """How many differences there are between so many points; 1 of a single point."""
+    return np.maximum(1, count * (count - 1) // 2)
 
 
 def spans(band: np.ndarray) -> list[tuple[int, int]]:

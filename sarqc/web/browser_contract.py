@@ -53,7 +53,6 @@ from sarqc.recipe import (
 from sarqc.recipe_texts import RecipeText
 from sarqc.study.ladder import STEPS
 from sarqc.study.library import StudyListing
-from sarqc.study.students_t import TABLE
 from sarqc.web.typescript import Declarations, literal
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "assets" / "js" / "base"
@@ -330,9 +329,6 @@ def names() -> list[Constant]:
         Constant("QUALITIES", "Record<Quality, string>", "What the main figure can show as quality.", QUALITIES),
         Constant("DRAWINGS", "Record<Drawing, string>", "How the weights can be drawn.", DRAWINGS),
         Constant("COLUMNS", "Record<ColumnKey, ColumnKind>", "Columns of the table of numbers.", columns),
-        Constant(
-            "CLEAR_FROM", "number[]", "Standard errors to be clear, by degrees of freedom from 1.", TABLE.tolist()
-        ),
         Constant("CONTROLS", "Record<Control, string>", "What a link can lock or hide, in the Lab's order.", CONTROLS),
         Constant("PANELS", "Record<Panel, string>", "What a link can only hide.", PANELS),
         Constant("EVERYWHERE", "Record<string, string>", "What a link can hide on every page.", EVERYWHERE),

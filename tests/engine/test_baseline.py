@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from sarqc.files.artefacts import ArtefactStore
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
+from sarqc.study.paired import Difference
 
 WINDOW, WINDOWS = 64, 12
 
@@ -270,23 +272,25 @@ def test_parts_of_states(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mean", "error", "verdict", "words"),
+    ("ratio", "error", "words"),
     [
-        (np.log(0.979), 0.006, -1, "2.1 ± 0.6 % lower perplexity than GPTQ 1 % at the same grid."),
-        (np.log(1.25), 0.02, 1, "25.0 ± 2.5 % higher perplexity than GPTQ 1 % at the same grid."),
-        (np.log(0.9999), 0.00002, -1, "0.010 ± 0.002 % lower perplexity than GPTQ 1 % at the same grid."),
+        (0.979, 0.006, "2.1 % lower perplexity than GPTQ 1 % at the same grid, from 0.8 to 3.4 %."),
+        (1.25, 0.02, "25.0 % higher perplexity than GPTQ 1 % at the same grid, from 19.6 to 30.6 %."),
+        (0.9999, 0.00002, "0.010 % lower perplexity than GPTQ 1 % at the same grid, from 0.006 to 0.014 %."),
+        (0.999, 0.00045, "0.10 % lower perplexity than GPTQ 1 % at the same grid, from 0.001 to 0.20 %."),
         (
-            np.log(0.99),
+            0.99,
             0.02,
-            0,
-            "Its perplexity can't be told apart from that of GPTQ 1 % at the same grid (−1.0 ± 2.0 %).",
+            "Its perplexity can't be told apart from that of GPTQ 1 % at the same grid (−1.0 %, from −5.3 to 3.5 %).",
         ),
-        (np.log(1.1), None, 0, "10.0 % higher perplexity than GPTQ 1 % at the same grid; one window says nothing"),
-        (0.0, 0.0, 0, "The same perplexity as GPTQ 1 % at the same grid."),
+        (1.1, math.nan, "10.0 % higher perplexity than GPTQ 1 % at the same grid; one window says nothing"),
+        (1.0, 0.0, "The same perplexity as GPTQ 1 % at the same grid."),
     ],
 )
-def test_the_difference_in_words(mean: float, error: float | None, verdict: int, words: str) -> None:
-    assert difference_words(mean, error, verdict).startswith(words)
+def test_the_difference_in_words(ratio: float, error: float, words: str) -> None:
+    """Of 12 windows: 2.201 standard errors each way, on the logarithm of the ratio."""
+    parts = (np.log(ratio), error, 1 if math.isnan(error) else WINDOWS, WINDOWS - 1)
+    assert difference_words(Difference(*map(np.asarray, parts))).startswith(words)
 
 
 @pytest.mark.parametrize(

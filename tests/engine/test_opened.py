@@ -240,7 +240,10 @@ def test_the_words_of_a_gain() -> None:
     def words(after: np.ndarray) -> str:
         return gain_words(float(before.mean()), float(after.mean()), paired_difference(after, before))
 
-    assert words(better).startswith("The repair lowers KL from the original by 0.1")
+    assert words(better).startswith(
+        "The repair lowers KL from the original by 0.105 (0.096 to 0.114), from 0.315 to 0.21 "
+    )
     assert words(worse).startswith("No gain: the repair raises KL")
     assert words(unclear).startswith("No gain: KL from the original went")
+    assert words(unclear).endswith("a change of 0.00 (−0.18 to 0.18).")
     assert "says nothing about chance" in gain_words(0.3, 0.2, paired_difference(better[:1], before[:1]))

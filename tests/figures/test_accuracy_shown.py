@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from sarqc.figures.sentence import plain
 from sarqc.figures.view import View, lab_view
@@ -35,8 +37,9 @@ def test_the_band_is_of_accuracy_with_items_and_draws_as_samples(study: Study, v
     for g, row in enumerate(band):
         best = int(np.argmax(facts.accuracy.mean[g]))
         for m, inside in enumerate(row):
-            verdict = paired_items(correct[:, g, m], correct[:, g, best]).verdict(())
-            assert inside == (m == best or verdict == 0), (g, m)
+            found = paired_items(correct[:, g, m], correct[:, g, best])
+            bound = stats.t.ppf(1 - 0.025 / math.comb(len(row), 2), math.floor(found.freedom))
+            assert inside == (m == best or abs(found.mean) <= bound * found.error), (g, m)
 
 
 def test_the_sentence_is_of_accuracy_in_per_cent_and_points(view: View) -> None:
@@ -47,7 +50,7 @@ def test_the_sentence_is_of_accuracy_in_per_cent_and_points(view: View) -> None:
             assert "perplexity" not in text
             accuracy = view["table"]["rows"][g * len(view["lams"]) + m]["accuracy"]
             assert f"has accuracy {100 * accuracy:.1f}\u00a0%" in text
-            assert re.search(r"\d ± \d.* points".replace(" ", "[ \u00a0]"), text)
+            assert re.search(r"\d points.*, from −?[\d.]+ to −?[\d.]+\.", text)
             assert "Perplexity " in " ".join(told["small_print"][g][m])
     text = plain(told["sentences"][0][0])
     assert "with five random calibration sets and 120 test items" in text
@@ -74,7 +77,7 @@ def test_the_map_of_lambda_and_gamma_shows_the_switched_quality_where_it_has_row
 def test_every_method_is_compared_by_the_shown_quality(study: Study, view: View) -> None:
     figure = view["figures"]["methods_accuracy"]
     titles = [one["text"] for one in figure["layout"]["annotations"]]
-    assert {"Accuracy, higher is better", "Paired difference, points"} <= set(titles)
+    assert {"Accuracy, higher is better", "Paired difference, points, 95 %"} <= set(titles)
     assert figure["layout"]["xaxis"]["tickformat"].endswith("%")
     assert "Perplexity, lower is better" in [one["text"] for one in view["figures"]["methods"]["layout"]["annotations"]]
     values = figure["data"][0]
@@ -84,9 +87,10 @@ def test_every_method_is_compared_by_the_shown_quality(study: Study, view: View)
     place = (0, facts.accuracy.best[0])
     answers = facts.read("correct")[:, *place]
     assert values["x"][best["rqc-gbs"]] == pytest.approx(answers.mean())
-    error = paired_items(answers, np.zeros_like(answers)).error
-    assert error > answers.mean(axis=0).std(ddof=1) / answers.shape[1] ** 0.5 * 0.999  # items are a sample too
-    assert values["text"][best["rqc-gbs"]].endswith(f"± {100 * error:.1f}\u00a0% over draws and items")
+    found = paired_items(answers, np.zeros_like(answers))
+    assert found.error > answers.mean(axis=0).std(ddof=1) / answers.shape[1] ** 0.5 * 0.999  # items are a sample too
+    ends = [f"{100 * end:.1f}\u00a0%" for end in (found.low, found.high)]
+    assert values["text"][best["rqc-gbs"]].endswith(f"({ends[0]} to {ends[1]} over draws and items)")
 
 
 def test_a_line_without_accuracy_tells_of_perplexity_alone(study: Study) -> None:

@@ -85,7 +85,7 @@ def test_the_figure_its_words_and_its_table_have_every_flag(study: Study) -> Non
 
 def test_the_sentence_says_where_gptq_stands_against_the_band(study: Study) -> None:
     facts = facts_of(study, "rqc-gbs")
-    assert not facts.perplexity.band[0, : facts.line.lams.index(0.05) + 1].any()  # the band begins later
+    assert not facts.perplexity.band[0, : facts.line.lams.index(0.01) + 1].any()  # the band begins later
     told = lab_view(study, method="rqc-gbs", bits=2)["told"]["perplexity"]["sentences"]
     assert plain(told[0][4]).endswith("GPTQ’s damping is λ: its default, 0.01, lies below the band.")
     other = lab_view(study, method="sarqc-gbs", bits=2)["told"]["perplexity"]["sentences"]

@@ -15,7 +15,7 @@ from sarqc.figures import tuning_view
 from sarqc.figures.sentence import plain
 from sarqc.figures.tuning import STANDINGS, tuning_figure, tuning_table
 from sarqc.figures.tuning_words import ENDS, tuning_sentence, tuning_small_print
-from sarqc.study.students_t import TABLE
+from sarqc.study.students_t import clear_from
 
 RECIPE = {"test": "some/held-out.txt", "calibration": "wiki", "samples": 8, "length": 256}
 NBSP = "\u00a0"
@@ -351,7 +351,7 @@ class TestFormerVersions:
         ]  # fmt: skip
         assert view["tuning"]["band"] == [[0.2, 0.5]]
         assert view["tuning"]["next"] == "run"
-        half = 0.004 * TABLE[1]
+        half = 0.004 * float(clear_from(2))
         assert view["tuning"]["rows"][1]["better_low"] == pytest.approx(0.05 - half, abs=1e-6)
         assert "Take λ" in plain(view["sentence"])
 

@@ -7,6 +7,7 @@ import statistics
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from sarqc.errors import NotFound
 from sarqc.figures import sentence as sentence_words
@@ -88,6 +89,13 @@ def quantile_of_t(freedom: int) -> float:
 def test_clear_from_is_the_quantile_of_t(freedom):
     assert clear_from(freedom) == pytest.approx(quantile_of_t(freedom), abs=1.5e-4)
     assert clear_from(freedom + 0.9) == clear_from(freedom)
+
+
+@pytest.mark.parametrize("among", [2, 11, 66])
+@pytest.mark.parametrize("freedom", [1, 4, 30])
+def test_intervals_for_several_comparisons_at_once_are_wider(freedom, among):
+    assert clear_from(freedom, among) == pytest.approx(stats.t.isf(0.025 / among, freedom))
+    assert clear_from(freedom, among) > clear_from(freedom)
 
 
 def test_nothing_is_clear_without_freedom():
@@ -292,7 +300,7 @@ class TestAuto:
         assert by_layer.startswith(
             "With λ and γ chosen layer by layer on held-out calibration text the 2-bit model has perplexity 86.0"
         )
-        assert "4.5 ± 0.2 better than GPTQ 1 % (90.5)" in by_layer
+        assert "4.5 better than GPTQ 1 % (90.5), from 3.8 to 5.2." in by_layer
         assert text_at(study, "rqc-gbs-auto", 0, 0).startswith("With λ chosen layer by layer")
         assert text_at(study, "sarqc-gs-auto", 0, 0).startswith(
             "With λ from 0.3 to 0.4, chosen for the whole model on held-out calibration text in each draw, the 2-bit"
@@ -307,10 +315,10 @@ class TestAuto:
 
 
 class TestSentence:
-    def test_names_the_gain_with_its_error(self, study):
+    def test_names_the_gain_with_its_interval(self, study):
         text = text_at(study, "rqc-gbs", 0, 3, layer=0)
-        assert text.startswith("At λ = 0.3 the whole 2-bit model has perplexity 87.5 on unseen text: 3.0 ± ")
-        assert "better than GPTQ 1 % (90.5)" in text
+        assert text.startswith("At λ = 0.3 the whole 2-bit model has perplexity 87.5 on unseen text: 3.0 ")
+        assert "better than GPTQ 1 % (90.5), from 3.0 to 3.0." in text
         assert "In this layer the weights drift" in text
 
     def test_a_colour_names_a_quantity_and_never_how_it_came_out(self, study):

@@ -28,6 +28,36 @@ export function number(value, decimals) {
 export const signed = (text) => (text.startsWith(MINUS) ? text : `+${text}`);
 
 /**
+ * An end of an interval. One that would be rounded to 0 has the decimals that show on which side of 0 it is.
+ * @param {number} value
+ * @param {number} decimals
+ */
+function limit(value, decimals) {
+  const roundsToZero = value !== 0 && Number(value.toFixed(decimals)) === 0;
+  return number(value, roundsToZero ? decimalsOf(value, 1) : decimals);
+}
+
+/**
+ * A 95 % interval in a sentence: “from −0.1 to 6.4”.
+ * @param {number} low
+ * @param {number} high
+ * @param {number} decimals
+ */
+export const interval = (low, high, decimals) => `from ${limit(low, decimals)} to ${limit(high, decimals)}`;
+
+/**
+ * A number with its 95 % interval, beside a drawing: “3.2 (−0.1 to 6.4)”; the number alone where that is not known.
+ * @param {number} mean
+ * @param {number | null} low
+ * @param {number | null} high
+ * @param {number} decimals
+ */
+export function withInterval(mean, low, high, decimals) {
+  const text = number(mean, decimals);
+  return low === null || high === null ? text : `${text} (${limit(low, decimals)} to ${limit(high, decimals)})`;
+}
+
+/**
  * λ and γ as the axis writes them: the shortest form, like Python's “g”; a word (“auto”) as it is.
  * @param {number | string} value
  */

@@ -34,7 +34,7 @@ export const GLOSSARY = {
   ],
   draws: [
     "draws",
-    "Random calibration sets. Each method is measured on the same ones, and differences are taken set by set; ± is their standard error.",
+    "Random calibration sets. Each method is measured on the same ones, and differences are taken set by set; “from … to …” is their 95 % interval.",
   ],
   band: [
     "as good as the best",

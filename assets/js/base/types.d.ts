@@ -29,11 +29,13 @@ export type ColumnKey =
   | "gamma"
   | "perplexity"
   | "perplexity_difference"
-  | "perplexity_error"
+  | "perplexity_low"
+  | "perplexity_high"
   | "sweet_spot"
   | "accuracy"
   | "accuracy_difference"
-  | "accuracy_error"
+  | "accuracy_low"
+  | "accuracy_high"
   | "recon"
   | "held_out"
   | "drift"
@@ -429,8 +431,19 @@ export interface Point {
 /** What is said of a quality at every point, and which λ are as good as the best: γ, then λ. */
 export interface Told {
   band: boolean[][];
+  best: (BestDifference | null)[];
   sentences: Piece[][][];
   small_print: string[][][];
+}
+
+/** The best λ of a γ, and how it differs from the baseline: its 95 % interval holds for all λ among which it was chosen. Null where that was not measured, or one draw can't say. */
+export interface BestDifference {
+  at: number;
+  chosen_of: number;
+  mean: number | null;
+  low: number | null;
+  high: number | null;
+  clear: boolean;
 }
 
 /** A part of a sentence; `role` is the quantity that it speaks of. */
@@ -542,10 +555,11 @@ export interface LadderStep {
   title: string;
 }
 
-/** What a step is worth in perplexity, with its standard error; null where one draw can't say. */
+/** What a step is worth in perplexity, with the ends of the 95 % interval; null where one draw can't say. */
 export interface Worth {
   mean: number | null;
-  error: number | null;
+  low: number | null;
+  high: number | null;
   clear: boolean;
 }
 

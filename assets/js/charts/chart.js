@@ -154,7 +154,7 @@ export const dashed = ({ color, dash }) => ({
 });
 
 /**
- * A curve with its markers, and error bars where there are errors.
+ * A curve with its markers, and error bars, as far as the panel goes, where there are errors.
  * @param {Panel} at
  * @param {Values} values
  * @param {Role} role
@@ -168,7 +168,8 @@ export function curve(at, values, role, { errors = null, width = 2, size = 4, fa
     const value = values[position];
     if (!error || !isMeasured(value)) return null;
     const x = at.x(position);
-    return segment(x, at.y(value - error), x, at.y(value + error), { stroke: role.color, "stroke-width": 1.5 });
+    const [low, high] = [value - error, value + error].map((end) => Math.max(at.top, Math.min(at.bottom, at.y(end))));
+    return segment(x, low, x, high, { stroke: role.color, "stroke-width": 1.5 });
   };
   return [
     path(points, { ...look, ...dashed(role) }),

@@ -4,7 +4,7 @@
  */
 
 import { LADDER_STEPS } from "../base/contract.js";
-import { number } from "../base/format.js";
+import { number, withInterval } from "../base/format.js";
 import { afterGuess } from "../charts/chart.js";
 import { label, ROLES, s, segment } from "../charts/svg.js";
 import { asking } from "./address.js";
@@ -26,7 +26,7 @@ const KNOBS = {
 };
 
 const [ALONE, AFTER] = [ROLES.quality.color, "var(--quality-faint)"];
-const WORDS = 84; // pixels to the right of the longest bar
+const WORDS = 128; // pixels to the right of the longest bar
 
 /** The guess is a position among the knobs, from 1. */
 export const state = {
@@ -65,8 +65,13 @@ export function facts(settings, data) {
 }
 
 /** @param {import("./types.d.ts").Worth} worth */
-const saved = ({ mean, error, clear }) =>
-  `${number(-(mean ?? 0), 1)} ± ${number(error ?? 0, 1)}${clear ? "" : ", not clear of 0"}`;
+const saved = (worth) => `${size(worth)}${worth.clear ? "" : ", not clear of 0"}`;
+
+/** What is saved with its 95 % interval: the change the other way round. @param {import("./types.d.ts").Worth} worth */
+const size = ({ mean, low, high }) => withInterval(-(mean ?? 0), negative(high), negative(low), 1);
+
+/** @param {number | null} value */
+const negative = (value) => (value === null ? null : -value);
 
 /** What helps alone and harms after the others. @param {Facts["knobs"][0]} knob */
 const turns = ({ alone, last }) => alone.clear && last.clear && (alone.mean ?? 0) < 0 && (last.mean ?? 0) > 0;
@@ -97,18 +102,22 @@ export function table({ answered, knobs }) {
   if (!answered) return { columns, rows: knobs.map(({ title }) => ({ knob: title })) };
   columns.push(
     { key: "alone", title: "Perplexity, alone", kind: "difference" },
-    { key: "alone_error", title: "± standard error", kind: "difference" },
+    { key: "alone_low", title: "95 % from", kind: "difference" },
+    { key: "alone_high", title: "to", kind: "difference" },
     { key: "last", title: "Perplexity, after the others", kind: "difference" },
-    { key: "last_error", title: "± standard error", kind: "difference" },
+    { key: "last_low", title: "95 % from", kind: "difference" },
+    { key: "last_high", title: "to", kind: "difference" },
   );
   return {
     columns,
     rows: knobs.map(({ title, alone, last }) => ({
       knob: title,
       alone: alone.mean,
-      alone_error: alone.error,
+      alone_low: alone.low,
+      alone_high: alone.high,
       last: last.mean,
-      last_error: last.error,
+      last_low: last.low,
+      last_high: last.high,
     })),
   };
 }
@@ -132,6 +141,12 @@ export function create(stage) {
 }
 
 /**
+ * The ends of the 95 % interval of what is saved; the value itself where one draw can't say.
+ * @param {import("./types.d.ts").Worth} worth
+ */
+const whisker = ({ mean, low, high }) => [-(high ?? mean ?? 0), -(low ?? mean ?? 0)];
+
+/**
  * A row for each knob: its name, and with the answer two bars, alone and after the others; to the left of 0 what does
  * harm.
  * @param {import("../charts/svg.js").Size} size
@@ -141,25 +156,22 @@ function drawn({ width, height }, { answered, knobs, guess }) {
   const box = { left: 14, right: width - 14, top: 62, bottom: height - 34 };
   const tall = (box.bottom - box.top) / knobs.length;
   const thick = Math.min(30, Math.max(12, (tall - 34) / 2.4));
-  const worths = knobs.flatMap(({ alone, last }) => [alone, last]).map(({ mean, error }) => [-(mean ?? 0), error ?? 0]);
-  const high = Math.max(...worths.map(([value, doubt]) => value + doubt));
-  const least = Math.min(0, ...worths.map(([value, doubt]) => value - doubt));
-  const low = least - 0.03 * (high - least); // the last whisker ends in sight
+  const ends = knobs.flatMap(({ alone, last }) => [...whisker(alone), ...whisker(last)]);
+  const high = Math.max(...ends);
+  const lowest = Math.min(0, ...ends);
+  const low = lowest - 0.03 * (high - lowest); // the last whisker ends in sight
   const room = box.right - box.left - WORDS;
   const x = (/** @type {number} */ value) => box.left + (room * (value - low)) / (high - low || 1);
   /** @type {(worth: import("./types.d.ts").Worth, y: number, fill: string) => import("../charts/svg.js").Drawn} */
-  const bar = ({ mean, error }, y, fill) => {
-    const [value, doubt] = [-(mean ?? 0), error ?? 0];
+  const bar = (worth, y, fill) => {
+    const value = -(worth.mean ?? 0);
+    const [least, most] = whisker(worth);
     const [from, to] = [Math.min(x(0), x(value)), Math.max(x(0), x(value))];
     return [
       s("rect", { x: from, y: y - thick / 2, width: Math.max(1, to - from), height: thick, rx: 2, fill }),
-      segment(x(value - doubt), y, x(value + doubt), y, { stroke: "var(--ink)", "stroke-width": 1.5 }),
-      [value - doubt, value + doubt].map((end) =>
-        segment(x(end), y - 4, x(end), y + 4, { stroke: "var(--ink)", "stroke-width": 1.5 }),
-      ),
-      label(Math.max(x(0), x(value + doubt)) + 8, y, `${number(value, 1)} ± ${number(doubt, 1)}`, {
-        fill: "var(--ink)",
-      }),
+      segment(x(least), y, x(most), y, { stroke: "var(--ink)", "stroke-width": 1.5 }),
+      [least, most].map((end) => segment(x(end), y - 4, x(end), y + 4, { stroke: "var(--ink)", "stroke-width": 1.5 })),
+      label(Math.max(x(0), x(most)) + 8, y, width > 460 ? size(worth) : number(value, 1), { fill: "var(--ink)" }),
     ];
   };
   const rows = knobs.map(({ title, explained, alone, last }, index) => {
@@ -183,7 +195,12 @@ function drawn({ width, height }, { answered, knobs, guess }) {
     ];
   });
   return [
-    label(box.left, 16, "Perplexity saved on unseen text", { weight: 600, size: 13 }),
+    label(
+      box.left,
+      16,
+      answered ? "Perplexity saved on unseen text, with 95 % intervals" : "Perplexity saved on unseen text",
+      { weight: 600, size: 13 },
+    ),
     legend(box.left, "alone", ALONE),
     legend(box.left + 80, "after all the others", AFTER),
     rows,

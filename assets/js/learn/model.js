@@ -5,13 +5,12 @@
 
 import { oneOf } from "../base/address.js";
 import { nearest } from "../base/address_bar.js";
-import { CLEAR_FROM } from "../base/contract.js";
-import { format, number, plain } from "../base/format.js";
+import { format, interval, number, plain } from "../base/format.js";
 import { axis, curve, frame, guessGlyph, panel, spread, upright } from "../charts/chart.js";
 import { label, mark, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFromStudy } from "./address.js";
 import { choices } from "./controls.js";
-import { bestByLayer, bestOf, bothPenalties, column } from "./shipped_study.js";
+import { bestByLayer, bestOf, bothPenalties, column, halfWidths } from "./shipped_study.js";
 
 /**
  * @typedef {"identity"|"saliency"} Penalty
@@ -69,9 +68,10 @@ export function facts(settings, data) {
         { air: 0.12 },
       ),
     ),
-    differences: column(view, "perplexity_difference"),
-    errors: column(view, "perplexity_error"),
+    doubts: halfWidths(view, "perplexity"),
     best: bestOf(perplexities),
+    /** Of the best λ to GPTQ 1 %, as one chosen of all. */
+    gain: view.told.perplexity.best[0],
     /** How many layers are best at each λ. */
     layers: view.lams.map((lam) => [...data.wanted.values()].filter((wanted) => wanted === lam).length),
     single: data.wanted.get(data.layer),
@@ -84,22 +84,30 @@ export function facts(settings, data) {
 const roomBelow = ([low, high]) => /** @type {[number, number]} */ ([low - 0.08 * (high - low), high]);
 
 /** @type {import("./types.d.ts").StepModule<Settings, Data, Facts>["answer"]} */
-export function answer({ guess, lams, names, own, band, best, draws, differences, errors, layers, single }) {
+export function answer({ guess, lams, names, own, band, draws, gain, layers, single }) {
   const judged = band[own] ? "as good as the best" : "outside the band";
   const said = guess === undefined ? "" : `You said ${names[own]}, which is ${judged}. `;
-  const [difference, error] = [Number(differences[best]), Number(errors[best])];
-  const isClear = Math.abs(difference) > error * CLEAR_FROM[Math.min(draws - 1, CLEAR_FROM.length) - 1];
-  const gptq = "GPTQ 1 %, the identity penalty at λ = 0.01";
-  const size = `${number(Math.abs(difference), 1)} ± ${number(error, 1)}`;
   return [
     said,
     { role: "quality", text: `Every λ from ${names[band.indexOf(true)]} to ${names[band.lastIndexOf(true)]}` },
     ` is as good, as far as ${draws} draws can tell. `,
-    isClear
-      ? `The best is ${size} ${difference < 0 ? "better" : "worse"} than ${gptq}.`
-      : `The best can’t be told from ${gptq}: the difference is ${number(difference, 1)} ± ${number(error, 1)}.`,
+    gain ? beside(gain) : "",
     reason(layers, lams, single),
   ];
+}
+
+/**
+ * The best λ beside GPTQ, with the interval that allows for its choice.
+ * @param {import("./types.d.ts").BestDifference} gain
+ */
+function beside({ mean, low, high, clear, chosen_of: among }) {
+  const gptq = "GPTQ 1 %, the identity penalty at λ = 0.01";
+  if (mean === null || low === null || high === null) return "";
+  if (!clear)
+    return `The best of ${among} can’t be told from ${gptq}: the difference is ${number(mean, 1)}, ${interval(low, high, 1)}.`;
+  const [from, to] = mean < 0 ? [-high, -low] : [low, high];
+  const word = mean < 0 ? "better" : "worse";
+  return `The best of ${among} is ${number(Math.abs(mean), 1)} ${word} than ${gptq}, ${interval(from, to, 1)}.`;
 }
 
 /**
@@ -128,7 +136,7 @@ export function aria({ answered, names, perplexities, best }) {
 /** @param {Facts} facts */
 export function table({ answered, lams, table: { columns, rows } }) {
   const keys = ["lambda", "gamma", "perplexity"];
-  if (answered) keys.push("perplexity_difference", "perplexity_error", "sweet_spot");
+  if (answered) keys.push("perplexity_difference", "perplexity_low", "perplexity_high", "sweet_spot");
   return {
     columns: columns.filter((column) => keys.includes(column.key)),
     rows: rows.filter(({ at }) => answered || at[1] === 0 || at[1] === lams.length - 1),
@@ -186,7 +194,7 @@ export function create(stage) {
       return [
         answered && bands(at, band),
         frame(at, title, (value) => number(value, 0), { lines: 1 }),
-        answered && label(at.left - 6, at.top - 14, "bars: standard error of the difference to GPTQ 1 %"),
+        answered && label(at.left - 6, at.top - 14, "bars: 95 % interval of the difference to GPTQ 1 %"),
         answered && wishes(at, facts),
         axis(at, names),
         hasGuess && upright(at, own, { stroke: "var(--series-4)", dash: "4 4" }),
@@ -228,14 +236,14 @@ function wishes(at, { layers, lams, single }) {
 }
 
 /**
- * The curve with its errors and the name of its lowest point.
+ * The curve with its 95 % intervals and the name of its lowest point.
  * @type {(at: import("../charts/chart.js").Panel, facts: Facts) => import("../charts/svg.js").Drawn}
  */
-function whole(at, { perplexities, errors, best, names }) {
+function whole(at, { perplexities, doubts, best, names }) {
   const lowest = Number(perplexities[best]);
-  const under = at.y(lowest - (errors[best] ?? 0)) + 16;
+  const under = at.y(lowest - (doubts[best] ?? 0)) + 16;
   return [
-    curve(at, perplexities, ROLES.quality, { errors, size: 5 }),
+    curve(at, perplexities, ROLES.quality, { errors: doubts, size: 5 }),
     label(at.x(best), under, `${format(lowest, "perplexity")} at λ = ${names[best]}`, {
       at: "middle",
       fill: ROLES.quality.ink,

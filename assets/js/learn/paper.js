@@ -4,13 +4,13 @@
  */
 
 import { nearest } from "../base/address_bar.js";
-import { format, number, percent, plain } from "../base/format.js";
+import { format, interval, number, percent, plain } from "../base/format.js";
 import { html } from "../base/html.js";
 import { table as numbers, scrolling } from "../base/table.js";
 import { afterGuess, axis, curve, endLabels, frame, guessGlyph, key, panel, spread, upright } from "../charts/chart.js";
 import { label, ROLES, s, segment } from "../charts/svg.js";
 import { asking, oneFromStudy } from "./address.js";
-import { bestOf, bothPenalties, column } from "./shipped_study.js";
+import { bestOf, bothPenalties, column, halfWidths } from "./shipped_study.js";
 
 /**
  * @typedef {import("./types.d.ts").Asking} Settings
@@ -73,8 +73,8 @@ function oursOf({ identity, saliency }, publishedGamma, bits) {
   const gamma = nearest(saliency.gammas, publishedGamma) ?? 0;
   const over = (/** @type {View} */ view, /** @type {number} */ at) => ({
     values: column(view, "accuracy", at),
-    differences: column(view, "accuracy_difference", at),
-    errors: column(view, "accuracy_error", at),
+    doubts: halfWidths(view, "accuracy", at),
+    gain: view.told.accuracy?.best[at] ?? null,
   });
   const lowest = (/** @type {View} */ view) => {
     const all = view.gammas.flatMap((_, at) => column(view, "perplexity", at));
@@ -115,14 +115,25 @@ export function answer({ guess, own, names, best, figure, ours }) {
     `, ${number(average[best] - average[0], 1)} points above λ = 0. `,
   ];
   if (!ours) return pieces;
-  const { values, differences, errors } = ours.saliency;
-  const mine = bestOf(values, -1);
-  const [difference, error] = [differences, errors].map((column) => format(column[mine], "points"));
+  const { values, gain } = ours.saliency;
   return [
     ...pieces,
-    `Ours, with saliency too, is highest at λ = ${ours.names[mine]}, ${difference} ± ${error} points against GPTQ 1 %. `,
+    `Ours, with saliency too, is highest at λ = ${ours.names[bestOf(values, -1)]}${beside(gain)}. `,
     `These are two models at two widths, each with a scale of its own: compare the shapes, not the heights.`,
   ];
+}
+
+/**
+ * The highest accuracy beside GPTQ, with the interval that allows for its choice.
+ * @param {import("./types.d.ts").BestDifference | null} gain
+ */
+function beside(gain) {
+  if (gain?.mean == null || gain.low === null || gain.high === null) return "";
+  const [mean, low, high] = [gain.mean, gain.low, gain.high].map((share) => 100 * share);
+  const size = `${number(mean, 1)} points, ${interval(low, high, 1)}`;
+  return gain.clear
+    ? `, ${size}, against GPTQ 1 % (the best of ${gain.chosen_of})`
+    : `, no measurable difference to GPTQ 1 % as the best of ${gain.chosen_of} (${size})`;
 }
 
 /** @param {Facts} facts */
@@ -178,8 +189,8 @@ function panels({ width, height }, { figure, ours }) {
         { x: 4, y: height / 2 + 4, width: width - 8, height: height / 2 - 8 },
       ];
   const reach = PENALTIES.flatMap((name) => {
-    const { values, errors } = ours?.[name] ?? { values: [], errors: [] };
-    return values.flatMap((value, i) => (value === null ? [] : [value - (errors[i] ?? 0), value + (errors[i] ?? 0)]));
+    const { values, doubts } = ours?.[name] ?? { values: [], doubts: [] };
+    return values.flatMap((value, i) => (value === null ? [] : [value - (doubts[i] ?? 0), value + (doubts[i] ?? 0)]));
   });
   const all = [...figure.identity.average, ...figure.saliency.average, figure.float];
   return {
@@ -255,8 +266,8 @@ function measured(at, { model, bits, names, identity, saliency }, beside) {
     frame(at, beside ? "Accuracy" : "", (value) => percent(value)),
     axis(at, names),
     level(at, model.accuracy),
-    curve(at, identity.values, IDENTITY, { errors: identity.errors }),
-    curve(at, saliency.values, ROLES.quality, { errors: saliency.errors }),
+    curve(at, identity.values, IDENTITY, { errors: identity.doubts }),
+    curve(at, saliency.values, ROLES.quality, { errors: saliency.doubts }),
     named(at, ends, model.accuracy, beside),
   ];
 }
@@ -319,6 +330,6 @@ function note(source, { model, draws }) {
   return (
     `Published figures are from ${source}, and figure 1(b), the mean of eight tasks. ` +
     `Ours: ${model.name}, the best λ and γ of each; ` +
-    `bars are standard errors of the difference to GPTQ 1 % over ${draws} draws.${doubt}`
+    `bars are 95 % intervals of the difference to GPTQ 1 % over ${draws} draws.${doubt}`
   );
 }

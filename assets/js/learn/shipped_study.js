@@ -85,6 +85,19 @@ export function column(view, key, gamma = 0) {
 }
 
 /**
+ * Half the 95 % intervals of a quality's differences to the baseline over λ; null where one draw can't say.
+ * @param {Pick<View, "lams"|"table">} view
+ * @param {"perplexity" | "accuracy"} quality
+ */
+export function halfWidths(view, quality, gamma = 0) {
+  const highs = column(view, `${quality}_high`, gamma);
+  return column(view, `${quality}_low`, gamma).map((low, i) => {
+    const high = highs[i];
+    return low === null || high === null ? null : (high - low) / 2;
+  });
+}
+
+/**
  * Position of the smallest (or, with sign −1, largest) of values that are there, −1 where none is.
  * @param {(number|null)[]} values
  */

@@ -91,15 +91,28 @@ export interface View {
   lam_texts: string[];
   gammas: (number | null)[];
   gamma_texts: string[];
-  told: { perplexity: { band: boolean[][] } };
+  told: {
+    perplexity: { band: boolean[][]; best: (BestDifference | null)[] };
+    accuracy?: { best: (BestDifference | null)[] };
+  };
   table: { columns: NumberTable["columns"]; rows: ViewRow[] };
   ladder: { steps: { name: string; title: string }[]; alone: Worth[]; last: Worth[]; words: string } | null;
   arrays: { surface?: ArrayInfo };
 }
-/** What a step of the ladder is worth in perplexity; null where one draw can't say. */
+/** The best λ against the baseline; its 95 % interval holds for all λ among which it was chosen. */
+export interface BestDifference {
+  at: number;
+  chosen_of: number;
+  mean: number | null;
+  low: number | null;
+  high: number | null;
+  clear: boolean;
+}
+/** What a step of the ladder is worth in perplexity, with its 95 % interval; null where one draw can't say. */
 export interface Worth {
   mean: number | null;
-  error: number | null;
+  low: number | null;
+  high: number | null;
   clear: boolean;
 }
 export type ViewRow = { at: [number, number] } & { [key: string]: Cell };

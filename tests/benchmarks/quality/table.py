@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sarqc.study.intervals import signed
 from sarqc.study.paired import paired_difference
 from tests.benchmarks.quality.contenders import BASELINE, CONTENDERS, RIVAL
 from tests.benchmarks.quality.results import Cell, Result
@@ -118,15 +119,14 @@ def paired(numbers: Numbers, other: Numbers, quantity: str) -> tuple[np.ndarray,
 
 
 def difference(numbers: Numbers, other: Numbers | None, quantity: str = "perplexity", digits: int = 2) -> str:
-    """The paired difference of a quantity, less being better, with its standard error, and a word where it is clear."""
+    """The paired difference of a quantity, less being better, with its 95 % interval, and a word where it is clear."""
     if other is None or "failed" in other or numbers is other:
         return "–"
     found = paired_difference(*paired(numbers, other, quantity))
     if not found.draws:
         return "–"
-    error = "" if np.isnan(found.error) else f" ± {found.error:.{digits}f}"
     word = {-1: ", better", 0: "", 1: ", worse"}[found.verdict(())]
-    return f"{found.mean:+.{digits}f}{error}{word}".replace("-", "−")
+    return signed(found, digits) + word
 
 
 def ratio(numbers: Numbers, other: Numbers | None) -> str:

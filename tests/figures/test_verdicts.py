@@ -1,0 +1,124 @@
+"""Over the shipped studies, at every λ and γ: a printed interval excludes 0 exactly where a difference is claimed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from sarqc.engine.baseline import difference_words
+from sarqc.figures.ladder import ladder_words
+from sarqc.figures.ranking import methods
+from sarqc.figures.sentence import plain, sentence, small_print
+from sarqc.settings import Settings
+from sarqc.study.document import Line, Study
+from sarqc.study.facts import LineFacts, line_facts
+from sarqc.study.ladder import ladder
+from sarqc.study.paired import paired_difference
+from tests.benchmarks.quality.table import difference
+
+CLAIMS = re.compile(r"\b(better|worse|above|below|lower|higher)\b")
+NONE = re.compile(r"no measurable difference|can't be told|not to be told|not clear of 0")
+_NUMBER = r"(−?\d+(?:\.\d+)?)"
+ENDS = re.compile(rf"(?:from |\(){_NUMBER} to {_NUMBER}")
+STUDIES = ("tiny-llama", "tiny-llama-methods", "tiny-moe")
+
+
+def ends_of(text: str) -> list[tuple[float, float]]:
+    pairs = (found.groups() for found in ENDS.finditer(text))
+    return [(float(low.replace("−", "-")), float(high.replace("−", "-"))) for low, high in pairs]
+
+
+def judged(text: str) -> int:
+    """Checks each sentence that judges a difference; how many there were with an interval."""
+    assert "±" not in text
+    checked = 0
+    for said in re.split(r"(?<=[\w%)])[.;] (?=[A-Zλ−\d])", text.replace("\u00a0", " ")):
+        claims, none = CLAIMS.search(said), NONE.search(said)
+        intervals = ends_of(said)
+        if not intervals or not (claims or none):
+            continue
+        (low, high) = intervals[-1]
+        assert low <= high, said
+        assert (low > 0 or high < 0) == (none is None), said
+        checked += 1
+    return checked
+
+
+def lines_of(study: Study) -> Iterator[tuple[Line, LineFacts]]:
+    for line in study.lines:
+        yield line, line_facts(study, method=line.name, bits=line.bits, layer=None)
+
+
+@pytest.fixture(scope="module", params=STUDIES)
+def study(request: pytest.FixtureRequest) -> Study:
+    return Study.open(Settings().assets_dir / "studies" / request.param)
+
+
+def test_the_sentence_and_what_stands_under_it(study: Study) -> None:
+    checked = points = 0
+    for line, facts in lines_of(study):
+        for quality in ("perplexity", "accuracy"):
+            if getattr(facts, quality) is None:
+                continue
+            for g in range(len(line.gammas)):
+                for m in range(len(line.lams)):
+                    checked += judged(plain(sentence(facts, g, m, quality)))
+                    checked += sum(map(judged, small_print(facts, g, m, quality)))
+                    points += 1
+    assert checked > points  # nearly every point is judged in the sentence and once below it
+
+
+def test_the_band_and_what_is_said_of_the_best_agree(study: Study) -> None:
+    """Where the best λ is said to be better than the baseline, that is not as good as the best; and the other way."""
+    for line, facts in lines_of(study):
+        at = facts.baseline_position
+        if at is None or len(line.lams) < 2:
+            continue
+        for quality in (facts.perplexity, facts.accuracy):
+            if quality is None or not quality.band.any():
+                continue
+            text = plain(sentence(facts, 0, at, "perplexity" if quality is facts.perplexity else "accuracy"))
+            best_is_better = re.search(r"est on this curve, .* is [\d.]+( points)? better, ", text)
+            assert (best_is_better is None) == quality.band[0, at], text
+
+
+def test_every_method_at_its_best_says_of_how_many_it_was_chosen(study: Study) -> None:
+    checked = 0
+    for bits in {line.bits for line in study.lines}:
+        line = next(one for one in study.lines if one.bits == bits)
+        figure = methods(line_facts(study, method=line.name, bits=bits, layer=None))
+        if figure is None:
+            continue
+        texts = next(trace["text"] for trace in figure["data"] if trace["name"] == "difference")
+        checked += sum(judged(text.partition(": ")[2]) for text in texts)
+        several = {one.label for one in study.lines if one.bits == bits and len(one.lams) * len(one.gammas) > 2}
+        for text in texts:
+            label, _, said = text.partition(": ")
+            if label in several and " than " in said:
+                assert "chosen of" in said, text
+    assert checked
+
+
+def test_the_ladder(study: Study) -> None:
+    for bits in {line.bits for line in study.lines}:
+        climbed = ladder(study, bits)
+        if climbed is not None:
+            words = ladder_words(climbed)
+            assert "±" not in words["words"]
+            for worth in (*words["alone"], *words["last"]):
+                assert worth["clear"] == (worth["low"] > 0 or worth["high"] < 0)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+def test_words_of_a_run_and_of_an_engine_at_the_edge_of_a_verdict(scale: float) -> None:
+    """Differences of five draws or windows whose interval begins just above or just below 0."""
+    for shift in (-1.001, -0.999, 0.999, 1.001):
+        noise = [-2.0, -1.0, 0.0, 1.0, 2.0]  # standard error √0.5, t(0.975) = 2.7764
+        values = [scale * (one + shift * 2.7764451 * 0.5**0.5) for one in noise]
+        from_paired = difference({"perplexity": [50 + one for one in values]}, {"perplexity": [50.0] * 5})
+        (low, high) = ends_of(from_paired)[0]
+        assert (low > 0 or high < 0) == (abs(shift) > 1) == ("better" in from_paired or "worse" in from_paired)
+        assert judged(difference_words(paired_difference(np.array(values) / 100, np.zeros(5)))) == 1

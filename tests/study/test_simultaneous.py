@@ -1,0 +1,81 @@
+"""What is said of the best of many, where nothing differs: at most one sentence in twenty may claim a difference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sarqc.study.facts import Quality
+from sarqc.study.paired import mean_over_draws, paired_difference, sweet_spots
+
+STUDIES, BASELINE = 1000, 1
+
+
+def made(kind: str, draws: int, lams: int) -> np.ndarray:
+    """Perplexities of λ that are all equally good: draw, study, λ; the level of a draw is common to all λ."""
+    rng = np.random.default_rng([draws, lams])
+    noise = rng.normal(size=(draws, STUDIES, lams))
+    if kind == "smooth":  # neighbours err together, over about two steps of λ
+        places = np.arange(lams)
+        noise = noise @ np.exp(-0.5 * ((places[:, None] - places) / 2.0) ** 2)
+    return 80 + 5 * rng.normal(size=(draws, STUDIES, 1)) + noise
+
+
+def quality_of(values: np.ndarray) -> Quality:
+    """Of studies as if each was a γ, the baseline being their own second λ."""
+    best, band = sweet_spots(values)
+    difference = paired_difference(values, values[..., [BASELINE]])
+    return Quality(mean_over_draws(values), difference, None, best, band, values).consistent()
+
+
+@pytest.mark.parametrize("kind", ["independent", "smooth"])
+@pytest.mark.parametrize("draws", [2, 5, 8])
+@pytest.mark.parametrize("lams", [5, 12])
+def test_without_a_difference_at_most_one_claim_in_twenty(kind: str, draws: int, lams: int) -> None:
+    """That the best is better than the baseline, or that any λ is worse than the best. By the intervals of single
+    comparisons it would be more."""
+    quality = quality_of(made(kind, draws, lams))
+    assert quality.best_of(0).among == lams - 1
+    gains, gains_singly = clear_at_best(quality, lams - 1), clear_at_best(quality, 1)
+    claims = ~quality.band.all(axis=1)
+    assert not (gains & ~claims).any()  # a baseline that is beaten is not as good as the best
+    assert claims.mean() <= 0.05
+    assert gains.mean() <= 0.025
+    assert gains_singly.mean() > gains.mean()
+    best = np.array(quality.best)[None, :, None]
+    singly = paired_difference(quality.values, np.take_along_axis(quality.values, np.repeat(best, draws, 0), -1))
+    assert (np.abs(singly.mean) > singly.doubt).any(axis=1).mean() > 0.08
+
+
+def clear_at_best(quality: Quality, among: int) -> np.ndarray:
+    """Of which studies the best is clearly better than the baseline, as one chosen of so many."""
+    difference, best = quality.to_baseline.chosen_of(among), np.array(quality.best)[:, None]
+    clear: np.ndarray = np.take_along_axis(np.abs(difference.mean) > difference.doubt, best, -1)[:, 0]
+    return clear
+
+
+def test_the_best_of_several_gammas_is_chosen_of_all_their_points() -> None:
+    """Two γ of six λ each, beside a baseline of their own: the best of twelve is judged as that."""
+    values = made("independent", 5, 13)
+    points, baseline = values[..., 1:], values[..., :1]
+    of_study = points[:, 0].reshape(5, 2, 6)
+    quality = Quality(
+        of_study.mean(axis=0), paired_difference(of_study, baseline[:, 0, :, None]), None, (0, 0),
+        np.ones((2, 6), bool), of_study,
+    )  # fmt: skip
+    assert quality.best_of().among == 12
+    assert quality.best_of(1).among == 6
+    every = Quality(mean_over_draws(points), paired_difference(points, baseline), None, *sweet_spots(points), points)
+    assert clear_at_best(every, 12).mean() <= 0.025
+    assert clear_at_best(every, 1).mean() > 0.05
+
+
+def test_a_true_difference_is_found() -> None:
+    """One λ better by eight deviations of a single draw, in five draws."""
+    values = made("independent", 5, 5)
+    values[..., 3] -= 8
+    quality = quality_of(values)
+    assert clear_at_best(quality, 4).mean() > 0.9
+    assert np.mean([best == 3 for best in quality.best]) > 0.99
+    assert quality.band[:, 3].all()
+    assert quality.band[:, [0, 1, 2, 4]].mean() < 0.3
