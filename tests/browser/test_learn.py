@@ -166,10 +166,9 @@ def test_the_last_steps_show_the_numbers_of_the_study(open_page, app):
     step = page.get_by_test_id("step-8")
     answer = step.get_by_test_id("answer")
     answer.get_by_text("You said 0.01, which is outside the band").wait_for()
-    assert (
-        f"{-best['perplexity_difference']:.1f} ± {best['perplexity_error']:.1f} better"
-        in answer.inner_text().replace("\xa0", " ")
-    )
+    said, gain = answer.inner_text().replace("\xa0", " "), view["told"]["perplexity"]["best"][0]
+    assert f"The best of {gain['chosen_of']} is {-best['perplexity_difference']:.1f} better than GPTQ 1 %" in said
+    assert f", from {-gain['high']:.1f} to {-gain['low']:.1f}." in said
     assert f"{best['perplexity']:.1f} at λ = {best['lambda']:g}" in step.locator(".step-canvas").text_content()
     step.get_by_test_id("save-learn-model").click()
     step.get_by_role("button", name="Table").click()
@@ -185,7 +184,10 @@ def test_the_last_steps_show_the_numbers_of_the_study(open_page, app):
     knobs.get_by_test_id("answer").get_by_text("You said the order").wait_for()
     worth = dict(zip((one["name"] for one in view["ladder"]["steps"]), view["ladder"]["alone"], strict=True))
     drawn = " ".join(knobs.locator(".step-canvas text").all_text_contents())
-    assert all(f"{-one['mean']:.1f} ± {one['error']:.1f}" in drawn for one in worth.values())
+    assert all(f"{-one['mean']:.1f}" in drawn for one in worth.values())
+    answer = knobs.get_by_test_id("answer").inner_text().replace("\xa0", " ")
+    most = worth["range"]
+    assert f"{-most['mean']:.1f} ({-most['high']:.1f} to {-most['low']:.1f})" in answer
     page.wait_for_url("**/learn?step=9&shown=1&guess=1")
     page.get_by_test_id("next").click()
     last = page.get_by_test_id("step-10")

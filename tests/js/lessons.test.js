@@ -6,6 +6,9 @@ import { before, test } from "node:test";
 const read = (name) => JSON.parse(readFileSync(new URL(`../../assets/${name}`, import.meta.url), "utf8"));
 const given = { study: read("tour.json").study, published: read("published.json").results };
 
+/** The best of three λ beside GPTQ. */
+const gain = (mean, low, high) => ({ at: 1, chosen_of: 3, mean, low, high, clear: low > 0 || high < 0 });
+
 /** A line of three λ whose middle is best, with one γ. */
 const view = (gamma) => {
   const rows = [
@@ -16,9 +19,11 @@ const view = (gamma) => {
     ...row,
     lambda: [0, 0.1, 1][i],
     perplexity_difference: row.perplexity - 100,
-    perplexity_error: 3,
+    perplexity_low: row.perplexity - 106,
+    perplexity_high: row.perplexity - 94,
     accuracy_difference: row.accuracy - 0.6,
-    accuracy_error: 0.015,
+    accuracy_low: row.accuracy - 0.64,
+    accuracy_high: row.accuracy - 0.56,
     at: [0, i],
   }));
   const columns = Object.keys(rows[0])
@@ -33,18 +38,21 @@ const view = (gamma) => {
     lam_texts: ["0", "0.1", "1"],
     gammas: [gamma],
     gamma_texts: [gamma === null ? "" : String(gamma)],
-    told: { perplexity: { band: [[false, true, true]] } },
+    told: {
+      perplexity: { band: [[false, true, true]], best: [gain(-30, -38, -22)] },
+      accuracy: { best: [gain(0.1, 0.04, 0.16)] },
+    },
     table: { columns, rows },
     arrays: {},
   };
 };
 const words = (pieces) => pieces.map((piece) => piece.text ?? piece).join("");
 
-const worth = (mean, error) => ({ mean, error, clear: Math.abs(mean) > 2.8 * error });
+const worth = (mean, half) => ({ mean, low: mean - half, high: mean + half, clear: Math.abs(mean) > half });
 const LADDER = {
   steps: ["lambda", "range", "order", "refine"].map((name) => ({ name, title: name })),
   alone: [worth(-3, 0.2), worth(-9, 0.5), worth(-4, 0.5), worth(-1, 0.1)],
-  last: [worth(-0.5, 0.4), worth(-6, 0.5), worth(0.7, 0.1), worth(-2, 0.1)],
+  last: [worth(-0.5, 0.9), worth(-6, 0.5), worth(0.7, 0.1), worth(-2, 0.1)],
   words: "",
 };
 
@@ -91,8 +99,8 @@ test("a step whose study is being fetched has no facts, and the last says what w
   const worths = knobs.facts({ shown: 1, guess: 3 }, { ...view(null), ladder: LADDER }, given);
   assert.equal(
     words(knobs.answer(worths)),
-    "You said λ = 0.1. Worth most is the range, 9.0 ± 0.5 in perplexity. λ saves 3.0 ± 0.2 alone and 0.5 ± 0.4, not " +
-      "clear of 0 after all the others. After the others the order does harm.",
+    "You said λ = 0.1. Worth most is the range, 9.0 (8.5 to 9.5) in perplexity. λ saves 3.0 (2.8 to 3.2) alone and 0.5 " +
+      "(−0.4 to 1.4), not clear of 0 after all the others. After the others the order does harm.",
   );
   const facts = paper.facts({ shown: 1, guess: 0.3 }, null, given);
   assert.equal(facts.ours, null);
@@ -141,12 +149,11 @@ test("the last steps read the best λ, the band and the differences from the vie
     inBand,
     /^You said 1, which is as good as the best\. Every λ from 0\.1 to 1 is as good, as far as 5 draws/,
   );
-  // 2.5 standard errors: beyond two, and yet not clear with five draws (2.78).
   const close = { ...both, identity: view(null) };
-  for (const row of close.identity.table.rows) row.perplexity_difference = -7.5;
+  close.identity.told.perplexity.best = [gain(-7.5, -15.5, 0.04)];
   const near = words(model.answer(model.facts({ ...model.start, shown: 1, guess: 1 }, close, given)));
-  assert.match(near, /The best can’t be told from GPTQ 1 %, .*: the difference is −7\.5 ± 3\.0\./);
-  assert.match(inBand, /The best is 30\.0 ± 3\.0 better than GPTQ/);
+  assert.match(near, /The best of 3 can’t be told from GPTQ 1 %, .*: the difference is −7\.5, from −15\.5 to 0\.04\./);
+  assert.match(inBand, /The best of 3 is 30\.0 better than GPTQ 1 %, .*, from 22\.0 to 38\.0\./);
   assert.match(inBand, /The layer before was best at λ = 1; 2 of 3 layers want less, and one λ is for all\.$/);
   const whole = words(layer.answer(layer.facts({ lambda: 0.1, shown: 1 }, { view: view(null), surface: null }, given)));
   assert.match(
@@ -155,7 +162,10 @@ test("the last steps read the best λ, the band and the differences from the vie
   );
   const facts = paper.facts({ shown: 1 }, both, given);
   assert.deepEqual(Object.values(facts.ours.perplexities), [60, 100, 70, 70]);
-  assert.match(words(paper.answer(facts)), /is highest at λ = 0\.1, 10\.0 ± 1\.5 points against GPTQ 1 %/);
+  assert.match(
+    words(paper.answer(facts)),
+    /is highest at λ = 0\.1, 10\.0 points, from 4\.0 to 16\.0, against GPTQ 1 % \(the best of 3\)/,
+  );
 });
 
 test("where something is drawn and what is meant by a place on the drawing agree", async () => {
