@@ -76,7 +76,12 @@ class TestOneDraw:
         view = lab_view(study, method="rqc-gbs", bits=2, draw="1")
         values = study.read(study.line("rqc-gbs", 2), "perplexity")[1, 0]
         assert [row["perplexity"] for row in view["table"]["rows"]] == pytest.approx(values.tolist())
-        assert all(row["perplexity_error"] is None for row in view["table"]["rows"] if "perplexity_error" in row)
+        assert all(
+            row[name] is None
+            for row in view["table"]["rows"]
+            for name in ("perplexity_low", "perplexity_high")
+            if name in row
+        )
         assert (view["draw"], view["draws"]) == (1, [0, 1, 2])
         assert view["figures"]["surfaces"] is None
         assert not np.any(view["told"]["perplexity"]["band"])
