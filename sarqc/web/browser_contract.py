@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict, Union, get_args, get_origin
 
+import numpy as np
 from pydantic.fields import FieldInfo
 
 from sarqc.calibration.corpora import CorpusEntry
@@ -53,6 +54,7 @@ from sarqc.recipe import (
 from sarqc.recipe_texts import RecipeText
 from sarqc.study.ladder import STEPS
 from sarqc.study.library import StudyListing
+from sarqc.study.students_t import clear_from
 from sarqc.web.typescript import Declarations, literal
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "assets" / "js" / "base"
@@ -295,6 +297,10 @@ class Constant(NamedTuple):
     value: Any
 
 
+def _clear_from() -> list[float]:
+    return [round(value, 4) for value in clear_from(np.arange(1, 31)).tolist()]
+
+
 def names() -> list[Constant]:
     """The constants of contract.js, in their order."""
     quantities = {name: short for name, (_, short) in QUANTITIES.items()}
@@ -329,6 +335,7 @@ def names() -> list[Constant]:
         Constant("QUALITIES", "Record<Quality, string>", "What the main figure can show as quality.", QUALITIES),
         Constant("DRAWINGS", "Record<Drawing, string>", "How the weights can be drawn.", DRAWINGS),
         Constant("COLUMNS", "Record<ColumnKey, ColumnKind>", "Columns of the table of numbers.", columns),
+        Constant("CLEAR_FROM", "number[]", "Standard errors to be clear, by degrees of freedom from 1.", _clear_from()),
         Constant("CONTROLS", "Record<Control, string>", "What a link can lock or hide, in the Lab's order.", CONTROLS),
         Constant("PANELS", "Record<Panel, string>", "What a link can only hide.", PANELS),
         Constant("EVERYWHERE", "Record<string, string>", "What a link can hide on every page.", EVERYWHERE),

@@ -212,6 +212,15 @@ export const COLUMNS = frozen({
 });
 
 /**
+ * Standard errors to be clear, by degrees of freedom from 1.
+ * @type {readonly number[]}
+ */
+export const CLEAR_FROM = frozen([
+  12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.306, 2.2622, 2.2281, 2.201, 2.1788, 2.1604, 2.1448, 2.1314,
+  2.1199, 2.1098, 2.1009, 2.093, 2.086, 2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423,
+]);
+
+/**
  * What a link can lock or hide, in the Lab's order.
  * @type {Readonly<Record<Control, string>>}
  */
