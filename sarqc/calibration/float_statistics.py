@@ -88,7 +88,9 @@ def packed(statistics: Statistics) -> bytes:
 
 
 def unpacked(payload: bytes, device: torch.device) -> Statistics:
-    """What ``packed`` was given, with the upper half of each Gram on both sides."""
+    """What ``packed`` was given, with the upper half of each Gram on both sides. Raises ``ValueError`` for parts that
+    don't belong together, before anything of their size is made.
+    """
     tensors = safetensors.torch.load(payload)
     statistics: Statistics = {}
     for number, entry in enumerate(json.loads(bytes(tensors.pop("document").numpy()))):
@@ -97,6 +99,10 @@ def unpacked(payload: bytes, device: torch.device) -> Statistics:
             if f"{number}.{name}" in tensors
         }  # fmt: skip
         width = len(parts["abs_sum"])
+        if parts["gram"].shape != (width * (width + 1) // 2,) or parts["abs_sum"].shape != (width,):
+            raise ValueError(f"{entry['paths']}: half of a Gram of width {width} has another number of entries")
+        if not all(part.is_floating_point() for part in parts.values()) or not isinstance(entry["n_tokens"], int):
+            raise ValueError(f"{entry['paths']}: numbers of another kind")
         rows, columns = torch.triu_indices(width, width, device=device)
         gram = parts["gram"].new_empty(width, width)
         gram[rows, columns] = parts["gram"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,11 @@ import numpy as np
 import safetensors
 import safetensors.torch
 import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
 from sarqc.calibration.block import BlockStatistics
+from sarqc.calibration.capture import Statistics
 from sarqc.calibration.float_statistics import SUFFIX, packed, unpacked
 from sarqc.calibration.job import grids_of
 from sarqc.calibration.pipeline import layers_by_block
@@ -27,6 +29,7 @@ from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.draws import Draw, errors_of_layers
 from sarqc.engine.plan import indivisible_layers
 from sarqc.errors import NotFound, Refused
+from sarqc.models.architecture import first_problem
 from sarqc.models.families import LayerInfo
 from sarqc.models.loading import choose_device
 from sarqc.quantization.solving import Context
@@ -34,6 +37,9 @@ from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 
 FORMAT = 1
+MOST_BYTES = 16 << 20  # of the document; that of a mixture with thousands of experts has some MiB
+_UNREADABLE = (safetensors.SafetensorError, LookupError, ValueError, TypeError, AttributeError, RecursionError)
+_FLOATS = ("F16", "BF16", "F32", "F64")  # of weights
 _REMEDY = "Write it again with “python -m sarqc statistics”."
 
 
@@ -71,6 +77,19 @@ def save_bundle(draw: Draw, folder: Path) -> Path:
     return folder / f"{folder.name}{SUFFIX}"
 
 
+class _Document(BaseModel):
+    """What a file of statistics says of itself."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    model: str
+    calibration: str
+    test: str | None
+    blocks: str
+    protocol: dict[str, Any]
+    layers: list[LayerInfo] = Field(min_length=1)
+
+
 @dataclass(frozen=True)
 class Bundle:
     """A file of statistics that was opened; its tensors are read block by block."""
@@ -80,17 +99,32 @@ class Bundle:
 
     @classmethod
     def open(cls, path: Path) -> Bundle:
-        """Raises ``NotFound``, or ``Refused`` for a file that is none."""
+        """Raises ``NotFound``, or ``Refused`` for a file that is none or does not hold what it says."""
         if not path.is_file():
             raise NotFound("there is no such file", str(path), "Give a file that “python -m sarqc statistics” wrote.")
         try:
             with safetensors.safe_open(path, "pt") as file:
-                document = json.loads((file.metadata() or {})["sarqc"])
-        except (safetensors.SafetensorError, KeyError, ValueError):
+                text = (file.metadata() or {})["sarqc"]
+                slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+                shapes = {name: tuple(one.get_shape()) for name, one in slices.items() if one.get_dtype() in _FLOATS}
+            if len(text) > MOST_BYTES:
+                raise ValueError("its description is too long")
+            document = json.loads(text)
+            version = document.get("format")
+        except (safetensors.SafetensorError, KeyError, ValueError, AttributeError, RecursionError):
             raise Refused("the file holds no statistics", str(path), _REMEDY) from None
-        if document.get("format") != FORMAT:
-            what = f"the statistics have format {document.get('format')}, this sarqc reads {FORMAT}"
+        if version != FORMAT:
+            what = f"the statistics have format {str(version)[:40]}, this sarqc reads {FORMAT}"
             raise Refused(what, str(path), "Update sarqc, or write them again.")
+        try:
+            layers = _Document.model_validate(document).layers
+        except ValidationError as error:
+            raise _damaged(path, first_problem(error)) from None
+        for layer in layers:
+            if (shape := shapes.get(f"{layer.name}.weight")) != layer.shape:
+                raise _damaged(path, f"the weight of {layer.name} has the shape {shape} and not {layer.shape}")
+        if len({layer.name for layer in layers}) < len(layers):
+            raise _damaged(path, "a layer is there twice")
         return cls(path, document)
 
     @property
@@ -98,15 +132,27 @@ class Bundle:
         return [LayerInfo(**layer) for layer in self.document["layers"]]
 
     def blocks(self, device: torch.device) -> Iterator[BlockStatistics]:
-        """Block by block, on the device."""
+        """Block by block, on the device. Raises ``Refused`` where a block's statistics are damaged."""
         with safetensors.safe_open(self.path, "pt") as file:
             for index, of_block in layers_by_block(self.layers).items():
                 layers = {layer.path_in_block(self.document["blocks"]): layer for layer in of_block}
                 weights = {path: file.get_tensor(f"{layer.name}.weight").to(device) for path, layer in layers.items()}
-                own, unseen = (
-                    unpacked(file.get_tensor(f"{index}.{part}").numpy().tobytes(), device) for part in ("own", "unseen")
-                )
+                own, unseen = (self._statistics(file, f"{index}.{part}", layers, device) for part in ("own", "unseen"))
                 yield BlockStatistics(layers, weights, own, unseen)
+
+    def _statistics(self, file: Any, name: str, layers: Mapping[str, LayerInfo], device: torch.device) -> Statistics:
+        try:
+            found = unpacked(file.get_tensor(name).numpy().tobytes(), device)
+        except _UNREADABLE as error:
+            raise _damaged(self.path, f"{name}: {type(error).__name__}") from None
+        widths = {path: len(one.abs_sum) for path, one in found.items()}
+        if widths != {path: layer.shape[1] for path, layer in layers.items()}:
+            raise _damaged(self.path, f"{name} has not one entry of the right width for each layer of the block")
+        return found
+
+
+def _damaged(path: Path, how: str) -> Refused:
+    return Refused(f"the statistics are damaged: {how[:300]}", str(path), _REMEDY)
 
 
 def screen_bundle(bundle: Bundle, recipe: Recipe, settings: Settings) -> np.ndarray:

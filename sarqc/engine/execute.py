@@ -143,7 +143,11 @@ def _executed(
     loaded = load(prepared.checkpoint, device, scratch=scratch, holding=[] if found is None else [found.dtype])
     with spread_over(settings, device) as spread:
         bench = Workbench(loaded, ArtefactStore(settings.artefacts_root(), crew), settings, spread)
-        yield from _worked(bench, prepared, started, output, found)
+        for event in _worked(bench, prepared, started, output, found):
+            while bench.store.damaged:
+                what = f"a kept file was damaged (checksum mismatch) and is made again: {bench.store.damaged.pop()}"
+                yield Warned(what, "kept files")
+            yield event
 
 
 def _worked(

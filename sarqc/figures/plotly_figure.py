@@ -68,7 +68,7 @@ def _put(place: Any, keys: list[str], value: Any) -> None:
 
 def _matrix(facts: LineFacts, place: dict[str, Any], name: str, at: dict[str, int]) -> np.ndarray:
     """A pooled picture of the layer that the view shows, in the unit of the weights: (rows, columns)."""
-    cells: np.ndarray = facts.study.array(facts.line, name)[place["layer"], at["gamma"], at["lambda"]]
+    cells: np.ndarray = facts.study.array(facts.line, name, place["layer"])[at["gamma"], at["lambda"]]
     zero, scale = float(place["zero"]), float(place["scale"])
     return (cells.astype(np.float64) - zero) * (scale / (255 - zero))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import xxhash
 from sarqc.files.claims import Claims
 from sarqc.files.place import Entry
 from sarqc.files.places import place_at
+
+log = logging.getLogger(__name__)
 
 _DIGEST_BYTES = 16
 PARTIAL_SECONDS = 3600.0  # nobody writes a file for so long; a younger one may belong to another process
@@ -35,13 +38,15 @@ class ArtefactStore:
 
     The file's last bytes are a hash of what precedes them, so a damaged file is recognised, removed and made again.
     ``trim`` removes what was not used for longest; object storage does not remember use, and there it is what was
-    written first. ``crew``: how many processes do the same work on it, each a share, see ``Claims``. Raises as
-    ``place_at``; its methods raise ``Unreachable`` where object storage does not answer.
+    written first. Files found damaged are logged, and named in ``damaged`` until that is said. ``crew``: how many
+    processes do the same work on it, each a share, see ``Claims``. Raises as ``place_at``; its methods raise
+    ``Unreachable`` where object storage does not answer.
     """
 
     def __init__(self, root: Path | str, crew: int = 1) -> None:
         self._place = place_at(root)
         self.claims = Claims(self._place, crew)
+        self.damaged: list[str] = []
 
     def has(self, key: str, suffix: str) -> bool:
         """Whether there is an undamaged file; reading it is the only way to know."""
@@ -60,6 +65,8 @@ class ArtefactStore:
         payload, checksum = memoryview(content)[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
         if xxhash.xxh3_128_digest(payload) != checksum:
             self._place.remove(name)
+            log.warning("checksum mismatch of a kept file, which is removed and made again: %s", name)
+            self.damaged.append(name)
             return None
         return bytes(payload)
 

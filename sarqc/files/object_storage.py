@@ -13,11 +13,13 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from sarqc.errors import Refused, SarqcError, Unreachable
 from sarqc.files.place import MARK, Entry
 
 WHERE = "SARQC_STORAGE"
+MOST_BYTES = 700  # of an address: names of S3 have 1024 at most, and what is written below takes some hundred
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^@?#\s]+")
 _CHANGED = ("LastModified", "last_modified", "updated", "mtime", "created")  # as S3, Azure, Google and memory call it
 _TAKEN = (409, 412)  # statuses of HTTP: somebody else has made the object, or is about to
@@ -37,6 +39,9 @@ class ObjectStorage:
         if not _ADDRESS.fullmatch(self.address) or self.address.startswith(("file:", "local:", "memory:")):
             remedy = "Give one like s3://bucket/prefix, without a name and secret in it; or the path of a folder."
             raise Refused(f"“{_without_secrets(address)}” is no address of object storage", WHERE, remedy)
+        if (problem := _problem(self.address)) is not None:
+            remedy = "Give one like s3://bucket/prefix, whose parts are plain names."
+            raise Refused(f"“{self.address[:100]}” is no address of object storage: {problem}", WHERE, remedy)
         import fsspec
 
         try:
@@ -159,6 +164,21 @@ class ObjectStorage:
             "See that the bucket is there, that it can be reached from this host (AWS_ENDPOINT_URL where it is not "
             "Amazon's), and that this host has credentials that may list, read, write and delete.",
         )
+
+
+def _problem(address: str) -> str | None:
+    """What is wrong with the names in an address, whose parts every server has to understand as we do."""
+    parts = address.partition("://")[2].split("/")
+    if not all(parts):
+        return "a part of it is empty"
+    for part in parts:
+        if unquote(part) in (".", "..") or "\\" in unquote(part) or "/" in unquote(part):
+            return "a part of it leads elsewhere"
+        if not unquote(part).isprintable():
+            return "a character in it can't be printed"
+    if len(address.encode()) > MOST_BYTES:
+        return f"it has more than {MOST_BYTES} bytes"
+    return None
 
 
 def _changed(info: Mapping[str, Any]) -> float:

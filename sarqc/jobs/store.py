@@ -159,7 +159,7 @@ class Store:
                 changes |= {"attempt": run.attempt + 1, "ended": None, "error_json": None}
                 changes |= {} if keep_place else {"queued": now}
             elif to in AT_REST:
-                changes |= {"ended": now, "pid": None}
+                changes |= {"ended": max(now, run.started or now), "pid": None}  # the host's clock may have gone back
             if event is not None:
                 changes |= self._append(connection, run, [event], now)
             return self._update(connection, run_id, changes)

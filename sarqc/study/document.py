@@ -232,9 +232,10 @@ class Study(_Document):
             raise ValueError(f"study {self.id} was neither opened nor written, so it has no folder")
         return self._folder
 
-    def array(self, line: Line, name: str) -> np.ndarray:
-        """A quantity of one of the study's lines as it is stored: read-only, mapped from the file, axes as in the
-        table above. Raises ``NotFound`` where the line has no such quantity.
+    def array(self, line: Line, name: str, layer: int | None = None) -> np.ndarray:
+        """A quantity of one of the study's lines as it is stored: read-only, axes as in the table above. With ``layer``
+        that layer's numbers alone, without their axis: of thousands of layers nothing else is read. Raises ``NotFound``
+        where the line has no such quantity, ``Refused`` where its file has changed.
         """
         ref = line.arrays.get(name)
         if ref is None:
@@ -242,28 +243,36 @@ class Study(_Document):
             raise NotFound(
                 f"{line.name} at {line.bits} bits has no array “{name}”", f"study {self.id}", f"It has {have}."
             )
-        whole = self._whole(line, name)
+        where = None if layer is None else ref.axes.index("layer")
+        whole = self._whole(line, name, where, layer)
         array = whole[ref.at : ref.at + 1] if isinstance(ref, OneDraw) else whole
-        if array.shape != ref.shape or array.dtype != np.dtype(ref.dtype):
-            raise Refused(
-                f"{name} of {line.name} at {line.bits} bits has the shape {array.shape} and not {ref.shape}",
-                f"study {self.id}",
-                tensors.REMEDY,
-            )
+        shape = ref.shape if where is None else (*ref.shape[:where], *ref.shape[where + 1 :])
+        if array.shape != shape or array.dtype != np.dtype(ref.dtype):
+            raise self._misshapen(line, name, array.shape)
         return array
 
-    def _whole(self, line: Line, name: str) -> np.ndarray:
-        """All draws of an array; of a former version with NaN for the errors that were stored as 0 for 0/0."""
+    def _misshapen(self, line: Line, name: str, shape: tuple[int, ...]) -> Refused:
+        what = f"{name} of {line.name} at {line.bits} bits has the shape {shape} and not {line.arrays[name].shape}"
+        return Refused(what, f"study {self.id}", tensors.REMEDY)
+
+    def _whole(self, line: Line, name: str, axis: int | None, layer: int | None) -> np.ndarray:
+        """All draws of an array, or those of a layer; of a former version with NaN for the errors that were stored as 0
+        for 0/0."""
         ref = line.arrays[name]
         if ref.file is None:
-            path = self.folder / tensors.FILE
-            return tensors.map_tensor(path, self._tensor(line, name))
+            tensor = self._tensor(line, name)
+            if len(tensor.shape) != len(ref.shape):
+                raise self._misshapen(line, name, tensor.shape)
+            return tensors.read_tensor(self.folder / tensors.FILE, tensor, axis or 0, layer)
         dtype = np.dtype(ref.dtype).newbyteorder("<")
         path = self.folder / "arrays" / ref.file
-        array: np.ndarray = np.memmap(path, dtype=dtype, mode="r").reshape(-1, *ref.shape[1:])
+        try:
+            array: np.ndarray = np.fromfile(path, dtype=dtype).reshape(-1, *ref.shape[1:])
+        except (OSError, ValueError) as error:
+            raise Refused(f"{path.name} is damaged: {error}", f"study {self.id}", tensors.REMEDY) from None
         if name in ERRORS and "tokens" in line.arrays:
-            return unreached_is_unknown(array, self._whole(line, "tokens"))
-        return array
+            array = unreached_is_unknown(array, self._whole(line, "tokens", None, None))
+        return array if axis is None else array.take(layer, axis)
 
     def _tensor(self, line: Line, name: str) -> tensors.Tensor:
         full = tensor_name(line, name)
@@ -282,16 +291,12 @@ class Study(_Document):
     def read(self, line: Line, name: str, layer: int | None = None) -> np.ndarray | None:
         """A quantity of one of the study's lines as float64, axes as in the table above; None where it has none.
 
-        NaN: not measured, not answered, or an error of a layer that no token reached. With ``layer`` that layer's
-        numbers alone, without their axis: of thousands of layers nothing else is read.
+        NaN: not measured, not answered, or an error of a layer that no token reached. ``layer`` as of ``array``.
         """
         if name not in line.arrays:
             return None
-        array = self.array(line, name)
-        if layer is not None:
-            array = array[(slice(None),) * line.arrays[name].axes.index("layer") + (layer,)]
-        plain = np.asarray(array)  # a mapped file makes each index of it slow
-        return np.where(plain == 255, np.nan, plain) if name == "correct" else plain.astype(np.float64)
+        array = self.array(line, name, layer)
+        return np.where(array == 255, np.nan, array) if name == "correct" else array.astype(np.float64)
 
     def once(self, line: Line | None, what: str, make: Callable[[], Told]) -> Told:
         """What ``make`` says of one of the study's lines, or of the whole, kept: for what takes long to find out."""

@@ -13,6 +13,7 @@ import math
 import struct
 from collections.abc import Mapping
 from functools import lru_cache
+from io import FileIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -102,7 +103,40 @@ def _read_header(path: Path, modified: int, size: int) -> Mapping[str, Tensor]:
     return tensors
 
 
-def map_tensor(path: Path, tensor: Tensor) -> np.ndarray:
-    """The numbers of a tensor, read-only, mapped from its file."""
+def read_tensor(path: Path, tensor: Tensor, axis: int = 0, at: int | None = None) -> np.ndarray:
+    """The numbers of a tensor; with ``at`` those of one index of an axis, without that axis, and nothing else is read.
+
+    They are read and not mapped: a file that is cut short while it is mapped ends the process that looks at it. Raises
+    ``Refused`` for such a file, and where it is gone.
+    """
     dtype = np.dtype(tensor.dtype).newbyteorder("<")
-    return np.memmap(path, dtype=dtype, mode="r", offset=tensor.offset, shape=tensor.shape)
+    if at is None:
+        offsets, shape = [tensor.offset], tensor.shape
+    else:
+        before, length, after = tensor.shape[:axis], tensor.shape[axis], tensor.shape[axis + 1 :]
+        step, shape = math.prod(after) * dtype.itemsize, (*before, *after)
+        first = range(length)[at]
+        offsets = [tensor.offset + (row * length + first) * step for row in range(math.prod(before))]
+    array = np.empty(shape, dtype)
+    parts = memoryview(array.reshape(-1).view(np.uint8))
+    size = array.nbytes // max(1, len(offsets))
+    try:
+        with path.open("rb", buffering=0) as file:
+            for number, offset in enumerate(offsets):
+                _fill(parts[number * size : (number + 1) * size], file, offset)
+    except (OSError, EOFError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise Refused(f"{path.name} is damaged: {reason}", f"study {path.parent.name}", REMEDY) from None
+    array.flags.writeable = False
+    return array
+
+
+def _fill(part: memoryview, file: FileIO, offset: int) -> None:
+    """Reads bytes of a file until the part is full. Raises ``EOFError`` where they end before that."""
+    file.seek(offset)
+    done = 0
+    while done < len(part):
+        count = file.readinto(part[done:])
+        if not count:
+            raise EOFError("it has become shorter")
+        done += count

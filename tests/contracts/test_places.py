@@ -172,3 +172,31 @@ def test_storage_that_cant_be_used_is_refused_before_any_work(
     ] in caught.value.what
     assert address in caught.value.what
     assert "AWS_ENDPOINT_URL" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "..", ".", "a/../b", "%2e%2e", "a/%2E%2e/b", "a/.%2e", "a\x00b", "a%00b", "a\nb", "a\u202eb", "a//b", "/a",
+        "a\\..\\b", "a%2fb", "é" * 400, "a" * 5000,
+    ],
+)  # fmt: skip
+def test_odd_names_are_refused_before_anything_is_asked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fsspec.url_to_fs", None)
+    with pytest.raises(Refused, match="no address of object storage") as refused:
+        ObjectStorage(f"s3://bucket/{name}")
+    assert len(str(refused.value)) < 600
+
+
+@pytest.mark.parametrize("name", ["é", "日本", "a b", "a%20b", "a+b", "...", "a..b"])
+def test_other_names_are_names(name: str, object_storage: str) -> None:
+    if " " in name:  # no address
+        with pytest.raises(Refused):
+            ObjectStorage(f"{object_storage}/{name}")
+        return
+    place, beside = ObjectStorage(f"{object_storage}/{name}"), ObjectStorage(f"{object_storage}/beside")
+    place.write("ab/one", b"1")
+    assert place.read("ab/one") == b"1"
+    assert [entry.name for entry in place.entries()] == ["ab/one"]
+    assert not [*beside.entries()]
+    place.remove("ab/one")

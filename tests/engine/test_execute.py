@@ -115,6 +115,20 @@ def test_the_same_recipe_again_costs_nothing(document: dict, fresh_settings: Set
     assert json.dumps(reports_of(again)) == json.dumps(reports_of(first))
 
 
+def test_a_flipped_bit_of_a_kept_layer_is_said_and_costs_that_layer(document: dict, fresh_settings: Settings) -> None:
+    first = list(execute(Recipe.parse(document), fresh_settings))
+    victim = sorted(fresh_settings.artefacts_dir().glob("*/*.layer"))[7]
+    whole = victim.read_bytes()
+    victim.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
+    again = list(execute(Recipe.parse(document), fresh_settings))
+    (said,) = [event.what for event in of_type(again, Warned) if event.where == "kept files"]
+    assert "checksum mismatch" in said
+    assert victim.name in said
+    assert sum(not event.from_cache for event in of_type(again, LayerDone)) == 1
+    assert victim.read_bytes() == whole
+    assert of_type(again, Finished)[0].summary == of_type(first, Finished)[0].summary
+
+
 @pytest.mark.parametrize("sampling", ["sequential", "random"])
 @pytest.mark.parametrize("kind", ["run", "tune"])
 def test_no_token_of_one_text_is_calibrated_on_and_second_half(

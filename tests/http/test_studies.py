@@ -7,16 +7,20 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import shutil
 import weakref
 import zipfile
 from pathlib import Path
 from urllib.parse import quote
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
+from sarqc.errors import Refused
 from sarqc.settings import Settings
+from sarqc.study import library as library_module
 from sarqc.study.document import Study
 from sarqc.study.library import FORM, Library
 from tests.former_studies import VERSIONS, former_study
@@ -106,6 +110,37 @@ def test_a_flipped_bit_is_named_and_not_served(client: TestClient, settings: Set
     path.unlink()
     for address in addresses:
         assert_error(client.get(f"/api/studies/mine{address}"), 404, "not_found")
+
+
+def test_a_study_cut_short_while_it_is_read_is_refused(
+    client: TestClient, settings: Settings, study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the check of its hash and the figures: what is mapped then would end the process (SIGBUS)."""
+    check = library_module._check_arrays
+
+    def check_and_cut(study: Study) -> None:
+        check(study)
+        os.truncate(study.folder / "study.safetensors", 8)
+
+    whole = (settings.studies_dir() / "mine" / "study.safetensors").read_bytes()
+    opened = Study.open(settings.studies_dir() / "mine")
+    line = opened.lines[0]
+    kept = opened.array(line, "surface")
+    monkeypatch.setattr(library_module, "_check_arrays", check_and_cut)
+    assert "damaged" in assert_error(client.get("/api/studies/mine/view"), 422, "refused")["what"]
+    with pytest.raises(Refused, match="damaged"):
+        opened.array(line, "recon")
+    assert kept.tobytes() in whole  # what was read before stays what it was
+
+
+def test_a_layer_is_read_by_itself(study: Study) -> None:
+    line = study.lines[0]
+    for name, ref in line.arrays.items():
+        if "layer" in ref.axes:
+            whole = study.array(line, name)
+            for layer in range(len(study.layers)):
+                expected = np.take(whole, layer, ref.axes.index("layer"))
+                np.testing.assert_array_equal(study.array(line, name, layer), expected)
 
 
 def test_a_flipped_bit_in_an_array_of_a_former_version(client: TestClient, settings: Settings) -> None:

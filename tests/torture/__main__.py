@@ -12,7 +12,15 @@ import tempfile
 from pathlib import Path
 
 from sarqc.web.process import raise_file_limit
-from tests.torture import kills, pattern_bombs, requests_of_a_profile, tests_of_damage, viewers
+from tests.torture import (
+    kills,
+    kills_of_exports,
+    many_runs,
+    pattern_bombs,
+    requests_of_a_profile,
+    tests_of_damage,
+    viewers,
+)
 from tests.torture.figures import Figures
 
 
@@ -22,7 +30,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="decides requests and times of kills")
     parser.add_argument("--requests", type=int, default=2000, help="malformed requests in each profile")
     parser.add_argument("--kills", type=int, default=20, help="kills of worker and app during real runs")
-    parser.add_argument("--viewers", type=int, default=100, help="listeners to a full queue of runs")
+    parser.add_argument("--export-kills", type=int, default=12, help="kills during exports of runs and of repairs")
+    parser.add_argument("--runs", type=int, default=50, help="runs one after the other")
+    parser.add_argument("--viewers", type=int, default=300, help="listeners to a full queue of runs")
     parser.add_argument("--idle", type=int, default=1100, help="connections that say nothing")
     parser.add_argument("--no-damage", action="store_true", help="leave out the tests of damaged hosts")
     asked = parser.parse_args()
@@ -40,6 +50,12 @@ def main() -> None:
         figures = Figures()
         kills.play(folder / "kills", figures, asked.kills, asked.seed)
         sound &= _say("kills", figures)
+        figures = Figures()
+        kills_of_exports.play(folder / "exports", figures, asked.export_kills, asked.seed)
+        sound &= _say("kills of exports and repairs", figures)
+        figures = Figures()
+        many_runs.play(folder / "many-runs", figures, asked.runs)
+        sound &= _say("many runs", figures)
         figures = Figures()
         if asked.viewers:
             viewers.listen(folder / "viewers", figures, asked.viewers, 50)

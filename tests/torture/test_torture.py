@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from sarqc.study.tensors import FILE
-from tests.torture import kills, pattern_bombs, requests_of_a_profile
+from tests.torture import kills, many_runs, pattern_bombs, requests_of_a_profile, viewers
 from tests.torture.answers import Answer, Judge
 from tests.torture.figures import Figures
 from tests.torture.on_the_wire import STATUS
@@ -37,6 +37,19 @@ def test_kills_change_nothing(tmp_path: Path) -> None:
     kills.play(tmp_path, figures, KILLS, 1, [kills.RECIPES[-1]])
     assert figures.is_sound, figures.table()
     assert figures.counts["kills"] == KILLS
+
+
+def test_a_crowd_hears_everything_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    figures = Figures()
+    viewers.listen(tmp_path, figures, 300, 2)
+    assert figures.is_sound, figures.table()
+    assert figures.counts[viewers.HEARD] >= 300 * 3
+
+
+def test_runs_one_after_the_other_leave_nothing_behind(tmp_path: Path) -> None:
+    figures = Figures()
+    many_runs.play(tmp_path, figures, 4)
+    assert figures.is_sound, figures.table()
 
 
 def test_a_single_bit_is_seen(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import httpx
+import psutil
 
 from tests.http.conftest import App
 from tests.http.test_streams import messages
@@ -18,15 +19,21 @@ from tests.torture.figures import Figures
 
 HEARD, LOST, DOUBLED, LISTENERS, QUEUED = "events heard", "events lost", "events doubled", "viewers", "queued runs"
 IDLE, SHUT_OUT, HEALTHZ = "idle connections", "not answered beside idle ones", "/healthz beside idle ones"
+GREW = "what grew with viewers"
 LAYERS = 20
+TOGETHER = 50  # viewers from one address, which may not have many more streams
+VIEWER_BYTES = 256 << 10  # of memory that the allocator may keep for each
 
 
 def listen(folder: Path, figures: Figures, viewers: int, queued: int) -> None:
     """``viewers`` follow the runs of a full queue from their beginning to their end, spread over them."""
-    figures.expect(LISTENERS, QUEUED, HEARD, LOST, DOUBLED)
+    figures.expect(LISTENERS, QUEUED, HEARD, LOST, DOUBLED, GREW)
     folder.mkdir(parents=True, exist_ok=True)
     app = App(folder, "slow")
+    process = psutil.Process(app.process.pid)
     try:
+        app.http.get("/api/runs")
+        memory, descriptors = process.memory_info().rss, process.num_fds()
         ids = [
             app.http.post("/api/runs", json=recipe(LAYERS if n < 3 else 1).to_json()).json()["id"]
             for n in range(queued)
@@ -35,7 +42,8 @@ def listen(folder: Path, figures: Figures, viewers: int, queued: int) -> None:
 
         def follow(index: int) -> None:
             address = f"http://127.0.0.1:{app.port}/api/runs/{ids[index % len(ids)]}/events"
-            with httpx.stream("GET", address, timeout=300) as answer:
+            transport = httpx.HTTPTransport(local_address=f"127.0.0.{1 + index // TOGETHER}")
+            with httpx.Client(transport=transport) as client, client.stream("GET", address, timeout=300) as answer:
                 heard[index].extend(number for number, _ in messages(answer))
 
         threads = [threading.Thread(target=follow, args=(index,)) for index in range(viewers)]
@@ -53,6 +61,12 @@ def listen(folder: Path, figures: Figures, viewers: int, queued: int) -> None:
                 figures.complain(LOST, f"run {run_id}: {sorted(lost)}")
             if len(numbers) != len(set(numbers)):
                 figures.complain(DOUBLED, f"run {run_id}: {numbers}")
+        try:
+            until(lambda: process.num_fds() <= descriptors + 2)
+        except AssertionError:
+            figures.complain(GREW, f"{process.num_fds()} descriptors, {descriptors} before")
+        if (more := process.memory_info().rss - memory) > viewers * VIEWER_BYTES:
+            figures.complain(GREW, f"{more >> 20} MiB of memory")
         figures.count(LISTENERS, viewers)
         figures.count(QUEUED, queued)
     finally:

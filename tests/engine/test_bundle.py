@@ -1,0 +1,132 @@
+"""Statistics in a file from elsewhere: with one thing wrong each, refused in a sentence and without much work."""
+
+from __future__ import annotations
+
+import json
+import resource
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from sarqc.calibration.float_statistics import packed
+from sarqc.engine.bundle import FORMAT, MOST_BYTES, Bundle
+from sarqc.errors import Refused
+from sarqc.quantization.layer_statistics import LayerStatistics
+
+NAME = "model.layers.0.mlp.down_proj"
+DEEP = 100_000
+LAYER = {"name": NAME, "block": 0, "module": "down_proj", "shape": [4, 8], "expert": None}
+DOCUMENT = {
+    "format": FORMAT, "model": "m", "calibration": "c", "test": None, "blocks": "model.layers", "protocol": {},
+    "layers": [LAYER],
+}  # fmt: skip
+
+
+def statistics(width: int = 8) -> bytes:
+    inputs = torch.randn(20, width, generator=torch.Generator().manual_seed(0))
+    return packed({"mlp.down_proj": LayerStatistics(inputs.T @ inputs, inputs.abs().sum(0), 20)})
+
+
+def tensors(**changes: Any) -> dict[str, Tensor]:
+    own, unseen, weight = (changes.get(name) for name in ("own", "unseen", "weight"))
+    return {
+        "0.own": as_bytes(own or statistics()),
+        "0.unseen": as_bytes(unseen or statistics()),
+        f"{NAME}.weight": torch.ones(4, 8) if weight is None else weight,
+    }
+
+
+def as_bytes(content: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8)
+
+
+def written(path: Path, document: Any = None, **changes: Any) -> Path:
+    text = document if isinstance(document, str) else json.dumps(document or DOCUMENT)
+    safetensors.torch.save_file(tensors(**changes), path, {"sarqc": text})
+    return path
+
+
+def with_header(path: Path, header: bytes, length: int | None = None) -> Path:
+    path.write_bytes(struct.pack("<Q", len(header) if length is None else length) + header)
+    return path
+
+
+def inner(change: Callable[[dict[str, Tensor]], None]) -> bytes:
+    """Statistics whose own tensors were changed."""
+    parts = safetensors.torch.load(statistics())
+    change(parts)
+    return safetensors.torch.save(parts)
+
+
+def described(**changes: Any) -> Callable[[dict[str, Tensor]], None]:
+    def change(parts: dict[str, Tensor]) -> None:
+        (entry,) = json.loads(bytes(parts["document"].numpy()))
+        parts["document"] = as_bytes(json.dumps([entry | changes]).encode())
+
+    return change
+
+
+def entry(shape: list[int], begin: int, end: int, dtype: str = "F32") -> dict[str, Any]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+def a_wide_gram(parts: dict[str, Tensor]) -> None:
+    parts["0.abs_sum"] = torch.zeros(1 << 20)  # its Gram would have 4 TiB
+
+
+BOMBS: dict[str, Callable[[Path], Path]] = {
+    "a header of 2^62 bytes": lambda path: with_header(path, b"{}", 1 << 62),
+    "a header that ends early": lambda path: with_header(path, b'{"a":', 5),
+    "a shape of 2^40": lambda path: with_header(path, json.dumps({"a": entry([1 << 40], 0, 1 << 42)}).encode()),
+    "a shape that overflows": lambda path: with_header(path, json.dumps({"a": entry([1 << 40] * 4, 0, 0)}).encode()),
+    "offsets that overlap": lambda path: with_header(
+        path, json.dumps({"a": entry([2], 0, 8), "b": entry([2], 4, 12)}).encode() + bytes(12)
+    ),
+    "a deep header": lambda path: with_header(path, b'{"a":' + b"[" * DEEP),
+    "a million names": lambda path: with_header(
+        path, json.dumps({str(number): entry([0], 0, 0) for number in range(1_000_000)}).encode()
+    ),
+    "a deep document": lambda path: written(path, "[" * DEEP),
+    "a long document": lambda path: written(path, json.dumps(DOCUMENT | {"test": "a" * MOST_BYTES})),
+    "a list": lambda path: written(path, "[1]"),
+    "another format": lambda path: written(path, DOCUMENT | {"format": 10**30}),
+    "no layers": lambda path: written(path, DOCUMENT | {"layers": []}),
+    "a layer twice": lambda path: written(path, DOCUMENT | {"layers": [LAYER, LAYER]}),
+    "a layer without a weight": lambda path: written(path, DOCUMENT | {"layers": [LAYER | {"name": "other"}]}),
+    "another shape": lambda path: written(path, DOCUMENT | {"layers": [LAYER | {"shape": [1 << 40, 8]}]}),
+    "another block": lambda path: written(path, DOCUMENT | {"layers": [LAYER | {"block": 7}]}),
+    "weights that are bytes": lambda path: written(path, weight=torch.ones(4, 8, dtype=torch.uint8)),
+    "statistics that are noise": lambda path: written(path, own=b"\xff" * 100),
+    "statistics of another width": lambda path: written(path, unseen=statistics(4)),
+    "a Gram of 4 TiB": lambda path: written(path, own=inner(a_wide_gram)),
+    "statistics without a document": lambda path: written(path, own=inner(lambda parts: parts.pop("document"))),
+    "statistics of other layers": lambda path: written(path, own=inner(described(paths=["mlp.up_proj"]))),
+    "paths that are no text": lambda path: written(path, own=inner(described(paths=[["a"]]))),
+    "tokens that are no number": lambda path: written(path, own=inner(described(n_tokens="many"))),
+    "a deep document of statistics": lambda path: written(
+        path, own=inner(lambda parts: parts.update(document=as_bytes(b"[" * DEEP)))
+    ),
+}
+
+
+def test_what_is_right_is_read(tmp_path: Path) -> None:
+    bundle = Bundle.open(written(tmp_path / "right"))
+    (block,) = bundle.blocks(torch.device("cpu"))
+    assert block.own["mlp.down_proj"].gram.shape == (8, 8)
+    assert [layer.name for layer in bundle.layers] == [NAME]
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_what_is_wrong_is_refused(tmp_path: Path, name: str) -> None:
+    path = BOMBS[name](tmp_path / "bomb")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(Refused, match="statistics") as refused:
+        list(Bundle.open(path).blocks(torch.device("cpu")))
+    assert len(refused.value.what) < 500
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # KiB
