@@ -344,10 +344,12 @@ def test_a_cluster_that_cant_be_reached_is_refused_with_its_remedy(settings: Set
 
 
 @on_ray
-def test_a_cluster_with_another_token_lets_nobody_in(
-    settings: Settings, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("changed", [{"RAY_AUTH_TOKEN": "0" * 32}, {"RAY_AUTH_MODE": "disabled"}])
+def test_a_cluster_lets_nobody_in_without_its_token(
+    settings: Settings, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, changed: dict[str, str]
 ) -> None:
-    monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 32)
+    for name, value in changed.items():
+        monkeypatch.setenv(name, value)
     with pytest.raises(Refused) as caught:
         RayWorkers(settings, print, patience=12.0)  # Ray by itself gives up after twenty
     assert caught.value.where == "SARQC_RAY_ADDRESS"

@@ -105,6 +105,15 @@ def resealed(files: Files, change: Callable[[bytes], bytes]) -> Files:
     return files | {array(files): content}
 
 
+def headed(files: Files, header: bytes, length: int | None = None) -> Files:
+    """With another header of the arrays, whose length may be a lie, and the checksum of that."""
+    return resealed(files, lambda _: struct.pack("<Q", len(header) if length is None else length) + header + bytes(64))
+
+
+def entry(shape: list[int], begin: int, end: int) -> dict:
+    return {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
+
+
 def former(files: Files, change: Callable[[Files], Files]) -> Files:
     """A study of version 3 instead, changed."""
     return change(former_files("v3"))
@@ -140,6 +149,14 @@ WRONG: dict[str, tuple[Callable[[Files], Files], str]] = {
     "an array more": (lambda files: changed(files, lambda d: d["lines"][0]["arrays"].pop("sar")), "no part"),
     "another shape of an array": (lambda files: changed(files, lambda d: an_array(d, dtype="uint8")), "has the shape"),
     "no header": (lambda files: resealed(files, lambda c: b""), "damaged"),
+    "a header of 2^62 bytes": (lambda files: headed(files, b"{}", 1 << 62), "its header is longer"),
+    "a shape of 2^40": (lambda files: headed(files, json.dumps({"a": entry([1 << 40] * 4, 0, 64)}).encode()),
+                        "the bytes of its shape"),
+    "arrays that overlap": (lambda files: headed(files, json.dumps({
+        "a": entry([12], 0, 48), "b": entry([12], 16, 64)}).encode()), "the bytes of its shape"),
+    "a deep header": (lambda files: headed(files, b"[" * 100_000), "damaged"),
+    "a hundred thousand arrays": (lambda files: headed(files, json.dumps({
+        str(number): entry([0], 0, 0) for number in range(100_000)}).encode()), "damaged"),
     "two lines of one name": (lambda files: changed(files, lambda d: d["lines"].append(d["lines"][0])), "one name"),
     "a former array missing": (lambda files: former(files, lambda f: {k: v for k, v in f.items()
                                                                       if k != former_array(f)}), "files are missing"),

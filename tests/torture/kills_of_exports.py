@@ -39,8 +39,8 @@ def play(folder: Path, figures: Figures, number: int, seed: int) -> None:
         kills._finished(exports.app, run_id)
         whole = exports.undisturbed(run_id, "packed")
         exports.unpack(run_id, folder / "models" / OPENED)
-        for left in range(number // 2):
-            exports.disturbed(run_id, "packed", whole, last=left == number // 2 - 1)
+        for _ in range(number // 2):
+            exports.disturbed(run_id, "packed", whole)
         run_id = kills._submit(exports.app, REPAIR)
         kills._finished(exports.app, run_id)
         whole = exports.undisturbed(run_id, "as-found")
@@ -63,8 +63,8 @@ class _Exports(kills._Round):
         self.app.http.delete(f"{self.app.address}/api/runs/{export_id}", timeout=60)
         return files
 
-    def disturbed(self, run_id: str, checkpoint_format: str, whole: Files, *, last: bool = False) -> None:
-        """An export that is killed at a random time; removed again, but for the last."""
+    def disturbed(self, run_id: str, checkpoint_format: str, whole: Files) -> None:
+        """An export that is killed at a random time, and removed again."""
         export_id = self._export(run_id, checkpoint_format)
         time.sleep(self.dice.uniform(0.0, self.pace))
         self._kill(self.dice.choice([kind for kind in kills.KINDS if not kind.endswith("STOP")]))
@@ -83,8 +83,7 @@ class _Exports(kills._Round):
             self.figures.complain(UNFINISHED, f"{checkpoint_format} is {run['state']}: {run['error']}")
         if left := [path.name for path in (self.folder / "state" / "exports").glob("*/.*")]:
             self.figures.complain(OTHER, f"left behind: {left}")
-        if not last:
-            self.app.http.delete(f"{self.app.address}/api/runs/{export_id}", timeout=60)
+        self.app.http.delete(f"{self.app.address}/api/runs/{export_id}", timeout=60)
 
     def unpack(self, run_id: str, folder: Path) -> None:
         """Exports once more, as a checkpoint among the models of the host."""
