@@ -272,7 +272,7 @@ class Study(_Document):
             raise Refused(f"{path.name} is damaged: {error}", f"study {self.id}", tensors.REMEDY) from None
         if name in ERRORS and "tokens" in line.arrays:
             array = unreached_is_unknown(array, self._whole(line, "tokens", None, None))
-        return array if axis is None else array.take(layer, axis)
+        return array if axis is None or layer is None else array.take(layer, axis)
 
     def _tensor(self, line: Line, name: str) -> tensors.Tensor:
         full = tensor_name(line, name)

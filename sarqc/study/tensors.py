@@ -118,7 +118,7 @@ def read_tensor(path: Path, tensor: Tensor, axis: int = 0, at: int | None = None
         first = range(length)[at]
         offsets = [tensor.offset + (row * length + first) * step for row in range(math.prod(before))]
     array = np.empty(shape, dtype)
-    parts = memoryview(array.reshape(-1).view(np.uint8))
+    parts = array.reshape(-1).view(np.uint8).data
     size = array.nbytes // max(1, len(offsets))
     try:
         with path.open("rb", buffering=0) as file:

@@ -20,18 +20,18 @@ from tests.jobs.conftest import until
 from tests.jobs.fake_runs import recipe
 
 WAITS = "waits for room on the disk"
-MOUNT = 'mkdir -p "$0" && mount -t tmpfs -o size=24m tmpfs "$0" && exec "$@"'
+MOUNT = 'mkdir -p "$0" && mount -t tmpfs -o size={size}m tmpfs "$0" && exec "$@"'
 
 
-def small_disk(folder: Path) -> list[str]:
-    """The command before another that gives it a small disk at a folder. Skips where that is not allowed."""
+def small_disk(folder: Path, size: int = 24) -> list[str]:
+    """The command before another that gives it a small disk (MiB) at a folder. Skips where that is not allowed."""
     command = [
         "unshare",
         "--mount",
         *([] if os.geteuid() == 0 else ["--map-root-user"]),
         "sh",
         "-c",
-        MOUNT,
+        MOUNT.format(size=size),
         str(folder),
     ]
     attempt = subprocess.run([*command, "true"], capture_output=True, text=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from sarqc.web.process import raise_file_limit
 from tests.torture import (
+    full_disk,
     kills,
     kills_of_exports,
     many_runs,
@@ -31,6 +32,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=2000, help="malformed requests in each profile")
     parser.add_argument("--kills", type=int, default=20, help="kills of worker and app during real runs")
     parser.add_argument("--export-kills", type=int, default=12, help="kills during exports of runs and of repairs")
+    parser.add_argument("--full-disks", type=int, default=4, help="times that the disk is filled under a real run")
     parser.add_argument("--runs", type=int, default=50, help="runs one after the other")
     parser.add_argument("--viewers", type=int, default=300, help="listeners to a full queue of runs")
     parser.add_argument("--idle", type=int, default=1100, help="connections that say nothing")
@@ -53,6 +55,9 @@ def main() -> None:
         figures = Figures()
         kills_of_exports.play(folder / "exports", figures, asked.export_kills, asked.seed)
         sound &= _say("kills of exports and repairs", figures)
+        figures = Figures()
+        full_disk.play(folder / "full-disk", figures, asked.full_disks)
+        sound &= _say("full disks", figures)
         figures = Figures()
         many_runs.play(folder / "many-runs", figures, asked.runs)
         sound &= _say("many runs", figures)

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,13 @@ def settings_of(folder: Path, given: dict[str, Any]) -> Settings:
 
 
 class Served:
-    """A running app. A second one on the same folder finds the state of the first."""
+    """A running app. A second one on the same folder finds the state of the first. ``within``: a command that becomes
+    it, such as one that mounts a disk.
+    """
 
-    def __init__(self, folder: Path, execute: str, *, with_pages: bool = False, **given: Any) -> None:
+    def __init__(
+        self, folder: Path, execute: str, *, with_pages: bool = False, within: Sequence[str] = (), **given: Any
+    ) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port: int = probe.getsockname()[1]
@@ -44,7 +49,7 @@ class Served:
         document = {"with_pages": with_pages, "settings": given | {"port": self.port}}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.torture.served", str(folder), execute, json.dumps(document)],
+                [*within, sys.executable, "-m", "tests.torture.served", str(folder), execute, json.dumps(document)],
                 env=os.environ | {"HF_TOKEN": SECRET, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(SITE)},
                 stdout=subprocess.DEVNULL,
                 stderr=log,
