@@ -52,6 +52,7 @@ STALLED_SECONDS = 120.0  # without a turn of the loop: a turn waits for a tick a
 INBOX = 10_000  # messages; when it is full the workers' pipes fill, and the workers wait
 BATCH = 1_000
 SILENT_SECONDS = 30.0  # without a sign of life, after which people are told, if the lease is that long
+AGAIN_SECONDS = 600.0  # after which a run tries again that found too little room, if the disk is not full
 ATTEMPTS = 10  # how often a run is put back by itself: one that takes the host down must not do so for ever
 
 _ENDS = (Finished, Failed, Cancelled, Interrupted, Yielded)  # the last words of a worker
@@ -85,6 +86,15 @@ class _Job:
         return self.lane != "preview" and not self.helps and not self.ended and self.kill_at is None
 
 
+@dataclass(frozen=True)
+class _GaveUp:
+    """What a run found that gave up for want of room."""
+
+    done: int  # layers solved
+    room: int | None  # bytes, of which there have to be more before it tries again; None: it may at once
+    at: float
+
+
 class Observer(Protocol):
     """Whoever counts what goes on. Called by the loop; must be quick, and may not raise."""
 
@@ -115,7 +125,7 @@ class Supervisor:
         self.store, self.settings, self.bell, self._clock = store, settings, Bell(), clock
         self._trouble: str | None = None
         self._failure: str | None = None  # of the last turn, which is logged once
-        self._too_little: int | None = None  # room that the last run found which gave up
+        self._gave_up: dict[str, _GaveUp] = {}  # by run
         self._waits_for_room = False  # some run does
         self._inbox: queue.Queue[Message | None] = queue.Queue(INBOX)
         self._pending: list[Message] = []
@@ -173,9 +183,12 @@ class Supervisor:
         """Bytes on the disk that are free or kept for last words."""
         return free_bytes(self.settings.resolved_state_dir()) + self.store.reserve.size
 
-    def _has_more_room(self) -> bool:
-        """Whether a run that gave up for want of room may try again."""
-        return self._too_little is None or self._room() >= self._too_little + MORE_BYTES
+    def _may_try_again(self, run: Run) -> bool:
+        """Whether a run that gave up for want of room has more than it found then, or has waited for long."""
+        gave_up = self._gave_up.get(run.id)
+        if gave_up is None or gave_up.room is None:
+            return True
+        return self._room() >= gave_up.room + MORE_BYTES or self._clock() - gave_up.at >= AGAIN_SECONDS
 
     def lost_storage(self) -> str | None:
         """That object storage does not give what was written to it, in words; None: it does, or there is none."""
@@ -420,7 +433,9 @@ class Supervisor:
                 self._tidy(job.run_id)
             with logs.about(run=job.run_id, owner=job.owner):
                 if job.found_no_room:
-                    self._too_little = self._room()
+                    self._note_given_up(job.run_id)
+                elif not job.helps:
+                    self._gave_up.pop(job.run_id, None)
                 if job.found_no_room and not job.is_unheard:  # else it was said
                     log.warning("the run waits for room on the disk")
                 log.info("the worker on %s has ended with %s", job.device, messages[-1].words())
@@ -428,6 +443,15 @@ class Supervisor:
         for observer in self.observers if not job.helps else ():
             observer.said(job.device, [message.event for message in messages if isinstance(message, Said)])
         self.bell.ring(job.run_id, ALL_RUNS)
+
+    def _note_given_up(self, run_id: str) -> None:
+        """A run that solved something since it gave up last may try again at once: when it is gone nobody knows whether
+        there is room because others made some or because it removed what it had written itself.
+        """
+        with suppress(NotFound):
+            run, before = self.store.get(run_id), self._gave_up.get(run_id)
+            room = self._room() if before is not None and run.done <= before.done else None
+            self._gave_up[run_id] = _GaveUp(run.done, room, self._clock())
 
     def _store(self, job: _Job, messages: list[Message]) -> bool:
         """Stores a worker's events up to its last; returns whether the last is among them."""
@@ -606,8 +630,8 @@ class Supervisor:
         self._waits_for_room = is_full or any(run.waits_for_room for run in queued)
         if is_full:
             return
-        has_more_room = self._has_more_room()
-        queued = [run for run in queued if run.id not in leaving and (has_more_room or not run.waits_for_room)]
+        may_start = (run for run in queued if not run.waits_for_room or self._may_try_again(run))
+        queued = [run for run in may_start if run.id not in leaving]
         waiting = [schedule.Waiting.of(run) for run in queued]
         if not waiting:
             self._ask_aside(set())

@@ -6,6 +6,7 @@ that a run that goes on can be seen to skip it.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -97,6 +98,22 @@ def chatty(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
         yield Stage("saying", f"{index} " + 2_000 * "a")
         time.sleep(0.01)
     yield Finished({"perplexity": 12.5}, 1.0)
+
+
+def fills(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:
+    """Meets a full disk, each time one layer later up to ``seed``, unless there is a file “room”. Says in a file how
+    often it has begun."""
+    begun = settings.storage_dir() / "begun"
+    times = int(begun.read_text()) + 1 if begun.exists() else 1
+    begun.write_text(str(times))
+    yield _begin(recipe, settings)
+    for index in range(recipe.seed):
+        if index + 1 >= times and not (settings.storage_dir() / "room").exists():
+            break
+        yield _layer(index, recipe.seed)
+    if not (settings.storage_dir() / "room").exists():
+        raise OSError(errno.ENOSPC, "No space left on device")
+    yield Finished({}, 1.0)
 
 
 def long_layer(recipe: Recipe, settings: Settings, **_: object) -> Iterator[Event]:

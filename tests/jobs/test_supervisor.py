@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from sarqc.errors import Conflict, NotFound, QueueFull
+from sarqc.files.room import ROOM_SECONDS
 from sarqc.jobs import supervisor as supervisor_module
 from sarqc.jobs import workers as workers_module
 from sarqc.jobs.run import Run, State
@@ -287,6 +288,29 @@ def test_trouble_with_the_disk_is_said_and_survived(
     assert until_state(store, run_id, State.FINISHED).done == 4
     assert types(store, run_id) == ["started", *["layer_done"] * 4, "finished"]  # nothing lost, nothing twice
     until(lambda: supervisor.trouble is None)
+
+
+def test_who_gave_up_for_room_tries_again_while_that_leads_on(
+    supervise: Supervise, store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk has room whenever the supervisor looks: somebody freed it, or the run itself by giving up."""
+    monkeypatch.setattr(supervisor_module, "MORE_BYTES", 1 << 60)  # others use this disk too
+    supervisor = supervise("fills")
+    run_id = supervisor.submit(recipe(2), "ann").id
+    begun = settings.storage_dir() / "begun"
+    until(lambda: len([one for one in types(store, run_id) if one == "yielded"]) == 4)
+    until(lambda: not supervisor._jobs)
+    run = store.get(run_id)
+    assert (run.state, run.attempt, run.waits_for_room) == (State.QUEUED, 1, True)
+    for _ in range(3):
+        supervisor.wake()
+        time.sleep(ROOM_SECONDS)
+    assert begun.read_text() == "4"  # without a layer, with one, with two, and once more with no further one
+    other = supervisor.submit(recipe(1), "bob").id  # nobody else waits for it
+    until(lambda: store.get(other).started is not None)
+    (settings.storage_dir() / "room").touch()
+    monkeypatch.setattr(supervisor_module, "AGAIN_SECONDS", 0.0)
+    assert until_state(store, run_id, State.FINISHED).attempt == 1
 
 
 def test_no_process_to_be_had(store: Store, settings: Settings) -> None:
