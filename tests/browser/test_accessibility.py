@@ -109,14 +109,17 @@ def test_a_whole_visit_by_keyboard_alone(app: App, open_page: Any) -> None:
     tab_to(".bar a[href='/runs']", "Shift+Tab")
     press("Enter")
     row = f"[data-run='{run}']"
-    page.wait_for_selector(f"{row} [data-testid=delete]")
-    tab_to(f"{row} [data-testid=delete]")
-    press("Enter")
+    page.wait_for_selector(f"{row} [data-testid=more]")
+    tab_to(f"{row} [data-testid=more]")
     focus = "document.activeElement.dataset.testid"
-    assert page.evaluate(focus) == "delete-no"
-    press("Escape")
-    assert page.evaluate(focus) == "delete"
-    press("Enter")
+    for is_kept in (True, False):
+        assert page.evaluate(focus) == "more"
+        press("Enter")
+        assert page.evaluate(focus) == "delete"
+        press("Enter")
+        assert page.evaluate(focus) == "delete-no"
+        if is_kept:
+            press("Escape")
     tab_to(f"{row} [data-testid=delete-yes]", "Shift+Tab", 3)
     press("Enter")
     page.wait_for_selector(row, state="detached")

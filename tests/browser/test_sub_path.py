@@ -44,8 +44,9 @@ def test_every_page_stream_link_and_download_is_below_the_path(open_page: Any, t
             [PATH, {**SMALL_RUN, "method": "rtn", "lambda": None, "sweep": [], "blocks": [0]}],
         )
         page.goto(f"{app.url}{PATH}/calibrate?run={made[0]}")
+        page.click("[data-testid=more-of-run]", timeout=120_000)  # is there when the stream has told the end
         with page.expect_download(timeout=120_000) as saved:
-            page.click("text=Download the study", timeout=120_000)  # is there when the stream has told the end
+            page.click("text=Download the study")
         assert saved.value.url == f"{app.url}{PATH}/api/studies/{made[0]}/download"
         page.click("[data-testid=visitor]")
         page.click("[data-testid=sign-out]")

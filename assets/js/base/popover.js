@@ -3,7 +3,7 @@
  * @module base/popover
  */
 
-import { html } from "./html.js";
+import { html, nothing } from "./html.js";
 
 /**
  * Puts what is open below its button, or above it where there is no room.
@@ -23,13 +23,13 @@ export function placeBeside(button, card) {
  * @param {string} options.id of the menu
  * @param {string} options.label what it is a menu of
  * @param {unknown} options.items
- * @param {unknown} [options.words] on the button
+ * @param {string} [options.words] on the button, instead of three dots
  * @param {string} [options.kind] class of the button
  * @param {string} [options.testid] of the button
  */
-export const moreMenu = ({ id, label, items, words = "⋯", kind = "quiet", testid = "more" }) =>
-  html`<button type="button" class=${kind} data-testid=${testid} aria-label=${label} title=${label}
-      aria-expanded="false" aria-controls=${id} @click=${toggleMenu}>${words}</button
+export const moreMenu = ({ id, label, items, words, kind = "quiet", testid = "more" }) =>
+  html`<button type="button" class=${kind} data-testid=${testid} aria-label=${words ? nothing : label} title=${words ? nothing : label}
+      aria-expanded="false" aria-controls=${id} @click=${toggleMenu}>${words ?? "⋯"}</button
     ><div class="figure-menu" id=${id} popover="auto" role="group" aria-label=${label} @click=${chosenIn}
       @toggle=${told}>${items}</div>`;
 
