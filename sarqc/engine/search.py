@@ -125,7 +125,7 @@ class Search:
         """The word for a candidate: the only place where it is decided."""
         if candidate in (*self.baselines, *self.once):
             return "baseline"
-        if candidate not in self.order:
+        if self.order and candidate not in self.order:
             return "ruled_out"
         if self.best is None or candidate not in self.compared:
             return "not_reached"

@@ -63,11 +63,14 @@ def test_a_step_is_new_fits_and_begins_with_a_comparison(stage: Search, left: fl
         return
     assert len(step.candidates) in (1, 2, 3)
     assert not stage.seen[step.draw, list(step.candidates)].any()
-    first = (*stage.order[:ENOUGH], GPTQ)
-    if not stage.seen[:2, list(first)].all():
+    if stage.best is None:
         assert step.draw < 2
     else:
         assert len(step.candidates) * model <= left
+
+
+def test_nothing_is_ruled_out_before_the_errors_of_layers_were_compared() -> None:
+    assert {search(blank(), ()).standing(at) for at in range(LAMS)} == {"not_reached"}
 
 
 def measured(order: list[Step], values: np.ndarray) -> np.ndarray:

@@ -172,7 +172,7 @@ function saveMenu(own, lines, send) {
   );
   return html`<div class="files-line">${moreMenu({
     id: `save-as-${own.id}`,
-    label: "Formats of the checkpoint",
+    label: "Save as checkpoint: formats",
     words: "Save as checkpoint ▾",
     kind: "act-quiet",
     testid: "save-as",
