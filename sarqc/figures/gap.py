@@ -216,9 +216,10 @@ def _gap_text(sizes: _Sizes, g: int, m: int, *, brief: bool = False) -> str:
         if not math.isfinite(value):
             ends.append("not measured")
         else:
-            text = significant(value) if brief else _with_interval(value, doubt)
-            ends.append(f"<b>{text}</b>" + ("" if brief else f" at {sizes.amounts[s]:,} {sizes.unit}"))
-    return " → ".join(ends)
+            text, _, interval = (significant(value) if brief else _with_interval(value, doubt)).partition(" ")
+            where = "" if brief else f" {interval} at {sizes.amounts[s]:,}".replace("  ", " ")
+            ends.append(f"<b>{text}</b>{where}")
+    return " → ".join(ends) + ("" if brief else f" {sizes.unit}")
 
 
 def _with_interval(value: float, doubt: float) -> str:

@@ -14,8 +14,10 @@ from sarqc.figures.numbers import (
     accuracy_text,
     baseline_name,
     baseline_title,
+    difference_decimals,
     draws_text,
     lam_text,
+    number,
     perplexity_text,
     span_of,
 )
@@ -56,7 +58,7 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     show = perplexity_text if lower else accuracy_text
     reference = facts.study.model.perplexity if lower else facts.study.model.accuracy
     fitted = any(row.against.endswith(SAME_GRID) for row in rows)  # longer names on both sides
-    layout = base_layout(left=308 if fitted else 250, right=272 if fitted else 226, top=24, bottom=24)
+    layout = base_layout(left=308 if fitted else 250, right=204 if fitted else 150, top=24, bottom=24)
     layout["yaxis"] = {**PLAIN_AXIS, "range": [-0.6 if reference is None else -1.2, len(rows) - 0.4], "showgrid": False}
     layout["yaxis"] |= {"tickvals": list(range(len(rows))), "ticktext": _ticks(rows, facts.line.name)}
     layout["yaxis"] |= {"tickfont": {"size": 12, "color": "var(--ink)"}, "ticks": "outside", "ticklen": 4}
@@ -68,10 +70,9 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     _add_values(figure, rows, show, reference)
     _add_differences(figure, rows, lower)
     what, unit = ("Perplexity", "") if lower else ("Accuracy", ", points")
-    unseen = " on unseen text" if lower and not fitted else ""  # where there is room for it
-    title = f"{what}{unseen}, {'lower' if lower else 'higher'} is better"
+    title = f"{what}, {'lower' if lower else 'higher'} is better"
     _add_title(figure, title, what, LEFT[0], NARROW_LEFT[0])
-    _add_title(figure, f"Paired difference{unit}, 95 %", f"Difference{unit}", RIGHT[0], NARROW_RIGHT[0])
+    _add_title(figure, f"Difference{unit}, 95 %", f"Difference{unit}", RIGHT[0], NARROW_RIGHT[0])
     short = [f"<b>{row.short}</b>" if row.line == facts.line.name else row.short for row in rows]
     figure["narrow"] |= {
         "layout.margin.l": 202 if fitted else 176,
@@ -234,7 +235,8 @@ def _add_differences(figure: Figure, rows: list[_Row], lower: bool) -> None:
         known_here = math.isfinite(row.difference.mean)
         text = "baseline" if not row.against and known_here else "–"
         if row.against and known_here:
-            text = f"{span_of(row.difference, 50.0)}  {row.against}"
+            mean = float(row.difference.mean)  # the bar is the interval; in figures it is in the text of the point
+            text = f"{number(mean, difference_decimals(float(row.difference.doubt), 50.0))}  {row.against}"
         figure["narrow"][f"layout.annotations.{len(layout['annotations'])}.opacity"] = 0
         place = {"xref": "paper", "yref": "y", "x": 1, "xshift": 8, "y": at, "yanchor": "middle"}
         layout["annotations"].append(note(text, **place, font={"size": 12, "color": "var(--ink-2)"}))

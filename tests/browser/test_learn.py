@@ -167,8 +167,8 @@ def test_the_last_steps_show_the_numbers_of_the_study(open_page, app):
     answer = step.get_by_test_id("answer")
     answer.get_by_text("You said 0.01, which is outside the band").wait_for()
     said, gain = answer.inner_text().replace("\xa0", " "), view["told"]["perplexity"]["best"][0]
-    assert f"The best of {gain['chosen_of']} is {-best['perplexity_difference']:.1f} better than GPTQ 1 %" in said
-    assert f", from {-gain['high']:.1f} to {-gain['low']:.1f}." in said
+    size, interval = f"{-best['perplexity_difference']:.1f}", f"from {-gain['high']:.1f} to {-gain['low']:.1f}"
+    assert f"The best of {gain['chosen_of']} is {size} better, {interval}, than GPTQ 1 %" in said
     assert f"{best['perplexity']:.1f} at λ = {best['lambda']:g}" in step.locator(".step-canvas").text_content()
     step.get_by_test_id("save-learn-model").click()
     step.get_by_role("button", name="Table").click()

@@ -153,7 +153,7 @@ test("the last steps read the best λ, the band and the differences from the vie
   close.identity.told.perplexity.best = [gain(-7.5, -15.5, 0.04)];
   const near = words(model.answer(model.facts({ ...model.start, shown: 1, guess: 1 }, close, given)));
   assert.match(near, /The best of 3 can’t be told from GPTQ 1 %, .*: the difference is −7\.5, from −15\.5 to 0\.04\./);
-  assert.match(inBand, /The best of 3 is 30\.0 better than GPTQ 1 %, .*, from 22\.0 to 38\.0\./);
+  assert.match(inBand, /The best of 3 is 30\.0 better, from 22\.0 to 38\.0, than GPTQ 1 %, /);
   assert.match(inBand, /The layer before was best at λ = 1; 2 of 3 layers want less, and one λ is for all\.$/);
   const whole = words(layer.answer(layer.facts({ lambda: 0.1, shown: 1 }, { view: view(null), surface: null }, given)));
   assert.match(

@@ -198,7 +198,9 @@ function drawn({ width, height }, { answered, knobs, guess }) {
     label(
       box.left,
       16,
-      answered ? "Perplexity saved on unseen text, with 95 % intervals" : "Perplexity saved on unseen text",
+      answered
+        ? `Perplexity saved${width > 460 ? " on unseen text" : ""}, with 95 % intervals`
+        : "Perplexity saved on unseen text",
       { weight: 600, size: 13 },
     ),
     legend(box.left, "alone", ALONE),

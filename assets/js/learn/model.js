@@ -107,7 +107,7 @@ function beside({ mean, low, high, clear, chosen_of: among }) {
     return `The best of ${among} can’t be told from ${gptq}: the difference is ${number(mean, 1)}, ${interval(low, high, 1)}.`;
   const [from, to] = mean < 0 ? [-high, -low] : [low, high];
   const word = mean < 0 ? "better" : "worse";
-  return `The best of ${among} is ${number(Math.abs(mean), 1)} ${word} than ${gptq}, ${interval(from, to, 1)}.`;
+  return `The best of ${among} is ${number(Math.abs(mean), 1)} ${word}, ${interval(from, to, 1)}, than ${gptq}.`;
 }
 
 /**

@@ -133,7 +133,7 @@ function beside(gain) {
   const size = `${number(mean, 1)} points, ${interval(low, high, 1)}`;
   return gain.clear
     ? `, ${size}, against GPTQ 1 % (the best of ${gain.chosen_of})`
-    : `, no measurable difference to GPTQ 1 % as the best of ${gain.chosen_of} (${size})`;
+    : `, as the best of ${gain.chosen_of} without a measurable difference to GPTQ 1 % (${size})`;
 }
 
 /** @param {Facts} facts */
@@ -324,7 +324,7 @@ function below({ perplexity: { source, models, rows } }, ours) {
 function note(source, { model, draws }) {
   const error = model.accuracy_standard_error;
   const doubt = error
-    ? ` The task is small: the float model’s own accuracy is uncertain by ± ${number(100 * error, 0)} points, ` +
+    ? ` The task is small: the float model’s own accuracy has a standard error of ${number(100 * error, 0)} points, ` +
       "so a point above it proves nothing."
     : "";
   return (
