@@ -129,20 +129,13 @@ def mean_of(differences: Sequence[Difference]) -> Difference:
     return Difference(mean, np.sqrt(squares.sum(axis=0)) / count, differences[0].draws, freedom)
 
 
-def sweet_spot(values: np.ndarray, *, lower_is_better: bool = True) -> tuple[int | None, np.ndarray]:
-    """The best λ of one curve and the mask of those that can't be told from it. ``values`` is D M.
-
-    Both are of those that were measured in most draws: means over other draws don't compare, and what tuning gave up
-    is no longer in question. A single draw has no band: the mask is then empty, because one draw can't say what is as
-    good as the best. The best is chosen on the draws that judge it, so what is left out is told from it by an interval
-    that holds for all pairs of λ at once.
-    """
-    best, band = sweet_spots(values[:, None], lower_is_better=lower_is_better)
-    return best[0], band[0]
-
-
 def sweet_spots(values: np.ndarray, *, lower_is_better: bool = True) -> tuple[tuple[int | None, ...], np.ndarray]:
-    """The same of several curves, each by itself: ``values`` is D G M, the mask G M."""
+    """The best λ of each curve, and the mask of those that can't be told from it. ``values`` is D G M, the mask G M.
+
+    Both are of those that were measured in most draws: means over other draws don't compare. A single draw has no
+    band: the mask is then empty, because one draw can't say what is as good as the best. The best is chosen on the
+    draws that judge it, so what is left out is told from it by an interval that holds for all pairs of λ at once.
+    """
     mean, counts = mean_over_draws(values), np.isfinite(values).sum(axis=0)
     most = counts == counts.max(axis=-1, keepdims=True)
     comparable = np.where(most & np.isfinite(mean), mean, np.inf if lower_is_better else -np.inf)

@@ -15,7 +15,7 @@ from sarqc.figures.numbers import baseline_name, difference_decimals, number, pl
 from sarqc.figures.sentence import plain, sentence, small_print
 from sarqc.study.document import ArrayRef, StudyWriter
 from sarqc.study.facts import equal_points, has_lam, is_point, lam_index, layer_slice, line_facts
-from sarqc.study.paired import mean_of, mean_over_draws, paired_difference, paired_items, spans, sweet_spot
+from sarqc.study.paired import mean_of, mean_over_draws, paired_difference, paired_items, spans, sweet_spots
 from sarqc.study.students_t import clear_from
 from tests.synthetic_study import CURVE, GAMMAS, LAMS, write_study
 
@@ -156,6 +156,11 @@ class TestMeanOverTasks:
         same = mean_of([one])
         found, expected = ([float(value) for value in (of.mean, of.error, of.freedom)] for of in (same, one))
         assert found == pytest.approx(expected)
+
+
+def sweet_spot(values: np.ndarray, **more: bool) -> tuple[int | None, np.ndarray]:
+    best, band = sweet_spots(values[:, None], **more)
+    return best[0], band[0]
 
 
 class TestSweetSpot:
