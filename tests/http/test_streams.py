@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from sarqc.events import Finished, Stage
-from sarqc.jobs.run import State
+from sarqc.jobs.run import Run, State
 from sarqc.jobs.store import Store
 from sarqc.web import streams as sse
 from tests.http.conftest import App
@@ -29,6 +29,11 @@ Serve = Callable[[str], App]
 def everything() -> sse.Sight:
     """The sight of somebody from whom nothing is hidden."""
     return lambda run: True
+
+
+def as_it_is(run: Run) -> Run:
+    """To those who may read all of it."""
+    return run
 
 
 def run_apart(work: Coroutine[Any, Any, Any]) -> Any:
@@ -201,7 +206,7 @@ def test_heartbeat(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     run_id = store.create(recipe(), "ann").id
     for stream in (
         sse.run_events(store, sse.Bell(), run_id, 0, everything),
-        sse.run_changes(store, sse.Bell(), store.revision(), everything),
+        sse.run_changes(store, sse.Bell(), store.revision(), everything, as_it_is),
     ):
         assert collect(stream, 3) == [b"retry: 2000\n\n", b": ping\n\n", b": ping\n\n"]
 
@@ -212,7 +217,7 @@ def test_stream_ends_when_the_run_is_deleted_or_the_app_ends(store: Store) -> No
 
     async def follow() -> list[bytes]:
         bell, got = sse.Bell(), []
-        stream = sse.run_changes(store, bell, store.revision(), everything)
+        stream = sse.run_changes(store, bell, store.revision(), everything, as_it_is)
         async for chunk in stream:
             got.append(chunk)
             asyncio.get_running_loop().call_later(0.02, bell.close)
@@ -270,6 +275,6 @@ def test_changes_come_in_portions_without_a_gap(store: Store, monkeypatch: pytes
     for run_id in ids[:4]:
         store.cancel(run_id)
         store.delete(run_id)
-    chunks = collect(sse.run_changes(store, sse.Bell(), 0, everything), 9)[1:]
+    chunks = collect(sse.run_changes(store, sse.Bell(), 0, everything, as_it_is), 9)[1:]
     numbers = [int(chunk.decode().split("id: ")[1].split()[0]) for chunk in chunks]
     assert numbers == sorted(change.revision for change in store.changed_since(0))

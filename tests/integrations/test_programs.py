@@ -217,7 +217,9 @@ def test_all_engines_are_answered_for() -> None:
 
 
 def test_names_are_strings_of_a_program_and_no_code() -> None:
-    hostile = 'a"""\nimport os\n"""'
+    with pytest.raises(Refused, match="line break"):
+        program_for("gptqmodel", PLAIN | TAKEN["gptqmodel"] | {"model": "a\nimport os"})
+    hostile = 'a""" + __import__("os").name + """'
     document = PLAIN | {"model": hostile, "calibration": "\\" + hostile, "revision": hostile}
     for engine, taken in TAKEN.items():
         program = program_for(engine, document | taken)
@@ -225,6 +227,7 @@ def test_names_are_strings_of_a_program_and_no_code() -> None:
             one.name for node in ast.walk(ast.parse(program)) if isinstance(node, ast.Import) for one in node.names
         }
         assert "os" not in imported
+        assert not [node for node in ast.walk(ast.parse(program)) if getattr(node, "id", "") == "__import__"]
         assert assigned(program)["MODEL"] == hostile
 
 
