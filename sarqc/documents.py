@@ -286,7 +286,7 @@ class TuningTasks(TypedDict):
     accuracy_float_error: float | None
 
 
-class OneDraw(TypedDict):
+class DrawGain(TypedDict):
     """What a single draw says of the λ that leads in it: ln perplexity of GPTQ 1 % less its own, over windows."""
 
     row: int
@@ -308,7 +308,7 @@ class Tuning(TypedDict):
     best: int | None  # position of the row with that standing; None until two λ were compared in two draws
     band: list[list[float]]  # spans of neighbouring λ that are the best or as good; empty without a best
     suggested: list[list[float]]  # spans of λ that the errors of layers leave
-    one_draw: list[OneDraw]  # of the λ that leads, each draw by itself; empty where nothing was measured
+    one_draw: list[DrawGain]  # of the λ that leads, each draw by itself; empty where nothing was measured
     draws: int  # of which conclusions are drawn
     measured: int  # models that were quantized and measured
     planned: int  # that would be, with as many draws as there may be and the candidates that are left

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sarqc.documents import End, Next, OneDraw, Tuning, TuningRow, TuningTasks
+from sarqc.documents import DrawGain, End, Next, Tuning, TuningRow, TuningTasks
 from sarqc.engine.answers import Answers, difference
 from sarqc.engine.budget import Budget
 from sarqc.engine.draws import Found
@@ -219,7 +219,7 @@ class Course:
         own, theirs = [of_draw[index] for of_draw in both], [of_draw[reference] for of_draw in both]
         return difference(own, None), difference(own, theirs)
 
-    def _one_draw(self, search: Search) -> list[OneDraw]:
+    def _one_draw(self, search: Search) -> list[DrawGain]:
         leading = search.leading
         if leading is None or search.windows is None:
             return []
@@ -227,7 +227,7 @@ class Course:
         for draw, windows in enumerate(search.windows[:, leading]):
             if np.isfinite(windows).all():
                 mean, low, high = of_one_draw(windows)
-                known.append(OneDraw(row=leading, draw=draw, better=mean, low=or_none(low), high=or_none(high)))
+                known.append(DrawGain(row=leading, draw=draw, better=mean, low=or_none(low), high=or_none(high)))
         return known
 
     def _rows(self, search: Search) -> list[TuningRow]:

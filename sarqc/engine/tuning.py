@@ -61,7 +61,6 @@ def tune(recipe: Recipe, ground: Ground, budget: Budget) -> Generator[Event, Non
 def _worked(course: Course, ground: Ground) -> Iterator[Event]:
     recipe, budget = course.recipe, course.budget
     yield Stage(COMPARING, "every λ and γ on unseen text, from the statistics of one draw")
-    course.draw_seconds = 0.0
     for _ in course.screening.run(budget):
         yield TuningStanding(course.to_json())
     course.settle()

@@ -187,9 +187,10 @@ def _bars(rows: Sequence[TuningRow], color: str) -> dict[str, Any]:
     up, down = [], []
     for row in rows:
         better, low, high = row["better"], row["better_low"], row["better_high"]
-        known = better is not None and low is not None and high is not None
-        up.append(saved(high) - saved(better) if known else 0.0)  # type: ignore[arg-type]
-        down.append(saved(better) - saved(low) if known else 0.0)  # type: ignore[arg-type]
+        if better is None or low is None or high is None:
+            low = better = high = 0.0
+        up.append(saved(high) - saved(better))
+        down.append(saved(better) - saved(low))
     return {
         "type": "data", "symmetric": False, "array": up, "arrayminus": down, "thickness": 2, "width": 0, "color": color
     }  # fmt: skip

@@ -6,7 +6,7 @@
 import { html, nothing } from "./html.js";
 
 /**
- * Puts what is open below its button, or above it where there is no room.
+ * Places the popover below its button, or above if there is no room.
  * @param {HTMLElement} button
  * @param {HTMLElement} card
  */

@@ -1,5 +1,5 @@
 /**
- * Links that show a run or a study to whoever has them, for so many days: making one, copying it, ending all. For hosts
+ * Share links to a run or a study, with an expiry: create, copy, revoke all. For hosts
  * that others can reach; who may do it, the server decides.
  * @module share_link
  */
@@ -95,7 +95,7 @@ export function shareLink(kind, id) {
     const lasting = (/** @type {Event & {currentTarget: HTMLSelectElement}} */ event) =>
       dispatch({ type: "lasting", days: Number(event.currentTarget.value) });
     render(
-      html`<p>A link shows this ${kind} to whoever has it, also to people who can’t sign in here${
+      html`<p>Anyone with the link can see this ${kind}, even without an account here${
         kind === "run" ? ", without its owner, note and tags" : ""
       }. There can be ${LINK_LASTS.links} at a time.</p>
         ${address ? made(address, ends) : nothing}

@@ -637,7 +637,7 @@ export interface Tuning {
   best: number | null;
   band: number[][];
   suggested: number[][];
-  one_draw: OneDraw[];
+  one_draw: DrawGain[];
   draws: number;
   measured: number;
   planned: number;
@@ -681,7 +681,7 @@ export interface TuningRow {
 }
 
 /** What a single draw says of the λ that leads in it: ln perplexity of GPTQ 1 % less its own, over windows. */
-export interface OneDraw {
+export interface DrawGain {
   row: number;
   draw: number;
   better: number;

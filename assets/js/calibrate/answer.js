@@ -77,7 +77,7 @@ const VERDICTS = new Map([
 function verdict(summary) {
   const { baseline } = summary;
   if (!baseline) return nothing;
-  // A gain is no good news where the model is ruined all the same.
+  // A gain over GPTQ is not shown as good news when perplexity is ruined anyway.
   const mood = isRuined(summary) && baseline.verdict === -1 ? "is-plain" : (VERDICTS.get(baseline.verdict ?? 0) ?? "");
   const kind = baseline.reason ? "protocol" : `verdict ${mood}`;
   return html`<p class=${kind.trim()} data-testid="baseline">${unbroken(baseline.words)}</p>`;

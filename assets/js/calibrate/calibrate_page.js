@@ -468,7 +468,7 @@ async function begin() {
    * The form gets values for a model.
    * @param {string} model
    * @param {unknown[]} values
-   * @param {ReturnType<typeof altered>} changes of fields that nobody had touched
+   * @param {ReturnType<typeof altered>} changes of untouched fields
    */
   function fill(model, values, changes) {
     const suggested = valuesOf(names, suggestedFor(model, models));

@@ -13,7 +13,7 @@
  * @property {string | null} model whose suggestions fill the form
  * @property {unknown[]} values of the form, in the order of its fields; none before it is filled
  * @property {unknown[]} filled what the model suggests for each field: who left it alone gets the next model's
- * @property {readonly Altered[]} altered what the model has changed in fields that nobody had touched
+ * @property {readonly Altered[]} altered changes of untouched fields by the choice of model
  * @property {Plan | null} plan the last that was made
  * @property {Tuned | null} tuned the plan of finding λ, or why there is none; null where λ can't be found
  * @property {string} minutes the budget for finding λ; empty: until it is known
@@ -104,7 +104,7 @@ export function reduce(state, action) {
 }
 
 /**
- * With the plan of finding λ, whose shortest sensible budget is taken where nobody has chosen another.
+ * With the plan of the search for λ. Its shortest sensible budget is the default.
  * @param {CalibrateState} state
  * @param {Tuned | null} tuned
  * @returns {CalibrateState}

@@ -13,7 +13,7 @@ import { idleFields } from "./recipe_form.js";
 
 const GUESSING = 0.9; // of the vocabulary's size: a perplexity above that knows next to nothing
 const RUINED = 2; // times the float model's perplexity
-const DEAR = 0.05; // more perplexity than the float model's: less is no reason to try anything
+const DEAR = 0.05; // relative rise of perplexity over the float model from which a next step is proposed
 const FAR_MORE = 2; // times what λ gives
 
 /**
