@@ -157,17 +157,18 @@ def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None
     if any(runs):
         at = len(layout["annotations"])
         font = {"size": 12, "color": "var(--quality-ink)"}
-        layout["annotations"].append(
-            note("as good as the best", xref="x", yref="paper", x=0, y=1, yanchor="top", yshift=-2, xshift=5, font=font)
-            | {"name": BAND}
-        )
-        narrowest = min(run[0][1] - run[0][0] + 0.8 for run in runs if run)
-        if narrowest > 0.22 * len(facts.line.lams):  # the band holds the words: a ground of their own, over λ's line
+        widest = [max(run, key=lambda span: span[1] - span[0], default=None) for run in runs]
+        holds_words = min(end - first + 0.8 for first, end in filter(None, widest)) > 0.22 * len(facts.line.lams)
+        at_end = holds_words and quality is facts.perplexity  # the baseline's name stands at a small λ, above the curve
+        side = {"xanchor": "right", "xshift": -5} if at_end else {"xanchor": "left", "xshift": 5}
+        words = note("as good as the best", xref="x", yref="paper", x=0, y=1, yanchor="top", yshift=-2, font=font)
+        layout["annotations"].append({**words, **side, "name": BAND})
+        if holds_words:  # on a ground of their own, over λ's line
             layout["annotations"][at]["bgcolor"] = "var(--band-solid)"
         figure["narrow"][f"layout.annotations.{at}.opacity"] = 0
-        starts = [run[0][0] - 0.4 if run else 0 for run in runs]
+        places = [0 if span is None else span[1] + 0.4 if at_end else span[0] - 0.4 for span in widest]
         figure["bindings"] += [
-            bind(f"layout.annotations.{at}.x", starts, "gamma"),
+            bind(f"layout.annotations.{at}.x", places, "gamma"),
             bind(f"layout.annotations.{at}.visible", [bool(run) for run in runs], "gamma"),
         ]
 
