@@ -241,10 +241,12 @@ function wishes(at, { layers, lams, single }) {
  */
 function whole(at, { perplexities, doubts, best, names }) {
   const lowest = Number(perplexities[best]);
-  const under = at.y(lowest - (doubts[best] ?? 0)) + 16;
+  const doubt = doubts[best] ?? 0;
+  const under = at.y(lowest - doubt) + 16;
+  const named = under < at.bottom - 10 ? under : at.y(lowest + doubt) - 14; // clear of the band's edge
   return [
     curve(at, perplexities, ROLES.quality, { errors: doubts, size: 5 }),
-    label(at.x(best), under, `${format(lowest, "perplexity")} at λ = ${names[best]}`, {
+    label(at.x(best), named, `${format(lowest, "perplexity")} at λ = ${names[best]}`, {
       at: "middle",
       fill: ROLES.quality.ink,
       weight: 600,
