@@ -398,8 +398,7 @@ class Recipe(BaseModel):
         **_describe(
             "measure",
             "Tasks",
-            "lm-eval tasks on which accuracy is measured, float and quantized; in tuning, of each λ that is "
-            "still in question at the end.",
+            "lm-eval tasks on which accuracy is measured, float and quantized; in tuning, of each λ left at the end.",
         ),
     )
     task_limit: int | None = Field(

@@ -155,7 +155,7 @@ def _add_savings(figure: Figure, tuning: Tuning, rows: Sequence[TuningRow], name
     _add_level(figure, 0.0, "GPTQ 1 %")
     _add_outside(figure, tuning, low, high)
     if not measured:
-        text = "here: each λ still in question, quantized and measured as a whole model"
+        text = "here: each λ that is left, quantized and measured as a whole model"
         _add_note(figure, text, x=0.5, xref="paper", xanchor="center", y=0.55, yref="y domain", yanchor="middle")
         at = len(figure["layout"]["annotations"]) - 1
         figure["narrow"][f"layout.annotations.{at}.text"] = text.replace(", ", ",<br>", 1)

@@ -109,7 +109,7 @@ class TestFigure:
         assert marks["mean of layers"]["y"][:4] == pytest.approx([math.expm1(v) for v in (0.5, 0.1, 0, 0.04)], rel=1e-4)
         assert set(marks["layers"]["x"]) >= {"0.05", "0.2", "0.5"}
         assert not marks["draws"]["x"]
-        assert "here: each λ still in question" in texts(figure)
+        assert "here: each λ that is left" in texts(figure)
         assert figure["subtitle"] == ": 2 ruled out by errors of layers, 3 not reached"
         assert not [one for one in figure["layout"]["shapes"] if one["type"] == "rect"]
         assert "<b>" not in "".join(figure["layout"]["xaxis"]["ticktext"])

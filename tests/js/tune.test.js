@@ -141,7 +141,7 @@ test("a tuning run stands where its last word says, and its log has the errors o
   assert.deepEqual(
     state.log.map(({ text }) => text),
     [
-      "Errors of layers compared: 3 λ in question, 1 ruled out",
+      "Errors of layers compared: 3 λ left, 1 ruled out",
       "1 draw: no λ compared twice yet",
       "2 draws: λ = 0.2 is best, 1 as good",
     ],

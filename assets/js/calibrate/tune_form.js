@@ -65,7 +65,7 @@ export function followingRecipe(recipe, corpora) {
 export function nextOf({ next, recipe, more_minutes: minutes }, corpora) {
   if (!recipe || !next) return null;
   const whole = (/** @type {Said} */ one) =>
-    `${describe(one)}, the whole model with the quantized prefix, judged on ${one.test}`;
+    `${describe(one)}, the whole model with inputs from its quantized layers, judged on ${one.test}`;
   if (next === "go_on") {
     const more = plain(minutes ?? 0);
     const lead = "What is measured is kept: it goes on where it stopped.";

@@ -112,7 +112,7 @@ export function logWords(tuning, before) {
   if (!before || screens(before)) {
     const out = count(tuning, "ruled_out");
     const rest = tuning.rows.length - count(tuning, "baseline") - out;
-    return `Errors of layers compared: ${rest} λ in question, ${out} ruled out`;
+    return `Errors of layers compared: ${rest} λ left, ${out} ruled out`;
   }
   if (tuning.end || tuning.draws === before.draws) return "";
   const best = tuning.best === null ? null : tuning.rows[tuning.best].lambda;
