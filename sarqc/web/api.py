@@ -4,6 +4,7 @@
 |---|---|
 | GET /health | version, devices with the run on each, runs by state, trouble |
 | GET /models, /corpora, /methods, /recipe-schema | what a recipe may name |
+| GET /model ?name= &revision= | whether a model is on this host already, or why it can't be taken |
 | POST /plan | recipe or batch → Plan, or why not |
 | POST /recipe-texts ?study= &line= | recipe or batch → the same as YAML, CLI, REST and Python, a batch also as launch \
 scripts, a recipe also as programs for other engines |
@@ -85,6 +86,7 @@ from sarqc.web.texts_api import texts_router
 from sarqc.web.visitor import Visitor
 
 LOG_BYTES = 65_536
+NAMED_TEXT = "c4"  # every host knows it by name: it stands for the text that is not chosen yet
 PLAN_HUB_SECONDS = 3.0  # that somebody waits for the Hub while planning; a run takes its time
 SIGN_IN_HERE = ("token", "users", "huggingface")  # ways of access for which /sign-in asks people who they are
 EVENTS = 10_000  # in a list
@@ -194,6 +196,26 @@ def _offer_router(
             entry.model_copy(update={"opened": (*entry.opened, *exported.get(entry.name, ()))}) for entry in entries
         ]
         return json_body(request, {"models": [entry.model_dump(mode="json") for entry in entries]})
+
+    @router.get("/model")
+    async def model(request: Request, name: str, revision: str | None = None) -> dict[str, bool]:
+        """Whether a model is on this host already; one that can't be taken is an error, as in a plan."""
+        from sarqc.models.catalogue import checkpoint_of
+        from sarqc.models.hub import NotCached
+
+        who = visitor_of(request)
+        who.require("runner", "GET /api/model")
+        named = {"model": name, "calibration": NAMED_TEXT} | ({"revision": revision} if revision else {})
+
+        def looked_up() -> dict[str, bool]:
+            recipe = admit(Recipe.parse(named), who, access, settings)
+            try:
+                checkpoint_of(recipe.model, recipe.revision, hasty)
+            except NotCached:
+                return {"here": False}
+            return {"here": True}
+
+        return await planning.run(looked_up)
 
     @router.get("/corpora")
     def corpora(request: Request) -> Response:

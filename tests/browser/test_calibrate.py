@@ -64,6 +64,19 @@ def test_a_recipe_that_can_not_work_is_refused_with_its_remedy(open_page):
     assert page.locator("[data-testid=refusal]").count() == 0
 
 
+def test_a_model_that_is_not_there_is_refused_before_a_text_is_asked_for(open_page):
+    page = open_page("/calibrate")
+    page.watch.expected.append("404")
+    page.wait_for_selector("[data-testid=start]:enabled")
+    page.fill("#field-model input", "no-such-model")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("[data-testid=refusal]")
+    assert "There is no model “no-such-model”" in page.text_content("[data-testid=refusal]")
+    assert page.locator("[data-testid=text-question]").count() == 0
+    assert page.text_content("[data-testid=start]") == "Start calibration"
+    assert page.is_disabled("[data-testid=start]")
+
+
 def test_only_what_the_method_tunes_is_asked(open_page):
     page = open_page("/calibrate")
     page.wait_for_selector("[data-testid=start]:enabled")

@@ -171,6 +171,7 @@ def test_files_of_the_host_can_not_be_named(door: Door, tmp_path: Path, access: 
         "~",
     ]:
         error_of(client.post("/api/plan", json=recipe().to_json() | {"model": name}), 404)
+        error_of(client.get("/api/model", params={"name": name}), 404)
     assert client.get("/api/runs").json()["runs"] == []
 
 
@@ -187,6 +188,8 @@ def test_on_a_public_host_no_path_and_of_the_hub_only_what_is_listed(door: Door,
     error_of(client.post("/api/plan", json=recipe().to_json() | {"model": str(tmp_path / "models" / "fake")}), 404)
     for changes in ({"model": "other/model"}, {"model": "good/model", "revision": "main"}):
         assert "good/model" in error_of(client.post("/api/plan", json=recipe().to_json() | changes), 403)["remedy"]
+        named = {"name": changes["model"], "revision": changes.get("revision")}
+        assert "good/model" in error_of(client.get("/api/model", params=named), 403)["remedy"]
     run = submitted(client, model="good/model")
     assert run["recipe"]["revision"] == "abc123"
     offered = [model["name"] for model in client.get("/api/models").json()["models"] if model["where"] == "hub"]

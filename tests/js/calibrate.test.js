@@ -63,6 +63,13 @@ test("while a text is asked for there is neither a plan nor a way to start", () 
   assert.deepEqual([asked.plan, asked.tuned, asked.refusal, asked.canStart], [null, null, null, false]);
 });
 
+test("the refusal of a model stands where its text would be asked for", () => {
+  const refused = after({ type: "text asked" }, { type: "refused", refusal });
+  assert.deepEqual([refused.isTextAsked, refused.refusal, refused.isStale], [false, refusal, false]);
+  assert.equal(after({ type: "refused", refusal }, { type: "text asked" }).isTextAsked, true);
+  assert.equal(after({ type: "text asked" }, { type: "planned", plan, tuned: null }).isTextAsked, false);
+});
+
 test("what another model has changed can be changed back", () => {
   const change = { name: "bits", title: "Bits", index: 1, before: 2, now: 3 };
   const filled = after({ type: "filled", model: "b", values: ["b", 3, "x"], filled: [], altered: [change] });

@@ -174,6 +174,7 @@ async function begin() {
     tuned,
     minutes,
     refusal,
+    isTextAsked,
     isStale,
     checking,
     canStart,
@@ -218,7 +219,7 @@ async function begin() {
           ? problemBlock(refusal, "refusal", mend)
           : plan
             ? planned(plan, fold, mend)
-            : isTextAsked()
+            : isTextAsked
               ? textQuestion(shortModel(model), textsToChoose(own, corpora), { choose: takeText, bring: bringText })
               : nothing;
     render(content, planPlace);
@@ -227,7 +228,7 @@ async function begin() {
     markWrong(names, isStale ? "" : (refusal?.field ?? ""));
     start.disabled = !canStart;
     const acts = startWords(plan?.runs ?? 1, values[names.indexOf("opened")], values[names.indexOf("method")]);
-    say(start, isTextAsked() ? "Choose a text first" : acts);
+    say(start, isTextAsked ? "Choose a text first" : acts);
     const why = whyNotTuned(values[names.indexOf("method")], values[names.indexOf("opened")]);
     tune.disabled = !canStart || why !== "" || (tuned !== null && "refusal" in tuned);
     tune.title = why;
@@ -253,13 +254,15 @@ async function begin() {
     question = mine;
     view.draw();
     const recipe = recipeOf(names, values);
-    if (isTextAsked()) {
-      dispatch({ type: "text asked" });
-      elsewhere.show(null);
-      question = null;
-      return;
-    }
     try {
+      if (textOf("calibration") === "") {
+        await request(`/model?${modelQuery()}`, { signal: mine.signal }); // which needs no text to be refused
+        if (mine !== question) return;
+        dispatch({ type: "text asked" });
+        elsewhere.show(null);
+        question = null;
+        return;
+      }
       const [answer, tuned] = await Promise.all([
         request("/plan", { method: "POST", body: recipe, signal: mine.signal }),
         planOfTuning(mine.signal),
@@ -295,8 +298,11 @@ async function begin() {
     }
   }
 
-  /** Whether the form waits for a text before anything can be planned. */
-  const isTextAsked = () => view.state.values.length > 0 && textOf("calibration") === "";
+  /** The form's model as the server is asked about it. */
+  function modelQuery() {
+    const [name, revision] = [textOf("model"), textOf("revision")];
+    return new URLSearchParams(revision ? { name, revision } : { name });
+  }
 
   /** @param {Choice} choice */
   const takeText = ({ calibration, test }) => putInto({ calibration, test });
@@ -582,6 +588,9 @@ const offered = (kind) =>
     () => [],
   );
 
+/** A title with the name where it does not begin with it. @param {string} title @param {string} name */
+const namedTitle = (title, name) => (title.startsWith(name) ? title : title ? `${title} · ${name}` : name);
+
 /**
  * Titles and values to choose among in a field whose choices the host offers; null for any other field.
  * @param {string} name of the field
@@ -591,7 +600,7 @@ const offered = (kind) =>
  * @returns {[string, string][] | null}
  */
 function choicesOf(name, value, models, corpora) {
-  if (name === "model") return models.map(({ title, name }) => [title ? `${title} · ${name}` : name, name]);
+  if (name === "model") return models.map(({ title, name }) => [namedTitle(title, name), name]);
   const roles = ROLES[name];
   if (!roles) return null;
   const fitting = corpora.filter(({ role }) => roles.includes(role));

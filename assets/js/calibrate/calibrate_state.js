@@ -19,6 +19,7 @@
  * @property {string} minutes the budget for finding λ; empty: until it is known
  * @property {boolean} isBudgetChosen whether a person has chosen it
  * @property {Trouble | null} refusal why there is none, or why no run was begun
+ * @property {boolean} isTextAsked whether the model is there and a text for it is asked for
  * @property {boolean} isStale from the first keystroke until its plan is there
  * @property {string} checking the model that is being asked about meanwhile
  * @property {boolean} canStart whether a run can be begun
@@ -47,6 +48,7 @@ export const START = {
   minutes: "3",
   isBudgetChosen: false,
   refusal: null,
+  isTextAsked: false,
   isStale: false,
   checking: "",
   canStart: false,
@@ -55,6 +57,8 @@ export const START = {
   runTitle: null,
   runTunes: false,
 };
+
+const ANSWERED = { refusal: null, isTextAsked: false, isStale: false, canStart: false };
 
 /**
  * @param {CalibrateState} state
@@ -83,13 +87,13 @@ export function reduce(state, action) {
     case "planning": // what is shown stays until there is something else to show
       return { ...state, isStale: true, checking: action.model, canStart: false };
     case "planned":
-      return withBudget({ ...state, plan: action.plan, refusal: null, isStale: false, canStart: true }, action.tuned);
+      return withBudget({ ...state, ...ANSWERED, plan: action.plan, canStart: true }, action.tuned);
     case "text asked": // instead of a plan
-      return { ...state, plan: null, tuned: null, refusal: null, isStale: false, canStart: false };
+      return { ...state, ...ANSWERED, plan: null, tuned: null, isTextAsked: true };
     case "budget chosen":
       return { ...state, minutes: action.minutes, isBudgetChosen: true };
     case "refused":
-      return { ...state, refusal: action.refusal, isStale: false, canStart: false };
+      return { ...state, ...ANSWERED, refusal: action.refusal };
     case "starting":
       return { ...state, canStart: false };
     case "not started": // the same can be tried again
