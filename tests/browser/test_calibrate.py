@@ -36,6 +36,23 @@ def fill_small(page: Any) -> None:
     page.wait_for_selector("[data-testid=start]:enabled")
 
 
+# What covers the bar of a phone's buttons while the form is scrolled below it.
+OVER_THE_BUTTONS = """() => {
+  const bar = document.querySelector(".plan-acts");
+  const over = new Set();
+  for (let y = 0; y < 1200; y += 15) {
+    window.scrollTo({ top: y, behavior: "instant" });
+    const { left, top, width, height } = bar.getBoundingClientRect();
+    for (let x = 0.02; x < 1; x += 0.07)
+      for (const part of [0.2, 0.5, 0.8]) {
+        const there = document.elementFromPoint(left + x * width, top + part * height);
+        if (there && !bar.contains(there)) over.add(there.textContent.slice(0, 40));
+      }
+  }
+  return [...over];
+}"""
+
+
 def choose_method(page: Any, name: str) -> None:
     page.click("[data-testid=methods] summary")
     page.check(f"[data-testid=methods] input[value={name}]")
@@ -75,6 +92,9 @@ def test_a_model_that_is_not_there_is_refused_before_a_text_is_asked_for(open_pa
     assert page.locator("[data-testid=text-question]").count() == 0
     assert page.text_content("[data-testid=start]") == "Start calibration"
     assert page.is_disabled("[data-testid=start]")
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.inner_text("[data-part=budget-words]") == "There is no model “no-such-model”"  # far from the plan
+    assert page.evaluate(OVER_THE_BUTTONS) == []
 
 
 def test_only_what_the_method_tunes_is_asked(open_page):

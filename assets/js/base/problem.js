@@ -13,7 +13,7 @@ import { html, nothing } from "./html.js";
  */
 
 /** A sentence begins with a capital; a λ stays what it is. @param {string} text */
-const asSentence = (text) => text.replace(/^[a-z]/, (letter) => letter.toUpperCase());
+export const asSentence = (text) => text.replace(/^[a-z]/, (letter) => letter.toUpperCase());
 
 /**
  * @param {Trouble} trouble

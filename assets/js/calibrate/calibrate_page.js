@@ -14,7 +14,7 @@ import { html, nothing, render } from "../base/html.js";
 import { link, note } from "../base/link.js";
 import { store } from "../base/page_state.js";
 import { titled } from "../base/page_title.js";
-import { problemBlock } from "../base/problem.js";
+import { asSentence, problemBlock } from "../base/problem.js";
 import { calibrateView, recipeIn, recipeSearch } from "../base/recipe_address.js";
 import { AS_FOUND, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { revealWhenAtRest } from "../base/reveal.js";
@@ -237,7 +237,8 @@ async function begin() {
     const isTuned = !why && plan !== null && refusal === null;
     render(why || (isTuned ? budgetNote(tuned, minutes, plan.warnings, mend) : nothing), part("tune-note"));
     part("tune-note").classList.toggle("is-stale", isStale);
-    say(part("budget-words"), isTuned ? boughtBy(tuned, minutes) : "");
+    const asked = isTextAsked ? `On what text will ${shortModel(model)} be used?` : "";
+    say(part("budget-words"), isTuned ? boughtBy(tuned, minutes) : refusal ? asSentence(refusal.what) : asked);
     planCard.hidden = run !== null;
     runCard.hidden = recipeCard.hidden = run === null;
     // While a run is shown the form makes room: what is in it would not change the run any more.
