@@ -85,6 +85,7 @@ def stack(lams: Sequence[float], names: Sequence[str], panels: Sequence[Panel], 
     layout["xaxis"]["anchor"] = "y" if len(panels) == 1 else f"y{len(panels)}"
     if len(names) > 1:
         before = {"xref": "paper", "yref": "paper", "x": 0, "y": 0, "xanchor": "left", "yanchor": "top"}
+        figure["narrow"][f"layout.annotations.{len(layout['annotations'])}.xshift"] = -10  # ticks begin near it
         layout["annotations"].append(note("λ", **before) | {"name": AXIS})
     return figure
 

@@ -67,6 +67,7 @@ _MARKS: dict[Standing, tuple[str, int, str]] = {
 _SIGNS: dict[Standing, str] = {"best": "◆", "as_good": "◇", "worse": "◇", "not_reached": "○", "ruled_out": "×"}
 _UPPER, _LOWER = (0.4, 1.0), (0.0, 0.27)
 _AT_EDGE = 0.06  # of the upper panel's height, where marks stand that have no value
+_ABOVE_MARKS = 18  # pixels of the lower edge, over those marks
 
 
 def candidates(tuning: Tuning) -> list[TuningRow]:
@@ -101,7 +102,7 @@ def tuning_figure(tuning: Tuning) -> Figure:
     """What each λ saves, and the errors of layers, over all λ. Made at any moment of a tuning run."""
     rows = candidates(tuning)
     names = [lam_text(_lam(row)) for row in rows]
-    layout = base_layout(left=50, right=104, top=22, bottom=30)
+    layout = base_layout(left=50, right=116, top=22, bottom=30)
     layout |= {"xaxis": {**lam_axis(names), "anchor": "y2"}, "hovermode": "closest", "annotations": [], "shapes": []}
     figure: Figure = {
         "data": [], "layout": layout, "bindings": [], "narrow": {"layout.margin.r": 32}, "narrow_bindings": [],
@@ -283,7 +284,7 @@ def _add_outside(figure: Figure, tuning: Tuning, low: float, high: float) -> Non
         _add_note(
             figure, f"{title} {percent(value, 1)}" if is_inside else f"{arrow} {title} {percent(value, 0)}",
             xref="paper", x=1, xanchor="right", yref="y domain", y=edge,
-            yanchor="top" if edge else "bottom", yshift=(-16 if edge else 16) * beyond,
+            yanchor="top" if edge else "bottom", yshift=-16 * beyond if edge else 16 * beyond + _ABOVE_MARKS,
         )  # fmt: skip
         beyond += 1
 

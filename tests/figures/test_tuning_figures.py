@@ -141,6 +141,8 @@ class TestFigure:
         )
         assert "Best: λ = 0.2 (4.9 % less perplexity than GPTQ 1 % (3.9 to 5.8 %))" in figure["aria"].replace(NBSP, " ")
         assert "↓ Round to nearest" in texts(figure)
+        (edge,) = [one for one in figure["layout"]["annotations"] if one["text"].startswith("↓ Round to nearest")]
+        assert edge["yshift"] >= 18  # over the marks without a value
         assert "↑ float model" in texts(figure)
 
     def test_a_band_may_have_gaps(self):
