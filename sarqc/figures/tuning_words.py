@@ -165,7 +165,8 @@ def _keep(tuning: Tuning, best: TuningRow) -> list[Piece]:
     count = sum(len(of_standing(tuning, standing)) for standing in ("best", "as_good", "worse"))
     assert best["lambda"] is not None
     what = "" if best["better"] is None else savings_text(best)
-    said = f"The best of {count} compared λ, {lam_text(best['lambda'])}, has {what}, on {draws_text(tuning['draws'])}."
+    named, draws = lam_text(best["lambda"]), draws_text(tuning["draws"])
+    said = f"The best of the {count} compared, λ = {named}, has {what}, on {draws}."
     high = best["better_high"]
     lead = (
         "Keep GPTQ 1 %: every λ is measurably worse. " if high is not None and high < 0

@@ -201,8 +201,8 @@ class TestSentence:
     def test_no_gain_keeps_what_there_is(self):
         tuning = compared("draws", "keep", half=0.06)
         assert said(tuning).startswith(
-            "Keep what you have, GPTQ 1 %: no measurable difference. The best of 3 compared λ, 0.2, has 4.9 % less "
-            "perplexity than GPTQ 1 % (−1.0 to 10.4 %), on four draws."
+            "Keep what you have, GPTQ 1 %: no measurable difference. The best of the 3 compared, λ = 0.2, has 4.9 % "
+            "less perplexity than GPTQ 1 % (−1.0 to 10.4 %), on four draws."
         )
         assert emphasised(tuning) == []
 

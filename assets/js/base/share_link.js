@@ -96,8 +96,8 @@ export function shareLink(kind, id) {
       dispatch({ type: "lasting", days: Number(event.currentTarget.value) });
     render(
       html`<p>Anyone with the link can see this ${kind}, even without an account here${
-        kind === "run" ? ", without its owner, note and tags" : ""
-      }. There can be ${LINK_LASTS.links} at a time.</p>
+        kind === "run" ? "; its owner, note and tags stay hidden" : ""
+      }. There can be up to ${LINK_LASTS.links} links at a time.</p>
         ${address ? made(address, ends) : nothing}
         <div class="share-link-buttons">
           <label>It lasts <select class="field-select" data-testid="link-days" @change=${lasting}>${LINK_LASTS.choices.map(
