@@ -246,8 +246,9 @@ class Course:
         for index, one in enumerate(self.candidates):
             mean, error = _mean(ratios[:, index])
             worse = or_none(above[0][index])
-            if worse is not None and search.best is not None:
-                mean = float(search.means[search.best]) + worse
+            better = or_none(gain.mean[index])
+            if better is not None:  # over all draws of the baseline, so that it and the difference agree
+                mean = float(search.means[gptq]) - better
             answered = self._answered(index, gptq)
             is_tuned = index < len(self.screening.lams)
             rows.append(
@@ -267,7 +268,7 @@ class Course:
                     "worse_high": or_none(above[2][index]),
                     "kl": _mean(kl[:, index])[0],
                     "kl_error": _mean(kl[:, index])[1],
-                    "better": or_none(gain.mean[index]),
+                    "better": better,
                     "better_low": or_none(gain.low[index]),
                     "better_high": or_none(gain.high[index]),
                     "better_by_draw": [

@@ -117,6 +117,11 @@ def test_it_ends_with_what_it_says(tuned: list[Event], document: dict[str, Any],
     assert best["better_low"] is not None
     assert best["better_high"] is not None
     assert best["better_low"] < best["better"] < best["better_high"]
+    base = next(row for row in tuning["rows"] if row["method"] == "gptq")
+    for row in tuning["rows"]:  # also of those measured in fewer draws than others
+        if row["better"] is not None:
+            assert row["log_ratio"] == pytest.approx(base["log_ratio"] - row["better"])
+            assert row["perplexity"] == pytest.approx(base["perplexity"] * np.exp(-row["better"]))
     original = study.model.perplexity
     assert original is not None
     assert best["perplexity"] == pytest.approx(np.exp(values[:, tuning["best"]].mean()), rel=1e-5)
