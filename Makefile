@@ -5,7 +5,7 @@
 # make image  the steps of the Dockerfile, run without Docker
 # make space  what is pushed to a Space of Hugging Face, in build/space
 # make loaders  small checkpoints of every kind given to every reader that can be had; LOADERS="--only mlx-lm"
-# make torture  a running app under malformed requests, pattern bombs, kills, full disks, many runs and viewers, and damage; TORTURE="--seed 7 …"
+# make torture  a running app under malformed requests and files, pattern bombs, kills, full disks, many runs and viewers, and damage; TORTURE="--seed 7 …"
 # make test-engines  other engines make the same codes of our recipes; in build/engines, ONLY=llmcompressor for one
 # make test-opened  checkpoints that other engines make, opened and decoded by their own loaders beside; in build/opened
 # make test-reports  runs told to MLflow and trackio, which stand beside .venv in build/reports

@@ -261,7 +261,7 @@ TuningRow = TypedDict(
         "draws": int,  # in which it was measured
         "layer_error": float | None,  # mean over layers of ln relative error on unseen text, in the first draw
         "layer_excess": NotRequired[list[float]],  # of each layer: ln error above that at its own best λ
-        "log_ratio": float | None,  # ln(perplexity / float model’s), mean over all draws of GPTQ 1 %: its own less ``better``
+        "log_ratio": float | None,  # ln(perplexity / float model’s): GPTQ 1 %’s, over all draws, less ``better``
         "log_ratio_error": float | None,  # standard error over the draws in which it was measured
         "perplexity": float | None,  # that this ratio is
         "worse": float | None,  # log ratio above that of the best, mean over the draws in which both were measured

@@ -79,7 +79,10 @@ class Settings(BaseSettings):
     data_dir: Path | None = Field(
         None, description="Mirror of the Hub for an air-gapped host, laid out as <dataset id>/<config>/<split>."
     )
-    model_dirs: str = Field("", description="Folders whose sub-folders are offered as local models, separated by ':'.")
+    model_dirs: str = Field(
+        "",
+        description="Folders whose sub-folders and GGUF files are offered as local models, separated by ':'.",
+    )
     text_dirs: str = Field("", description="Folders whose .txt files are offered as texts, separated by ':'.")
     hub_models: str = Field(
         "",
@@ -263,6 +266,10 @@ class Settings(BaseSettings):
     def scratch_dir(self) -> Path:
         """Blocks that a run has changed, where not all of them have room in memory."""
         return self.resolved_state_dir() / "scratch"
+
+    def unpacked_dir(self) -> Path:
+        """Checkpoints that were unpacked from GGUF files, a folder for each."""
+        return self.resolved_state_dir() / "unpacked"
 
     def texts_dir(self) -> Path:
         """Corpora that came from the Hub, laid out as a mirror."""

@@ -75,6 +75,7 @@ ALLOWED = {
     ("sarqc/terminal.py", "{error:{form}}"): "a constant where it is called",
     ("sarqc/web/sign_in.py", "_PAGE.format(…)"): "put together of constants",
     # Names of files
+    ("sarqc/models/catalogue.py", "root.glob(pattern)"): "a loop over the constants that stand beside it",
     ("sarqc/models/streaming.py", "scratch.glob(f'{_PREFIX}*')"): "a constant and a star",
     ("sarqc/models/tensor_files.py", "folder.glob(pattern)"): "a loop over the constants that stand beside it",
     ("sarqc/reports/reporting.py", "Path(saved.path).glob(_KEPT[saved.what])"): "one of the constants of _KEPT",
@@ -98,6 +99,9 @@ ALLOWED = {
     ("sarqc/models/tokenizer_files.py",
      "AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)"):
         "without tokenizer.json: the vocabularies of such models have no expressions of their own",
+    ("sarqc/models/gguf_unpacking.py",
+     "AutoTokenizer.from_pretrained(first.parent, gguf_file=first.name, local_files_only=True)"):
+        "in a worker, and GGUF files have no expressions: those of the library are taken",
     ("sarqc/models/loading.py",
      "AutoTokenizer.from_pretrained(checkpoint.folder, local_files_only=True, trust_remote_code=False)"): "in a worker",
 }  # fmt: skip

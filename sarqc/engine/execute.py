@@ -270,11 +270,11 @@ def warm_up() -> None:
 
 
 def _prepared(recipe: Recipe, settings: Settings) -> Generator[Event, None, Prepared]:
-    """The recipe, prepared; after a download where the model is not on this host yet."""
+    """The recipe, prepared; after a download, or after unpacking, where the model is not ready on this host."""
     try:
         return prepare(recipe, settings)
     except NotCached as missing:
-        yield Stage("downloading", str(missing))
+        yield Stage(missing.stage, str(missing))
         return prepare(recipe, settings, download=True)
 
 

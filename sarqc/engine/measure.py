@@ -17,7 +17,7 @@ from sarqc.calibration.corpora import Text
 from sarqc.calibration.job import CalibrationJob, SolvedLayer
 from sarqc.calibration.pipeline import calibrate
 from sarqc.calibration.spread import Spread
-from sarqc.documents import Divergences, PerplexityProtocol, Which
+from sarqc.documents import Divergences, PerplexityProtocol, WeightsProtocol, Which
 from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.kept_states import KeptStates, StatesGone
 from sarqc.engine.keys import (
@@ -39,6 +39,7 @@ from sarqc.evaluation.side_by_side import compare_texts, continue_float
 from sarqc.evaluation.tasks import items_key, measure_accuracy
 from sarqc.events import Advanced, Diverged, EpochDone, Event, Measured, PointDone, Stage, TextsCompared, Warned
 from sarqc.files.artefacts import ArtefactStore
+from sarqc.models.checkpoint import Checkpoint
 from sarqc.models.loading import LoadedModel
 from sarqc.plain import measured as or_none
 from sarqc.quantization.turns import why_no_kernels
@@ -366,6 +367,12 @@ def measure_point(bench: Workbench, original: FloatStates, task: str | None) -> 
 def versions() -> dict[str, str]:
     """The libraries that a number depends on."""
     return {name: importlib.metadata.version(name) for name in ("torch", "transformers", "tokenizers", "numpy")}
+
+
+def of_weights(checkpoint: Checkpoint) -> WeightsProtocol:
+    """What is to be known of the float model's weights; empty where it is nothing."""
+    words = "" if checkpoint.origin is None else checkpoint.origin.words
+    return {"weights": words} if words else {}
 
 
 def device_warnings(device: torch.device) -> Iterator[Warned]:

@@ -21,7 +21,7 @@ from sarqc.documents import (
     TaskResult,
 )
 from sarqc.engine.auto_by_model import ModelSelection
-from sarqc.engine.measure import Measurements, divergences, versions
+from sarqc.engine.measure import Measurements, divergences, of_weights, versions
 from sarqc.engine.plan import Prepared
 from sarqc.evaluation.tasks import MEASURED_BESIDE
 from sarqc.events import Measured, SpeedMeasured, TextsCompared
@@ -68,6 +68,7 @@ class Outcome:
             "calibration": self.job.sequences.protocol,
             "test": None if test is None else cast(PerplexityProtocol, test.protocol),
             "versions": versions(),
+            **of_weights(self.prepared.checkpoint),
         }
 
     def summary(self) -> Summary:

@@ -45,6 +45,7 @@ from sarqc.recipe import TUNED_LAMS, Recipe
 from sarqc.settings import Settings
 
 USUAL_GROUP_SIZES = (256, 128, 64, 32, 16, 8)
+_UNPACKED_A_SECOND = 5e7  # bytes of weights, from GGUF files to the disk; a slow host’s
 _TOKENS_OF_A_CHANNEL = 2  # with fewer of them undamped codes lose measurably: see “Column solver” in docs/algorithms.md
 
 
@@ -126,13 +127,18 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
     try:
         return prepare(recipe, settings).shown
     except NotCached as missing:
-        note = f"{missing} is not on this host yet: it will be downloaded"
+        note = f"{missing} {missing.note}"
         if missing.config is not None:
             checkpoint = _as_asked(promised_checkpoint(recipe.model, missing.config), recipe)
+            checkpoint = replace(checkpoint, origin=missing.origin)
             per_channel = indivisible_layers(recipe, checkpoint.layers)
             shown = _shown(costs.work_of(recipe, checkpoint, per_channel, span=settings.span), settings, per_channel)
             words = f"{note}. Sizes are those of its configuration, and time is without the measurements"
-            return shown.model_copy(update={"warnings": (*shown.warnings, words)})
+            update: dict[str, Any] = {"warnings": (*shown.warnings, words)}
+            if missing.size:
+                update["disk_bytes"] = (shown.disk_bytes or 0) + missing.size
+                update["minutes"] = (shown.minutes or 0) + missing.size / _UNPACKED_A_SECOND / 60
+            return shown.model_copy(update=update)
         return Plan(
             model=recipe.model,
             calibration_tokens=recipe.samples * recipe.length,
@@ -431,7 +437,7 @@ def _disk(needed: int, settings: Settings) -> Iterator[str]:
 
 
 def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ...], streamed: bool) -> list[str]:
-    warnings = recipe.ignored()
+    warnings = [*_of_origin(recipe, checkpoint), *recipe.ignored()]
     largest, tokens = TUNED_LAMS[-1], recipe.samples * recipe.length
     width = max(layer.shape[1] for layer in checkpoint.layers)
     enough = _TOKENS_OF_A_CHANNEL * width
@@ -457,6 +463,18 @@ def _warnings(recipe: Recipe, checkpoint: Checkpoint, per_channel: tuple[str, ..
             + (", and for accuracy again for every batch of items, which is slow" if recipe.tasks else "")
         )
     return warnings
+
+
+def _of_origin(recipe: Recipe, checkpoint: Checkpoint) -> Iterator[str]:
+    """What is to be known of weights that had been quantized before."""
+    if checkpoint.origin is None or not checkpoint.origin.words:
+        return
+    yield checkpoint.origin.words
+    if checkpoint.origin.flatters(recipe.bits, recipe.group_size):
+        yield (
+            f"{recipe.bits} bits in groups of {recipe.group_size} are the grid that these weights come from: the "
+            "result looks better than it would from the original weights"
+        )
 
 
 def output_is_free(folder: Path) -> None:

@@ -28,7 +28,7 @@ from sarqc.calibration.together import method_for
 from sarqc.engine.auto_by_model import ModelSelection, settle
 from sarqc.engine.costs import sweep_bytes
 from sarqc.engine.keys import layer_keys, weights_of
-from sarqc.engine.measure import FloatStates, Point, Workbench, device_warnings, measure_point, versions
+from sarqc.engine.measure import FloatStates, Point, Workbench, device_warnings, measure_point, of_weights, versions
 from sarqc.engine.plan import indivisible_layers
 from sarqc.engine.study_output import (
     AXES,
@@ -552,4 +552,5 @@ def _protocol(shared: _Shared, items: int) -> dict[str, Any]:
         "items": items,
         "device": str(loaded.device),
         "versions": versions(),
+        **of_weights(loaded.checkpoint),
     }  # fmt: skip

@@ -13,7 +13,7 @@ from sarqc.calibration.pictures import RELATIVE, SCALARS, LayerCurve, LayerNumbe
 from sarqc.documents import CalibrationProtocol, PerplexityProtocol, Summary, Tuning
 from sarqc.engine.course import Course
 from sarqc.engine.draws import Found
-from sarqc.engine.measure import Measurements, divergences, versions
+from sarqc.engine.measure import Measurements, divergences, of_weights, versions
 from sarqc.engine.outcome import value
 from sarqc.engine.plan import Prepared
 from sarqc.engine.study_output import (
@@ -136,6 +136,7 @@ def _protocol(prepared: Prepared, original: Measurements, device: str) -> dict[s
         },
         "test": None if original.perplexity is None else original.perplexity.protocol,
         "tasks": [*recipe.tasks], "items": len(original.correct), "device": device, "versions": versions(),
+        **of_weights(prepared.checkpoint),
     }  # fmt: skip
 
 
@@ -161,6 +162,7 @@ def tuning_summary(prepared: Prepared, original: Measurements, tuning: Tuning | 
             "calibration": prepared.sequences.protocol,
             "test": None if test is None else cast(PerplexityProtocol, test.protocol),
             "versions": versions(),
+            **of_weights(checkpoint),
         },
         "tasks": {},
         "accuracy": None,

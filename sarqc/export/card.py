@@ -36,6 +36,7 @@ def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, fami
         f"The weights of {summary['quantized_layers']} linear layers, {summary['share_quantized']:.1%} of the "
         f"parameters: {recipe.bits} bits, grid {recipe.grid}, {groups}. Everything else is as it was in the original"
         + (", apart from what took up the channel scales." if _is_folded(recipe) else "."),
+        _weights(summary),
         _per_channel(recipe),
         _starved(recipe, summary),
         f"This folder has the {own}. "
@@ -96,6 +97,12 @@ def _stamp(summary: Summary) -> str:
 
 def _is_folded(recipe: Recipe) -> bool:
     return recipe.to_method().unit == "group"
+
+
+def _weights(summary: Summary) -> str:
+    """What the original's weights had gone through."""
+    words = summary["protocol"].get("weights", "")
+    return f"{words[0].upper()}{words[1:]}." if words else ""
 
 
 def _per_channel(recipe: Recipe) -> str:

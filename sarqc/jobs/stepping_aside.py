@@ -23,7 +23,7 @@ class Boundaries:
     def __init__(self, unit: str, start_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._unit, self._clock = unit, clock
         self._layers: Sequence[LayerEntry] = ()
-        self._is_downloading = False  # which is done once
+        self._is_fetching = False  # which is done once
         self._is_new = False  # work that was not found on disk has begun
         self._start, self._work, self._told = start_seconds, 0.0, clock()
 
@@ -32,12 +32,12 @@ class Boundaries:
         now = self._clock()
         taken, self._told = now - self._told, now
         if not self._layers or (isinstance(event, LayerDone) and not self._is_new):
-            self._start += taken * (not self._is_downloading)  # up to the first layer that was not on disk
+            self._start += taken * (not self._is_fetching)  # up to the first layer that was not on disk
         else:
             self._work += taken
         match event:
             case Stage():
-                self._is_downloading = event.name == "downloading"
+                self._is_fetching = event.name in ("downloading", "unpacking")
             case Started():
                 self._layers = event.layers
             case LayerDone():

@@ -6,6 +6,8 @@ Resolving a name never loads weights and never runs code of a checkpoint. No tor
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,11 @@ from sarqc.errors import NotFound, SarqcError
 from sarqc.files.names import path_of, read_object, shortened
 from sarqc.models import download as hub
 from sarqc.models.checkpoint import Checkpoint, read_checkpoint
+from sarqc.models.gguf_header import gguf_files, is_gguf
+from sarqc.models.gguf_model import GgufModel, gguf_model
 from sarqc.models.hub import NotCached
 from sarqc.models.tokenizer_files import check_tokenizer
+from sarqc.plain import gib
 from sarqc.settings import Settings
 
 _EXPORTED = re.compile(r"[0-9A-Z]{26}/[A-Za-z0-9_][\w.-]*", re.ASCII)
@@ -88,14 +93,16 @@ def offered(settings: Settings) -> list[ModelEntry]:
     for name, (folder, model) in embedded_models(settings).items():
         checkpoint = read_checkpoint(folder, name)
         entries.append(_entry(name, model.title, model.description, checkpoint, "embedded", model.suggested, quantized))
-    for name, folder in declared_folders(settings).items():
+    for name, folder in declared_models(settings).items():
         try:
-            checkpoint = read_checkpoint(folder, name)
+            files = gguf_files(folder)
+            checkpoint = gguf_model(files, name).checkpoint(folder) if files else read_checkpoint(folder, name)
         except (SarqcError, OSError):  # an OSError: a folder that is being written or taken away
             continue  # not a model for us; naming it in a recipe says why
         # No text: only its owner knows on what it will be used.
         suggested = {"length": min(256, checkpoint.max_positions)}
-        entries.append(_entry(name, name, "Local checkpoint.", checkpoint, "local", suggested, quantized))
+        what = "Local GGUF file." if files else "Local checkpoint."
+        entries.append(_entry(name, name, what, checkpoint, "local", suggested, quantized))
     titles, fetched = dict(_HUB_OFFERS), settings.fetched_models()
     for name in titles if fetched is None else fetched:
         entries.append(
@@ -107,14 +114,41 @@ def offered(settings: Settings) -> list[ModelEntry]:
     return entries
 
 
+def declared_models(settings: Settings) -> dict[str, Path]:
+    """Models in the folders that the operator has declared (SARQC_MODEL_DIRS), by the names that recipes give them:
+    folders of checkpoints, and GGUF files."""
+    return declared_folders(settings) | _declared_gguf(settings)
+
+
 def declared_folders(settings: Settings) -> dict[str, Path]:
-    """Models in the folders that the operator has declared (SARQC_MODEL_DIRS), by the names that recipes give them."""
+    """Folders with a config.json in the folders that the operator has declared, by their names."""
     found: dict[str, Path] = {}
-    for root in filter(None, map(path_of, filter(None, settings.model_dirs.split(":")))):
+    for root in _declared_roots(settings):
         for config in sorted(root.glob("*/config.json")):
             if config.parent.resolve().is_relative_to(root):  # a link that leads elsewhere was not declared
                 found.setdefault(config.parent.name, config.parent.resolve())
     return found
+
+
+def _declared_gguf(settings: Settings) -> dict[str, Path]:
+    """GGUF files in the folders that the operator has declared, and a folder below: those of Ollama have no ending. A
+    folder with a single model gives it its name; of a model in pieces the first is named."""
+    found: dict[str, Path] = {}
+    for root in _declared_roots(settings):
+        files = sorted(path for pattern in ("*", "*/*.gguf", "*/sha256-*") for path in root.glob(pattern))
+        models: dict[tuple[Path, ...], Path] = {}
+        for path in files:
+            if path.resolve().is_relative_to(root) and is_gguf(path) and not (path.parent / "config.json").exists():
+                models.setdefault(pieces := gguf_files(path), pieces[0])
+        alone = Counter(path.parent for path in models.values())
+        for path in models.values():
+            is_alone = path.parent != root and alone[path.parent] == 1
+            found.setdefault(path.parent.name if is_alone else path.name, path.resolve())
+    return found
+
+
+def _declared_roots(settings: Settings) -> Iterator[Path]:
+    yield from filter(None, map(path_of, filter(None, settings.model_dirs.split(":"))))
 
 
 def quantized_folders(settings: Settings) -> dict[str, dict[str, Any]]:
@@ -159,22 +193,23 @@ def _entry(
 
 
 def local_folder(model: str, settings: Settings) -> Path | None:
-    """The folder of an embedded or local model, None for a Hub name. Raises ``Refused`` for anything else."""
+    """The folder of an embedded or local model, or its GGUF file; None for a Hub name. Raises ``NotFound`` for anything
+    else."""
     embedded = embedded_models(settings)
     if model in embedded:
         return embedded[model][0]
-    declared = declared_folders(settings)
+    declared = declared_models(settings)
     if model in declared:
         return declared[model]
-    folder = path_of(model)
-    if folder is not None and folder.is_dir():
-        return folder
+    path = path_of(model)
+    if path is not None and (path.is_dir() or is_gguf(path)):
+        return path
     if is_hub_name(model):
         return None
     raise NotFound(
         f"there is no model “{shortened(model)}”",
         "model",
-        f"Give one of {', '.join(embedded)}, the folder of a checkpoint, or a Hub name like owner/name.",
+        f"Give one of {', '.join(embedded)}, the folder of a checkpoint, a GGUF file, or a Hub name like owner/name.",
     )
 
 
@@ -197,18 +232,37 @@ def is_hub_name(model: str) -> bool:
 
 
 def fetch(model: str, revision: str | None, settings: Settings, *, download: bool) -> Path:
-    """The folder of a model's checkpoint, taken from the Hub when it is neither embedded nor local.
+    """The folder of a model's checkpoint, taken from the Hub when it is neither embedded nor local, and unpacked when
+    it is in GGUF files.
 
-    With ``download=False`` nothing but a cached copy is looked at, and a few cheap questions tell whether the Hub has
+    With ``download=False`` nothing but what is ready is looked at, and a few cheap questions tell whether the Hub has
     the model and whether it can be used: then ``NotCached`` is raised, else what ``sarqc.models.download`` raises.
     """
-    folder = local_folder(model, settings) or hub.cached(model, revision, settings)
+    local = local_folder(model, settings)
+    if local is not None and (files := gguf_files(local)):
+        return _unpacked(gguf_model(files, model), settings, unpack=download)
+    folder = local or hub.cached(model, revision, settings)
     if folder is not None:
         return folder
     config = hub.judge(model, revision, settings)
     if not download:
         raise NotCached(model, config)
     return hub.download(model, revision)
+
+
+def _unpacked(model: GgufModel, settings: Settings, *, unpack: bool) -> Path:
+    """The folder that a model in GGUF files was unpacked to. Raises ``NotCached`` where it was not and may not be."""
+    folder = settings.unpacked_dir() / model.folder_name
+    if folder.is_dir():
+        return folder
+    if not unpack:
+        size = model.unpacked_bytes
+        note = f"is a GGUF file: its weights are unpacked first, {gib(size)} on the disk"
+        raise NotCached(model.name, model.config, stage="unpacking", note=note, origin=model.origin, size=size)
+    from sarqc.models import gguf_unpacking  # which needs torch
+
+    gguf_unpacking.unpack(model, folder)
+    return folder
 
 
 def checkpoint_of(model: str, revision: str | None, settings: Settings, *, download: bool = False) -> Checkpoint:

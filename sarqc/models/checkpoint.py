@@ -16,6 +16,7 @@ from sarqc.errors import Refused
 from sarqc.files.names import read_object
 from sarqc.models.architecture import Architecture, architecture_of
 from sarqc.models.families import Family, InputGroup, LayerInfo, family_of
+from sarqc.models.origin import Origin, read_origin
 from sarqc.models.promised import promised_shapes
 from sarqc.models.tensor_files import read_tensors, same_bits
 from sarqc.models.tokenizer_files import check_settings
@@ -45,6 +46,7 @@ class Checkpoint:
     only: str | None = None  # the one linear that is to be quantized, instead of all
     of_blocks: tuple[int, ...] | None = None  # the blocks that are to be quantized, instead of all
     of_names: frozenset[str] | None = None  # the linears that are to be quantized, by name, instead of all
+    origin: Origin | None = None  # what the weights were unpacked from, where it is known
 
     @property
     def n_blocks(self) -> int:
@@ -197,6 +199,7 @@ def read_checkpoint(folder: Path, name: str | None = None) -> Checkpoint:
         {path: entry.shape for path, entry in tensors.items()},
         {path: entry.dtype for path, entry in tensors.items()},
         {path: entry.file for path, entry in tensors.items()},
+        origin=read_origin(folder, where),
     )  # fmt: skip
     _ = checkpoint.linears  # refuses missing ones
     _check_promises(checkpoint)

@@ -9,9 +9,10 @@ import os
 import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from sarqc.errors import NotFound, Refused, SarqcError, Unreachable
+from sarqc.models.origin import Origin
 from sarqc.settings import Settings
 
 T = TypeVar("T")
@@ -20,14 +21,24 @@ _under_way: dict[Hashable, Future[Any]] = {}
 
 
 class NotCached(Exception):
-    """A model or a text of the Hub that exists but is not on this host yet; its message is the name.
+    """A model or a text that exists but is not ready on this host; its message is the name.
 
-    ``config``: the config.json of a model.
+    ``config``: the config.json of a model. ``stage``: what makes it ready, and ``note`` the same in words. ``origin``
+    and ``size``: what its weights are unpacked from, and the bytes that they take then.
     """
 
-    def __init__(self, name: str, config: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: dict[str, Any] | None = None,
+        *,
+        stage: Literal["downloading", "unpacking"] = "downloading",
+        note: str = "is not on this host yet: it will be downloaded",
+        origin: Origin | None = None,
+        size: int = 0,
+    ) -> None:
         super().__init__(name)
-        self.config = config
+        self.config, self.stage, self.note, self.origin, self.size = config, stage, note, origin, size
 
 
 def within(seconds: float, key: Hashable, work: Callable[[], T]) -> T:

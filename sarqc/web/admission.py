@@ -34,7 +34,7 @@ def admit(recipe: Recipe, visitor: Visitor, access: Access, settings: Settings) 
 def _model(recipe: Recipe, settings: Settings, *, private: bool) -> str | None:
     """The revision that is taken."""
     name = recipe.model
-    if name in catalogue.embedded_models(settings) or name in catalogue.declared_folders(settings):
+    if name in catalogue.embedded_models(settings) or name in catalogue.declared_models(settings):
         return recipe.revision
     if private and _is_below(name, settings.model_dirs):
         return recipe.revision

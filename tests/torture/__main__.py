@@ -16,6 +16,7 @@ from tests.torture import (
     full_disk,
     kills,
     kills_of_exports,
+    malformed_gguf,
     many_runs,
     pattern_bombs,
     requests_of_a_profile,
@@ -30,6 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description="Torture of a running app.")
     parser.add_argument("--seed", type=int, default=0, help="decides requests and times of kills")
     parser.add_argument("--requests", type=int, default=2000, help="malformed requests in each profile")
+    parser.add_argument("--gguf", type=int, default=2000, help="malformed GGUF files")
     parser.add_argument("--kills", type=int, default=20, help="kills of worker and app during real runs")
     parser.add_argument("--export-kills", type=int, default=12, help="kills during exports of runs and of repairs")
     parser.add_argument("--full-disks", type=int, default=4, help="times that the disk is filled under a real run")
@@ -49,6 +51,9 @@ def main() -> None:
         figures = Figures()
         pattern_bombs.play(folder / "patterns", figures)
         sound &= _say("pattern bombs", figures)
+        figures = Figures()
+        malformed_gguf.play(folder / "gguf", figures, asked.gguf, asked.seed)
+        sound &= _say("malformed GGUF files", figures)
         figures = Figures()
         kills.play(folder / "kills", figures, asked.kills, asked.seed)
         sound &= _say("kills", figures)

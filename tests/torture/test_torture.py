@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from sarqc.study.tensors import FILE
-from tests.torture import kills, many_runs, pattern_bombs, requests_of_a_profile, viewers
+from tests.torture import kills, malformed_gguf, many_runs, pattern_bombs, requests_of_a_profile, viewers
 from tests.torture.answers import Answer, Judge
 from tests.torture.figures import Figures
 from tests.torture.on_the_wire import STATUS
@@ -30,6 +30,13 @@ def test_pattern_bombs_freeze_nothing(tmp_path: Path) -> None:
     pattern_bombs.play(tmp_path, figures, some)
     assert figures.is_sound, figures.table()
     assert figures.counts[pattern_bombs.PLANS] == 3 * (1 + len(some))
+
+
+def test_malformed_gguf_files_break_nothing(tmp_path: Path) -> None:
+    figures = Figures()
+    malformed_gguf.play(tmp_path, figures, 60, 1)
+    assert figures.is_sound, figures.table()
+    assert figures.counts[malformed_gguf.REFUSED] > 30
 
 
 def test_kills_change_nothing(tmp_path: Path) -> None:

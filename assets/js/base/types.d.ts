@@ -1161,6 +1161,7 @@ export interface CandidateRow {
 
 /** What the numbers of a run rest on. */
 export interface RunProtocol {
+  weights?: string;
   calibration: CalibrationProtocol;
   test: PerplexityProtocol | null;
   versions: Record<string, string>;

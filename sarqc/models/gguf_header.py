@@ -1,0 +1,262 @@
+"""The headers of GGUF files: what they say of a model, and where its tensors are. No weight is read, and no torch.
+
+Every count and length is checked against a bound and against the file before it is believed. Of lists, the vocabulary
+above all, only the lengths are kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from pathlib import Path
+from typing import BinaryIO
+
+from sarqc.errors import Refused
+from sarqc.files.names import file_identity, is_regular, shortened
+
+MAGIC = b"GGUF"
+_VERSIONS = (2, 3)
+_MOST_FIELDS, _MOST_TENSORS, _MOST_ENTRIES, _MOST_STRINGS = 1 << 12, 1 << 16, 1 << 24, 1 << 20
+_LONGEST_NAME, _LONGEST_TEXT, _LONGEST_HEADER, _LONGEST_SHORT = 1 << 10, 1 << 20, 1 << 27, 1 << 16  # bytes
+_LARGEST = 1 << 22  # of a dimension
+_MOST_DIMENSIONS = 4
+_STRING, _ARRAY = 8, 9
+_NUMBERS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
+_PIECE = re.compile(r"(.{1,200})-\d{5}-of-(\d{5})\.gguf")
+_CHUNK = 1 << 20
+_AGAIN = "Download the file again."
+
+Scalar = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class GgufTensor:
+    """Where a tensor is."""
+
+    shape: tuple[int, ...]  # as in torch: the last dimension is contiguous
+    type: str  # as ggml calls it, such as Q4_1
+    file: Path
+    begin: int  # bytes from the beginning of the file
+    size: int  # bytes
+
+
+@dataclass(frozen=True)
+class GgufHeader:
+    """What a model says of itself, be it in one file or in pieces."""
+
+    files: tuple[Path, ...]
+    fields: dict[str, Scalar]
+    lengths: dict[str, int]  # of lists
+    tensors: dict[str, GgufTensor]
+    identity: str  # changes with the headers, the sizes and the times of the files
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(path.stat().st_size for path in self.files)
+
+
+def gguf_files(path: Path) -> tuple[Path, ...]:
+    """The GGUF file at a path, whatever its name, with its further pieces, or that of a folder without config.json.
+
+    Empty where there is none. Raises ``Refused`` for a folder with several models.
+    """
+    if not path.is_dir():
+        return _pieces(path) if is_gguf(path) else ()
+    if (path / "config.json").exists():
+        return ()
+    models = sorted({_pieces(file) for file in path.glob("*.gguf") if is_regular(file)})
+    if len(models) > 1:
+        names = ", ".join(files[0].name for files in models[:5])
+        raise Refused(f"there are {len(models)} GGUF models", path.name, f"Give the path of one file: {names}.")
+    return models[0] if models else ()
+
+
+def is_gguf(path: Path) -> bool:
+    """Whether a file begins as GGUF files do."""
+    try:
+        if not is_regular(path):
+            return False
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def _pieces(path: Path) -> tuple[Path, ...]:
+    """All pieces of the model that a file is named as a piece of."""
+    parts = _PIECE.fullmatch(path.name)
+    count = 0 if parts is None else int(parts[2])
+    if parts is None or not 0 < count <= 1000:
+        return (path,)
+    return tuple(path.with_name(f"{parts[1]}-{number:05}-of-{count:05}.gguf") for number in range(1, count + 1))
+
+
+def read_header(files: tuple[Path, ...], where: str) -> GgufHeader:
+    """What the files of a model say. Raises ``Refused`` where one is missing, damaged, or of a kind that is not read.
+
+    Headers are known once read.
+    """
+    whole: GgufHeader | None = None
+    digest = hashlib.sha256()
+    for number, path in enumerate(files):
+        if not is_regular(path):
+            raise Refused(f"{path.name} is missing", where, "Put all pieces of the model into one folder.")
+        try:
+            piece = _read(path, where, file_identity(path))
+        except (OSError, struct.error) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it ends within its header"
+            raise Refused(f"{path.name} is damaged: {reason}", where, _AGAIN) from None
+        place = piece.fields.get("split.no", 0), piece.fields.get("split.count", 1)
+        if place != (number, len(files)):
+            raise Refused(f"{path.name} says it is piece {place[0]} of {place[1]}", where, _AGAIN)
+        if whole is not None and (twice := whole.tensors.keys() & piece.tensors.keys()):
+            raise Refused(f"{min(twice)} is in two pieces", where, _AGAIN)
+        digest.update(piece.identity.encode())
+        whole = piece if whole is None else GgufHeader(
+            files, whole.fields, whole.lengths, whole.tensors | piece.tensors, ""
+        )  # fmt: skip
+    assert whole is not None
+    return GgufHeader(files, whole.fields, whole.lengths, whole.tensors, digest.hexdigest())
+
+
+@lru_cache(maxsize=64)
+def _read(path: Path, where: str, identity: tuple[object, ...]) -> GgufHeader:
+    with path.open("rb") as file:
+        return _Reading(file, path, where).header()
+
+
+class _Reading:
+    """One file, read from its first byte to the end of its header."""
+
+    def __init__(self, file: BinaryIO, path: Path, where: str) -> None:
+        self._file, self._path, self._where = file, path, where
+        self._length = path.stat().st_size
+        self._strings = 0  # in lists, so far
+
+    def header(self) -> GgufHeader:
+        if self._file.read(len(MAGIC)) != MAGIC:
+            raise self._damaged("it does not begin as GGUF files do")
+        version = self._number("<I")
+        if version not in _VERSIONS:
+            raise self._damaged(f"version {version} is not read", "Convert it anew; versions 2 and 3 are read.")
+        n_tensors, n_fields = self._number("<Q"), self._number("<Q")
+        if n_tensors > _MOST_TENSORS or n_fields > _MOST_FIELDS:
+            raise self._damaged(f"it claims {n_tensors:,} tensors and {n_fields:,} fields")
+        fields: dict[str, Scalar] = {}
+        lengths: dict[str, int] = {}
+        for _ in range(n_fields):
+            key = self._name()
+            if key in fields or key in lengths:
+                raise self._damaged(f"{shortened(key)!r} is there twice")
+            kind = self._number("<I")
+            if kind == _ARRAY:
+                lengths[key] = self._pass_list(key)
+            else:
+                fields[key] = self._text(key) if kind == _STRING else self._number(self._format(kind, key))
+        found = list(self._tensors(n_tensors))
+        alignment = fields.get("general.alignment", 32)
+        if not isinstance(alignment, int) or not 8 <= alignment <= 1 << 16 or alignment & (alignment - 1):
+            raise self._damaged(f"an alignment of {alignment!r}")
+        end = self._file.tell()
+        begin = -(-end // alignment) * alignment
+        tensors: dict[str, GgufTensor] = {}
+        for name, shape, kind, offset in found:
+            kind_name, size = self._stored(name, shape, kind)
+            if offset % alignment or begin + offset + size > self._length:
+                raise self._damaged(f"{name} lies outside of the file, or between its places")
+            if name in tensors:
+                raise self._damaged(f"{name} is there twice")
+            tensors[name] = GgufTensor(shape, kind_name, self._path, begin + offset, size)
+        return GgufHeader((self._path,), fields, lengths, tensors, self._identity(end))
+
+    def _tensors(self, count: int) -> Iterator[tuple[str, tuple[int, ...], int, int]]:
+        """Name, shape, type and offset of each."""
+        for _ in range(count):
+            name = self._name()
+            n_dimensions = self._number("<I")
+            if not 1 <= n_dimensions <= _MOST_DIMENSIONS:
+                raise self._damaged(f"{shortened(name)!r} has {n_dimensions:,} dimensions")
+            shape = tuple(reversed([self._number("<Q") for _ in range(n_dimensions)]))
+            if not all(0 < size <= _LARGEST for size in shape):
+                raise self._damaged(f"{shortened(name)!r} has the shape {shape}")
+            yield name, shape, self._number("<I"), self._number("<Q")
+
+    def _stored(self, name: str, shape: tuple[int, ...], kind: int) -> tuple[str, int]:
+        """What ggml calls a type, and the bytes of a tensor of it."""
+        from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
+
+        try:
+            known = GGMLQuantizationType(kind)
+        except ValueError:
+            raise self._damaged(f"{name} is of type {kind}, which is not known here") from None
+        in_block, size = GGML_QUANT_SIZES[known]
+        if shape[-1] % in_block:
+            raise self._damaged(f"{name} has rows of {shape[-1]}, and {known.name} comes in blocks of {in_block}")
+        return known.name, prod(shape) // in_block * size
+
+    def _identity(self, end: int) -> str:
+        digest = hashlib.sha256()
+        self._file.seek(0)
+        for begin in range(0, end, _CHUNK):
+            digest.update(self._file.read(min(_CHUNK, end - begin)))
+        state = self._path.stat()
+        return f"{digest.hexdigest()} {state.st_size} {state.st_mtime_ns}"
+
+    def _number(self, layout: str) -> int:
+        value: int = struct.unpack(layout, self._file.read(struct.calcsize(layout)))[0]
+        return value
+
+    def _format(self, kind: int, key: str) -> str:
+        if kind not in _NUMBERS:
+            raise self._damaged(f"{shortened(key)!r} is of type {kind}, which is not known here")
+        return _NUMBERS[kind]
+
+    def _name(self) -> str:
+        return self._string(_LONGEST_NAME, "a name")
+
+    def _text(self, key: str) -> str:
+        return self._string(_LONGEST_TEXT, repr(shortened(key)))
+
+    def _string(self, most: int, what: str) -> str:
+        length = self._number("<Q")
+        if length > most:
+            raise self._damaged(f"{what} has {length:,} bytes")
+        content = self._file.read(length)
+        if len(content) < length:
+            raise self._damaged("it ends within its header")
+        try:
+            return content.decode()
+        except UnicodeDecodeError:
+            raise self._damaged(f"{what} is not UTF-8") from None
+
+    def _pass_list(self, key: str) -> int:
+        """The length of a list, which is passed over."""
+        kind, count = self._number("<I"), self._number("<Q")
+        if kind == _STRING:
+            self._strings += count
+            if self._strings > _MOST_STRINGS:
+                raise self._damaged(f"its lists claim {self._strings:,} texts")
+            for _ in range(count):
+                self._pass(self._number("<Q"))
+        elif kind == _ARRAY:
+            raise self._damaged(f"{shortened(key)!r} is a list of lists, which is not read")
+        else:
+            layout = self._format(kind, key)
+            if count > _MOST_ENTRIES:
+                raise self._damaged(f"{shortened(key)!r} claims {count:,} numbers")
+            self._pass(count * struct.calcsize(layout))
+        return count
+
+    def _pass(self, size: int) -> None:
+        if size > _LONGEST_HEADER or (end := self._file.tell() + size) > min(self._length, _LONGEST_HEADER):
+            raise self._damaged("it ends within its header")
+        self._file.seek(end)
+
+    def _damaged(self, reason: str, remedy: str = _AGAIN) -> Refused:
+        return Refused(f"{self._path.name} is damaged: {reason}", self._where, remedy)

@@ -1,0 +1,235 @@
+"""A model in GGUF files, described by their headers alone: its config.json, and where each of its tensors is. No torch.
+
+What is in a header and is not understood is refused: it would change what the model computes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sarqc.errors import Refused
+from sarqc.files.names import shortened
+from sarqc.models.checkpoint import Checkpoint, check_config
+from sarqc.models.gguf_header import GgufHeader, GgufTensor, read_header
+from sarqc.models.origin import Origin
+from sarqc.models.promised import promised_shapes
+
+_AGAIN = "Download the file again, or give the model as safetensors."
+_OTHERS = "Give the model as safetensors."
+_SPELLINGS = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe"}  # of architectures, in transformers
+_ROPE_FACTORS = "rope_freqs.weight"
+_LONGEST_ROPE = 1 << 14  # bytes
+_FLOATS = {"F32": "F32", "F16": "F16", "BF16": "BF16"}
+# llama3's way of turning positions: what differs between models is the factor.
+_LLAMA3: dict[str, Any] = {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+           "original_max_position_embeddings": 8192}  # fmt: skip
+_LLAMA3_FACTORS = (8.0, 32.0)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a tensor of a checkpoint is in GGUF: as a whole, or as that of one expert."""
+
+    name: str
+    tensor: GgufTensor
+    expert: int | None = None
+
+
+@dataclass(frozen=True)
+class GgufModel:
+    """What GGUF files hold, as far as it is needed to make a checkpoint of them."""
+
+    header: GgufHeader
+    config: dict[str, Any]
+    places: dict[str, Place]  # by the names in checkpoints
+    shapes: dict[str, tuple[int, ...]]
+    dtypes: dict[str, str]  # that they are stored in once unpacked, as safetensors spells them
+    types: tuple[str, ...]  # ggml's types of the linears, the commonest first
+    name: str
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(files=tuple(path.name for path in self.header.files), types=self.types)
+
+    @property
+    def folder_name(self) -> str:
+        """What a folder of what it is unpacked to is called: by the file's name and what it has in it."""
+        stem = re.sub(r"[^A-Za-z0-9.-]+", "-", self.header.files[0].stem)[:60].strip(".-")
+        return f"{stem or 'model'}-{self.header.identity[:16]}"
+
+    @property
+    def unpacked_bytes(self) -> int:
+        """Bytes of the weights once they are unpacked."""
+        widths = {"F32": 4, "F16": 2, "BF16": 2}
+        return sum(prod(shape) * widths[self.dtypes[name]] for name, shape in self.shapes.items())
+
+    def checkpoint(self, folder: Path) -> Checkpoint:
+        """The checkpoint that the files will be unpacked to, for a plan."""
+        architecture, family = check_config(self.config, self.name)
+        return Checkpoint(
+            self.name, folder, self.config, architecture, family, self.shapes, self.dtypes, {}, origin=self.origin
+        )
+
+
+def gguf_model(files: tuple[Path, ...], where: str) -> GgufModel:
+    """What is in the files of a model. Raises ``Refused`` where they are damaged, or of a model that is not read."""
+    return _of_identity(files, where, read_header(files, where).identity)
+
+
+@lru_cache(maxsize=16)
+def _of_identity(files: tuple[Path, ...], where: str, _identity: str) -> GgufModel:
+    header = read_header(files, where)
+    config = _config(header, where)
+    architecture, family = check_config(config, where)
+    names = _names(header, where, architecture.num_hidden_layers)
+    places: dict[str, Place] = {}
+    shapes = dict(promised_shapes(architecture, family))
+    for name, shape in shapes.items():
+        module, _, kind = name.rpartition(".")
+        expert = family.expert_of(module)
+        stored = names.get_name(module.replace(f".experts.{expert}.", ".experts."))
+        tensor = header.tensors.get(f"{stored}.{kind}")
+        expected = shape if expert is None else (architecture.experts or 0, *shape)
+        if stored is None or tensor is None:
+            raise Refused(f"{name} is not in the file", where, _AGAIN)
+        if tensor.shape != expected:
+            raise Refused(f"{stored}.{kind} should be of {expected}, and it is {tensor.shape}", where, _AGAIN)
+        if tensor.type not in _FLOATS and tensor.type not in _readable():
+            raise Refused(f"{stored}.{kind} is stored as {tensor.type}, which is not read", where, _OTHERS)
+        places[name] = Place(f"{stored}.{kind}", tensor, expert)
+    unused = header.tensors.keys() - {place.name for place in places.values()} - {_ROPE_FACTORS}
+    if unused:
+        raise Refused(f"{min(unused)} has no place in a model of type {config['model_type']}", where, _OTHERS)
+    dtypes = {name: _FLOATS.get(place.tensor.type, "F32") for name, place in places.items()}
+    counts: Counter[str] = Counter()
+    for name, place in places.items():
+        if name.startswith(family.in_file(f"{family.blocks}.")) and len(shapes[name]) == 2:
+            counts[place.tensor.type] += prod(shapes[name])
+    types = tuple(kind for kind, _ in counts.most_common())
+    return GgufModel(header, config, places, shapes, dtypes, types, where)
+
+
+def _readable() -> frozenset[str]:
+    """The quantized types whose weights the gguf package computes."""
+    from gguf.quants import _type_traits
+
+    return frozenset(kind.name for kind in _type_traits)
+
+
+def _names(header: GgufHeader, where: str, blocks: int) -> Any:
+    """What gives the names of an architecture's tensors in GGUF, of theirs in checkpoints."""
+    from gguf.constants import MODEL_ARCH_NAMES
+    from gguf.tensor_mapping import get_tensor_name_map
+
+    said = header.fields["general.architecture"]
+    architecture = next((one for one, name in MODEL_ARCH_NAMES.items() if name == said), None)
+    if architecture is None:
+        raise Refused(f"the gguf package does not know the architecture {said!r}", where, _OTHERS)
+    return get_tensor_name_map(architecture, blocks)
+
+
+def _config(header: GgufHeader, where: str) -> dict[str, Any]:
+    """The config.json of a model, by transformers' own table of what the fields of GGUF are called there."""
+    from transformers.integrations.ggml import GGUF_CONFIG_DEFAULTS_MAPPING, GGUF_CONFIG_MAPPING
+
+    said = header.fields.get("general.architecture")
+    if not isinstance(said, str):
+        raise Refused("the file does not say of which architecture it is", where, _AGAIN)
+    model_type = _SPELLINGS.get(said, said)
+    tables: dict[str, Any] = GGUF_CONFIG_MAPPING
+    table: dict[str, str | None] | None = tables.get(model_type)
+    if table is None or model_type in ("general", "tokenizer"):
+        raise Refused(f"GGUF files of “{shortened(said)}” are not read by transformers", where, _OTHERS)
+    config: dict[str, Any] = {"model_type": model_type, **GGUF_CONFIG_DEFAULTS_MAPPING.get(model_type, {})}
+    rest: dict[str, Any] = {}
+    for key, value in header.fields.items():
+        prefix, _, name = key.partition(".")
+        if prefix != said:
+            continue
+        if (called := table.get(name)) is not None:
+            config[called] = value
+        elif name not in table or name == "rope.dimension_count":
+            rest[name] = value
+    _understand(rest, config, where)
+    if unknown := [key for key in header.lengths if key.startswith(f"{said}.")]:
+        raise Refused(f"{unknown[0]} differs between blocks, which is not read", where, _OTHERS)
+    config.setdefault("vocab_size", header.lengths.get("tokenizer.ggml.tokens"))
+    config["tie_word_embeddings"] = "output.weight" not in header.tensors
+    if model_type == "llama" and "blk.0.attn_q.bias" in header.tensors:
+        config["attention_bias"] = True
+    for name in ("bos", "eos", "padding"):
+        if (token := header.fields.get(f"tokenizer.ggml.{name}_token_id")) is not None:
+            config[f"{name.removesuffix('ding')}_token_id"] = token
+    config["rope_parameters"] = {"rope_theta": config.pop("rope_theta", 10_000.0), **config.pop("scaling")}
+    if _ROPE_FACTORS in header.tensors:
+        config["rope_parameters"] |= _turning(header, config, where)
+    config["dtype"] = "float32"
+    return config
+
+
+def _understand(rest: dict[str, Any], config: dict[str, Any], where: str) -> None:
+    """Takes in what transformers' table leaves out. Raises ``Refused`` for the rest of it."""
+    head = rest.pop("attention.key_length", None)
+    if head is not None:
+        config["head_dim"] = head
+    heads = config.get("num_attention_heads")
+    width = config.get("head_dim") or (config.get("hidden_size", 0) // heads if heads else None)
+    for name in ("attention.value_length", "rope.dimension_count"):
+        if (said := rest.pop(name, width)) != width:
+            raise Refused(f"{name} is {said}, and a head has {width} channels", where, _OTHERS)
+    if (experts := rest.pop("expert_feed_forward_length", None)) is not None:
+        config["moe_intermediate_size"] = experts
+    for name in ("expert_count", "expert_used_count"):
+        if rest.get(name) == 0:
+            del rest[name]
+    kind = rest.pop("rope.scaling.type", "none")
+    factor, original = (rest.pop(f"rope.scaling.{name}", None) for name in ("factor", "original_context_length"))
+    if kind not in ("none", "linear", "yarn"):
+        raise Refused(f"positions are scaled as {shortened(str(kind))!r}, which is not read", where, _OTHERS)
+    scaling: dict[str, Any] = {"rope_type": "default"}
+    if kind != "none":
+        scaling = {"rope_type": kind, "factor": factor}
+        if kind == "yarn" and original is not None:
+            scaling["original_max_position_embeddings"] = original
+    config["scaling"] = scaling
+    rest.pop("tensor_data_layout", None)
+    if rest:
+        name, value = next(iter(rest.items()))
+        raise Refused(f"{name} is {shortened(str(value))}, which is not understood here", where, _OTHERS)
+
+
+def _turning(header: GgufHeader, config: dict[str, Any], where: str) -> dict[str, Any]:
+    """How positions turn by the factors that a file states for each frequency: usually, or in the way of llama3."""
+    tensor = header.tensors[_ROPE_FACTORS]
+    if tensor.type != "F32" or tensor.size > _LONGEST_ROPE:
+        raise Refused(f"{_ROPE_FACTORS} is {tensor.type} of {tensor.shape}", where, _AGAIN)
+    with tensor.file.open("rb") as file:
+        file.seek(tensor.begin)
+        factors = np.frombuffer(file.read(tensor.size), dtype="<f4")
+    if np.all(factors == 1):
+        return {}
+    theta = config["rope_parameters"]["rope_theta"]
+    for factor in _LLAMA3_FACTORS:
+        expected = _llama3_factors(2 * len(factors), float(theta), factor)
+        if np.allclose(factors, expected, rtol=1e-4):
+            return _LLAMA3 | {"factor": factor}
+    raise Refused(f"{_ROPE_FACTORS} turns positions in a way that is not known here", where, _OTHERS)
+
+
+def _llama3_factors(head: int, theta: float, factor: float) -> np.ndarray:
+    """By what llama3 divides each of the head/2 frequencies."""
+    wavelengths = 2 * math.pi * theta ** (np.arange(0, head, 2) / head)
+    low, high = _LLAMA3["low_freq_factor"], _LLAMA3["high_freq_factor"]
+    smooth = (_LLAMA3["original_max_position_embeddings"] / wavelengths - low) / (high - low)
+    smooth = np.clip(smooth, 0, 1)
+    factors: np.ndarray = 1 / ((1 - smooth) / factor + smooth)
+    return factors

@@ -1,0 +1,155 @@
+"""Unpacks GGUF files into a checkpoint: weights as floats, config.json and a tokenizer.
+
+``python -m sarqc.models.gguf_unpacking FILE FOLDER`` does it by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from sarqc.errors import NoRoom, Refused, SarqcError
+from sarqc.files.hashes import sha256_of
+from sarqc.files.names import free_on_disk, shortened
+from sarqc.models.gguf_header import gguf_files
+from sarqc.models.gguf_model import GgufModel, Place, gguf_model
+from sarqc.models.origin import ORIGIN
+from sarqc.models.tensor_files import INDEX, SINGLE
+from sarqc.models.tokenizer_files import FAST
+from sarqc.plain import gib
+
+_IN_FILE = 2 << 30  # bytes of weights in one safetensors file, at most by one tensor more
+_OTHERS = "Give the model as safetensors."
+
+
+def unpack(model: GgufModel, folder: Path) -> None:
+    """Makes the checkpoint of a model in a folder that is not there yet; what breaks off leaves nothing.
+
+    Raises ``NoRoom``, or ``Refused`` for a tokenizer that can't be read.
+    """
+    if model.unpacked_bytes > (free := free_on_disk(folder.parent)):
+        raise NoRoom(
+            f"the weights take {gib(model.unpacked_bytes)} once unpacked, and {gib(free)} are free", model.name,
+            "Make room, or set SARQC_STATE_DIR to a folder on a larger disk.",
+        )  # fmt: skip
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name[:20]}-"))
+    try:
+        (partial / "config.json").write_text(json.dumps(model.config, indent=2) + "\n", encoding="utf-8")
+        _write_tokenizer(model, partial)
+        _write_weights(model, partial)
+        origin = model.origin.model_copy(update={"sha256": tuple(map(sha256_of, model.header.files))})
+        (partial / ORIGIN).write_text(origin.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        partial.chmod(0o755)
+        if not folder.exists():  # unpacked by another process meanwhile
+            os.replace(partial, folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _write_tokenizer(model: GgufModel, folder: Path) -> None:
+    from tokenizers import pre_tokenizers
+    from transformers import AutoTokenizer
+    from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
+
+    fields, first = model.header.fields, model.header.files[0]
+    kind, split = fields.get("tokenizer.ggml.model"), fields.get("tokenizer.ggml.pre", "default")
+    single_digits = split in ("smollm", "starcoder")
+    if kind == "gpt2" and not single_digits and split not in (*GGUF_PRE_TOKENIZER_SPLITS, "default", "gpt-2"):
+        what = f"its tokenizer splits texts in the way of {shortened(str(split))!r}, which transformers does not read"
+        raise Refused(what, model.name, _OTHERS)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(first.parent, gguf_file=first.name, local_files_only=True)
+        if single_digits:
+            tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+                [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+            )
+        tokenizer.save_pretrained(folder)
+        _without_foreign_tokens(folder / FAST, model.config["vocab_size"])
+    except Exception as error:  # the libraries raise what they like
+        reason = next(iter(str(error).splitlines()), type(error).__name__).replace(str(first.parent), "")
+        raise Refused(f"its tokenizer can't be read: {reason[:200]}", model.name, _OTHERS) from None
+
+
+def _without_foreign_tokens(path: Path, vocabulary: int) -> None:
+    """Takes out the tokens that the library's class adds behind the model's own."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document["added_tokens"] = [token for token in document["added_tokens"] if token["id"] < vocabulary]
+    path.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+
+
+def _write_weights(model: GgufModel, folder: Path) -> None:
+    parts: list[list[str]] = [[]]
+    size = 0
+    for name, shape in model.shapes.items():
+        if size > _IN_FILE:
+            parts.append([])
+            size = 0
+        parts[-1].append(name)
+        size += 4 * int(np.prod(shape))
+    names = [f"model-{n:05}-of-{len(parts):05}.safetensors" for n in range(1, len(parts) + 1)]
+    names = [SINGLE] if len(parts) == 1 else names
+    for file, part in zip(names, parts, strict=True):
+        save_file(dict(_weights(model, part)), folder / file, metadata={"format": "pt"})
+    if len(parts) > 1:
+        weight_map = {name: file for file, part in zip(names, parts, strict=True) for name in part}
+        index = {"metadata": {"total_size": model.unpacked_bytes}, "weight_map": weight_map}
+        (folder / INDEX).write_text(json.dumps(index), encoding="utf-8")
+
+
+def _weights(model: GgufModel, names: list[str]) -> Iterator[tuple[str, Tensor]]:
+    """Name and value of tensors, as transformers has them."""
+    from transformers.modeling_gguf_pytorch_utils import TENSOR_PROCESSORS, TensorProcessor
+
+    processors: dict[Any, Any] = TENSOR_PROCESSORS
+    processor = processors.get(model.header.fields["general.architecture"], TensorProcessor)(config=model.config)
+    for name in names:
+        place = model.places[name]
+        numbers = _numbers(place)
+        if place.expert is None:
+            numbers = processor.process(weights=numbers, name=place.name).weights
+        yield name, torch.from_numpy(np.ascontiguousarray(numbers)).to(getattr(torch, _TORCH[model.dtypes[name]]))
+
+
+_TORCH = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+
+
+def _numbers(place: Place) -> np.ndarray:
+    """The numbers of a tensor, or of one expert's part of it, as float32."""
+    from gguf.constants import GGMLQuantizationType
+    from gguf.quants import dequantize
+
+    tensor = place.tensor
+    shape, begin, size = tensor.shape, tensor.begin, tensor.size
+    if place.expert is not None:
+        shape, size = shape[1:], size // shape[0]
+        begin += place.expert * size
+    content = np.fromfile(tensor.file, dtype=np.uint8, count=size, offset=begin)
+    rows = content.reshape(*shape[:-1], -1)
+    numbers: np.ndarray = dequantize(rows, GGMLQuantizationType[tensor.type]).astype(np.float32, copy=False)
+    return numbers.reshape(shape)
+
+
+def main() -> None:
+    """Unpacks a file, or the one of a folder, into a folder."""
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    try:
+        unpack(gguf_model(gguf_files(Path(sys.argv[1])), sys.argv[1]), Path(sys.argv[2]))
+    except SarqcError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

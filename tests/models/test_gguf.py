@@ -1,0 +1,302 @@
+"""GGUF files as models: unpacked as transformers reads them, described by their headers, and refused in sentences."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+
+from sarqc.engine.execute import execute
+from sarqc.engine.plan import plan
+from sarqc.errors import NoRoom, Refused
+from sarqc.events import Finished, Stage
+from sarqc.models import catalogue, gguf_unpacking
+from sarqc.models.checkpoint import read_checkpoint
+from sarqc.models.gguf_header import GgufHeader, gguf_files, read_header
+from sarqc.models.gguf_model import gguf_model
+from sarqc.models.hub import NotCached
+from sarqc.models.origin import read_origin
+from sarqc.recipe import Recipe
+from sarqc.settings import SITE, Settings
+from sarqc.study.document import Study
+from tests.models.cases import make_checkpoint
+from tests.models.gguf_files import write_gguf
+
+TINY = SITE / "assets" / "models" / "tiny-llama"
+SIZES = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "layer_types": None}
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("llama")
+    return make_checkpoint("llama", folder, TINY, **SIZES, num_key_value_heads=2)
+
+
+@pytest.fixture(scope="module")
+def llama_gguf(llama, tmp_path_factory) -> Path:
+    return write_gguf(llama, tmp_path_factory.mktemp("gguf") / "llama.gguf", "Q4_1")
+
+
+def described(path: Path):
+    return gguf_model(gguf_files(path), path.name)
+
+
+@pytest.mark.parametrize(
+    ("case", "kind"),
+    [
+        ("llama", "Q4_1"),
+        ("llama", "Q4_0"),
+        ("qwen2", "Q8_0"),
+        ("qwen3", "F16"),
+        ("qwen3_moe", "Q5_0"),
+        ("qwen2", "F32"),
+    ],
+)
+def test_a_file_is_unpacked_to_the_numbers_that_transformers_reads(case, kind, tmp_path):
+    source = make_checkpoint(case, tmp_path / "source", TINY, **SIZES)
+    path = write_gguf(source, tmp_path / "model.gguf", kind)
+    gguf_unpacking.unpack(described(path), tmp_path / "unpacked")
+    checkpoint = read_checkpoint(tmp_path / "unpacked")
+    assert checkpoint.layers == read_checkpoint(source).layers
+    ours = AutoModelForCausalLM.from_pretrained(tmp_path / "unpacked", dtype=torch.float32)
+    # transformers' own table leaves out the width of heads and of experts.
+    own = {"config": ours.config} if case.startswith("qwen3") else {}
+    theirs = AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="model.gguf", dtype=torch.float32, **own)
+    ids = torch.arange(40)[None] * 7 % 4096
+    with torch.no_grad():
+        torch.testing.assert_close(ours(ids).logits, theirs(ids).logits, rtol=0, atol=1e-5)
+        if kind == "F32":
+            original = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
+            torch.testing.assert_close(ours(ids).logits, original(ids).logits, rtol=0, atol=1e-4)
+    origin = read_origin(tmp_path / "unpacked", "")
+    assert origin is not None
+    assert origin.types[0] == kind
+    assert bool(origin.words) == (kind not in ("F16", "F32"))
+
+
+def test_its_header_alone_gives_the_plan_that_its_checkpoint_gives(llama_gguf, tmp_path):
+    model = described(llama_gguf)
+    promised = model.checkpoint(tmp_path)
+    gguf_unpacking.unpack(model, tmp_path / "unpacked")
+    unpacked = read_checkpoint(tmp_path / "unpacked")
+    assert (promised.shapes, promised.dtypes, promised.tied) == (unpacked.shapes, unpacked.dtypes, unpacked.tied)
+    assert promised.parameters == unpacked.parameters
+    assert model.unpacked_bytes == unpacked.size_bytes
+
+
+def test_a_model_in_pieces_is_read_as_one(llama, llama_gguf, tmp_path):
+    whole = read_header((llama_gguf,), "")
+    pieces = _split(llama_gguf, whole, tmp_path)
+    assert gguf_files(pieces[1]) == gguf_files(tmp_path) == pieces
+    ours, alone = described(tmp_path), described(llama_gguf)
+    assert ours.shapes == alone.shapes
+    gguf_unpacking.unpack(ours, tmp_path / "one" / "a")
+    gguf_unpacking.unpack(alone, tmp_path / "one" / "b")
+    one, other = (load_file(tmp_path / "one" / name / "model.safetensors") for name in "ab")
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    pieces[0].unlink()
+    with pytest.raises(Refused, match="is missing"):
+        read_header(pieces, "model")
+
+
+def _split(path: Path, header: GgufHeader, folder: Path) -> tuple[Path, ...]:
+    """A file in two pieces: all fields in the first, every second tensor in each."""
+    import gguf
+
+    reader = gguf.GGUFReader(path)
+    names = [f"model-{number:05}-of-00002.gguf" for number in (1, 2)]
+    for number, name in enumerate(names):
+        writer = gguf.GGUFWriter(folder / name, "llama")
+        writer.add_uint16("split.no", number)
+        writer.add_uint16("split.count", 2)
+        for key, field in reader.fields.items() if number == 0 else ():
+            if not key.startswith("GGUF.") and key != "general.architecture":
+                sub = field.types[1] if len(field.types) > 1 else None
+                writer.add_key_value(key, field.contents(), field.types[0], sub_type=sub)
+        for tensor in reader.tensors[number::2]:
+            writer.add_tensor(tensor.name, np.array(tensor.data), raw_dtype=tensor.tensor_type)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+    return tuple(folder / name for name in names)
+
+
+def test_positions_turned_as_in_llama3_are_recognised_by_their_factors(llama, tmp_path):
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    rope = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 32.0, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}  # fmt: skip
+    source = make_checkpoint("llama", tmp_path / "source", TINY, **SIZES, head_dim=32, rope_parameters=rope)
+    model = AutoModelForCausalLM.from_pretrained(source)
+    turned, _ = ROPE_INIT_FUNCTIONS["llama3"](model.config, torch.device("cpu"))
+    usual = 1 / 500000.0 ** (torch.arange(0, 32, 2) / 32)
+    factors = {"rope_freqs.weight": (usual / turned).numpy()}
+    path = write_gguf(source, tmp_path / "model.gguf", "F32", **factors)
+    assert described(path).config["rope_parameters"] == rope
+    path = write_gguf(source, tmp_path / "ones.gguf", "F32", **{"rope_freqs.weight": np.ones(16, dtype=np.float32)})
+    assert described(path).config["rope_parameters"]["rope_type"] == "default"
+    wrong = np.linspace(1, 3, 16, dtype=np.float32)
+    with pytest.raises(Refused, match="turns positions in a way that is not known"):
+        described(write_gguf(source, tmp_path / "wrong.gguf", "F32", **{"rope_freqs.weight": wrong}))
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"logit_scale": 2.0}, "logit_scale is 2.0, which is not understood"),
+        ({"expert_count": 8}, "expert_count is 8, which is not understood"),
+        ({"attention.sliding_window": 16}, "attention.sliding_window is 16, which is not understood"),
+        ({"rope.scaling.type": "longrope"}, "positions are scaled as 'longrope'"),
+        ({"attention.value_length": 16}, "attention.value_length is 16, and a head has 8 channels"),
+    ],
+)
+def test_what_would_change_the_model_and_is_not_understood_is_refused(fields, words, llama, tmp_path):
+    with pytest.raises(Refused, match=words):
+        described(write_gguf(llama, tmp_path / "model.gguf", fields=fields))
+
+
+def test_scaled_positions_are_taken_over(llama, tmp_path):
+    fields = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 64}
+    said = described(write_gguf(llama, tmp_path / "model.gguf", fields=fields)).config["rope_parameters"]
+    assert said == {"rope_theta": 10000.0, "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+
+
+def test_tensors_without_a_place_are_refused(llama, tmp_path):
+    path = write_gguf(llama, tmp_path / "model.gguf", **{"blk.0.attn_norm_2.weight": np.ones(64, dtype=np.float32)})
+    with pytest.raises(Refused, match=r"attn_norm_2\.weight has no place in a model of type llama"):
+        described(path)
+
+
+def test_a_declared_file_has_a_name_and_a_plan_that_says_what_it_is(llama_gguf, tmp_path):
+    models, state = tmp_path / "models", tmp_path / "state"
+    (models / "a-model").mkdir(parents=True)
+    shutil.copy(llama_gguf, models / "a-model" / "weights-Q4_1.gguf")
+    (models / "blobs").mkdir()
+    shutil.copy(llama_gguf, models / "blobs" / ("sha256-" + "a" * 64))
+    (models / "note.txt").write_text("no model")
+    host = Settings(state_dir=state, model_dirs=str(models))
+    entries = {entry.name: entry for entry in catalogue.offered(host)}
+    assert entries["a-model"].family == "LLaMA, dense"
+    assert "calibration" not in entries["a-model"].suggested
+    assert set(catalogue.declared_models(host)) == {"a-model", "blobs"}
+    recipe = Recipe(model="a-model", bits=4, group_size=32, calibration="tiny-llama-calibration", samples=2, length=32)
+    shown = plan(recipe, host)
+    said = " · ".join(shown.warnings)
+    assert "quantized before (Q4_1)" in said
+    assert "the grid that these weights come from" in said
+    assert "its weights are unpacked first" in said
+    assert shown.parameters == read_checkpoint(make_checkpoint("llama", tmp_path / "same", TINY, **SIZES)).parameters
+    assert not (state / "unpacked").exists()
+    with pytest.raises(NotCached):
+        catalogue.checkpoint_of("a-model", None, host)
+    checkpoint = catalogue.checkpoint_of("a-model", None, host, download=True)
+    assert checkpoint.origin is not None
+    assert len(list((state / "unpacked").iterdir())) == 1
+    again = plan(recipe, host)
+    assert "unpacked first" not in " ".join(again.warnings)
+    assert "quantized before (Q4_1)" in " ".join(again.warnings)
+    os.utime(models / "a-model" / "weights-Q4_1.gguf", ns=(1, 1))  # another file, as far as is known
+    assert "unpacked first" in " ".join(plan(recipe, host).warnings)
+
+
+def test_a_folder_with_several_models_and_a_disk_without_room_are_refused(llama_gguf, tmp_path, monkeypatch):
+    for name in ("a.gguf", "b.gguf"):
+        shutil.copy(llama_gguf, tmp_path / name)
+    with pytest.raises(Refused, match="there are 2 GGUF models"):
+        gguf_files(tmp_path)
+    monkeypatch.setattr(gguf_unpacking, "free_on_disk", lambda _: 1000)
+    with pytest.raises(NoRoom, match="once unpacked"):
+        gguf_unpacking.unpack(described(llama_gguf), tmp_path / "unpacked")
+    assert not (tmp_path / "unpacked").exists()
+
+
+def test_what_breaks_off_leaves_nothing(llama_gguf, tmp_path, monkeypatch):
+    def breaks(*_: object, **__: object) -> None:
+        raise OSError("no room")
+
+    monkeypatch.setattr(gguf_unpacking, "save_file", breaks)
+    with pytest.raises(OSError, match="no room"):
+        gguf_unpacking.unpack(described(llama_gguf), tmp_path / "unpacked" / "model")
+    assert list((tmp_path / "unpacked").iterdir()) == []
+
+
+def test_an_unknown_split_of_texts_is_refused(llama, tmp_path):
+    path = write_gguf(llama, tmp_path / "model.gguf")
+    path.write_bytes(path.read_bytes().replace(b"\x06\0\0\0\0\0\0\0smollm", b"\x06\0\0\0\0\0\0\0others"))
+    with pytest.raises(Refused, match="in the way of 'others'"):
+        gguf_unpacking.unpack(described(path), tmp_path / "unpacked")
+
+
+def header_of(content: bytes, folder: Path) -> GgufHeader:
+    path = folder / "damaged.gguf"
+    path.write_bytes(content)
+    return read_header((path,), "damaged")
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_damaged_file_is_read_or_refused(data, llama_gguf, tmp_path):
+    content = bytearray(llama_gguf.read_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, 2000) | st.integers(0, len(content) - 9))
+        layout, value = data.draw(st.sampled_from([("<B", 255), ("<I", 2**32 - 1), ("<Q", 2**64 - 1), ("<Q", 2**40),
+                                                   ("<I", 9), ("<I", 8), ("<B", 0), ("<Q", 0)]))  # fmt: skip
+        struct.pack_into(layout, content, place, value)
+    cut = data.draw(st.none() | st.integers(0, len(content)))
+    path = tmp_path / "damaged.gguf"
+    path.write_bytes(content[:cut])
+    with suppress(Refused):
+        gguf_model((path,), "damaged")
+
+
+def test_pickles_and_others_in_disguise_are_no_models(tmp_path):
+    (tmp_path / "model.gguf").write_bytes(b"\x80\x04\x95")
+    assert gguf_files(tmp_path / "model.gguf") == ()
+    with pytest.raises(Refused, match="does not begin as GGUF files do"):
+        read_header((tmp_path / "model.gguf",), "")
+    with pytest.raises(Refused, match="version 1 is not read"):
+        header_of(b"GGUF" + struct.pack("<IQQ", 1, 0, 0), tmp_path)
+    key = struct.pack("<Q", 1) + b"a"
+    with pytest.raises(Refused, match="a list of lists"):
+        header_of(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + key + struct.pack("<IIQ", 9, 9, 4), tmp_path)
+    with pytest.raises(Refused, match="claims"):
+        header_of(b"GGUF" + struct.pack("<IQQ", 3, 2**60, 2**60), tmp_path)
+
+
+def test_the_origin_of_a_damaged_note_is_refused(llama, tmp_path):
+    folder = shutil.copytree(llama, tmp_path / "model")
+    (folder / "sarqc-origin.json").write_text(json.dumps({"files": 3}))
+    with pytest.raises(Refused, match=r"sarqc-origin.json: 'types' is missing|sarqc-origin.json: files is 3"):
+        read_checkpoint(folder)
+
+
+def test_a_run_unpacks_it_first_and_its_study_and_its_card_say_what_it_is(llama_gguf, tmp_path):
+    host = Settings(state_dir=tmp_path / "state", device="cpu")
+    recipe = Recipe(
+        model=str(llama_gguf), bits=3, group_size=32, method="rtn", blocks=(0,), calibration="tiny-llama-calibration",
+        samples=2, length=32, test="tiny-llama-held-out", test_tokens=200, window=64, baseline=False,
+    )  # fmt: skip
+    events = list(
+        execute(recipe, host, study_dir=tmp_path / "studies", study_id="one", checkpoint_dir=tmp_path / "model")
+    )
+    stages = [event.name for event in events if isinstance(event, Stage)]
+    assert stages[0] == "unpacking"
+    (finished,) = (event for event in events if isinstance(event, Finished))
+    words = "the weights come from a GGUF file that was quantized before (Q4_1)"
+    assert finished.summary["protocol"]["weights"].startswith(words)
+    assert Study.open(tmp_path / "studies" / "one").protocol["weights"].startswith(words)
+    assert words[1:] in (tmp_path / "model" / "README.md").read_text()
+    again = list(execute(recipe, host, study_dir=tmp_path / "studies", study_id="two"))
+    assert "unpacking" not in [event.name for event in again if isinstance(event, Stage)]
