@@ -25,12 +25,12 @@ export OMP_WAIT_POLICY := PASSIVE
 # Every file that is installed has one of the hashes that are written down for its version, and nothing else comes along.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps
 
-.PHONY: app test check bench loaders torture image space test-engines test-opened test-reports chromium requirements audit
+.PHONY: app test check bench loaders torture image space test-engines test-opened test-reports chromium pretrained requirements audit
 
-app: .venv/app.done
+app: .venv/app.done pretrained
 	$(BIN)/python app.py
 
-test: check chromium
+test: check chromium pretrained
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: .venv/dev.done node_modules/.package-lock.json
@@ -70,6 +70,10 @@ test-reports: .venv/dev.done
 	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > $$(echo $(REPORTS)/lib/python*/site-packages)/shared.pth
 	$(REPORTS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[mlflow,trackio]'
 	$(REPORTS)/bin/python -m pytest tests/reports
+
+# Real models, 93 MB to fetch and 540 MB to keep: without them the app has its own, which are small.
+pretrained: .venv/app.done
+	@$(BIN)/python deploy/fetch_models.py || echo "No pretrained model could be fetched: the app goes without."
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

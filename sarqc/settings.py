@@ -76,6 +76,9 @@ class Settings(BaseSettings):
         Path("~/.local/share/sarqc"), description="Database of runs, finished layers and studies of this host."
     )
     assets_dir: Path = Field(SITE / "assets", description="Embedded models and studies, styles and scripts.")
+    pretrained_dir: Path = Field(
+        SITE / "build" / "pretrained", description="Pretrained models that every host is given when it is installed."
+    )
     data_dir: Path | None = Field(
         None, description="Mirror of the Hub for an air-gapped host, laid out as <dataset id>/<config>/<split>."
     )

@@ -15,6 +15,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # the tensors here are small: a second thre
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 os.environ["SARQC_STATE_DIR"] = tempfile.mkdtemp(prefix="sarqc-tests-")
+os.environ["SARQC_PRETRAINED_DIR"] = os.environ["SARQC_STATE_DIR"]  # none: what a host has changes no test
 
 if not Path("/dev/nvidiactl").exists():
     os.environ["TRITON_INTERPRET"] = "1"  # kernels run without a GPU; read where they are defined

@@ -63,6 +63,8 @@ class Image:
                 return f"not run: it would change this host; user {USER} is taken"
             case "RUN" if "pip install" in step.text:
                 return self.pip(step)
+            case "RUN" if "fetch_models" in step.text:
+                return "not run: make pretrained does the same"
             case "RUN":
                 subprocess.run(self.inside(step.text), shell=True, check=True, **self.as_user)
                 return "run"

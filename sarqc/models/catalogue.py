@@ -62,8 +62,8 @@ class EmbeddedModel(BaseModel):
     title: str
     description: str
     suggested: dict[str, Any]
-    corpora: tuple[EmbeddedCorpus, ...]
-    tasks: dict[str, dict[str, str]]  # name -> {"file", "title"}
+    corpora: tuple[EmbeddedCorpus, ...] = ()
+    tasks: dict[str, dict[str, str]] = Field(default_factory=dict)  # name -> {"file", "title"}
 
 
 # Offered in the form; any other Hub name of a known family can be typed.
@@ -79,9 +79,13 @@ _HUB_SUGGESTED = {"bits": 3, "calibration": "wikitext2", "samples": 128, "length
 
 
 def embedded_models(settings: Settings) -> dict[str, tuple[Path, EmbeddedModel]]:
-    """Folder and description of each embedded model, by name."""
+    """Folder and description of each embedded model, by name: those of the app, then pretrained ones that were brought
+    to this host."""
     found = {}
-    for path in sorted((settings.assets_dir / "models").glob("*/sarqc.json")):
+    shipped, brought = (
+        sorted(root.glob("*/sarqc.json")) for root in (settings.assets_dir / "models", settings.pretrained_dir)
+    )
+    for path in (*shipped, *brought):
         found[path.parent.name] = (path.parent, EmbeddedModel.model_validate_json(path.read_text(encoding="utf-8")))
     return found
 

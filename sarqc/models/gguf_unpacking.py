@@ -21,6 +21,7 @@ from torch import Tensor
 
 from sarqc.errors import NoRoom, Refused, SarqcError
 from sarqc.files.hashes import sha256_of
+from sarqc.files.modes import usual_mode
 from sarqc.files.names import free_on_disk, shortened
 from sarqc.models.gguf_header import gguf_files
 from sarqc.models.gguf_model import GgufModel, Place, gguf_model
@@ -51,7 +52,9 @@ def unpack(model: GgufModel, folder: Path) -> None:
         _write_weights(model, partial)
         origin = model.origin.model_copy(update={"sha256": tuple(map(sha256_of, model.header.files))})
         (partial / ORIGIN).write_text(origin.model_dump_json(indent=2) + "\n", encoding="utf-8")
-        partial.chmod(0o755)
+        for path in partial.iterdir():
+            path.chmod(usual_mode(0o644))
+        partial.chmod(usual_mode(0o755))
         if not folder.exists():  # unpacked by another process meanwhile
             os.replace(partial, folder)
     finally:
