@@ -94,6 +94,7 @@ BASELINE = "gptq"  # what runs are compared with
 # What tuning compares where nothing else is asked for.
 TUNED_LAMS = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 TUNED_GAMMAS = (0.0, 0.1, 0.5, 1.0)
+TUNED_TEST_TOKENS = 1 << 16  # on which λ are compared: enough beside the difference between draws
 
 # Fields that mean nothing to a kind of recipe. Tuning draws at random, from the float model's inputs.
 OF_THE_OTHER_KIND = {
@@ -382,8 +383,8 @@ class Recipe(BaseModel):
         None,
         ge=2,
         **_describe(
-            "measure", "Test tokens", "Only the first tokens of the test text; empty: all.", unit="tokens",
-            advanced=True,
+            "measure", "Test tokens", "Only the first tokens of the test text; empty: all, in tuning the first 65,536.",
+            unit="tokens", advanced=True,
         ),
     )  # fmt: skip
     baseline: bool = Field(
@@ -601,6 +602,11 @@ class Recipe(BaseModel):
     def unseen_samples(self) -> int:
         """Held-out sequences: as given; in tuning, which needs some, half as many as samples where none are."""
         return self.held_out_samples or (max(1, self.samples // 2) if self.kind == "tune" else 0)
+
+    def tokens_of_test(self) -> int | None:
+        """The first tokens of the test text that are measured, None: all. In tuning, where draws differ by more than
+        windows of the text do, no more than ``TUNED_TEST_TOKENS`` unless more are asked for."""
+        return self.test_tokens or (TUNED_TEST_TOKENS if self.kind == "tune" else None)
 
     def blocks_of(self, n_blocks: int) -> tuple[int, ...] | None:
         """Numbers of the blocks that are quantized, in order; None: all. Raises ``Refused`` for one that is missing."""

@@ -246,7 +246,8 @@ def _read(prepared: Prepared, payload: bytes) -> tuple[float, PerplexityProtocol
         protocol = {**protocol, "part": part}
     if writer := measured_text(prepared).written_by:
         protocol = {**protocol, "written_by": writer}
-    if (limit := prepared.recipe.test_tokens) is not None:
+    limit, asked = prepared.recipe.tokens_of_test(), prepared.recipe.test_tokens
+    if limit is not None and (asked or len(measured_text(prepared).ids) == limit):
         protocol = {**protocol, "only_the_first_tokens": limit}
     return document["value"], protocol
 

@@ -215,7 +215,11 @@ def prepare(recipe: Recipe, settings: Settings, *, download: bool = False) -> Pr
     if opened is not None:
         shown = _with_opened(shown, work, opened)
     phases = costs.phases(work, rates_of_device(settings)[0])
-    warnings = (*_of_another_model(calibration, test, checkpoint.name), *_of_one_text(sequences, test))
+    warnings = (
+        *_of_another_model(calibration, test, checkpoint.name),
+        *_of_one_text(sequences, test),
+        *_of_first_tokens(recipe, whole_test),
+    )
     shown = shown.model_copy(update={"warnings": (*warnings, *shown.warnings)})
     return Prepared(
         recipe, checkpoint, calibration, sequences, per_channel, test, window, prompts, shown.streamed, phases, shown,
@@ -237,7 +241,7 @@ def _test_text(recipe: Recipe, whole: Text | None) -> Text | None:
     """What perplexity is measured on. Raises ``Refused`` for fewer than two tokens."""
     if whole is None:
         return None
-    test = replace(whole, ids=whole.ids[: recipe.test_tokens])
+    test = replace(whole, ids=whole.ids[: recipe.tokens_of_test()])
     if len(test.ids) < 2:
         raise Refused(
             "the text has fewer than two tokens", f"test text {shortened(recipe.test or '')}", "Give a longer text."
@@ -258,6 +262,16 @@ def _of_one_text(sequences: Sequences, test: Text | None) -> Iterator[str]:
         yield (
             f"{known} of {len(sequences.calibration)} calibration sequences are in the test text too: perplexity is "
             "better there than on text that calibration has not seen"
+        )
+
+
+def _of_first_tokens(recipe: Recipe, whole: Text | None) -> Iterator[str]:
+    """What is to be known where tuning takes the beginning of a test text by itself."""
+    limit = recipe.tokens_of_test()
+    if whole is not None and recipe.test_tokens is None and limit is not None and len(whole.ids) > limit:
+        yield (
+            f"λ are compared on the first {limit:,} of the {len(whole.ids):,} tokens of the test text, which leaves "
+            "time for more draws; “test tokens” sets another number"
         )
 
 

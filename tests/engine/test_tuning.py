@@ -21,7 +21,7 @@ from sarqc.engine.bundle import Bundle, screen_bundle, write_bundle
 from sarqc.engine.draws import Draw
 from sarqc.engine.execute import execute
 from sarqc.engine.kept_states import StatesGone
-from sarqc.engine.plan import plan
+from sarqc.engine.plan import plan, prepare
 from sarqc.engine.screening import Screening
 from sarqc.engine.tuning import first_draw
 from sarqc.errors import NotFound, Refused, SarqcError
@@ -487,3 +487,23 @@ def test_float_predictions_that_are_gone_are_said(
             run(document, fresh_settings)
     assert "SARQC_CACHE_GIB" in raised.value.remedy
     assert outcome(run(document, fresh_settings))["end"], "the same run goes on"
+
+
+def test_a_long_test_text_is_read_in_part_and_that_is_said(
+    document: dict[str, Any], fresh_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sarqc.recipe.TUNED_TEST_TOKENS", 300)
+    whole = {name: value for name, value in document.items() if name != "test_tokens"}
+    prepared = prepare(Recipe.parse(whole), fresh_settings)
+    assert prepared.test is not None
+    assert len(prepared.test.ids) == 300
+    assert any("on the first 300 of the" in words for words in prepared.shown.warnings)
+    asked = prepare(Recipe.parse(document | {"test_tokens": 500}), fresh_settings)
+    assert asked.test is not None
+    assert len(asked.test.ids) == 500
+    assert not any("on the first" in words for words in asked.shown.warnings)
+    of_a_run = ("model", "bits", "group_size", "calibration", "test", "samples", "length")
+    run = {name: value for name, value in whole.items() if name in of_a_run}
+    of_run = prepare(Recipe.parse(run), fresh_settings)
+    assert of_run.test is not None
+    assert len(of_run.test.ids) > 500
