@@ -76,7 +76,7 @@ ALLOWED = {
     ("sarqc/web/sign_in.py", "_PAGE.format(…)"): "put together of constants",
     # Names of files
     ("sarqc/models/catalogue.py", "root.glob(pattern)"): "a loop over the constants that stand beside it",
-    ("sarqc/models/streaming.py", "scratch.glob(f'{_PREFIX}*')"): "a constant and a star",
+    ("sarqc/files/scratch.py", "parent.glob(f'{kind}-*')"): "a constant where it is called, and a star",
     ("sarqc/models/tensor_files.py", "folder.glob(pattern)"): "a loop over the constants that stand beside it",
     ("sarqc/reports/reporting.py", "Path(saved.path).glob(_KEPT[saved.what])"): "one of the constants of _KEPT",
     ("sarqc/web/static.py", "(folder / name).rglob(f'*{suffix}')"): "the constants of FOLDERS",

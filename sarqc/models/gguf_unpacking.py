@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from sarqc.errors import NoRoom, Refused, SarqcError
 from sarqc.files.hashes import sha256_of
 from sarqc.files.modes import usual_mode
 from sarqc.files.names import free_on_disk, shortened
+from sarqc.files.scratch import scratch_folder
 from sarqc.models.gguf_header import gguf_files
 from sarqc.models.gguf_model import GgufModel, Place, gguf_model
 from sarqc.models.origin import ORIGIN
@@ -44,8 +44,7 @@ def unpack(model: GgufModel, folder: Path) -> None:
             f"the weights take {gib(model.unpacked_bytes)} once unpacked, and {gib(free)} are free", model.name,
             "Make room, or set SARQC_STATE_DIR to a folder on a larger disk.",
         )  # fmt: skip
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name[:20]}-"))
+    partial = scratch_folder(folder.parent, ".unpacking")
     try:
         (partial / "config.json").write_text(json.dumps(model.config, indent=2) + "\n", encoding="utf-8")
         _write_tokenizer(model, partial)

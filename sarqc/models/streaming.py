@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,9 +15,8 @@ import safetensors.torch
 import torch
 from torch import nn
 
+from sarqc.files.scratch import scratch_folder
 from sarqc.models.weight_files import WeightFiles, put
-
-_PREFIX = "blocks-"
 
 
 class Streaming:
@@ -41,9 +39,7 @@ class Streaming:
         self._paths = {block: f"{blocks}.{index}" for index, block in enumerate(model.get_submodule(blocks).children())}
         self._held: set[nn.Module] = set()
         self._changed: dict[nn.Module, Path] = {}
-        scratch.mkdir(parents=True, exist_ok=True)
-        _remove_abandoned(scratch)
-        self._folder = Path(tempfile.mkdtemp(dir=scratch, prefix=f"{_PREFIX}{os.getpid()}-"))
+        self._folder = scratch_folder(scratch, "blocks")
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         for block in self._paths:
             block.forward = partial(_call_held, weakref.ref(self), block, type(block).forward)
@@ -95,10 +91,3 @@ def _call_held(
     assert alive is not None  # whoever walks a model holds what streams it
     with alive.at(block):
         return forward(block, *given, **named)
-
-
-def _remove_abandoned(scratch: Path) -> None:
-    for folder in scratch.glob(f"{_PREFIX}*"):
-        process = folder.name.removeprefix(_PREFIX).partition("-")[0]
-        if process.isdigit() and not Path(f"/proc/{process}").exists() and Path("/proc/self").exists():
-            shutil.rmtree(folder, ignore_errors=True)

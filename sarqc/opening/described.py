@@ -51,7 +51,7 @@ def describe(folder: Path, checkpoint: Checkpoint) -> Described:
     Raises ``Refused`` for what is damaged, of another model, or not read here.
     """
     if not (folder / "config.json").is_file() and (found := next(iter(sorted(folder.glob("*.gguf"))), None)):
-        raise Refused(f"{found.name} is a GGUF file, which is not read here", folder.name, _GIVE)
+        raise Refused(f"{found.name} is a GGUF file, which is read as a model and not beside one", folder.name, _GIVE)
     headers = Headers(folder)
     if (said := headers.config.get("model_type")) != (original := checkpoint.config.get("model_type")):
         raise headers.refused(f"it is a model of type {said!r}, and the original is {original!r}", _OF_OTHERS)

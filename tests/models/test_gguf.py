@@ -232,6 +232,16 @@ def test_what_breaks_off_leaves_nothing(llama_gguf, tmp_path, monkeypatch):
     assert list((tmp_path / "unpacked").iterdir()) == []
 
 
+def test_what_an_ended_process_left_goes_with_the_next_model(llama_gguf, tmp_path):
+    left = tmp_path / f".unpacking-{2**22 + 1}-abc"  # no process has such a number
+    left.mkdir()
+    at_work = tmp_path / f".unpacking-{os.getpid()}-abc"
+    at_work.mkdir()
+    gguf_unpacking.unpack(described(llama_gguf), tmp_path / "model")
+    assert not left.exists()
+    assert at_work.exists()
+
+
 def test_an_unknown_split_of_texts_is_refused(llama, tmp_path):
     path = write_gguf(llama, tmp_path / "model.gguf")
     path.write_bytes(path.read_bytes().replace(b"\x06\0\0\0\0\0\0\0smollm", b"\x06\0\0\0\0\0\0\0others"))

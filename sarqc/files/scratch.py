@@ -1,0 +1,21 @@
+"""Folders that belong to a process while it works, and are removed by the next one where it was ended."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+
+def scratch_folder(parent: Path, kind: str) -> Path:
+    """A new folder of this process in another one, which is made; those of processes that are no more are removed.
+
+    ``kind``: what the names of such folders begin with.
+    """
+    parent.mkdir(parents=True, exist_ok=True)
+    for folder in parent.glob(f"{kind}-*"):
+        process = folder.name.removeprefix(f"{kind}-").partition("-")[0]
+        if process.isdigit() and not Path(f"/proc/{process}").exists() and Path("/proc/self").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+    return Path(tempfile.mkdtemp(dir=parent, prefix=f"{kind}-{os.getpid()}-"))
