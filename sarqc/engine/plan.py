@@ -132,8 +132,11 @@ def plan(recipe: Recipe, settings: Settings) -> Plan:
             checkpoint = _as_asked(promised_checkpoint(recipe.model, missing.config), recipe)
             checkpoint = replace(checkpoint, origin=missing.origin)
             per_channel = indivisible_layers(recipe, checkpoint.layers)
-            shown = _shown(costs.work_of(recipe, checkpoint, per_channel, span=settings.span), settings, per_channel)
-            words = f"{note}. Sizes are those of its configuration, and time is without the measurements"
+            tokens = (recipe.tokens_of_test() or 0) if recipe.test else 0
+            work = costs.work_of(recipe, checkpoint, per_channel, test_tokens=tokens, span=settings.span)
+            shown = _shown(work, settings, per_channel)
+            counted = f"with {tokens:,} tokens of the test text" if tokens else "without the measurements"
+            words = f"{note}. Sizes are those of its configuration, and time is {counted}"
             update: dict[str, Any] = {"warnings": (*shown.warnings, words)}
             if missing.size:
                 update["disk_bytes"] = (shown.disk_bytes or 0) + missing.size

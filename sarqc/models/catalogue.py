@@ -24,6 +24,7 @@ from sarqc.models.tokenizer_files import check_tokenizer
 from sarqc.plain import gib
 from sarqc.settings import Settings
 
+_GROUP_SIZES = (128, 64, 32, 16)  # the default, and what is taken where it does not divide
 _EXPORTED = re.compile(r"[0-9A-Z]{26}/[A-Za-z0-9_][\w.-]*", re.ASCII)
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 
@@ -104,7 +105,7 @@ def offered(settings: Settings) -> list[ModelEntry]:
         except (SarqcError, OSError):  # an OSError: a folder that is being written or taken away
             continue  # not a model for us; naming it in a recipe says why
         # No text: only its owner knows on what it will be used.
-        suggested = {"length": min(256, checkpoint.max_positions)}
+        suggested = {"length": min(256, checkpoint.max_positions), **_fitting_groups(checkpoint)}
         what = "Local GGUF file." if files else "Local checkpoint."
         entries.append(_entry(name, name, what, checkpoint, "local", suggested, quantized))
     titles, fetched = dict(_HUB_OFFERS), settings.fetched_models()
@@ -116,6 +117,16 @@ def offered(settings: Settings) -> list[ModelEntry]:
             )
         )  # fmt: skip
     return entries
+
+
+def _fitting_groups(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The largest usual group size, where it is not the default, that divides every linear."""
+    widths = {layer.shape[1] for layer in checkpoint.layers}
+    fitting = (size for size in _GROUP_SIZES if all(width % size == 0 for width in widths))
+    size = next(fitting, None)
+    if size is None:
+        return {"indivisible": "per_channel"}
+    return {} if size == _GROUP_SIZES[0] else {"group_size": size}
 
 
 def declared_models(settings: Settings) -> dict[str, Path]:

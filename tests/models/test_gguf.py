@@ -189,7 +189,11 @@ def test_a_declared_file_has_a_name_and_a_plan_that_says_what_it_is(llama_gguf, 
     host = Settings(state_dir=state, model_dirs=str(models))
     entries = {entry.name: entry for entry in catalogue.offered(host)}
     assert entries["a-model"].family == "LLaMA, dense"
-    assert "calibration" not in entries["a-model"].suggested
+    assert entries["a-model"].suggested == {
+        "model": "a-model",
+        "length": 128,
+        "group_size": 32,
+    }  # of 64 and 96 channels
     assert set(catalogue.declared_models(host)) == {"a-model", "blobs"}
     recipe = Recipe(model="a-model", bits=4, group_size=32, calibration="tiny-llama-calibration", samples=2, length=32)
     shown = plan(recipe, host)
@@ -198,6 +202,10 @@ def test_a_declared_file_has_a_name_and_a_plan_that_says_what_it_is(llama_gguf, 
     assert "the grid that these weights come from" in said
     assert "its weights are unpacked first" in said
     assert shown.parameters == read_checkpoint(make_checkpoint("llama", tmp_path / "same", TINY, **SIZES)).parameters
+    tuned = recipe.model_copy(update={"kind": "tune", "method": "sarqc-gbs", "test": "tiny-llama-held-out"})
+    before = plan(tuned, host).tuning
+    assert before is not None
+    assert any(budget.enough for budget in before.budgets)
     assert not (state / "unpacked").exists()
     with pytest.raises(NotCached):
         catalogue.checkpoint_of("a-model", None, host)
