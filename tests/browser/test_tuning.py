@@ -89,7 +89,7 @@ def test_the_end_is_the_server_s_sentence_a_study_and_the_run_to_follow(app: App
     view = app.json(f"/runs/{tuned['id']}/tuning")
     said = "".join(piece["text"] for piece in view["sentence"])
     assert seen(page, "tuning-sentence") == said.replace("\u00a0", " ")
-    button = {"run": "Run it", "keep": "Keep GPTQ 1 %", "go_on": "Go on for"}[view["tuning"]["next"]]
+    button = {"run": "Run it", "keep": "Run GPTQ 1 %", "go_on": "Go on for"}[view["tuning"]["next"]]
     assert seen(page, "run-it").startswith(button)
     aria = page.get_attribute("[data-testid=plot-tuning] .plot-frame", "aria-label")
     assert aria == view["figure"]["aria"]

@@ -73,7 +73,7 @@ test("what follows is the run with λ, GPTQ 1 % where nothing is measurably bett
   assert.deepEqual([run.button, run.isMain, run.recipe.test], ["Run it", true, "toy-test"]);
   assert.match(run.lead, /^Next: toy, 2 bits, .*judged on toy-test\.$/);
   const keep = to("keep", { recipe: { ...recipe, method: "gptq", lambda: null } });
-  assert.deepEqual([keep.button, keep.isMain, keep.recipe.method], ["Keep GPTQ 1 %", false, "gptq"]);
+  assert.deepEqual([keep.button, keep.isMain, keep.recipe.method], ["Run GPTQ 1 %", false, "gptq"]);
   const longer = { ...recipe, kind: "tune", minutes: 5 };
   const more = to("go_on", { recipe: longer, more_minutes: 5 });
   assert.deepEqual([more.button, more.recipe], ["Go on for 5 minutes", longer]); // on the same text, as it began

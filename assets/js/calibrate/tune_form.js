@@ -73,7 +73,7 @@ export function nextOf({ next, recipe, more_minutes: minutes }, corpora) {
   }
   const following = followingRecipe(recipe, corpora);
   if (next === "run") return { recipe: following, lead: `Next: ${whole(following)}.`, button: "Run it", isMain: true };
-  return { recipe: following, lead: `Next: ${whole(following)}.`, button: "Keep GPTQ 1 %", isMain: false };
+  return { recipe: following, lead: `Next: ${whole(following)}.`, button: "Run GPTQ 1 %", isMain: false };
 }
 
 /**
