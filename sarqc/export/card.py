@@ -9,16 +9,9 @@ from typing import cast
 import yaml
 
 from sarqc.documents import Summary
-from sarqc.export.readers import Format, in_words, tried, who_can_load
+from sarqc.export.readers import FORMAT_WORDS, Format, in_words, tried, who_can_load
 from sarqc.models.families import Family
 from sarqc.recipe import Recipe
-
-_TITLES = {
-    "plain": "plain (dequantized weights)",
-    "packed": "packed (compressed-tensors, pack-quantized)",
-    "gptq": "gptq (GPTQModel and others)",
-    "mlx": "mlx (mlx-lm and others)",
-}
 
 
 def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, family: Family | None = None) -> str:
@@ -60,7 +53,8 @@ def model_card(recipe: Recipe, summary: Summary, checkpoint_format: Format, fami
         _table(
             ("format", "readers", ""),
             [
-                (_TITLES[row.format] + (", this folder" if row.format == checkpoint_format else ""),
+                (f"{row.format} ({FORMAT_WORDS[row.format]})"
+                 + (", this folder" if row.format == checkpoint_format else ""),
                  in_words(row.readers) if row.possible else "none", row.note)
                 for row in who_can_load(
                     recipe,

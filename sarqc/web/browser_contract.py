@@ -22,6 +22,7 @@ from sarqc.calibration.corpora import CorpusEntry
 from sarqc.documents import SIGNS
 from sarqc.engine.plan import Plan
 from sarqc.events import EVENT_TYPES
+from sarqc.export.readers import FORMAT_WORDS
 from sarqc.figures.card import SITE
 from sarqc.figures.compare import Comparison
 from sarqc.figures.drawing import CIVIDIS, ROLES, Role
@@ -327,6 +328,7 @@ def names() -> list[Constant]:
             "FITTING_WORDS", "Record<string, string>", "How a grid is fitted where it is not plainly.", FITTING_WORDS
         ),
         Constant("SIGNS", "Record<string, string>", "How people write what “auto” may choose.", SIGNS),
+        Constant("FORMAT_WORDS", "Record<string, string>", "What each format of a checkpoint is.", FORMAT_WORDS),
         Constant("SITE", "string", "What ends every page's title.", SITE),
         Constant("SCALES", "Record<Scale, string>", "Scales of the main figure's errors, and their words.", SCALES),
         Constant("QUANTITIES", "Record<Quantity, string>", "What the map of layers can be coloured by.", quantities),

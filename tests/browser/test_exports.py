@@ -20,6 +20,7 @@ def test_a_finished_run_is_saved_downloaded_and_its_files_deleted(app: App, smal
     assert page.is_disabled("[data-testid=save-packed]")  # the run's grid is asymmetric
     assert "zero points" in page.text_content("[data-format=packed] .formats-note")
     page.click("[data-testid=save-as]")
+    assert "dequantized weights" in page.inner_text("[data-testid=save-plain]")
     page.click("[data-testid=save-plain]")
     page.wait_for_selector("[data-testid=export-plain]")
     page.wait_for_selector("[data-testid=download-plain]")

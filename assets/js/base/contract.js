@@ -134,6 +134,17 @@ export const FITTING_WORDS = frozen({
 export const SIGNS = frozen({ lam: "λ", gamma: "γ", shift_strength: "α" });
 
 /**
+ * What each format of a checkpoint is.
+ * @type {Readonly<Record<string, string>>}
+ */
+export const FORMAT_WORDS = frozen({
+  plain: "dequantized weights",
+  packed: "compressed-tensors, pack-quantized",
+  gptq: "GPTQModel and others",
+  mlx: "mlx-lm and others",
+});
+
+/**
  * What ends every page's title.
  * @type {Readonly<string>}
  */

@@ -5,7 +5,7 @@
  */
 
 import { asProblem, listen, request } from "../base/client.js";
-import { AT_REST } from "../base/contract.js";
+import { AT_REST, FORMAT_WORDS } from "../base/contract.js";
 import { bytes, format as formatted } from "../base/format.js";
 import { html, nothing, render, repeat } from "../base/html.js";
 import { store } from "../base/page_state.js";
@@ -168,7 +168,7 @@ function saveMenu(own, lines, send) {
       html`<button type="button" class="quiet" data-testid=${`save-${format}`} title=${possible ? nothing : note}
         ?disabled=${!possible || lines[format]?.isBusy}
         @click=${() => send(format, `/runs/${encodeURIComponent(own.id)}/export?format=${format}`)}
-        >${format}${possible ? nothing : html`<span class="files-words"> can’t carry this run</span>`}</button>`,
+        >${format}<span class="files-words">${FORMAT_WORDS[format]}${possible ? nothing : "; can’t carry this run"}</span></button>`,
   );
   return html`<div class="files-line">${moreMenu({
     id: `save-as-${own.id}`,
