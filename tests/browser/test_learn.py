@@ -365,9 +365,10 @@ def test_a_row_is_rounded_column_by_column_by_keyboard_and_by_itself(open_page):
     assert step.get_by_test_id("play").inner_text() == "Play"
 
 
-def test_on_a_phone_what_is_asked_about_stands_in_the_first_window(open_page):
-    page = open_page("/learn", width=390, height=844)
-    ring = page.get_by_test_id("step-1").get_by_test_id("guess")
+@pytest.mark.parametrize("step", [1, 8])
+def test_on_a_phone_what_is_asked_about_stands_in_the_first_window(open_page, step):
+    page = open_page(f"/learn?step={step}", width=390, height=844)
+    ring = page.get_by_test_id(f"step-{step}").get_by_test_id("guess")
     ring.wait_for()
     foot, box = page.locator(".tour-foot").bounding_box(), ring.bounding_box()
     assert box["y"] + box["height"] < foot["y"]

@@ -267,7 +267,7 @@ function dots({ candidates, route, solved, best, answered }, { place, narrow }) 
         route.map(({ candidate }) => place(candidate.levels)),
         { stroke: "var(--ink-2)", "stroke-width": 1.5 },
       ),
-      names(route, place, narrow),
+      names(route, place),
       s("circle", { cx, cy, r: 13, fill: "none", stroke: "var(--series-4)", "stroke-width": 2 }),
     ],
     dot(best.levels, 8, { fill: "var(--ink)", stroke: "var(--surface)", "stroke-width": 2 }),
@@ -275,10 +275,11 @@ function dots({ candidates, route, solved, best, answered }, { place, narrow }) 
 }
 
 /**
- * Each winner with the λ from which it wins, on the side that is free.
- * @type {(route: Route, place: Layout["place"], narrow: boolean) => import("../charts/svg.js").Drawn}
+ * Each winner with the λ from which it wins, on the side that is free and between two rows of dots.
+ * @type {(route: Route, place: Layout["place"]) => import("../charts/svg.js").Drawn}
  */
-function names(route, place, narrow) {
+function names(route, place) {
+  const up = 0.35 * (place([0, 1])[1] - place([0, 0])[1]);
   return route.map(({ from, candidate }, i) => {
     const [x, y] = place(candidate.levels);
     const before = route[i - 1] ?? route[i + 1];
@@ -286,7 +287,7 @@ function names(route, place, narrow) {
     const text = `λ ≥ ${fromText(from)}`;
     return [
       mark("circle", x, y, 5, { fill: "var(--ink-2)" }),
-      label(x + (left ? -20 : 20), y + (narrow ? -12 : 0), text, {
+      label(x + (left ? -20 : 20), y + up, text, {
         at: left ? "end" : "start",
         fill: "var(--ink)",
         halo: true,
