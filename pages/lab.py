@@ -36,7 +36,7 @@ _SKELETON = """
   <div class="block area-equation"><div class="equation" data-control="equation">{objective}</div></div>
   <div class="area-words"><p class="what">{what}</p>
     <div class="picks"></div>
-    <div class="told" data-control="sentence"><p class="sentence">{sentence}</p>
+    <div class="told"{over} data-control="sentence"><p class="sentence">{sentence}</p>
       <p class="small-print">{small_print}</p></div></div>
   <div class="story"><div class="card plot-card plot-hero" data-control="hero">
       <header class="card-head"><h2 class="card-title">{title}</h2></header>{figures}</div>
@@ -53,10 +53,11 @@ def _skeleton(sight: FirstSight | None) -> str:
     """The page before its scripts: with its sentence and its main figure where they are known."""
     if sight is None:
         what = _WHAT.format(model="", bits="a few", grid="")
-        nothing = dict.fromkeys(("known", "sentence", "small_print", "title", "figures"), "")
+        nothing = dict.fromkeys(("known", "over", "sentence", "small_print", "title", "figures"), "")
         return _SKELETON.format(objective=_OBJECTIVE, what=what, **nothing)
     return _SKELETON.format(
         known=" is-known",
+        over=" data-over-lambda" if sight.has_curves else "",
         objective=_OBJECTIVE,
         what=_WHAT.format(model=f", {escape(sight.model)},", bits=sight.bits, grid=""),
         sentence="".join(_spoken(piece["text"], piece["role"], verdict=piece["verdict"]) for piece in sight.sentence),

@@ -110,6 +110,7 @@ class FirstSight:
     title: str  # of the main figure
     sentence: Sequence[Piece]
     small_print: str
+    has_curves: bool  # over λ; otherwise one point
     explored: bool  # its layers were solved on what the float model gives them
     figures: tuple[str, ...]  # the main figure as SVG elements, for a wide and a narrow screen
 
@@ -157,6 +158,7 @@ class Introductions:
             first_figure(facts, at.quality, at.scale).get("title", ""),
             sentence(facts, at.gamma, at.lam, at.quality),
             " ".join(small_print(facts, at.gamma, at.lam, at.quality)),
+            len(facts.line.lams) > 1,
             facts.study.prefix == "float",
             tuple(point_picture(facts, at, *size, narrow=narrow, banded=banded) for size, narrow in sizes),
         )

@@ -332,7 +332,7 @@ def test_the_sentence_and_the_main_figure_are_there_before_the_view_is(open_page
     assert drawn.count() == 1
     box = drawn.bounding_box()
     assert box["height"] > 250
-    assert box["y"] < height - 180  # its first panel is in the first window
+    assert box["y"] < height - 170  # its first panel is in the first window
     page.wait_for_selector("gradio-app .lab [data-testid=sentence]", state="attached")
     for route in held:
         route.continue_()
@@ -341,6 +341,18 @@ def test_the_sentence_and_the_main_figure_are_there_before_the_view_is(open_page
     assert page.locator(".skeleton").count() == 0
     assert page.text_content("[data-testid=sentence]") == said
     assert page.evaluate("window.shifts") < 0.1
+
+
+def test_on_a_phone_the_main_figure_stays_where_it_is_when_another_line_is_chosen(open_page):
+    page = open_page("/?study=tiny-llama&method=sarqc-gbs&bits=2", width=390, height=844)
+    page.wait_for_selector(".lab.is-open")
+    figure, sentence = page.locator(".lab .plot-hero >> visible=true"), page.get_by_test_id("sentence")
+    before, said = figure.bounding_box()["y"], sentence.inner_text()
+    for name, value in (("bits", "3"), ("method", "rqc-gbs")):
+        page.locator(f"[data-pick={name}]").select_option(value)
+        page.wait_for_function("said => document.querySelector('[data-testid=sentence]').innerText !== said", arg=said)
+        said = sentence.inner_text()
+        assert figure.bounding_box()["y"] == before
 
 
 def test_a_study_that_is_long_in_coming_is_waited_for_in_words(open_page):

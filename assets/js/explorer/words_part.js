@@ -97,7 +97,8 @@ function keepRoom(explorer, state) {
   place.append(measured);
   const heights = [...measured.children].map((one) => one.getBoundingClientRect().height);
   measured.remove();
-  place.style.minHeight = `${Math.ceil(Math.max(...heights))}px`;
+  place.toggleAttribute("data-over-lambda", view.lams.length > 1);
+  place.style.minHeight = `max(${Math.ceil(Math.max(...heights))}px, var(--least, 0px))`;
 }
 
 /**
