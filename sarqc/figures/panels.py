@@ -32,6 +32,7 @@ from sarqc.figures.numbers import Format, difference_decimals
 from sarqc.study.intervals import span_text
 
 WORDS_ROOM = 0.09  # of a panel's range, beside the usual air, for words at its edge
+NARROW_ROOM = 0.24  # the same on a narrow screen, where panels are low
 FEW_LAMS = 3  # up to so many, names at the lines' ends reach to where words at the right edge begin
 AXIS = "axis"  # the name of the axis’ sign, before the names of its ticks
 BAND = "band"  # the name of its shapes and words, by which the page finds what a link hides
@@ -356,7 +357,8 @@ def _add_reference(
 
     Its words keep clear of the names at the lines' ends, which reach far into an axis of few λ, and of the band's words
     in the upper corners: below the scale they stand at the left, and beside a line there too where there are few λ.
-    With ``at_end`` they stand beside the line on a narrow screen alone.
+    With ``at_end`` they stand on a narrow screen alone, in a room of their own below the scale: beside the line points
+    would be under them.
     """
     value, layout = panel.reference, figure["layout"]
     if value is None:
@@ -376,8 +378,12 @@ def _add_reference(
         {"type": "line", "xref": "paper", "yref": axis, "x0": 0, "x1": 1, "y0": value, "y1": value, "line": line}
     )
     if at_end:
-        figure["narrow"][f"layout.annotations.{len(layout['annotations'])}.visible"] = True
-        layout["annotations"].append(note(text, y=value, yanchor="bottom", visible=False, **right))
+        lowest = span[0] - NARROW_ROOM * (span[1] - span[0])
+        figure["narrow"] |= {
+            f"layout.annotations.{len(layout['annotations'])}.visible": True,
+            f"layout.yaxis{axis[1:]}.range": [lowest, span[1]],
+        }
+        layout["annotations"].append(note(f"dotted: {text}", y=lowest, yanchor="bottom", visible=False, **left))
     elif n_lams > FEW_LAMS:
         layout["annotations"].append(note(text, y=value, yanchor="bottom", **right))
     else:

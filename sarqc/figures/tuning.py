@@ -68,6 +68,7 @@ _SIGNS: dict[Standing, str] = {"best": "◆", "as_good": "◇", "worse": "◇", 
 _UPPER, _LOWER = (0.4, 1.0), (0.0, 0.27)
 _AT_EDGE = 0.06  # of the upper panel's height, where marks stand that have no value
 _ABOVE_MARKS = 18  # pixels of the lower edge, over those marks
+_LINE, _LINE_ROOM = 15, 0.11  # of words on a narrow screen: pixels, and the share of the upper panel's range
 
 
 def candidates(tuning: Tuning) -> list[TuningRow]:
@@ -153,7 +154,9 @@ def _add_savings(figure: Figure, tuning: Tuning, rows: Sequence[TuningRow], name
     low -= 2 * _AT_EDGE * (high - low)
     figure["layout"]["yaxis"] = {**value_axis(_UPPER, (low, high), ticks=5), "tickformat": ".1~%"}
     _add_title(figure, _UPPER[1], _SAVED + _key(tuning), _SAVED_NARROW)
+    at = len(figure["layout"]["annotations"])
     _add_level(figure, 0.0, "GPTQ 1 %")
+    figure["narrow"][f"layout.annotations.{at}.visible"] = False  # the title says what 0 is, and points are under it
     _add_outside(figure, tuning, low, high)
     if not measured:
         text = "here: each λ that is left, quantized and measured as a whole model"
@@ -257,16 +260,13 @@ def _add_level(figure: Figure, value: float, title: str) -> None:
         {"type": "line", "xref": "paper", "yref": "y", "x0": 0, "x1": 1, "y0": value, "y1": value, "line": line,
          "layer": "below"}
     )  # fmt: skip
-    at = len(figure["layout"]["annotations"])
     _add_note(figure, title, xref="paper", x=1, xshift=6, xanchor="left", y=value, yref="y", yanchor="middle")
-    figure["narrow"] |= {
-        f"layout.annotations.{at}.xanchor": "right", f"layout.annotations.{at}.xshift": 0,
-        f"layout.annotations.{at}.yanchor": "bottom",
-    }  # fmt: skip
 
 
 def _add_outside(figure: Figure, tuning: Tuning, low: float, high: float) -> None:
-    """The other baselines and the float model: a line each, or a word at the edge beyond the scale."""
+    """The other baselines and the float model: a line each, or a word at the edge beyond the scale. On a narrow screen
+    all words stand beyond the scale, where no points are under them.
+    """
     gptq = next((row for row in of_standing(tuning, "baseline") if row["method"] == "gptq"), None)
     levels = [
         (_title(row), saved(row["better"])) for row in of_standing(tuning, "baseline")
@@ -274,10 +274,19 @@ def _add_outside(figure: Figure, tuning: Tuning, low: float, high: float) -> Non
     ]  # fmt: skip
     if gptq is not None and gptq["log_ratio"] is not None:
         levels.append(("float model", saved(gptq["log_ratio"])))
-    beyond = 0
+    beyond, lines = 0, {0: 0, 1: 0}  # words at the edges, of the narrow screen at the lower and the upper one
     for title, value in levels:
+        at, narrow_edge = len(figure["layout"]["annotations"]), int(value > (low + high) / 2)
+        shift = _LINE * lines[narrow_edge]
+        lines[narrow_edge] += 1
+        place = {
+            "xanchor": "right", "xshift": 0, "yref": "y domain", "y": narrow_edge,
+            "yanchor": "top" if narrow_edge else "bottom", "yshift": -shift if narrow_edge else shift,
+        }  # fmt: skip
+        figure["narrow"] |= {f"layout.annotations.{at}.{key}": item for key, item in place.items()}
         if low <= value <= high and abs(value) > 0.08 * (high - low):
             _add_level(figure, value, title)
+            figure["narrow"][f"layout.annotations.{at}.text"] = f"dotted: {title} {percent(value, 1)}"
             continue
         arrow, edge = ("↑", 1) if value > high else ("↓", 0)
         is_inside = low <= value <= high
@@ -287,6 +296,8 @@ def _add_outside(figure: Figure, tuning: Tuning, low: float, high: float) -> Non
             yanchor="top" if edge else "bottom", yshift=-16 * beyond if edge else 16 * beyond + _ABOVE_MARKS,
         )  # fmt: skip
         beyond += 1
+    below, above = (_LINE_ROOM * count * (high - low) for count in lines.values())
+    figure["narrow"]["layout.yaxis.range"] = [low - below, high + above]
 
 
 def _add_layers(figure: Figure, rows: Sequence[TuningRow], names: Sequence[str]) -> None:

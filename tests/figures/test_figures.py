@@ -153,7 +153,7 @@ class TestHero:
             (61.3, 10, ("left", "bottom")),
             (71.9, 2, ("left", "top")),  # on it: below a line that is high, where the band's words are above it
             (70.1, 2, ("left", "bottom")),
-            (71.9, 10, ("right", "bottom")),
+            (71.9, 10, ("left", "bottom")),  # on a narrow screen alone, below the scale
             (95.0, 2, ("right", "top")),
         ],
     )
@@ -166,6 +166,16 @@ class TestHero:
         (note,) = (note for note in figure["layout"]["annotations"] if "float model" in note["text"])
         assert (note["xanchor"], note["yanchor"]) == corner
         assert note["x"] == (0 if corner[0] == "left" else 1)
+
+    def test_a_narrow_screen_has_room_below_the_scale_for_the_words_of_the_float_model(self):
+        curve = Curve("perplexity", QUALITY, np.linspace(70, 72, 10)[None], label="this grid")
+        panel = Panel("Perplexity", perplexity_text, (curve,), 1.0, reference=71.9)
+        lams = [0.01 * (step + 1) for step in range(10)]
+        figure = stack(lams, [f"{lam:g}" for lam in lams], [panel], ring=True)
+        (note,) = (note for note in figure["layout"]["annotations"] if "float model" in note["text"])
+        wide, narrow = figure["layout"]["yaxis"]["range"], figure["narrow"]["layout.yaxis.range"]
+        assert narrow[1] == wide[1]
+        assert note["y"] == narrow[0] < wide[0] - 0.2 * (wide[1] - wide[0])
 
     def test_band_covers_the_sweet_spot(self, study, view):
         facts = line_facts(study, method="sarqc-gbs", bits=2, layer=None)

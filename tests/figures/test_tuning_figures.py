@@ -145,6 +145,20 @@ class TestFigure:
         assert edge["yshift"] >= 18  # over the marks without a value
         assert "↑ float model" in texts(figure)
 
+    def test_on_a_narrow_screen_words_stand_beyond_the_scale(self):
+        figure = tuning_figure(compared("known", "run"))
+        (low, high), narrow = figure["layout"]["yaxis"]["range"], figure["narrow"]["layout.yaxis.range"]
+        assert narrow[0] < low < high < narrow[1]
+        notes = [one["text"] for one in figure["layout"]["annotations"]]
+
+        def of(word, key):
+            (at,) = (at for at, text in enumerate(notes) if word in text and "Perplexity" not in text)
+            return figure["narrow"][f"layout.annotations.{at}.{key}"]
+
+        assert (of("Round to nearest", "y"), of("Round to nearest", "yshift")) == (0, 0)
+        assert (of("float model", "y"), of("float model", "yshift")) == (1, 0)
+        assert of("GPTQ 1 %", "visible") is False
+
     def test_a_band_may_have_gaps(self):
         figure = tuning_figure(compared("known", "run", band=[[0.0, 0.0], [0.2, 0.5]]))
         bands = [one for one in figure["layout"]["shapes"] if one["type"] == "rect"]
